@@ -15,6 +15,7 @@ from support.plan_chaos import outcome
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.plan import OPEN_MAX_BYTES
+from hetesynth.verify.mscclpp import reader
 from hetesynth.verify.mscclpp.judge import plan_violations
 from hetesynth.verify.mscclpp.reader import MAX_BYTES, OTHER_OPS, load_plan, read_plan_json
 
@@ -36,6 +37,16 @@ def good() -> dict[str, Any]:
 
 def text(values: object) -> bytes:
     return json.dumps(values).encode()
+
+
+def changed(path: tuple[Any, ...], value: object) -> bytes:
+    """The good plan with one value changed."""
+    values = good()
+    at: Any = values
+    for step in path[:-1]:
+        at = at[step]
+    at[path[-1]] = value
+    return text(values)
 
 
 def refused(data: bytes) -> HetesynthError:
@@ -153,12 +164,7 @@ def test_damaged_texts(data: bytes, words: str) -> None:
     ],
 )
 def test_damaged_fields(path: tuple[Any, ...], value: object, words: str) -> None:
-    values = good()
-    at: Any = values
-    for step in path[:-1]:
-        at = at[step]
-    at[path[-1]] = value
-    assert words in refused(text(values)).message
+    assert words in refused(changed(path, value)).message
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
@@ -261,3 +267,76 @@ def test_a_plan_of_many_thread_blocks_is_refused_rather_than_eating_memory() -> 
     with pytest.raises(HetesynthError, match="too large") as caught:
         plan_violations(read_plan_json(text(values)))
     assert caught.value.code == "HS532"
+
+
+# -- exactly what is read
+
+
+FIRST: tuple[Any, ...] = ("gpus", 0)
+BLOCK: tuple[Any, ...] = (*FIRST, "threadblocks", 0)
+PUT: tuple[Any, ...] = (*BLOCK, "ops", 3)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "names"),
+    [
+        ((*PUT, "src_buff"), [{"index": 0, "size": 1, "switch_channel_id": 0}], "`switch_channel_id`"),
+        ((*PUT, "reduce_op"), [], "`reduce_op` a list"),
+        ((*PUT, "reduce_op"), {}, "`reduce_op` an object"),
+        ((*PUT, "reduce_op"), "m" * 58, f"`reduce_op` '{'m' * 58}'"),
+        ((*PUT, "reduce_op"), "m" * 59, f"`reduce_op` '{'m' * 56}..."),
+        ((*BLOCK, "ops"), [{"name": name} for name in sorted(OTHER_OPS)[:8]],
+         ", ".join(f"`{name}`" for name in sorted(OTHER_OPS)[:8])),
+        ((*BLOCK, "ops"), [{"name": name} for name in sorted(OTHER_OPS)[:9]],
+         ", ".join(f"`{name}`" for name in sorted(OTHER_OPS)[:8]) + " and more"),
+    ],
+)  # fmt: skip
+def test_how_what_is_outside_the_subset_is_named(path: tuple[Any, ...], value: object, names: str) -> None:
+    error = refused(changed(path, value))
+    assert error.message == f"x.json: the plan uses {names}, outside what is executed: nothing is known of it"
+
+
+def test_what_the_loader_reads_as_no_channel() -> None:
+    plan = read_plan_json(text(good()))
+    gpu = plan.gpus[0]
+    assert read_plan_json(changed((*PUT, "channel_type"), "none")) != plan
+    for path, entry in (
+        ((*FIRST, "channels"), {"channel_type": "none"}),
+        ((*BLOCK, "channels"), {"channel_type": "none"}),
+        ((*BLOCK, "remote_buffer_refs"), {"access_channel_type": "none"}),
+    ):
+        values = good()
+        at: Any = values
+        for step in path:
+            at = at[step]
+        at.append(entry)
+        assert read_plan_json(text(values)) == plan
+    read = read_plan_json(changed((*FIRST, "remote_buffers", 0, "access_channel_types"), ["none", "port"]))
+    assert read.gpus[0].remote_buffers == gpu.remote_buffers
+
+
+def test_a_schedule_is_told_from_a_plan() -> None:
+    with pytest.raises(HetesynthError, match="^x is a schedule, which no runtime reads, and not an MSCCL"):
+        read_plan_json(changed(("format",), "hetesynth-schedule"), "x")
+
+
+def test_limits_of_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read_plan_json(changed(("name",), "n" * 1000)).name == "n" * 1000
+    assert "at most 1000" in refused(changed(("name",), "n" * 1001)).message
+    one = good()
+    one["gpus"] = one["gpus"][:1]
+    assert read_plan_json(text(one)).ranks == 1
+    monkeypatch.setattr(reader, "MAX_GPUS", 2)
+    assert read_plan_json(text(good())).ranks == 2
+    monkeypatch.setattr(reader, "MAX_GPUS", 1)
+    assert refused(text(good())).message == "x.json: 2 GPUs, not 1 to 1"
+    monkeypatch.undo()
+    data = text(good())
+    file = tmp_path / "x.json"
+    file.write_bytes(data)
+    monkeypatch.setattr(reader, "MAX_BYTES", len(data))
+    assert load_plan(file) == read_plan_json(data)
+    monkeypatch.setattr(reader, "MAX_BYTES", len(data) - 1)
+    for read in (lambda: load_plan(file), lambda: read_plan_json(data)):
+        with pytest.raises(HetesynthError, match=f"more than the {len(data) - 1} bytes a plan may have"):
+            read()

@@ -15,9 +15,10 @@ from test_mscclpp_judge import NOP, block, exchange, gpu, pair, plan, put, semap
 from hetesynth.cli.main import run
 from hetesynth.errors import HetesynthError
 from hetesynth.model.plan import LocalSlice, Plan
+from hetesynth.verify.mscclpp.findings import PlanFindings
 from hetesynth.verify.mscclpp.judge import open_range_violations, plan_violations
 from hetesynth.verify.mscclpp.reader import load_plan, read_plan_json
-from hetesynth.verify.mscclpp.sizes import largest_message
+from hetesynth.verify.mscclpp.sizes import largest_message, size_violations, states_sizes
 
 FIXTURES = Path(__file__).parent / "fixtures" / "plans"
 GOLDEN = Path(__file__).parents[1] / "lowering" / "golden" / "mscclpp_allgather_pair.json"
@@ -169,3 +170,65 @@ def test_an_allgather_of_8_gib_that_an_earlier_version_let_in() -> None:
     file = data() / "defects" / "allgather_8GiB.json"
     assert [v.rule for v in open_range_violations(load_plan(file))] == ["HX821"]
     assert run(["verify", str(file), "--target", "mscclpp"]) == 1
+
+
+def buffers(*chunks: tuple[int, int, int], name: str = "allgather", **changes: Any) -> Plan:
+    """GPUs that do nothing, with so many chunks of input, output and scratch."""
+    return replace(plan(*(gpu(r, i=i, o=o, s=s) for r, (i, o, s) in enumerate(chunks)), name=name), **changes)
+
+
+LL = {"protocol": "LL"}
+DOUBLE = {"double_scratch": True}
+
+
+@pytest.mark.parametrize(
+    ("made", "chunk", "step", "where"),
+    [
+        (buffers((1, 1, 0), name="allreduce"), 4 * GIB - 16, 16, "gpu 0: output"),
+        (buffers((1, 1, 0), name="allreduce", alignment=1), 4 * GIB - 1, 1, "gpu 0: output"),
+        (buffers((1, 1, 0), name="allreduce", alignment=0), 4 * GIB - 1, 1, "gpu 0: output"),
+        (buffers((0, 1, 0), name="allreduce"), 4 * GIB - 16, 16, "gpu 0: output"),
+        (buffers((2, 1, 0), name="reducescatter"), 4 * GIB - 32, 32, "gpu 0: input"),
+        (buffers((2, 2, 0), (4, 2, 0), name="scatter"), 4 * GIB - 64, 64, "gpu 1: input"),
+        (buffers((1, 2, 0), (1, 2, 0)), 4 * GIB - 32, 32, "gpu 0: output"),
+        (buffers((1, 1, 1), (1, 1, 4), name="allreduce"), GIB - 16, 16, "gpu 1: scratch"),
+        (buffers((1, 1, 2), name="allreduce", **LL), GIB - 16, 16, "gpu 0: scratch"),
+        (buffers((1, 1, 2), name="allreduce", **DOUBLE), GIB - 16, 16, "gpu 0: scratch"),
+        (buffers((1, 1, 2), name="allreduce", **LL, **DOUBLE), GIB // 2 - 16, 16, "gpu 0: scratch"),
+        (buffers((1, 1, 2), name="allreduce", reuse_resources=True), 4 * GIB - 16, 16, "gpu 0: output"),
+    ],
+)  # fmt: skip
+def test_the_last_size_that_fits_and_the_buffer_that_ends_it(
+    made: Plan, chunk: int, step: int, where: str
+) -> None:
+    def said(most: int) -> list[str]:
+        findings = PlanFindings()
+        size_violations(replace(made, max_bytes=most), findings)
+        return [found.message for found in findings.violations]
+
+    rank, name = where.split(": ")
+    too_large = (
+        f"lets its {name} buffer grow to 4 GiB and more, past offsets of 32 bits, where chunks overwrite each"
+    )
+    safe = f"other; messages of up to {chunk} bytes are safe"
+    assert largest_message(made) == chunk
+    assert said(chunk) == said(chunk + step - 1) == []
+    assert said(chunk + step) == [f"{rank}: max_message_size {chunk + step} {too_large} {safe}"]
+    assert said(2**64 - 1) == [f"{rank}: an open max_message_size {too_large} {safe}"]
+
+
+def test_a_plan_without_chunks_fits() -> None:
+    assert largest_message(buffers((0, 0, 0))) == 4 * GIB - 16
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "stated"),
+    [
+        (0, 2**64 - 1, False),
+        (0, 2**64 - 2, True),
+        (4 * GIB - 32, 2**64 - 1, False),
+        (4 * GIB - 31, 2**64 - 1, True),
+    ],
+)
+def test_which_plans_state_their_sizes(least: int, most: int, stated: bool) -> None:
+    assert states_sizes(sized(most, least)) == stated

@@ -7,10 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from test_mscclpp_judge import NOP, block, exchange, local, pair
 from test_mscclpp_runs import GET, M, Op, Ops, verdict
 
-from hetesynth.model.plan import Plan, PlanBlock, PlanOperation, RemoteBuffer, RemoteSlice
+from hetesynth.errors import HetesynthError
+from hetesynth.model.plan import GpuPlan, Plan, PlanBlock, PlanOperation, RemoteBuffer, RemoteSlice
+from hetesynth.verify.mscclpp import judge
+from hetesynth.verify.mscclpp.judge import plan_violations
 
 GOLDEN = Path(__file__).parent / "golden" / "mscclpp_structure.txt"
 BASE, PORTS = pair(exchange(0)), pair(exchange(0, "port"), "port")
@@ -123,3 +127,98 @@ def test_whole_verdicts(golden: Callable[[Path, bytes], None]) -> None:
     for name, (made, options) in ROWS.items():
         lines += [f"{name}:", *(f"    {said}" for said in verdict(made, **options) or ["right"])]
     golden(GOLDEN, ("\n".join(lines) + "\n").encode())
+
+
+# -- which plans are too large to run
+
+
+def measured() -> Plan:
+    """19 chunks of memory, 20 moved; 3 thread blocks, 2 ports and 2 GPUs, of which 6 operations learn."""
+    sent = Op("pwsf", "port", (0,), (local("i", 0, 4),), (RemoteSlice(0, 0, 4),))
+    flush = Op("flush", "port", (0,), dst=(local("o", 0, 4),))
+    first = [
+        Op("wait", "port", (0,)),
+        NOP,
+        sent,
+        Op("copy", src=(local("i", 0, 4),), dst=(local("o", 0, 4),)),
+        flush,
+    ]
+    second = [Op("signal", "port", (0,)), Op("rlxwait", "port", (0,)), NOP,
+              Op("copy", src=(local("o", 0, 2),), dst=(local("s", 0, 2),))]  # fmt: skip
+    other = [Op("sem_acquire", semaphores=(0,)), barrier(0, 1), Op("sem_release", semaphores=(0,))]
+    gpus = []
+    for rank, blocks in enumerate(([first, other], [second])):
+        codes = (PlanBlock(t, tuple(ops), (), (0,), (), (0,)) for t, ops in enumerate(blocks))
+        remote = (RemoteBuffer(1 - rank, "o", ("port",)),)
+        gpus.append(GpuPlan(rank, 4, 4, 1 + rank, tuple(codes), (), (1 - rank,), remote, (1,)))
+    return Plan("p", "broadcast", "Simple", False, tuple(gpus))
+
+
+@pytest.mark.parametrize(
+    ("limit", "most"), [("MAX_CELLS", 19), ("MAX_MOVED", 20), ("MAX_KNOWLEDGE", (3 + 2 + 2) * (6 + 3))]
+)
+def test_what_is_counted_of_a_plan(limit: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judge, limit, most)
+    assert verdict(measured()) == []
+    monkeypatch.setattr(judge, limit, most - 1)
+    with pytest.raises(HetesynthError) as caught:
+        plan_violations(measured())
+    assert caught.value.code == "HS532"
+    assert "too large to execute: 19 chunks of memory, 20 moved, 3 thread blocks" in caught.value.message
+
+
+# -- roots that no plan states
+
+
+def fetched(root: int, ranks: int = 3) -> Plan:
+    """Each but the root gets its chunk: what is moved does not tell the root. 4 + 5 + 5 operations."""
+    gpus = []
+    for rank in range(ranks):
+        others = tuple(r for r in range(ranks) if r != rank)
+        every = tuple(range(len(others))) if rank == root else (others.index(root),)
+        meet = [Op("signal", M, tuple(range(len(every)))), Op("wait", M, tuple(range(len(every))))]
+        get = Op("get", M, (), (RemoteSlice(0, 0, 1),), (local("o", 0),))
+        own = Op("copy", src=(local("i", 0),), dst=(local("o", 0),))
+        operations = [own, NOP, *meet] if rank == root else [meet[1], NOP, get, NOP, meet[0]]
+        one = PlanBlock(0, tuple(operations), every, (), (0,) if rank != root else ())
+        gpus.append(
+            GpuPlan(rank, 1, 1, 0, (one,), others, (), (RemoteBuffer(root, "o", (M,)),) if rank != root else ())
+        )
+    return Plan("p", "broadcast", "Simple", False, tuple(gpus))
+
+
+TAKEN_0 = "plan-no-right-root: no root is stated and the plan is right for none tried; taken: 0"
+
+
+@pytest.mark.parametrize(
+    ("root", "roots", "work", "found"),
+    [(2, 64, 45, True), (2, 64, 44, False), (2, 3, 1000, True), (2, 2, 1000, False), (1, 64, 30, True),
+     (1, 64, 29, False), (1, 64, 0, False), (0, 64, 0, True), (0, 0, 1000, True)],
+)  # fmt: skip
+def test_as_many_roots_are_tried_as_there_is_time_for(
+    root: int, roots: int, work: int, found: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judge, "MAX_GUESSED_ROOTS", roots)
+    monkeypatch.setattr(judge, "MAX_GUESSED_WORK", work)
+    said = verdict(fetched(root), root=None)
+    assert (said == []) == found
+    if not found:
+        assert said == [TAKEN_0, *verdict(fetched(root), root=0)]
+
+
+@pytest.mark.parametrize(
+    ("name", "moved", "taken"),
+    [("broadcast", (1, 2, 3), 2), ("broadcast", (2, 2, 1), 0), ("scatter", (1, 3, 3), 1), ("reduce", (3, 2, 1), 2),
+     ("reduce", (2, 1, 1), 1), ("gather", (1, 2, 3), 0)],
+)  # fmt: skip
+def test_the_likeliest_root_sends_most_or_least(name: str, moved: tuple[int, ...], taken: int) -> None:
+    gpus = []
+    for rank, size in enumerate(moved):
+        put = Op("put", M, (), (local("i", 0, size),), (RemoteSlice(0, 0, size),))
+        copy = Op("copy", src=(local("i", 0, 4),), dst=(local("s", 0, 4),))
+        block = PlanBlock(0, (copy, NOP, put) if rank else (put,), (), (), (0,))
+        gpus.append(GpuPlan(rank, 12, 12, 12, (block,), (), (), (RemoteBuffer((rank + 1) % 3, "s", (M,)),)))
+    made = Plan("p", name, "Simple", False, tuple(gpus))
+    said = verdict(made, root=None)
+    assert said[0] == f"plan-no-right-root: no root is stated and the plan is right for none tried; taken: {taken}"
+    assert said[1:] == verdict(made, root=taken)

@@ -20,6 +20,7 @@ from hetesynth.verify.mscclpp.buffer_sizes import plan_layout
 from hetesynth.verify.mscclpp.checks import plan_structure
 from hetesynth.verify.mscclpp.execution import PlanExecution
 from hetesynth.verify.mscclpp.findings import PlanFindings
+from hetesynth.verify.mscclpp.operation_checks import SHAPES
 from hetesynth.verify.mscclpp.sizes import size_violations, states_sizes
 
 MAX_CELLS = 16_000_000  # chunks of memory of all GPUs
@@ -91,7 +92,7 @@ def _execute(plan: Plan, root: Rank | None, findings: PlanFindings) -> None:
 
 def _guess(plan: Plan, findings: PlanFindings) -> None:
     """No root is stated: the plan is right if it is for one; else the findings are those of the likeliest."""
-    work = max(1, sum(len(block.operations) for gpu in plan.gpus for block in gpu.blocks))
+    work = 1 + sum(len(block.operations) for gpu in plan.gpus for block in gpu.blocks)
     candidates = _likely_roots(plan)[: max(1, min(MAX_GUESSED_ROOTS, MAX_GUESSED_WORK // work))]
     for root in candidates:
         trial = PlanFindings(1)
@@ -115,8 +116,8 @@ def _likely_roots(plan: Plan) -> list[Rank]:
         )
         for gpu in plan.gpus
     ]
-    sign = -1 if plan.collective in ("broadcast", "scatter") else 1
-    return sorted(range(plan.ranks), key=lambda rank: (sign * moved[rank], rank))
+    outward = plan.collective in ("broadcast", "scatter")
+    return sorted(range(plan.ranks), key=lambda rank: (-moved[rank] if outward else moved[rank], rank))
 
 
 def _bounded(plan: Plan) -> None:
@@ -130,7 +131,7 @@ def _bounded(plan: Plan) -> None:
             for operation in block.operations:
                 if operation.op in ("wait", "rlxwait", "barrier", "sem_acquire", "flush", "pwsf"):
                     learned += 1
-                else:
+                if operation.op in SHAPES:
                     moved += sum(p.size for p in (*operation.src, *operation.dst))
     if cells > MAX_CELLS or moved > MAX_MOVED or entries * (learned + blocks) > MAX_KNOWLEDGE:
         raise HetesynthError(

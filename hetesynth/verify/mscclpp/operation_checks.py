@@ -27,7 +27,7 @@ _NOTIFIES = frozenset({"signal", "wait", "rlxsignal", "rlxwait", "flush"})
 
 _Shape = tuple[str, str]
 """The slices an operation takes on either side: L local, R remote, + any number more of the last kind."""
-_SHAPES: dict[str, _Shape] = {
+SHAPES: dict[str, _Shape] = {
     "copy": ("L", "L"),
     "re": ("LL+", "L"),
     "res": ("L+", "LR+"),
@@ -52,7 +52,7 @@ def operation_defects(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: Pla
     if len(operation.channels) > MAX_CHANNELS_OF_OPERATION:
         text = f"{len(operation.channels)} channels, at most {MAX_CHANNELS_OF_OPERATION} an operation"
         yield "plan-operation-channels", text
-    if op not in _SHAPES:
+    if op not in SHAPES:
         yield from _unmoved(block, operation)
     single = op in _NOTIFIES or (op in _PUTS and operation.channel_type == "port")
     entries = len(operation.channels) if single else len(operation.semaphores)
@@ -65,7 +65,7 @@ def operation_defects(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: Pla
     if (remote or op in _NOTIFIES) and operation.channel_type is None:
         yield "plan-channel-type", f"`{op}` needs a channel_type"
         return
-    if op in _SHAPES:
+    if op in SHAPES:
         yield from _slices(plan, gpu, block, operation)
     yield from _channels(block, operation)
 
@@ -119,7 +119,7 @@ def _channels(block: PlanBlock, operation: PlanOperation) -> Iterator[Defect]:
 
 def _slices(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: PlanOperation) -> Iterator[Defect]:
     op = operation.op
-    shape = _SHAPES[op]
+    shape = SHAPES[op]
     for word, parts, letters in zip(("src", "dst"), (operation.src, operation.dst), shape, strict=True):
         if not _has_shape(parts, letters):
             text = f"`{op}` does not take these {word}_buff: {letters} (L local, R remote) is what it takes"

@@ -24,19 +24,18 @@ def states_sizes(plan: Plan) -> bool:
 
 def largest_message(plan: Plan) -> int:
     """The largest message, in bytes, with which all buffers of all GPUs can be addressed."""
-    most = max((chunks for gpu in plan.gpus for _, chunks in _buffers(plan, gpu)), default=1)
+    most = max(chunks for gpu in plan.gpus for _, chunks in _buffers(plan, gpu))
     unit = max(1, plan.alignment)
     chunk = MAX_BUFFER_BYTES // (max(1, most) * unit) * unit
-    return chunk * max((_message(plan, gpu) for gpu in plan.gpus), default=1)
+    return chunk * max(_message(plan, gpu) for gpu in plan.gpus)
 
 
 def size_violations(plan: Plan, findings: PlanFindings) -> None:
     """At most one finding: the largest buffer that the sizes let in, when it cannot be addressed."""
     unit = max(1, plan.alignment)
-    chunk = min((plan.max_bytes // (_message(plan, gpu) * unit) * unit for gpu in plan.gpus), default=0)
+    chunk = min(plan.max_bytes // (_message(plan, gpu) * unit) * unit for gpu in plan.gpus)
     size, g, name = max(
-        ((chunks * chunk, -g, name) for g, gpu in enumerate(plan.gpus) for name, chunks in _buffers(plan, gpu)),
-        default=(0, 0, ""),
+        (chunks * chunk, -g, name) for g, gpu in enumerate(plan.gpus) for name, chunks in _buffers(plan, gpu)
     )
     if size <= MAX_BUFFER_BYTES:
         return
