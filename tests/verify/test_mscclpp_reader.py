@@ -316,7 +316,7 @@ def test_what_the_loader_reads_as_no_channel() -> None:
 
 
 def test_a_schedule_is_told_from_a_plan() -> None:
-    with pytest.raises(HetesynthError, match="^x is a schedule, which no runtime reads, and not an MSCCL"):
+    with pytest.raises(HetesynthError, match=r"^x is a schedule, which no runtime reads, and not an MSCCL"):
         read_plan_json(changed(("format",), "hetesynth-schedule"), "x")
 
 
