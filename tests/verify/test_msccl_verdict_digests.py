@@ -81,6 +81,7 @@ def test_verdicts_on_damaged_programs_are_what_they_were(name: str, golden: Call
     golden(TABLES / f"msccl_{name}.txt", digests(damaged_xml(text), verdict))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gather_3", "scatter_3", "reduce_3", "alltoall_3", "allreduce_3_inplace"])
 def test_verdicts_on_other_collectives_are_what_they_were(
     name: str, golden: Callable[[Path, bytes], None]
