@@ -226,7 +226,7 @@ def test_more_channels_are_tried_and_the_quickest_is_taken() -> None:
 
 
 def test_on_a_switch_all_channels_pay() -> None:
-    """One ring on every channel: its order does not matter, but a block of threads copies less than a GPU sends."""
+    """One ring on every channel: a block of threads copies less than a GPU sends."""
     box = load_topology(EXAMPLES / "measured" / "a100x8.dsl")
     found = ring_baseline(box, "allgather", None, 64 << 20, CostOptions(runtime=NCCL_TABLES))
     assert isinstance(found, Baseline)

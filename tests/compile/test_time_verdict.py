@@ -16,22 +16,18 @@ from hetesynth.frontend import load_topology
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
 
-USUAL = TimeVerdict(
-    "program", 192_000_000, 1.425e-3, 1.3839e-3, None, "NCCL (ring, 24 channels, Simple)", 1.796e-3
-)
+NCCL = "NCCL (ring, 24 channels, Simple)"
+USUAL = TimeVerdict("program", 192_000_000, 1.425e-3, 1.3839e-3, None, NCCL, 1.796e-3)
 
 
 def test_one_size() -> None:
-    assert (
-        USUAL.line
-        == "program 1,425 us for 192 MB: 97 % of the proved limit (simulated), 1.26 x NCCL (ring, 24 channels, Simple)"
-    )
+    assert USUAL.line == f"program 1,425 us for 192 MB: 97 % of the proved limit (simulated), 1.26 x {NCCL}"
     assert USUAL.warning() is None and not USUAL.slower_than_rings
 
 
 def test_several_sizes_say_the_least_and_the_most() -> None:
     other = replace(USUAL, size=10**9, limit=0.5e-3, rings=1.425e-3)
-    expected = "programs for 192 MB to 1 GB: 35 to 97 % of the proved limit (simulated), 1.00 to 1.26 x NCCL (ring, 24 channels, Simple)"
+    expected = f"programs for 192 MB to 1 GB: 35 to 97 % of the proved limit (simulated), 1.00 to 1.26 x {NCCL}"
     assert verdict_line([USUAL, other]) == expected
 
 
@@ -78,9 +74,7 @@ def test_trees_no_rings_and_no_time() -> None:
 
 def test_a_schedule_says_that_rings_are_a_program() -> None:
     line = replace(USUAL, timed="schedule").line
-    assert line.endswith(
-        "97 % of the proved limit (simulated), 1.26 x NCCL (ring, 24 channels, Simple), which runs as a program"
-    )
+    assert line.endswith(f"97 % of the proved limit (simulated), 1.26 x {NCCL}, which runs as a program")
 
 
 THREE = """
