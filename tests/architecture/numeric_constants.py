@@ -118,6 +118,7 @@ ALLOWED = {
         hetesynth/verify/schedule/arrays.py: MOST_CELLS
         """,
     "facts of runtimes, formats and operating systems": """
+        hetesynth/compile/ring_baseline.py: MOST_CHANNELS
         hetesynth/library/facts.py: NVLS_HOP NVLS_TREE_NET _SLOW _SLOWEST
         hetesynth/building/cache.py: _DIGITS
         hetesynth/building/job.py: FORMAT
