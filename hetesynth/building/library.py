@@ -24,7 +24,7 @@ def beaten_by_library(cells: Iterable[DeployedCell]) -> str:
     factor, size, name = min(rows[0] for rows in beaten)
     where = f"the worst {name}, {factor:.2f} times as fast for {size_text(size)}"
     how_many = f"{len(beaten)} of {len(everyone)} cells"
-    return f"{how_many} are slower than NCCL's rings somewhere in their range: {where}; {WAY_OUT}"
+    return f"{how_many} are slower than the library somewhere in their range: {where}; {WAY_OUT}"
 
 
 def _slower(cell: DeployedCell) -> Iterator[tuple[float, int, str]]:

@@ -177,6 +177,7 @@ ALLOWED = {
         hetesynth/execute/job.py: DEFAULT_CHUNK_BYTES
         """,
     "tolerances and scales of arithmetic": """
+        hetesynth/compile/time_verdict.py: ALIKE
         hetesynth/library/times.py: _KB _MB _NO_LIMIT
         hetesynth/bench/cluster_page.py: AS_FAST
         hetesynth/bench/time_tables.py: EXACT DIGITS MIB KB MB GB

@@ -23,7 +23,7 @@ def test_nothing_is_said_where_no_library_is_quicker() -> None:
 
 def test_the_worst_cell_is_named_at_its_worst_size() -> None:
     said = beaten_by_library([cell("a", 1.2, 0.9), cell("b", 0.97, 0.5, 0.6), cell("c", 1.5)])
-    assert said.startswith("2 of 3 cells are slower than NCCL's rings somewhere in their range: the worst b, 0.50")
+    assert said.startswith("2 of 3 cells are slower than the library somewhere in their range: the worst b, 0.50")
     assert "for 10 KB" in said
     assert "gates.factor_over_rings" in said
 
