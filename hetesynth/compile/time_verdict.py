@@ -56,14 +56,14 @@ class TimeVerdict:
         return None if not self.seconds or self.tree_limit is None else 100.0 * self.tree_limit / self.seconds
 
     @property
-    def factor_over_rings(self) -> float | None:
+    def factor_over_library(self) -> float | None:
         """How many times as fast as the library."""
         return None if not self.seconds or isinstance(self.rings, str) else self.rings / self.seconds
 
     @property
-    def slower_than_rings(self) -> bool:
+    def slower_than_library(self) -> bool:
         """Whether the library is quicker, by more than simulations can tell."""
-        return self.factor_over_rings is not None and self.factor_over_rings < 1 - ALIKE
+        return self.factor_over_library is not None and self.factor_over_library < 1 - ALIKE
 
     @property
     def line(self) -> str:
@@ -72,7 +72,7 @@ class TimeVerdict:
 
     def warning(self) -> str | None:
         """What to say where the library is quicker."""
-        if not self.slower_than_rings or isinstance(self.rings, str):
+        if not self.slower_than_library or isinstance(self.rings, str):
             return None
         size = size_text(self.size, EXACT)
         return f"{self.library} is quicker: {_us(self.rings)} for {size}"
@@ -88,24 +88,24 @@ class TimeVerdict:
             "limit_without_switch_reduction": self.switch_reduces,
             "library": None if isinstance(self.rings, str) else self.library,
             "library_checked": self.checked,
-            "ring_us": None if isinstance(self.rings, str) else self.rings * 1e6,
-            "no_rings": self.rings if isinstance(self.rings, str) else None,
-            "factor_over_rings": self.factor_over_rings,
-            "slower_than_rings": self.slower_than_rings,
+            "library_us": None if isinstance(self.rings, str) else self.rings * 1e6,
+            "no_library": self.rings if isinstance(self.rings, str) else None,
+            "factor_over_library": self.factor_over_library,
+            "slower_than_library": self.slower_than_library,
         }
 
 
 def time_verdict(
     topology: Topology, root: Rank | None, bounds: Bounds, size: int, seconds: float | None, options: CostOptions,
-    timed: Timed = "program", *, without_rings: str | None = None,
+    timed: Timed = "program", *, without_library: str | None = None,
 ) -> TimeVerdict:  # fmt: skip
     """The verdict on ``seconds`` for ``size`` bytes, which ``bounds`` and a library are held against.
-    ``without_rings``: why the library's program is not simulated, None: it is."""
+    ``without_library``: why the library's program is not simulated, None: it is."""
     tree_limit = bounds.optimality(size, seconds).tree_bound_seconds
     limit, most = bounds.seconds(size), options.policy.autotune.max_ranks_rings
-    if without_rings is None and topology.ranks > most:
-        without_rings = f"{topology.ranks} ranks are more than the {most} for which a library is simulated"
-    rival = without_rings or library_rival(topology, bounds.name, root, size, options, limit)
+    if without_library is None and topology.ranks > most:
+        without_library = f"{topology.ranks} ranks are more than the {most} for which a library is simulated"
+    rival = without_library or library_rival(topology, bounds.name, root, size, options, limit)
     adds = switch_reduces(topology, bounds.name)
     if isinstance(rival, Rival):
         return TimeVerdict(
@@ -128,7 +128,7 @@ def verdict_line(verdicts: Sequence[TimeVerdict]) -> str:
     parts = [near or f"{what_limit} {_us(first.limit)} (proved)"]
     trees = [v.percent_of_tree_limit for v in verdicts if v.percent_of_tree_limit is not None]
     parts += [f"{_span(trees, whole_percent)} % of that of trees"] if trees else []
-    factors = [v.factor_over_rings for v in verdicts if v.factor_over_rings is not None]
+    factors = [v.factor_over_library for v in verdicts if v.factor_over_library is not None]
     if factors:
         beside = ", which runs as a program" if first.timed == "schedule" else ""
         parts.append(f"{_span(factors, _factor)} x {_library(verdicts)}{beside}")
@@ -139,7 +139,7 @@ def verdict_line(verdicts: Sequence[TimeVerdict]) -> str:
 
 def _library(verdicts: Sequence[TimeVerdict]) -> str:
     """The library, with what it runs where that is the same at all sizes, and whether its times were checked."""
-    rivals = [v for v in verdicts if v.factor_over_rings is not None]
+    rivals = [v for v in verdicts if v.factor_over_library is not None]
     name, checked = rivals[0].library, all(v.checked for v in rivals)
     if any(v.library != name for v in rivals):
         name = name.partition(" (")[0]

@@ -22,7 +22,7 @@ USUAL = TimeVerdict("program", 192_000_000, 1.425e-3, 1.3839e-3, None, NCCL, 1.7
 
 def test_one_size() -> None:
     assert USUAL.line == f"program 1,425 us for 192 MB: 97 % of the proved limit (simulated), 1.26 x {NCCL}"
-    assert USUAL.warning() is None and not USUAL.slower_than_rings
+    assert USUAL.warning() is None and not USUAL.slower_than_library
 
 
 def test_several_sizes_say_the_least_and_the_most() -> None:
@@ -38,13 +38,18 @@ def test_only_the_limit_itself_is_100_percent(limit: float, percent: str) -> Non
 
 @pytest.mark.parametrize(
     ("rings", "factor", "slower"),
-    [(1.425e-3, "1.00 x", False), (1.424e-3, "0.9993 x", False), (1.405e-3, "0.99 x", True), (1.0e-3, "0.70 x", True)],
+    [
+        (1.425e-3, "1.00 x", False),
+        (1.424e-3, "0.9993 x", False),
+        (1.405e-3, "0.99 x", True),
+        (1.0e-3, "0.70 x", True),
+    ],
 )
 def test_a_quicker_library_shows(rings: float, factor: str, slower: bool) -> None:
     verdict = replace(USUAL, rings=rings)
     assert f", {factor} NCCL (ring," in verdict.line
-    assert verdict.slower_than_rings is slower is (verdict.warning() is not None)
-    assert verdict.figures()["slower_than_rings"] is slower
+    assert verdict.slower_than_library is slower is (verdict.warning() is not None)
+    assert verdict.figures()["slower_than_library"] is slower
 
 
 def test_sizes_with_other_algorithms_name_the_library_alone() -> None:
@@ -66,7 +71,7 @@ def test_trees_no_rings_and_no_time() -> None:
     assert "97 % of the proved limit (simulated), 99 % of that of trees, 1.26 x" in trees.line
     none = replace(USUAL, rings="there is no ring")
     assert none.line.endswith("not beside NCCL (ring, 24 channels, Simple): there is no ring")
-    assert none.figures()["factor_over_rings"] is None and none.figures()["no_rings"] == "there is no ring"
+    assert none.figures()["factor_over_library"] is None and none.figures()["no_library"] == "there is no ring"
     untimed = replace(USUAL, seconds=None)
     assert untimed.line == "program not simulated for 192 MB: limit 1,384 us (proved)"
     assert untimed.figures()["program_us"] is None and untimed.figures()["percent_of_limit"] is None
