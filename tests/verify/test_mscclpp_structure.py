@@ -98,6 +98,7 @@ ROWS: dict[str, tuple[Plan, dict[str, Any]]] = {
     "a barrier beyond the last": (beside([barrier(16, 1)]), {}),
     "a nop beside a barrier": (beside([barrier(0, 1), barrier(0, 2, "nop")]), {}),
     "a barrier without a number": (beside([barrier(None, 1)]), {}),
+    "a barrier without a number, of two": (beside([barrier(None, 2)]), {}),
     "a barrier without a size": (beside([barrier(0, None)]), {}),
     "a barrier with two sizes": (beside([barrier(1, 2)], [barrier(1, 3)]), {}),
     "a barrier met unequally often": (beside([barrier(1, 2)] * 2, [barrier(1, 2)]), {}),
