@@ -232,6 +232,9 @@ PORTS: Runs = {
     "each thread but one flushes its put": cast(
         heard(threads("pwsf", 0, 1), threads("pws", 2, 3)), to=[[S, W, W, W, W, NOP, USE]]
     ),
+    "two threads flush their puts, then the first puts": cast(
+        heard(threads("pwsf", 0, 1), put(local("i", 2, 2), 2, kind=P, op="pws")), to=[THREE]
+    ),
     "three threads flush their puts, then the first puts": cast(
         heard(threads("pwsf", 0, 1, 2), threads("pws", 3)), to=[[S, W, W, W, W, NOP, USE]]
     ),
