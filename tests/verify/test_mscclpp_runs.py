@@ -298,6 +298,10 @@ PORTS: Runs = {
         [W, NOP, barrier(0, 2), OWN, WHOLE, barrier(0, 2), S, F],
         [barrier(0, 2), AGAIN, barrier(0, 2)],
     ),
+    "two thread blocks put and flush at once, then meet": cast(
+        [W, NOP, barrier(0, 2), OWN, put(local("i", 0, 2), 0, kind=P), F, barrier(0, 2), S],
+        [barrier(0, 2), put(local("i", 2, 2), 2, kind=P), F, barrier(0, 2)],
+    ),
     "the source is kept": cast(heard(FILL, NOP, SCRATCH, S, F)),
     "the source is overwritten": cast(heard(FILL, NOP, SCRATCH, S, FILL, F)),
     "the source is overwritten after a nop": cast(heard(FILL, NOP, SCRATCH, S, NOP, FILL, F)),
