@@ -80,6 +80,7 @@ ROWS: dict[str, tuple[Plan, dict[str, Any]]] = {
     "no memory channel": (first(memory_peers=()), {}),
     "a remote buffer of its own": (first(remote_buffers=buffers(1, 1, 0)), {}),
     "a remote buffer of the first GPU that is not there": (first(remote_buffers=buffers(1, 1, 2)), {}),
+    "a put into the first GPU that is not there": (first(remote_buffers=buffers(2, 2)), {}),
     "one remote buffer": (first(remote_buffers=buffers(1)), {}),
     "remote scratch": (first(remote_buffers=buffers(1, 1, scratch=True)), {}),
     "no remote scratch": (replace(BASE, gpus=(BASE.gpus[0], replace(BASE.gpus[1], scratch_chunks=0))), {}),
