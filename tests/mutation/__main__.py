@@ -40,6 +40,7 @@ DEFAULTS = {
     ),
     "hetesynth/verify/contributions.py": ("verify/test_contributions.py",),
     "hetesynth/verify/layout.py": ("verify/test_layout.py",),
+    "hetesynth/verify/mscclpp": ("verify/test_mscclpp_*.py",),
     "hetesynth/verify/schedule": ("verify/test_schedule_*.py", "mutants/test_schedule_mutants.py"),
 }
 """What has no survivor, with its tests."""
