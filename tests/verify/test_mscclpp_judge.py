@@ -377,8 +377,8 @@ def test_what_is_not_known_is_said() -> None:
     with pytest.raises(HetesynthError, match="'sendrecv'") as caught:
         plan_violations(replace(base, collective="sendrecv"))
     assert (caught.value.code, caught.value.exit_code) == ("HS531", 3)
-    first, second = base.gpus
-    huge = replace(base, gpus=tuple(replace(g, input_chunks=2**30, output_chunks=2**31) for g in (first, second)))
+    stuck = pair(exchange(0)[1:])
+    huge = replace(stuck, gpus=tuple(replace(g, input_chunks=2**30, output_chunks=2**31) for g in stuck.gpus))
     with pytest.raises(HetesynthError, match="too large") as caught:
         plan_violations(huge)
     assert (caught.value.code, caught.value.exit_code) == ("HS532", 3)

@@ -14,7 +14,7 @@ import pytest
 from support.plan_chaos import outcome
 
 from hetesynth.errors import HetesynthError
-from hetesynth.model.plan import OPEN_MAX_BYTES
+from hetesynth.model.plan import OPEN_MAX_BYTES, PlanBlock, PlanOperation
 from hetesynth.verify.mscclpp import reader
 from hetesynth.verify.mscclpp.judge import plan_violations
 from hetesynth.verify.mscclpp.reader import MAX_BYTES, OTHER_OPS, load_plan, read_plan_json
@@ -294,6 +294,14 @@ PUT: tuple[Any, ...] = (*BLOCK, "ops", 3)
 def test_how_what_is_outside_the_subset_is_named(path: tuple[Any, ...], value: object, names: str) -> None:
     error = refused(changed(path, value))
     assert error.message == f"x.json: the plan uses {names}, outside what is executed: nothing is known of it"
+
+
+def test_what_a_thread_block_without_channels_does() -> None:
+    acquire = {"name": "sem_acquire", "semaphore_ids": [2, 0]}
+    meet = {"name": "barrier", "barrier_id": 1, "num_threadblocks": 3}
+    read = read_plan_json(changed(BLOCK, {"id": 0, "ops": [acquire, meet], "channels": []})).gpus[0].blocks[0]
+    operations = PlanOperation("sem_acquire", semaphores=(2, 0)), PlanOperation("barrier", barrier=1, blocks=3)
+    assert read == PlanBlock(0, operations)
 
 
 def test_what_the_loader_reads_as_no_channel() -> None:

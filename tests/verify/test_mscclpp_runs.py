@@ -232,6 +232,9 @@ PORTS: Runs = {
     "each thread but one flushes its put": cast(
         heard(threads("pwsf", 0, 1), threads("pws", 2, 3)), to=[[S, W, W, W, W, NOP, USE]]
     ),
+    "two threads flush their puts, then the first puts": cast(
+        heard(threads("pwsf", 0, 1), put(local("i", 2, 2), 2, kind=P, op="pws")), to=[THREE]
+    ),
     "three threads flush their puts, then the first puts": cast(
         heard(threads("pwsf", 0, 1, 2), threads("pws", 3)), to=[[S, W, W, W, W, NOP, USE]]
     ),
@@ -294,6 +297,10 @@ PORTS: Runs = {
     "two thread blocks put at once on a channel": cast(
         [W, NOP, barrier(0, 2), OWN, WHOLE, barrier(0, 2), S, F],
         [barrier(0, 2), AGAIN, barrier(0, 2)],
+    ),
+    "two thread blocks put and flush at once, then meet": cast(
+        [W, NOP, barrier(0, 2), OWN, put(local("i", 0, 2), 0, kind=P), F, barrier(0, 2), S],
+        [barrier(0, 2), put(local("i", 2, 2), 2, kind=P), F, barrier(0, 2)],
     ),
     "the source is kept": cast(heard(FILL, NOP, SCRATCH, S, F)),
     "the source is overwritten": cast(heard(FILL, NOP, SCRATCH, S, FILL, F)),

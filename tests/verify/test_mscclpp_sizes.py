@@ -186,6 +186,7 @@ DOUBLE = {"double_scratch": True}
     [
         (buffers((1, 1, 0), name="allreduce"), 4 * GIB - 16, 16, "gpu 0: output"),
         (buffers((1, 1, 0), name="allreduce", alignment=1), 4 * GIB - 1, 1, "gpu 0: output"),
+        (buffers((7, 7, 0), name="allreduce", alignment=1), 4 * GIB - 4, 7, "gpu 0: output"),
         (buffers((1, 1, 0), name="allreduce", alignment=0), 4 * GIB - 1, 1, "gpu 0: output"),
         (buffers((0, 1, 0), name="allreduce"), 4 * GIB - 16, 16, "gpu 0: output"),
         (buffers((2, 1, 0), name="reducescatter"), 4 * GIB - 32, 32, "gpu 0: input"),

@@ -49,6 +49,7 @@ THREE = Plan("p", "allreduce", "Simple", False, (GPU, gpu(1, i=2), gpu(2, i=2)))
             ["plan-put-one-buffer: `put` from different buffers: "
              "the runtime takes all from that of the first slice"],
         ),
+        (Op("res", "memory", (), (I0, O0), (O1, R0)), []),
         (Op("put", "memory", (), (I0, I1), (R0,)), ["plan-slice-count: `put` has 2 sources and 1 targets"]),
         (
             Op("put", "memory", (), (I0, LocalSlice("i", 0, 2)), (R0, R1)),

@@ -213,13 +213,17 @@ class PlanExecution:
         return self._orders[block.index][block.segment, end.kind, end.channel]
 
     def _hint(self, block: BlockState, end: ChannelEnd, thread: int, sure: int, does: str) -> None:
-        """Remembers why a put is not covered: another thread of the block made it, and they have not met."""
+        """Remembers why a put is not covered: another thread made it, and the two have not met."""
         if sure == len(end.puts):
             return
         put = end.puts[sure]
-        if put.block == block.index and put.thread != thread:
+        if put.block != block.index:
+            text = f"{self._blocks[put.block].place} also puts on this channel, unordered"
+        elif put.thread != thread:
             text = f"thread {put.thread} of the block puts and thread {thread} {does}: a nop must stand between"
-            self._hints.setdefault(end.engine, text)
+        else:
+            return
+        self._hints.setdefault(end.engine, text)
 
     def _deliver(self, end: ChannelEnd, event: Event, place: PlanPlace) -> None:
         if end.far is None:
