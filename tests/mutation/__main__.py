@@ -40,6 +40,12 @@ DEFAULTS = {
     ),
     "hetesynth/verify/contributions.py": ("verify/test_contributions.py",),
     "hetesynth/verify/layout.py": ("verify/test_layout.py",),
+    "hetesynth/verify/msccl": (
+        "verify/test_msccl_texts.py",
+        "verify/test_msccl_programs.py",
+        "verify/test_lint_limits.py",
+        "verify/test_msccl_verdict_digests.py",
+    ),
     "hetesynth/verify/mscclpp": ("verify/test_mscclpp_*.py",),
     "hetesynth/verify/schedule": ("verify/test_schedule_*.py", "mutants/test_schedule_mutants.py"),
 }

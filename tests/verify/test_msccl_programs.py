@@ -165,6 +165,17 @@ CHECKS = {
         block(0, None, None, RE, replace(RE2, depends=(1, 0))),
         block(1, None, None, step("cpy", "i1", "o1", flag=True)),
     ),
+    "a later step waited for before an earlier one": alone(
+        block(0, None, None, step("cpy", "i0", "o0", flag=True), step("cpy", "i1", "o1", flag=True)),
+        block(
+            1,
+            None,
+            None,
+            step("cpy", "i2", "o2", on=(0, 1)),
+            step("cpy", "i3", "o3", on=(0, 0)),
+            step("cpy", "o1", "s0"),
+        ),
+    ),
     "a wait for a block that is not there": step0(RING, depends=(3, 0)),
     "a wait for its own block": step0(RING, depends=(0, 0)),
     "a wait for the step behind the last": step0(RING, depends=(1, 3)),

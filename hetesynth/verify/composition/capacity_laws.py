@@ -1,9 +1,10 @@
 """What it loads: no wire or group carries more than its rate in any interval, and paths are paths.
 
 In: the transfers of a phase, the cluster as pods. Out: violations. An interval is long enough if after the longest
-latency of its transfers each wire and group has time for all its bytes, and after that the slowest GPU to add a
-chunk. What has the same interval is counted together. Intervals of rounds, of steps of a kind, and of rounds and
-steps that share a wire are equal or do not overlap: so at no moment does a wire carry what is of two intervals.
+latency of its transfers each wire and group has time for all its bytes, and after that the slowest GPU of the pods
+concerned to add a chunk. What has the same interval is counted together. Intervals of rounds, of steps of a kind,
+and of rounds and steps that share a wire are equal or do not overlap: so at no moment does a wire carry what is of
+two intervals.
 """
 
 from __future__ import annotations
@@ -171,12 +172,13 @@ class CapacityLaws:
             for lists in (self._leaving, self._entering)
         )  # type: ignore[return-value]
 
-    @cached_property
-    def _addition(self) -> Fraction:
-        """Seconds of adding a chunk at the slowest GPU; 0 of copies."""
+    def _addition(self, events: list[Event]) -> Fraction:
+        """Seconds of adding a chunk at the slowest GPU of the pods concerned, in a round of all; 0 of copies."""
         if not self.expansion.phase.adds:
             return Fraction(0)
-        rates = [rate for pod in self.cluster.types for rate in pod.reduce_bandwidth if rate]
+        round_ = any(event.kind < 0 for event in events)
+        pods = self.cluster.types if round_ else [self._type(event.kind) for event in events]
+        rates = [rate for pod in pods for rate in pod.reduce_bandwidth if rate]
         return self.expansion.document.chunk_bytes / min(rates) if rates else Fraction(0)
 
     def _together(self, events: list[Event]) -> Iterator[Violation]:
@@ -194,7 +196,7 @@ class CapacityLaws:
             wait = max(wait, longest)
         first = events[0]
         where = f"round {first.round}" if first.kind < 0 else f"step {first.step} of batch {first.round + 1}"
-        time = Fraction(first.end - first.start, SECOND) - wait - self._addition
+        time = Fraction(first.end - first.start, SECOND) - wait - self._addition(events)
         name = self._fullest(load, time) or self._fullest_group(grouped, time)
         if name is not None:
             message = f"{where}: {first.end - first.start} ps are too short for what {name} carries"

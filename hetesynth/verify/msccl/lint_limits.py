@@ -110,13 +110,12 @@ def _thread_block(findings: Findings, place: Place, block: ThreadBlock, target: 
 
 def _steps(findings: Findings, place: Place, steps: int, target: Target, numbers: Numbers) -> None:
     """Readers look at ``s`` and not at the count, so small numbers on many steps overflow their memory."""
-    if steps > target.max_steps or numbers:
-        for s in range(steps):
-            number = numbers.get((place.gpu, place.block or 0, s), s)
-            if not 0 <= number < target.max_steps:
-                text = f"{steps} steps, s={number}: {_who(target)} takes 0 to {target.max_steps - 1}"
-                findings.add("step-number", text, Place(place.gpu, place.block, s))
-                return
+    for s in range(steps):
+        number = numbers.get((place.gpu, place.block or 0, s), s)
+        if not 0 <= number < target.max_steps:
+            text = f"{steps} steps, s={number}: {_who(target)} takes 0 to {target.max_steps - 1}"
+            findings.add("step-number", text, Place(place.gpu, place.block, s))
+            return
     if steps > target.max_steps:
         text = f"{steps} steps exceed the {target.max_steps} that {_who(target)} has room for"
         findings.add("step-limit", text, place)

@@ -1,0 +1,109 @@
+"""Nothing that the judge says of a composition on a damaged cluster changes unnoticed: verdicts, as digests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.damages import digests
+from support.pods import SMALL, composed, document, encoded, server
+from support.pods import cluster as text
+
+from hetesynth.frontend import parse_pods
+from hetesynth.model.pods import PodCluster
+from hetesynth.model.topology import Topology, Wire
+from hetesynth.synthesis.pods.compose import ComposedName
+from hetesynth.verify.composition.judge import judge_composition
+
+TABLES = Path(__file__).parent / "golden"
+NETWORKS = {
+    **SMALL,
+    "two kinds": text(
+        "instance a[0-2] = s instance b = t",
+        server("s", 3, 1, reduce="reduce 200 GB/s"),
+        server("t", 2, 2, rate="80 Gbps", reduce="reduce 150 GB/s"),
+    ),
+}
+CASES: list[tuple[str, ComposedName]] = [
+    ("4x2", "allgather"),
+    ("two kinds", "allreduce"),
+    ("slow NIC", "reducescatter"),
+    ("uplinks", "allgather"),
+    ("pipe", "allgather"),
+    ("racks", "allgather"),
+]
+Damage = tuple[str, str, PodCluster]
+Table = Callable[[Path, bytes], None]
+
+
+def damaged(cluster: PodCluster) -> Iterator[Damage]:
+    """One wire slower, slower by a little, later, elsewhere or without a limit; one type of pods alike."""
+    for w, wire in enumerate(cluster.wires):
+        for what, other in _other(wire, len(cluster.vertices)):
+            yield f"wire {what}", str(w), replace(cluster, wires=_put(cluster.wires, w, other))
+    for t, pod in enumerate(cluster.types):
+        for what, changed in _other_type(pod):
+            yield f"type {what}", str(t), replace(cluster, types=_put(cluster.types, t, changed))
+    for p, one in enumerate(cluster.pods):
+        for t in range(len(cluster.types)):
+            if t != one.type and cluster.types[t].ranks == cluster.types[one.type].ranks:
+                yield (
+                    "pod of another type",
+                    f"{p} {t}",
+                    replace(cluster, pods=_put(cluster.pods, p, replace(one, type=t))),
+                )
+
+
+def _other(wire: Wire, vertices: int) -> Iterator[tuple[str, Wire]]:
+    if wire.bandwidth is not None:
+        yield "slower", replace(wire, bandwidth=wire.bandwidth / 2)
+        yield "a little slower", replace(wire, bandwidth=wire.bandwidth * Fraction(999_999, 1_000_000))
+        yield "without a limit", replace(wire, bandwidth=None)
+    yield "later", replace(wire, latency=wire.latency + Fraction(1, 10**12))
+    yield "much later", replace(wire, latency=wire.latency + Fraction(1, 10**3))
+    dst, src = ((end + 1) % vertices for end in (wire.dst, wire.src))
+    if dst != wire.src:
+        yield "elsewhere", replace(wire, dst=dst)
+    if src != wire.dst:
+        yield "from elsewhere", replace(wire, src=src)
+
+
+def _other_type(pod: Topology) -> Iterator[tuple[str, Topology]]:
+    for w, wire in enumerate(pod.wires):
+        for what, other in _other(wire, len(pod.vertices)):
+            try:
+                changed = replace(pod, wires=_put(pod.wires, w, other))
+            except ValueError:  # a path of a link ends there
+                continue
+            yield f"wire {what}", changed
+    for g, group in enumerate(pod.groups):
+        for share in (Fraction(1, 2), Fraction(999_999, 1_000_000)):
+            yield (
+                f"group {share}",
+                replace(pod, groups=_put(pod.groups, g, replace(group, bandwidth=group.bandwidth * share))),
+            )
+    for share in (Fraction(1, 2), Fraction(999_999, 1_000_000)):
+        rates = tuple(None if r is None else r * share for r in pod.reduce_bandwidth)
+        yield f"additions {share}", replace(pod, reduce_bandwidth=rates)
+
+
+def _put(values: tuple[Any, ...], at: int, value: Any) -> tuple[Any, ...]:
+    return (*values[:at], value, *values[at + 1 :])
+
+
+@pytest.mark.parametrize(("name", "collective"), CASES)
+def test_verdicts_on_damaged_clusters_are_what_they_were(
+    name: str, collective: ComposedName, golden: Table
+) -> None:
+    data = encoded(document(composed(NETWORKS[name], collective)))
+
+    def verdict(cluster: PodCluster) -> str:
+        return repr(judge_composition(data, cluster).violations)
+
+    cluster = parse_pods(NETWORKS[name])
+    assert verdict(cluster) == "()"
+    golden(TABLES / f"clusters_{name}_{collective}.txt".replace(" ", "_"), digests(damaged(cluster), verdict))
