@@ -15,6 +15,7 @@ from hetesynth.autotune.pool import pool, seconds_at
 from hetesynth.compile.plan_predictor import PlanPredictor, first_predictor
 from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.request import Request
+from hetesynth.compile.ring_baseline import Baseline, ring_baseline
 from hetesynth.compile.steady_plans import SteadyPlan, plan_emitted
 from hetesynth.compile.steady_programs import steady_predictor
 from hetesynth.frontend import load_topology
@@ -212,3 +213,38 @@ def test_the_same_choice_again() -> None:
         (r.candidate.label, r.seconds) for r in other.ranked
     ]
     assert one.ranked[0].candidate.solution.schedule == other.ranked[0].candidate.solution.schedule
+
+
+TWO_MESHES = """
+node fast {
+  gpus 4
+  mesh gpu* { bandwidth 120 GB/s }
+  nic nic0 { bandwidth 20 GB/s }
+  attach gpu[0-3] -> nic0
+}
+node slow {
+  gpus 4
+  mesh gpu* { bandwidth 40 GB/s }
+  nic nic0 { bandwidth 20 GB/s }
+  attach gpu[0-3] -> nic0
+}
+cluster two_meshes {
+  instance a = fast
+  instance b = slow
+  fabric ib { join *.nic*; latency 3 us }
+}
+"""
+
+
+@pytest.mark.parametrize("collective", ["scatter", "gather"])
+def test_near_the_limit_is_not_enough_where_plain_sends_are_quicker(
+    collective: CollectiveName, tmp_path: Path
+) -> None:
+    path = tmp_path / "topo.dsl"
+    path.write_text(TWO_MESHES)
+    on = load_topology(path)
+    request = Request(path, collective, root=0, single_root=True, budget=Budget(effort=1.0))
+    best = choose(on, request, 16_000_000).ranked[0]
+    sends = ring_baseline(on, collective, 0, 16_000_000, CostOptions())
+    assert isinstance(sends, Baseline) and best.seconds is not None
+    assert best.seconds <= sends.seconds * (1 + 1e-9)
