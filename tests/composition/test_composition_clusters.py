@@ -17,6 +17,9 @@ from hetesynth.frontend import parse_pods
 from hetesynth.model.pods import PodCluster
 from hetesynth.model.topology import Topology, Wire
 from hetesynth.synthesis.pods.compose import ComposedName
+from hetesynth.verify.composition.capacity_laws import CapacityLaws
+from hetesynth.verify.composition.document import read_document
+from hetesynth.verify.composition.expansion import Expansion
 from hetesynth.verify.composition.judge import judge_composition
 
 TABLES = Path(__file__).parent / "golden"
@@ -27,6 +30,11 @@ NETWORKS = {
         server("s", 3, 1, reduce="reduce 200 GB/s"),
         server("t", 2, 2, rate="80 Gbps", reduce="reduce 150 GB/s"),
     ),
+    "grouped": text(
+        "instance a[0-1] = s instance b = t",
+        server("s", 3, 3, reduce="shared half 60 GB/s { gpu0 <-> gpu[1-2] }"),
+        server("t", 3, 3, rate="40 Gbps"),
+    ),
 }
 CASES: list[tuple[str, ComposedName]] = [
     ("4x2", "allgather"),
@@ -35,6 +43,8 @@ CASES: list[tuple[str, ComposedName]] = [
     ("uplinks", "allgather"),
     ("pipe", "allgather"),
     ("racks", "allgather"),
+    ("grouped", "allreduce"),
+    ("4p8", "allgather"),
 ]
 Damage = tuple[str, str, PodCluster]
 Table = Callable[[Path, bytes], None]
@@ -95,15 +105,61 @@ def _put(values: tuple[Any, ...], at: int, value: Any) -> tuple[Any, ...]:
     return (*values[:at], value, *values[at + 1 :])
 
 
+def loads(data: bytes, cluster: PodCluster) -> str:
+    """All that is wrong with paths, intervals and loads, whatever is wrong with the data."""
+    read = read_document(data)
+    phases = [Expansion(read, phase) for phase in read.phases]
+    return repr([[*CapacityLaws(e, cluster).violations(e.events())] for e in phases])
+
+
+def moved(values: dict[str, Any]) -> Iterator[tuple[str, str, bytes]]:
+    """Every round, and every step of a batch, a little earlier or later, longer or shorter, or in no time."""
+    for p, phase in enumerate(values["phases"]):
+        spans = [(f"phase {p} round {r}", span) for r, span in enumerate(phase["rounds"])]
+        spans += [
+            (f"phase {p} batch {b} of kind {k}", times)
+            for k, batches in enumerate(phase["batches"])
+            for b, times in enumerate(batches)
+        ]
+        for where, times in spans:
+            right = [*times]
+            for what, changed in _moved(right):
+                times[:] = changed
+                yield where, what, encoded(values)
+            times[:] = right
+
+
+def _moved(times: list[int]) -> Iterator[tuple[str, list[int]]]:
+    for by in (-1, 1, -1000, 10**8):
+        if times and times[0] + by >= 0:
+            yield f"all {by}", [t + by for t in times]
+        for i in range(len(times)):
+            changed = [*times[:i], times[i] + by, *times[i + 1 :]]
+            if changed == sorted(changed) and changed[0] >= 0:
+                yield f"{i} {by}", changed
+    if times:
+        yield "none", [times[0]] * len(times)
+
+
+@pytest.mark.parametrize(("name", "collective"), [("racks", "allgather"), ("two kinds", "allreduce")])
+def test_verdicts_on_moved_times_are_what_they_were(name: str, collective: ComposedName, golden: Table) -> None:
+    values, cluster = document(composed(NETWORKS[name], collective)), parse_pods(NETWORKS[name])
+
+    def verdict(data: bytes) -> str:
+        return loads(data, cluster)
+
+    golden(TABLES / f"times_{name}_{collective}.txt".replace(" ", "_"), digests(moved(values), verdict))
+
+
 @pytest.mark.parametrize(("name", "collective"), CASES)
 def test_verdicts_on_damaged_clusters_are_what_they_were(
     name: str, collective: ComposedName, golden: Table
 ) -> None:
     data = encoded(document(composed(NETWORKS[name], collective)))
-
-    def verdict(cluster: PodCluster) -> str:
-        return repr(judge_composition(data, cluster).violations)
-
     cluster = parse_pods(NETWORKS[name])
-    assert verdict(cluster) == "()"
+    assert judge_composition(data, cluster).violations == ()
+
+    def verdict(other: PodCluster) -> str:
+        return loads(data, other)
+
     golden(TABLES / f"clusters_{name}_{collective}.txt".replace(" ", "_"), digests(damaged(cluster), verdict))
