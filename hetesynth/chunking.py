@@ -38,12 +38,13 @@ class ChunkingOptions:
 
     ``chunk_bytes``: S_c; by default what the topology states, else 1 MB.
     ``reference``: tau_ref; ``"slowest"`` (the slowest link type: the paper's choice), the kind of a link
-    (``"nic"``), or a time in seconds.
+    (``"nic"``), or a time in seconds. ``latencies``: whether alpha counts in tau.
     """
 
     chunk_bytes: int | None = None
     reference: str | Fraction = "slowest"
     rounding: Rounding = "ceil"
+    latencies: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,7 @@ def chunk(topology: Topology, options: ChunkingOptions | None = None) -> Chunkin
             code="HS401",
             help="join the GPUs by a link, a switch or a fabric",
         )
-    taus = _Taus(topology, size)
+    taus = _Taus(topology, size, options.latencies)
     tau_ref, reference = _reference(topology, options.reference, taus)
     quantize = _Quantizer(tau_ref, options.rounding)
     memo: dict[tuple[str, int, int, int], Capacity] = {}
@@ -166,10 +167,10 @@ def chunk(topology: Topology, options: ChunkingOptions | None = None) -> Chunkin
 
 
 class _Taus:
-    """tau = alpha + S * beta, exactly."""
+    """tau = alpha + S * beta, exactly; S * beta where latencies do not count."""
 
-    def __init__(self, topology: Topology, size: int) -> None:
-        self.size = size
+    def __init__(self, topology: Topology, size: int, latencies: bool) -> None:
+        self.size, self.latencies = size, latencies
         self.wire_alpha: list[Fraction | None] = [None] * len(topology.wires)
         for link in topology.links:
             for w in link.wires:
@@ -178,7 +179,7 @@ class _Taus:
                     self.wire_alpha[w] = link.latency
 
     def of(self, alpha: Fraction, bandwidth: Fraction) -> Fraction:
-        return alpha + self.size / bandwidth
+        return self.size / bandwidth + (alpha if self.latencies else 0)
 
 
 @dataclass(frozen=True, slots=True)

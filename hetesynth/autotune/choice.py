@@ -245,8 +245,9 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
     rings, simulated = None, False
     try:
         candidates.try_all()
-        if request.strategy != NAME and not specs.personalized:
+        if request.strategy != NAME:
             simulated = why_skipped(factory, deadline) is None
+        if request.strategy != NAME and not specs.personalized:
             rings = ring_candidate(factory, specs, target, deadline, rule)
     except KeyboardInterrupt:
         kept = candidates.interrupted()
@@ -268,8 +269,8 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
 
 
 def _rings_seconds(asked: _Question, root: Rank | None) -> float:
-    """What NCCL's rings take, whether or not the target holds them; infinite where there are none. To be asked
-    where this run has simulated them: what earlier runs of the process did must not decide."""
+    """What NCCL's rings or sends take, whether or not the target holds them; infinite where there are none. To be
+    asked where this run has simulated them: what earlier runs of the process did must not decide."""
     question = (asked.topology, asked.request.collective, root, asked.size, CostOptions.of(asked.request))
     baseline = ring_baseline(*question)
     return math.inf if isinstance(baseline, str) else baseline.seconds

@@ -16,8 +16,10 @@ from hetesynth.autotune.choice import choose
 from hetesynth.autotune.program_ranking import Ranked, timed_lowering, timed_target
 from hetesynth.autotune.tuning import Candidate, TuningRun, tune
 from hetesynth.compile.fused_receives import program_predictor
+from hetesynth.compile.plan_predictor import PlanPredictor, first_predictor
 from hetesynth.compile.predictors import CostOptions, ProgramPredictor
 from hetesynth.compile.request import Request
+from hetesynth.compile.steady_plans import plan_emitted
 from hetesynth.compile.steady_programs import Pipeline, steady_predictor
 from hetesynth.compile.time_optimality import Bounds, TimeOptimality
 from hetesynth.errors import HetesynthError
@@ -87,11 +89,6 @@ class Pool:
         """The schedule of member i at size j beside the bound."""
         return self.bounds.optimality(self.sizes[j], self.members[i].schedule[j])
 
-    def program_seconds(self, i: int, j: int) -> float | None:
-        """What the program of member i takes at size j, where it was timed."""
-        loss = (self.members[i].losses or {}).get(self.sizes[j])
-        return None if loss is None else loss * self.members[i].schedule[j]
-
     def without(self, i: int) -> Pool:
         """All but member i."""
         keep = [k for k in range(len(self.members)) if k != i]
@@ -107,15 +104,13 @@ def pool(
 ) -> Pool:  # fmt: skip
     """The shortlist of tuning runs at a few of ``sizes``, which share ``budget``, by default that of the request.
 
-    ``programs``: whether members stand by their programs for the first target in MSCCL XML, where there is one.
+    ``programs``: whether members stand by their programs, or plans, for ``timed_target``.
     ``decisions``: is told what each tuning run tried, and what it left out and why.
     Ctrl-C ends the tuning runs; after it only the best of each goes on. ``hurried``, or without ``programs``,
     only the sizes that can be predicted at once are then predicted, the others being infinite. Raises
     HetesynthError when no tuning run found anything; a size too small to be cut is left to the others.
     """
     target = timed_target(request) if programs else None
-    if target is not None and target.format != "msccl-xml":
-        target = None  # members stand by their schedules where only plans are made
     budget = budget or request.budget
     budget = replace(budget, clock_decisions=budget.clock_decisions.inside())
     policy, deadline = request.policy.autotune, budget.deadline()
@@ -234,9 +229,9 @@ class _MemberTiming:
                 measure(i, j)
         return [replace(m, losses=loss) for m, loss in zip(members, losses, strict=True)]
 
-    def _predictor(self, member: Member, size: int) -> ProgramPredictor | None:
-        """What tells the time of the program, made for ``size`` bytes; None where it is too large or does not
-        fit."""
+    def _predictor(self, member: Member, size: int) -> ProgramPredictor | PlanPredictor | None:
+        """What tells the time of the program or plan, made for ``size`` bytes; None where it is too large or does
+        not fit."""
         candidate, policy = member.candidate, self.request.policy
         if len(candidate.solution.schedule.transfers) > policy.autotune.max_program_transfers:
             return None
@@ -244,6 +239,10 @@ class _MemberTiming:
         options = replace(options, throttling=member.throttling)
         schedule = candidate.solution.schedule
         costs = CostOptions.of(self.request)
+        if self.target.format == "mscclpp-json":
+            problem = candidate.problem
+            plan = plan_emitted(self.topology, problem, schedule, size, member.steady, options, costs)
+            return None if plan is None else first_predictor(self.topology, {"": plan}, costs)
         if member.steady is not None:
             return steady_predictor(self.topology, candidate.problem, schedule, member.steady, options, costs)
         return program_predictor(self.topology, candidate.problem, schedule, size, options, costs)

@@ -6,6 +6,8 @@ In: a topology, a request, a size. Out: a ``Ranked``, or None. The rings and the
 
 from __future__ import annotations
 
+from itertools import count, takewhile
+
 from hetesynth.autotune.candidates import CandidateSpecs
 from hetesynth.autotune.program_ranking import Ranked, timed_lowering
 from hetesynth.autotune.tuning import LATE, UNTRIED, Candidate, Pipelined
@@ -85,7 +87,8 @@ def _fitting(
 ) -> tuple[Rings, int] | None:  # fmt: skip
     """The rings of ``baseline`` and chunks, on fewer channels or in fewer chunks where they must be."""
     stated = factory.request.fixed_chunks
-    for channels in dict.fromkeys((baseline.channels, baseline.rings)):
+    halves = takewhile(lambda c: c > baseline.rings, (baseline.channels >> k for k in count()))
+    for channels in (*halves, baseline.rings):
         chunks = stated or max(channels, baseline.chunks * channels // baseline.channels)
         while chunks:
             rings = Rings(baseline.orders[: min(channels, chunks)])

@@ -1,8 +1,8 @@
-"""One cell of the cluster table in a process of its own: the default command for a size, then the ring.
+"""One cell of the cluster table in a process of its own: the default command for a size, then the library.
 
 In: ``python -m hetesynth.bench.cluster_cell_process TOPOLOGY COLLECTIVE BYTES SECONDS COSTS BLOCKS``, the last
-two see ``Conditions``, 0 where there are none. Out: a line of JSON for the command and one for the ring, each as
-soon as it is there, so that a killed process has told what it knew.
+two see ``Conditions``, 0 where there are none. Out: a line of JSON for the command and one for the library, each
+as soon as it is there, so that a killed process has told what it knew.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from hetesynth.bench.cluster_cells import Conditions
 from hetesynth.commands.synth import synthesize
 from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.request import Request
-from hetesynth.compile.ring_baseline import ring_baseline
+from hetesynth.compile.rival import library_rival
+from hetesynth.compile.time_optimality import bounds_of
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
 from hetesynth.model.collective import ROOTED, CollectiveName
@@ -80,13 +81,15 @@ def _target(thread_blocks: int | None) -> Target:
 
 
 def library(topology: Path, collective: CollectiveName, size: int, conditions: Conditions) -> dict[str, Any]:
-    """What NCCL's rings take, or direct sends."""
+    """What NCCL or RCCL takes."""
     started = time.monotonic()
     cluster, root = load_topology(topology), 0 if collective in ROOTED else None
-    baseline = ring_baseline(cluster, collective, root, size, CostOptions(runtime=conditions.runtime))
-    if isinstance(baseline, str):
-        return {"error": baseline, "wall": time.monotonic() - started}
-    return {"wall": time.monotonic() - started, "program": baseline.seconds, "candidate": baseline.label}
+    options = CostOptions(runtime=conditions.runtime)
+    limit = bounds_of(cluster, collective, root, options).seconds(size)
+    rival = library_rival(cluster, collective, root, size, options, limit)
+    if isinstance(rival, str):
+        return {"error": rival, "wall": time.monotonic() - started}
+    return {"wall": time.monotonic() - started, "program": rival.seconds, "candidate": rival.name}
 
 
 def main(arguments: list[str]) -> None:

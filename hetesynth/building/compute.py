@@ -1,4 +1,4 @@
-"""A job to its result: the schedule and programs of one cell, with their times beside the limit and NCCL's rings.
+"""A job to its result: the schedule and programs of one cell, with their times beside the limit and the library.
 
 In: a ``Job``. Out: a ``CellResult``. A pure function: no clock, no path, no environment decides what comes out, so
 that a result from the cache, from another process or from another machine is the same bytes.

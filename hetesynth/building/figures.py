@@ -16,13 +16,13 @@ from hetesynth.report.words import size_text
 
 @dataclass(frozen=True, slots=True)
 class SizeFigures:
-    """What the program takes for ``size`` bytes. ``no_rings``: why there is no ``factor_over_rings``."""
+    """What the program takes for ``size`` bytes. ``no_library``: why there is no ``factor_over_library``."""
 
     size: int
     program_us: float
     percent_of_limit: float | None
-    factor_over_rings: float | None
-    no_rings: str
+    factor_over_library: float | None
+    no_library: str
 
     @property
     def text(self) -> str:
@@ -66,7 +66,7 @@ def _size(row: Mapping[str, Any]) -> SizeFigures:
     microseconds = row.get("program_us")
     if microseconds is None or microseconds <= 0:
         raise ValueError("its record has no time at a size")
-    percent, factor, reason = (row.get(name) for name in ("percent_of_limit", "factor_over_rings", "no_rings"))
+    percent, factor, reason = (row.get(name) for name in ("percent_of_limit", "factor_over_library", "no_library"))
     if isinstance(percent, str | bool) or isinstance(factor, str | bool):
         raise ValueError("a share at a size is no number in its record")
     return SizeFigures(row["size"], microseconds, percent, factor, reason if isinstance(reason, str) else "")

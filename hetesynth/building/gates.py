@@ -51,20 +51,20 @@ def _too_far(gates: Gates, figures: Figures) -> Iterator[str]:
 
 def _too_slow(gates: Gates, figures: Figures) -> Iterator[str]:
     """Sizes at which the library is too near, or quicker."""
-    least = gates.factor_over_rings
+    least = gates.factor_over_library
     for row in figures.sizes if least is not None else ():
-        factor = row.factor_over_rings
+        factor = row.factor_over_library
         if least is not None and factor is not None and factor < least * (1 - EQUAL):
-            yield _below("factor_over_rings", factor, row.size, least)
+            yield _below("factor_over_library", factor, row.size, least)
 
 
 def _not_beside_rings(gates: Gates, figures: Figures) -> Iterator[str]:
-    if gates.factor_over_rings is None:
+    if gates.factor_over_library is None:
         return
     for row in figures.sizes:
-        if row.factor_over_rings is None:
-            reason = f": {row.no_rings}" if row.no_rings else ""
-            yield f"factor_over_rings does not apply at {size_text(row.size)}{reason}"
+        if row.factor_over_library is None:
+            reason = f": {row.no_library}" if row.no_library else ""
+            yield f"factor_over_library does not apply at {size_text(row.size)}{reason}"
 
 
 def _below(name: str, value: float, size: int, least: float) -> str:

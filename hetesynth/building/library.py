@@ -12,7 +12,7 @@ from typing import Any
 from hetesynth.deployment.folder import DeployedCell
 from hetesynth.report.words import size_text
 
-WAY_OUT = "state narrower ranges, or gates.factor_over_rings = 1, and leave those calls to the library"
+WAY_OUT = "state narrower ranges, or gates.factor_over_library = 1, and leave those calls to the library"
 
 
 def beaten_by_library(cells: Iterable[DeployedCell]) -> str:
@@ -24,14 +24,14 @@ def beaten_by_library(cells: Iterable[DeployedCell]) -> str:
     factor, size, name = min(rows[0] for rows in beaten)
     where = f"the worst {name}, {factor:.2f} times as fast for {size_text(size)}"
     how_many = f"{len(beaten)} of {len(everyone)} cells"
-    return f"{how_many} are slower than NCCL's rings somewhere in their range: {where}; {WAY_OUT}"
+    return f"{how_many} are slower than the library somewhere in their range: {where}; {WAY_OUT}"
 
 
 def _slower(cell: DeployedCell) -> Iterator[tuple[float, int, str]]:
     """Factor, size and name, for each size where ``cell`` is slower. Records may come from files of anybody."""
     rows: Any = cell.record.get("sizes")
     for row in rows if isinstance(rows, list) else []:
-        factor, size = (row.get(key) if isinstance(row, dict) else None for key in ("factor_over_rings", "size"))
-        slower = isinstance(row, dict) and row.get("slower_than_rings") is True
+        factor, size = (row.get(key) if isinstance(row, dict) else None for key in ("factor_over_library", "size"))
+        slower = isinstance(row, dict) and row.get("slower_than_library") is True
         if slower and isinstance(factor, float) and isinstance(size, int):
             yield factor, size, cell.name

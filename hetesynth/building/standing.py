@@ -13,7 +13,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -190,9 +190,9 @@ def _steps(document: ScheduleDocument, topology: Topology) -> Iterator[ChunkingO
     )
     chunk_bytes = size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else None
     rule: Rounding = next((r for r in ROUNDINGS if r == rounding), "ceil")
-    now = ChunkingOptions(chunk_bytes, "slowest", rule)
+    now = ChunkingOptions(chunk_bytes, "slowest", rule, document.header.get("latencies") is not False)
     if before is not None and abs(before / chunk(topology, now).tau_ref - 1) > Fraction(1, 10**9):
-        yield ChunkingOptions(chunk_bytes, before, rule)
+        yield replace(now, reference=before)
     yield now
 
 

@@ -22,6 +22,7 @@ from hetesynth.cli.terminal import show
 from hetesynth.model.calibration import CALIBRATION_NAMES
 from hetesynth.model.cost import ALPHA_READINGS
 from hetesynth.model.runtime_costs import NCCL_TABLES
+from hetesynth.model.target import PORTABLE, target
 
 
 @click.command(name="simulate", short_help="Predict the time of a schedule or a program.")
@@ -31,7 +32,8 @@ from hetesynth.model.runtime_costs import NCCL_TABLES
 @sizes_option("--size", "Of the collective's buffer", 4)
 @click.option(
     "--calibration", type=click.Choice(CALIBRATION_NAMES), default="spec", show_default=True,
-    help="spec: the figures of the topology; nccl: derated as NCCL does; raw: signalling rates, no overheads.",
+    help="spec: the figures of the topology; nccl: derated as NCCL does; measured: as published runs reach; raw: "
+    "signalling rates, no overheads.",
 )  # fmt: skip
 @click.option(
     "--alpha", type=click.Choice(ALPHA_READINGS), default="overlap", show_default=True,
@@ -40,6 +42,10 @@ from hetesynth.model.runtime_costs import NCCL_TABLES
 @click.option(
     "--steps", type=click.Choice(["data", "order", "barrier"]), default="order", show_default=True,
     help="What a transfer of a schedule waits for: its data, earlier steps on its wires too, or all of them.",
+)  # fmt: skip
+@click.option(
+    "--target", "name", default=PORTABLE.name, show_default=True, metavar="NAME",
+    help="Whose messages an MSCCL XML has; those of portable are the shortest.",
 )  # fmt: skip
 @runtime_costs_option
 @report_options
@@ -50,6 +56,7 @@ def command(
     sizes: str,
     page: Path | None,
     trace: Path | None,
+    name: str,
     as_json: bool,
     runtime_costs: bool,
     **options: Any,
@@ -62,7 +69,7 @@ def command(
     nccl-tests: algorithm bandwidth is size / time, bus bandwidth that times the factor of the collective. Time is
     simulated, not measured.
     """
-    buffers = buffer_sizes(sizes, "--size")
+    buffers, runtime = buffer_sizes(sizes, "--size"), target(name)
     from hetesynth.cli.render.simulate import simulation_report, simulation_summary
     from hetesynth.commands.simulate import simulate_file
     from hetesynth.compile.predictors import CostOptions
@@ -73,8 +80,8 @@ def command(
         from hetesynth.commands.report import check_reports, report_of_file, write_reports
 
         check_reports(page, trace)
-        written = write_reports(report_of_file(file, topology, buffers, costs), page, trace)
-    simulation = simulate_file(file, topology, buffers, costs)
+        written = write_reports(report_of_file(file, topology, buffers, costs, target=runtime), page, trace)
+    simulation = simulate_file(file, topology, buffers, costs, runtime)
     if as_json:
         show(json.dumps(simulation_summary(simulation), indent=2))
     else:

@@ -99,9 +99,10 @@ def command(
     Writes the program (out of place and, where the collective has it, in place) and the schedule as JSON next to
     it, after both judges have passed them. With several targets each has files of its own, from one schedule.
     Ctrl-C and the time budget keep the best verified schedule so far. The report begins with a verdict: the time
-    of the program beside the proved limit and NCCL's rings. Without --size the fewest steps are searched for and
-    reported, and the quickest program for the size that the chunks make is written. With --size the schedule is
-    the quickest of many by predicted time; --chunks, --strategy, --tau-ref and --rounding restrict what is tried.
+    of the program beside the proved limit and beside what the library (NCCL, RCCL) would take. Without --size the
+    fewest steps are searched for and reported, and the quickest program for the size that the chunks make is
+    written. With --size the schedule is the quickest of many by predicted time; --chunks, --strategy, --tau-ref
+    and --rounding restrict what is tried.
     With --root all there are files for each root, NAME-root0.xml and so on, within one time budget. --explain
     prints how the schedule was chosen, with --json under "decisions". --from states what strategy cegis repairs,
     and --log keeps each iteration of it, after Ctrl-C and failures too.

@@ -29,6 +29,7 @@ from hetesynth.compile.artifacts import (
 )
 from hetesynth.compile.compilation import Compilation, compilation
 from hetesynth.compile.formats import SCHEDULE_SUFFIX
+from hetesynth.compile.plan_predictor import first_predictor
 from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.recipe import topology_hash
 from hetesynth.compile.request import Request
@@ -61,6 +62,7 @@ class Range:
     member: int
     synthesis: Synthesis
     plan_bytes: int | None = None
+    seconds: tuple[tuple[int, float], ...] = ()  # sizes of the pool, and what its first program takes
 
 
 @dataclass(frozen=True)
@@ -125,16 +127,30 @@ def atlas(request: Request, sizes: Sequence[int], progress: Progress = no_progre
 def _verdicts(
     run: Compilation, topology: Topology, members: Pool, ranges: Sequence[Range]
 ) -> tuple[tuple[int, TimeVerdict], ...]:  # fmt: skip
-    """The members of the ranges beside the limit and the library, at the sizes that were tuned for."""
+    """The files of the ranges beside the limit and the library, at the sizes that were tuned for."""
     request, bounds, verdicts = run.request, members.bounds, []
     root, options = members.candidates[0].problem.collective.root, CostOptions.of(run.request)
-    timed: Timed = "schedule" if request.schedule_only else "program"
     for size in sample_sizes(members.sizes, request.policy.autotune):
-        member = next((r.member for r in ranges if r.high is None or size <= r.high), ranges[-1].member)
-        seconds = members.seconds[member][members.sizes.index(size)]
-        finite = seconds if math.isfinite(seconds) else None
-        verdicts.append((member, time_verdict(topology, root, bounds, size, finite, options, timed)))
+        entry = next((r for r in ranges if r.high is None or size <= r.high), ranges[-1])
+        seconds = dict(entry.seconds).get(size)
+        timed: Timed = "program"
+        if request.schedule_only:
+            timed, seconds = "schedule", members.members[entry.member].schedule[members.sizes.index(size)]
+        elif entry.synthesis.targets[0].format == "mscclpp-json":
+            timed = "plan"
+        finite = seconds if seconds is not None and math.isfinite(seconds) else None
+        verdicts.append((entry.member, time_verdict(topology, root, bounds, size, finite, options, timed)))
     return tuple(verdicts)
+
+
+def _of_the_file(synthesis: Synthesis, sizes: Sequence[int], options: CostOptions) -> dict[int, float]:
+    """What the first program or plan takes at each of ``sizes``, read from its bytes; nothing where there is none
+    or it is too large to be simulated."""
+    transfers = len(synthesis.solution.schedule.transfers)
+    if transfers > options.policy.compile.max_program_transfers:
+        return {}
+    predictor = first_predictor(synthesis.topology, synthesis.programs, options)
+    return {} if predictor is None else {size: predictor.timeline(size).makespan for size in sizes}
 
 
 def _note_ranges(record: Decisions, members: Pool, selected: list[tuple[int, int, int]]) -> None:
@@ -237,7 +253,9 @@ class _RangeFiles:
             if any(program.carries != limit for program in synthesis.programs.values()):  # some go on for longer
                 synthesis = self.files(member, last, least, most)
         plan_bytes = None if limit is None else min(most or limit, limit)
-        return Range(low, high, least, most, member, synthesis, plan_bytes)
+        inside = [size for size in self.members.sizes if low <= size and (high is None or size <= high)]
+        seconds = _of_the_file(synthesis, inside, CostOptions.of(self.run.request))
+        return Range(low, high, least, most, member, synthesis, plan_bytes, tuple(seconds.items()))
 
     def files(self, member: int, last: int, least: int, most: int) -> Synthesis:
         """What ``member`` becomes for a range; without plans for MSCCL++ where all of it is past their limit."""
@@ -360,15 +378,15 @@ def _range(result: Atlas, k: int) -> dict[str, Any]:
         "lower_bound": candidate.solution.bound.steps,
         "files": [_name(result, k, suffix) for suffix in entry.synthesis.files],
         "throttling": None if throttling is None else throttling.after,
-        "sizes": [_figures(result.pool, entry.member, j) for j in inside],
+        "sizes": [_figures(result.pool, entry, j) for j in inside],
     }
 
 
-def _figures(members: Pool, i: int, j: int) -> dict[str, Any]:
-    """What member i takes at size j: its schedule beside the bound, and its program where that was timed."""
-    seconds = members.program_seconds(i, j)
+def _figures(members: Pool, entry: Range, j: int) -> dict[str, Any]:
+    """What a range takes at size j: its schedule beside the bound, and its program."""
+    seconds = dict(entry.seconds).get(members.sizes[j])
     program = {"program_predicted_us": None if seconds is None else seconds * 1e6}
-    return {**members.time_optimality(i, j).figures(), **program}
+    return {**members.time_optimality(entry.member, j).figures(), **program}
 
 
 def frontier(result: Atlas) -> list[dict[str, Any]]:

@@ -21,6 +21,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.cost import bandwidths, costed
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.schedule import Schedule
+from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.time_bound import TimeBound, of_scope, tightest
 from hetesynth.model.topology import Topology
 from hetesynth.report.words import counted, runtime_words, size_text
@@ -105,17 +106,17 @@ def report_of_synthesis(synthesis: Synthesis) -> Report:
 
 def report_of_file(
     path: Path, topology: os.PathLike[str], sizes: Sequence[int], options: CostOptions, *,
-    shown: int | None = None, title: str = "", verdict: str = "",
+    shown: int | None = None, title: str = "", verdict: str = "", target: Target = PORTABLE,
 ) -> Report:  # fmt: skip
-    """The report of a schedule JSON, an MSCCL XML or an MSCCL++ plan, at the size ``shown``: without one, at the
-    largest of ``sizes`` up to 256 MB. ``title``: instead of the file's name.
+    """The report of a schedule JSON, an MSCCL XML with the messages of ``target``, or an MSCCL++ plan, at the size
+    ``shown``: without one, at the largest of ``sizes`` up to 256 MB. ``title``: instead of the file's name.
 
     Raises HetesynthError for what cannot be simulated.
     """
     from hetesynth.frontend import load_topology
 
     cluster = load_topology(topology)
-    predictor = file_predictor(path, cluster, options)
+    predictor = file_predictor(path, cluster, options, target)
     schedule, program, notes = _parts(predictor, cluster, options)
     goal = None if schedule is None else chunk(cluster).problem(schedule.problem.collective)
     return _report(

@@ -60,10 +60,11 @@ def chunking_of(document: ScheduleDocument, topology: Topology) -> ChunkingOptio
     )
     chunk_bytes = size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else None
     rule: Rounding = next((r for r in ROUNDINGS if r == rounding), "ceil")
-    tau_ref = chunk(topology, ChunkingOptions(chunk_bytes, "slowest", rule)).tau_ref
+    latencies = document.header.get("latencies") is not False
+    tau_ref = chunk(topology, ChunkingOptions(chunk_bytes, "slowest", rule, latencies)).tau_ref
     if stated is not None and abs(stated / tau_ref - 1) >= Fraction(1, 10**9):
         tau_ref = stated
-    return ChunkingOptions(chunk_bytes or chunk(topology).chunk_bytes, tau_ref, rule)
+    return ChunkingOptions(chunk_bytes or chunk(topology).chunk_bytes, tau_ref, rule, latencies)
 
 
 def stated_step(document: ScheduleDocument) -> Fraction | None:

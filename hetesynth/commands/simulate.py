@@ -22,6 +22,7 @@ from hetesynth.compile.predictors import (
 from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import now
 from hetesynth.model.problem import Arc, Problem
+from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Topology
 from hetesynth.regular_files import open_regular
 
@@ -39,9 +40,9 @@ class FilePredictions:
 
 
 def simulate_file(
-    path: Path, topology: os.PathLike[str], sizes: Sequence[int], options: CostOptions
+    path: Path, topology: os.PathLike[str], sizes: Sequence[int], options: CostOptions, target: Target = PORTABLE
 ) -> FilePredictions:
-    """Predict a schedule JSON, an MSCCL XML or an MSCCL++ plan at ``sizes``.
+    """Predict a schedule JSON, an MSCCL XML with the messages of ``target``, or an MSCCL++ plan at ``sizes``.
 
     Raises HetesynthError for what cannot be simulated.
     """
@@ -49,7 +50,7 @@ def simulate_file(
 
     began = now()
     cluster = load_topology(topology)
-    predictor = file_predictor(path, cluster, options)
+    predictor = file_predictor(path, cluster, options, target)
     ready = now()
     predictions = tuple(predictor.predict(size) for size in sizes)
     spent = {"read": ready - began, "simulate": now() - ready}
@@ -57,14 +58,14 @@ def simulate_file(
 
 
 def file_predictor(
-    path: Path, topology: Topology, options: CostOptions
+    path: Path, topology: Topology, options: CostOptions, target: Target = PORTABLE
 ) -> SchedulePredictor | ProgramPredictor | PlanPredictor:
     """The predictor of what ``path`` holds: JSON is a schedule or a plan, anything else MSCCL XML."""
     from hetesynth.files.schedule_json import MAX_BYTES
 
     demand_one_run(path)
     if format_of(path) == "msccl-xml":
-        return program_predictor(path, topology, options)
+        return program_predictor(path, topology, options, target)
     if kind_of(_contents(path, MAX_BYTES), path) == "plan":
         return plan_predictor(path, topology, options)
     return schedule_predictor(path, topology, options)
@@ -102,7 +103,9 @@ def schedule_predictor(path: Path, topology: Topology, options: CostOptions) -> 
         raise _misfit(error) from error
 
 
-def program_predictor(path: Path, topology: Topology, options: CostOptions) -> ProgramPredictor:
+def program_predictor(
+    path: Path, topology: Topology, options: CostOptions, target: Target = PORTABLE
+) -> ProgramPredictor:  # fmt: skip
     """The predictor of an MSCCL XML. Raises HetesynthError where it is wrong or not for ``topology``."""
     from hetesynth.verify.msccl.judge import program_violations
     from hetesynth.verify.msccl.reader import load_program
@@ -124,7 +127,7 @@ def program_predictor(path: Path, topology: Topology, options: CostOptions) -> P
             help=f"hetesynth verify {path} --topo TOPOLOGY says more",
             exit_code=1,
         )
-    return ProgramPredictor(topology, read.program, options)
+    return ProgramPredictor(topology, read.program, options, target)
 
 
 def _contents(path: Path, most: int) -> bytes:

@@ -96,25 +96,25 @@ def verdict_of(synthesis: Synthesis, deadline: Deadline) -> TimeVerdict | None:
     if optimality.bound is None:
         return None
     options, root = CostOptions.of(request), synthesis.problem.collective.root
-    without_rings = None
+    without_library = None
     if not is_simulated(synthesis.topology, request.collective, root, optimality.size, options):
         seconds = TimeAhead.of(request, synthesis.topology.ranks).library()
         long = seconds > request.policy.compile.simulated_anyway
         if abandoned():
-            without_rings = "interrupted"
+            without_library = "interrupted"
         elif long and deadline.expired("library not simulated", seconds):
-            without_rings = "the time budget is over"
+            without_library = "the time budget is over"
     with synthesis.timer.phase("predict"):
         bounds = bounds_of(synthesis.topology, request.collective, root, options)
         if not synthesis.programs:
             return time_verdict(
                 synthesis.topology, root, bounds, optimality.size, optimality.seconds, options, "schedule",
-                without_rings=without_rings,
+                without_library=without_library,
             )  # fmt: skip
         plan = synthesis.targets[0].format == "mscclpp-json"
         return time_verdict(
             synthesis.topology, root, bounds, optimality.size, synthesis.program_seconds, options,
-            "plan" if plan else "program", without_rings=without_rings,
+            "plan" if plan else "program", without_library=without_library,
         )  # fmt: skip
 
 

@@ -441,6 +441,8 @@ def _schedule_json(solved: SolvedRequest) -> bytes:
         "recipe": recipe.plain(),
         "topology_sha256": topology_hash(chunking.topology),
     }
+    if not chunking.options.latencies:
+        header["latencies"] = False
     if chunking.topology.notes:
         header["losses"] = list(chunking.topology.notes)
     return write_schedule_json(problem, solution.schedule, header)

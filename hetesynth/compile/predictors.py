@@ -119,21 +119,23 @@ class SchedulePredictor:
 class ProgramPredictor:
     """Predicts one program at any size, loops over slices of large buffers included.
 
-    ``target``: whose messages they are; the portable target has the shortest of all.
+    ``target``: whose messages they are; the portable target has the shortest of all. ``alike``: how many of it run
+    side by side, each with its part of the bytes and of every resource.
     """
 
     kind: ClassVar[FileKind] = "program"
 
     def __init__(
         self, topology: Topology, program: Program, options: CostOptions = CostOptions(),
-        target: Target = PORTABLE,
+        target: Target = PORTABLE, alike: int = 1,
     ) -> None:  # fmt: skip
         from hetesynth.simulate.program import ProgramLoops
 
         self._machine_code = options.policy.machine_code
         self.program = program
         self.collective = program.collective
-        self.costs: Costs = options.costs(topology)
+        self.costs: Costs = options.costs(topology).shared(alike)
+        self._alike = alike
         try:
             self._loops = ProgramLoops(program, self.costs, target=target, policy=options.policy.simulate)
         except ValueError as error:
@@ -142,7 +144,7 @@ class ProgramPredictor:
     def tasks(self, size: int | Fraction) -> ProgramTasks:
         """What is simulated for a buffer of ``size`` bytes, and which instruction each task stands for."""
         whole = Fraction(size) / (self.program.ranks if self.program.collective in ("gather", "scatter") else 1)
-        return self._loops.tasks(float(whole / self.program.chunks_per_loop))
+        return self._loops.tasks(float(whole / self.program.chunks_per_loop / self._alike))
 
     def timeline(self, size: int | Fraction) -> Timeline:
         """When each task runs; the makespan counts all loops, the arrays hold those that were simulated."""

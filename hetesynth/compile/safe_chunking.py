@@ -27,17 +27,17 @@ def safe_chunking(
     ``ideal``: seconds for each byte that the collective takes at least on the topology as it is, by cuts and
     volume.
     """
-    bare = replace(topology, links=tuple(replace(link, latency=Fraction(0)) for link in topology.links))
     step = max(paper.chunk_bytes / link.bandwidth for link in topology.links)
     best: tuple[float, Chunking] | None = None
     for multiple in range(1, policy.compile.max_step_multiple + 1):
-        rounded = chunk(bare, replace(paper.options, reference=step * multiple, rounding="floor"))
+        stated = replace(paper.options, reference=step * multiple, rounding="floor", latencies=False)
+        rounded = chunk(topology, stated)
         if topology.ranks > policy.compile.max_compared_ranks:
-            return replace(rounded, topology=topology)
-        bounds = cut_bounds(_as_promised(bare, rounded), name, root, policy.bounds)
+            return rounded
+        bounds = cut_bounds(_as_promised(topology, rounded), name, root, policy.bounds)
         loss = max(float(b.seconds_per_byte) for b in bounds) / ideal - 1
         if best is None or loss < best[0] - policy.compile.little_bandwidth:
-            best = loss, replace(rounded, topology=topology)
+            best = loss, rounded
         if loss <= policy.compile.little_bandwidth:
             break
     return best[1] if best else paper

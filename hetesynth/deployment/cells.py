@@ -22,14 +22,14 @@ from hetesynth.model.target import Target
 @dataclass(frozen=True, slots=True)
 class Expectation:
     """What a program takes for ``size`` bytes of the whole buffer, simulated. ``test``: the nearest size that its
-    runtime gives to it, with which a test is run; None: there is none in the range. ``ring_us``: NCCL's rings."""
+    runtime gives to it, with which a test is run; None: there is none in the range. ``library_us``: its own."""
 
     size: int
     test: int | None
     us: float
     algorithm: float
     bus: float
-    ring_us: float | None
+    library_us: float | None
 
     def plain(self) -> dict[str, Any]:
         """For JSON: bandwidths in GB/s, as the tests print them."""
@@ -39,7 +39,7 @@ class Expectation:
             "microseconds": round(self.us, 3),
             "algbw": round(self.algorithm / 1e9, 3),
             "busbw": round(self.bus / 1e9, 3),
-            "ring_microseconds": None if self.ring_us is None else round(self.ring_us, 3),
+            "library_microseconds": None if self.library_us is None else round(self.library_us, 3),
         }
 
 
@@ -95,7 +95,7 @@ class DeployedCell:
                 continue
             speeds = bandwidths(self.collective, self.ranks, size, us / 1e6)
             test = self._test_size(size, target)
-            rows.append(Expectation(size, test, us, speeds.algorithm, speeds.bus, row.get("ring_us")))
+            rows.append(Expectation(size, test, us, speeds.algorithm, speeds.bus, row.get("library_us")))
         return tuple(rows)
 
     def _test_size(self, size: int, target: Target) -> int | None:

@@ -119,7 +119,7 @@ def _times(target: Target, cells: Sequence[DeployedCell]) -> str:
     rows = [
         f"| {cell.collective} | {cell.record.get('extent', '')} | {size_text(expected.size, DIGITS)} "
         f"| {expected.us:.4g} | {expected.algorithm / 1e9:.4g} | {expected.bus / 1e9:.4g} "
-        f"| {'-' if expected.ring_us is None else f'{expected.ring_us:.4g}'} |"
+        f"| {'-' if expected.library_us is None else f'{expected.library_us:.4g}'} |"
         for cell in cells
         for expected in cell.expectations(target)
     ]

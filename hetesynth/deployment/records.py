@@ -95,7 +95,7 @@ def _by_name(is_name: Callable[[object], bool], holds: Callable[[Any], bool]) ->
 
 
 _NUMBERS = (
-    "program_us", "limit_us", "percent_of_limit", "percent_of_tree_limit", "ring_us", "factor_over_rings",
+    "program_us", "limit_us", "percent_of_limit", "percent_of_tree_limit", "library_us", "factor_over_library",
 )  # fmt: skip
 _NEEDED = {"collective", "ranks", "sizes", "files"}
 _FIELDS: dict[str, Callable[[Any], bool]] = {

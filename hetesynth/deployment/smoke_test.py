@@ -94,9 +94,9 @@ def _forms(cell: DeployedCell) -> str:
 
 
 def expectation_text(expected: Expectation) -> str:
-    """``14.5 us, algbw 17.3 GB/s, busbw 15.1 GB/s; NCCL's rings 17.7 us``."""
+    """``14.5 us, algbw 17.3 GB/s, busbw 15.1 GB/s; the library's own 17.7 us``."""
     speeds = f"algbw {expected.algorithm / 1e9:.4g} GB/s, busbw {expected.bus / 1e9:.4g} GB/s"
-    rings = "" if expected.ring_us is None else f"; the library's own {expected.ring_us:.4g} us"
+    rings = "" if expected.library_us is None else f"; the library's own {expected.library_us:.4g} us"
     return f"{expected.us:.4g} us, {speeds}{rings}"
 
 

@@ -42,6 +42,16 @@ FABRICS: tuple[tuple[str, Fabric], ...] = (
 (docs/reality.md); the latency that EFA's plug-in reports: aws-ofi-nccl, src/platform-aws.cpp."""
 
 
+CHECKED = frozenset({
+    ("Volta", "mesh", ""), ("Volta", "mesh", "InfiniBand"), ("Volta", "switch", "InfiniBand"),
+    ("Ampere", "mesh", ""), ("Ampere", "switch", ""), ("Ampere", "switch", "InfiniBand"),
+    ("Ampere", "switch", "EFA"), ("Hopper", "switch", ""), ("Hopper", "switch", "InfiniBand"),
+    ("Hopper", "switch", "RoCE"), ("Hopper", "switch", "EFA"), ("Hopper", "switch", "TCPXO"),
+    ("Blackwell", "switch", ""), ("Blackwell", "switch", "RoCE"), ("CDNA", "mesh", ""), ("CDNA", "mesh", "RoCE"),
+})  # fmt: skip
+"""Of the machines of docs/reality.md: generation of the GPUs, what joins them, what joins nodes ("": one node)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """One node. ``total``: what a GPU sends inside, as the library counts it; ``pair``: in a mesh, what of it goes
@@ -87,6 +97,12 @@ class Machine:
         object.__setattr__(self, "ranks", sum(node.gpus for node in self.nodes))
         if self.ranks < 2:
             raise ValueError("a collective needs two GPUs")
+
+    @property
+    def checked(self) -> bool:
+        """Whether published runs of such machines were compared with the formulas (docs/reality.md)."""
+        fabric = self.fabric.name if len(self.nodes) > 1 else ""
+        return len({*self.nodes}) == 1 and (self.nodes[0].generation.name, self.nodes[0].joined, fabric) in CHECKED
 
     @property
     def tables(self) -> Tables:

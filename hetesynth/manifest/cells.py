@@ -187,7 +187,7 @@ def _cell(draft: _Draft, document: Document) -> Cell:
     _check_strategy(draft, document)
     gates = Gates(
         float(settings.get("gates.percent_of_limit") or 0) or None,
-        float(settings.get("gates.factor_over_rings") or 0) or None,
+        float(settings.get("gates.factor_over_library") or 0) or None,
         settings.get("gates.steps") or None,
         bool(settings.get("gates.proven")),
     )

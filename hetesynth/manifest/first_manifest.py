@@ -222,7 +222,7 @@ sizes = ["..256KB", "256KB..16MB", "16MB.."]
 # What every program must reach, at the ends of its range and in the middle:
 # [defaults.gates]
 # percent_of_limit = 80
-# factor_over_rings = 1.0
+# factor_over_library = 1.0
 # proven = true
 
 # The clusters. Hardware that is lost or slow: without = ["a.gpu3"], degrade = ["a.nic*=18Gbps"]

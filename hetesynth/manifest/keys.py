@@ -130,8 +130,8 @@ GATES = Table(
             examples=(80, 92.5),
         ),
         Key(
-            "factor_over_rings", Number(0, MAX_FACTOR),
-            "How many times as long as the program NCCL's rings take, at least; 0: any.",
+            "factor_over_library", Number(0, MAX_FACTOR),
+            "How many times as long as the program the library takes, at least; 0: any.",
             examples=(1.0, 1.2),
         ),
         Key("steps", Whole(0, MAX_STEPS), "The most steps that the schedule may take; 0: any.", examples=(12,)),

@@ -69,7 +69,7 @@ class Gates:
     has as few steps as is proved possible, or its program is at the proved limit."""
 
     percent_of_limit: float | None = None
-    factor_over_rings: float | None = None
+    factor_over_library: float | None = None
     steps: int | None = None
     proven: bool = False
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-CalibrationName = Literal["spec", "nccl", "raw"]
+CalibrationName = Literal["spec", "nccl", "measured", "raw"]
 CALIBRATION_NAMES: tuple[CalibrationName, ...] = get_args(CalibrationName)
 
 Factors = tuple[tuple[str, str, float], ...]
@@ -49,9 +49,36 @@ _NCCL: Factors = (
     ("pcie", "", 12.0 / 15.75),  # generations 3 to 6 alike
 )
 
+# What large published runs of NCCL and RCCL reach (docs/reality.md), over the payload rate of the data sheet.
+_MEASURED: Factors = (
+    ("nvlink", "p100", 18.0 / 20.0),
+    ("nvlink", "v100", 20.0 / 25.0),
+    ("nvlink", "h", 20.6 / 25.0),
+    ("nvlink", "gh", 20.6 / 25.0),
+    ("nvlink", "b", 0.945 * 40.1 / 50.0),
+    ("nvlink", "gb", 0.945 * 40.1 / 50.0),
+    ("nvlink", "", 0.975 * 20.0 / 25.0),
+    ("xgmi", "mi3", 0.949 * 48.0 / 64.0),
+    *(row for row in _NCCL if row[0] in ("xgmi", "pcie")),
+    ("efa", "", 0.88),
+    ("tcpxo", "", 0.94),
+    ("tcp", "", 0.71),
+    ("roce", "", 0.90),
+    ("slingshot", "", 0.57),
+    ("net", "", 0.94),
+    ("ib", "", 0.94),
+    ("infiniband", "", 0.94),
+)
+
 # Signalling rate over payload rate: nvidia-smi prints 26.562 GB/s for an NVLink that carries 25.
 _RAW: Factors = (("nvlink", "", 26.5625 / 25.0),)
 
 CALIBRATIONS: dict[str, Calibration] = {
-    c.name: c for c in (Calibration("spec"), Calibration("nccl", _NCCL), Calibration("raw", _RAW, overheads=False))
+    c.name: c
+    for c in (
+        Calibration("spec"),
+        Calibration("nccl", _NCCL),
+        Calibration("measured", _MEASURED),
+        Calibration("raw", _RAW, overheads=False),
+    )
 }

@@ -8,7 +8,7 @@ of schedules and of time. Floats from here on: seconds, bytes, bytes per second.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal, get_args
 
@@ -52,6 +52,16 @@ class Costs:
     runtime: RuntimeCosts | None = None
     models: tuple[str, ...] = ()
     stated_copy_rates: tuple[float | None, ...] = ()
+
+    def shared(self, alike: int) -> Costs:
+        """What is left for each of ``alike`` users of every resource."""
+        if alike == 1:
+            return self
+        return replace(
+            self,
+            resource_rate=tuple(rate / alike for rate in self.resource_rate),
+            link_rate=tuple(rate / alike for rate in self.link_rate),
+        )
 
     def start(self, protocol: Protocol) -> float:
         """Seconds before the first instruction of a program: those of the GPU that takes longest."""

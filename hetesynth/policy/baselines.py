@@ -56,18 +56,8 @@ class BaselinesPolicy(Record):
         "From so many it is tried to patch cycles together where paths cannot be listed. Not measured.",
     )
     patched_cycles: int = threshold(1, "cycles", "The cheapest of so many patched cycles is taken. Not measured.")
-    baseline_repeats: tuple[int, ...] = threshold(
-        (1, 2, 4),
-        "channels",
-        "How many channels each ring of the baseline in seconds is tried on. Not measured.",
-    )
     chain_parts: tuple[int, ...] = threshold(
-        (4, 16),
+        (1, 4, 16),
         "chunks per channel",
-        "Tried besides 1 for a broadcast or a reduce, as chains are pipelined. Not measured.",
-    )
-    max_baseline_work: float = threshold(
-        2e6,
-        "tasks x connections",
-        "Past it no more programs of the baseline in seconds are simulated; one is in any case. Not measured.",
+        "Tried for a broadcast or a reduce, as chains are pipelined. Not measured.",
     )

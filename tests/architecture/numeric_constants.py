@@ -118,6 +118,7 @@ ALLOWED = {
         hetesynth/verify/schedule/arrays.py: MOST_CELLS
         """,
     "facts of runtimes, formats and operating systems": """
+        hetesynth/compile/ring_baseline.py: MOST_CHANNELS
         hetesynth/library/facts.py: NVLS_HOP NVLS_TREE_NET _SLOW _SLOWEST
         hetesynth/building/cache.py: _DIGITS
         hetesynth/building/job.py: FORMAT
@@ -176,6 +177,7 @@ ALLOWED = {
         hetesynth/execute/job.py: DEFAULT_CHUNK_BYTES
         """,
     "tolerances and scales of arithmetic": """
+        hetesynth/compile/time_verdict.py: ALIKE
         hetesynth/library/times.py: _KB _MB _NO_LIMIT
         hetesynth/bench/cluster_page.py: AS_FAST
         hetesynth/bench/time_tables.py: EXACT DIGITS MIB KB MB GB

@@ -99,6 +99,11 @@ def _of_clusters(page: Path, conditions: Conditions) -> Iterator[Figure]:
 
 def shares(page: Path) -> dict[tuple[str, str], list[tuple[float, str]]]:
     """Percent of the limit and cluster of each cell of a page of programs, by size and collective and over all."""
+    return _summed(page, r"([0-9.]+) %")
+
+
+def _summed(page: Path, figure: str) -> dict[tuple[str, str], list[tuple[float, str]]]:
+    """A ``figure`` and the cluster of each cell, by size and collective and over all."""
     table: dict[tuple[str, str], list[tuple[float, str]]] = {}
     size, head = "", [""]
     for line in page.read_text(encoding="utf-8").splitlines():
@@ -108,15 +113,19 @@ def shares(page: Path) -> dict[tuple[str, str], list[tuple[float, str]]]:
         elif row and row[0] == "cluster":
             head = row
         for collective, cell in zip(head, row, strict=True) if len(row) == len(head) else ():
-            if share := re.search(r"([0-9.]+) %", cell):
+            if found := re.search(figure, cell):
                 for name in (collective, "all"):
-                    table.setdefault((size, name), []).append((float(share[1]), row[0]))
+                    table.setdefault((size, name), []).append((float(found[1]), row[0]))
     return table
 
 
 def sum_up(page: Path) -> None:
-    """Remake the lines that sum up the rows of a page of programs; how many are slower than rings stays."""
-    of_rows, lines = shares(page), page.read_text(encoding="utf-8").splitlines()
+    """Remake the lines that sum up the rows of a page of programs."""
+    of_rows, factors, lines = (
+        shares(page),
+        _summed(page, r"([0-9.]+) x"),
+        page.read_text(encoding="utf-8").splitlines(),
+    )
     for number, row in enumerate(map(columns_of, lines)):
         cells = sorted(of_rows.get((row[0], row[1]), [])) if len(row) == 10 else []
         if cells:
@@ -124,6 +133,8 @@ def sum_up(page: Path) -> None:
             worst = ", ".join(f"{share:.1f} ({cluster})" for share, cluster in cells[:3])
             row[3:6] = f"{statistics.median(values):.1f}", f"{percentile(values, 0.1):.1f}", worst
             row[6:8] = (str(sum(value < least for value in values)) for least in SHARES)
+            compared = [factor for factor, _ in factors.get((row[0], row[1]), [])]
+            row[8] = f"{sum(factor < 1 for factor in compared)} of {len(compared)}"
             lines[number] = f"| {' | '.join(row)} |"
     page.write_text("\n".join([*lines, ""]), encoding="utf-8")
 

@@ -113,7 +113,7 @@ def test_a_schedule_that_is_not_right_although_the_digests_were_changed_too(proj
 RECORD_EDITS: dict[str, tuple[Edit, str]] = {
     "a time": (lambda record: record["sizes"][1].update(program_us=1.0), "its record says program_us 1,"),
     "a share of the limit": (lambda record: record["sizes"][0].update(percent_of_limit=9.0), "percent_of_limit 9"),
-    "a factor": (lambda record: record["sizes"][0].update(factor_over_rings=9.0), "factor_over_rings 9"),
+    "a factor": (lambda record: record["sizes"][0].update(factor_over_library=9.0), "factor_over_library 9"),
     "steps": (lambda record: record.update(steps=9), "its record says 9 steps, its schedule has"),
     "a proof": (lambda record: record.update(proven_optimal=True, lower_bound=0), "proved to be the least"),
     "sizes": (lambda record: record.update(sizes="none"), "row of the index is damaged"),

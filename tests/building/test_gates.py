@@ -50,11 +50,11 @@ def test_a_limit_that_is_not_known_is_not_reached() -> None:
 
 
 def test_rings_that_are_not_known_are_said_and_do_not_count() -> None:
-    verdict = gate_verdict(cell(factor_over_rings=0.9), FIGURES)
+    verdict = gate_verdict(cell(factor_over_library=0.9), FIGURES)
     assert verdict.met
-    assert verdict.notes == ("factor_over_rings does not apply at 8 KB: 5 ranks are more than the 4",)
-    assert gate_verdict(cell(factor_over_rings=1.0), FIGURES).failures == (
-        "factor_over_rings 0.97 at 64 KB is less than 1",
+    assert verdict.notes == ("factor_over_library does not apply at 8 KB: 5 ranks are more than the 4",)
+    assert gate_verdict(cell(factor_over_library=1.0), FIGURES).failures == (
+        "factor_over_library 0.97 at 64 KB is less than 1",
     )
 
 
@@ -92,8 +92,8 @@ RECORD = {
     "calls": [0, 63_999], "ranks": 4, "root": None, "chunks": 2, "steps": 7, "proven_optimal": False,
     "sizes": [
         {
-            "size": 1000, "program_us": 10, "percent_of_limit": 74.13, "factor_over_rings": 1.5, "no_rings": None,
-            "verdict": "whatever",
+            "size": 1000, "program_us": 10, "percent_of_limit": 74.13, "factor_over_library": 1.5,
+            "no_library": None, "verdict": "whatever",
         }
     ],
 }  # fmt: skip

@@ -155,7 +155,7 @@ def test_a_failed_cell_takes_away_the_older_one_that_does_not_verify(project: Pr
 
 
 def test_a_result_that_fails_its_gates_is_withheld(project: Project) -> None:
-    project.gates = Gates(factor_over_rings=1000.0)
+    project.gates = Gates(factor_over_library=1000.0)
     report = project.built(Here())
     assert not report.ok
     assert report.cells[0].status == "withheld"

@@ -208,7 +208,8 @@ TYPES: list[dict[str, Any]] = [
     {"strategy": ["x"]}, {"proven_optimal": "yes"}, {"cluster": "a\x1b[31m"}, {"root": -1}, {"channels": 1e300},
     {"topology_sha256": None}, {"measured_on": 3},
     {"programs": [{}]}, {"programs": [{"name": "x"}]}, {"sizes": [{"size": 8, "program_us": True}]},
-    {"sizes": [{"size": 8, "program_us": 1.0, "ring_us": "x"}]}, {"sizes": [{"size": 8, "program_us": 1.0}] * 65},
+    {"sizes": [{"size": 8, "program_us": 1.0, "library_us": "x"}]},
+    {"sizes": [{"size": 8, "program_us": 1.0}] * 65},
 ]  # fmt: skip
 
 

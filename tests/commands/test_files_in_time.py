@@ -136,8 +136,8 @@ def test_a_library_that_takes_long_is_left_out(monkeypatch: pytest.MonkeyPatch) 
     def made(policy: Policy) -> Any:
         return synthesize(replace(asked(5.0, policy), objective="steps")).verdict
 
-    assert "not beside NCCL's rings: the time budget is over" in made(dear(rings=1.0)).line
-    assert made(DEFAULT).factor_over_rings
+    assert "not beside NCCL: the time budget is over" in made(dear(rings=1.0)).line
+    assert made(DEFAULT).factor_over_library
 
 
 def test_machine_code_that_is_not_loaded_takes_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,11 +156,11 @@ def test_rings_whose_files_would_be_late_are_not_searched(
 ) -> None:
     searched: list[int] = []
 
-    def no_rings(*_: Any) -> str:
+    def no_library(*_: Any) -> str:
         searched.append(1)
         return "no rings"
 
-    monkeypatch.setattr(ring_candidate, "ring_baseline", no_rings)
+    monkeypatch.setattr(ring_candidate, "ring_baseline", no_library)
     request = replace(asked(60.0, dear(judge=judge)), size=64 * MIB, targets=(TARGETS[target],))
     factory = ProblemFactory(load_topology(RING), request)
     specs = CandidateSpecs(factory.topology, request, 64 * MIB, ())

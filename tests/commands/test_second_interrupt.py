@@ -103,7 +103,7 @@ def test_what_was_found_is_written_with_its_programs_and_a_verdict(monkeypatch: 
     policy = replace(DEFAULT, compile=replace(DEFAULT.compile, simulated_anyway=0.0))
     kept = made(replace(asked(), policy=policy))
     assert kept.programs and not kept.abandoned and kept.ending == "interrupt" and kept.cut_short
-    assert kept.verdict is not None and kept.verdict.seconds and kept.verdict.factor_over_rings
+    assert kept.verdict is not None and kept.verdict.seconds and kept.verdict.factor_over_library
 
 
 def test_how_often_it_came_is_counted_in_announcing_alone() -> None:

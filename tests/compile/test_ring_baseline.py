@@ -13,11 +13,12 @@ from support.random_sources import random_source
 
 from hetesynth.collectives.library import collective
 from hetesynth.compile.predictors import CostOptions, ProgramPredictor
-from hetesynth.compile.ring_baseline import NAMES, Baseline, ring_baseline, ring_wiring
+from hetesynth.compile.ring_baseline import NAMES, Baseline, ring_baseline, ring_wiring, seconds_of
 from hetesynth.frontend import load_topology, parse_topology
 from hetesynth.lowering.msccl.library_programs import direct_program, ring_program
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.cost import costs
+from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT
 from hetesynth.synthesis.baselines.ring_search import RingSet, orders, ring_sets
@@ -195,10 +196,38 @@ def test_servers_without_names_are_told_by_the_width_of_links() -> None:
     assert set(ring_wiring(on, costs(on), DEFAULT).servers) == {(0, 1, 2), (3, 4, 5)}
 
 
+@pytest.mark.parametrize(
+    ("name", "coll", "size"),
+    [
+        ("h20_4p8", "allreduce", 192_000_000),
+        ("h20_4x2p8", "alltoall", 16 << 20),
+        ("mi250_x1", "broadcast", 1 << 20),
+    ],
+)
+def test_channels_that_are_alike_are_simulated_as_one(name: str, coll: CollectiveName, size: int) -> None:
+    """The program with all of its channels takes as long as one of each with its share."""
+    on = topology(name)
+    found = ring_baseline(on, coll, 0 if coll in ROOTED else None, size, CostOptions())
+    assert isinstance(found, Baseline)
+    channels, chunks = found.channels // found.alike, found.chunks // found.alike
+    four = replace(
+        found, alike=4, channels=4 * channels, chunks=4 * chunks, orders=4 * found.orders[:channels]
+    )  # fmt: skip
+    whole = ProgramPredictor(on, four.program).predict(size).seconds
+    assert seconds_of(on, four, size, CostOptions()) == pytest.approx(whole, rel=1e-6)
+
+
 def test_more_channels_are_tried_and_the_quickest_is_taken() -> None:
-    one = replace(DEFAULT, baselines=replace(DEFAULT.baselines, baseline_repeats=(1,)))
     on = topology("h20_4p8")
-    few = ring_baseline(on, "allreduce", None, 192_000_000, CostOptions(policy=one))
-    more = ring_baseline(on, "allreduce", None, 192_000_000, CostOptions())
-    assert isinstance(few, Baseline) and isinstance(more, Baseline)
-    assert few.channels == few.rings < more.channels and more.seconds < few.seconds
+    found = ring_baseline(on, "allreduce", None, 192_000_000, CostOptions(runtime=NCCL_TABLES))
+    assert isinstance(found, Baseline) and found.channels > found.rings
+    few = replace(found, alike=1, channels=found.rings, chunks=found.rings, orders=found.orders[: found.rings])
+    assert seconds_of(on, few, 192_000_000, CostOptions(runtime=NCCL_TABLES)) > 1.2 * found.seconds
+
+
+def test_on_a_switch_all_channels_pay() -> None:
+    """One ring on every channel: a block of threads copies less than a GPU sends."""
+    box = load_topology(EXAMPLES / "measured" / "a100x8.dsl")
+    found = ring_baseline(box, "allgather", None, 64 << 20, CostOptions(runtime=NCCL_TABLES))
+    assert isinstance(found, Baseline)
+    assert found.seconds < 1.15 * (64 << 20) * 7 / 8 / 300e9

@@ -16,19 +16,18 @@ from hetesynth.frontend import load_topology
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
 
-USUAL = TimeVerdict("program", 192_000_000, 1.425e-3, 1.3839e-3, None, "NCCL's rings", 1.796e-3)
+NCCL = "NCCL (ring, 24 channels, Simple)"
+USUAL = TimeVerdict("program", 192_000_000, 1.425e-3, 1.3839e-3, None, NCCL, 1.796e-3)
 
 
 def test_one_size() -> None:
-    assert USUAL.line == "program 1,425 us for 192 MB: 97 % of the proved limit (simulated), 1.26 x NCCL's rings"
-    assert USUAL.warning() is None and not USUAL.slower_than_rings
+    assert USUAL.line == f"program 1,425 us for 192 MB: 97 % of the proved limit (simulated), 1.26 x {NCCL}"
+    assert USUAL.warning() is None and not USUAL.slower_than_library
 
 
 def test_several_sizes_say_the_least_and_the_most() -> None:
     other = replace(USUAL, size=10**9, limit=0.5e-3, rings=1.425e-3)
-    expected = (
-        "programs for 192 MB to 1 GB: 35 to 97 % of the proved limit (simulated), 1.00 to 1.26 x NCCL's rings"
-    )
+    expected = f"programs for 192 MB to 1 GB: 35 to 97 % of the proved limit (simulated), 1.00 to 1.26 x {NCCL}"
     assert verdict_line([USUAL, other]) == expected
 
 
@@ -39,21 +38,40 @@ def test_only_the_limit_itself_is_100_percent(limit: float, percent: str) -> Non
 
 @pytest.mark.parametrize(
     ("rings", "factor", "slower"),
-    [(1.425e-3, "1.00 x", False), (1.424e-3, "0.9993 x", True), (1.0e-3, "0.70 x", True)],
+    [
+        (1.425e-3, "1.00 x", False),
+        (1.424e-3, "0.9993 x", False),
+        (1.405e-3, "0.99 x", True),
+        (1.0e-3, "0.70 x", True),
+    ],
 )
 def test_a_quicker_library_shows(rings: float, factor: str, slower: bool) -> None:
     verdict = replace(USUAL, rings=rings)
-    assert f", {factor} NCCL's rings" in verdict.line
-    assert verdict.slower_than_rings is slower is (verdict.warning() is not None)
-    assert verdict.figures()["slower_than_rings"] is slower
+    assert f", {factor} NCCL (ring," in verdict.line
+    assert verdict.slower_than_library is slower is (verdict.warning() is not None)
+    assert verdict.figures()["slower_than_library"] is slower
+
+
+def test_sizes_with_other_algorithms_name_the_library_alone() -> None:
+    other = replace(USUAL, library="NCCL (tree, 16 channels, LL)")
+    assert verdict_line([USUAL, other]).endswith(", 1.26 x NCCL")
+    assert verdict_line([USUAL, replace(other, checked=False)]).endswith(
+        ", 1.26 x NCCL, not checked against measurements"
+    )
+
+
+def test_a_limit_that_switches_pass_says_so() -> None:
+    verdict = replace(USUAL, switch_reduces=True)
+    assert "97 % of the proved limit without switch reduction (simulated), 1.26 x" in verdict.line
+    assert verdict.figures()["limit_without_switch_reduction"] is True
 
 
 def test_trees_no_rings_and_no_time() -> None:
     trees = replace(USUAL, tree_limit=1.42e-3)
     assert "97 % of the proved limit (simulated), 99 % of that of trees, 1.26 x" in trees.line
     none = replace(USUAL, rings="there is no ring")
-    assert none.line.endswith("not beside NCCL's rings: there is no ring")
-    assert none.figures()["factor_over_rings"] is None and none.figures()["no_rings"] == "there is no ring"
+    assert none.line.endswith("not beside NCCL (ring, 24 channels, Simple): there is no ring")
+    assert none.figures()["factor_over_library"] is None and none.figures()["no_library"] == "there is no ring"
     untimed = replace(USUAL, seconds=None)
     assert untimed.line == "program not simulated for 192 MB: limit 1,384 us (proved)"
     assert untimed.figures()["program_us"] is None and untimed.figures()["percent_of_limit"] is None
@@ -61,7 +79,7 @@ def test_trees_no_rings_and_no_time() -> None:
 
 def test_a_schedule_says_that_rings_are_a_program() -> None:
     line = replace(USUAL, timed="schedule").line
-    assert line.endswith("97 % of the proved limit (simulated), 1.26 x NCCL's rings, which run as a program")
+    assert line.endswith(f"97 % of the proved limit (simulated), 1.26 x {NCCL}, which runs as a program")
 
 
 THREE = """

@@ -28,7 +28,7 @@ def test_the_example_is_read_as_the_page_says(tmp_path: Path) -> None:
     assert count == {"prod": 11, "prod-degraded": 11, "lab": 1} and len(manifest.cells) == 23
     (big,) = [cell for cell in manifest.cells if cell.name == "prod/rccl-6/allreduce/16MB.."]
     assert f"algorithms/{big.stem}.xml" in PAGE and f"`{big.stem}.inplace.xml`" in PAGE
-    assert (big.options.effort, big.gates.percent_of_limit, big.gates.factor_over_rings) == (4, 60, 1)
+    assert (big.options.effort, big.gates.percent_of_limit, big.gates.factor_over_library) == (4, 60, 1)
     assert {cell.gates.percent_of_limit for cell in manifest.cells if cell.cluster == "prod-degraded"} == {40}
 
 

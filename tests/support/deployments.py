@@ -64,8 +64,8 @@ def cell(
         "cell": f"ring8/{runtime}/{collective}/{low}..{high}", "collective": collective, "target": runtime,
         "extent": f"{low}..{high}", "ranks": 8, "root": stated.get("root"),
         "sizes": [
-            {"size": low, "program_us": 12.5, "ring_us": 20.0},
-            {"size": high or 8 * low, "program_us": 800.25, "ring_us": None},
+            {"size": low, "program_us": 12.5, "library_us": 20.0},
+            {"size": high or 8 * low, "program_us": 800.25, "library_us": None},
         ],
         "programs": [p.plain() for p in programs],
         "files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},

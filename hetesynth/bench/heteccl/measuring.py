@@ -22,7 +22,8 @@ from hetesynth.compile.phases import PhaseTimer
 from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.problem import load_problem
 from hetesynth.compile.request import Request
-from hetesynth.compile.ring_baseline import ring_baseline
+from hetesynth.compile.rival import library_rival
+from hetesynth.compile.time_optimality import bounds_of
 from hetesynth.compile.verified_solver import verified_solver
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
@@ -61,7 +62,7 @@ def synthesis(case: SynthesisCase, topology: Path) -> dict[str, Any]:
 
 
 def programs(case: ProgramCase, topology: Path) -> dict[str, Any]:
-    """The programs of ``case`` by the default command, beside NCCL's rings and the models."""
+    """The programs of ``case`` by the default command, beside NCCL and the models."""
     cluster = load_topology(topology)
     request = Request(
         topology, case.collective, budget=Budget(BUDGET, effort=1.0), runtime=NCCL_TABLES, single_root=True
@@ -71,11 +72,13 @@ def programs(case: ProgramCase, topology: Path) -> dict[str, Any]:
     rows = []
     for size, hs, se in zip(case.sizes, aligned, rounds, strict=True):
         written = synthesize(replace(request, size=size))
-        ring = ring_baseline(cluster, case.collective, None, size, CostOptions.of(request))
+        options = CostOptions.of(request)
+        limit = bounds_of(cluster, case.collective, None, options).seconds(size)
+        nccl = library_rival(cluster, case.collective, None, size, options, limit)
         taccl, sketch = rivals.taccl(size)
         rows.append({
             "size": size, "ours": written.program_seconds, "limit": written.time_optimality.bound_seconds,
-            "NCCL": None if isinstance(ring, str) else ring.seconds, "TACCL": taccl, "HS": hs, "SE": se,
+            "NCCL": None if isinstance(nccl, str) else nccl.seconds, "TACCL": taccl, "HS": hs, "SE": se,
             "candidate": "" if written.choice is None else written.choice.label, "sketch": sketch,
         })  # fmt: skip
     return {"gpus": cluster.ranks, "rows": rows}

@@ -29,9 +29,9 @@ _RIVALS = (
     *(
         wrapped(f"- {text}", "  ")
         for text in (
-            "**NCCL**: its rings, one for each NIC, through the best order of GPUs, with the quickest of several "
-            "numbers of channels and chunks (`hetesynth/compile/ring_baseline.py`). Ideal: protocols, proxies and "
-            "badly chosen rings cost nothing.",
+            "**NCCL**: what it would choose, by its own formulas, corrected by published runs ([reality.md]"
+            "(reality.md)), or its rings, one for each NIC, through the best order of GPUs, simulated with as "
+            "many channels as pay: the quicker of both (`hetesynth/compile/rival.py`).",
             "**TACCL**: a sketch leaves some links between servers; routes are balanced by load over these, "
             "transfers list-scheduled in seconds, lowered step by step with one chunk a GPU. Two sketches of its "
             "repository, the quicker counts: a sender and a receiver for each NIC (sk1-dgx2-n2; here to every "

@@ -28,7 +28,7 @@ class Figures:
     program_us: float | None
     limit_us: float | None
     percent_of_limit: float | None
-    factor_over_rings: float | None
+    factor_over_library: float | None
     steps: int | None
     proven_optimal: bool
 
@@ -60,7 +60,7 @@ def figures(record: Mapping[str, Any] | None, cell: Cell) -> Figures | None:
         _positive(row.get("program_us")),
         _positive(row.get("limit_us")),
         _positive(row.get("percent_of_limit")),
-        _positive(row.get("factor_over_rings")),
+        _positive(row.get("factor_over_library")),
         steps if isinstance(steps, int) and not isinstance(steps, bool) else None,
         record.get("proven_optimal") is True,
     )
@@ -123,7 +123,7 @@ def shown(report: CellReport) -> Shown:
         size_text(at.size),
         "" if at.program_us is None else time_text(at.program_us),
         "" if at.percent_of_limit is None else f"{math.floor(at.percent_of_limit * 10 + 1e-6) / 10:.1f} %",
-        "" if at.factor_over_rings is None else f"{at.factor_over_rings:.2f}",
+        "" if at.factor_over_library is None else f"{at.factor_over_library:.2f}",
         change_text(report),
     )
 
@@ -141,7 +141,7 @@ def properties(report: CellReport) -> dict[str, str]:
     change = change_percent(report)
     values: dict[str, float | int | None] = {
         "size": at.size, "program_us": at.program_us, "limit_us": at.limit_us,
-        "percent_of_limit": at.percent_of_limit, "factor_over_rings": at.factor_over_rings, "steps": at.steps,
+        "percent_of_limit": at.percent_of_limit, "factor_over_library": at.factor_over_library, "steps": at.steps,
         "change_percent": change,
     }  # fmt: skip
     return {name: _number(value) for name, value in values.items() if value is not None}

@@ -1,0 +1,91 @@
+"""What the library of a cluster takes for a collective: the figure that results are held against.
+
+In: a topology, a collective, bytes. Out: a ``Rival``: the quicker of two, the library's own choice by the formulas
+of ``hetesynth.library``, and its rings or sends as a program, simulated as ours are with as many channels as pay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from hetesynth.compile.predictors import CostOptions
+from hetesynth.compile.ring_baseline import Baseline, ring_baseline, seconds_of
+from hetesynth.library.machine import Machine, machine_of
+from hetesynth.library.times import chosen
+from hetesynth.model.collective import PERSONALIZED, CollectiveName
+from hetesynth.model.topology import Rank, Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """``library``: NCCL or RCCL, where there is one for these GPUs. ``how``: the algorithm, its channels and its
+    protocol. ``checked``: whether its formulas were compared with published runs of such machines."""
+
+    library: str
+    how: str
+    seconds: float
+    checked: bool
+
+    @property
+    def name(self) -> str:
+        """``NCCL (ring, 24 channels, Simple)``."""
+        return f"{self.library} ({self.how})"
+
+
+def library_rival(
+    topology: Topology, name: CollectiveName, root: Rank | None, size: int, options: CostOptions, limit: float
+) -> Rival | str:  # fmt: skip
+    """The library's time for ``size`` bytes, or in words why there is none.
+
+    ``limit``: seconds that only a switch that adds undercuts. A formula that does has not seen a part of the
+    fabric and is left out.
+    """
+    machine = machine_of_topology(topology)
+    library, checked = library_of(topology), machine is not None and machine.checked
+    simulated = ring_baseline(topology, name, root, size, options)
+    formula = None if machine is None else chosen(machine, name, size)
+    by_switch = formula is not None and formula.algorithm.startswith("NVLS")
+    if formula is not None and formula.expected < limit and not by_switch:
+        formula = None
+    if isinstance(simulated, str):
+        if formula is None:
+            return simulated
+        return Rival(library, formula.label, formula.expected, checked)
+    what = "sends" if name in PERSONALIZED else "ring"
+    count = f"{simulated.channels} channel{'' if simulated.channels == 1 else 's'}"
+    rival = Rival(library, f"{what}, {count}, Simple", simulated.seconds, checked)
+    if formula is None:
+        return rival
+    seconds = formula.expected * _gain(topology, simulated, size, options)
+    if not by_switch:
+        seconds = max(limit, seconds)
+    return rival if simulated.seconds <= seconds else replace(rival, how=formula.label, seconds=seconds)
+
+
+def _gain(topology: Topology, simulated: Baseline, size: int, options: CostOptions) -> float:
+    """The formulas hold at the rates that runs reach, simulations at those that data sheets state: what the same
+    program takes at the latter, of what it takes at the former."""
+    measured = seconds_of(topology, simulated, size, replace(options, calibration="measured"))
+    return min(1.0, simulated.seconds / measured)
+
+
+@lru_cache(maxsize=8)
+def machine_of_topology(topology: Topology) -> Machine | None:
+    """``machine_of``, remembered: sizes and collectives of a topology follow each other."""
+    return machine_of(topology)
+
+
+def library_of(topology: Topology) -> str:
+    """The library that runs on all GPUs of ``topology``."""
+    models = {model.lower() for model in topology.models}
+    if any(model.startswith("gaudi") for model in models):
+        return "the library"
+    amd = {model.startswith("mi") for model in models}
+    return "the library" if len(amd) > 1 else "RCCL" if amd == {True} else "NCCL"
+
+
+def switch_reduces(topology: Topology, name: CollectiveName) -> bool:
+    """Whether switches of ``topology`` can add what an AllReduce sums, which no time bound counts with."""
+    machine = machine_of_topology(topology)
+    return name == "allreduce" and machine is not None and any(node.nvls for node in machine.nodes)

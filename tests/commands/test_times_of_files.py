@@ -1,0 +1,115 @@
+"""Every time that a command calls a program's or a plan's is that of the file it wrote."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hetesynth.cli.main import run
+from hetesynth.model.target import TARGETS
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SMALL, MIXED = str(EXAMPLES / "ring8" / "topo.dsl"), str(EXAMPLES / "h20_4x3" / "topo.dsl")
+Captured = pytest.CaptureFixture[str]
+
+
+def printed(capsys: Captured, *arguments: str) -> dict[str, Any]:
+    """What a command prints as JSON."""
+    capsys.readouterr()
+    assert run([*arguments, "--json"]) == 0, capsys.readouterr().err
+    values: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return values
+
+
+def simulated(capsys: Captured, file: str, topology: str, size: int, target: str, *more: str) -> float:
+    """Microseconds that ``simulate`` says."""
+    told = printed(capsys, "simulate", file, topology, "--size", f"{size}B", "--target", target, *more)
+    return float(told["results"][0]["predicted_us"])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("size", [(), ("--size", "4MB")])
+def test_synth(target: str, size: tuple[str, ...], tmp_path: Path, capsys: Captured) -> None:
+    asked = ["synth", SMALL, "--coll", "allreduce", "--target", target, "--effort", "0.05", *size]
+    told = printed(capsys, *asked, "-o", str(tmp_path / "x"))
+    expected = simulated(capsys, told["outputs"][0], SMALL, told.get("size_asked") or told["size"], target)
+    assert told["program_us"] == pytest.approx(expected, rel=1e-9)
+    assert told["program_predicted_us"] == pytest.approx(expected, rel=1e-9)
+    assert told["verdict"].startswith("plan " if target == "mscclpp" else "program ")
+
+
+@pytest.mark.parametrize("target", ["portable", "mscclpp"])
+def test_repair(target: str, tmp_path: Path, capsys: Captured) -> None:
+    asked = ["--target", target, "--effort", "0.05", "-o"]
+    printed(capsys, "synth", MIXED, "--coll", "allgather", "--size", "4MB", *asked, str(tmp_path / "x"))
+    lost = ("--without", "a0.nic0")
+    old = str(tmp_path / "x.schedule.json")
+    told = printed(capsys, "repair", old, MIXED, *lost, *asked, str(tmp_path / "y"))
+    expected = simulated(capsys, told["outputs"][0], MIXED, told["size"], target, *lost)
+    assert told["program_predicted_us"] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("target", ["portable", "mscclpp"])
+def test_build(target: str, tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "ring.dsl").write_text(Path(SMALL).read_text())
+    (tmp_path / "hetesynth.toml").write_text(
+        f'[defaults]\ncollectives = ["allgather"]\nsizes = ["1MB..4MB"]\ntargets = ["{target}"]\neffort = 0.05\n'
+        '[[cluster]]\ntopology = "ring.dsl"\n'
+    )
+    manifest = str(tmp_path / "hetesynth.toml")
+    assert run(["build", manifest, "--cache", str(tmp_path / "cache"), "--jobs", "1"]) == 0
+    (index,) = tmp_path.glob("schedules/*/*/index.json")
+    for cell in json.loads(index.read_text())["cells"]:
+        name = next(n for n in cell["record"]["files"] if ".inplace" not in n and ".schedule." not in n)
+        for row in cell["record"]["sizes"]:
+            expected = simulated(capsys, str(index.parent / "algorithms" / name), SMALL, row["size"], target)
+            assert row["program_us"] == pytest.approx(expected, rel=1e-9)
+
+
+SLOW = [
+    pytest.param(coll, "64KB..64MB", target, "1", marks=pytest.mark.slow)
+    for coll in ("allgather", "allreduce", "alltoall")
+    for target in ("mscclpp", "msccl-executor", "portable")
+]
+
+
+@pytest.mark.parametrize(
+    ("coll", "sizes", "target", "effort"),
+    [("allgather", "16MB", "mscclpp", "0.05"), ("allreduce", "16MB", "msccl-executor", "0.05"), *SLOW],
+)
+def test_atlas(coll: str, sizes: str, target: str, effort: str, tmp_path: Path, capsys: Captured) -> None:
+    folder = tmp_path / "atlas"
+    asked = ["atlas", MIXED, "--coll", coll, "--sizes", sizes, "--target", target, "--effort", effort]
+    assert run([*asked, "-o", str(folder)]) == 0
+    index = json.loads((folder / "index.json").read_text())
+    told = {}
+    for entry in index["ranges"]:
+        file = next(name for name in entry["files"] if ".inplace" not in name and "schedules/" not in name)
+        for row in entry["sizes"]:
+            expected = simulated(capsys, str(folder / file), MIXED, row["size"], target)
+            assert row["program_predicted_us"] == pytest.approx(expected, rel=1e-9), (file, row["size"])
+            told[row["size"]] = expected
+    for verdict in index["verdicts"]:
+        assert verdict["program_us"] == pytest.approx(told[verdict["size"]], rel=1e-9)
+    assert index["verdict"].startswith("plan" if target == "mscclpp" else "program")
+    for path in sorted(folder.glob("schedules/*.json")):
+        assert run(["verify", str(path), "--topo", MIXED]) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["portable", "mscclpp"])
+def test_atlas_of_losses(target: str, tmp_path: Path, capsys: Captured) -> None:
+    folder = tmp_path / "atlas"
+    asked = ["atlas", MIXED, "--coll", "allgather", "--target", target, "--effort", "0.1", "--n-minus-1"]
+    assert run([*asked, "--losses", "nic", "--size", "4MB", "-o", str(folder)]) == 0
+    index = json.loads((folder / "index.json").read_text())
+    repaired = [entry for entry in index["losses"] if entry.get("program_predicted_us")]
+    assert repaired
+    for entry in repaired:
+        files = sorted((folder / entry["folder"]).rglob("*.xml" if target == "portable" else "*mscclpp*.json"))
+        file = next(f for f in files if ".inplace" not in f.name)
+        expected = simulated(capsys, str(file), MIXED, 4_000_000, target, "--without", entry["without"])
+        assert entry["program_predicted_us"] == pytest.approx(expected, rel=1e-9)
