@@ -133,7 +133,7 @@ def loads(data: bytes, cluster: PodCluster) -> str:
 
 
 def moved(values: dict[str, Any]) -> Iterator[tuple[str, str, bytes]]:
-    """Every round, and every step of a batch, a little earlier or later, longer or shorter, in no time, as another,
+    """Every round and every step of a batch a little earlier or later, longer or shorter, in no time, as another,
     or with nothing to do."""
     for p, phase in enumerate(values["phases"]):
         kinds = list(enumerate(phase["batches"]))
