@@ -17,6 +17,9 @@ from hetesynth.frontend import parse_pods
 from hetesynth.model.pods import PodCluster
 from hetesynth.model.topology import Topology, Wire
 from hetesynth.synthesis.pods.compose import ComposedName
+from hetesynth.verify.composition.capacity_laws import CapacityLaws
+from hetesynth.verify.composition.document import read_document
+from hetesynth.verify.composition.expansion import Expansion
 from hetesynth.verify.composition.judge import judge_composition
 
 TABLES = Path(__file__).parent / "golden"
@@ -27,6 +30,20 @@ NETWORKS = {
         server("s", 3, 1, reduce="reduce 200 GB/s"),
         server("t", 2, 2, rate="80 Gbps", reduce="reduce 150 GB/s"),
     ),
+    "grouped": text(
+        "instance a[0-1] = s instance b = t",
+        server("s", 3, 3, reduce="shared half 50 GB/s { gpu0 <-> gpu[1-2] }"),
+        server("t", 3, 3, rate="40 Gbps"),
+    ),
+    "unlike": text("instance a[0-1] = s instance b = t", server("s", 2, 2), server("t", 2, 1)),
+    "two racks": text(
+        "instance r[0-1] = rack instance q = other",
+        server("s", 2, 2, reduce="reduce 200 GB/s"),
+        server("t", 2, 2),
+        "pod rack { instance a = s instance b = t fabric leaf { join *.nic*; latency 1 us } }\n",
+        "pod other { instance a[0-2] = t fabric leaf { join *.nic*; latency 1 us } }\n",
+        between="switch spine { ports *.leaf; bandwidth 40 GB/s; latency 1 us }",
+    ),
 }
 CASES: list[tuple[str, ComposedName]] = [
     ("4x2", "allgather"),
@@ -35,6 +52,16 @@ CASES: list[tuple[str, ComposedName]] = [
     ("uplinks", "allgather"),
     ("pipe", "allgather"),
     ("racks", "allgather"),
+    ("grouped", "allreduce"),
+    ("4p8", "allgather"),
+    ("unlike", "allgather"),
+    ("two racks", "allreduce"),
+]
+MOVED: list[tuple[str, ComposedName]] = [
+    ("racks", "allgather"),
+    ("two kinds", "allreduce"),
+    ("grouped", "allgather"),
+    ("two racks", "allgather"),
 ]
 Damage = tuple[str, str, PodCluster]
 Table = Callable[[Path, bytes], None]
@@ -63,6 +90,7 @@ def _other(wire: Wire, vertices: int) -> Iterator[tuple[str, Wire]]:
         yield "slower", replace(wire, bandwidth=wire.bandwidth / 2)
         yield "a little slower", replace(wire, bandwidth=wire.bandwidth * Fraction(999_999, 1_000_000))
         yield "without a limit", replace(wire, bandwidth=None)
+        yield "in two lanes", replace(wire, bandwidth=wire.bandwidth / 2, lanes=2)
     yield "later", replace(wire, latency=wire.latency + Fraction(1, 10**12))
     yield "much later", replace(wire, latency=wire.latency + Fraction(1, 10**3))
     dst, src = ((end + 1) % vertices for end in (wire.dst, wire.src))
@@ -86,6 +114,8 @@ def _other_type(pod: Topology) -> Iterator[tuple[str, Topology]]:
                 f"group {share}",
                 replace(pod, groups=_put(pod.groups, g, replace(group, bandwidth=group.bandwidth * share))),
             )
+        halves = replace(group, bandwidth=group.bandwidth / 2, lanes=2)
+        yield "group in two lanes", replace(pod, groups=_put(pod.groups, g, halves))
     for share in (Fraction(1, 2), Fraction(999_999, 1_000_000)):
         rates = tuple(None if r is None else r * share for r in pod.reduce_bandwidth)
         yield f"additions {share}", replace(pod, reduce_bandwidth=rates)
@@ -95,15 +125,91 @@ def _put(values: tuple[Any, ...], at: int, value: Any) -> tuple[Any, ...]:
     return (*values[:at], value, *values[at + 1 :])
 
 
+def loads(data: bytes, cluster: PodCluster) -> str:
+    """All that is wrong with paths, intervals and loads, whatever is wrong with the data."""
+    read = read_document(data)
+    phases = [Expansion(read, phase) for phase in read.phases]
+    return repr([[*CapacityLaws(e, cluster).violations(e.events())] for e in phases])
+
+
+def moved(values: dict[str, Any]) -> Iterator[tuple[str, str, bytes]]:
+    """Every round and every step of a batch a little earlier or later, longer or shorter, in no time, as another,
+    or with nothing to do."""
+    for p, phase in enumerate(values["phases"]):
+        kinds = list(enumerate(phase["batches"]))
+        for r, span in enumerate(phase["rounds"]):
+            others = [phase["rounds"][-1], *(times[:2] for _, batches in kinds for times in batches[:1] if times)]
+            yield from _with(values, f"phase {p} round {r}", span, others)
+            idle = [*phase["moves"][r]]
+            phase["moves"][r][:] = []
+            yield from _with(values, f"phase {p} empty round {r}", span, others)
+            phase["moves"][r][:] = idle
+        for k, batches in kinds:
+            for b, times in enumerate(batches):
+                steps = phase["kinds"][k]["home" if b == 0 else "entered"]
+                same = [other for _, rows in kinds for other in rows if len(other) == len(times)]
+                yield from _with(values, f"phase {p} batch {b} of kind {k}", times, same)
+                idle = [[*step] for step in steps]
+                for step in steps:
+                    step[:] = []
+                yield from _with(values, f"phase {p} empty batch {b} of kind {k}", times, same)
+                for step, was in zip(steps, idle, strict=True):
+                    step[:] = was
+
+
+def _with(
+    values: dict[str, Any], where: str, times: list[int], others: list[list[int]]
+) -> Iterator[tuple[str, str, bytes]]:  # fmt: skip
+    right = [*times]
+    for what, changed in (*_moved(right), *((f"as {o}", o) for o in [[*other] for other in others])):
+        times[:] = changed
+        yield where, what, encoded(values)
+    times[:] = right
+
+
+def _moved(times: list[int]) -> Iterator[tuple[str, list[int]]]:
+    for by in (-1, 1, -1000, 10**8):
+        if times and times[0] + by >= 0:
+            yield f"all {by}", [t + by for t in times]
+        for i in range(len(times)):
+            changed = [*times[:i], times[i] + by, *times[i + 1 :]]
+            if changed == sorted(changed) and changed[0] >= 0:
+                yield f"{i} {by}", changed
+    if times:
+        yield "none", [times[0]] * len(times)
+        yield "none, later", [times[-1] + 1] * len(times)
+
+
+@pytest.mark.parametrize(("name", "collective"), MOVED)
+def test_verdicts_on_moved_times_are_what_they_were(name: str, collective: ComposedName, golden: Table) -> None:
+    values, cluster = document(composed(NETWORKS[name], collective)), parse_pods(NETWORKS[name])
+
+    def verdict(data: bytes) -> str:
+        return loads(data, cluster)
+
+    golden(TABLES / f"times_{name}_{collective}.txt".replace(" ", "_"), digests(moved(values), verdict))
+
+
 @pytest.mark.parametrize(("name", "collective"), CASES)
 def test_verdicts_on_damaged_clusters_are_what_they_were(
     name: str, collective: ComposedName, golden: Table
 ) -> None:
     data = encoded(document(composed(NETWORKS[name], collective)))
-
-    def verdict(cluster: PodCluster) -> str:
-        return repr(judge_composition(data, cluster).violations)
-
     cluster = parse_pods(NETWORKS[name])
-    assert verdict(cluster) == "()"
+    assert judge_composition(data, cluster).violations == ()
+
+    def verdict(other: PodCluster) -> str:
+        return loads(data, other)
+
     golden(TABLES / f"clusters_{name}_{collective}.txt".replace(" ", "_"), digests(damaged(cluster), verdict))
+
+
+def test_one_gate_on_the_wires_of_a_step_is_enough_to_share_them() -> None:
+    read = read_document(encoded(document(composed(NETWORKS["racks"], "allgather"))))
+    (phase,), cluster = read.phases, parse_pods(NETWORKS["racks"])
+    gate = {*phase.kinds[0].gates[0].out, *phase.kinds[0].gates[0].into}
+    links = tuple(link for link in phase.kinds[0].links if gate & {*link[2]})
+    assert links and len(links) < len(phase.kinds[0].links)
+    for some, shared in ((links, True), ((), False)):
+        changed = replace(phase, kinds=(replace(phase.kinds[0], links=some), *phase.kinds[1:]))
+        assert CapacityLaws(Expansion(read, changed), cluster)._shares(0) is shared

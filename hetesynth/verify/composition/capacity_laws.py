@@ -172,12 +172,11 @@ class CapacityLaws:
             for lists in (self._leaving, self._entering)
         )  # type: ignore[return-value]
 
-    def _addition(self, events: list[Event]) -> Fraction:
-        """Seconds of adding a chunk at the slowest GPU of the pods concerned, in a round of all; 0 of copies."""
+    def _addition(self, kind: int) -> Fraction:
+        """Seconds of adding a chunk at the slowest GPU of the pods of ``kind``, in a round of all; 0 of copies."""
         if not self.expansion.phase.adds:
             return Fraction(0)
-        round_ = any(event.kind < 0 for event in events)
-        pods = self.cluster.types if round_ else [self._type(event.kind) for event in events]
+        pods = self.cluster.types if kind < 0 else [self._type(kind)]
         rates = [rate for pod in pods for rate in pod.reduce_bandwidth if rate]
         return self.expansion.document.chunk_bytes / min(rates) if rates else Fraction(0)
 
@@ -193,10 +192,10 @@ class CapacityLaws:
                     return
             else:
                 longest = self._spread(event, load, grouped)
-            wait = max(wait, longest)
+            wait = max(wait, longest + self._addition(event.kind))
         first = events[0]
         where = f"round {first.round}" if first.kind < 0 else f"step {first.step} of batch {first.round + 1}"
-        time = Fraction(first.end - first.start, SECOND) - wait - self._addition(events)
+        time = Fraction(first.end - first.start, SECOND) - wait
         name = self._fullest(load, time) or self._fullest_group(grouped, time)
         if name is not None:
             message = f"{where}: {first.end - first.start} ps are too short for what {name} carries"
