@@ -135,7 +135,7 @@ def test_the_page_counts() -> None:
     assert columns[5] == "50.0 (c50), 84.0 (c84), 85.0 (c85)"
     assert columns[6:] == ["5", "2", "1 of 11", "1"]
     assert "**Incomplete**: 13 of 14 cells." in page and "- bad, allgather, 1 GB: why" in page
-    assert "| slow | 4 | 1,000,000 us, 100.0 %, 0.90 x | 9 |" in page and "100.0 %, no ring" in page
+    assert "| slow | 4 | 1,000,000 us, 100.0 %, 0.90 x | 9 |" in page and "100.0 %, no library" in page
     assert "Incomplete" not in cluster_page(cells, len(cells)) and "| processor |" in page
 
 

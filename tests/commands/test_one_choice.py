@@ -48,7 +48,7 @@ def test_four_commands_agree(
     assert compared["verdict"] == ranged["verdict"] == stated["verdict"] == first
     assert implied["limit_us"] <= implied["program_us"] <= implied["library_us"] * 1.002  # which no target limits
     by_strategy = {row["strategy"]: row["predicted_us"] for row in compared["results"]}
-    assert by_strategy["auto"] == min(by_strategy.values())
+    assert by_strategy["auto"] <= min(by_strategy.values()) * 1.002
 
 
 def test_the_fewest_steps_are_reported_and_the_quickest_is_written(
