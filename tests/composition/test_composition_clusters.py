@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.damages import digests
 from support.pods import SMALL, composed, document, encoded, server
@@ -18,6 +19,7 @@ from hetesynth.model.pods import PodCluster
 from hetesynth.model.topology import Topology, Wire
 from hetesynth.synthesis.pods.compose import ComposedName
 from hetesynth.verify.composition.capacity_laws import CapacityLaws
+from hetesynth.verify.composition.data_laws import _missing
 from hetesynth.verify.composition.document import read_document
 from hetesynth.verify.composition.expansion import Expansion
 from hetesynth.verify.composition.judge import judge_composition
@@ -35,6 +37,7 @@ NETWORKS = {
         server("s", 3, 3, reduce="shared half 50 GB/s { gpu0 <-> gpu[1-2] }"),
         server("t", 3, 3, rate="40 Gbps"),
     ),
+    "4p3": text("instance a = s instance b = t", server("s", 4, 2), server("t", 3, 1)),
     "unlike": text("instance a[0-1] = s instance b = t", server("s", 2, 2), server("t", 2, 1)),
     "two racks": text(
         "instance r[0-1] = rack instance q = other",
@@ -45,17 +48,18 @@ NETWORKS = {
         between="switch spine { ports *.leaf; bandwidth 40 GB/s; latency 1 us }",
     ),
 }
-CASES: list[tuple[str, ComposedName]] = [
-    ("4x2", "allgather"),
-    ("two kinds", "allreduce"),
-    ("slow NIC", "reducescatter"),
-    ("uplinks", "allgather"),
-    ("pipe", "allgather"),
-    ("racks", "allgather"),
-    ("grouped", "allreduce"),
-    ("4p8", "allgather"),
-    ("unlike", "allgather"),
-    ("two racks", "allreduce"),
+CASES: list[tuple[str, ComposedName, int]] = [
+    ("4x2", "allgather", 1),
+    ("two kinds", "allreduce", 1),
+    ("slow NIC", "reducescatter", 1),
+    ("uplinks", "allgather", 1),
+    ("pipe", "allgather", 2),
+    ("racks", "allgather", 1),
+    ("grouped", "allreduce", 1),
+    ("4p8", "allgather", 1),
+    ("4p3", "allgather", 2),
+    ("unlike", "allgather", 1),
+    ("two racks", "allreduce", 1),
 ]
 MOVED: list[tuple[str, ComposedName]] = [
     ("racks", "allgather"),
@@ -190,11 +194,11 @@ def test_verdicts_on_moved_times_are_what_they_were(name: str, collective: Compo
     golden(TABLES / f"times_{name}_{collective}.txt".replace(" ", "_"), digests(moved(values), verdict))
 
 
-@pytest.mark.parametrize(("name", "collective"), CASES)
+@pytest.mark.parametrize(("name", "collective", "chunks"), CASES)
 def test_verdicts_on_damaged_clusters_are_what_they_were(
-    name: str, collective: ComposedName, golden: Table
+    name: str, collective: ComposedName, chunks: int, golden: Table
 ) -> None:
-    data = encoded(document(composed(NETWORKS[name], collective)))
+    data = encoded(document(composed(NETWORKS[name], collective, chunks)))
     cluster = parse_pods(NETWORKS[name])
     assert judge_composition(data, cluster).violations == ()
 
@@ -213,3 +217,19 @@ def test_one_gate_on_the_wires_of_a_step_is_enough_to_share_them() -> None:
     for some, shared in ((links, True), ((), False)):
         changed = replace(phase, kinds=(replace(phase.kinds[0], links=some), *phase.kinds[1:]))
         assert CapacityLaws(Expansion(read, changed), cluster)._shares(0) is shared
+
+
+def test_slots_may_stand_there_twice() -> None:
+    """What enters a pod repeats with the number of slots, a pod's own chunks with that of its GPUs."""
+    values, cluster = document(composed(NETWORKS["4p3"], "allgather", 2)), parse_pods(NETWORKS["4p3"])
+    for kind in values["phases"][0]["kinds"]:
+        more = len(kind["slots"])
+        kind["slots"] *= 2
+        for step in kind["entered"]:
+            step += [[slot + more, link] for slot, link in step]
+    assert judge_composition(encoded(values), cluster).violations == ()
+
+
+def test_one_chunk_that_is_missing_is_one() -> None:
+    (one,) = _missing(np.array([3]), np.array([5]), "never gets it")
+    assert one.message == "rank 3 never gets it: position 5"
