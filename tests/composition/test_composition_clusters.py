@@ -233,3 +233,17 @@ def test_slots_may_stand_there_twice() -> None:
 def test_one_chunk_that_is_missing_is_one() -> None:
     (one,) = _missing(np.array([3]), np.array([5]), "never gets it")
     assert one.message == "rank 3 never gets it: position 5"
+
+
+def test_what_nothing_happens_in_takes_no_time() -> None:
+    values = document(composed(SMALL["2x4"], "allreduce", 2))
+    assert judge_composition(encoded(values), None).deliveries == 2 * 16 * 7
+    for phase in values["phases"]:
+        phase["rounds"], phase["moves"] = [], []
+        phase["batches"] = [[[0]] for _ in phase["kinds"]]
+        for kind in phase["kinds"]:
+            kind["home"], kind["entered"] = [], []
+    values["header"]["picoseconds"] = 0
+    verdict = judge_composition(encoded(values), None)
+    assert verdict.readable and verdict.picoseconds == 0
+    assert {v.kind for v in verdict.violations} == {"not-delivered"}

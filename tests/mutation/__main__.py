@@ -38,6 +38,7 @@ DEFAULTS = {
         "bounds/test_time_bound_judge.py",
         "mutants/test_certificate_forgeries.py",
     ),
+    "hetesynth/verify/composition": ("composition/test_composition_[cdm]*.py",),
     "hetesynth/verify/contributions.py": ("verify/test_contributions.py",),
     "hetesynth/verify/layout.py": ("verify/test_layout.py",),
     "hetesynth/verify/msccl": (
