@@ -42,9 +42,10 @@ NETWORKS = {
     "two racks": text(
         "instance r[0-1] = rack instance q = other",
         server("s", 2, 2, reduce="reduce 200 GB/s"),
-        server("t", 2, 2),
+        server("t", 2, 2, reduce="reduce 150 GB/s"),
+        server("u", 2, 2),
         "pod rack { instance a = s instance b = t fabric leaf { join *.nic*; latency 1 us } }\n",
-        "pod other { instance a[0-2] = t fabric leaf { join *.nic*; latency 1 us } }\n",
+        "pod other { instance a = u instance b[0-1] = t fabric leaf { join *.nic*; latency 1 us } }\n",
         between="switch spine { ports *.leaf; bandwidth 40 GB/s; latency 1 us }",
     ),
 }
@@ -247,3 +248,53 @@ def test_what_nothing_happens_in_takes_no_time() -> None:
     verdict = judge_composition(encoded(values), None)
     assert verdict.readable and verdict.picoseconds == 0
     assert {v.kind for v in verdict.violations} == {"not-delivered"}
+
+
+def messages(name: str, collective: ComposedName, change: Callable[[PodCluster], PodCluster]) -> list[str]:
+    """What the judge says of a good composition on a changed cluster."""
+    cluster = parse_pods(NETWORKS[name])
+    data = encoded(document(composed(NETWORKS[name], collective)))
+    assert judge_composition(data, cluster).violations == ()
+    return [v.message for v in judge_composition(data, change(cluster)).violations]
+
+
+def _adding(cluster: PodCluster, number: int, share: Fraction) -> PodCluster:
+    """``cluster``, the GPUs of whose type ``number`` add a little slower."""
+    pod = cluster.types[number]
+    rates = tuple(None if rate is None else rate * share for rate in pod.reduce_bandwidth)
+    return replace(cluster, types=_put(cluster.types, number, replace(pod, reduce_bandwidth=rates)))
+
+
+@pytest.mark.parametrize("name", ["two kinds", "two racks"])
+def test_a_step_waits_for_additions_of_its_pods_and_a_round_for_all(name: str) -> None:
+    a_little = Fraction(999_999, 1_000_000)
+    for number in range(2):
+        said = messages(name, "reducescatter", lambda cluster, n=number: _adding(cluster, n, a_little))  # type: ignore[misc]
+        assert any(message.startswith("step ") for message in said)
+    slowest = range(2) if name == "two racks" else (1,)
+    for number in slowest:
+        said = messages(name, "reducescatter", lambda cluster, n=number: _adding(cluster, n, a_little))  # type: ignore[misc]
+        assert any(message.startswith("round ") for message in said)
+
+
+def test_two_lanes_of_a_group_are_as_good_as_one() -> None:
+    def halved(cluster: PodCluster) -> PodCluster:
+        pod = cluster.types[0]
+        groups = tuple(replace(g, bandwidth=g.bandwidth / 2, lanes=2) for g in pod.groups)
+        return replace(cluster, types=_put(cluster.types, 0, replace(pod, groups=groups)))
+
+    assert messages("grouped", "allgather", halved) == []
+
+
+def test_a_pod_of_another_type_is_named_once() -> None:
+    def changed(cluster: PodCluster) -> PodCluster:
+        return replace(cluster, pods=_put(cluster.pods, 1, replace(cluster.pods[1], type=1)))
+
+    assert messages("unlike", "allgather", changed) == ["pod a1 is not like the others of kind 0"]
+
+
+def test_a_path_of_wires_that_are_not_there() -> None:
+    values, cluster = document(composed(NETWORKS["uplinks"], "allgather")), parse_pods(NETWORKS["uplinks"])
+    next(path for _, _, path in values["phases"][0]["paths"] if path)[0] = 10**6
+    (said,) = judge_composition(encoded(values), cluster).violations
+    assert said.message == "a wire is named that the cluster does not have"
