@@ -287,10 +287,11 @@ def test_two_lanes_of_a_group_are_as_good_as_one() -> None:
 
 
 def test_a_pod_of_another_type_is_named_once() -> None:
-    def changed(cluster: PodCluster) -> PodCluster:
-        return replace(cluster, pods=_put(cluster.pods, 1, replace(cluster.pods[1], type=1)))
-
-    assert messages("unlike", "allgather", changed) == ["pod a1 is not like the others of kind 0"]
+    kinds = server("s", 2, 2), server("t", 2, 1)
+    data = encoded(document(composed(text("instance a = t instance b = s instance c = t", *kinds), "allgather")))
+    other = parse_pods(text("instance a = t instance b = s instance c = s", *kinds))
+    (said,) = judge_composition(data, other).violations
+    assert said.message == "pod c is not like the others of kind 0"
 
 
 def test_a_path_of_wires_that_are_not_there() -> None:

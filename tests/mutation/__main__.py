@@ -52,6 +52,7 @@ DEFAULTS = {
         "verify/test_msccl_verdict_digests.py",
     ),
     "hetesynth/verify/mscclpp": ("verify/test_mscclpp_*.py",),
+    "hetesynth/verify/race_detection.py": ("verify/test_race_detection.py", "verify/test_msccl_programs.py"),
     "hetesynth/verify/schedule": ("verify/test_schedule_*.py", "mutants/test_schedule_mutants.py"),
 }
 """What has no survivor, with its tests."""
