@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.damages import digests
 from support.pods import SMALL, composed, document, encoded, server
@@ -18,6 +19,7 @@ from hetesynth.model.pods import PodCluster
 from hetesynth.model.topology import Topology, Wire
 from hetesynth.synthesis.pods.compose import ComposedName
 from hetesynth.verify.composition.capacity_laws import CapacityLaws
+from hetesynth.verify.composition.data_laws import _missing
 from hetesynth.verify.composition.document import read_document
 from hetesynth.verify.composition.expansion import Expansion
 from hetesynth.verify.composition.judge import judge_composition
@@ -35,27 +37,30 @@ NETWORKS = {
         server("s", 3, 3, reduce="shared half 50 GB/s { gpu0 <-> gpu[1-2] }"),
         server("t", 3, 3, rate="40 Gbps"),
     ),
+    "4p3": text("instance a = s instance b = t", server("s", 4, 2), server("t", 3, 1)),
     "unlike": text("instance a[0-1] = s instance b = t", server("s", 2, 2), server("t", 2, 1)),
     "two racks": text(
         "instance r[0-1] = rack instance q = other",
         server("s", 2, 2, reduce="reduce 200 GB/s"),
-        server("t", 2, 2),
+        server("t", 2, 2, reduce="reduce 150 GB/s"),
+        server("u", 2, 2),
         "pod rack { instance a = s instance b = t fabric leaf { join *.nic*; latency 1 us } }\n",
-        "pod other { instance a[0-2] = t fabric leaf { join *.nic*; latency 1 us } }\n",
+        "pod other { instance a = u instance b[0-1] = t fabric leaf { join *.nic*; latency 1 us } }\n",
         between="switch spine { ports *.leaf; bandwidth 40 GB/s; latency 1 us }",
     ),
 }
-CASES: list[tuple[str, ComposedName]] = [
-    ("4x2", "allgather"),
-    ("two kinds", "allreduce"),
-    ("slow NIC", "reducescatter"),
-    ("uplinks", "allgather"),
-    ("pipe", "allgather"),
-    ("racks", "allgather"),
-    ("grouped", "allreduce"),
-    ("4p8", "allgather"),
-    ("unlike", "allgather"),
-    ("two racks", "allreduce"),
+CASES: list[tuple[str, ComposedName, int]] = [
+    ("4x2", "allgather", 1),
+    ("two kinds", "allreduce", 1),
+    ("slow NIC", "reducescatter", 1),
+    ("uplinks", "allgather", 1),
+    ("pipe", "allgather", 2),
+    ("racks", "allgather", 1),
+    ("grouped", "allreduce", 1),
+    ("4p8", "allgather", 1),
+    ("4p3", "allgather", 2),
+    ("unlike", "allgather", 1),
+    ("two racks", "allreduce", 1),
 ]
 MOVED: list[tuple[str, ComposedName]] = [
     ("racks", "allgather"),
@@ -190,11 +195,11 @@ def test_verdicts_on_moved_times_are_what_they_were(name: str, collective: Compo
     golden(TABLES / f"times_{name}_{collective}.txt".replace(" ", "_"), digests(moved(values), verdict))
 
 
-@pytest.mark.parametrize(("name", "collective"), CASES)
+@pytest.mark.parametrize(("name", "collective", "chunks"), CASES)
 def test_verdicts_on_damaged_clusters_are_what_they_were(
-    name: str, collective: ComposedName, golden: Table
+    name: str, collective: ComposedName, chunks: int, golden: Table
 ) -> None:
-    data = encoded(document(composed(NETWORKS[name], collective)))
+    data = encoded(document(composed(NETWORKS[name], collective, chunks)))
     cluster = parse_pods(NETWORKS[name])
     assert judge_composition(data, cluster).violations == ()
 
@@ -213,3 +218,84 @@ def test_one_gate_on_the_wires_of_a_step_is_enough_to_share_them() -> None:
     for some, shared in ((links, True), ((), False)):
         changed = replace(phase, kinds=(replace(phase.kinds[0], links=some), *phase.kinds[1:]))
         assert CapacityLaws(Expansion(read, changed), cluster)._shares(0) is shared
+
+
+def test_slots_may_stand_there_twice() -> None:
+    """What enters a pod repeats with the number of slots, a pod's own chunks with that of its GPUs."""
+    values, cluster = document(composed(NETWORKS["4p3"], "allgather", 2)), parse_pods(NETWORKS["4p3"])
+    for kind in values["phases"][0]["kinds"]:
+        more = len(kind["slots"])
+        kind["slots"] *= 2
+        for step in kind["entered"]:
+            step += [[slot + more, link] for slot, link in step]
+    assert judge_composition(encoded(values), cluster).violations == ()
+
+
+def test_one_chunk_that_is_missing_is_one() -> None:
+    (one,) = _missing(np.array([3]), np.array([5]), "never gets it")
+    assert one.message == "rank 3 never gets it: position 5"
+
+
+def test_what_nothing_happens_in_takes_no_time() -> None:
+    values = document(composed(SMALL["2x4"], "allreduce", 2))
+    assert judge_composition(encoded(values), None).deliveries == 2 * 16 * 7
+    for phase in values["phases"]:
+        phase["rounds"], phase["moves"] = [], []
+        phase["batches"] = [[[0]] for _ in phase["kinds"]]
+        for kind in phase["kinds"]:
+            kind["home"], kind["entered"] = [], []
+    values["header"]["picoseconds"] = 0
+    verdict = judge_composition(encoded(values), None)
+    assert verdict.readable and verdict.picoseconds == 0
+    assert {v.kind for v in verdict.violations} == {"not-delivered"}
+
+
+def messages(name: str, collective: ComposedName, change: Callable[[PodCluster], PodCluster]) -> list[str]:
+    """What the judge says of a good composition on a changed cluster."""
+    cluster = parse_pods(NETWORKS[name])
+    data = encoded(document(composed(NETWORKS[name], collective)))
+    assert judge_composition(data, cluster).violations == ()
+    return [v.message for v in judge_composition(data, change(cluster)).violations]
+
+
+def _adding(cluster: PodCluster, number: int, share: Fraction) -> PodCluster:
+    """``cluster``, the GPUs of whose type ``number`` add a little slower."""
+    pod = cluster.types[number]
+    rates = tuple(None if rate is None else rate * share for rate in pod.reduce_bandwidth)
+    return replace(cluster, types=_put(cluster.types, number, replace(pod, reduce_bandwidth=rates)))
+
+
+@pytest.mark.parametrize("name", ["two kinds", "two racks"])
+def test_a_step_waits_for_additions_of_its_pods_and_a_round_for_all(name: str) -> None:
+    a_little = Fraction(999_999, 1_000_000)
+    for number in range(2):
+        said = messages(name, "reducescatter", lambda cluster, n=number: _adding(cluster, n, a_little))  # type: ignore[misc]
+        assert any(message.startswith("step ") for message in said)
+    slowest = range(2) if name == "two racks" else (1,)
+    for number in slowest:
+        said = messages(name, "reducescatter", lambda cluster, n=number: _adding(cluster, n, a_little))  # type: ignore[misc]
+        assert any(message.startswith("round ") for message in said)
+
+
+def test_two_lanes_of_a_group_are_as_good_as_one() -> None:
+    def halved(cluster: PodCluster) -> PodCluster:
+        pod = cluster.types[0]
+        groups = tuple(replace(g, bandwidth=g.bandwidth / 2, lanes=2) for g in pod.groups)
+        return replace(cluster, types=_put(cluster.types, 0, replace(pod, groups=groups)))
+
+    assert messages("grouped", "allgather", halved) == []
+
+
+def test_a_pod_of_another_type_is_named_once() -> None:
+    kinds = server("s", 2, 2), server("t", 2, 1)
+    data = encoded(document(composed(text("instance a = t instance b = s instance c = t", *kinds), "allgather")))
+    other = parse_pods(text("instance a = t instance b = s instance c = s", *kinds))
+    (said,) = judge_composition(data, other).violations
+    assert said.message == "pod c is not like the others of kind 0"
+
+
+def test_a_path_of_wires_that_are_not_there() -> None:
+    values, cluster = document(composed(NETWORKS["uplinks"], "allgather")), parse_pods(NETWORKS["uplinks"])
+    next(path for _, _, path in values["phases"][0]["paths"] if path)[0] = 10**6
+    (said,) = judge_composition(encoded(values), cluster).violations
+    assert said.message == "a wire is named that the cluster does not have"

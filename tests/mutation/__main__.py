@@ -38,6 +38,11 @@ DEFAULTS = {
         "bounds/test_time_bound_judge.py",
         "mutants/test_certificate_forgeries.py",
     ),
+    "hetesynth/verify/composition": (
+        "composition/test_composition_clusters.py",
+        "composition/test_composition_d*.py",
+        "composition/test_composition_mutants.py",
+    ),
     "hetesynth/verify/contributions.py": ("verify/test_contributions.py",),
     "hetesynth/verify/layout.py": ("verify/test_layout.py",),
     "hetesynth/verify/msccl": (
@@ -47,6 +52,7 @@ DEFAULTS = {
         "verify/test_msccl_verdict_digests.py",
     ),
     "hetesynth/verify/mscclpp": ("verify/test_mscclpp_*.py",),
+    "hetesynth/verify/race_detection.py": ("verify/test_race_detection.py", "verify/test_msccl_programs.py"),
     "hetesynth/verify/schedule": ("verify/test_schedule_*.py", "mutants/test_schedule_mutants.py"),
 }
 """What has no survivor, with its tests."""
@@ -273,7 +279,7 @@ def main() -> int:
 def _default(source: str, patterns: Sequence[str]) -> int:
     """The exit code of a run of its own: each needs a pytest of its own."""
     tests = [str(test) for pattern in patterns for test in sorted((ROOT / "tests").glob(pattern))]
-    command = [sys.executable, "-m", "mutation", str(ROOT / source), "--seconds", "3", "--tests", *tests]
+    command = [sys.executable, "-m", "mutation", str(ROOT / source), "--seconds", "20", "--tests", *tests]
     print(source, flush=True)
     return subprocess.call(command)
 
