@@ -40,6 +40,7 @@ def files_of_process(folder: Path, hash_seed: str) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+@pytest.mark.slow
 def test_the_hash_seed_changes_no_byte(tmp_path: Path) -> None:
     first, second = (files_of_process(tmp_path / seed, seed) for seed in ("1", "77"))
     assert first == second and len(first) == 3

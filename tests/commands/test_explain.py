@@ -98,6 +98,7 @@ def test_a_rule_by_time_is_told_once_it_is_in_the_table(monkeypatch: pytest.Monk
     assert record.entries[2].verdict == "tried"
 
 
+@pytest.mark.slow
 def test_reasons_name_the_thresholds_of_the_policy() -> None:
     """A threshold that is replaced in the request changes what is tried, and the reason."""
     small = replace(DEFAULT.autotune, chunk_counts=(1,), max_transfers_fixed_routes=10, ratio_trees_first=1e9)
@@ -141,6 +142,7 @@ def test_the_command_prints_it_on_demand(
     assert "ranges" in stages and any(stage.startswith("1000000 bytes, chunks ") for stage in stages)
 
 
+@pytest.mark.slow
 def test_all_roots_have_their_decisions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -299,3 +299,10 @@ def test_a_path_of_wires_that_are_not_there() -> None:
     next(path for _, _, path in values["phases"][0]["paths"] if path)[0] = 10**6
     (said,) = judge_composition(encoded(values), cluster).violations
     assert said.message == "a wire is named that the cluster does not have"
+
+
+def test_phases_agree_on_whose_chunk_a_position_is() -> None:
+    values = document(composed(SMALL["2x2"], "allreduce"))
+    values["phases"][1]["kinds"][0]["order"].reverse()
+    (said,) = judge_composition(encoded(values), None).violations
+    assert said.message == "the phases differ in whose chunk a position is"

@@ -113,6 +113,7 @@ def figures(policy: LoweringPolicy, target: str, collective: CollectiveName = "a
     return next(iter(synthesize(request).programs.values())).figures
 
 
+@pytest.mark.slow
 def test_a_request_bounds_the_drafts_of_a_lowering() -> None:
     with pytest.raises(InternalError, match="0 attempts"):
         figures(replace(DEFAULT.lowering, max_attempts=0), "portable")
