@@ -75,7 +75,7 @@ class TimeVerdict:
         if not self.slower_than_library or isinstance(self.rings, str):
             return None
         size = size_text(self.size, EXACT)
-        return f"{self.library} is quicker: {_us(self.rings)} for {size}"
+        return f"{self.library} is quicker: {_us(self.rings)} for {size} at the rates that the topology states"
 
     def figures(self) -> dict[str, Any]:
         """What ``--json`` says."""
