@@ -231,3 +231,12 @@ def test_on_a_switch_all_channels_pay() -> None:
     found = ring_baseline(box, "allgather", None, 64 << 20, CostOptions(runtime=NCCL_TABLES))
     assert isinstance(found, Baseline)
     assert found.seconds < 1.15 * (64 << 20) * 7 / 8 / 300e9
+
+
+def test_plain_sends_of_all_ranks_go_side_by_side() -> None:
+    """Two thirds of 64 MB leave each GPU over two links: with one part a rank, no rank waits for another's."""
+    node = 'node n { gpus 3; model "V100"; mesh gpu[0-2] { bandwidth 50 GB/s; latency 1 us; kind nvlink } }'
+    topology = parse_topology(f"{node} cluster c {{ instance a = n }}")
+    sends = ring_baseline(topology, "alltoall", None, 64_000_000, CostOptions())
+    assert isinstance(sends, Baseline)
+    assert sends.seconds == pytest.approx(64e6 / 3 / 50e9, rel=0.03)

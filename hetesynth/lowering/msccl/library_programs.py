@@ -87,16 +87,19 @@ def ring_program(
 def direct_program(name: str, collective: Collective, channels: int) -> Program:
     """Each chunk straight to its receiver: alltoall, gather, scatter.
 
-    In thread block d of a channel a rank sends to the d-th rank after it and takes from the d-th before it.
+    On each channel a rank has a thread block that sends to the d-th rank after it, and another that takes from the
+    d-th before it: in one block a rank would send only after it took, all ranks one after the other.
     """
     builder, ranks = _Builder(collective), collective.ranks
-    blocks: dict[tuple[Rank, int, int], _Block] = {}
+    senders: dict[tuple[Rank, int, int], _Block] = {}
+    takers: dict[tuple[Rank, int, int], _Block] = {}
     for channel in range(channels):
         for rank in range(ranks):
             for distance in range(1, ranks):
-                block = _Block((rank + distance) % ranks, (rank - distance) % ranks, channel)
-                blocks[rank, distance, channel] = block
-                builder.gpus[rank].blocks.append(block)
+                sender = _Block((rank + distance) % ranks, None, channel)
+                taker = _Block(None, (rank - distance) % ranks, channel)
+                senders[rank, distance, channel], takers[rank, distance, channel] = sender, taker
+                builder.gpus[rank].blocks += [sender, taker]
     for chunk in collective.chunks:
         (source,), (target,) = collective.pre[chunk.index], collective.post[chunk.index]
         at, goal = builder.start(source, chunk), builder.end(target, chunk)
@@ -104,8 +107,8 @@ def direct_program(name: str, collective: Collective, channels: int) -> Program:
             builder.gpus[source].copies.append((at, goal))
             continue
         distance, channel = (target - source) % ranks, chunk.part % channels
-        blocks[source, distance, channel].add("s", at, goal)
-        blocks[target, distance, channel].add("r", at, goal)
+        senders[source, distance, channel].add("s", at, goal)
+        takers[target, distance, channel].add("r", at, goal)
     return builder.program(name)
 
 
