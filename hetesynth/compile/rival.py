@@ -45,7 +45,7 @@ def library_rival(
     library, checked = library_of(topology), machine is not None and machine.checked
     simulated = ring_baseline(topology, name, root, size, options)
     formula = None if machine is None else chosen(machine, name, size)
-    by_switch = formula is not None and formula.algorithm.startswith("NVLS")
+    by_switch = formula is not None and formula.algorithm == "NVLS"  # between nodes NICs limit as well
     if formula is not None and formula.expected < limit and not by_switch:
         formula = None
     if isinstance(simulated, str):
