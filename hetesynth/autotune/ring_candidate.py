@@ -87,6 +87,12 @@ def _fitting(
 ) -> tuple[Rings, int] | None:  # fmt: skip
     """The rings of ``baseline`` and chunks, on fewer channels or in fewer chunks where they must be."""
     stated = factory.request.fixed_chunks
+    lanes = baseline.channels // baseline.chunks if baseline.apart and stated in (None, baseline.chunks) else 1
+    while lanes > 1:
+        rings = Rings(baseline.orders[: baseline.chunks * lanes], baseline.chunks)
+        if rings.fit(factory.collective(baseline.chunks), lowering):
+            return rings, baseline.chunks
+        lanes //= 2
     halves = takewhile(lambda c: c > baseline.rings, (baseline.channels >> k for k in count()))
     for channels in (*halves, baseline.rings):
         chunks = stated or max(channels, baseline.chunks * channels // baseline.channels)

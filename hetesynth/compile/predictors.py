@@ -119,41 +119,41 @@ class SchedulePredictor:
 class ProgramPredictor:
     """Predicts one program at any size, loops over slices of large buffers included.
 
-    ``target``: whose messages they are; the portable target has the shortest of all. ``alike``: how many of it run
-    side by side, each with its part of the bytes and of every resource.
+    ``target``: whose messages they are; the portable target has the shortest of all.
     """
 
     kind: ClassVar[FileKind] = "program"
 
     def __init__(
         self, topology: Topology, program: Program, options: CostOptions = CostOptions(),
-        target: Target = PORTABLE, alike: int = 1,
+        target: Target = PORTABLE,
     ) -> None:  # fmt: skip
         from hetesynth.simulate.program import ProgramLoops
 
         self._machine_code = options.policy.machine_code
         self.program = program
         self.collective = program.collective
-        self.costs: Costs = options.costs(topology).shared(alike)
-        self._alike = alike
+        self.costs: Costs = options.costs(topology)
         try:
             self._loops = ProgramLoops(program, self.costs, target=target, policy=options.policy.simulate)
         except ValueError as error:
             raise _misfit(error) from error
 
-    def tasks(self, size: int | Fraction) -> ProgramTasks:
-        """What is simulated for a buffer of ``size`` bytes, and which instruction each task stands for."""
+    def tasks(self, size: int | Fraction, alike: int = 1) -> ProgramTasks:
+        """What is simulated for a buffer of ``size`` bytes, and which instruction each task stands for. ``alike``:
+        how many of the program run side by side, each with its part of the bytes and of every resource."""
         whole = Fraction(size) / (self.program.ranks if self.program.collective in ("gather", "scatter") else 1)
-        return self._loops.tasks(float(whole / self.program.chunks_per_loop / self._alike))
+        costs = self.costs if alike == 1 else self.costs.shared(alike)
+        return self._loops.tasks(float(whole / self.program.chunks_per_loop / alike), costs)
 
     def timeline(self, size: int | Fraction) -> Timeline:
         """When each task runs; the makespan counts all loops, the arrays hold those that were simulated."""
         return self._run(size)[0]
 
-    def _run(self, size: int | Fraction) -> tuple[Timeline, float]:
+    def _run(self, size: int | Fraction, alike: int = 1) -> tuple[Timeline, float]:
         from hetesynth.simulate.engine import simulate
 
-        tasks = self.tasks(size)
+        tasks = self.tasks(size, alike)
         try:
             timeline = simulate(tasks.tasks.graph(1.0), policy=self._machine_code)
         except ValueError as error:
@@ -161,9 +161,9 @@ class ProgramPredictor:
         makespan, unsteady = tasks.whole(timeline)
         return replace(timeline, makespan=makespan), unsteady
 
-    def predict(self, size: int) -> Prediction:
-        """The prediction for a buffer of ``size`` bytes."""
-        timeline, unsteady = self._run(size)
+    def predict(self, size: int, alike: int = 1) -> Prediction:
+        """The prediction for a buffer of ``size`` bytes, over ``alike`` of the program as in ``tasks``."""
+        timeline, unsteady = self._run(size, alike)
         predicted = prediction(self.program.collective, self.program.ranks, size, timeline)
         return replace(predicted, unsteady=unsteady)
 

@@ -17,14 +17,16 @@ from hetesynth.chunking import chunk
 from hetesynth.collectives.library import collective
 from hetesynth.compile.predictors import CostOptions, ProgramPredictor
 from hetesynth.errors import HetesynthError
-from hetesynth.lowering.msccl.library_programs import direct_program, ring_program
+from hetesynth.lowering.msccl.library_programs import direct_program, ring_program, tree_program
 from hetesynth.model.collective import PERSONALIZED, CollectiveName
 from hetesynth.model.cost import Costs, chunk_bytes, costs
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import Policy
+from hetesynth.synthesis.baselines.binary_trees import Tree, trees_of
 from hetesynth.synthesis.baselines.ring_search import Wiring, orders, ring_sets
+from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.synthesis.routes import NoRoute
 from hetesynth.synthesis.server_groups import ring_servers
 
@@ -42,12 +44,15 @@ NAMES: dict[CollectiveName, str] = {
 
 MOST_CHANNELS = 64
 """NCCL's (src/include/device.h, MAXCHANNELS)."""
+TREES = (2, 8, 32)
+"""Channels that are tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
     """The quickest program of its kind. ``rings``: different ones, 0 where there are none. ``orders``: of the
-    ranks on each channel, where there are rings. ``alike``: so many channels are alike."""
+    ranks on each channel, where there are rings. ``alike``: so many channels are alike. ``apart``: the blocks of
+    ranks take the channels of a ring in turn. ``trees``: one a channel, where there are trees."""
 
     name: str
     seconds: float
@@ -59,6 +64,8 @@ class Baseline:
     ranks: int
     root: Rank | None
     orders: tuple[tuple[Rank, ...], ...] = field(default=(), repr=False)
+    apart: bool = False
+    trees: tuple[Tree, ...] = field(default=(), repr=False)
 
     @property
     def label(self) -> str:
@@ -70,10 +77,19 @@ class Baseline:
     @property
     def program(self) -> Program:
         """It, with all channels."""
+        if self.trees:
+            return tree_program(self.name, self.trees)
         goal = collective(self.collective, self.ranks, self.chunks, self.root)
         if self.orders:
-            return ring_program(self.name, goal, self.orders)
+            return ring_program(self.name, goal, self.orders, self.chunks if self.apart else 0)
         return direct_program(self.name, goal, self.channels)
+
+    def times(self, alike: int, parts: int) -> Baseline:
+        """So many channels for each of its own, each for so many chunks."""
+        return replace(
+            self, channels=self.channels * alike, chunks=self.chunks * alike * parts, alike=alike,
+            orders=self.orders * alike,
+        )  # fmt: skip
 
 
 def ring_baseline(
@@ -102,36 +118,90 @@ def _simulated(
     topology: Topology, name: CollectiveName, root: Rank | None, size: int, options: CostOptions
 ) -> Baseline | str:
     prices = costs(topology, options.calibration, options.alpha)
-    rings: tuple[tuple[Rank, ...], ...] = ()
-    if name not in PERSONALIZED:
+    links, chain = _side_by_side(prices), name in ("broadcast", "reduce")
+    one = Baseline(NAMES[name], math.inf, 0, links, links, 1, name, topology.ranks, root)
+    if name in PERSONALIZED:
+        return _widened(topology, one, 1, size, options, "there is no program")
+    try:
+        wiring = ring_wiring(topology, prices, options.policy)
+        sets = sorted(ring_sets(wiring, options.policy.baselines), key=lambda s: (_significant(s.cost), len(s.rings)))
+    except NoRoute as missing:
+        return str(missing)
+    best: Baseline | str = "there is no program"
+    for rings in dict.fromkeys((sets[0], min(sets, key=lambda s: len(s.rings)))):
+        if isinstance(best, Baseline) and best.seconds < size * rings.cost * (1 - 1 / topology.ranks):
+            break
+        shown = orders(wiring, rings.rings) * links
+        number = len(shown)
+        shape = replace(one, rings=len(rings.rings), channels=number, chunks=number, orders=shown)
+        if chain:
+            back = replace(shape, orders=tuple(order[::-1] for order in shown))
+            best = _pipelined(topology, back, size, options, _pipelined(topology, shape, size, options, best))
+            continue
+        best = _widened(topology, shape, 1, size, options, best)
+        lanes = min(topology.ranks, MOST_CHANNELS // number)
+        if lanes > 1:
+            apart = replace(shape, channels=number * lanes, orders=shown * lanes, apart=True)
+            best = _widened(topology, apart, 1, size, options, best)
+    return best
+
+
+def _pipelined(
+    topology: Topology, shape: Baseline, size: int, options: CostOptions, best: Baseline | str
+) -> Baseline | str:
+    """The quicker of ``best`` and the chains ``shape``, in as many parts as pay."""
+    parts, least = 1, math.inf
+    for tried in options.policy.baselines.chain_parts:
+        if tried > 1 and size < shape.times(1, tried).chunks:
+            break
         try:
-            wiring = ring_wiring(topology, prices, options.policy)
-            sets = ring_sets(wiring, options.policy.baselines)
-        except NoRoute as missing:
-            return str(missing)
-        rings = orders(wiring, min(sets, key=lambda s: (_significant(s.cost), len(s.rings))).rings)
-    shown = rings * _side_by_side(prices)
-    least = len(shown) or _side_by_side(prices)
-    one = Baseline(NAMES[name], math.inf, len(rings), least, least, 1, name, topology.ranks, root, shown)
-    best, before, reason = one, math.inf, "there is no program"
-    for parts in options.policy.baselines.chain_parts if name in ("broadcast", "reduce") else (1,):
-        for alike in (1, *(k for k in (2, 4, 8, 16, 32, 64) if k * least <= MOST_CHANNELS)):
-            tried = replace(
-                one, channels=least * alike, chunks=least * alike * parts, alike=alike, orders=shown * alike
-            )  # fmt: skip
-            if best is not one and chunk_bytes(name, topology.ranks, tried.chunks, size) < 1:
-                break
-            try:
-                seconds = seconds_of(topology, tried, size, options)
-            except HetesynthError as error:
-                reason = error.message
-                break
-            if tried.channels > least and _significant(seconds) >= _significant(before):
-                break
-            before = seconds
-            if _significant(seconds) < _significant(best.seconds):
-                best = replace(tried, seconds=seconds)
-    return reason if best is one else best
+            seconds = seconds_of(topology, shape.times(1, tried), size, options)
+        except HetesynthError as error:
+            return best if isinstance(best, Baseline) else error.message
+        if seconds < least:
+            parts, least = tried, seconds
+        elif tried > options.policy.baselines.chain_parts[1]:  # beyond, fewer are quicker than more
+            break
+    return _widened(topology, shape, parts, size, options, best)
+
+
+def _widened(
+    topology: Topology, shape: Baseline, parts: int, size: int, options: CostOptions, best: Baseline | str
+) -> Baseline | str:  # fmt: skip
+    """The quicker of ``best`` and ``shape``, on twice as many channels as long as that is quicker."""
+    before = math.inf
+    for alike in (1, 2, 4, 8, 16, 32, 64):
+        tried = shape.times(alike, parts)
+        if alike > 1 and tried.channels > MOST_CHANNELS:
+            break
+        if isinstance(best, Baseline) and chunk_bytes(tried.collective, topology.ranks, tried.chunks, size) < 1:
+            break
+        try:
+            seconds = seconds_of(topology, tried, size, options)
+        except HetesynthError as error:
+            return best if isinstance(best, Baseline) else error.message
+        if _significant(seconds) >= _significant(before):
+            break
+        before = seconds
+        if not isinstance(best, Baseline) or _significant(seconds) < _significant(best.seconds):
+            best = replace(tried, seconds=seconds)
+    return best
+
+
+@lru_cache(maxsize=64)
+def tree_baseline(topology: Topology, size: int, options: CostOptions) -> Baseline | None:
+    """NCCL's AllReduce along double binary trees; None where a link is missing."""
+    try:
+        trees = trees_of(CopyProblem(_problem(topology)), TREES[-1], options.policy)
+        tried = [
+            Baseline("NCCL's trees", math.inf, 0, n, n, 1, "allreduce", topology.ranks, None, trees=tuple(trees[:n]))
+            for n in TREES
+        ]
+        return min(
+            (replace(t, seconds=seconds_of(topology, t, size, options)) for t in tried), key=lambda t: t.seconds
+        )
+    except (NoRoute, HetesynthError):
+        return None
 
 
 def seconds_of(topology: Topology, baseline: Baseline, size: int, options: CostOptions) -> float:
@@ -139,10 +209,15 @@ def seconds_of(topology: Topology, baseline: Baseline, size: int, options: CostO
     the bytes and of every wire: they move alike, so that is exact."""
     of = baseline.alike
     one = replace(
-        baseline, channels=baseline.channels // of, chunks=baseline.chunks // of,
+        baseline, seconds=0.0, channels=baseline.channels // of, chunks=baseline.chunks // of, alike=1,
         orders=baseline.orders[: len(baseline.orders) // of],
     )  # fmt: skip
-    return ProgramPredictor(topology, one.program, options, alike=of).predict(size).seconds
+    return _predictor(topology, one, options).predict(size, of).seconds
+
+
+@lru_cache(maxsize=8)
+def _predictor(topology: Topology, baseline: Baseline, options: CostOptions) -> ProgramPredictor:
+    return ProgramPredictor(topology, baseline.program, options)
 
 
 def _side_by_side(prices: Costs) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from hetesynth.compile.predictors import CostOptions
-from hetesynth.compile.ring_baseline import Baseline, ring_baseline, seconds_of
+from hetesynth.compile.ring_baseline import Baseline, ring_baseline, seconds_of, tree_baseline
 from hetesynth.library.machine import Machine, machine_of
 from hetesynth.library.times import chosen
 from hetesynth.model.collective import PERSONALIZED, CollectiveName
@@ -52,7 +52,10 @@ def library_rival(
         if formula is None:
             return simulated
         return Rival(library, formula.label, formula.expected, checked)
-    what = "sends" if name in PERSONALIZED else "ring"
+    trees = tree_baseline(topology, size, options) if name == "allreduce" else None
+    if trees is not None and trees.seconds < simulated.seconds:
+        simulated = trees
+    what = "sends" if name in PERSONALIZED else "tree" if simulated.trees else "ring"
     count = f"{simulated.channels} channel{'' if simulated.channels == 1 else 's'}"
     rival = Rival(library, f"{what}, {count}, Simple", simulated.seconds, checked)
     if formula is None:

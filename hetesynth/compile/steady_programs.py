@@ -95,14 +95,16 @@ class SteadyState:
 
 @dataclass(frozen=True, slots=True)
 class Rings:
-    """Rings as NCCL runs them: one thread block of each rank for each channel, in the ``orders`` of the ranks."""
+    """Rings as NCCL runs them: one thread block of each rank for each channel, in the ``orders`` of the ranks.
+    ``apart``: see ``ring_program``."""
 
     orders: tuple[tuple[Rank, ...], ...]
+    apart: int = 0
 
     @property
     def label(self) -> str:
         """What tells it from others of the same schedule."""
-        return f"rings on {len(self.orders)} channels"
+        return f"rings on {len(self.orders)} channels" + (", ranks in turn" if self.apart else "")
 
     def lowered(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
         """``schedule`` goes along the same rings. HetesynthError HS501 where they do not fit."""
@@ -118,7 +120,9 @@ class Rings:
 
     def _program(self, collective: Collective, options: LoweringOptions) -> Program:
         fused = collective.reduces and "rrc" in options.target.ops
-        return ring_program(options.name, collective, self.orders, in_place=options.in_place, fused=fused)
+        return ring_program(
+            options.name, collective, self.orders, self.apart, in_place=options.in_place, fused=fused
+        )  # fmt: skip
 
 
 def steady_emitted(

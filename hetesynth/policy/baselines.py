@@ -57,7 +57,8 @@ class BaselinesPolicy(Record):
     )
     patched_cycles: int = threshold(1, "cycles", "The cheapest of so many patched cycles is taken. Not measured.")
     chain_parts: tuple[int, ...] = threshold(
-        (1, 4, 16),
+        (1, 4, 16, 64),
         "chunks per channel",
-        "Tried for a broadcast or a reduce, as chains are pipelined. Not measured.",
+        "Tried for a broadcast or a reduce as long as more are quicker, as chains are pipelined. 5x5 GPUs, broadcast "
+        "of 16 MB: 3,869 us with 16, 3,465 us with 64.",
     )

@@ -102,13 +102,14 @@ class ProgramLoops:
         self._policy = policy
         self._program, self._costs = program, costs
         self._fifo = target.fifo(program.protocol, program.collective)
-        self._most = target.max_count
+        counts = (x.count for gpu in program.gpus for block in gpu.thread_blocks for x in block.instructions)
+        self._most = min(target.max_count, max(counts, default=1))
         self._slots = slots or self._fifo.slots
         self._loops: dict[int, _Loop] = {}
         self._loop(1)
 
-    def tasks(self, chunk_bytes: float) -> ProgramTasks:
-        """The tasks when a chunk has ``chunk_bytes``."""
+    def tasks(self, chunk_bytes: float, costs: Costs) -> ProgramTasks:
+        """The tasks when a chunk has ``chunk_bytes``. ``costs``: those of the constructor, or of a share of them."""
         message = self._fifo.slice_bytes
         loop = self._loop(int(min(self._most, max(1.0, self._fifo.batch_bytes // chunk_bytes))))
         loops = max(1.0, chunk_bytes / message)
@@ -120,7 +121,7 @@ class ProgramLoops:
         slices = [min(chunk_bytes, float(message))] * simulated
         if 1 < math.ceil(loops) == simulated:
             slices[-1] = chunk_bytes - (simulated - 1) * message
-        sized = loop.repeated(slices)
+        sized = loop.repeated(slices, costs)
         skipped = max(0, min(int(policy.skipped_loops * simulated), simulated // 2 - 1))
         return ProgramTasks(sized, tuple(loop.places), simulated, loops if loops > most else simulated, skipped)
 
@@ -246,7 +247,7 @@ class _Loop:
                         raise ValueError(f"gpu {gpu.rank}: a step depends on {x.depends}, which never publishes")
                     self._waits.append((first[g, b, step], self._last[g, other, published], 0))
 
-    def repeated(self, slices: list[float]) -> SizedTasks:
+    def repeated(self, slices: list[float], costs: Costs) -> SizedTasks:
         """The loop once for each slice, ``slices[l]`` bytes of every chunk."""
         n = len(self.places)
         chunks = np.asarray(self._chunks, dtype=np.float64)
@@ -260,7 +261,7 @@ class _Loop:
         starts = np.concatenate(([0], np.cumsum(np.bincount(task + loop * n, minlength=n * loops))))
         link = np.tile(np.asarray(self._link, dtype=np.int64), loops)
         return SizedTasks(
-            costs=self._costs,
+            costs=costs,
             link=link,
             alpha_of=link,
             units=np.tile(chunks * self._overhead, loops) * size,
@@ -268,7 +269,7 @@ class _Loop:
             after=np.tile(np.asarray(self._after), loops) * size,
             waits=before + (loop - back) * n,
             waits_start=starts.astype(np.int64),
-            start=self._costs.start(self._program.protocol),
+            start=costs.start(self._program.protocol),
             copiers=Copiers(tuple(name for name, _ in self._copiers), tuple(rate for _, rate in self._copiers)),
             copier=np.tile(np.asarray(self._copier, dtype=np.int64), loops),
         )

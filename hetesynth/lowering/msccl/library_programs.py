@@ -65,10 +65,13 @@ class _Gpu:
 
 
 def ring_program(
-    name: str, collective: Collective, orders: Sequence[Order], *, in_place: bool = False, fused: bool = False
+    name: str, collective: Collective, orders: Sequence[Order], apart: int = 0, *,
+    in_place: bool = False, fused: bool = False,
 ) -> Program:  # fmt: skip
     """Rings for allgather, reducescatter and allreduce; chains along the rings for broadcast and reduce.
 
+    Parts of the buffer take all channels in turn. ``apart``: not parts, but the blocks of ranks take the channels
+    of a ring in turn, so many channels on; a rank then waits less often for the latency of what it sent before.
     ``fused``: what arrives is added by ``rrc``.
     """
     builder = _Builder(collective, in_place, fused)
@@ -78,9 +81,10 @@ def ring_program(
             builder.gpus[rank].blocks.append(_Block(after, before, channel))
     carried: list[list[Chunk]] = [[] for _ in orders]
     for chunk in collective.chunks:
-        carried[chunk.part % len(orders)].append(chunk)
+        turn = apart * chunk.block[0]
+        carried[(chunk.part + turn) % len(orders)].append(chunk)
     for channel, (order, chunks) in enumerate(zip(orders, carried, strict=True)):
-        builder.around(channel, order, chunks, [chunk.part // len(orders) for chunk in chunks])
+        builder.around(channel, order, chunks, [chunk.part // (apart or len(orders)) for chunk in chunks])
     return builder.program(name)
 
 
@@ -110,6 +114,67 @@ def direct_program(name: str, collective: Collective, channels: int) -> Program:
         senders[source, distance, channel].add("s", at, goal)
         takers[target, distance, channel].add("r", at, goal)
     return builder.program(name)
+
+
+def tree_program(name: str, trees: Sequence[Sequence[Rank]]) -> Program:
+    """AllReduce along trees, the parent of each rank and the root its own, a part of the buffer and a channel for
+    each: sums go up and come down. A rank has a thread block for each child and one for what comes down."""
+    ranks = len(trees[0])
+    gpus = [_Gpu() for _ in range(ranks)]
+    blocks: list[list[ThreadBlock]] = [[] for _ in range(ranks)]
+
+    def add(rank: Rank, send: Rank | None, take: Rank | None, channel: int, steps: list[Instruction]) -> int:
+        blocks[rank].append(ThreadBlock(len(blocks[rank]), send, take, channel, tuple(steps)))
+        return len(blocks[rank]) - 1
+
+    for part, parent in enumerate(trees):
+        root = next(rank for rank in range(ranks) if parent[rank] == rank)
+        children: list[list[Rank]] = [[] for _ in range(ranks)]
+        for rank in range(ranks):
+            if rank != root:
+                children[parent[rank]].append(rank)
+        order = [root]
+        for rank in order:
+            order += children[rank]
+        mine, whole = BufferSlice("i", part), BufferSlice("o", part)
+        rooms = {kid: gpus[parent[kid]].room() for kid in order[1:]}  # where the sum of a child goes
+        sums = {rank: rooms[children[rank][-1]] if children[rank] else mine for rank in range(ranks)}
+        rooms |= {children[root][-1]: whole}
+        sums[root] = whole
+        for rank in reversed(order):
+            up = parent[rank] if rank != root else None
+            sent = [] if up is None else [Instruction("s", sums[rank], rooms[rank], 1)]
+            before, depends = mine, None
+            for kid in children[rank]:
+                last = kid == children[rank][-1]
+                steps = [
+                    Instruction("r", sums[kid], rooms[kid], 1),
+                    Instruction("re", before, rooms[kid], 1, depends, True),
+                    *(sent if last else ()),
+                ]
+                at = add(rank, up if last else None, kid, part, steps)
+                before, depends = rooms[kid], (at, 1)
+            if not children[rank]:
+                add(rank, up, None, part, sent)
+            for place, kid in enumerate(children[rank]):
+                down = Instruction("s", whole, whole, 1, depends if rank == root else None)
+                if rank == root:
+                    add(rank, kid, None, part, [down])
+                elif place == 0:
+                    taken = Instruction("r", whole, whole, 1, None, True)
+                    first = add(rank, kid, up, part, [taken, down])
+                else:
+                    add(rank, kid, None, part, [Instruction("s", whole, whole, 1, (first, 0))])
+            if up is not None and not children[rank]:
+                add(rank, None, up, part, [Instruction("r", whole, whole, 1)])
+    size = len(trees)
+    return Program(
+        name=name, collective="allreduce", ranks=ranks, protocol="Simple", channels=size, chunks_per_loop=size,
+        in_place=False, out_of_place=True, min_bytes=0, max_bytes=0, root=None,
+        gpus=tuple(
+            GpuProgram(rank, size, size, gpus[rank].scratch, tuple(blocks[rank])) for rank in range(ranks)
+        ),
+    )  # fmt: skip
 
 
 def fits(program: Program, target: Target) -> bool:

@@ -17,6 +17,22 @@ from hetesynth.synthesis.routes import Routes
 from hetesynth.synthesis.server_groups import ServerGraph
 
 Edge = tuple[Rank, Rank]
+Tree = tuple[Rank, ...]
+"""The parent of each rank; the root is its own."""
+
+
+def trees_of(tables: CopyProblem, number: int, policy: Policy) -> list[Tree]:
+    """``number`` trees over all ranks. NoRoute: a link the tree needs is missing."""
+    graph, origin = ServerGraph(tables, policy), frozenset[Rank]
+    trees = []
+    for part in range(number):
+        edges = _tree(graph, part)
+        top = graph.servers[parents(len(graph.servers))[part % 2].index(None)]
+        parent = [top[part % len(top)]] * tables.problem.ranks
+        for arc in _from(graph, edges, origin((parent[0],))):
+            parent[tables.problem.arcs[arc].dst] = tables.problem.arcs[arc].src
+        trees.append(tuple(parent))
+    return trees
 
 
 def double_tree_routes(tables: CopyProblem, policy: Policy) -> Routes:
