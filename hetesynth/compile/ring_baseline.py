@@ -124,11 +124,13 @@ def _simulated(
         return _widened(topology, one, 1, size, options, "there is no program")
     try:
         wiring = ring_wiring(topology, prices, options.policy)
-        sets = sorted(ring_sets(wiring, options.policy.baselines), key=lambda s: (_significant(s.cost), len(s.rings)))
+        sets = ring_sets(wiring, options.policy.baselines)
     except NoRoute as missing:
         return str(missing)
+    cheapest = min(sets, key=lambda s: (_significant(s.cost), len(s.rings)))
+    fewest = min(sets, key=lambda s: len(s.rings))
     best: Baseline | str = "there is no program"
-    for rings in dict.fromkeys((sets[0], min(sets, key=lambda s: len(s.rings)))):
+    for rings in dict.fromkeys((cheapest, fewest)):
         if isinstance(best, Baseline) and best.seconds < size * rings.cost * (1 - 1 / topology.ranks):
             break
         shown = orders(wiring, rings.rings) * links
@@ -192,11 +194,9 @@ def _widened(
 def tree_baseline(topology: Topology, size: int, options: CostOptions) -> Baseline | None:
     """NCCL's AllReduce along double binary trees; None where a link is missing."""
     try:
-        trees = trees_of(CopyProblem(_problem(topology)), TREES[-1], options.policy)
-        tried = [
-            Baseline("NCCL's trees", math.inf, 0, n, n, 1, "allreduce", topology.ranks, None, trees=tuple(trees[:n]))
-            for n in TREES
-        ]
+        trees = tuple(trees_of(CopyProblem(_problem(topology)), TREES[-1], options.policy))
+        one = Baseline("NCCL's trees", math.inf, 0, 1, 1, 1, "allreduce", topology.ranks, None)
+        tried = [replace(one, channels=n, chunks=n, trees=trees[:n]) for n in TREES]
         return min(
             (replace(t, seconds=seconds_of(topology, t, size, options)) for t in tried), key=lambda t: t.seconds
         )

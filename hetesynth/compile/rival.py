@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.ring_baseline import Baseline, ring_baseline, seconds_of, tree_baseline
-from hetesynth.library.machine import Machine, machine_of
+from hetesynth.library.machine import Machine, library_of, machine_of
 from hetesynth.library.times import chosen
 from hetesynth.model.collective import PERSONALIZED, CollectiveName
 from hetesynth.model.topology import Rank, Topology
@@ -42,7 +42,7 @@ def library_rival(
     fabric and is left out.
     """
     machine = machine_of_topology(topology)
-    library, checked = library_of(topology), machine is not None and machine.checked
+    library, checked = library_of(topology) or "the library", machine is not None and machine.checked
     simulated = ring_baseline(topology, name, root, size, options)
     formula = None if machine is None else chosen(machine, name, size)
     by_switch = formula is not None and formula.algorithm == "NVLS"  # between nodes NICs limit as well
@@ -77,15 +77,6 @@ def _gain(topology: Topology, simulated: Baseline, size: int, options: CostOptio
 def machine_of_topology(topology: Topology) -> Machine | None:
     """``machine_of``, remembered: sizes and collectives of a topology follow each other."""
     return machine_of(topology)
-
-
-def library_of(topology: Topology) -> str:
-    """The library that runs on all GPUs of ``topology``."""
-    models = {model.lower() for model in topology.models}
-    if any(model.startswith("gaudi") for model in models):
-        return "the library"
-    amd = {model.startswith("mi") for model in models}
-    return "the library" if len(amd) > 1 else "RCCL" if amd == {True} else "NCCL"
 
 
 def switch_reduces(topology: Topology, name: CollectiveName) -> bool:

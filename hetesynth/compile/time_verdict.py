@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from hetesynth.compile.fused_receives import EQUAL
-from hetesynth.compile.rival import Rival, library_of, library_rival, switch_reduces
+from hetesynth.compile.rival import Rival, library_rival, switch_reduces
+from hetesynth.library.machine import library_of
 from hetesynth.report.words import of_limit, size_text, whole_percent
 
 if TYPE_CHECKING:
@@ -111,7 +112,9 @@ def time_verdict(
         return TimeVerdict(
             timed, size, seconds, limit, tree_limit, rival.name, rival.seconds, rival.checked, adds
         )  # fmt: skip
-    return TimeVerdict(timed, size, seconds, limit, tree_limit, library_of(topology), rival, True, adds)
+    return TimeVerdict(
+        timed, size, seconds, limit, tree_limit, library_of(topology) or "the library", rival, True, adds
+    )
 
 
 def verdict_line(verdicts: Sequence[TimeVerdict]) -> str:

@@ -9,9 +9,12 @@ published runs reach (docs/reality.md).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from math import floor, log2
 from typing import Literal, NamedTuple
+
+from hetesynth.importers.gpu_models import gpu_model, gpu_vendor
 
 Protocol = Literal["LL", "LL128", "Simple"]
 PROTOCOLS: tuple[Protocol, ...] = ("LL", "LL128", "Simple")
@@ -85,18 +88,18 @@ CDNA = Generation(
     ring_ll128=36.7, tree_ll128=(36.7, 36.7, 29.0), tree_simple=(38.7, 41.4, 36.0),
     mesh_share=0.949,
 )  # fmt: skip
-GENERATIONS: tuple[tuple[str, Generation], ...] = (
-    ("p100", VOLTA), ("p40", VOLTA), ("t4", VOLTA), ("v100", VOLTA), ("h", HOPPER), ("gh", HOPPER),
-    ("b", BLACKWELL), ("gb", BLACKWELL), ("rtx 5090", BLACKWELL), ("rtx pro 6000", BLACKWELL),
-    ("mi", CDNA), ("", AMPERE),
-)  # fmt: skip
-"""By the beginning of a GPU's model; the first that fits."""
+_OLDER_CDNA, _UNTOLD = replace(CDNA, name="older CDNA"), replace(AMPERE, name="untold")
+_FROM_SM = ((100, BLACKWELL), (90, HOPPER), (80, AMPERE), (0, VOLTA))
 
 
 def generation_of(model: str) -> Generation:
-    """The generation of GPUs of ``model``; Ampere where it is not told."""
-    lower = model.lower()
-    return next(generation for prefix, generation in GENERATIONS if lower.startswith(prefix))
+    """The generation of GPUs of ``model``; where the name does not tell it, one like Ampere of another name."""
+    if gpu_vendor(model) == "AMD":
+        return CDNA if re.search(r"MI ?3", model, re.IGNORECASE) else _OLDER_CDNA
+    facts = gpu_model(model)
+    if facts is None:
+        return _UNTOLD
+    return next(generation for sm, generation in _FROM_SM if facts.sm >= sm)
 
 
 class Steps(NamedTuple):

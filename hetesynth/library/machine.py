@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Literal
 
+from hetesynth.importers.gpu_models import gpu_vendor
 from hetesynth.library.facts import TABLES, TABLES_BEFORE_2_18, TABLES_RCCL, Generation, Tables, generation_of
 from hetesynth.model.calibration import CALIBRATIONS
 from hetesynth.model.topology import Link, Rank, Topology
 
 Joined = Literal["switch", "mesh", "host"]
+Library = Literal["NCCL", "RCCL"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ class Machine:
     """
 
     nodes: tuple[Node, ...]
-    library: Literal["NCCL", "RCCL"] = "NCCL"
+    library: Library = "NCCL"
     fabric: Fabric = INFINIBAND
     version: tuple[int, int] = (2, 30)
     processes: bool = True
@@ -117,8 +119,8 @@ _SCALE_UP = ("nvlink", "nvswitch", "xgmi", "infinity")
 
 def machine_of(topology: Topology) -> Machine | None:
     """``topology`` as NCCL, or RCCL where all GPUs are AMD's, sees it; None where that is not modelled."""
-    amd = {model.lower().startswith("mi") for model in topology.models}
-    if topology.ranks < 2 or len(amd) > 1 or any(model.lower().startswith("gaudi") for model in topology.models):
+    library = library_of(topology)
+    if topology.ranks < 2 or library is None:
         return None
     out: dict[Rank, list[int]] = defaultdict(list)
     for index, wire in enumerate(topology.wires):
@@ -148,7 +150,15 @@ def machine_of(topology: Topology) -> Machine | None:
         nodes.append(Node(len(ranks), generation, how, total, pair, counted, sum(nics)))
     if fabric is EFA:
         fabric = NEWER_EFA.get(nodes[0].generation.name, EFA)
-    return Machine(tuple(nodes), "RCCL" if amd == {True} else "NCCL", fabric)
+    return Machine(tuple(nodes), library, fabric)
+
+
+def library_of(topology: Topology) -> Library | None:
+    """The library that runs on all GPUs of ``topology``; NCCL where no model is stated."""
+    vendors = {gpu_vendor(model) if model else "NVIDIA" for model in topology.models}
+    if vendors == {"NVIDIA"}:
+        return "NCCL"
+    return "RCCL" if vendors == {"AMD"} else None
 
 
 def _joined(

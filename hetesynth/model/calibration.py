@@ -6,6 +6,7 @@ where each factor comes from.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -26,12 +27,14 @@ class Calibration:
 
     def factor(self, kind: str, model: str) -> float:
         """The factor on the bandwidth of a wire of ``kind`` at a GPU of ``model`` ("" where unknown)."""
-        lower_kind, lower_model = kind.lower(), model.lower()
+        lower_kind, lower_model = kind.lower(), _MAKER.sub("", model.lower())
         for kind_prefix, model_prefix, factor in self.factors:
             if lower_kind.startswith(kind_prefix) and lower_model.startswith(model_prefix):
                 return factor
         return 1.0
 
+
+_MAKER = re.compile(r"^((nvidia|amd|instinct|tesla)[ -]+)+")
 
 # What NCCL's and RCCL's topology models grant a link, over the payload rate of its data sheet.
 _NCCL: Factors = (

@@ -59,6 +59,6 @@ class BaselinesPolicy(Record):
     chain_parts: tuple[int, ...] = threshold(
         (1, 4, 16, 64),
         "chunks per channel",
-        "Tried for a broadcast or a reduce as long as more are quicker, as chains are pipelined. 5x5 GPUs, broadcast "
-        "of 16 MB: 3,869 us with 16, 3,465 us with 64.",
+        "Tried for a broadcast or a reduce as long as more are quicker, as chains are pipelined. 5x5 GPUs, "
+        "broadcast of 16 MB: 3,869 us with 16, 3,465 us with 64.",
     )

@@ -109,7 +109,7 @@ class ProgramLoops:
         self._loop(1)
 
     def tasks(self, chunk_bytes: float, costs: Costs) -> ProgramTasks:
-        """The tasks when a chunk has ``chunk_bytes``. ``costs``: those of the constructor, or of a share of them."""
+        """The tasks when a chunk has ``chunk_bytes``. ``costs``: those of the constructor, or a share of them."""
         message = self._fifo.slice_bytes
         loop = self._loop(int(min(self._most, max(1.0, self._fifo.batch_bytes // chunk_bytes))))
         loops = max(1.0, chunk_bytes / message)

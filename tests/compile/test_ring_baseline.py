@@ -11,17 +11,20 @@ import pytest
 from support.clusters import cluster
 from support.random_sources import random_source
 
+from hetesynth.chunking import chunk
 from hetesynth.collectives.library import collective
 from hetesynth.compile.predictors import CostOptions, ProgramPredictor
-from hetesynth.compile.ring_baseline import NAMES, Baseline, ring_baseline, ring_wiring, seconds_of
+from hetesynth.compile.ring_baseline import NAMES, Baseline, ring_baseline, ring_wiring, seconds_of, tree_baseline
 from hetesynth.frontend import load_topology, parse_topology
-from hetesynth.lowering.msccl.library_programs import direct_program, ring_program
+from hetesynth.lowering.msccl.library_programs import direct_program, ring_program, tree_program
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.cost import costs
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT
+from hetesynth.synthesis.baselines.binary_trees import trees_of
 from hetesynth.synthesis.baselines.ring_search import RingSet, orders, ring_sets
+from hetesynth.synthesis.copy_problem import CopyProblem
 from hetesynth.verify.msccl.judge import program_violations
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -175,6 +178,54 @@ def test_ring_programs_verify_with_any_chunks(coll: CollectiveName, chunks: int)
     block = replace(gpu.thread_blocks[0], instructions=gpu.thread_blocks[0].instructions[:-1])
     shorter = replace(gpu, thread_blocks=(block, *gpu.thread_blocks[1:]))
     assert program_violations(replace(program, gpus=(*program.gpus[:4], shorter))) != []
+
+
+@pytest.mark.parametrize("coll", ["allgather", "reducescatter", "allreduce"])
+@pytest.mark.parametrize("lanes", [2, 3, 5])
+def test_ring_programs_with_ranks_apart_verify(coll: CollectiveName, lanes: int) -> None:
+    orders = [(0, 1, 2, 3, 4), (4, 2, 0, 3, 1)] * lanes
+    program = ring_program("x", collective(coll, 5, 2), orders, 2)
+    assert program_violations(program) == []
+    assert all(block.instructions for gpu in program.gpus for block in gpu.thread_blocks)
+    assert program.channels == 2 * lanes
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 5, 8])
+def test_tree_programs_verify(ranks: int) -> None:
+    """As many trees as ranks, as the judge wants a part for each rank."""
+    tables = CopyProblem(chunk(parse_topology(flat(ranks))).problem(collective("broadcast", ranks, 1, 0)))
+    trees = trees_of(tables, ranks, DEFAULT)
+    assert program_violations(tree_program("x", trees)) == []
+    wrong = [*trees[:-1], tuple(min(trees[-1]) for _ in trees[-1])]
+    star = tree_program("x", wrong)
+    assert program_violations(star) == []
+    gpu = star.gpus[0]
+    assert program_violations(
+        replace(star, gpus=(replace(gpu, thread_blocks=gpu.thread_blocks[:-1]), *star.gpus[1:]))
+    )
+
+
+def flat(ranks: int) -> str:
+    """GPUs on a switch."""
+    wires = f"switch s {{ ports gpu[0-{ranks - 1}]; bandwidth 50 GB/s; latency 1 us }}"
+    return f"node n {{ gpus {ranks}; {wires} }} cluster c {{ chunk 1 MB; instance a = n }}"
+
+
+def test_where_a_send_waits_long_ranks_take_channels_in_turn() -> None:
+    """Two data centres: a block of threads that sends all of a ring's chunks waits 250 us for each."""
+    found = ring_baseline(topology("two_dc_50km"), "allgather", None, 64_000, CostOptions())
+    assert isinstance(found, Baseline) and found.apart
+    one = replace(found, apart=False, channels=found.chunks, orders=found.orders[: found.chunks])
+    assert seconds_of(topology("two_dc_50km"), one, 64_000, CostOptions()) > 4 * found.seconds
+
+
+def test_trees_are_quicker_for_small_buffers_on_several_servers() -> None:
+    on = topology("h20_4x3")
+    trees, rings = (
+        tree_baseline(on, 64_000, CostOptions()),
+        ring_baseline(on, "allreduce", None, 64_000, CostOptions()),
+    )
+    assert trees is not None and isinstance(rings, Baseline) and trees.seconds < 0.8 * rings.seconds
 
 
 @pytest.mark.parametrize("coll", ["alltoall", "gather", "scatter"])

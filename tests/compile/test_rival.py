@@ -11,8 +11,8 @@ from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.ring_baseline import Baseline, ring_baseline
 from hetesynth.compile.rival import Rival, library_rival, switch_reduces
 from hetesynth.compile.time_optimality import bounds_of
-from hetesynth.frontend import load_topology
-from hetesynth.library.machine import machine_of
+from hetesynth.frontend import load_topology, parse_topology
+from hetesynth.library.machine import library_of, machine_of
 from hetesynth.library.times import chosen
 from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.runtime_costs import NCCL_TABLES
@@ -84,3 +84,27 @@ def test_only_machines_with_published_runs_are_checked(name: str, checked: bool)
 def test_without_links_and_formula_there_is_none() -> None:
     none = library_rival(topology("dgx1"), "alltoall", None, 1 << 20, OPTIONS, 0.0)
     assert isinstance(none, str) and "no link" in none
+
+
+@pytest.mark.parametrize(
+    ("model", "library", "checked"),
+    [
+        ("NVIDIA H100 80GB HBM3", "NCCL", True),
+        ("AMD Instinct MI300X", "RCCL", True),
+        ("MI250", "RCCL", False),
+        ("TPU v5p", None, False),
+        ("Ascend 910B", None, False),
+        ("gaudi3", None, False),
+        ("", "NCCL", False),
+    ],
+)
+def test_the_library_is_that_of_the_gpus(model: str, library: str | None, checked: bool) -> None:
+    """Names as tools print them; what published runs do not have is not checked against them."""
+    mesh = "mesh gpu[0-7] { bandwidth 50 GB/s; latency 1 us; kind xgmi }"
+    switch = "switch s { ports gpu[0-7]; kind nvswitch; bandwidth 450 GB/s; latency 1 us }"
+    stated = f'model "{model}"; ' if model else ""
+    wires = mesh if "MI" in model else switch
+    on = parse_topology(f"node n {{ gpus 8; {stated}{wires} }} cluster c {{ instance a = n }}")
+    assert library_of(on) == library
+    machine = machine_of(on)
+    assert (machine is not None and machine.checked) == checked

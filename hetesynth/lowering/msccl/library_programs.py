@@ -119,62 +119,60 @@ def direct_program(name: str, collective: Collective, channels: int) -> Program:
 def tree_program(name: str, trees: Sequence[Sequence[Rank]]) -> Program:
     """AllReduce along trees, the parent of each rank and the root its own, a part of the buffer and a channel for
     each: sums go up and come down. A rank has a thread block for each child and one for what comes down."""
-    ranks = len(trees[0])
-    gpus = [_Gpu() for _ in range(ranks)]
-    blocks: list[list[ThreadBlock]] = [[] for _ in range(ranks)]
-
-    def add(rank: Rank, send: Rank | None, take: Rank | None, channel: int, steps: list[Instruction]) -> int:
-        blocks[rank].append(ThreadBlock(len(blocks[rank]), send, take, channel, tuple(steps)))
-        return len(blocks[rank]) - 1
-
-    for part, parent in enumerate(trees):
-        root = next(rank for rank in range(ranks) if parent[rank] == rank)
-        children: list[list[Rank]] = [[] for _ in range(ranks)]
-        for rank in range(ranks):
-            if rank != root:
-                children[parent[rank]].append(rank)
-        order = [root]
-        for rank in order:
-            order += children[rank]
-        mine, whole = BufferSlice("i", part), BufferSlice("o", part)
-        rooms = {kid: gpus[parent[kid]].room() for kid in order[1:]}  # where the sum of a child goes
-        sums = {rank: rooms[children[rank][-1]] if children[rank] else mine for rank in range(ranks)}
-        rooms |= {children[root][-1]: whole}
-        sums[root] = whole
-        for rank in reversed(order):
-            up = parent[rank] if rank != root else None
-            sent = [] if up is None else [Instruction("s", sums[rank], rooms[rank], 1)]
-            before, depends = mine, None
-            for kid in children[rank]:
-                last = kid == children[rank][-1]
-                steps = [
-                    Instruction("r", sums[kid], rooms[kid], 1),
-                    Instruction("re", before, rooms[kid], 1, depends, True),
-                    *(sent if last else ()),
-                ]
-                at = add(rank, up if last else None, kid, part, steps)
-                before, depends = rooms[kid], (at, 1)
-            if not children[rank]:
-                add(rank, up, None, part, sent)
-            for place, kid in enumerate(children[rank]):
-                down = Instruction("s", whole, whole, 1, depends if rank == root else None)
-                if rank == root:
-                    add(rank, kid, None, part, [down])
-                elif place == 0:
-                    taken = Instruction("r", whole, whole, 1, None, True)
-                    first = add(rank, kid, up, part, [taken, down])
-                else:
-                    add(rank, kid, None, part, [Instruction("s", whole, whole, 1, (first, 0))])
-            if up is not None and not children[rank]:
-                add(rank, None, up, part, [Instruction("r", whole, whole, 1)])
+    gpus = [_TreeGpu() for _ in trees[0]]
+    for part, parents in enumerate(trees):
+        _add_tree(gpus, part, parents)
     size = len(trees)
     return Program(
-        name=name, collective="allreduce", ranks=ranks, protocol="Simple", channels=size, chunks_per_loop=size,
+        name=name, collective="allreduce", ranks=len(gpus), protocol="Simple", channels=size, chunks_per_loop=size,
         in_place=False, out_of_place=True, min_bytes=0, max_bytes=0, root=None,
-        gpus=tuple(
-            GpuProgram(rank, size, size, gpus[rank].scratch, tuple(blocks[rank])) for rank in range(ranks)
-        ),
+        gpus=tuple(GpuProgram(rank, size, size, gpu.scratch, tuple(gpu.done)) for rank, gpu in enumerate(gpus)),
     )  # fmt: skip
+
+
+@dataclass
+class _TreeGpu(_Gpu):
+    """``done``: its thread blocks."""
+
+    done: list[ThreadBlock] = field(default_factory=list)
+
+    def add(self, send: Rank | None, take: Rank | None, channel: int, *steps: Instruction) -> int:
+        self.done.append(ThreadBlock(len(self.done), send, take, channel, steps))
+        return len(self.done) - 1
+
+
+def _add_tree(gpus: list[_TreeGpu], part: int, parents: Sequence[Rank]) -> None:
+    """One tree, the leaves first: where ``sums[rank]`` stands goes to ``rooms[rank]`` of its parent."""
+    children: list[list[Rank]] = [[] for _ in parents]
+    root = next(rank for rank, parent in enumerate(parents) if parent == rank)
+    for rank, parent in enumerate(parents):
+        if rank != root:
+            children[parent].append(rank)
+    order = [root]
+    for rank in order:
+        order += children[rank]
+    mine, whole = BufferSlice("i", part), BufferSlice("o", part)
+    rooms = {rank: gpus[parents[rank]].room() for rank in order[1:]} | {children[root][-1]: whole}
+    sums = [rooms[kids[-1]] if kids else mine for kids in children]
+    for rank in reversed(order):
+        gpu, kids, up = gpus[rank], children[rank], parents[rank] if rank != root else None
+        sent = () if up is None else (Instruction("s", sums[rank], rooms[rank], 1),)
+        arrived = Instruction("r", whole, whole, 1, None, bool(kids))
+        if not kids:
+            gpu.add(up, None, part, *sent)
+            gpu.add(None, up, part, arrived)
+        before, depends = mine, None
+        for kid in kids:
+            last = kid == kids[-1]
+            adds = Instruction("re", before, rooms[kid], 1, depends, True)
+            steps = (Instruction("r", sums[kid], rooms[kid], 1), adds, *(sent if last else ()))
+            depends = gpu.add(up if last else None, kid, part, *steps), 1
+            before = rooms[kid]
+        for kid in kids:
+            if up is not None and kid == kids[0]:
+                depends = gpu.add(kid, up, part, arrived, Instruction("s", whole, whole, 1)), 0
+            else:
+                gpu.add(kid, None, part, Instruction("s", whole, whole, 1, depends))
 
 
 def fits(program: Program, target: Target) -> bool:
