@@ -108,8 +108,8 @@ class ProgramLoops:
         self._loops: dict[int, _Loop] = {}
         self._loop(1)
 
-    def tasks(self, chunk_bytes: float, costs: Costs) -> ProgramTasks:
-        """The tasks when a chunk has ``chunk_bytes``. ``costs``: those of the constructor, or a share of them."""
+    def tasks(self, chunk_bytes: float, costs: Costs | None = None) -> ProgramTasks:
+        """The tasks when a chunk has ``chunk_bytes``. ``costs``: of the same links at other rates."""
         message = self._fifo.slice_bytes
         loop = self._loop(int(min(self._most, max(1.0, self._fifo.batch_bytes // chunk_bytes))))
         loops = max(1.0, chunk_bytes / message)
@@ -121,7 +121,7 @@ class ProgramLoops:
         slices = [min(chunk_bytes, float(message))] * simulated
         if 1 < math.ceil(loops) == simulated:
             slices[-1] = chunk_bytes - (simulated - 1) * message
-        sized = loop.repeated(slices, costs)
+        sized = loop.repeated(slices, costs or self._costs)
         skipped = max(0, min(int(policy.skipped_loops * simulated), simulated // 2 - 1))
         return ProgramTasks(sized, tuple(loop.places), simulated, loops if loops > most else simulated, skipped)
 
