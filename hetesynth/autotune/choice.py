@@ -247,7 +247,7 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
         candidates.try_all()
         if request.strategy != NAME:
             simulated = why_skipped(factory, deadline) is None
-        if request.strategy != NAME and not specs.personalized:
+        if request.strategy != NAME:
             rings = ring_candidate(factory, specs, target, deadline, rule)
     except KeyboardInterrupt:
         kept = candidates.interrupted()

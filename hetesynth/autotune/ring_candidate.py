@@ -1,21 +1,24 @@
-"""NCCL's rings as a candidate: their own program, where it fits the target, so that nothing slower is chosen.
+"""What a library runs as a candidate: its own program, where it fits the target, so that nothing slower is chosen.
 
-In: a topology, a request, a size. Out: a ``Ranked``, or None. The rings and their channels are those of
-``ring_baseline``; the program is the same but for additions, which are fused with the receive before them.
+In: a topology, a request, a size. Out: a ``Ranked``, or None. Rings, trees and sends and their channels are those
+that the rival is simulated with; the program is the same but for additions, which are fused with the receive
+before them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import count, takewhile
+from math import gcd
 
 from hetesynth.autotune.candidates import CandidateSpecs
 from hetesynth.autotune.program_ranking import Ranked, timed_lowering
 from hetesynth.autotune.tuning import LATE, UNTRIED, Candidate, Pipelined
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.problem import ProblemFactory
-from hetesynth.compile.ring_baseline import Baseline, ring_baseline
+from hetesynth.compile.ring_baseline import Baseline, ring_baseline, tree_baseline
 from hetesynth.compile.steady_plans import quickest_plan
-from hetesynth.compile.steady_programs import Rings, steady_predictor
+from hetesynth.compile.steady_programs import LibraryProgram, Rings, Sends, Trees, steady_predictor
 from hetesynth.compile.time_ahead import TimeAhead
 from hetesynth.compile.verified_solver import verified_solver
 from hetesynth.errors import HetesynthError
@@ -25,7 +28,7 @@ from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.target import Target
 from hetesynth.report.words import microseconds
-from hetesynth.synthesis.baselines.table import ring_strategy
+from hetesynth.synthesis.baselines.table import DOUBLE_TREE, ring_strategy
 from hetesynth.synthesis.solve import Solution
 
 NAME = "ring"
@@ -53,28 +56,42 @@ def ring_candidate(
     if reason is not None:
         record.note(LABEL, "skipped", reason)
         return None
-    ahead = TimeAhead.of(request, topology.ranks)
     baseline = ring_baseline(topology, request.collective, factory.root, specs.size, options)
     if isinstance(baseline, str):
         record.note(LABEL, "refused", baseline)
         return None
-    lowering = timed_lowering(request, target, topology)
+    trees = tree_baseline(topology, specs.size, options) if request.collective == "allreduce" else None
     plans = target.format == "mscclpp-json"
+    tried = [baseline] if plans or trees is None or trees.seconds >= baseline.seconds else [trees, baseline]
+    timed = [r for one in tried for r in _timed(factory, specs, one, target, deadline, record)]
+    return min(timed, key=lambda r: r.seconds or 0.0, default=None)
+
+
+def _timed(
+    factory: ProblemFactory, specs: CandidateSpecs, baseline: Baseline, target: Target, deadline: Deadline,
+    record: Decisions,
+) -> Iterator[Ranked]:  # fmt: skip
+    """The programs of ``baseline``, or its plan where ``target`` takes plans."""
+    request, topology = factory.request, factory.topology
+    lowering = timed_lowering(request, target, topology)
+    ahead, plans = TimeAhead.of(request, topology.ranks), target.format == "mscclpp-json"
+    fitting = _fitting(factory, specs, baseline, lowering)
     if plans:
         rings = Rings(baseline.orders[: baseline.rings])
-        fitting: tuple[Rings, int] | None = rings, request.fixed_chunks or len(rings.orders)
-    else:
-        fitting = _fitting(factory, specs, baseline, lowering)
-    if fitting is not None and deadline.expired(UNTRIED, _to_the_files(ahead, fitting[1])):
-        record.note(LABEL, "skipped", LATE)
-        return None
-    timed = _ranked_plan if plans else _ranked
-    ranked = None if fitting is None else timed(factory, specs, *fitting, lowering)
-    if ranked is None:
-        record.note(LABEL, "refused", f"no program of them fits {target.name}")
-        return None
-    record.note(ranked.candidate.label, "tried", microseconds(ranked.seconds or 0.0))
-    return ranked
+        fitting = iter([(rings, request.fixed_chunks or len(rings.orders))])
+    timed = False
+    for program, chunks in fitting:
+        if deadline.expired(UNTRIED, _to_the_files(ahead, chunks)):
+            record.note(baseline.name, "skipped", LATE)
+            return
+        label = f"{baseline.name}, c={chunks}"
+        ranked = (_ranked_plan if plans else _ranked)(factory, specs, label, program, chunks, lowering)
+        if ranked is not None:
+            timed = True
+            record.note(f"{label}: {program.label}", "tried", microseconds(ranked.seconds or 0.0))
+            yield ranked
+    if not timed:
+        record.note(baseline.name, "refused", f"no program of them fits {target.name}")
 
 
 def _to_the_files(ahead: TimeAhead, chunks: int) -> float:
@@ -84,36 +101,54 @@ def _to_the_files(ahead: TimeAhead, chunks: int) -> float:
 
 def _fitting(
     factory: ProblemFactory, specs: CandidateSpecs, baseline: Baseline, lowering: LoweringOptions
-) -> tuple[Rings, int] | None:  # fmt: skip
-    """The rings of ``baseline`` and chunks, on fewer channels or in fewer chunks where they must be."""
-    stated = factory.request.fixed_chunks
-    lanes = baseline.channels // baseline.chunks if baseline.apart and stated in (None, baseline.chunks) else 1
-    while lanes > 1:
-        rings = Rings(baseline.orders[: baseline.chunks * lanes], baseline.chunks)
-        if rings.fit(factory.collective(baseline.chunks), lowering):
-            return rings, baseline.chunks
-        lanes //= 2
-    halves = takewhile(lambda c: c > baseline.rings, (baseline.channels >> k for k in count()))
-    for channels in (*halves, baseline.rings):
+) -> Iterator[tuple[LibraryProgram, int]]:  # fmt: skip
+    """The program of ``baseline`` and its chunks; where the target holds only fewer channels or chunks of it, the
+    widest of each kind that it holds."""
+    for kind in _narrower(baseline, factory.request.fixed_chunks):
+        for place, (program, chunks) in enumerate(kind):
+            if specs.chunk_bytes(chunks) >= 1 and program.fit(factory.collective(chunks), lowering):
+                yield program, chunks
+                if place == 0:  # all of it
+                    return
+                break
+
+
+def _narrower(baseline: Baseline, stated: int | None) -> Iterator[Iterator[tuple[LibraryProgram, int]]]:
+    """``baseline``, then the same on half as many channels and so on, by kind; ``stated`` chunks or what suits."""
+    halves = [*takewhile(bool, (baseline.channels >> k for k in count()))]
+    if baseline.trees:
+        yield ((Trees(baseline.trees[:n]), stated or n // gcd(n, baseline.ranks)) for n in halves)
+        return
+    if not baseline.orders:
+        yield ((Sends(n), stated or n) for n in halves)
+        return
+    if baseline.apart and stated in (None, baseline.chunks):
+        chunks = baseline.chunks
+        yield ((Rings(baseline.orders[:n], chunks), chunks) for n in halves if n > chunks)
+    yield _plain_rings(baseline, stated, [n for n in halves if n > baseline.rings])
+
+
+def _plain_rings(
+    baseline: Baseline, stated: int | None, widths: list[int]
+) -> Iterator[tuple[LibraryProgram, int]]:  # fmt: skip
+    for channels in (*widths, baseline.rings):
         chunks = stated or max(channels, baseline.chunks * channels // baseline.channels)
         while chunks:
-            rings = Rings(baseline.orders[: min(channels, chunks)])
-            if specs.chunk_bytes(chunks) >= 1 and rings.fit(factory.collective(chunks), lowering):
-                return rings, chunks
+            yield Rings(baseline.orders[: min(channels, chunks)]), chunks
             chunks = 0 if stated or chunks // 2 < channels else chunks // 2
-    return None
 
 
 def _ranked(
-    factory: ProblemFactory, specs: CandidateSpecs, rings: Rings, chunks: int, lowering: LoweringOptions
+    factory: ProblemFactory, specs: CandidateSpecs, label: str, program: LibraryProgram, chunks: int,
+    lowering: LoweringOptions,
 ) -> Ranked | None:  # fmt: skip
-    """The schedule along ``rings`` with the time of their program; None where there is no schedule."""
+    """The schedule along the links of ``program`` with its time; None where there is no schedule."""
     topology, options = factory.topology, CostOptions.of(factory.request)
     problem = factory.problem(specs.paper_chunking(chunks), chunks)
-    solution = _along(factory, rings, problem)
+    solution = _along(factory, program, problem)
     if solution is None:
         return None
-    predictor = steady_predictor(topology, problem, solution.schedule, rings, lowering, options)
+    predictor = steady_predictor(topology, problem, solution.schedule, program, lowering, options)
     if predictor is None:
         return None
     seconds = predictor.timeline(specs.size).makespan
@@ -121,35 +156,38 @@ def _ranked(
     latency = predictor.timeline(least).makespan if least < specs.size else seconds
     pipelined = Pipelined(latency, max(0.0, seconds - latency) / specs.size)
     candidate = Candidate(
-        f"{LABEL}, c={chunks}", NAME, chunks, specs.paper_chunking(chunks), problem, solution,
+        label, NAME, chunks, specs.paper_chunking(chunks), problem, solution,
         SchedulePredictor(topology, problem, solution.schedule, options), seconds, pipelined,
     )  # fmt: skip
-    return Ranked(candidate, None, seconds, rings)
+    return Ranked(candidate, None, seconds, program)
 
 
 def _ranked_plan(
-    factory: ProblemFactory, specs: CandidateSpecs, rings: Rings, chunks: int, lowering: LoweringOptions
+    factory: ProblemFactory, specs: CandidateSpecs, label: str, program: LibraryProgram, chunks: int,
+    lowering: LoweringOptions,
 ) -> Ranked | None:  # fmt: skip
-    """The schedule along ``rings``, a chunk on each, with the time of its plan; None where there is none."""
+    """The schedule along the same links, a chunk on each ring, with the time of its plan; None where there is
+    none."""
     topology, options = factory.topology, CostOptions.of(factory.request)
     problem = factory.problem(specs.paper_chunking(chunks), chunks)
-    solution = _along(factory, rings, problem)
+    solution = _along(factory, program, problem)
     if solution is None:
         return None
     quick = quickest_plan(topology, problem, solution.schedule, specs.size, lowering, options)
     if quick is None:
         return None
     candidate = Candidate(
-        f"{LABEL}, c={chunks}", NAME, chunks, specs.paper_chunking(chunks), problem, solution,
+        label, NAME, chunks, specs.paper_chunking(chunks), problem, solution,
         SchedulePredictor(topology, problem, solution.schedule, options), quick.seconds,
     )  # fmt: skip
     return Ranked(candidate, None, quick.seconds, quick.steady)
 
 
-def _along(factory: ProblemFactory, rings: Rings, problem: Problem) -> Solution | None:
-    """The verified schedule along ``rings``, if there is one."""
+def _along(factory: ProblemFactory, program: LibraryProgram, problem: Problem) -> Solution | None:
+    """The verified schedule along the links of ``program``, if there is one."""
     request, first = factory.request, factory.topology.links[0]
-    strategy = ring_strategy(rings.orders, (first.src, first.dst))
+    orders = program.orders if isinstance(program, Rings) else ()
+    strategy = DOUBLE_TREE if isinstance(program, Trees) else ring_strategy(orders, (first.src, first.dst))
     try:
         solution = verified_solver(strategy, Budget(seed=request.budget.seed), request.policy).solve(problem)
     except HetesynthError:  # a schedule may have fewer peers than a program

@@ -30,7 +30,7 @@ from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.problem import load_problem, no_schedule
 from hetesynth.compile.request import Request
 from hetesynth.compile.ring_baseline import is_simulated
-from hetesynth.compile.steady_programs import Rings, SteadyState
+from hetesynth.compile.steady_programs import LibraryProgram, SteadyState
 from hetesynth.compile.time_ahead import TimeAhead
 from hetesynth.compile.time_optimality import bounds_of, implied_size
 from hetesynth.errors import HetesynthError, InternalError
@@ -228,7 +228,7 @@ def _keeping(run: Compilation, shown: Shown) -> Keep:
 
 def _solved(run: Compilation, tuning: TuningRun, entry: Ranked, choice: Choice) -> SolvedRequest:
     targets = run.request.targets
-    timed = isinstance(entry.steady, SteadyState | Rings) and targets[0].format == "msccl-xml"
+    timed = isinstance(entry.steady, SteadyState | LibraryProgram) and targets[0].format == "msccl-xml"
     seconds = entry.seconds if timed else None
     spec = ProgramSpec(targets, entry.throttling, *run.request.calls, steady=entry.steady, seconds=seconds)
     pipelined = entry.candidate.pipelined

@@ -184,7 +184,7 @@ class Synthesis:
 
 def library_warnings(verdict: TimeVerdict, targets: Sequence[Target]) -> tuple[Warned, ...]:
     """What to say where a library is quicker than what is written."""
-    message = verdict.warning()
+    message = verdict.warning(targets[0])
     if message is None:
         return ()
     way_out = "leave the call to the library, or raise --effort, or try another --strategy or --target"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from hetesynth.chunking import ROUNDINGS, ChunkingOptions, Rounding
 from hetesynth.compile.request import Exclusion, Request
 from hetesynth.compile.steady_plans import SteadyPlan
-from hetesynth.compile.steady_programs import Pipeline, Rings, SteadyState
+from hetesynth.compile.steady_programs import LibraryProgram, Pipeline, SteadyState
 from hetesynth.errors import HetesynthError
 from hetesynth.model.target import TARGETS
 from hetesynth.model.topology import Topology
@@ -70,7 +70,7 @@ def recipe_of(
 ) -> Recipe:  # fmt: skip
     """Of a schedule for ``request`` whose program is lowered in this way."""
     way: Way = "steps"
-    if isinstance(steady, Rings):
+    if isinstance(steady, LibraryProgram):
         way = "rings"
     elif steady is not None:
         way = "trees"

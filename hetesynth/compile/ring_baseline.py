@@ -78,7 +78,7 @@ class Baseline:
     def program(self) -> Program:
         """It, with all channels."""
         if self.trees:
-            return tree_program(self.name, self.trees)
+            return tree_program(self.name, self.trees, self.channels)
         goal = collective(self.collective, self.ranks, self.chunks, self.root)
         if self.orders:
             return ring_program(self.name, goal, self.orders, self.chunks if self.apart else 0)
@@ -229,18 +229,29 @@ def _side_by_side(prices: Costs) -> int:
     return max((n for (ends, rate, alpha), n in best.items() if quickest[ends] == (rate, -alpha)), default=1)
 
 
+def ring_limit(topology: Topology, name: CollectiveName, size: int, options: CostOptions) -> float:
+    """Seconds that the bytes alone need on the best rings found, over all links; 0 where there are no rings."""
+    prices, ranks = costs(topology, options.calibration, options.alpha), topology.ranks
+    try:
+        sets = ring_sets(ring_wiring(topology, prices, options.policy, fastest=False), options.policy.baselines)
+    except NoRoute:
+        return 0.0
+    turns = {"allreduce": 2 * (1 - 1 / ranks), "broadcast": 1.0, "reduce": 1.0}.get(name, 1 - 1 / ranks)
+    return turns * size * min(rings.cost for rings in sets)
+
+
 def _significant(value: float) -> float:
     """``value`` to nine digits: what differs in the last bits of a sum is equal."""
     return float(f"{value:.9g}")
 
 
-def ring_wiring(topology: Topology, prices: Costs, policy: Policy) -> Wiring:
-    """What rings are searched on: of the links between two ranks those that programs use, the fastest."""
+def ring_wiring(topology: Topology, prices: Costs, policy: Policy, *, fastest: bool = True) -> Wiring:
+    """What rings are searched on: of the links between two ranks those that programs use, the ``fastest``."""
     best: dict[tuple[Rank, Rank], tuple[float, float]] = {}
     speeds = [(prices.link_rate[i], -prices.link_alpha[i]) for i in range(len(prices.link_ends))]
     for ends, speed in zip(prices.link_ends, speeds, strict=True):
         best[ends] = max(best.get(ends, speed), speed)
-    used = [i for i, ends in enumerate(prices.link_ends) if speeds[i] == best[ends]]
+    used = [i for i, ends in enumerate(prices.link_ends) if not fastest or speeds[i] == best[ends]]
     return Wiring(
         ends=tuple(prices.link_ends[i] for i in used),
         uses=tuple(prices.link_resources[i] for i in used),

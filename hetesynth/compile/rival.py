@@ -10,22 +10,26 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from hetesynth.compile.predictors import CostOptions
-from hetesynth.compile.ring_baseline import Baseline, ring_baseline, seconds_of, tree_baseline
+from hetesynth.compile.ring_baseline import Baseline, ring_baseline, ring_limit, seconds_of, tree_baseline
 from hetesynth.library.machine import Machine, library_of, machine_of
 from hetesynth.library.times import chosen
+from hetesynth.lowering.msccl.library_programs import fits
 from hetesynth.model.collective import PERSONALIZED, CollectiveName
+from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank, Topology
 
 
 @dataclass(frozen=True, slots=True)
 class Rival:
     """``library``: NCCL or RCCL, where there is one for these GPUs. ``how``: the algorithm, its channels and its
-    protocol. ``checked``: whether its formulas were compared with published runs of such machines."""
+    protocol. ``checked``: whether its formulas were compared with published runs of such machines. ``program``:
+    what was simulated; None where the time is that of a formula."""
 
     library: str
     how: str
     seconds: float
     checked: bool
+    program: Baseline | None = None
 
     @property
     def name(self) -> str:
@@ -39,7 +43,7 @@ def library_rival(
     """The library's time for ``size`` bytes, or in words why there is none.
 
     ``limit``: seconds that only a switch that adds undercuts. A formula that does has not seen a part of the
-    fabric and is left out.
+    fabric and is left out; one of rings is held to what the rings of this fabric carry.
     """
     machine = machine_of_topology(topology)
     library, checked = library_of(topology) or "the library", machine is not None and machine.checked
@@ -57,13 +61,17 @@ def library_rival(
         simulated = trees
     what = "sends" if name in PERSONALIZED else "tree" if simulated.trees else "ring"
     count = f"{simulated.channels} channel{'' if simulated.channels == 1 else 's'}"
-    rival = Rival(library, f"{what}, {count}, Simple", simulated.seconds, checked)
+    rival = Rival(library, f"{what}, {count}, Simple", simulated.seconds, checked, simulated)
     if formula is None:
         return rival
     seconds = formula.expected * _gain(topology, simulated, size, options)
     if not by_switch:
         seconds = max(limit, seconds)
-    return rival if simulated.seconds <= seconds else replace(rival, how=formula.label, seconds=seconds)
+    if formula.algorithm == "Ring":
+        seconds = max(seconds, ring_limit(topology, name, size, options))
+    if simulated.seconds <= seconds:
+        return rival
+    return replace(rival, how=formula.label, seconds=seconds, program=None)
 
 
 def _gain(topology: Topology, simulated: Baseline, size: int, options: CostOptions) -> float:
@@ -71,6 +79,19 @@ def _gain(topology: Topology, simulated: Baseline, size: int, options: CostOptio
     program takes at the latter, of what it takes at the former."""
     measured = seconds_of(topology, simulated, size, replace(options, calibration="measured"))
     return min(1.0, simulated.seconds / measured)
+
+
+def held_by(rival: Rival, target: Target) -> str:
+    """Whether ``target`` can run the same, in words for after its name."""
+    if rival.program is None:
+        return "by its own formulas"
+    program = rival.program.program
+    if target.format != "msccl-xml" or fits(program, target):
+        return "as a program"
+    blocks = [gpu.thread_blocks for gpu in program.gpus]
+    steps = max(len(block.instructions) for of in blocks for block in of)
+    needs = f"{program.channels} channels, {max(map(len, blocks))} thread blocks a GPU, {steps} steps a block"
+    return f"as a program that {target.name} cannot hold: {needs}"
 
 
 @lru_cache(maxsize=8)

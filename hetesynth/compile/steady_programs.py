@@ -1,4 +1,4 @@
-"""Programs that are not lowered step by step: in steady state, or rings as NCCL runs them. How one is carried
+"""Programs that are not lowered step by step: in steady state, or as a library runs them. How one is carried
 along from the choice to the file.
 
 In: a problem, a schedule along trees, a ``Pipeline``. Out: a predictor or the file of its program. Where a
@@ -16,7 +16,13 @@ from typing import Protocol
 from hetesynth.compile.formats import Emitted, xml_of
 from hetesynth.compile.predictors import CostOptions, ProgramPredictor
 from hetesynth.errors import HetesynthError
-from hetesynth.lowering.msccl.library_programs import demand_fit, fits, ring_program
+from hetesynth.lowering.msccl.library_programs import (
+    demand_fit,
+    direct_program,
+    fits,
+    ring_program,
+    tree_program,
+)
 from hetesynth.lowering.msccl.lower import Lowered, LoweringOptions, check_options, stated_max_bytes
 from hetesynth.lowering.steady_state.lower import Arrangement, lower_steady_state
 from hetesynth.model.collective import Collective
@@ -94,7 +100,33 @@ class SteadyState:
 
 
 @dataclass(frozen=True, slots=True)
-class Rings:
+class LibraryProgram:
+    """A program as a library runs it, whatever schedule goes along the same links."""
+
+    @property
+    def label(self) -> str:
+        """What tells it from others of the same schedule."""
+        raise NotImplementedError
+
+    def program(self, collective: Collective, options: LoweringOptions) -> Program:
+        """It, without limits of a target. ``collective``: in as many parts as it has channels or chunks."""
+        raise NotImplementedError
+
+    def lowered(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
+        """It, of the collective of ``problem``. HetesynthError HS501 where it does not fit."""
+        check_options(problem, options)
+        program = self.program(problem.collective, options)
+        demand_fit(program, options.target)
+        sizes = replace(program, min_bytes=options.min_bytes, max_bytes=stated_max_bytes(options))
+        return Lowered(sizes, ())
+
+    def fit(self, collective: Collective, options: LoweringOptions) -> bool:
+        """Whether the target holds it."""
+        return fits(self.program(collective, options), options.target)
+
+
+@dataclass(frozen=True, slots=True)
+class Rings(LibraryProgram):
     """Rings as NCCL runs them: one thread block of each rank for each channel, in the ``orders`` of the ranks.
     ``apart``: see ``ring_program``."""
 
@@ -106,23 +138,46 @@ class Rings:
         """What tells it from others of the same schedule."""
         return f"rings on {len(self.orders)} channels" + (", ranks in turn" if self.apart else "")
 
-    def lowered(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
-        """``schedule`` goes along the same rings. HetesynthError HS501 where they do not fit."""
-        check_options(problem, options)
-        program = self._program(problem.collective, options)
-        demand_fit(program, options.target)
-        sizes = replace(program, min_bytes=options.min_bytes, max_bytes=stated_max_bytes(options))
-        return Lowered(sizes, ())
-
-    def fit(self, collective: Collective, options: LoweringOptions) -> bool:
-        """Whether the target holds them."""
-        return fits(self._program(collective, options), options.target)
-
-    def _program(self, collective: Collective, options: LoweringOptions) -> Program:
+    def program(self, collective: Collective, options: LoweringOptions) -> Program:
+        """See ``ring_program``."""
         fused = collective.reduces and "rrc" in options.target.ops
         return ring_program(
             options.name, collective, self.orders, self.apart, in_place=options.in_place, fused=fused
         )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Trees(LibraryProgram):
+    """NCCL's AllReduce along double binary trees, one a channel."""
+
+    trees: tuple[tuple[Rank, ...], ...]
+
+    @property
+    def label(self) -> str:
+        """What tells it from others of the same schedule."""
+        return f"trees on {len(self.trees)} channels"
+
+    def program(self, collective: Collective, options: LoweringOptions) -> Program:
+        """See ``tree_program``."""
+        fused = "rrc" in options.target.ops
+        parts = len(collective.chunks)
+        return tree_program(options.name, self.trees, parts, in_place=options.in_place, fused=fused)
+
+
+@dataclass(frozen=True, slots=True)
+class Sends(LibraryProgram):
+    """Each chunk straight to its receiver, on so many channels."""
+
+    channels: int
+
+    @property
+    def label(self) -> str:
+        """What tells it from others of the same schedule."""
+        return f"sends on {self.channels} channels"
+
+    def program(self, collective: Collective, options: LoweringOptions) -> Program:
+        """See ``direct_program``."""
+        return direct_program(options.name, collective, self.channels, in_place=options.in_place)
 
 
 def steady_emitted(

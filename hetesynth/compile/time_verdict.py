@@ -7,17 +7,18 @@ In: the time of a program, the bounds in seconds, what the library takes (``libr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from hetesynth.compile.fused_receives import EQUAL
-from hetesynth.compile.rival import Rival, library_rival, switch_reduces
+from hetesynth.compile.rival import Rival, held_by, library_rival, switch_reduces
 from hetesynth.library.machine import library_of
 from hetesynth.report.words import of_limit, size_text, whole_percent
 
 if TYPE_CHECKING:
     from hetesynth.compile.predictors import CostOptions
     from hetesynth.compile.time_optimality import Bounds
+    from hetesynth.model.target import Target
     from hetesynth.model.topology import Rank, Topology
 
 Timed = Literal["program", "plan", "schedule"]
@@ -33,7 +34,7 @@ class TimeVerdict:
     ``limit``: seconds that no algorithm undercuts. ``tree_limit``: those that algorithms along trees do not
     undercut, where that is known to be more. ``rings``: seconds of ``library``, or why there are none.
     ``checked``: whether these were compared with published runs. ``switch_reduces``: whether the hardware has
-    what ``limit`` does not know: switches that add.
+    what ``limit`` does not know: switches that add. ``rival``: what takes ``rings``.
     """
 
     timed: Timed
@@ -45,6 +46,7 @@ class TimeVerdict:
     rings: float | str
     checked: bool = True
     switch_reduces: bool = False
+    rival: Rival | None = field(default=None, repr=False, compare=False)
 
     @property
     def percent_of_limit(self) -> float | None:
@@ -71,12 +73,15 @@ class TimeVerdict:
         """``program 1,425 us for 192 MB: 97 % of the proved limit (simulated), 1.26 x NCCL's rings``."""
         return verdict_line([self])
 
-    def warning(self) -> str | None:
-        """What to say where the library is quicker."""
+    def warning(self, target: Target) -> str | None:
+        """What to say where the library is quicker than what is written for ``target``."""
         if not self.slower_than_library or isinstance(self.rings, str):
             return None
+        how = "" if self.rival is None else f", {held_by(self.rival, target)}"
         size = size_text(self.size, EXACT)
-        return f"{self.library} is quicker: {_us(self.rings)} for {size} at the rates that the topology states"
+        return (
+            f"{self.library} is quicker: {_us(self.rings)} for {size} at the rates that the topology states{how}"
+        )
 
     def figures(self) -> dict[str, Any]:
         """What ``--json`` says."""
@@ -110,7 +115,7 @@ def time_verdict(
     adds = switch_reduces(topology, bounds.name)
     if isinstance(rival, Rival):
         return TimeVerdict(
-            timed, size, seconds, limit, tree_limit, rival.name, rival.seconds, rival.checked, adds
+            timed, size, seconds, limit, tree_limit, rival.name, rival.seconds, rival.checked, adds, rival
         )  # fmt: skip
     return TimeVerdict(
         timed, size, seconds, limit, tree_limit, library_of(topology) or "the library", rival, True, adds

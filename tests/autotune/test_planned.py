@@ -78,7 +78,10 @@ def test_more_trees_share_a_link_of_much_latency(tmp_path: Path) -> None:
     every message; with more trees others send meanwhile."""
     path = tmp_path / "topo.dsl"
     path.write_text(FAR_APART)
-    topology, request = load_topology(path), Request(path, "allreduce", budget=Budget(effort=1.0))
+    topology, request = (
+        load_topology(path),
+        Request(path, "allreduce", strategy="steady-state", budget=Budget(effort=1.0)),
+    )
     as_few = replace(DEFAULT, autotune=replace(DEFAULT.autotune, steady_hope=1e9))
     many = choose(topology, request, 1 << 28).ranked[0]
     few = choose(topology, replace(request, policy=as_few), 1 << 28).ranked[0]

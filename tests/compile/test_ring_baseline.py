@@ -191,18 +191,19 @@ def test_ring_programs_with_ranks_apart_verify(coll: CollectiveName, lanes: int)
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 5, 8])
-def test_tree_programs_verify(ranks: int) -> None:
-    """As many trees as ranks, as the judge wants a part for each rank."""
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("fused", [False, True])
+def test_tree_programs_verify(ranks: int, in_place: bool, fused: bool) -> None:
+    """The judge wants as many parts for each rank."""
     tables = CopyProblem(chunk(parse_topology(flat(ranks))).problem(collective("broadcast", ranks, 1, 0)))
-    trees = trees_of(tables, ranks, DEFAULT)
-    assert program_violations(tree_program("x", trees)) == []
-    wrong = [*trees[:-1], tuple(min(trees[-1]) for _ in trees[-1])]
-    star = tree_program("x", wrong)
-    assert program_violations(star) == []
-    gpu = star.gpus[0]
-    assert program_violations(
-        replace(star, gpus=(replace(gpu, thread_blocks=gpu.thread_blocks[:-1]), *star.gpus[1:]))
-    )
+    trees = trees_of(tables, ranks + 1, DEFAULT)
+    star = tuple(min(trees[0]) for _ in trees[0])
+    for of in (trees[:ranks], trees[: ranks - 1], trees, [star]):
+        program = tree_program("x", of, 2 * ranks, in_place=in_place, fused=fused)
+        assert program_violations(program) == []
+        gpu = program.gpus[0]
+        shorter = replace(gpu, thread_blocks=gpu.thread_blocks[:-1])
+        assert program_violations(replace(program, gpus=(shorter, *program.gpus[1:])))
 
 
 def flat(ranks: int) -> str:

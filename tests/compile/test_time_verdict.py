@@ -15,6 +15,7 @@ from hetesynth.compile.time_verdict import TimeVerdict, verdict_line
 from hetesynth.frontend import load_topology
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
+from hetesynth.model.target import PORTABLE
 
 NCCL = "NCCL (ring, 24 channels, Simple)"
 USUAL = TimeVerdict("program", 192_000_000, 1.425e-3, 1.3839e-3, None, NCCL, 1.796e-3)
@@ -22,7 +23,7 @@ USUAL = TimeVerdict("program", 192_000_000, 1.425e-3, 1.3839e-3, None, NCCL, 1.7
 
 def test_one_size() -> None:
     assert USUAL.line == f"program 1,425 us for 192 MB: 97 % of the proved limit (simulated), 1.26 x {NCCL}"
-    assert USUAL.warning() is None and not USUAL.slower_than_library
+    assert USUAL.warning(PORTABLE) is None and not USUAL.slower_than_library
 
 
 def test_several_sizes_say_the_least_and_the_most() -> None:
@@ -48,7 +49,7 @@ def test_only_the_limit_itself_is_100_percent(limit: float, percent: str) -> Non
 def test_a_quicker_library_shows(rings: float, factor: str, slower: bool) -> None:
     verdict = replace(USUAL, rings=rings)
     assert f", {factor} NCCL (ring," in verdict.line
-    assert verdict.slower_than_library is slower is (verdict.warning() is not None)
+    assert verdict.slower_than_library is slower is (verdict.warning(PORTABLE) is not None)
     assert verdict.figures()["slower_than_library"] is slower
 
 

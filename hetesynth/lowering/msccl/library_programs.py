@@ -88,12 +88,15 @@ def ring_program(
     return builder.program(name)
 
 
-def direct_program(name: str, collective: Collective, channels: int) -> Program:
+def direct_program(name: str, collective: Collective, channels: int, *, in_place: bool = False) -> Program:
     """Each chunk straight to its receiver: alltoall, gather, scatter.
 
     On each channel a rank has a thread block that sends to the d-th rank after it, and another that takes from the
     d-th before it: in one block a rank would send only after it took, all ranks one after the other.
+    HetesynthError HS501 in place: what arrives would overwrite what is still to go.
     """
+    if in_place:
+        raise HetesynthError("plain sends have no program in place", code="HS501", help=FEWER)
     builder, ranks = _Builder(collective), collective.ranks
     senders: dict[tuple[Rank, int, int], _Block] = {}
     takers: dict[tuple[Rank, int, int], _Block] = {}
@@ -116,33 +119,56 @@ def direct_program(name: str, collective: Collective, channels: int) -> Program:
     return builder.program(name)
 
 
-def tree_program(name: str, trees: Sequence[Sequence[Rank]]) -> Program:
-    """AllReduce along trees, the parent of each rank and the root its own, a part of the buffer and a channel for
-    each: sums go up and come down. A rank has a thread block for each child and one for what comes down."""
-    gpus = [_TreeGpu() for _ in trees[0]]
-    for part, parents in enumerate(trees):
-        _add_tree(gpus, part, parents)
-    size = len(trees)
+def tree_program(
+    name: str, trees: Sequence[Sequence[Rank]], parts: int, *, in_place: bool = False, fused: bool = False
+) -> Program:  # fmt: skip
+    """AllReduce along trees, each the parent of every rank, the root its own: sums go up and come down. Parts of
+    the buffer take the trees in turn, a channel each. A rank has a thread block for each child and one for what
+    comes down. ``fused``: as in ``ring_program``."""
+    gpus = [_TreeGpu(in_place=in_place, fused=fused) for _ in trees[0]]
+    for part in range(parts):
+        _add_part(gpus, part, part % len(trees), trees[part % len(trees)])
     return Program(
-        name=name, collective="allreduce", ranks=len(gpus), protocol="Simple", channels=size, chunks_per_loop=size,
-        in_place=False, out_of_place=True, min_bytes=0, max_bytes=0, root=None,
-        gpus=tuple(GpuProgram(rank, size, size, gpu.scratch, tuple(gpu.done)) for rank, gpu in enumerate(gpus)),
+        name=name, collective="allreduce", ranks=len(gpus), protocol="Simple", channels=len(trees),
+        chunks_per_loop=parts, in_place=in_place, out_of_place=not in_place, min_bytes=0, max_bytes=0, root=None,
+        gpus=tuple(
+            GpuProgram(rank, parts, parts, gpu.scratch, _numbered(gpu.blocks)) for rank, gpu in enumerate(gpus)
+        ),
     )  # fmt: skip
 
 
 @dataclass
 class _TreeGpu(_Gpu):
-    """``done``: its thread blocks."""
+    """``numbers``: of thread blocks by peers and channel."""
 
-    done: list[ThreadBlock] = field(default_factory=list)
+    in_place: bool = False
+    fused: bool = False
+    numbers: dict[tuple[Rank | None, Rank | None, int], int] = field(default_factory=dict)
 
-    def add(self, send: Rank | None, take: Rank | None, channel: int, *steps: Instruction) -> int:
-        self.done.append(ThreadBlock(len(self.done), send, take, channel, steps))
-        return len(self.done) - 1
+    def add(self, send: Rank | None, take: Rank | None, channel: int, *steps: Instruction) -> tuple[int, int]:
+        """More steps of a thread block: its number, and that of the first of them."""
+        number = self.numbers.setdefault((send, take, channel), len(self.blocks))
+        if number == len(self.blocks):
+            self.blocks.append(_Block(send, take, channel))
+        block = self.blocks[number]
+        block.instructions += steps
+        return number, len(block.instructions) - len(steps)
+
+    def sum(
+        self, at: BufferSlice, place: BufferSlice, before: BufferSlice, depends: tuple[int, int] | None, *,
+        onto: bool,
+    ) -> list[Instruction]:  # fmt: skip
+        """What arrives from ``at`` in ``place`` and what stands ``before`` are added there, or ``onto`` the
+        latter."""
+        if self.fused:
+            return [Instruction("rrc", before, before if onto else place, 1, depends, True)]
+        ends = (place, before) if onto else (before, place)
+        return [Instruction("r", at, place, 1), Instruction("re", *ends, 1, depends, True)]
 
 
-def _add_tree(gpus: list[_TreeGpu], part: int, parents: Sequence[Rank]) -> None:
-    """One tree, the leaves first: where ``sums[rank]`` stands goes to ``rooms[rank]`` of its parent."""
+def _add_part(gpus: list[_TreeGpu], part: int, channel: int, parents: Sequence[Rank]) -> None:
+    """One part of the buffer, the leaves first: where ``sums[rank]`` stands goes to ``rooms[rank]`` of its
+    parent."""
     children: list[list[Rank]] = [[] for _ in parents]
     root = next(rank for rank, parent in enumerate(parents) if parent == rank)
     for rank, parent in enumerate(parents):
@@ -151,28 +177,32 @@ def _add_tree(gpus: list[_TreeGpu], part: int, parents: Sequence[Rank]) -> None:
     order = [root]
     for rank in order:
         order += children[rank]
-    mine, whole = BufferSlice("i", part), BufferSlice("o", part)
-    rooms = {rank: gpus[parents[rank]].room() for rank in order[1:]} | {children[root][-1]: whole}
+    in_place, whole = gpus[root].in_place, BufferSlice("o", part)
+    mine = whole if in_place else BufferSlice("i", part)
+    rooms = {rank: gpus[parents[rank]].room() for rank in order[1:]}
+    if not in_place:
+        rooms[children[root][-1]] = whole
     sums = [rooms[kids[-1]] if kids else mine for kids in children]
+    sums[root] = whole
     for rank in reversed(order):
         gpu, kids, up = gpus[rank], children[rank], parents[rank] if rank != root else None
-        sent = () if up is None else (Instruction("s", sums[rank], rooms[rank], 1),)
+        sent = [] if up is None else [Instruction("s", sums[rank], rooms[rank], 1)]
         arrived = Instruction("r", whole, whole, 1, None, bool(kids))
         if not kids:
-            gpu.add(up, None, part, *sent)
-            gpu.add(None, up, part, arrived)
-        before, depends = mine, None
+            gpu.add(up, None, channel, *sent)
+            gpu.add(None, up, channel, arrived)
+        before, depends, onto = mine, None, in_place and rank == root
         for kid in kids:
             last = kid == kids[-1]
-            adds = Instruction("re", before, rooms[kid], 1, depends, True)
-            steps = (Instruction("r", sums[kid], rooms[kid], 1), adds, *(sent if last else ()))
-            depends = gpu.add(up if last else None, kid, part, *steps), 1
-            before = rooms[kid]
+            steps = gpu.sum(sums[kid], rooms[kid], before, depends, onto=onto)
+            number, first = gpu.add(up if last else None, kid, channel, *steps, *(sent if last else []))
+            before, depends = mine if onto else rooms[kid], (number, first + len(steps) - 1)
         for kid in kids:
             if up is not None and kid == kids[0]:
-                depends = gpu.add(kid, up, part, arrived, Instruction("s", whole, whole, 1)), 0
+                number, first = gpu.add(kid, up, channel, arrived, Instruction("s", whole, whole, 1))
+                depends = number, first
             else:
-                gpu.add(kid, None, part, Instruction("s", whole, whole, 1, depends))
+                gpu.add(kid, None, channel, Instruction("s", whole, whole, 1, depends))
 
 
 def fits(program: Program, target: Target) -> bool:
@@ -283,11 +313,7 @@ class _Builder:
                 for at, to in gpu.copies:
                     copies.add("cpy", at, to)
                 blocks.append(copies)
-            numbered = tuple(
-                ThreadBlock(i, b.send_peer, b.recv_peer, b.channel, tuple(b.instructions))
-                for i, b in enumerate(blocks)
-            )
-            gpus.append(GpuProgram(rank, *self.layout.sizes(rank), gpu.scratch, numbered))
+            gpus.append(GpuProgram(rank, *self.layout.sizes(rank), gpu.scratch, _numbered(blocks)))
         channels = max((b.channel + 1 for gpu in gpus for b in gpu.thread_blocks), default=1)
         collective = self.collective
         return Program(
@@ -304,6 +330,12 @@ def _demanded(place: BufferSlice | None) -> BufferSlice:
     if place is None:
         raise ValueError("the collective has no such chunk there")
     return place
+
+
+def _numbered(blocks: list[_Block]) -> tuple[ThreadBlock, ...]:
+    return tuple(
+        ThreadBlock(i, b.send_peer, b.recv_peer, b.channel, tuple(b.instructions)) for i, b in enumerate(blocks)
+    )
 
 
 def _without_idle_ends(block: _Block) -> _Block:
