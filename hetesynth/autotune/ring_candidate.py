@@ -77,8 +77,8 @@ def _timed(
     ahead, plans = TimeAhead.of(request, topology.ranks), target.format == "mscclpp-json"
     fitting = _fitting(factory, specs, baseline, lowering)
     if plans:
-        rings = Rings(baseline.orders[: baseline.rings])
-        fitting = iter([(rings, request.fixed_chunks or len(rings.orders))])
+        one: LibraryProgram = Rings(baseline.orders[: baseline.rings]) if baseline.orders else Sends(1)
+        fitting = iter([(one, request.fixed_chunks or max(1, baseline.rings))])
     timed = False
     for program, chunks in fitting:
         if deadline.expired(UNTRIED, _to_the_files(ahead, chunks)):
