@@ -13,6 +13,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from hetesynth.bounds.ring_rate import ring_seconds
 from hetesynth.chunking import chunk
 from hetesynth.collectives.library import collective
 from hetesynth.compile.predictors import CostOptions, ProgramPredictor
@@ -230,14 +231,11 @@ def _side_by_side(prices: Costs) -> int:
 
 
 def ring_limit(topology: Topology, name: CollectiveName, size: int, options: CostOptions) -> float:
-    """Seconds that the bytes alone need on the best rings found, over all links; 0 where there are no rings."""
+    """Seconds that the bytes alone take on any rings; 0 where there are none."""
     prices, ranks = costs(topology, options.calibration, options.alpha), topology.ranks
-    try:
-        sets = ring_sets(ring_wiring(topology, prices, options.policy, fastest=False), options.policy.baselines)
-    except NoRoute:
-        return 0.0
+    each = ring_seconds(prices, tuple(map(tuple, ring_servers(_problem(topology), options.policy.bounds))))
     turns = {"allreduce": 2 * (1 - 1 / ranks), "broadcast": 1.0, "reduce": 1.0}.get(name, 1 - 1 / ranks)
-    return turns * size * min(rings.cost for rings in sets)
+    return turns * size * each if math.isfinite(each) else 0.0
 
 
 def _significant(value: float) -> float:
@@ -245,13 +243,13 @@ def _significant(value: float) -> float:
     return float(f"{value:.9g}")
 
 
-def ring_wiring(topology: Topology, prices: Costs, policy: Policy, *, fastest: bool = True) -> Wiring:
-    """What rings are searched on: of the links between two ranks those that programs use, the ``fastest``."""
+def ring_wiring(topology: Topology, prices: Costs, policy: Policy) -> Wiring:
+    """What rings are searched on: of the links between two ranks those that programs use, the fastest."""
     best: dict[tuple[Rank, Rank], tuple[float, float]] = {}
     speeds = [(prices.link_rate[i], -prices.link_alpha[i]) for i in range(len(prices.link_ends))]
     for ends, speed in zip(prices.link_ends, speeds, strict=True):
         best[ends] = max(best.get(ends, speed), speed)
-    used = [i for i, ends in enumerate(prices.link_ends) if not fastest or speeds[i] == best[ends]]
+    used = [i for i, ends in enumerate(prices.link_ends) if speeds[i] == best[ends]]
     return Wiring(
         ends=tuple(prices.link_ends[i] for i in used),
         uses=tuple(prices.link_resources[i] for i in used),

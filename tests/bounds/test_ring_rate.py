@@ -1,0 +1,60 @@
+"""The best that rings can do, against rings that were found and against what is easily counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hetesynth.bounds.ring_rate import ring_seconds
+from hetesynth.compile.predictors import CostOptions
+from hetesynth.compile.ring_baseline import ring_limit, ring_wiring
+from hetesynth.frontend import load_topology, parse_topology
+from hetesynth.model.cost import costs
+from hetesynth.model.topology import Topology
+from hetesynth.policy import DEFAULT
+from hetesynth.synthesis.baselines.ring_search import ring_sets
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+HALVES = """node n {
+  gpus 8
+  mesh gpu[0-7] { bandwidth 25 GB/s; latency 1 us }
+  shared halves 50 GB/s { gpu[0-3] <-> gpu[4-7] }
+}
+cluster c { chunk 1 MB; instance a = n }"""
+
+
+def found(on: Topology) -> float:
+    """Seconds a byte around the best rings found."""
+    wiring = ring_wiring(on, costs(on), DEFAULT)
+    return min(rings.cost for rings in ring_sets(wiring, DEFAULT.baselines))
+
+
+def limit(on: Topology) -> float:
+    return ring_limit(on, "broadcast", 1, CostOptions())
+
+
+def test_a_ring_leaves_every_set_of_ranks() -> None:
+    """Without a cut the two halves would each have rings of their own, at 75 GB/s."""
+    on = parse_topology(HALVES)
+    assert limit(on) == pytest.approx(1 / 50e9, rel=2e-6) == pytest.approx(found(on), rel=2e-6)
+
+
+def test_where_there_is_no_ring() -> None:
+    line = "node n { gpus 3; link gpu0 -> gpu1 { bandwidth 1 GB/s } link gpu1 -> gpu2 { bandwidth 1 GB/s } }"
+    on = parse_topology(line + " cluster c { chunk 1 MB; instance a = n }")
+    assert ring_seconds(costs(on), ((0, 1, 2),)) == float("inf") and limit(on) == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["a100_x2", "dgx1", "h20_4p8", "mi250_x1", "ring8", "two_dc_50km", "v100_fail_one8"]
+)
+def test_rings_that_are_found_are_the_best(name: str) -> None:
+    on = load_topology(EXAMPLES / name / "topo.dsl")
+    assert limit(on) <= found(on) <= limit(on) * (1 + 2e-6)
+
+
+def test_a_torus_has_better_rings() -> None:
+    """Two cycles without a common link, each in both directions; the search finds half of that."""
+    on = load_topology(EXAMPLES / "torus_8x8" / "topo.dsl")
+    assert limit(on) * 1.9 < found(on)
