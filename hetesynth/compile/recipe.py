@@ -197,6 +197,8 @@ def topology_hash(topology: Topology) -> str:
         rate = None if wire.bandwidth is None else str(wire.bandwidth)
         digest.update(repr((wire.src, wire.dst, wire.kind, rate, wire.lanes, str(wire.latency))).encode())
     digest.update(repr(len(topology.links)).encode())
+    if topology.measured:
+        digest.update(repr(topology.measured).encode())
     for group in topology.groups:
         digest.update(repr((group.name, str(group.bandwidth), group.links, group.lanes)).encode())
     return digest.hexdigest()

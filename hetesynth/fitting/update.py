@@ -82,6 +82,7 @@ def _updated(
     changed = text
     if figures.rate is not None:
         changed = _with_rate(changed, name, topology, links, figures.rate, note)
+        changed = _as_measured(changed, name, topology, links)
     if figures.alpha is not None:
         changed = _with_alpha(changed, name, topology, links, figures, note)
     for word, value in (("reduce", figures.reduce), ("copy", figures.copy)):
@@ -288,6 +289,18 @@ def _with_set(
     old = before.search(text, offset(text, cluster.span), end)
     removed = [Edit(old.start(), old.end(), "")] if old is not None else []
     return edited(text, [*removed, Edit(at, at, statement)])
+
+
+def _as_measured(text: str, name: str, topology: Topology, links: LinkClass) -> str:
+    """``text`` with a statement that the rates of ``links`` are what transfers get, so that nothing derates them;
+    the paper form has none."""
+    cluster = next(i for i in parse(checked_source(text, name)).items if isinstance(i, Cluster))
+    end = closing(text, offset(text, cluster.span))
+    if end is None or links.kind.lower() in topology.measured:
+        return text
+    line = text.rfind("\n", 0, end) + 1
+    at, lead = (line, "") if not text[line:end].strip() else (end, "\n")
+    return edited(text, [Edit(at, at, f"{lead}  measured {links.kind}\n")])
 
 
 def _path_wires(topology: Topology, links: LinkClass) -> tuple[int, ...]:

@@ -148,6 +148,7 @@ class _Elaboration:
             copy_bandwidth=tuple(p.copy for p in gpus) if any(p.copy for p in gpus) else (),
             chunk_bytes=chunk,
             notes=self._notes(),
+            measured=self._measured(cluster, {wire.kind.lower() for wire in wires}),
         )
         checks.connected(topology, cluster.name.span, self.findings)
         self.findings.raise_any()
@@ -329,6 +330,16 @@ class _Elaboration:
             self.findings.add("HS208", sizes[0].amount.span, "the chunk size must be whole bytes, at most 1 PiB")
             return None
         return int(size) if size is not None else None
+
+    def _measured(self, cluster: Cluster, kinds: set[str]) -> tuple[str, ...]:
+        """The kinds whose rates are stated as measured; there have to be such wires."""
+        stated = [item for item in cluster.items if isinstance(item, Property) and item.name == "measured"]
+        words = [word for item in stated for word in item.words]
+        for word in words:
+            if word.text.lower() not in kinds:
+                help_ = f"there are {', '.join(sorted(kinds))}"
+                self.findings.add("HS210", word.span, f"no wire is of kind `{word.text}`", help_)
+        return tuple(sorted({word.text.lower() for word in words}))
 
 
 def _override_instance(item: Override, scope: Scope, wiring: Wiring, findings: Findings) -> None:

@@ -36,7 +36,7 @@ _HEADS = (
 )
 _PROPERTIES = "bandwidth|latency|kind|ports|members|join|model|reduce|chunk|gpus|send|receive|length|host"
 _RATED = "nic|link|upi|wan|mesh|ring|grid|torus|hypercube"  # what needs a rate in braces
-_OF_CLUSTERS = "instance|fabric|set|disable|chunk|without|degrade|down|rails|leafspine|dragonfly|wan"
+_OF_CLUSTERS = "instance|fabric|set|disable|chunk|measured|without|degrade|down|rails|leafspine|dragonfly|wan"
 _OF_BLOCKS = "switch|nic|bus|link|mesh|attach|detach|for|shared|ring|grid|torus|hypercube|router"
 _PARTS = ("nic", "switch", "cpu", "numa", "pcie", "router", "bus", "fabric")
 _NAME = r"[A-Za-z_][\w.*\[\]]*"

@@ -24,6 +24,7 @@ class Meaning:
     links: tuple[_Link, ...]
     shared: frozenset[tuple[_Resource, int]]
     chunk_bytes: int | None
+    measured: tuple[str, ...]
 
 
 def meaning(topology: Topology) -> Meaning:
@@ -51,4 +52,5 @@ def meaning(topology: Topology) -> Meaning:
         tuple(plain[i] for i in order),
         frozenset(shared.items()),
         topology.chunk_bytes,
+        topology.measured,
     )

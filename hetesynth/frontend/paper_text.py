@@ -62,6 +62,8 @@ class _Writer:
         topology = self.topology
         if topology.groups:
             raise _InexpressibleError(f"the stated group `{topology.groups[0].name}`")
+        if topology.measured:
+            raise _InexpressibleError(f"that {topology.measured[0]} is measured")
         for rank, server in enumerate(topology.servers):
             self.ranks[server].append(rank)
         for wire in topology.wires:

@@ -85,6 +85,9 @@ class _Statements(Transformer[Token, Any]):
     def chunk(self, meta: Meta, children: _Parsed) -> Property:
         return self._rate(meta, "chunk", children)
 
+    def measured(self, meta: Meta, children: _Parsed) -> Property:
+        return Property("measured", self._span(meta, "measured"), words=tuple(children))
+
     def kind(self, meta: Meta, children: _Parsed) -> Property:
         return Property("kind", self._span(meta, "kind"), words=tuple(children))
 

@@ -112,7 +112,8 @@ class Topology:
 
     ``reduce_bandwidth[rank]`` is the throughput of a reduction kernel in bytes per second (1/gamma), or None
     where it is not stated. ``copy_bandwidth[rank]`` is what one thread block copies, alike. ``chunk_bytes`` is the
-    chunk size the source asks for, if any.
+    chunk size the source asks for, if any. ``measured``: kinds of wires, in lower case, whose rates are what
+    transfers get; those of other kinds are of data sheets.
     """
 
     name: str
@@ -125,6 +126,7 @@ class Topology:
     copy_bandwidth: tuple[Fraction | None, ...] = ()
     chunk_bytes: int | None = None
     notes: tuple[str, ...] = ()
+    measured: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.ranks < 1:

@@ -241,6 +241,9 @@ def _throughput(rate: Fraction | None) -> str:
 def _chunk(before: Topology, after: Topology) -> Iterator[TopologyChange]:
     if before.chunk_bytes != after.chunk_bytes:
         yield TopologyChange("changed", "chunk", "", _bytes(before.chunk_bytes), _bytes(after.chunk_bytes))
+    if before.measured != after.measured:
+        kinds = (", ".join(t.measured) or "nothing" for t in (before, after))
+        yield TopologyChange("changed", "measured", "", *kinds)
 
 
 def _bytes(size: int | None) -> str:

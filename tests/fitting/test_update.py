@@ -42,6 +42,7 @@ def test_a_mesh_in_the_file_keeps_its_lanes_and_comments() -> None:
     text, topology = _after(LOCAL, "nvlink", Figures(alpha=0.9e-6, rate=43.4e9))
     assert "mesh gpu* { bandwidth 21.7 GB/s x 2; latency 0.9 us; kind nvlink }" in text
     assert "# calibrated: 3 points of x.csv" in text and "gpus 4  # four" in text
+    assert topology.measured == ("nvlink",)  # NICs are as stated, so predicted times derate them
     assert _class_figures(topology, "nvlink") == {(F(43_400_000_000), F(9, 10**7))}
     assert _class_figures(topology, "net") == {(F(12_500_000_000), F(13, 10**7))}
 
