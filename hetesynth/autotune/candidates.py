@@ -15,8 +15,10 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from hetesynth.bounds.throughput import cut_bounds
 from hetesynth.chunking import Chunking, ChunkingOptions, chunk
 from hetesynth.compile.least_time import transfers
+from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.problem import ProblemFactory
 from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
@@ -72,10 +74,12 @@ class CandidateSpecs:
         latency = max(float(b.latency) for b in self.bounds)
         return bytes_ / latency if latency else math.inf
 
-    @property
+    @cached_property
     def _by_cuts(self) -> Fraction:
-        """Seconds that each byte takes at least by cuts, volume and latency."""
-        return max(b.seconds_per_byte for b in self.bounds if b.kind != "prices")
+        """Seconds that each byte takes at least at the stated rates, by cuts and volume."""
+        root = ProblemFactory(self.topology, self.request).root
+        bounds = cut_bounds(self.topology, self.request.collective, root, self.request.policy.bounds)
+        return max(b.seconds_per_byte for b in bounds)
 
     @cached_property
     def independent(self) -> bool:
@@ -202,7 +206,7 @@ class CandidateSpecs:
 
     @cached_property
     def _costs(self) -> Costs:
-        return costs(self.topology)
+        return costs(self.topology, CostOptions.of(self.request).rates)
 
     def rates(self, chunks: int) -> Rates:
         """What strategies that count seconds know of the links, with ``chunks`` chunks per rank."""

@@ -31,9 +31,9 @@ from hetesynth.model.target import PORTABLE, target
 @topology_losses
 @sizes_option("--size", "Of the collective's buffer", 4)
 @click.option(
-    "--calibration", type=click.Choice(CALIBRATION_NAMES), default="spec", show_default=True,
-    help="spec: the figures of the topology; nccl: derated as NCCL does; measured: as published runs reach; raw: "
-    "signalling rates, no overheads.",
+    "--calibration", type=click.Choice(CALIBRATION_NAMES),
+    help="measured: rates that published runs reach, the default with runtime costs; spec: the figures of the "
+    "topology, the default without; nccl: derated as NCCL does; raw: signalling rates, no overheads.",
 )  # fmt: skip
 @click.option(
     "--alpha", type=click.Choice(ALPHA_READINGS), default="overlap", show_default=True,

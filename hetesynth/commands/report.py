@@ -18,6 +18,7 @@ from hetesynth.commands.simulate import file_predictor
 from hetesynth.compile.plan_predictor import PlanPredictor, first_predictor
 from hetesynth.compile.predictors import CostOptions, ProgramPredictor, SchedulePredictor, sizes_between
 from hetesynth.errors import HetesynthError
+from hetesynth.model.calibration import calibrated
 from hetesynth.model.cost import bandwidths, costed
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.schedule import Schedule
@@ -349,11 +350,9 @@ def _in_time(
                 "that this bound allows."
             )
     options = subject.options
-    costs = runtime_words(costed(options.runtime, options.calibration))
-    how = f"calibration {options.calibration}, {costs}, alpha {options.alpha}"
+    costs = runtime_words(costed(options.runtime, options.rates))
+    how = f"calibration {options.rates}, {costs}, alpha {options.alpha}"
     said.append(f"Times are simulated ({how}), not measured.")
-    if options.calibration != "spec":
-        said.append("The bound in time is that of the rates in the topology, not of this calibration.")
     return tuple(said)
 
 
@@ -363,7 +362,8 @@ def _time_bounds(subject: _Subject) -> tuple[TimeBound, ...]:
     if subject.problem is None:
         return ()
     collective = subject.problem.collective
-    return time_bounds(subject.topology, collective.name, collective.root, subject.options.policy)
+    topology = calibrated(subject.topology, subject.options.rates)
+    return time_bounds(topology, collective.name, collective.root, subject.options.policy)
 
 
 def _baselines(subject: _Subject) -> tuple[list[Curve], tuple[str, ...]]:

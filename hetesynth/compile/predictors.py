@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CostOptions:
-    """Which cost model is meant; docs/model.md defines the choices. ``runtime``: None leaves out its costs."""
+    """Which cost model is meant; docs/model.md defines the choices. ``runtime``: None leaves out its costs.
+    ``calibration``: None: what runs reach where the runtime's costs count, else the rates that are stated."""
 
-    calibration: CalibrationName = "spec"
+    calibration: CalibrationName | None = None
     alpha: AlphaReading = "overlap"
     steps: StepReading = "order"
     policy: Policy = DEFAULT
@@ -46,18 +47,23 @@ class CostOptions:
         """Those by which the predictions of ``request`` are made."""
         return cls(policy=request.policy, runtime=request.runtime)
 
+    @property
+    def rates(self) -> CalibrationName:
+        """The calibration by which links have their rates."""
+        return self.calibration or ("spec" if self.runtime is None else "measured")
+
     def costs(self, topology: Topology) -> Costs:
         """The prices of ``topology``."""
-        return costs(topology, self.calibration, self.alpha, self.runtime)
+        return costs(topology, self.rates, self.alpha, self.runtime)
 
     def launch(self, topology: Topology) -> float:
         """Seconds that every program takes to start on ``topology``."""
-        runtime = costed(self.runtime, self.calibration)
+        runtime = costed(self.runtime, self.rates)
         return 0.0 if runtime is None else runtime.launch(topology.models)
 
     def start(self, topology: Topology) -> float:
         """The same of programs with the protocol of ours."""
-        runtime = costed(self.runtime, self.calibration)
+        runtime = costed(self.runtime, self.rates)
         return 0.0 if runtime is None else runtime.start(topology.models, OURS)
 
 

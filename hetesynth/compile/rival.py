@@ -75,8 +75,10 @@ def library_rival(
 
 
 def _gain(topology: Topology, simulated: Baseline, size: int, options: CostOptions) -> float:
-    """The formulas hold at the rates that runs reach, simulations at those that data sheets state: what the same
-    program takes at the latter, of what it takes at the former."""
+    """The formulas hold at the rates that runs reach: what the same program takes at those of ``options``, of what
+    it takes there."""
+    if options.rates == "measured":
+        return 1.0
     measured = seconds_of(topology, simulated, size, replace(options, calibration="measured"))
     return min(1.0, simulated.seconds / measured)
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from hetesynth.errors import InternalError
+from hetesynth.model.calibration import calibrated
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.cost import bandwidths, chunk_bytes
 from hetesynth.model.problem import Problem
@@ -30,7 +31,8 @@ class Bounds:
 
     ``bounds`` hold for every algorithm; ``tree_based``: those that say more of algorithms that follow trees.
     ``launch``: seconds that every program takes before anything moves. ``start``: the same for programs with the
-    protocol of ours, as predictions of schedules and programs count it.
+    protocol of ours, as predictions of schedules and programs count it. ``stated``: those of every algorithm at
+    the rates that the topology states, where ``bounds`` are at others.
     """
 
     name: CollectiveName
@@ -39,6 +41,7 @@ class Bounds:
     tree_based: tuple[TimeBound, ...] = ()
     launch: float = 0.0
     start: float = 0.0
+    stated: tuple[TimeBound, ...] = ()
 
     def at(self, size: int) -> TimeBound:
         """The one that says most for ``size`` bytes."""
@@ -47,6 +50,10 @@ class Bounds:
     def seconds(self, size: int) -> float:
         """No schedule is quicker for ``size`` bytes, whatever runs it."""
         return self.launch + float(self.at(size).seconds(size))
+
+    def stated_seconds(self, size: int) -> float:
+        """The same on hardware that carries what the topology states."""
+        return self.launch + float(tightest(self.stated or self.bounds, size).seconds(size))
 
     def least_predicted(self, size: int) -> float:
         """No prediction for ``size`` bytes is less: our programs start no sooner than ``start``."""
@@ -132,9 +139,11 @@ def rechecked_bounds(topology: Topology, name: CollectiveName, root: Rank | None
 
 
 def bounds_of(topology: Topology, name: CollectiveName, root: Rank | None, options: CostOptions) -> Bounds:
-    """Every time bound of the collective, and what ``options`` say that programs take to start."""
-    bounds = rechecked_bounds(topology, name, root, options.policy)
-    return replace(bounds, launch=options.launch(topology), start=options.start(topology))
+    """Every time bound of the collective at the rates of ``options``, and what these say that programs take to
+    start."""
+    bounds = rechecked_bounds(calibrated(topology, options.rates), name, root, options.policy)
+    stated = rechecked_bounds(topology, name, root, options.policy).bounds
+    return replace(bounds, launch=options.launch(topology), start=options.start(topology), stated=stated)
 
 
 def implied_size(problem: Problem, bytes_of_chunk: int) -> int:

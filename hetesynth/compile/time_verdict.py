@@ -31,7 +31,8 @@ _THOUSAND = 1_000.0  # microseconds, from which on tenths are not printed
 class TimeVerdict:
     """What takes ``seconds`` for ``size`` bytes (None: it was not simulated), and what to hold it against.
 
-    ``limit``: seconds that no algorithm undercuts. ``tree_limit``: those that algorithms along trees do not
+    ``limit``: seconds that no algorithm undercuts at the rates by which times are predicted, ``line_limit``: at
+    those that the topology states. ``tree_limit``: those that algorithms along trees do not
     undercut, where that is known to be more. ``rings``: seconds of ``library``, or why there are none.
     ``checked``: whether these were compared with published runs. ``switch_reduces``: whether the hardware has
     what ``limit`` does not know: switches that add. ``rival``: what takes ``rings``.
@@ -41,6 +42,7 @@ class TimeVerdict:
     size: int
     seconds: float | None
     limit: float
+    line_limit: float
     tree_limit: float | None
     library: str
     rings: float | str
@@ -79,9 +81,7 @@ class TimeVerdict:
             return None
         how = "" if self.rival is None else f", {held_by(self.rival, target)}"
         size = size_text(self.size, EXACT)
-        return (
-            f"{self.library} is quicker: {_us(self.rings)} for {size} at the rates that the topology states{how}"
-        )
+        return f"{self.library} is quicker: {_us(self.rings)} for {size}{how}"
 
     def figures(self) -> dict[str, Any]:
         """What ``--json`` says."""
@@ -89,6 +89,7 @@ class TimeVerdict:
             "verdict": self.line,
             "program_us": None if self.seconds is None or self.timed == "schedule" else self.seconds * 1e6,
             "limit_us": self.limit * 1e6,
+            "limit_at_line_rate_us": self.line_limit * 1e6,
             "percent_of_limit": self.percent_of_limit,
             "percent_of_tree_limit": self.percent_of_tree_limit,
             "limit_without_switch_reduction": self.switch_reduces,
@@ -108,18 +109,19 @@ def time_verdict(
     """The verdict on ``seconds`` for ``size`` bytes, which ``bounds`` and a library are held against.
     ``without_library``: why the library's program is not simulated, None: it is."""
     tree_limit = bounds.optimality(size, seconds).tree_bound_seconds
-    limit, most = bounds.seconds(size), options.policy.autotune.max_ranks_rings
+    limit, line_limit = bounds.seconds(size), bounds.stated_seconds(size)
+    most = options.policy.autotune.max_ranks_rings
     if without_library is None and topology.ranks > most:
         without_library = f"{topology.ranks} ranks are more than the {most} for which a library is simulated"
     rival = without_library or library_rival(topology, bounds.name, root, size, options, limit)
     adds = switch_reduces(topology, bounds.name)
     if isinstance(rival, Rival):
         return TimeVerdict(
-            timed, size, seconds, limit, tree_limit, rival.name, rival.seconds, rival.checked, adds, rival
+            timed, size, seconds, limit, line_limit, tree_limit, rival.name, rival.seconds, rival.checked, adds,
+            rival,
         )  # fmt: skip
-    return TimeVerdict(
-        timed, size, seconds, limit, tree_limit, library_of(topology) or "the library", rival, True, adds
-    )
+    library = library_of(topology) or "the library"
+    return TimeVerdict(timed, size, seconds, limit, line_limit, tree_limit, library, rival, True, adds)
 
 
 def verdict_line(verdicts: Sequence[TimeVerdict]) -> str:
@@ -131,9 +133,15 @@ def verdict_line(verdicts: Sequence[TimeVerdict]) -> str:
     else:
         what = f"{first.timed}s for {size_text(first.size)} to {size_text(last.size)}"
     shares = [v.percent_of_limit for v in verdicts if v.percent_of_limit is not None]
+    at_line = [100.0 * v.line_limit / v.seconds for v in verdicts if v.seconds]
     what_limit = "limit without switch reduction" if first.switch_reduces else "limit"
-    near = of_limit(_span(shares, whole_percent), what_limit) if shares else ""
-    parts = [near or f"{what_limit} {_us(first.limit)} (proved)"]
+    rates = ""
+    if any(v.line_limit != v.limit for v in verdicts):
+        rates = " at rates that runs reach" + (
+            f", {_span(at_line, whole_percent)} % at line rate" if shares else ""
+        )
+    near = of_limit(_span(shares, whole_percent), what_limit, rates) if shares else ""
+    parts = [near or f"{what_limit} {_us(first.limit)} (proved{rates})"]
     trees = [v.percent_of_tree_limit for v in verdicts if v.percent_of_tree_limit is not None]
     parts += [f"{_span(trees, whole_percent)} % of that of trees"] if trees else []
     factors = [v.factor_over_library for v in verdicts if v.factor_over_library is not None]

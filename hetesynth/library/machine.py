@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Literal
 
@@ -150,6 +150,8 @@ def machine_of(topology: Topology) -> Machine | None:
         nodes.append(Node(len(ranks), generation, how, total, pair, counted, sum(nics)))
     if fabric is EFA:
         fabric = NEWER_EFA.get(nodes[0].generation.name, EFA)
+    if any(kind in kinds and not kind.startswith(_SCALE_UP) for kind in topology.measured):
+        fabric = replace(fabric, share=1.0)
     return Machine(tuple(nodes), library, fabric)
 
 
@@ -165,7 +167,15 @@ def _joined(
     topology: Topology, ranks: Sequence[Rank], out: dict[Rank, list[int]], inside: Sequence[Link]
 ) -> tuple[Joined, float] | None:
     """How the GPUs of a node are joined and what the weakest of them sends inside; None where not modelled."""
-    factor, model = CALIBRATIONS["nccl"].factor, topology.models[ranks[0]]
+    model = topology.models[ranks[0]]
+    generation, nccl = generation_of(model), CALIBRATIONS["nccl"]
+
+    def factor(kind: str, to: int) -> float:
+        """What the library grants a link of ``kind``; of a measured rate, what it reaches of its own."""
+        if kind.lower() in topology.measured:
+            return 1 / (generation.mesh_share if to < topology.ranks else generation.switch_share)
+        return float(nccl.factor(kind, model))
+
     if len(ranks) == 1:
         return "switch", 0.0
     sent: dict[Rank, float] = {}
@@ -173,7 +183,7 @@ def _joined(
     for rank in ranks:
         beside[rank] = defaultdict(float)
         for wire in (topology.wires[i] for i in out[rank]):
-            beside[rank][wire.dst] += float(wire.bandwidth or 0) * wire.lanes * factor(wire.kind, model) / 1e9
+            beside[rank][wire.dst] += float(wire.bandwidth or 0) * wire.lanes * factor(wire.kind, wire.dst) / 1e9
         sent[rank] = sum(beside[rank].values())
     if all(sent.values()):
         switches = [{v for v in beside[rank] if topology.vertices[v].kind == "switch"} for rank in ranks]
@@ -183,7 +193,7 @@ def _joined(
             return "mesh", (len(ranks) - 1) * min(rate for to in beside.values() for rate in to.values())
     best: dict[tuple[Rank, Rank], float] = {}
     for link in inside:
-        rate = float(link.bandwidth * link.lanes) * factor(link.kind, model) / 1e9
+        rate = float(link.bandwidth * link.lanes) * factor(link.kind, link.dst) / 1e9
         best[link.src, link.dst] = max(best.get((link.src, link.dst), 0.0), rate)
     complete = len(best) == len(ranks) * (len(ranks) - 1)
     return ("host", min(best.values())) if complete else None

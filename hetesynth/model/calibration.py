@@ -1,20 +1,25 @@
 """Calibrations: from the figures a topology states to those a transfer gets, as a named choice.
 
-In: the kind of a wire and the model of the GPU at its end. Out: a factor on its bandwidth. docs/model.md tells
-where each factor comes from.
+In: the kind of a wire and the model of the GPU at its end. Out: a factor on its bandwidth; or a topology, out: the
+same at the rates of a calibration. docs/model.md tells where each factor comes from.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
 from typing import Literal, get_args
+
+from hetesynth.model.topology import Topology
 
 CalibrationName = Literal["spec", "nccl", "measured", "raw"]
 CALIBRATION_NAMES: tuple[CalibrationName, ...] = get_args(CalibrationName)
 
-Factors = tuple[tuple[str, str, float], ...]
-"""(prefix of the kind of a wire, prefix of the GPU model, factor), the first that fits counts."""
+Factors = tuple[tuple[str, str, Fraction], ...]
+"""(prefix of the kind of a wire, prefix of the GPU model, factor), the first that fits counts. Of a wire between
+two GPUs the kind ends in `` direct``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,56 +30,57 @@ class Calibration:
     factors: Factors = ()
     overheads: bool = True
 
-    def factor(self, kind: str, model: str) -> float:
+    def factor(self, kind: str, model: str) -> Fraction:
         """The factor on the bandwidth of a wire of ``kind`` at a GPU of ``model`` ("" where unknown)."""
         lower_kind, lower_model = kind.lower(), _MAKER.sub("", model.lower())
         for kind_prefix, model_prefix, factor in self.factors:
             if lower_kind.startswith(kind_prefix) and lower_model.startswith(model_prefix):
                 return factor
-        return 1.0
+        return Fraction(1)
 
 
 _MAKER = re.compile(r"^((nvidia|amd|instinct|tesla)[ -]+)+")
 
 # What NCCL's and RCCL's topology models grant a link, over the payload rate of its data sheet.
 _NCCL: Factors = (
-    ("nvlink", "p100", 18.0 / 20.0),
-    ("nvlink", "h", 20.6 / 25.0),  # H100, H200, H20, H800
-    ("nvlink", "gh", 20.6 / 25.0),
-    ("nvlink", "b", 40.1 / 50.0),
-    ("nvlink", "gb", 40.1 / 50.0),
-    ("nvlink", "", 20.0 / 25.0),  # V100, A100, A800 and what is not told
-    ("xgmi", "mi1", 24.0 / 46.0),
-    ("xgmi", "mi2", 36.0 / 50.0),
-    ("xgmi", "mi3", 48.0 / 64.0),
-    ("xgmi", "mi50", 24.0 / 33.0),
-    ("xgmi", "", 36.0 / 50.0),
-    ("pcie", "", 12.0 / 15.75),  # generations 3 to 6 alike
+    ("nvlink", "p100", Fraction(180, 200)),
+    ("nvlink", "h", Fraction(206, 250)),  # H100, H200, H20, H800
+    ("nvlink", "gh", Fraction(206, 250)),
+    ("nvlink", "b", Fraction(401, 500)),
+    ("nvlink", "gb", Fraction(401, 500)),
+    ("nvlink", "", Fraction(200, 250)),  # V100, A100, A800 and what is not told
+    ("xgmi", "mi1", Fraction(24, 46)),
+    ("xgmi", "mi2", Fraction(36, 50)),
+    ("xgmi", "mi3", Fraction(48, 64)),
+    ("xgmi", "mi50", Fraction(24, 33)),
+    ("xgmi", "", Fraction(36, 50)),
+    ("pcie", "", Fraction(1200, 1575)),  # generations 3 to 6 alike
 )
 
 # What large published runs of NCCL and RCCL reach (docs/reality.md), over the payload rate of the data sheet.
 _MEASURED: Factors = (
-    ("nvlink", "p100", 18.0 / 20.0),
-    ("nvlink", "v100", 20.0 / 25.0),
-    ("nvlink", "h", 20.6 / 25.0),
-    ("nvlink", "gh", 20.6 / 25.0),
-    ("nvlink", "b", 0.945 * 40.1 / 50.0),
-    ("nvlink", "gb", 0.945 * 40.1 / 50.0),
-    ("nvlink", "", 0.975 * 20.0 / 25.0),
-    ("xgmi", "mi3", 0.949 * 48.0 / 64.0),
+    ("nvlink", "p100", Fraction(90, 100)),
+    ("nvlink", "v100", Fraction(80, 100)),
+    ("nvlink direct", "a100", Fraction(69, 100)),
+    ("nvlink", "h", Fraction(824, 1000)),
+    ("nvlink", "gh", Fraction(824, 1000)),
+    ("nvlink", "b", Fraction(758, 1000)),
+    ("nvlink", "gb", Fraction(758, 1000)),
+    ("nvlink", "", Fraction(78, 100)),
+    ("xgmi", "mi3", Fraction(712, 1000)),
     *(row for row in _NCCL if row[0] in ("xgmi", "pcie")),
-    ("efa", "", 0.88),
-    ("tcpxo", "", 0.94),
-    ("tcp", "", 0.71),
-    ("roce", "", 0.90),
-    ("slingshot", "", 0.57),
-    ("net", "", 0.94),
-    ("ib", "", 0.94),
-    ("infiniband", "", 0.94),
+    ("efa", "", Fraction(88, 100)),
+    ("tcpxo", "", Fraction(94, 100)),
+    ("tcp", "", Fraction(71, 100)),
+    ("roce", "", Fraction(90, 100)),
+    ("slingshot", "", Fraction(57, 100)),
+    ("net", "", Fraction(94, 100)),
+    ("ib", "", Fraction(94, 100)),
+    ("infiniband", "", Fraction(94, 100)),
 )
 
 # Signalling rate over payload rate: nvidia-smi prints 26.562 GB/s for an NVLink that carries 25.
-_RAW: Factors = (("nvlink", "", 26.5625 / 25.0),)
+_RAW: Factors = (("nvlink", "", Fraction(17, 16)),)
 
 CALIBRATIONS: dict[str, Calibration] = {
     c.name: c
@@ -85,3 +91,30 @@ CALIBRATIONS: dict[str, Calibration] = {
         Calibration("raw", _RAW, overheads=False),
     )
 }
+
+
+@lru_cache(maxsize=16)
+def calibrated(topology: Topology, name: CalibrationName) -> Topology:
+    """``topology`` at the rates of calibration ``name``. What it states as measured stays."""
+    choice = CALIBRATIONS[name]
+    if not choice.factors:
+        return topology
+    vertices, wires = topology.vertices, []
+    for w in topology.wires:
+        ends = vertices[w.src], vertices[w.dst]
+        kind = f"{w.kind} direct" if ends[0].kind == ends[1].kind == "gpu" else w.kind
+        if w.bandwidth is None or w.kind.lower() in topology.measured:
+            wires.append(w)
+        else:
+            share = choice.factor(kind, ends[0].model or ends[1].model)
+            wires.append(replace(w, bandwidth=w.bandwidth * share))
+    limits = [(w.bandwidth * w.lanes, w.bandwidth, w.lanes) if w.bandwidth else None for w in wires]
+    links = []
+    for link in topology.links:
+        _, bandwidth, lanes = min(limit for limit in (limits[i] for i in link.wires) if limit is not None)
+        links.append(replace(link, bandwidth=bandwidth, lanes=lanes))
+    groups = tuple(
+        g if g.kind.lower() in topology.measured else replace(g, bandwidth=g.bandwidth * choice.factor(g.kind, ""))
+        for g in topology.groups
+    )
+    return replace(topology, wires=tuple(wires), links=tuple(links), groups=groups)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal, get_args
 
-from hetesynth.model.calibration import CALIBRATIONS, Calibration, CalibrationName
+from hetesynth.model.calibration import CALIBRATIONS, Calibration, CalibrationName, calibrated
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.names import told_apart
 from hetesynth.model.program import Protocol
@@ -88,20 +88,20 @@ def costs(
     runtime: RuntimeCosts | None = None,
 ) -> Costs:
     """The prices of ``topology``. A calibration without overheads has none of the runtime either."""
-    calibrated = CALIBRATIONS[calibration]
-    names, rates, of_wire = _wires(topology, calibrated)
+    choice, topology = CALIBRATIONS[calibration], calibrated(topology, calibration)
+    names, rates, of_wire = _wires(topology)
     of_group: dict[int, list[int]] = {}
     for group in topology.groups:
         for i in group.links:
             of_group.setdefault(i, []).append(len(names))
         names.append(group.name)
-        rates.append(float(group.bandwidth * group.lanes) * calibrated.factor(group.kind, ""))
+        rates.append(float(group.bandwidth * group.lanes))
     resources = tuple(
         tuple(dict.fromkeys([of_wire[w] for w in link.wires if w in of_wire] + of_group.get(i, [])))
         for i, link in enumerate(topology.links)
     )
     reduce_rate = topology.reduce_bandwidth or (None,) * topology.ranks
-    gamma = tuple(float(1 / b) if b is not None and calibrated.overheads else 0.0 for b in reduce_rate)
+    gamma = tuple(float(1 / b) if b is not None and choice.overheads else 0.0 for b in reduce_rate)
     return Costs(
         calibration=calibration,
         alpha=alpha,
@@ -109,7 +109,7 @@ def costs(
         resource_rate=tuple(rates),
         link_ends=tuple((link.src, link.dst) for link in topology.links),
         link_resources=resources,
-        link_alpha=_alphas(topology.links, calibrated),
+        link_alpha=_alphas(topology.links, choice),
         link_rate=tuple(min(rates[r] for r in used) for used in resources),
         gamma=gamma,
         copy=tuple(g / COPY_PER_REDUCE for g in gamma),
@@ -124,7 +124,7 @@ def costed(runtime: RuntimeCosts | None, calibration: CalibrationName) -> Runtim
     return runtime if CALIBRATIONS[calibration].overheads else None
 
 
-def _wires(topology: Topology, calibration: Calibration) -> tuple[list[str], list[float], dict[int, int]]:
+def _wires(topology: Topology) -> tuple[list[str], list[float], dict[int, int]]:
     """Names and rates of the wires that limit, and wire -> resource."""
     names: list[str] = []
     rates: list[float] = []
@@ -132,10 +132,9 @@ def _wires(topology: Topology, calibration: Calibration) -> tuple[list[str], lis
     for index, wire in enumerate(topology.wires):
         if wire.bandwidth is None:
             continue
-        model = topology.vertices[wire.src].model or topology.vertices[wire.dst].model
         of_wire[index] = len(names)
         names.append(topology.wire_name(index))
-        rates.append(float(wire.bandwidth * wire.lanes) * calibration.factor(wire.kind, model))
+        rates.append(float(wire.bandwidth * wire.lanes))
     return names, rates, of_wire
 
 

@@ -36,9 +36,9 @@ def whole_percent(percent: float) -> str:
     return str(math.floor(percent * (1 + 1e-9)))
 
 
-def of_limit(percent: str, limit: str = "limit") -> str:
+def of_limit(percent: str, limit: str = "limit", rates: str = "") -> str:
     """``94 % of the proved limit (simulated)``: the limit is proved, the time held against it simulated."""
-    return f"{percent} % of the proved {limit} (simulated)"
+    return f"{percent} % of the proved {limit} (simulated{rates})"
 
 
 def runtime_words(runtime: RuntimeCosts | None) -> str:

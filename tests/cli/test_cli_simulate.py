@@ -36,7 +36,7 @@ def predicted(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, 
 def test_figures_for_scripts(made: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     result = predicted(capsys, str(made / name), str(FIG10), "--size", "60MB")
     assert (result["collective"], result["ranks"], result["calibration"], result["alpha"]) == (
-        "allgather", 6, "spec", "overlap",
+        "allgather", 6, "measured", "overlap",
     )  # fmt: skip
     (row,) = result["results"]
     assert row["size"] == 60_000_000
@@ -51,7 +51,7 @@ def test_the_table_names_what_limits(made: Path, capsys: pytest.CaptureFixture[s
     assert run(["simulate", str(made / "ag.xml"), str(FIG10), "--size", "1KB,50MB"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "allgather, 6 ranks, program ag.xml" in lines[0]
-    assert "calibration spec" in lines[1]
+    assert "calibration measured" in lines[1]
     assert lines[-1].split()[:2] == ["50", "MB"] and "internode" in lines[-1]
 
 
@@ -111,7 +111,7 @@ def test_what_a_runtime_costs_is_counted_unless_it_is_left_out(
 ) -> None:
     """By default a kernel starts in 8.4 us and thread blocks copy; raw is a ceiling in any case."""
     file = str(made / "ag.schedule.json")
-    counted = predicted(capsys, file, str(FIG10), "--size", "60MB")
+    counted = predicted(capsys, file, str(FIG10), "--size", "60MB", "--calibration", "spec")
     without = predicted(capsys, file, str(FIG10), "--size", "60MB", "--no-runtime-costs")
     assert (counted["runtime_costs"], without["runtime_costs"]) == (True, False)
     start = counted["results"][0]["predicted_us"] - without["results"][0]["predicted_us"]

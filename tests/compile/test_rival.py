@@ -54,11 +54,11 @@ def test_it_is_no_slower_than_the_simulated_program(name: str, coll: CollectiveN
 
 
 def test_switches_that_add_pass_the_limit() -> None:
-    """8 H100 reach 466 to 483 GB/s of the bus, at 0.824 of the rates that data sheets state."""
+    """8 H100 reach 466 to 483 GB/s of the bus."""
     found = rival("h100x8", "allreduce", 1 << 30)
     assert found.how == "NVLS, 16 channels, Simple" and found.checked
     assert found.seconds < limit("h100x8", "allreduce", 1 << 30)
-    assert (1 << 30) * 7 / 4 / found.seconds / 1e9 == pytest.approx(475 / 0.824, rel=0.03)
+    assert (1 << 30) * 7 / 4 / found.seconds / 1e9 == pytest.approx(475, rel=0.03)
     assert switch_reduces(topology("h100x8"), "allreduce")
     assert not switch_reduces(topology("h100x8"), "allgather")
     assert not switch_reduces(topology("a100x8"), "allreduce")

@@ -18,7 +18,7 @@ from hetesynth.model.problem import Budget
 from hetesynth.model.target import PORTABLE
 
 NCCL = "NCCL (ring, 24 channels, Simple)"
-USUAL = TimeVerdict("program", 192_000_000, 1.425e-3, 1.3839e-3, None, NCCL, 1.796e-3)
+USUAL = TimeVerdict("program", 192_000_000, 1.425e-3, 1.3839e-3, 1.3839e-3, None, NCCL, 1.796e-3)
 
 
 def test_one_size() -> None:
@@ -26,15 +26,24 @@ def test_one_size() -> None:
     assert USUAL.warning(PORTABLE) is None and not USUAL.slower_than_library
 
 
+def test_other_rates_are_said_beside_those_of_the_lines() -> None:
+    verdict = replace(USUAL, line_limit=1.2e-3)
+    assert (
+        "97 % of the proved limit (simulated at rates that runs reach, 84 % at line rate), 1.26 x" in verdict.line
+    )
+    assert "limit 1,384 us (proved at rates that runs reach)" in replace(verdict, seconds=None).line
+    assert verdict.figures()["limit_at_line_rate_us"] == pytest.approx(1200)
+
+
 def test_several_sizes_say_the_least_and_the_most() -> None:
-    other = replace(USUAL, size=10**9, limit=0.5e-3, rings=1.425e-3)
+    other = replace(USUAL, size=10**9, limit=0.5e-3, line_limit=0.5e-3, rings=1.425e-3)
     expected = f"programs for 192 MB to 1 GB: 35 to 97 % of the proved limit (simulated), 1.00 to 1.26 x {NCCL}"
     assert verdict_line([USUAL, other]) == expected
 
 
 @pytest.mark.parametrize(("limit", "percent"), [(1.425e-3, "100 %"), (1.4249e-3, "99 %"), (1.4e-3, "98 %")])
 def test_only_the_limit_itself_is_100_percent(limit: float, percent: str) -> None:
-    assert f": {percent} of the proved limit" in replace(USUAL, limit=limit).line
+    assert f": {percent} of the proved limit" in replace(USUAL, limit=limit, line_limit=limit).line
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,15 @@ import pytest
 from support.clusters import cluster
 from support.costs import primitive
 
-from hetesynth.frontend import load_topology
-from hetesynth.model.calibration import CALIBRATIONS
+from hetesynth.compile.predictors import CostOptions
+from hetesynth.compile.recipe import topology_hash
+from hetesynth.compile.time_optimality import bounds_of
+from hetesynth.errors import HetesynthError
+from hetesynth.frontend import load_topology, parse_topology
+from hetesynth.model.calibration import CALIBRATIONS, calibrated
 from hetesynth.model.collective import COLLECTIVE_NAMES
 from hetesynth.model.cost import bandwidths, bus_factor, chunk_bytes, costs, runtime_bytes
+from hetesynth.model.runtime_costs import NCCL_TABLES
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -82,3 +87,36 @@ def test_sizes_and_factors_are_those_of_nccl_tests(name: str) -> None:
     reached = bandwidths(name, 8, 2**20, 1e-3)  # type: ignore[arg-type]
     assert reached.bus == pytest.approx(2**20 * 1000 * float(expected))
     assert bandwidths(name, 8, 1, 0).algorithm == 0  # type: ignore[arg-type]
+
+
+def test_published_runs_set_the_rates_where_a_runtime_is_counted() -> None:
+    """Of links and of limits alike; without a runtime links carry what is stated."""
+    topology = load_topology(EXAMPLES / "v100_4p8" / "topo.dsl")
+    counted, left_out = CostOptions(runtime=NCCL_TABLES), CostOptions()
+    near = next(i for i, x in enumerate(topology.links) if x.kind == "nvlink")
+    assert left_out.costs(topology).link_rate[near] == 50e9
+    assert counted.costs(topology).link_rate[near] == pytest.approx(40e9)
+    assert CostOptions(calibration="spec", runtime=NCCL_TABLES).costs(topology).link_rate[near] == 50e9
+    bounds = bounds_of(topology, "allgather", None, counted)
+    stated = bounds_of(topology, "allgather", None, replace(counted, calibration="spec"))
+    assert bounds.stated_seconds(10**9) == stated.seconds(10**9) < bounds.seconds(10**9)
+
+
+def test_direct_links_of_an_a100_reach_less_than_a_switch() -> None:
+    mesh = load_topology(EXAMPLES / "measured" / "a100x4.dsl")
+    switched = load_topology(EXAMPLES / "measured" / "a100x8.dsl")
+    shares = [float(calibrated(t, "measured").links[0].bandwidth / t.links[0].bandwidth) for t in (mesh, switched)]
+    assert shares == pytest.approx([0.69, 0.78])
+
+
+def test_what_is_measured_is_not_derated() -> None:
+    text = "import h100\ncluster m {\n  instance a[0-1] = h100x8\n  fabric ib { join *.nic* }\n"
+    plain = parse_topology(text + "}\n", "m.dsl")
+    measured = parse_topology(text + "  measured nvlink\n}\n", "m.dsl")
+    assert measured.measured == ("nvlink",) and topology_hash(measured) != topology_hash(plain)
+    for kind, share in (("nvlink", 1), ("net", 0.94)):
+        link = next(i for i, x in enumerate(measured.links) if x.kind == kind)
+        rate = calibrated(measured, "measured").links[link].bandwidth / plain.links[link].bandwidth
+        assert float(rate) == pytest.approx(share)
+    with pytest.raises(HetesynthError, match="no wire is of kind `nvlnk`"):
+        parse_topology(text + "  measured nvlnk\n}\n", "m.dsl")

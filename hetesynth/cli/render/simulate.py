@@ -27,7 +27,7 @@ def simulation_summary(simulation: FilePredictions) -> dict[str, Any]:
         "losses": list(simulation.topology.notes),
         "collective": simulation.predictions[0].collective,
         "ranks": simulation.topology.ranks,
-        "calibration": simulation.options.calibration,
+        "calibration": simulation.options.rates,
         "runtime_costs": _runtime(simulation) is not None,
         "alpha": simulation.options.alpha,
         "steps": simulation.options.steps if simulation.kind == "schedule" else None,
@@ -37,7 +37,7 @@ def simulation_summary(simulation: FilePredictions) -> dict[str, Any]:
 
 
 def _runtime(simulation: FilePredictions) -> RuntimeCosts | None:
-    return costed(simulation.options.runtime, simulation.options.calibration)
+    return costed(simulation.options.runtime, simulation.options.rates)
 
 
 def prediction_summary(p: Prediction) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def simulation_report(simulation: FilePredictions) -> str:
     title = f"{simulation.topology.name}: {first.collective}, {first.ranks} ranks, {file}"
     steps = f", steps {options.steps}" if simulation.kind == "schedule" else ""
     costs = runtime_words(_runtime(simulation))
-    lines = [title, f"  simulated, calibration {options.calibration}, {costs}, alpha {options.alpha}{steps}"]
+    lines = [title, f"  simulated, calibration {options.rates}, {costs}, alpha {options.alpha}{steps}"]
     rows = [_COLUMNS, *(_row(p) for p in simulation.predictions)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS) - 1)]
     for row in rows:
