@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from hetesynth.compile.fused_receives import EQUAL
 from hetesynth.compile.rival import Rival, held_by, library_rival, switch_reduces
 from hetesynth.library.machine import library_of
-from hetesynth.report.words import of_limit, size_text, whole_percent
+from hetesynth.report.words import AT_RATES, of_limit, size_text, whole_percent
 
 if TYPE_CHECKING:
     from hetesynth.compile.predictors import CostOptions
@@ -137,9 +137,7 @@ def verdict_line(verdicts: Sequence[TimeVerdict]) -> str:
     what_limit = "limit without switch reduction" if first.switch_reduces else "limit"
     rates = ""
     if any(v.line_limit != v.limit for v in verdicts):
-        rates = " at rates that runs reach" + (
-            f", {_span(at_line, whole_percent)} % at line rate" if shares else ""
-        )
+        rates = AT_RATES + (f", {_span(at_line, whole_percent)} % at line rate" if shares else "")
     near = of_limit(_span(shares, whole_percent), what_limit, rates) if shares else ""
     parts = [near or f"{what_limit} {_us(first.limit)} (proved{rates})"]
     trees = [v.percent_of_tree_limit for v in verdicts if v.percent_of_tree_limit is not None]

@@ -36,6 +36,10 @@ def whole_percent(percent: float) -> str:
     return str(math.floor(percent * (1 + 1e-9)))
 
 
+AT_RATES = " at rates that runs reach"
+"""After "simulated" and "proved", where links do not have the rates that the topology states."""
+
+
 def of_limit(percent: str, limit: str = "limit", rates: str = "") -> str:
     """``94 % of the proved limit (simulated)``: the limit is proved, the time held against it simulated."""
     return f"{percent} % of the proved {limit} (simulated{rates})"

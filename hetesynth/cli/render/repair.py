@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hetesynth.report.words import counted, microseconds, of_limit, size_text, whole_percent
+from hetesynth.report.words import AT_RATES, counted, microseconds, of_limit, size_text, whole_percent
 
 if TYPE_CHECKING:
     from hetesynth.commands.repair import Repaired
@@ -68,7 +68,8 @@ def _result(repaired: Repaired) -> Iterator[str]:
     optimality, program = synthesis.time_optimality, synthesis.program_seconds
     limit = optimality.bound_seconds
     if program is not None:
-        near = f": {of_limit(whole_percent(100 * limit / program))}" if limit is not None else ""
+        rates = "" if synthesis.request.runtime is None else AT_RATES
+        near = "" if limit is None else f": {of_limit(whole_percent(100 * limit / program), rates=rates)}"
         if limit is not None and limit < synthesis.request.policy.repair.near_limit * program:
             near += "; a fresh run may find a quicker one"
         yield f"program {microseconds(program)} for {size_text(optimality.size)}{near}"
