@@ -152,28 +152,32 @@ def _simulated(
 def _pipelined(
     topology: Topology, shape: Baseline, size: int, options: CostOptions, best: Baseline | str
 ) -> Baseline | str:
-    """The quicker of ``best`` and the chains ``shape``, in as many parts as pay."""
-    parts, least = 1, math.inf
-    for tried in options.policy.baselines.chain_parts:
-        if tried > 1 and size < shape.times(1, tried).chunks:
+    """The quicker of ``best`` and the chains ``shape``, in as many parts and on as many channels as pay."""
+    quickest: Baseline | str = "there is no program"
+    for parts in options.policy.baselines.chain_parts:
+        if parts > 1 and size < shape.times(1, parts).chunks:
             break
-        try:
-            seconds = seconds_of(topology, shape.times(1, tried), size, options)
-        except HetesynthError as error:
-            return best if isinstance(best, Baseline) else error.message
-        if seconds < least:
-            parts, least = tried, seconds
-        elif tried > options.policy.baselines.chain_parts[1]:  # beyond, fewer are quicker than more
-            break
-    return _widened(topology, shape, parts, size, options, best)
+        least = 1 if isinstance(quickest, str) else quickest.alike // 2
+        quickest = _widened(topology, shape, parts, size, options, quickest, least)
+    if isinstance(quickest, str):
+        return best if isinstance(best, Baseline) else quickest
+    if isinstance(best, Baseline) and _significant(best.seconds) <= _significant(quickest.seconds):
+        return best
+    return quickest
 
 
 def _widened(
-    topology: Topology, shape: Baseline, parts: int, size: int, options: CostOptions, best: Baseline | str
+    topology: Topology, shape: Baseline, parts: int, size: int, options: CostOptions, best: Baseline | str,
+    least: int = 1,
 ) -> Baseline | str:  # fmt: skip
-    """The quicker of ``best`` and ``shape``, on twice as many channels as long as that is quicker."""
-    before = math.inf
-    for alike in (1, 2, 4, 8, 16, 32, 64):
+    """The quicker of ``best`` and ``shape``, on twice as many channels as long as that is quicker, or on as many as
+    copy what the fastest link carries; ``least``: for each of its own."""
+    before, prices = math.inf, options.costs(topology)
+    rates = [prices.copy_rate(rank, "Simple") or math.inf for rank in range(topology.ranks)]
+    copying = math.ceil(max(prices.link_rate) / min(rates) / shape.channels)
+    for alike in sorted({1, 2, 4, 8, 16, 32, 64, max(1, copying)}):
+        if alike < least:
+            continue
         tried = shape.times(alike, parts)
         if alike > 1 and tried.channels > MOST_CHANNELS:
             break
