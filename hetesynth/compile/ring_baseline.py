@@ -170,8 +170,8 @@ def _widened(
     topology: Topology, shape: Baseline, parts: int, size: int, options: CostOptions, best: Baseline | str,
     least: int = 1,
 ) -> Baseline | str:  # fmt: skip
-    """The quicker of ``best`` and ``shape``, on twice as many channels as long as that is quicker, or on as many as
-    copy what the fastest link carries; ``least``: for each of its own."""
+    """The quicker of ``best`` and ``shape``, on twice as many channels as long as that is quicker, or on as many
+    as copy what the fastest link carries; ``least``: for each of its own."""
     before, prices = math.inf, options.costs(topology)
     rates = [prices.copy_rate(rank, "Simple") or math.inf for rank in range(topology.ranks)]
     copying = math.ceil(max(prices.link_rate) / min(rates) / shape.channels)

@@ -296,8 +296,8 @@ def test_plain_sends_of_all_ranks_go_side_by_side() -> None:
 
 def test_chains_take_as_many_parts_and_channels_as_pay() -> None:
     """On a switch of eight A100 ten blocks copy what a GPU sends, and 64 parts fill the chain soonest."""
-    text = 'node n { model "A100"; gpus 8; switch s { ports gpu*; bandwidth 300 GB/s; latency 0.7 us; kind nvlink } }'
-    box = parse_topology(f"{text} cluster c {{ instance a = n }}")
+    switch = "switch s { ports gpu*; bandwidth 300 GB/s; latency 0.7 us; kind nvlink }"
+    box = parse_topology(f'node n {{ model "A100"; gpus 8; {switch} }} cluster c {{ instance a = n }}')
     found = ring_baseline(box, "broadcast", 0, 10**9, CostOptions(runtime=NCCL_TABLES))
     assert isinstance(found, Baseline) and (found.channels, found.chunks) == (10, 640)
     assert found.seconds < 1.12 * 1e9 / (0.78 * 300e9)
