@@ -117,7 +117,9 @@ def _narrower(baseline: Baseline, stated: int | None) -> Iterator[Iterator[tuple
     """``baseline``, then the same on half as many channels and so on, by kind; ``stated`` chunks or what suits."""
     halves = [*takewhile(bool, (baseline.channels >> k for k in count()))]
     if baseline.trees:
-        yield ((Trees(baseline.trees[:n]), stated or n // gcd(n, baseline.ranks)) for n in halves)
+        parts = baseline.chunks // baseline.channels
+        widths = [(n, k) for n in halves for k in (parts, parts // 4, parts // 16) if k]
+        yield ((Trees(baseline.trees[:n]), stated or n * k // gcd(n * k, baseline.ranks)) for n, k in widths)
         return
     if not baseline.orders:
         yield ((Sends(n), stated or n) for n in halves)

@@ -45,8 +45,10 @@ NAMES: dict[CollectiveName, str] = {
 
 MOST_CHANNELS = 64
 """NCCL's (src/include/device.h, MAXCHANNELS)."""
-TREES = (2, 8, 32)
-"""Channels that are tried."""
+TREES = (4, 8, 16, 32)
+TREE_PARTS = (4, 1, 16, 64)
+MOST_TREE_MOVES = 40_000
+"""Channels of trees that are tried, then parts of each; a program of so many moves takes seconds to simulate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ class Baseline:
     def program(self) -> Program:
         """It, with all channels."""
         if self.trees:
-            return tree_program(self.name, self.trees, self.channels)
+            return tree_program(self.name, self.trees, self.chunks)
         goal = collective(self.collective, self.ranks, self.chunks, self.root)
         if self.orders:
             return ring_program(self.name, goal, self.orders, self.chunks if self.apart else 0)
@@ -197,14 +199,19 @@ def _widened(
 
 @lru_cache(maxsize=64)
 def tree_baseline(topology: Topology, size: int, options: CostOptions) -> Baseline | None:
-    """NCCL's AllReduce along double binary trees; None where a link is missing."""
+    """NCCL's AllReduce along double binary trees, in as many parts and on as many channels as pay; None where a
+    link is missing."""
     try:
         trees = tuple(trees_of(CopyProblem(_problem(topology)), TREES[-1], options.policy))
-        one = Baseline("NCCL's trees", math.inf, 0, 1, 1, 1, "allreduce", topology.ranks, None)
-        tried = [replace(one, channels=n, chunks=n, trees=trees[:n]) for n in TREES]
-        return min(
-            (replace(t, seconds=seconds_of(topology, t, size, options)) for t in tried), key=lambda t: t.seconds
-        )
+        best = Baseline("NCCL's trees", math.inf, 0, 1, 1, 1, "allreduce", topology.ranks, None)
+        for parts in TREE_PARTS:
+            for n in TREES if parts == TREE_PARTS[0] else sorted({best.channels, 16}):
+                if 2 * (topology.ranks - 1) * n * parts > MOST_TREE_MOVES or size < n * parts:
+                    continue
+                tried = replace(best, channels=n, chunks=n * parts, trees=trees[:n])
+                tried = replace(tried, seconds=seconds_of(topology, tried, size, options))
+                best = min(best, tried, key=lambda t: _significant(t.seconds))
+        return best if best.trees else None
     except (NoRoute, HetesynthError):
         return None
 
