@@ -119,7 +119,7 @@ ALLOWED = {
         """,
     "facts of runtimes, formats and operating systems": """
         hetesynth/compile/ring_baseline.py: MOST_CHANNELS
-        hetesynth/compile/ring_baseline.py: TREES
+        hetesynth/compile/ring_baseline.py: TREES TREE_PARTS MOST_TREE_MOVES
         hetesynth/library/facts.py: NVLS_HOP NVLS_TREE_NET _SLOW _SLOWEST
         hetesynth/building/cache.py: _DIGITS
         hetesynth/building/job.py: FORMAT
