@@ -176,3 +176,10 @@ def test_a_run_measures_what_is_missing_alone(docs: Path, monkeypatch: pytest.Mo
     assert asked == [gone]
     with (docs / programs_page.CELLS).open(newline="") as stream:
         assert list(csv.DictReader(stream)) == ROWS
+
+
+def test_paragraphs_are_wrapped_and_no_number_leaves_its_percent_sign() -> None:
+    text = programs_page.wrapped(f"{'word ' * 22}by 1 % at most\n\n- {'item ' * 40}\n\n| {'cell ' * 40}|")
+    paragraph, rest = text.split("\n\n", 1)
+    assert all(len(line) <= 115 for line in paragraph.splitlines()) and "1 %" in paragraph
+    assert rest == f"- {'item ' * 40}\n\n| {'cell ' * 40}|\n"
