@@ -44,8 +44,8 @@ def time_page(rows: Sequence[TimeRow], speeds: Sequence[SpeedRow] = ()) -> str:
         "(`synth --size`), **simulated** on the time model of [model.md](model.md), not measured on GPUs, without "
         "what runtimes cost (`--no-runtime-costs`), as the sources of the goals do, which publish schedules; "
         "bounds are exact and rechecked. `s` is the whole command on the wall, "
-        f"{facts['cores']} cores of {facts['processor']}. NCCL's rings on these and on generated clusters: "
-        "[benchmarks_clusters.md](benchmarks_clusters.md).",
+        f"{facts['cores']} cores of {facts['processor']}. Beside libraries: "
+        "[benchmarks_programs.md](benchmarks_programs.md).",
         *([f"{met} of {len(rows)} figures are met."] if rows else []),
         "HeteCCL's own figures are not among these: [hetecclpaper.md](hetecclpaper.md) has them, and counts them.",
     ]

@@ -7,13 +7,12 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 
-from hetesynth.cli.options import NewPath, buffer_size, json_option
+from hetesynth.cli.options import NewPath, json_option
 from hetesynth.cli.terminal import show
 from hetesynth.errors import HetesynthError
 
@@ -41,63 +40,36 @@ ROOT = Path(__file__).resolve().parents[2]
     help="The tables of predicted time instead (docs/benchmarks_time.md); with --only a selection, printed.",
 )  # fmt: skip
 @click.option(
-    "--clusters", is_flag=True,
-    help="The table of programs on examples and generated clusters instead (docs/benchmarks_clusters.md).",
-)  # fmt: skip
-@click.option(
     "--heteccl", is_flag=True,
     help="The evaluation of the HeteCCL paper beside ours instead (docs/hetecclpaper.md); --only selects.",
 )  # fmt: skip
 @click.option(
-    "--size", "sizes", multiple=True, metavar="SIZE", help="With --clusters: the sizes [default: 1GB, 16MB]."
-)
-@click.option(
-    "--time-budget", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
-    help="With --clusters: of each command [default: that of synth].",
-)  # fmt: skip
-@click.option(
-    "--runtime-costs", is_flag=True, help="With --clusters: count what a runtime costs, as synth does by default."
-)
-@click.option(
-    "--thread-blocks", type=click.IntRange(1, 1024), metavar="N",
-    help="With --clusters: of a GPU; no runtime has more than 64 [default: those of the portable target].",
-)  # fmt: skip
-@click.option(
     "--journal", type=NewPath(path_type=Path), metavar="FILE.json",
-    help="With --clusters or --heteccl: where cells are kept; a run goes on from them. A new file for new code.",
+    help="With --heteccl: where cases are kept; a run goes on from them. A new file for new code.",
 )  # fmt: skip
 @json_option
-def command(
+def command(  # noqa: PLR0913 - one an option
     quick: bool, patterns: tuple[str, ...], write: bool, output: Path | None, examples: Path | None, times: bool,
-    heteccl: bool, as_json: bool, **of_clusters: Any,
+    heteccl: bool, journal: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Run every case of the benchmark, each in its own process, and write docs/benchmarks.md.
 
     A case's name is TABLE: CLUSTER COLLECTIVE c=CHUNKS. With --quick or --only the page is printed, and written
     only with --write or -o. Ctrl-C keeps the rows so far and marks the page incomplete. Exits 0 when every case
-    ran, whether or not it met its goal; 1 when one failed; 3 when the run was cut short. With --clusters a cell's
-    name is clusters: CLUSTER COLLECTIVE SIZE; the whole table takes hours, --journal lets it be stopped. With
-    --heteccl it begins with the table or figure of the paper; all take about ten minutes.
+    ran, whether or not it met its goal; 1 when one failed; 3 when the run was cut short. With --heteccl a
+    name begins with the table or figure of the paper; all take about ten minutes, --journal lets them be stopped.
     """
     from hetesynth.bench.cases import chosen
     from hetesynth.bench.page import page, plain
     from hetesynth.bench.run import QUICK_SECONDS, Runner
 
-    chosen_table = _ClusterOptions(**of_clusters)
     if heteccl:
-        if quick or times or chosen_table.of_clusters:
+        if quick or times:
             raise click.UsageError("--heteccl takes --only, --write, -o, --examples, --journal and --json")
         target = _target(output, write=not patterns or write or output is not None, page="hetecclpaper.md")
-        return _heteccl(patterns, target, examples, chosen_table.journal, as_json=as_json)
-    if chosen_table.clusters:
-        if quick or times:
-            raise click.UsageError("--clusters excludes --quick and --time")
-        target = _target(output, write=not patterns or write or output is not None, page="benchmarks_clusters.md")
-        return _clusters(chosen_table, patterns, target, examples, as_json=as_json)
-    if chosen_table.given:
-        raise click.UsageError(
-            "--size, --time-budget, --runtime-costs, --thread-blocks and --journal are for --clusters"
-        )
+        return _heteccl(patterns, target, examples, journal, as_json=as_json)
+    if journal is not None:
+        raise click.UsageError("--journal is for --heteccl")
     if times:
         return _times(patterns, _target(output, write=not patterns or write, page="benchmarks_time.md"), examples)
     cases = chosen(quick=quick, patterns=patterns)
@@ -117,55 +89,6 @@ def command(
     if not report.complete:
         return 3
     return int(any(row.status == "failed" for row in report.rows))
-
-
-@dataclass(frozen=True, slots=True)
-class _ClusterOptions:
-    """The options for the table of clusters."""
-
-    clusters: bool
-    sizes: tuple[str, ...]
-    time_budget: float | None
-    journal: Path | None
-    runtime_costs: bool
-    thread_blocks: int | None
-
-    @property
-    def given(self) -> bool:
-        """Whether there is one besides ``--clusters``."""
-        return self.journal is not None or self.of_clusters
-
-    @property
-    def of_clusters(self) -> bool:
-        """Whether there is one that nothing else takes."""
-        stated = (self.time_budget, self.thread_blocks)
-        return bool(self.sizes) or self.clusters or self.runtime_costs or any(each is not None for each in stated)
-
-
-def _clusters(
-    options: _ClusterOptions, patterns: tuple[str, ...], target: Path | None, examples: Path | None, *,
-    as_json: bool,
-) -> int:  # fmt: skip
-    """The table of programs; 1 when a cell has none, 3 when the run was cut short."""
-    from hetesynth.bench.cluster_cells import Conditions, Journal, plain
-    from hetesynth.bench.cluster_page import cluster_page
-    from hetesynth.bench.cluster_tables import DEFAULT_BUDGET, SIZES, cases, measured_cells
-
-    sizes = tuple(buffer_size(text, "--size") for text in options.sizes) or SIZES
-    selected = cases(examples or ROOT / "examples", patterns, sizes)
-    if not selected:
-        raise HetesynthError("no case has such a name", code="HS902", help="try --only gen0 or --only h20_64")
-    journal, cells = Journal(options.journal), []
-    budget = options.time_budget or DEFAULT_BUDGET
-    conditions = Conditions(budget, options.runtime_costs, options.thread_blocks)
-    with _watching(quiet=as_json) as progress, _interruptible(), suppress(KeyboardInterrupt):
-        for cell in measured_cells(selected, journal, conditions, progress):
-            cells.append(cell)  # noqa: PERF402 - those before an interrupt are kept
-    text = cluster_page(cells, len(selected))
-    _publish(text, target, [plain(cell) for cell in cells] if as_json else None)
-    if len(cells) < len(selected):
-        return 3
-    return int(any(cell.program is None for cell in cells))
 
 
 def _heteccl(

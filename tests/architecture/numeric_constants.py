@@ -180,7 +180,6 @@ ALLOWED = {
     "tolerances and scales of arithmetic": """
         hetesynth/compile/time_verdict.py: ALIKE
         hetesynth/library/times.py: _KB _MB _NO_LIMIT
-        hetesynth/bench/cluster_page.py: AS_FAST
         hetesynth/bench/time_tables.py: EXACT DIGITS MIB KB MB GB
         hetesynth/bench/heteccl/cases.py: KB MB GB
         hetesynth/bench/heteccl/scores.py: LAST_DIGIT
@@ -306,13 +305,11 @@ ALLOWED = {
         """,
     "the benchmark, whose cases and goals are its own": """
         hetesynth/bench/cases.py: PROGRAM_RANKS MEMORY
-        hetesynth/bench/cluster_page.py: SHARES
         hetesynth/bench/heteccl/cases.py: FLOOD_MOST V100_SIZES
         hetesynth/bench/heteccl/measuring.py: BUDGET
         hetesynth/bench/heteccl/run.py: PATIENCE
         hetesynth/bench/heteccl/time_tables.py: BATCHES HOPS SUBLINKS
         hetesynth/bench/heteccl/training.py: ALLREDUCES BYTES PEAK SEQUENCE SEQUENCES UTILIZATION
-        hetesynth/bench/cluster_tables.py: GENERATED SIZES DEFAULT_BUDGET CELL_PATIENCE
         hetesynth/bench/generated_clusters.py: MAX_GPUS USUAL_GPUS
         hetesynth/bench/measure.py: _PATIENCE
         hetesynth/bench/run.py: QUICK_SECONDS

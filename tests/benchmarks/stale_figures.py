@@ -2,7 +2,7 @@
 
     python tests/benchmarks/stale_figures.py --minutes 40 --seed "$(date +%G-%V)"
 
-Cells of the tables of programs, published figures, and the steps of docs/benchmarks.md, in an order that the seed
+Cells of docs/data/programs.csv, published figures, and the steps of docs/benchmarks.md, in an order that the seed
 shuffles, as many as the minutes allow: a weekly run with another seed comes to each in turn. Seconds and memory
 are of a machine and are not compared. ``--mend`` writes what was remade into the page. Exit code 1 where a figure
 differs.
@@ -11,20 +11,22 @@ differs.
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import random
-import re
-import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks import programs_page
+
 from hetesynth.bench import cases as steps
 from hetesynth.bench import time_tables
-from hetesynth.bench.cluster_cells import Conditions, Journal
-from hetesynth.bench.cluster_page import SHARES, cluster_page, percentile
-from hetesynth.bench.cluster_tables import ClusterCase, cases, measured_cells
 from hetesynth.bench.page import table
 from hetesynth.bench.run import Runner
 from hetesynth.bench.time_page import time_page
@@ -32,12 +34,9 @@ from hetesynth.report.words import size_text
 
 ROOT = Path(__file__).parents[2]
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
-CLUSTER_PAGES = {
-    "benchmarks_clusters.md": Conditions(1e5),
-    "benchmarks_examples.md": Conditions(1e5),
-    "benchmarks_runtime_costs.md": Conditions(1e5, runtime_costs=True),
-    "benchmarks_thread_blocks.md": Conditions(1e5, thread_blocks=1024),
-}
+CELL = slice(
+    4, -1
+)  # of a row of docs/data/programs.csv: before it come the cluster and what is asked, then seconds
 STEPS = slice(0, 6)  # of a row of docs/benchmarks.md; then come seconds, memory and the goal
 TIMES = slice(0, 10)  # of a row of docs/benchmarks_time.md; then come seconds
 
@@ -56,9 +55,15 @@ class Figure:
     def mend(self, remade: list[str]) -> None:
         """Write ``remade`` into the page."""
         lines = self.page.read_text(encoding="utf-8").splitlines()
-        row = columns_of(lines[self.line])
-        row[self.columns] = remade
-        lines[self.line] = f"| {' | '.join(row)} |"
+        if self.page.suffix == ".csv":
+            row, text = next(csv.reader([lines[self.line]])), io.StringIO()
+            row[self.columns] = remade
+            csv.writer(text, lineterminator="").writerow(row)
+            lines[self.line] = text.getvalue()
+        else:
+            row = columns_of(lines[self.line])
+            row[self.columns] = remade
+            lines[self.line] = f"| {' | '.join(row)} |"
         self.page.write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
@@ -69,74 +74,23 @@ def columns_of(line: str) -> list[str]:
 
 def figures(docs: Path = DOCS) -> Iterator[Figure]:
     """All that can be remade."""
-    for name, conditions in CLUSTER_PAGES.items():
-        yield from _of_clusters(docs / name, conditions)
+    yield from _of_programs(docs / programs_page.CELLS)
     yield from _of_times(docs / "benchmarks_time.md")
     yield from _of_steps(docs / "benchmarks.md")
 
 
-def _of_clusters(page: Path, conditions: Conditions) -> Iterator[Figure]:
-    known = {(case.cluster, case.collective, size_text(case.size)): case for case in cases(EXAMPLES)}
+def _of_programs(data: Path) -> Iterator[Figure]:
+    """The cells of docs/data/programs.csv, all of it but the seconds."""
 
-    def remade(case: ClusterCase) -> list[str]:
-        cells = list(measured_cells([case], Journal(None), conditions, lambda *_: None))
-        lines = map(columns_of, cluster_page(cells, 1).splitlines())
-        return next(row[2:3] for row in lines if row and row[0] == case.cluster)
+    def remade(cell: programs_page.Cell, before: str) -> list[str]:
+        with tempfile.TemporaryDirectory(prefix="hetesynth-stale-") as folder:
+            row = programs_page.measured(cell, programs_page.files(Path(folder))[cell[0]], before)
+        return [row[name] for name in programs_page.COLUMNS[CELL]]
 
-    size, head = "", [""]
-    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines()):
-        row = columns_of(line)
-        if line.startswith("## "):
-            size = line.removeprefix("## ")
-        elif row and row[0] == "cluster":
-            head = row
-        for column, collective in enumerate(head):
-            case = known.get((row[0], collective, size)) if row else None
-            if case is not None:
-                at = slice(column, column + 1)
-                yield Figure(page, number, at, row[at], case.name, lambda case=case: remade(case))  # type: ignore[misc]
-
-
-def shares(page: Path) -> dict[tuple[str, str], list[tuple[float, str]]]:
-    """Percent of the limit and cluster of each cell of a page of programs, by size and collective and over all."""
-    return _summed(page, r"([0-9.]+) %")
-
-
-def _summed(page: Path, figure: str) -> dict[tuple[str, str], list[tuple[float, str]]]:
-    """A ``figure`` and the cluster of each cell, by size and collective and over all."""
-    table: dict[tuple[str, str], list[tuple[float, str]]] = {}
-    size, head = "", [""]
-    for line in page.read_text(encoding="utf-8").splitlines():
-        row = columns_of(line)
-        if line.startswith("## "):
-            size = line.removeprefix("## ")
-        elif row and row[0] == "cluster":
-            head = row
-        for collective, cell in zip(head, row, strict=True) if len(row) == len(head) else ():
-            if found := re.search(figure, cell):
-                for name in (collective, "all"):
-                    table.setdefault((size, name), []).append((float(found[1]), row[0]))
-    return table
-
-
-def sum_up(page: Path) -> None:
-    """Remake the lines that sum up the rows of a page of programs."""
-    of_rows, factors, lines = (
-        shares(page),
-        _summed(page, r"([0-9.]+) x"),
-        page.read_text(encoding="utf-8").splitlines(),
-    )
-    for number, row in enumerate(map(columns_of, lines)):
-        cells = sorted(of_rows.get((row[0], row[1]), [])) if len(row) == 10 else []
-        if cells:
-            values = [share for share, _ in cells]
-            worst = ", ".join(f"{share:.1f} ({cluster})" for share, cluster in cells[:3])
-            row[3:6] = f"{statistics.median(values):.1f}", f"{percentile(values, 0.1):.1f}", worst
-            row[6:8] = (str(sum(value < least for value in values)) for least in SHARES)
-            compared = [factor for factor, _ in factors.get((row[0], row[1]), [])]
-            row[8] = f"{sum(factor < 1 for factor in compared)} of {len(compared)}"
-            lines[number] = f"| {' | '.join(row)} |"
-    page.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    for number, (cell, row) in enumerate(programs_page.rows_of(data).items(), 1):
+        shown, before = [row[name] for name in programs_page.COLUMNS[CELL]], row["library_before_us"]
+        name = f"programs: {' '.join(cell)}"
+        yield Figure(data, number, CELL, shown, name, lambda cell=cell, before=before: remade(cell, before))  # type: ignore[misc]
 
 
 def _of_times(page: Path) -> Iterator[Figure]:
@@ -173,8 +127,9 @@ def main() -> int:
     parser.add_argument("--seed", default="")
     parser.add_argument("--only", default="", help="figures with this text in their page or name")
     parser.add_argument("--mend", action="store_true", help="write what was remade into the pages")
+    parser.add_argument("--docs", type=Path, default=DOCS, help="the folder of the pages")
     options = parser.parse_args()
-    waiting = [one for one in figures() if options.only in f"{one.page.name} {one.name}"]
+    waiting = [one for one in figures(options.docs) if options.only in f"{one.page.name} {one.name}"]
     random.Random(options.seed).shuffle(waiting)
     end, stale, same = time.monotonic() + 60 * options.minutes, 0, 0
     for figure in waiting:
@@ -188,9 +143,8 @@ def main() -> int:
         print(f"{figure.page.name}:{figure.line + 1}: {figure.name}: {figure.shown} is now {remade}", flush=True)
         if options.mend:
             figure.mend(remade)
-    if options.mend:
-        for page in CLUSTER_PAGES:
-            sum_up(DOCS / page)
+    if options.mend and stale:
+        programs_page.publish(options.docs)
     print(f"{same + stale} of {len(waiting)} figures remade")
     print(f"{same} passed, {stale} failed")
     return int(stale > 0 or not same)

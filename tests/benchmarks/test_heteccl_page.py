@@ -163,9 +163,15 @@ def test_a_run_goes_on_from_its_journal(tmp_path: Path) -> None:
     first = list(measured(cases, EXAMPLES, Journal(file), lambda *_: None, process))
     again = list(measured(cases, EXAMPLES, Journal(file), lambda *_: None, process))
     assert first == again and len(asked) == len(cases) and first[0].said == {"ranks": 4}
-    file.write_text("{}")
-    with pytest.raises(HetesynthError):
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"entries": [{"cluster": 1}]}', '{"entries": 3}', "{}"])
+def test_what_is_no_journal_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "journal.json"
+    file.write_text(text)
+    with pytest.raises(HetesynthError, match="no journal") as refused:
         Journal(file)
+    assert refused.value.code == "HS904" and file.read_text() == text
 
 
 def test_what_fails_is_told() -> None:
@@ -226,6 +232,7 @@ def test_the_command_prints_a_selection(capsys: pytest.CaptureFixture[str]) -> N
     assert figures["steps"] == figures["bound"] == 3 and figures["counterexamples"] > 0
     assert run_command(["bench", "--heteccl", "--only", "no such case"]) == 2
     assert run_command(["bench", "--heteccl", "--time"]) == 2
+    assert run_command(["bench", "--time", "--journal", "x.json"]) == 2
 
 
 def test_the_scorecard_says_why() -> None:

@@ -1,0 +1,431 @@
+"""What the default command writes on 30 clusters, beside the proved limit and what the library takes.
+
+    python tests/benchmarks/programs_page.py [--jobs 2] [--only CLUSTER ...]
+    PYTHONPATH=OLD_CHECKOUT python tests/benchmarks/programs_page.py --before
+
+The first command measures the cells that docs/data/programs.csv does not have and adds a row for each as soon
+as it is measured, so that a run that was killed goes on. Then it writes docs/benchmarks_programs.md and the
+part of README.md between the comments ``programs``. To measure a cell again delete its row. The second command
+makes docs/data/library_before.csv, in which a library is the rings or sends of ``ring_baseline`` alone: with a
+checkout of f52bfb7c~1 these are the times that verdicts named before that commit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import importlib.util
+import io
+import json
+import string
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from hetesynth.bench.generated_clusters import generated_clusters
+from hetesynth.bench.machine import machine
+from hetesynth.cli import main as command_line
+from hetesynth.files.atomic import write_atomically
+from hetesynth.processes import side_by_side
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+CELLS, BEFORE, MADE_ON = (f"data/{name}.csv" for name in ("programs", "library_before", "programs_made_on"))
+PAGE, README = "benchmarks_programs.md", "../README.md"
+"""In the folder of the pages."""
+EXAMPLES = (
+    "fig10", "dgx1", "ring8", "v100_fail_one8", "h20_4p8", "v100_4p8_sharednic", "two_dc_50km", "a100_x2",
+    "mi250_x1", "h20_8x2p4",
+)  # fmt: skip
+SEEDS = range(100, 112)
+MEASURED = ("a100x4", "h200x7_of_8", "abci_v_2", "h100x8", "b200x8", "mi300x8", "a100x8_2", "h100x8_2")
+COLLECTIVES = {
+    "allgather": "AllGather", "reducescatter": "ReduceScatter", "allreduce": "AllReduce", "broadcast": "Broadcast",
+    "alltoall": "AllToAll",
+}  # fmt: skip
+SIZES = {"64KB": "64 KB", "16MB": "16 MB", "1GB": "1 GB"}
+STRATEGIES = {
+    "ring": ("allgather", "reducescatter", "allreduce", "broadcast"),
+    "double-tree": ("allgather", "reducescatter", "allreduce", "broadcast"),
+    "all-pairs": ("alltoall",),
+    "direct": ("alltoall",),
+}
+"""What libraries run, with the collectives that are measured."""
+NOT_THEIRS = {("double-tree", name) for name in ("allgather", "reducescatter", "broadcast")}
+"""Strategies that no library has for the collective: NCCL's trees are for AllReduce."""
+COLUMNS = [
+    "cluster", "gpus", "collective", "size", "limit_us", "program_us", "percent", "no_program", "plan_us",
+    "plan_percent", "no_plan", "library", "library_us", "checked", "no_library", "factor", "plan_factor",
+    "library_before_us", *(f"{name}_us" for name in STRATEGIES), "seconds",
+]  # fmt: skip
+BEFORE_COLUMNS = ["cluster", "collective", "size", "library_before_us", "no_library"]
+ALIKE = 0.01
+"""Share of the time: what differs by less is taken to be equal."""
+
+Row = dict[str, str]
+Cell = tuple[str, str, str]
+
+
+def names() -> list[str]:
+    """The clusters in the order of the tables."""
+    return [*EXAMPLES, *(cluster.name for cluster in generated_clusters(SEEDS)), *MEASURED]
+
+
+def files(folder: Path) -> dict[str, Path]:
+    """The topology of each cluster by its name; generated ones are written into ``folder``."""
+    named = {name: ROOT / "examples" / name / "topo.dsl" for name in EXAMPLES}
+    named |= {name: ROOT / "examples" / "measured" / f"{name}.dsl" for name in MEASURED}
+    for cluster in generated_clusters(SEEDS):
+        named[cluster.name] = folder / f"{cluster.name}.dsl"
+        named[cluster.name].write_text(cluster.text, encoding="utf-8")
+    return {name: named[name] for name in names()}
+
+
+def cells(clusters: Iterable[str]) -> list[Cell]:
+    """Cluster, collective and size of each cell of the table, in its order."""
+    return [(cluster, name, size) for cluster in clusters for name in COLLECTIVES for size in SIZES]
+
+
+def rows_of(path: Path) -> dict[Cell, Row]:
+    """The rows of a table of cells; none where there is no file."""
+    if not path.exists():
+        return {}
+    with path.open(encoding="utf-8", newline="") as stream:
+        return {(row["cluster"], row["collective"], row["size"]): row for row in csv.DictReader(stream)}
+
+
+def write(path: Path, columns: Sequence[str], rows: Iterable[Row]) -> None:
+    """Replace the file by ``rows``."""
+    text = io.StringIO()
+    lines = csv.DictWriter(text, columns, lineterminator="\n")
+    lines.writeheader()
+    lines.writerows(rows)
+    write_atomically(path, text.getvalue().encode())
+
+
+def synth(file: Path, collective: str, size: str, *words: str) -> dict[str, Any]:
+    """What ``hetesynth synth --json`` says; where it refuses, ``error`` alone: the message with its code."""
+    said = io.StringIO()
+    with tempfile.TemporaryDirectory() as folder, redirect_stdout(said), redirect_stderr(io.StringIO()):
+        asked = ["synth", str(file), "--coll", collective, "--size", size, *words]
+        code = command_line.run([*asked, "--json", "-o", f"{folder}/x"])
+    values: dict[str, Any] = json.loads(said.getvalue())
+    if code == 0:
+        return values
+    error = values["error"]
+    if error["code"] in ("HS001", "HS002", "HS003", "HS070"):  # usage, Ctrl-C, the system, a bug
+        raise RuntimeError(f"{' '.join(asked)}: {error['message']}")
+    return {"error": " ".join(f"{error['code']}: {error['message']}".split())}
+
+
+def measured(cell: Cell, file: Path, before: str) -> Row:
+    """The row of ``cell``, times in microseconds; ``seconds`` of the processor, for all its commands."""
+    began = time.process_time()
+    _, collective, size = cell
+    ours, plan = synth(file, collective, size), synth(file, collective, size, "--target", "mscclpp")
+    known = ours if "error" not in ours else plan
+    values: dict[str, Any] = {
+        "gpus": known.get("ranks"), "limit_us": known.get("limit_us"),
+        "program_us": ours.get("program_us"), "percent": ours.get("percent_of_limit"),
+        "no_program": ours.get("error"), "factor": ours.get("factor_over_library"),
+        "plan_us": plan.get("program_us"), "plan_percent": plan.get("percent_of_limit"),
+        "no_plan": plan.get("error"), "plan_factor": plan.get("factor_over_library"),
+        "library": known.get("library"), "library_us": known.get("library_us"),
+        "checked": known.get("library_checked"), "no_library": known.get("no_library"),
+    }  # fmt: skip
+    for name, collectives in STRATEGIES.items():
+        if collective in collectives:
+            values[f"{name}_us"] = synth(file, collective, size, "--strategy", name).get("program_us")
+    values |= dict(zip(("cluster", "collective", "size"), cell, strict=True))
+    values |= {"library_before_us": before, "seconds": round(time.process_time() - began, 1)}
+    shown = {name: round(v, 3) if isinstance(v, float) else v for name, v in values.items() if v is not None}
+    return {name: str(shown.get(name, "")) for name in COLUMNS}
+
+
+def _measured(question: tuple[Cell, Path, str]) -> Row:
+    return measured(*question)
+
+
+@cache
+def calibrate_as_now() -> None:
+    """Let the package's default calibration be that of the checkout of this file, but for direct links."""
+    from hetesynth.model import calibration
+
+    spec = importlib.util.spec_from_file_location("now", ROOT / "hetesynth" / "model" / "calibration.py")
+    assert spec is not None and spec.loader is not None
+    now = importlib.util.module_from_spec(spec)
+    sys.modules["now"] = now
+    spec.loader.exec_module(now)
+    factors = tuple((kind, model, float(f)) for kind, model, f in now.CALIBRATIONS["measured"].factors)
+    calibration.CALIBRATIONS["spec"] = calibration.Calibration("spec", factors)  # type: ignore[arg-type]
+
+
+def before(cell: Cell, file: Path) -> Row:
+    """What the rings or sends of the package's ``ring_baseline`` take, with what runtimes cost and at the rates that
+    runs reach, which an old package does not know."""
+    from hetesynth.compile.predictors import CostOptions
+    from hetesynth.compile.ring_baseline import ring_baseline
+    from hetesynth.frontend import load_topology
+    from hetesynth.model.runtime_costs import NCCL_TABLES
+
+    calibrate_as_now()
+    name, root = cell[1], 0 if cell[1] == "broadcast" else None
+    size = {"64KB": 64_000, "16MB": 16_000_000, "1GB": 10**9}[cell[2]]
+    options = CostOptions(runtime=NCCL_TABLES)
+    baseline = ring_baseline(load_topology(file), name, root, size, options)  # type: ignore[arg-type]
+    said = ("", baseline) if isinstance(baseline, str) else (str(round(baseline.seconds * 1e6, 3)), "")
+    return dict(zip(BEFORE_COLUMNS, (*cell, *said), strict=True))
+
+
+def figure(row: Row, column: str) -> float | None:
+    """The number in ``column``; None where there is none."""
+    return float(row[column]) if row[column] else None
+
+
+def slower(rows: Iterable[Row], column: str) -> list[str]:
+    """The cells whose program or plan, by the factor in ``column``, the library undercuts by more than 1 %."""
+    found = [(factor, row) for row in rows if (factor := figure(row, column)) is not None and factor < 1 - ALIKE]
+    return [f"{_name(row)} ({factor:.2f} x)" for factor, row in sorted(found, key=lambda pair: pair[0])]
+
+
+def quicker_strategies(rows: Iterable[Row], *, theirs: bool) -> list[str]:
+    """The ``--strategy`` runs that undercut the library by more than 1 %, of algorithms that libraries have for
+    the collective, or else of the others."""
+    found = []
+    for row in rows:
+        for name in STRATEGIES:
+            seconds, library = figure(row, f"{name}_us"), figure(row, "library_us")
+            quicker = seconds is not None and library is not None and library > (1 + ALIKE) * seconds
+            if quicker and ((name, row["collective"]) not in NOT_THEIRS) == theirs:
+                found.append((library / seconds, f"{_name(row)} {name}"))
+    return [f"{what} ({factor:.2f} x)" for factor, what in sorted(found, reverse=True)]
+
+
+def _name(row: Row) -> str:
+    return f"{row['cluster']} {row['collective']} {SIZES[row['size']]}"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *(f"| {' | '.join(row)} |" for row in rows)]
+    return "\n".join(lines)
+
+
+def wrapped(text: str) -> str:
+    """``text`` with its paragraphs in lines of at most 115 characters; tables, lists and headings as they are."""
+    parts = text.split("\n\n")
+    for number, part in enumerate(parts):
+        if not part.lstrip().startswith(("|", "- ", "#")):
+            together = part.replace(" %", "\0%")
+            lines = textwrap.fill(together, 115, break_long_words=False, break_on_hyphens=False)
+            parts[number] = lines.replace("\0", " ")
+    return "\n\n".join(parts) + "\n"
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """Median and least percent of the limit, and factor over the library, of programs and plans."""
+    shown = []
+    for size, size_text in SIZES.items():
+        for name, title in COLLECTIVES.items():
+            of = [row for row in rows if (row["size"], row["collective"]) == (size, name)]
+            line = [size_text, title, str(len(of))]
+            for column, digits in (("percent", 1), ("plan_percent", 1), ("factor", 2), ("plan_factor", 2)):
+                values = [value for row in of if (value := figure(row, column)) is not None]
+                line += [f"{of_all(values):.{digits}f}" if values else "-" for of_all in (median, min)]
+            shown.append(line)
+    head = ["size", "collective", "cells"]
+    for what in ("percent", "factor"):
+        head += [f"{of} {what}, {which}" for which in ("XML", "plans") for of in ("median", "least")]
+    return table(head, shown)
+
+
+def readme_part(rows: Sequence[Row], asked: int) -> str:
+    """The paragraph and the table of README.md."""
+    shown = []
+    for name, title in COLLECTIVES.items():
+        line = [title]
+        for size in SIZES:
+            of = [row for row in rows if (row["size"], row["collective"]) == (size, name)]
+            for column in ("percent", "plan_percent"):
+                values = [value for row in of if (value := figure(row, column)) is not None]
+                line.append(f"{median(values):.1f}, {min(values):.1f}" if values else "-")
+        shown.append(line)
+    head = ["", *(f"{size}, {what}" for size in SIZES.values() for what in ("XML", "plan"))]
+    counts = {column: slower(rows, column) for column in ("factor", "plan_factor")}
+    compared = {column: sum(bool(row[column]) for row in rows) for column in counts}
+    factors = {name: [f for row in rows if row["collective"] == name and (f := figure(row, "factor"))]
+               for name in COLLECTIVES}  # fmt: skip
+    medians = ", ".join(f"{COLLECTIVES[name]} {median(of):.2f}" for name, of in factors.items() if of)
+    return wrapped(README_PART.substitute(
+        clusters=len({row["cluster"] for row in rows}), incomplete=incomplete(rows, asked),
+        table=table(head, shown), slower=len(counts["factor"]), compared=compared["factor"],
+        slower_plans=len(counts["plan_factor"]), compared_plans=compared["plan_factor"], medians=medians,
+    ))  # fmt: skip
+
+
+def incomplete(rows: Sequence[Row], asked: int) -> str:
+    """What is said where cells are missing."""
+    return f"**Incomplete**: {len(rows)} of {asked} cells." if len(rows) < asked else ""
+
+
+def cell_texts(row: Row | None) -> list[str]:
+    """The library, its time before and now, the program and the plan."""
+    if row is None:
+        return ["-"] * 4
+    library = row["library"].partition("(")[2].removesuffix(")") or row["no_library"]
+    library += "" if row["checked"] == "True" or not row["library_us"] else " *"
+    texts = [library, f"{_us(row['library_before_us'])} → {_us(row['library_us'])}"]
+    for time_, percent, factor, why in (
+        ("program_us", "percent", "factor", "no_program"), ("plan_us", "plan_percent", "plan_factor", "no_plan"),
+    ):  # fmt: skip
+        if not row[time_]:
+            texts.append(row[why] or "-")
+            continue
+        beside = f", {float(row[factor]):.2f} x" if row[factor] else ""
+        texts.append(f"{_us(row[time_])}, {float(row[percent]):.0f} %{beside}")
+    return texts
+
+
+def _us(text: str) -> str:
+    return f"{float(text):,.4g}" if text and float(text) < 1000 else f"{float(text):,.0f}" if text else "-"
+
+
+def page(rows: dict[Cell, Row], clusters: Sequence[str], made_on: dict[str, str]) -> str:
+    """docs/benchmarks_programs.md."""
+    known = [rows[cell] for cell in cells(clusters) if cell in rows]
+    asked, tables = len(cells(clusters)), []
+    for name, title in COLLECTIVES.items():
+        head = ["cluster", "GPUs"]
+        for size in SIZES.values():
+            head += [f"{size}: library", "before → now", "program", "plan"]
+        shown = []
+        for cluster in clusters:
+            of = [rows.get((cluster, name, size)) for size in SIZES]
+            if any(of):
+                gpus = next(row["gpus"] for row in of if row)
+                shown.append([cluster, gpus, *(text for row in of for text in cell_texts(row))])
+        tables.append(f"### {title}\n\n{table(head, shown)}")
+    lists = {
+        "slower": slower(known, "factor"), "slower_plans": slower(known, "plan_factor"),
+        "quicker": quicker_strategies(known, theirs=True), "not_theirs": quicker_strategies(known, theirs=False),
+    }  # fmt: skip
+    counts = {f"{name}_count": len(each) for name, each in lists.items()}
+    named = {name: "\n\n" + "\n".join(f"- {one}" for one in each) if each else "" for name, each in lists.items()}
+    return wrapped(PAGE_TEXT.substitute(
+        named, **counts, incomplete=incomplete(known, asked), clusters=len(clusters), summary=summary(known),
+        compared=sum(bool(row["factor"]) for row in known),
+        compared_plans=sum(bool(row["plan_factor"]) for row in known),
+        runs=sum(bool(row[f"{name}_us"]) for row in known for name in STRATEGIES),
+        minutes=f"{sum(float(row['seconds']) for row in known) / 60:.0f}",
+        tables="\n\n".join(tables), made_on=table(("", ""), made_on.items()),
+    ))  # fmt: skip
+
+
+def publish(docs: Path) -> None:
+    """Write the page and the part of README.md that the tables in ``docs`` give."""
+    rows, clusters = rows_of(docs / CELLS), names()
+    with (docs / MADE_ON).open(encoding="utf-8", newline="") as stream:
+        made_on = {row["what"]: row["value"] for row in csv.DictReader(stream)}
+    write_atomically(docs / PAGE, page(rows, clusters, made_on).encode())
+    part = readme_part([rows[cell] for cell in cells(clusters) if cell in rows], len(cells(clusters)))
+    first, _, rest = (docs / README).read_text(encoding="utf-8").partition(FIRST)
+    last = rest.partition(LAST)[2]
+    write_atomically(docs / README, f"{first}{FIRST}\n{part}\n{LAST}{last}".encode())
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure what is missing and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument(
+        "--only", nargs="*", metavar="CLUSTER", help="measure these clusters only; none: write the page"
+    )
+    parser.add_argument("--before", action="store_true", help="write library_before.csv instead")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="hetesynth-programs-") as folder:
+        clusters = files(Path(folder))
+        if options.before:
+            write(DOCS / BEFORE, BEFORE_COLUMNS, (before(cell, clusters[cell[0]]) for cell in cells(clusters)))
+            return
+        known, old = rows_of(DOCS / CELLS), rows_of(DOCS / BEFORE)
+        missing = [cell for cell in cells(clusters) if cell not in known]
+        missing = [cell for cell in missing if options.only is None or cell[0] in options.only]
+        questions = [(cell, clusters[cell[0]], old[cell]["library_before_us"]) for cell in missing]
+        made = side_by_side(_measured, questions, options.jobs, share=len(SIZES))
+        for number, row in enumerate(made, 1):
+            known[row["cluster"], row["collective"], row["size"]] = row
+            write(DOCS / CELLS, COLUMNS, (known[cell] for cell in cells(clusters) if cell in known))
+            print(f"{number} of {len(missing)}: {_name(row)}, {row['seconds']} s", file=sys.stderr, flush=True)
+    if missing:
+        facts = [{"what": name, "value": value} for name, value in machine().items()]
+        write(DOCS / MADE_ON, ("what", "value"), facts)
+    publish(DOCS)
+
+
+FIRST, LAST = "<!-- programs: written by tests/benchmarks/programs_page.py -->", "<!-- /programs -->"
+README_PART = string.Template(
+    """\
+Programs by the default command, simulated, in percent of the proved limit, median and least of $clusters
+clusters of 3 to 32 GPUs: examples, generated ones that nobody chose, and machines of published runs. XML is for
+RCCL and the MSCCL executor, plans are for MSCCL++. $incomplete
+
+$table
+
+Against what NCCL or RCCL would choose, or its rings, trees or sends with as many channels as pay, whichever is
+quicker ([docs/sizes.md](docs/sizes.md)), $slower of $compared XML programs are slower by more than 1 %, and
+$slower_plans of $compared_plans plans, which their reports say. XML is so many times as fast in the median:
+$medians. Every cell: [docs/benchmarks_programs.md](docs/benchmarks_programs.md)."""
+)
+PAGE_TEXT = string.Template(
+    """\
+# Programs of the default command
+
+Made by `python tests/benchmarks/programs_page.py` from [data/programs.csv](data/programs.csv), a row a cell.
+$incomplete
+
+`synth --size` with its defaults on $clusters clusters of 3 to 32 GPUs: examples, generated ones of seeds that
+nobody chose (gen100 to gen111, `hetesynth/bench/generated_clusters.py`), and machines of published runs
+(examples/measured). XML is for RCCL and the MSCCL executor (target `portable`), plans are for MSCCL++ (target
+`mscclpp`). All times are **simulated** ([model.md](model.md)), none was measured on GPUs. The limit is proved
+and counts the start of a kernel. The library is what NCCL or RCCL would choose by its formulas
+([reality.md](reality.md)) or its rings, trees or sends with as many channels as pay, whichever is quicker
+([sizes.md](sizes.md)); `*`: not checked against measurements. Its time before is that of commit f52bfb7c~1,
+which simulated few rings, or sends, alone.
+
+## Summary
+
+Percent of the limit, and times as fast as the library.
+
+$summary
+
+Slower than the library by more than 1 %: $slower_count of $compared XML programs.$slower
+
+Slower than the library by more than 1 %: $slower_plans_count of $compared_plans plans.$slower_plans
+
+Of $runs runs with `--strategy` ring, double-tree, all-pairs or direct (XML), faster than the library by more
+than 1 % with an algorithm that it has for the collective: $quicker_count.$quicker
+
+And with double trees, which NCCL has for AllReduce alone: $not_theirs_count.$not_theirs
+
+## Cells
+
+Times in microseconds. Programs and plans: percent of the limit, times as fast as the library.
+
+$tables
+
+## Made on
+
+All cells together took $minutes minutes of one processor.
+
+$made_on"""
+)
+
+if __name__ == "__main__":
+    main()
