@@ -168,8 +168,8 @@ def calibrate_as_now() -> None:
 
 
 def before(cell: Cell, file: Path) -> Row:
-    """What the rings or sends of the package's ``ring_baseline`` take, with what runtimes cost and at the rates that
-    runs reach, which an old package does not know."""
+    """What the rings or sends of the package's ``ring_baseline`` take, with what runtimes cost and at the rates
+    that runs reach, which an old package does not know."""
     from hetesynth.compile.predictors import CostOptions
     from hetesynth.compile.ring_baseline import ring_baseline
     from hetesynth.frontend import load_topology
@@ -394,10 +394,10 @@ $incomplete
 nobody chose (gen100 to gen111, `hetesynth/bench/generated_clusters.py`), and machines of published runs
 (examples/measured). XML is for RCCL and the MSCCL executor (target `portable`), plans are for MSCCL++ (target
 `mscclpp`). All times are **simulated** ([model.md](model.md)), none was measured on GPUs. The limit is proved
-and counts the start of a kernel. The library is what NCCL or RCCL would choose by its formulas
+for the rates that runs reach, at which all times are, and counts the start of a kernel. The library is what NCCL or RCCL would choose by its formulas
 ([reality.md](reality.md)) or its rings, trees or sends with as many channels as pay, whichever is quicker
 ([sizes.md](sizes.md)); `*`: not checked against measurements. Its time before is that of commit f52bfb7c~1,
-which simulated few rings, or sends, alone.
+which simulated few rings, or sends, alone, here at the same rates.
 
 ## Summary
 
