@@ -394,8 +394,9 @@ $incomplete
 nobody chose (gen100 to gen111, `hetesynth/bench/generated_clusters.py`), and machines of published runs
 (examples/measured). XML is for RCCL and the MSCCL executor (target `portable`), plans are for MSCCL++ (target
 `mscclpp`). All times are **simulated** ([model.md](model.md)), none was measured on GPUs. The limit is proved
-for the rates that runs reach, at which all times are, and counts the start of a kernel. The library is what NCCL or RCCL would choose by its formulas
-([reality.md](reality.md)) or its rings, trees or sends with as many channels as pay, whichever is quicker
+for the rates that runs reach, at which all times are, and counts the start of a kernel.
+The library is what NCCL or RCCL would choose by its formulas ([reality.md](reality.md)) or its rings, trees or
+sends with as many channels as pay, whichever is quicker
 ([sizes.md](sizes.md)); `*`: not checked against measurements. Its time before is that of commit f52bfb7c~1,
 which simulated few rings, or sends, alone, here at the same rates.
 
