@@ -21,9 +21,8 @@ LAST_DIGIT = 0.005  # half of the last digit with which ratios are stated
 _COLUMNS: dict[Rival, tuple[str, ...]] = {"NCCL": ("NCCL",), "TACCL": ("TACCL",), "TE-CCL": ("HS", "SE")}
 IDEAL: dict[Rival, str] = {
     "NCCL": (
-        "NCCL: the rings here are ideal: one for each NIC, through the best order of GPUs, with the "
-        "best of several "
-        "numbers of channels and chunks, every NIC full; what a real NCCL loses on unequal servers is not modelled"
+        "NCCL: its rings and trees here are ideal: through the best order of GPUs, on as many channels and in as "
+        "many parts as pay, every NIC full; what a real NCCL loses on unequal servers is not modelled"
     ),
     "TACCL": (
         "TACCL: the model balances its routes over the whole cluster and orders them at once, where "
