@@ -88,7 +88,9 @@ def held_by(rival: Rival, target: Target) -> str:
     if rival.program is None:
         return "by its own formulas"
     program = rival.program.program
-    if target.format != "msccl-xml" or fits(program, target):
+    if target.format != "msccl-xml":
+        return f"as a program of thread blocks, which {target.name} does not run"
+    if fits(program, target):
         return "as a program"
     blocks = [gpu.thread_blocks for gpu in program.gpus]
     steps = max(len(block.instructions) for of in blocks for block in of)

@@ -16,7 +16,7 @@ from hetesynth.library.machine import library_of, machine_of
 from hetesynth.library.times import chosen
 from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.runtime_costs import NCCL_TABLES
-from hetesynth.model.target import PORTABLE
+from hetesynth.model.target import PORTABLE, TARGETS
 from hetesynth.model.topology import Topology
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -131,3 +131,4 @@ def test_what_a_target_cannot_hold_is_told() -> None:
     taken = library_rival(topology("mesh_8x8"), "reducescatter", None, 16_000_000, CostOptions(), 0.0)
     assert isinstance(taken, Rival)
     assert "portable cannot hold: 2 channels, 2 thread blocks a GPU, 189 steps" in held_by(taken, PORTABLE)
+    assert held_by(taken, TARGETS["mscclpp"]) == "as a program of thread blocks, which mscclpp does not run"
