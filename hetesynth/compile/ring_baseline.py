@@ -133,7 +133,8 @@ def _simulated(
     cheapest = min(sets, key=lambda s: (_significant(s.cost), len(s.rings)))
     fewest = min(sets, key=lambda s: len(s.rings))
     best: Baseline | str = "there is no program"
-    for rings in dict.fromkeys((cheapest, fewest)):
+    most = max(sets, key=lambda s: (len(s.rings), -_significant(s.cost)))  # many chains are filled soonest
+    for rings in dict.fromkeys((cheapest, fewest, most) if chain else (cheapest, fewest)):
         if isinstance(best, Baseline) and best.seconds < size * rings.cost * (1 - 1 / topology.ranks):
             break
         shown = orders(wiring, rings.rings) * links

@@ -310,3 +310,10 @@ def test_trees_are_pipelines_of_as_many_parts_as_pay() -> None:
     )
     assert found is not None and found.chunks >= 16 * found.channels
     assert found.seconds < 150e-6
+
+
+def test_chains_may_take_more_rings_than_bytes_need() -> None:
+    """64 KB on 4 + 8 V100 with one NIC a server: 34.8 us along the two cheapest rings, 27.5 along six."""
+    topology = load_topology(EXAMPLES / "v100_4p8_sharednic" / "topo.dsl")
+    found = ring_baseline(topology, "broadcast", 0, 64_000, CostOptions(runtime=NCCL_TABLES))
+    assert isinstance(found, Baseline) and found.seconds < 30e-6
