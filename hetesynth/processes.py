@@ -98,13 +98,14 @@ def _held_back() -> Iterator[None]:
 
 
 def last_result(
-    work: Callable[[Tell], T], seconds: float, grace: float, heard: Tell
+    work: Callable[[Tell], T], until: float, grace: float, heard: Tell
 ) -> tuple[T | None, Ended]:  # fmt: skip
     """The last result of ``work``, which runs in a process of its own, and what ended it.
 
     Native code does not stop when it is asked to, but a process can be killed. ``work`` is handed a function that
     tells what it has: a ``result`` takes the place of the one before, any other kind is for ``heard``. What it
-    returns is the final result; what it raises is raised here. After ``seconds``, or at Ctrl-C, it is killed.
+    returns is the final result; what it raises is raised here. At ``until`` of ``time.monotonic``, or at Ctrl-C,
+    it is killed.
     Where there is no result by then it has ``grace`` seconds more for its first; after these, and at a second
     Ctrl-C, the result is None.
     """
@@ -114,7 +115,7 @@ def last_result(
         child = fork.Process(target=_tell_of, args=(work, sending), daemon=True)
         child.start()
     sending.close()
-    until, last = time.monotonic() + seconds, None
+    last = None
     ended: Ended = "time"
     try:
         while ended != "done":
@@ -156,6 +157,6 @@ def _tell_of(work: Callable[[Tell], Any], sending: Connection) -> None:
     try:
         tell("done", work(tell))
     except Exception as error:
-        known = isinstance(error, HetesynthError | InternalError | OSError)  # others may not be pickled
-        raised = error if known else InternalError(f"{type(error).__name__}: {error}")
+        ours = isinstance(error, HetesynthError | InternalError | OSError)  # others may not be pickled
+        raised = error if ours else InternalError(f"{type(error).__name__}: {error}")
         tell("error", (raised, traceback.format_exc()))

@@ -127,7 +127,7 @@ def _chosen(asked: _Question, spent: Budget, record: Decisions) -> Chosen:
         run = tune(
             asked.topology, request, asked.size, asked.standing.progress, programs=programs,
             budget=schedule_budget(request, left), decisions=record, trace=asked.trace,
-            found=lambda bounds, tried, candidate: asked.keep(bounds, tried, Ranked(candidate)),
+            told=lambda bounds, tried, candidate: asked.keep(bounds, tried, Ranked(candidate)),
         )  # fmt: skip
     except (HetesynthError, KeyboardInterrupt) as error:
         if opening is None:

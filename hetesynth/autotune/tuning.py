@@ -82,7 +82,7 @@ class Candidate:
         )
 
 
-Found = Callable[[Bounds, int, Candidate], None]
+Told = Callable[[Bounds, int, Candidate], None]
 """Is told of a candidate, the bounds in seconds, and how many were tried."""
 
 
@@ -110,14 +110,14 @@ class TuningRun:
 def tune(
     topology: Topology, request: Request, size: int, progress: Progress = no_progress, *, programs: bool = True,
     budget: Budget | None = None, decisions: Decisions | None = None, trace: CegisTrace | None = None,
-    found: Found | None = None,
+    told: Told | None = None,
 ) -> TuningRun:  # fmt: skip
     """Try the candidates that ``request`` leaves open for a buffer of ``size`` bytes, as far as the effort goes.
 
     ``programs``: whether programs are made of it: server rings are then among the first, and what others are
     quicker than as a program is left out.
     ``budget``: by default that of the request. ``decisions``: is told what was tried, and what was left out and
-    why. ``trace``: is told what CEGIS did. ``found``: is told of each candidate and of how many there were, with
+    why. ``trace``: is told what CEGIS did. ``told``: is told of each candidate and of how many there were, with
     the bounds in seconds. Raises HetesynthError when the size is too small to be cut, there is no
     schedule, or nothing found one.
     """
@@ -133,7 +133,7 @@ def tune(
     run = _TuningRun(
         factory, specs, bounds, budget, progress, clock_decisions, deadline, decisions or Decisions(),
         efforts(budget, topology.ranks, request.policy.effort).schedules, programs,
-        CegisTrace() if trace is None else trace, found,
+        CegisTrace() if trace is None else trace, told,
     )  # fmt: skip
     try:
         run.all()
@@ -186,7 +186,7 @@ class _TuningRun:
     effort: Effort
     programs: bool
     trace: CegisTrace
-    found: Found | None = None
+    told: Told | None = None
     candidates: list[Candidate] = field(default_factory=list)
     tried: list[tuple[str, float]] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
@@ -394,8 +394,8 @@ class _TuningRun:
         limit = 100 * self.bounds.least_predicted(self.specs.size) / self._best()
         best = f"schedule {microseconds(self._best())}, {whole_percent(limit)} % of the limit"
         self.progress(f"{label}: {microseconds(seconds)}{BEST}{best}", None)
-        if self.found is not None:
-            self.found(self.bounds, len(self.tried), candidate)
+        if self.told is not None:
+            self.told(self.bounds, len(self.tried), candidate)
 
 
 def _kept(ordered: list[Candidate], policy: AutotunePolicy) -> Iterator[Candidate]:

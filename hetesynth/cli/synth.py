@@ -156,7 +156,8 @@ def _synthesized(stated: Request, steps: CegisTrace, *, quiet: bool, explain: bo
     decisions = Decisions()
     try:
         with watching(quiet=quiet, budget=stated.budget.seconds) as progress:
-            return synthesize(stated, progress, decisions=decisions, trace=steps)
+            began = click.get_current_context().obj
+            return synthesize(stated, progress, decisions=decisions, trace=steps, began=began)
     except HetesynthError:
         if explain:
             show("\n".join(decision_lines(decisions.entries)), err=True)

@@ -7,6 +7,7 @@ anything is written.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ from hetesynth.compile.artifacts import (
 )
 from hetesynth.compile.compilation import Compilation, compilation
 from hetesynth.compile.first_candidate import demand_first_candidate, first_candidate
+from hetesynth.compile.phases import PhaseTimer
 from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.problem import load_problem, no_schedule
 from hetesynth.compile.request import Request
@@ -56,51 +58,51 @@ if TYPE_CHECKING:
 
 def synthesize(
     request: Request, progress: Progress = no_progress, budget: Budget | None = None,
-    decisions: Decisions | None = None, trace: CegisTrace | None = None, *, every_root: bool = False,
+    decisions: Decisions | None = None, trace: CegisTrace | None = None, *, began: float | None = None,
 ) -> Synthesis:  # fmt: skip
     """The main job. Raises HetesynthError when there is no schedule (exit 1) or none was found (exit 3).
 
     ``budget``: what is spent, by default that of the request. Where it has seconds the work is done in a process
     that hands over each better ``Synthesis`` and is killed when they are over: the last one is the result, and
-    says that it was cut short. One that ends before is what there is without seconds. ``every_root``: there are
-    runs for the other roots as well. ``decisions``, ``trace``: records to write to, which are there where nothing
-    is found too.
+    says that it was cut short. One that ends before is what there is without seconds. ``began``: from which moment
+    of ``time.monotonic`` they count, by default from now. ``decisions``, ``trace``: records to write to, which are
+    there where nothing is found too.
     """
     spent = budget or request.budget
     record = Decisions() if decisions is None else decisions
     steps = CegisTrace() if trace is None else trace
     if spent.seconds is None:
-        return synthesized(compilation(request, progress, spent, record, steps, every_root=every_root))
-    known = len(steps.entries)
+        return synthesized(compilation(request, progress, spent, record, steps))
+    before, began = len(steps.entries), time.monotonic() if began is None else began
 
     def work(tell: Tell) -> Synthesis:
         def told(what: str, best: int | None) -> None:
             tell("progress", (what, best))
 
-        def found(synthesis: Synthesis) -> None:
+        def improved(synthesis: Synthesis) -> None:
             tell("result", synthesis)
 
         try:
-            return synthesized(
-                compilation(request, told, spent, record, steps, every_root=every_root, found=found)
-            )
+            return synthesized(compilation(request, told, spent, record, steps, improved=improved))
         finally:
-            tell("records", (record.entries, steps.entries[known:]))
+            tell("records", (record.entries, steps.entries[before:]))
 
     def heard(kind: str, value: Any) -> None:
         if kind == "progress":
             progress(*value)
         else:
-            record.entries[:], steps.entries[known:] = value
+            record.entries[:], steps.entries[before:] = value
 
-    began = now()
-    synthesis, ended = last_result(work, spent.seconds, request.policy.compile.grace, heard)
+    synthesis, ended = last_result(work, began + spent.seconds, request.policy.compile.grace, heard)
     if synthesis is None:
         if ended == "interrupt":
             raise KeyboardInterrupt
         message = f"nothing was found, judged and timed in {spent.seconds:g} s"
-        raise HetesynthError(message, code="HS610", exit_code=3, help="raise --time-budget, or leave it out")
-    return synthesis if ended == "done" else _cut(synthesis, ended, now() - began)
+        raise HetesynthError(message, code="HS602", exit_code=3, help="raise --time-budget, or leave it out")
+    if ended == "done":
+        return synthesis
+    record.entries[:], steps.entries[before:] = synthesis.decisions, synthesis.cegis
+    return _cut(synthesis, ended, time.monotonic() - began)
 
 
 def _cut(synthesis: Synthesis, ending: Ending, seconds: float) -> Synthesis:
@@ -182,10 +184,10 @@ def _by_steps(run: Compilation, shown: Shown) -> Synthesis:
     solved = _step_search(run, chunking, problem, run.budget.part(request.policy.compile.step_share))
     shown.best = solved
     last = request.schedule_only or request.strategy != "auto" or solved.solution.ending == "interrupt"
-    if last or run.found is not None:  # the verdict, and a quicker program of it, may come too late
+    if last or run.improved is not None:  # the verdict, and a quicker program of it, may come too late
         synthesis = finished(solved)
-        if run.found is not None:
-            run.found(replace(synthesis, verdict=verdict_of(synthesis, hurried=True)))
+        if run.improved is not None:
+            run.improved(replace(synthesis, verdict=verdict_of(synthesis, hurried=True)))
         if last:
             return synthesis
     return finished(_pipelined(run, solved))
@@ -284,13 +286,13 @@ def _keeping(run: Compilation, shown: Shown, size: int) -> Keep:
         if (shown.best is None or ranked.seconds is not None) and seconds < shown.seconds:
             choice = Choice(ranked.candidate.label, tried, True, (), "interrupt")
             shown.best, shown.seconds = _solved(run, bounds, size, ranked, choice), seconds
-        if run.found is None:
+        if run.improved is None:
             return
         before = None if shown.waiting is None else shown.waiting[2]
         schedule_alone = before is not None and before.seconds is not None and ranked.seconds is None
         if not schedule_alone and seconds < (shown.handed if before is None else _seconds(before)):
             shown.waiting = bounds, tried, ranked
-        _hand_over(run, run.found, shown, size)
+        _hand_over(run, run.improved, shown, size)
 
     return keep
 
@@ -300,9 +302,9 @@ def _seconds(ranked: Ranked) -> float:
     return ranked.candidate.seconds if ranked.seconds is None else ranked.seconds
 
 
-def _hand_over(run: Compilation, found: Callable[[Synthesis], None], shown: Shown, size: int) -> None:
-    """Tell ``found`` of the files of the candidate that waits, if it is much quicker than the last of which files
-    were made, or these took no longer than what has passed since: files take at most half of the time then."""
+def _hand_over(run: Compilation, improved: Callable[[Synthesis], None], shown: Shown, size: int) -> None:
+    """Hand over the files of the candidate that waits, if it is much quicker than the last of which files were
+    made, or these took no longer than what has passed since: files take at most half of the time then."""
     from hetesynth.autotune.program_ranking import ranked_programs, timed_target
 
     request, began = run.request, now()
@@ -313,25 +315,24 @@ def _hand_over(run: Compilation, found: Callable[[Synthesis], None], shown: Show
     if not soon and began < shown.since + shown.took:
         return
     shown.waiting = None
-    with run.timer.phase("files so far"):
-        if ranked.seconds is None and timed_target(request) is not None:
-            sized, topology = replace(request, size=size), ranked.candidate.chunking.topology
-            everything = Effort(math.inf)
-            ranked = ranked_programs(
-                topology, sized, [ranked.candidate], size, no_deadline(), Decisions(), everything
-            )[0]
-        if (ranked.seconds is not None or timed_target(request) is None) and _seconds(ranked) < shown.handed:
-            choice = Choice(ranked.candidate.label, tried, True, (), "time")
-            try:
-                synthesis = judged_files(_solved(run, bounds, size, ranked, choice))
-                demand_carried(synthesis, size)
-            except HetesynthError as error:
-                if error.code not in UNFIT:
-                    raise
-            else:
-                synthesis = _timed(synthesis, ranked)
-                found(replace(synthesis, verdict=verdict_of(synthesis, hurried=True)))
-                shown.handed = _seconds(ranked)
+    if ranked.seconds is None and timed_target(request) is not None:
+        topology, everything = ranked.candidate.chunking.topology, Effort(math.inf)
+        ranked = ranked_programs(
+            topology, request, [ranked.candidate], size, no_deadline(), Decisions(), everything
+        )[0]
+    if (ranked.seconds is not None or timed_target(request) is None) and _seconds(ranked) < shown.handed:
+        choice = Choice(ranked.candidate.label, tried, True, (), "time")
+        apart = replace(run, timer=PhaseTimer())  # for the whole run this is a part of the search
+        try:
+            synthesis = judged_files(_solved(apart, bounds, size, ranked, choice))
+            demand_carried(synthesis, size)
+        except HetesynthError as error:
+            if error.code not in UNFIT:
+                raise
+        else:
+            synthesis = _timed(synthesis, ranked)
+            improved(replace(synthesis, verdict=verdict_of(synthesis, hurried=True)))
+            shown.handed = _seconds(ranked)
     shown.since = now()
     shown.took = shown.since - began
 

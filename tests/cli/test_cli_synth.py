@@ -204,7 +204,7 @@ def test_a_budget_that_is_over_before_anything_is_found_says_so(
     began = time.monotonic()
     assert run(["synth", topology, "--coll", "alltoall", "--time-budget", "10ms", "-o", str(tmp_path)]) == 3
     assert time.monotonic() - began < 30.0
-    assert "error[HS610]: nothing was found, judged and timed in 0.01 s" in capsys.readouterr().err
+    assert "error[HS602]: nothing was found, judged and timed in 0.01 s" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

@@ -138,6 +138,15 @@ def test_ctrl_c_ends_it_like_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SteadyCandidates, "try_all", pressing)
     made = synthesize(replace(BY_TIME, size=SIZE, budget=Budget(LONG)))
     assert made.cut_short and made.ending == "interrupt" and not made.decided_by_clock and made.programs
+    assert made.timer.total < LONG / 2
+
+
+def test_what_cegis_did_until_then_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hetesynth.compile.time_verdict.library_rival", endless)
+    steps = CegisTrace()
+    asked = replace(BY_TIME, topology=RING, strategy="cegis", objective="steps", budget=Budget(3.0))
+    made = synthesize(asked, trace=steps)
+    assert made.cut_short and steps.entries and tuple(steps.entries) == made.cegis
 
 
 def test_ctrl_c_before_there_is_anything_is_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,4 +175,4 @@ def test_where_nothing_is_found_in_time_it_says_so() -> None:
     policy = replace(DEFAULT, compile=replace(DEFAULT.compile, grace=0.0))
     with pytest.raises(HetesynthError, match="nothing was found, judged and timed") as found:
         synthesize(replace(BY_TIME, policy=policy))
-    assert (found.value.code, found.value.exit_code) == ("HS610", 3) and "--time-budget" in found.value.help
+    assert (found.value.code, found.value.exit_code) == ("HS602", 3) and "--time-budget" in found.value.help

@@ -24,6 +24,10 @@ def usual_handler() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+def soon(seconds: float) -> float:
+    return time.monotonic() + seconds
+
+
 def unheard(kind: str, value: Any) -> None:
     raise AssertionError(f"{kind}: {value}")
 
@@ -52,13 +56,13 @@ def test_what_ends_by_itself_is_returned_and_the_rest_is_heard() -> None:
         tell("progress", ("greedy", 3))
         return "last"
 
-    assert last_result(work, LONG, 0.0, lambda *said: heard.append(said)) == ("last", "done")
+    assert last_result(work, soon(LONG), 0.0, lambda *said: heard.append(said)) == ("last", "done")
     assert heard == [("progress", ("greedy", 3))]
 
 
 def test_after_its_seconds_the_work_is_killed_and_the_last_result_stays() -> None:
     began = time.monotonic()
-    process, ended = last_result(endless, 0.5, LONG, unheard)
+    process, ended = last_result(endless, soon(0.5), LONG, unheard)
     assert ended == "time" and time.monotonic() - began < LONG / 2
     assert process is not None and process != os.getpid() and not is_there(process)
 
@@ -71,7 +75,7 @@ def test_only_the_first_result_has_seconds_of_grace(grace: float, expected: int 
         time.sleep(LONG)
         return 0
 
-    assert last_result(work, 0.01, grace, unheard) == (expected, "time")
+    assert last_result(work, soon(0.01), grace, unheard) == (expected, "time")
 
 
 def test_ctrl_c_takes_the_last_result_and_is_not_for_the_work() -> None:
@@ -82,7 +86,7 @@ def test_ctrl_c_takes_the_last_result_and_is_not_for_the_work() -> None:
         time.sleep(LONG)
         return 0
 
-    assert last_result(work, LONG, 0.0, unheard) == (7, "interrupt")
+    assert last_result(work, soon(LONG), 0.0, unheard) == (7, "interrupt")
 
 
 def test_a_second_ctrl_c_waits_for_no_first_result() -> None:
@@ -95,7 +99,7 @@ def test_a_second_ctrl_c_waits_for_no_first_result() -> None:
         time.sleep(LONG)
         return 0
 
-    assert last_result(work, LONG, LONG, heard) == (None, "interrupt")
+    assert last_result(work, soon(LONG), LONG, heard) == (None, "interrupt")
 
 
 def test_errors_are_those_of_the_work_with_its_traceback() -> None:
@@ -106,7 +110,7 @@ def test_errors_are_those_of_the_work_with_its_traceback() -> None:
             raise error
 
         with pytest.raises(type(error)) as found:
-            last_result(work, LONG, 0.0, unheard)
+            last_result(work, soon(LONG), 0.0, unheard)
         raised = found.value
         assert (raised.code, raised.help, raised.exit_code) == (error.code, error.help, error.exit_code)
         assert raised.render() == error.render() and "in work" in str(raised.__cause__)
@@ -120,7 +124,7 @@ def test_an_error_that_cannot_be_pickled_is_told_as_our_bug() -> None:
         raise Local("as it is")
 
     with pytest.raises(InternalError, match="Local: as it is"):
-        last_result(work, LONG, 0.0, unheard)
+        last_result(work, soon(LONG), 0.0, unheard)
 
 
 def test_a_process_that_was_killed_is_no_bug_of_ours() -> None:
@@ -129,5 +133,5 @@ def test_a_process_that_was_killed_is_no_bug_of_ours() -> None:
         return 0
 
     with pytest.raises(HetesynthError, match="ended from outside") as found:
-        last_result(work, LONG, 0.0, unheard)
+        last_result(work, soon(LONG), 0.0, unheard)
     assert (found.value.code, found.value.exit_code) == ("HS613", 3)
