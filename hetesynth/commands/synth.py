@@ -179,6 +179,7 @@ def _by_steps(run: Compilation, shown: Shown) -> Synthesis:
     """The schedule of the fewest steps; with objective time the quickest program for the size that it implies."""
     request = run.request
     chunking, problem = load_problem(request, run.timer)
+    strategy_of(request, chunking.topology)  # what cannot be asked for is refused before anything is searched for
     if request.objective == "time" and request.strategy == "auto" and not request.schedule_only:
         return _quickest(run, shown, chunking, problem)
     solved = _step_search(run, chunking, problem, run.budget.part(request.policy.compile.step_share))
@@ -266,8 +267,11 @@ def _quickest(run: Compilation, shown: Shown, chunking: Chunking, problem: Probl
         if not interrupted:
             solved = _step_search(run, chunking, problem, run.budget_left)
             interrupted = solved.solution.ending == "interrupt"
-    except (KeyboardInterrupt, HetesynthError) as error:
-        interrupted = isinstance(error, KeyboardInterrupt)
+    except KeyboardInterrupt:
+        interrupted = True
+    except HetesynthError as error:
+        if error.code != "HS602":  # another than that the search gave up
+            raise
     if solved is not None and not interrupted:
         chosen = with_schedule(chosen, sized, solved, run.deadline)
     synthesis = _written(run, shown, chosen, size)
