@@ -97,8 +97,12 @@ def _fitting(
 ) -> Iterator[tuple[LibraryProgram, int]]:  # fmt: skip
     """The program of ``baseline`` and its chunks; where the target holds only fewer channels or chunks of it, the
     widest of each kind that it holds."""
+    ranks, least = baseline.ranks, 0 if specs.personalized else 1  # plain sends go to their receivers at once
     for kind in _narrower(baseline, factory.request.fixed_chunks):
         for place, (program, chunks) in enumerate(kind):
+            taken = 1 + ranks + least * specs.transfers(chunks) // ranks  # an instruction takes one chunk at most
+            if taken > lowering.target.max_nodes:  # no need to make the program, which took 10 s on 64 GPUs
+                continue
             if specs.chunk_bytes(chunks) >= 1 and program.fit(factory.collective(chunks), lowering):
                 yield program, chunks
                 if place == 0:  # all of it
