@@ -7,8 +7,9 @@ Knows nothing of grammars or topologies.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from hetesynth.errors import HetesynthError
 
@@ -82,13 +83,17 @@ class SourceWarning(UserWarning):
 class SourceError(HetesynthError):
     """One or more findings about an input file, shown together."""
 
-    def __init__(self, diagnostics: list[Diagnostic], sources: dict[str, str]) -> None:
+    def __init__(self, diagnostics: Sequence[Diagnostic], sources: dict[str, str]) -> None:
         if not diagnostics:
             raise ValueError("a SourceError needs at least one diagnostic")
         self.diagnostics = tuple(sorted(diagnostics, key=lambda d: (d.span.file, d.span.line, d.span.column)))
         self.sources = sources
         first = self.diagnostics[0]
         super().__init__(first.message, code=first.code, help=first.help)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """An exception is pickled as its message alone, if nobody says otherwise."""
+        return SourceError, (self.diagnostics, self.sources)
 
     def render(self) -> str:
         """All findings, in the order of the source."""

@@ -1,7 +1,8 @@
 """Work on several processes of this machine: how they begin, and that none outlives the one that gave the work.
 
-In: a function, items, a number of processes. Out: results in the order of the items. Ctrl-C is for the process
-that gives the work; the others end with it, even where it is killed. Knows nothing of what is worked on.
+In: a function, items, a number of processes. Out: results in the order of the items. Or: a function that tells of
+better and better results, and seconds. Out: the last of them. Ctrl-C is for the process that gives the work; the
+others end with it, even where it is killed. Knows nothing of what is worked on.
 """
 
 from __future__ import annotations
@@ -9,14 +10,22 @@ from __future__ import annotations
 import multiprocessing
 import multiprocessing.process
 import os
+import pickle
 import signal
 import threading
+import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
-from typing import Any, TypeVar
+from multiprocessing.connection import Connection
+from typing import Any, Literal, TypeVar
 
+from hetesynth.errors import HetesynthError, InternalError
+
+Ended = Literal["done", "time", "interrupt"]
+Tell = Callable[[str, Any], None]
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -74,8 +83,80 @@ def no_interrupts() -> Iterator[None]:
         yield
         return
     resource_tracker.ensure_running()  # which lets signals through again, the first time
+    with _held_back():
+        yield
+
+
+@contextmanager
+def _held_back() -> Iterator[None]:
+    """Ctrl-C that comes inside is there at the end."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def last_result(
+    work: Callable[[Tell], T], until: float, grace: float, heard: Tell
+) -> tuple[T | None, Ended]:  # fmt: skip
+    """The last result of ``work``, which runs in a process of its own, and what ended it.
+
+    Native code does not stop when it is asked to, but a process can be killed. ``work`` is handed a function that
+    tells what it has: a ``result`` takes the place of the one before, any other kind is for ``heard``. What it
+    returns is the final result; what it raises is raised here. At ``until`` of ``time.monotonic``, or at Ctrl-C,
+    it is killed.
+    Where there is no result by then it has ``grace`` seconds more for its first; after these, and at a second
+    Ctrl-C, the result is None.
+    """
+    fork = multiprocessing.get_context("fork")  # what is loaded is there, and closures need no pickling
+    receiving, sending = fork.Pipe(duplex=False)
+    with _held_back():
+        child = fork.Process(target=_tell_of, args=(work, sending), daemon=True)
+        child.start()
+    sending.close()
+    last = None
+    ended: Ended = "time"
+    try:
+        while ended != "done":
+            try:
+                if not receiving.poll(max(0.0, until + (grace if last is None else 0.0) - time.monotonic())):
+                    break
+                with _held_back():  # half a message would be lost
+                    kind, message = receiving.recv()
+                    if kind in ("result", "done"):
+                        last, ended = message, kind if kind == "done" else ended
+                        continue
+                if kind == "error":
+                    error, trace = pickle.loads(message)
+                    raise error from RuntimeError(f"in the process that searches:\n{trace}")
+                heard(kind, pickle.loads(message))
+            except KeyboardInterrupt:
+                if ended == "interrupt":
+                    break
+                if ended == "time":
+                    ended, until = "interrupt", min(until, time.monotonic())
+            except EOFError:
+                child.join()
+                message = f"the process that searches was ended from outside ({child.exitcode})"
+                help_ = "perhaps the memory did not suffice; --schedule-only needs less"
+                raise HetesynthError(message, code="HS613", help=help_, exit_code=3) from None
+    finally:
+        child.kill()
+        child.join()
+        receiving.close()
+    return None if last is None else pickle.loads(last), ended
+
+
+def _tell_of(work: Callable[[Tell], Any], sending: Connection) -> None:
+    begin_as_child()
+
+    def tell(kind: str, value: Any) -> None:
+        sending.send((kind, pickle.dumps(value)))
+
+    try:
+        tell("done", work(tell))
+    except Exception as error:
+        ours = isinstance(error, HetesynthError | InternalError | OSError)  # others may not be pickled
+        raised = error if ours else InternalError(f"{type(error).__name__}: {error}")
+        tell("error", (raised, traceback.format_exc()))

@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING
 
 from hetesynth.bounds.throughput import cut_bounds
 from hetesynth.chunking import Chunking, ChunkingOptions, chunk
-from hetesynth.compile.least_time import transfers
 from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.problem import ProblemFactory
 from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
-from hetesynth.model.collective import PERSONALIZED
+from hetesynth.model.collective import PERSONALIZED, transfers
 from hetesynth.model.cost import Costs, chunk_bytes, costs
 from hetesynth.model.time_bound import TimeBound
 from hetesynth.model.topology import Topology

@@ -1,10 +1,10 @@
 """The one choice for a size: the candidate whose program is quickest, as ``synth``, ``atlas`` and ``compare``
 take it.
 
-In: a topology, a request, a size. Out: a tuning run and its candidates, the quickest program first. Steady-state
-candidates come first and, where chunks are for several ranks, NCCL's rings; where the best of them is near what
-is possible, nothing else is tried. Else candidates of all strategies follow, by the rules, and their programs are
-ranked together.
+In: a topology, a request, a size. Out: a tuning run and its candidates, the quickest program first. What the
+library runs comes first, so that there soon is a program that is not slower, then steady-state candidates; where
+the best of them is near what is possible, nothing else is tried. Else candidates of all strategies follow, by the
+rules, and their programs are ranked together.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import count
 
 from hetesynth.autotune.candidates import CandidateSpecs
 from hetesynth.autotune.effort import efforts
@@ -26,13 +27,12 @@ from hetesynth.autotune.ring_candidate import ring_candidate, why_skipped
 from hetesynth.autotune.standing import Standing
 from hetesynth.autotune.steady import SteadyCandidates
 from hetesynth.autotune.step_programs import step_candidate, step_program
-from hetesynth.autotune.tuning import UNTRIED, TuningRun, tune
+from hetesynth.autotune.tuning import UNTRIED, TuningRun, demand_paths, tune
 from hetesynth.compile.artifacts import SolvedRequest
 from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.problem import ProblemFactory, demand_several_ranks
 from hetesynth.compile.request import Request
 from hetesynth.compile.ring_baseline import ring_baseline
-from hetesynth.compile.time_ahead import TimeAhead, operations_of
 from hetesynth.compile.time_optimality import Bounds, bounds_of
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cegis_trace import CegisTrace
@@ -42,11 +42,11 @@ from hetesynth.model.problem import Budget
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.synthesis.search import Ending, Progress, no_progress
 
-Keep = Callable[[TuningRun, Ranked], None]
+Keep = Callable[[Bounds, int, Ranked], None]
 WAY_OUT = "raise --time-budget"
 
 
-def _keep_nothing(run: TuningRun, best: Ranked) -> None:
+def _keep_nothing(bounds: Bounds, tried: int, ranked: Ranked) -> None:
     """For a caller that keeps nothing."""
 
 
@@ -77,10 +77,11 @@ def choose(
 ) -> Chosen:  # fmt: skip
     """The candidates for ``size`` bytes, the quickest program first.
 
-    ``budget``: by default that of the request; the files of the candidates are made in it too. With a strict
-    deadline the caller has a schedule, and nothing is begun that would end too late. ``keep``: is told the best
-    candidate of each stage. ``trace``: is told what CEGIS did. What effort 1 finds is part of what more effort
-    finds, as what is tried in which order depends on the effort. Raises HetesynthError as ``tune`` does.
+    ``budget``: by default that of the request; nothing is begun after it. With a strict deadline the caller has a
+    schedule, and none may be found. ``keep``: is told of each candidate as it is found, with its program or before
+    it has one, with the bounds in seconds and how many there were. ``trace``: is told what CEGIS did. What effort
+    1 finds is part of what more effort finds, as what is tried in which order depends on the effort. Raises
+    HetesynthError as ``tune`` does.
     """
     record, spent, started = decisions or Decisions(), budget or request.budget, now()
     asked = _Question(
@@ -110,31 +111,28 @@ def choose(
 
 def _chosen(asked: _Question, spent: Budget, record: Decisions) -> Chosen:
     """The same with one effort."""
-    request, deadline = asked.request, spent.deadline()
+    request, deadline, began = asked.request, spent.deadline(), now()
     opening = _opening(asked, spent, deadline, record)
     steady = [] if opening is None else opening.ranked
-    if opening is not None:
-        asked.keep(opening.chosen(spent).run, steady[0])
-        if opening.settled:
-            return opening.chosen(spent)
-    left = _for_schedules(asked, spent, deadline, steady)
-    if left is None:
-        spent.clock_decisions.note(UNTRIED)
+    if opening is not None and opening.settled:
+        return opening.chosen(spent)
+    strict = spent.strict_deadline or opening is not None
+    if strict and deadline.expired(UNTRIED):
         if opening is not None:
             return opening.chosen(spent)
         raise HetesynthError("no time is left to choose by time", code="HS610", exit_code=3, help=WAY_OUT)
     programs = timed_target(request) is not None
+    left = replace(spent.left_after(now() - began), strict_deadline=strict)
     try:
         run = tune(
             asked.topology, request, asked.size, asked.standing.progress, programs=programs,
             budget=schedule_budget(request, left), decisions=record, trace=asked.trace,
+            told=lambda bounds, tried, candidate: asked.keep(bounds, tried, Ranked(candidate)),
         )  # fmt: skip
     except (HetesynthError, KeyboardInterrupt) as error:
         if opening is None:
             raise
         return replace(opening, interrupted=isinstance(error, KeyboardInterrupt)).chosen(spent)
-    if opening is None:
-        asked.keep(run, Ranked(run.candidates[0]))
     unspent = 0.0 if opening is None else opening.unspent
     try:
         ranked = _by_programs(asked, run, spent, deadline, record, unspent)
@@ -158,26 +156,9 @@ def _by_programs(
     return ranked_programs(topology, request, run.candidates, asked.size, deadline, record, effort)
 
 
-def _for_schedules(asked: _Question, spent: Budget, deadline: Deadline, steady: list[Ranked]) -> Budget | None:
-    """What candidates may take, so that the files of the best of ``steady``, or else of the smallest, are made in
-    time; None: nothing."""
-    if spent.seconds is None:
-        return spent
-    ahead = TimeAhead.of(asked.request, asked.topology.ranks)
-    chunks = asked.request.fixed_chunks or 1
-    operations = ahead.transfers(chunks)
-    if steady:
-        operations = operations_of(steady[0].candidate.solution.schedule, steady[0].steady)
-    seconds = max(0.0, deadline.left() - deadline.pace() * ahead.files(operations))
-    strict = spent.strict_deadline or bool(steady)
-    if strict and seconds < deadline.pace() * ahead.schedule(chunks):
-        return None
-    return replace(spent, seconds=seconds, strict_deadline=strict)
-
-
 def with_schedule(chosen: Chosen, request: Request, solved: SolvedRequest, deadline: Deadline) -> Chosen:
     """The same with the schedule of the fewest steps among the candidates. Its program is timed only where the
-    schedule alone is quicker than the best program, and where its files can still be made before ``deadline``."""
+    schedule alone is quicker than the best program, and not after ``deadline``."""
     size = chosen.run.size
     candidate, best = step_candidate(solved, size), chosen.ranked[0]
     if timed_target(request) is None:
@@ -185,9 +166,7 @@ def with_schedule(chosen: Chosen, request: Request, solved: SolvedRequest, deadl
         return replace(chosen, ranked=ranked)
     if best.seconds is not None and candidate.seconds >= best.seconds:
         return replace(chosen, ranked=[*chosen.ranked, Ranked(candidate)])
-    ahead, number = TimeAhead.of(request, solved.problem.ranks), len(solved.solution.schedule.transfers)
-    seconds = ahead.variants(number) + ahead.files(number)
-    if chosen.run.interrupted or deadline.expired("programs left untimed", seconds):
+    if chosen.run.interrupted or deadline.expired("programs left untimed"):
         return replace(chosen, ranked=[*chosen.ranked, Ranked(candidate)])
     program = step_program(solved, candidate, size, deadline, Decisions())
     return replace(chosen, ranked=_merged(chosen.ranked, [program]))
@@ -235,29 +214,32 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
         return None
     demand_several_ranks(topology)
     factory = ProblemFactory(topology, request)
+    demand_paths(factory)
     bounds = bounds_of(topology, request.collective, factory.root, CostOptions.of(request))
     specs = CandidateSpecs(topology, request, size, bounds.bounds)
     asked.standing.limit = bounds.seconds(size)
     effort = efforts(budget, topology.ranks, request.policy.effort).steady
-    candidates = SteadyCandidates(
-        factory, specs, target, bounds.seconds(size), deadline, rule, effort, asked.standing.tried
-    )
-    rings, simulated = None, False
+    number = count(1)
+
+    def tried(ranked: Ranked) -> None:
+        asked.standing.tried(ranked.candidate.label, ranked.seconds or 0.0)
+        asked.keep(bounds, next(number), ranked)
+
+    candidates = SteadyCandidates(factory, specs, target, bounds.seconds(size), deadline, rule, effort, tried)
+    rings: list[Ranked] = []
+    simulated = request.strategy != NAME and why_skipped(factory, deadline) is None
     try:
+        library = None if request.strategy == NAME else ring_candidate(factory, specs, target, deadline, rule)
+        if library is not None:
+            rings, asked.standing.rings = [library], library.seconds or 0.0
+            tried(library)
         candidates.try_all()
-        if request.strategy != NAME:
-            simulated = why_skipped(factory, deadline) is None
-        if request.strategy != NAME:
-            rings = ring_candidate(factory, specs, target, deadline, rule)
     except KeyboardInterrupt:
-        kept = candidates.interrupted()
+        kept = _merged(candidates.quickest_first(), rings) or candidates.interrupted()
         if not kept:
             raise
         return _Opening(size, bounds, kept, settled=True, interrupted=True)
-    if rings is not None and rings.seconds:
-        asked.standing.rings = rings.seconds
-        asked.standing.tried(rings.candidate.label, rings.seconds)
-    ranked = _merged(candidates.quickest_first(), [] if rings is None else [rings])
+    ranked = _merged(candidates.quickest_first(), rings)
     if not ranked:
         return None
     policy = request.policy.autotune

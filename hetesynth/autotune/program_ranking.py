@@ -17,12 +17,10 @@ from dataclasses import dataclass, field, replace
 from hetesynth.autotune.effort import Effort
 from hetesynth.autotune.tuning import Candidate
 from hetesynth.compile import fused_receives
-from hetesynth.compile.formats import variants
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.request import Request
 from hetesynth.compile.steady_plans import quickest_plan
 from hetesynth.compile.steady_programs import Pipeline, SteadyState, steady_predictor
-from hetesynth.compile.time_ahead import TimeAhead
 from hetesynth.lowering.msccl.lower import LoweringOptions
 from hetesynth.lowering.msccl.throttling import AFTERS, Throttling
 from hetesynth.lowering.steady_state.lower import Arrangement, arrangements
@@ -39,7 +37,7 @@ from hetesynth.policy.autotune import AutotunePolicy
 from hetesynth.report.words import microseconds
 from hetesynth.synthesis import registry
 
-LATE = "its program would end after the time budget"
+LATE = "the time budget is over"
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ class Ranked:
 class ProgramRanking:
     """Times the programs of candidates for ``size`` bytes, lowered as ``options`` say.
 
-    What would not be timed before ``deadline`` is left, but for a small first one. Programs that are not timed are
+    After ``deadline`` only a first one is timed. Programs that are not timed are
     taken to lose as much of their schedule's time as the worst of the others; those that do not fit the target
     come last.
     """
@@ -146,7 +144,7 @@ class ProgramRanking:
         if arrangement is None:
             self.decisions.note(label, "skipped", "its programs are too long for the effort")
             return []
-        if self._past(candidate, arrangement):
+        if self._past():
             self.decisions.note(label, "skipped", LATE)
             return []
         self.effort.spend(self.policy.effort.operation * arrangement.pieces * len(schedule.transfers))
@@ -170,8 +168,7 @@ class ProgramRanking:
         exceeded = self.effort.exceeded_by(self._work(transfers))
         if exceeded is not None:
             return exceeded
-        needed = not first or self._ahead(candidate).variants(transfers) > limits.timed_anyway
-        return LATE if needed and self._past(candidate) else None
+        return LATE if not first and self._past() else None
 
     def _throttled(self, candidates: Sequence[Candidate], timed: list[_Timed]) -> list[_Timed]:
         """The same with the best throttling where a schedule is quicker than the best program; sorted."""
@@ -208,26 +205,14 @@ class ProgramRanking:
         if spent + transfers > most:
             return f"with those before, {spent + transfers:,} transfers are more than {most:,}"
         exceeded = self.effort.exceeded_by(len(AFTERS) * self._work(transfers))
-        return exceeded or (LATE if self._past(candidate) else None)
+        return exceeded or (LATE if self._past() else None)
 
     def _work(self, transfers: int) -> float:
         effort = self.policy.effort
         return (effort.program if self.options.target.format == "msccl-xml" else effort.plan) * transfers
 
-    def _ahead(self, candidate: Candidate) -> TimeAhead:
-        collective, target = candidate.problem.collective, self.options.target
-        forms = len([*variants((target,), collective.name)])
-        return TimeAhead(collective.name, collective.ranks, forms, self.policy)
-
-    def _past(self, candidate: Candidate, arrangement: Arrangement | None = None) -> bool:
-        """Whether its files would be ready after the deadline, if its program, or that of ``arrangement``, were
-        timed now."""
-        ahead, transfers = self._ahead(candidate), len(candidate.solution.schedule.transfers)
-        if arrangement is None:
-            seconds = ahead.variants(transfers) + ahead.files(transfers)
-        else:
-            seconds = ahead.to_the_files(transfers * arrangement.pieces, kept=False)
-        return self.deadline is not None and self.deadline.expired("programs left untimed", seconds)
+    def _past(self) -> bool:
+        return self.deadline is not None and self.deadline.expired("programs left untimed")
 
     def quickest(self, candidate: Candidate, least: float) -> tuple[Throttling | None, float]:
         """The throttling with which the program is quickest, if quicker than in ``least`` seconds, and its

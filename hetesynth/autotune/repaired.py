@@ -24,7 +24,6 @@ from hetesynth.collectives.library import collective
 from hetesynth.compile.artifacts import Choice, ProgramSpec, SolvedRequest
 from hetesynth.compile.carry_over import CarryOver
 from hetesynth.compile.compilation import Compilation
-from hetesynth.compile.least_time import transfers
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.problem import ProblemFactory, demand_several_ranks, no_schedule
 from hetesynth.compile.recipe import Recipe
@@ -34,6 +33,7 @@ from hetesynth.compile.verified_solver import verified_solver
 from hetesynth.errors import HetesynthError
 from hetesynth.files.schedule_json import ScheduleDocument
 from hetesynth.lowering.steady_state.lower import Arrangement, arrangements
+from hetesynth.model.collective import transfers
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
@@ -336,7 +336,7 @@ class _SteadyCandidates(SteadyCandidates):
         self.ranked.append(before)
 
 
-def _untold(label: str, seconds: float) -> None:
+def _untold(tried: Ranked) -> None:
     """For who is told of each program."""
 
 

@@ -19,7 +19,6 @@ from hetesynth.compile.problem import ProblemFactory
 from hetesynth.compile.ring_baseline import Baseline, ring_baseline, tree_baseline
 from hetesynth.compile.steady_plans import quickest_plan
 from hetesynth.compile.steady_programs import LibraryProgram, Rings, Sends, Trees, steady_predictor
-from hetesynth.compile.time_ahead import TimeAhead
 from hetesynth.compile.verified_solver import verified_solver
 from hetesynth.errors import HetesynthError
 from hetesynth.lowering.msccl.lower import LoweringOptions
@@ -41,15 +40,14 @@ def why_skipped(factory: ProblemFactory, deadline: Deadline) -> str | None:
     most = request.policy.autotune.max_ranks_rings
     if ranks > most:
         return f"{ranks} ranks are more than {most}"
-    ahead = TimeAhead.of(request, ranks)
-    return LATE if deadline.expired(UNTRIED, ahead.library() + _to_the_files(ahead, 1)) else None
+    return LATE if deadline.expired(UNTRIED) else None
 
 
 def ring_candidate(
     factory: ProblemFactory, specs: CandidateSpecs, target: Target, deadline: Deadline, record: Decisions
 ) -> Ranked | None:  # fmt: skip
-    """The quickest program of NCCL's rings for ``specs.size`` bytes that ``target`` holds; None where its files
-    would come after ``deadline``."""
+    """The quickest program of NCCL's rings for ``specs.size`` bytes that ``target`` holds; None after
+    ``deadline``."""
     request, topology = factory.request, factory.topology
     options = CostOptions.of(request)
     reason = why_skipped(factory, deadline)
@@ -74,14 +72,14 @@ def _timed(
     """The programs of ``baseline``, or its plan where ``target`` takes plans."""
     request, topology = factory.request, factory.topology
     lowering = timed_lowering(request, target, topology)
-    ahead, plans = TimeAhead.of(request, topology.ranks), target.format == "mscclpp-json"
+    plans = target.format == "mscclpp-json"
     fitting = _fitting(factory, specs, baseline, lowering)
     if plans:
         one: LibraryProgram = Rings(baseline.orders[: baseline.rings]) if baseline.orders else Sends(1)
         fitting = iter([(one, request.fixed_chunks or max(1, baseline.rings))])
     timed = False
     for program, chunks in fitting:
-        if deadline.expired(UNTRIED, _to_the_files(ahead, chunks)):
+        if deadline.expired(UNTRIED):
             record.note(baseline.name, "skipped", LATE)
             return
         label = f"{baseline.name}, c={chunks}"
@@ -94,18 +92,17 @@ def _timed(
         record.note(baseline.name, "refused", f"no program of them fits {target.name}")
 
 
-def _to_the_files(ahead: TimeAhead, chunks: int) -> float:
-    """Seconds until there are files of a program in so many chunks, if it is tried now."""
-    return ahead.to_the_files(ahead.transfers(chunks), kept=False)
-
-
 def _fitting(
     factory: ProblemFactory, specs: CandidateSpecs, baseline: Baseline, lowering: LoweringOptions
 ) -> Iterator[tuple[LibraryProgram, int]]:  # fmt: skip
     """The program of ``baseline`` and its chunks; where the target holds only fewer channels or chunks of it, the
     widest of each kind that it holds."""
+    ranks, least = baseline.ranks, 0 if specs.personalized else 1  # plain sends go to their receivers at once
     for kind in _narrower(baseline, factory.request.fixed_chunks):
         for place, (program, chunks) in enumerate(kind):
+            taken = 1 + ranks + least * specs.transfers(chunks) // ranks  # an instruction takes one chunk at most
+            if taken > lowering.target.max_nodes:  # no need to make the program, which took 10 s on 64 GPUs
+                continue
             if specs.chunk_bytes(chunks) >= 1 and program.fit(factory.collective(chunks), lowering):
                 yield program, chunks
                 if place == 0:  # all of it

@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
-from itertools import islice
 
 from hetesynth.autotune.candidates import CandidateSpecs
 from hetesynth.autotune.effort import Effort, work_of
@@ -29,12 +28,10 @@ from hetesynth.autotune.planned import (
 )
 from hetesynth.autotune.program_ranking import Ranked, timed_lowering
 from hetesynth.autotune.tuning import LATE, UNTRIED, Candidate, Pipelined
-from hetesynth.compile.least_time import transfers
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.problem import ProblemFactory
 from hetesynth.compile.steady_plans import SteadyPlan, quick_plan, steady_plans
 from hetesynth.compile.steady_programs import SteadyState, steady_predictor
-from hetesynth.compile.time_ahead import TimeAhead
 from hetesynth.compile.verified_solver import verified_solver
 from hetesynth.errors import HetesynthError
 from hetesynth.lowering.msccl.lower import LoweringOptions
@@ -60,9 +57,9 @@ NEAR = "the limit is near"
 
 @dataclass
 class SteadyCandidates:
-    """Tries them for ``specs.size`` bytes. ``limit``: seconds that nothing is quicker than. Nothing is begun whose
-    files would come after ``deadline``. ``told``: is told the label and the seconds of each program.
-    ``verified``: the first whose schedule was verified, before its program was timed."""
+    """Tries them for ``specs.size`` bytes. ``limit``: seconds that nothing is quicker than. Nothing is begun after
+    ``deadline``. ``told``: is told of each program that was timed. ``verified``: the first whose schedule was
+    verified, before its program was timed."""
 
     factory: ProblemFactory
     specs: CandidateSpecs
@@ -71,7 +68,7 @@ class SteadyCandidates:
     deadline: Deadline
     decisions: Decisions
     effort: Effort
-    told: Callable[[str, float], None]
+    told: Callable[[Ranked], None]
     ranked: list[Ranked] = field(default_factory=list)
     verified: Ranked | None = None
 
@@ -108,29 +105,11 @@ class SteadyCandidates:
         """What Ctrl-C leaves: the same, or where no program was timed the first verified schedule."""
         return self.quickest_first() or ([] if self.verified is None else [self.verified])
 
-    @cached_property
-    def _ahead(self) -> TimeAhead:
-        return TimeAhead.of(self.factory.request, self.factory.topology.ranks)
-
-    def _to_the_files(self, chunks: int, pieces: int) -> float:
-        """Seconds until there are files of a program, if it is tried now."""
-        operations = self._ahead.transfers(chunks) * pieces
-        return self._ahead.to_the_files(operations, kept=self.target.format == "msccl-xml")
-
-    def _from_packings(self, chunks: int) -> float:
-        """Seconds until there are files of a program along trees or paths that are there."""
-        return self._ahead.arranging() + self._to_the_files(chunks, 1)
-
-    def _late(self, ahead: float, *, first: bool) -> bool:
-        """Whether what takes ``ahead`` seconds would end too late. The ``first`` never does where nothing but this
-        strategy is asked for."""
+    def _late(self, *, first: bool) -> bool:
+        """Whether the deadline has passed. The ``first`` is tried all the same where nothing but this strategy is
+        asked for."""
         alone = self.factory.request.strategy == NAME and first
-        return not alone and self.deadline.expired(UNTRIED, ahead)
-
-    def _early(self, plan: Plan) -> bool:
-        return not self._late(
-            self._to_the_files(plan.chunks, plan.pipeline.arrangement.pieces), first=not self.ranked
-        )
+        return not alone and self.deadline.expired(UNTRIED)
 
     def _ended(self, plan: Plan) -> str | None:
         if self.ranked:
@@ -140,14 +119,12 @@ class SteadyCandidates:
             best = self.best_seconds
             if plan.seconds > self._policy.steady_hope * best:
                 return f"{microseconds(plan.seconds)} are expected, the best program takes {microseconds(best)}"
-        return None if self._early(plan) else LATE
+        return LATE if self._late(first=not self.ranked) else None
 
     def _work(self, plan: Plan) -> float:
-        request = self.factory.request
-        number = transfers(request.collective, self.factory.topology.ranks, plan.chunks)
-        policy = request.policy.effort
+        policy = self.factory.request.policy.effort
         each = policy.plan_operation if isinstance(plan.pipeline, SteadyPlan) else policy.operation
-        return each * plan.pipeline.arrangement.pieces * number
+        return each * plan.pipeline.arrangement.pieces * self.specs.transfers(plan.chunks)
 
     def _plans(self) -> Iterator[Plan]:
         """The packings in whole chunks that look best, each with the arrangements that do."""
@@ -156,9 +133,9 @@ class SteadyCandidates:
         def promise(entry: Packed) -> float:
             return entry.slowdown * entry.packing.seconds * (1.0 + policy.steady_tree_cost * entry.trees)
 
-        promising = sorted(self._packings(), key=promise)
-        early = (e for e in promising if not self._late(self._from_packings(e.chunks), first=e is promising[0]))
-        for entry in islice(early, policy.steady_packings):
+        for place, entry in enumerate(sorted(self._packings(), key=promise)[: policy.steady_packings]):
+            if self._late(first=place == 0):
+                return
             solved = cache(partial(self.solved_by, entry.problem, along(entry.packing)))
             plan = partial(Plan, entry.packing.seconds, entry.chunks, entry.trees, solved)
             yield from self.arranged(plan, entry.problem, entry.schedule(), entry.arrangements)
@@ -171,7 +148,8 @@ class SteadyCandidates:
         for chunks, trees in self._counts():
             if trees > enough:
                 break
-            if self._unpacked(chunks, first=not packings):
+            if self._late(first=not packings):
+                self.decisions.note(label_of(chunks, chunks), "skipped", LATE)
                 continue
             problem = self.factory.problem(self.specs.paper_chunking(chunks), chunks)
             packed = copied(problem)
@@ -180,7 +158,7 @@ class SteadyCandidates:
                 self.decisions.note(NAME, "refused", reason)
                 break
             packing = whole_packing(
-                packed, self.specs.rates(chunks), policy, self._last_packing, trees, self.connections(trees)
+                packed, self.specs.rates(chunks), policy, self.deadline, trees, self.connections(trees)
             )  # fmt: skip
             entry = self._packed(packing, chunks, trees, problem)
             packings.append(entry)
@@ -202,20 +180,6 @@ class SteadyCandidates:
         listed = entry.arrangements()
         own = [a for a in listed if a.division == "own"]
         return min((a.estimate for a in own or listed), default=math.inf)
-
-    def _unpacked(self, chunks: int, *, first: bool) -> bool:
-        """Whether it is too late for a packing in ``chunks``, which is noted."""
-        late = self._late(self._ahead.packing() + self._from_packings(chunks), first=first)
-        if late:
-            self.decisions.note(label_of(chunks, chunks), "skipped", LATE)
-        return late
-
-    @cached_property
-    def _last_packing(self) -> Deadline:
-        """When the optimal packing is taken as it is, so that programs come of it in time."""
-        fewest = min(chunks for chunks, _ in self._counts())
-        ahead = self._from_packings(fewest) * self.deadline.pace()
-        return replace(self.deadline, at=self.deadline.at - ahead)
 
     def connections(self, trees: int) -> int | None:
         """How many a rank may have for every tree to have its own; None where they are too many in any case."""
@@ -242,12 +206,11 @@ class SteadyCandidates:
 
     def _fitting(self, counts: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """Those whose chunks are neither too small nor too many; the first in any case."""
-        request, ranks, policy = self.factory.request, self.factory.topology.ranks, self._policy
         fitting = [
             (chunks, trees)
             for chunks, trees in counts
-            if self.specs.chunk_bytes(chunks) >= policy.steady_chunk_bytes
-            and transfers(request.collective, ranks, chunks) <= policy.steady_transfers
+            if self.specs.chunk_bytes(chunks) >= self._policy.steady_chunk_bytes
+            and self.specs.transfers(chunks) <= self._policy.steady_transfers
         ]
         return fitting or counts[:1]
 
@@ -263,7 +226,9 @@ class SteadyCandidates:
             reason = NEAR if self.near_bound else self._unsearched(chunks)
             if reason is not None:
                 self.decisions.note(label, "skipped", reason)
-            elif not self._unpacked(chunks, first=place == 0):
+            elif self._late(first=place == 0):
+                self.decisions.note(label, "skipped", LATE)
+            else:
                 yield self._exchange(label, chunks, few)
 
     def _numbers_of_peers(self) -> tuple[int | None, ...]:
@@ -275,8 +240,7 @@ class SteadyCandidates:
 
     def _unsearched(self, chunks: int) -> str | None:
         """Why paths for so many chunks are not worth their search, or None."""
-        request, ranks = self.factory.request, self.factory.topology.ranks
-        work = work_of("exchange", transfers(request.collective, ranks, chunks), request.policy.effort)
+        work = work_of("exchange", self.specs.transfers(chunks), self.factory.request.policy.effort)
         return self.effort.exceeded_by(work) if self.ranked else None
 
     def _exchange(self, label: str, chunks: int, few: int | None) -> list[Plan]:
@@ -324,7 +288,7 @@ class SteadyCandidates:
         elif not own and not fitting:
             fitting = shared
         for kind in (own, fitting):
-            for p in islice(filter(self._early, kind), policy.steady_arrangements):
+            for p in kind[: policy.steady_arrangements]:
                 yield replace(p, seconds=p.seconds_per_byte * p.seconds * size)
 
     def _arrangements(self, problem: Problem, schedule: Schedule) -> list[Arrangement]:
@@ -354,11 +318,12 @@ class SteadyCandidates:
             self.decisions.note(self._name(plan), "refused", "it does not fit the target")
             return
         self.decisions.note(self._name(plan), "tried", microseconds(seconds))
-        self.told(plan.label, seconds)
+        ranked = Ranked(candidate, None, seconds, plan.pipeline)
+        self.told(ranked)
         others = [r for r in self.ranked if r.candidate.label == plan.label]
         if all(seconds < (r.seconds or 0.0) for r in others):
             self.ranked = [r for r in self.ranked if r not in others]
-            self.ranked.append(Ranked(candidate, None, seconds, plan.pipeline))
+            self.ranked.append(ranked)
         self._forget_programs(plan)
 
     def _forget_programs(self, plan: Plan) -> None:

@@ -8,7 +8,7 @@ direction in which more (or fewer) chunks made things worse twice is left alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -20,14 +20,13 @@ from hetesynth.chunking import Chunking, chunk
 from hetesynth.compile.artifacts import Choice, ProgramSpec, SolvedRequest
 from hetesynth.compile.compilation import Compilation
 from hetesynth.compile.first_candidate import first_candidate
-from hetesynth.compile.least_time import least_time
 from hetesynth.compile.predictors import CostOptions, SchedulePredictor
 from hetesynth.compile.problem import ProblemFactory, demand_several_ranks, no_schedule
 from hetesynth.compile.request import Request
 from hetesynth.compile.time_optimality import Bounds, TimeOptimality, bounds_of
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cegis_trace import CegisTrace
-from hetesynth.model.deadline import ClockDecisions, Deadline, now
+from hetesynth.model.deadline import ClockDecisions, Deadline
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.topology import Topology
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from hetesynth.synthesis.solve import Solution
 
 UNTRIED = "candidates left untried"  # what the clock decided
-LATE = "its files would be ready after the time budget"
+LATE = "the time budget is over"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +82,10 @@ class Candidate:
         )
 
 
+Told = Callable[[Bounds, int, Candidate], None]
+"""Is told of a candidate, the bounds in seconds, and how many were tried."""
+
+
 @dataclass(frozen=True)
 class TuningRun:
     """The quickest candidates for one size, the best first. ``tried``: label and seconds of all, as they came.
@@ -107,13 +110,15 @@ class TuningRun:
 def tune(
     topology: Topology, request: Request, size: int, progress: Progress = no_progress, *, programs: bool = True,
     budget: Budget | None = None, decisions: Decisions | None = None, trace: CegisTrace | None = None,
+    told: Told | None = None,
 ) -> TuningRun:  # fmt: skip
     """Try the candidates that ``request`` leaves open for a buffer of ``size`` bytes, as far as the effort goes.
 
     ``programs``: whether programs are made of it: server rings are then among the first, and what others are
     quicker than as a program is left out.
     ``budget``: by default that of the request. ``decisions``: is told what was tried, and what was left out and
-    why. ``trace``: is told what CEGIS did. Raises HetesynthError when the size is too small to be cut, there is no
+    why. ``trace``: is told what CEGIS did. ``told``: is told of each candidate and of how many there were, with
+    the bounds in seconds. Raises HetesynthError when the size is too small to be cut, there is no
     schedule, or nothing found one.
     """
     demand_several_ranks(topology)
@@ -122,13 +127,13 @@ def tune(
     deadline = replace(budget, clock_decisions=clock_decisions).deadline()
     factory = ProblemFactory(topology, request)
     root = factory.root
-    _demand_paths(factory)
+    demand_paths(factory)
     bounds = bounds_of(topology, request.collective, root, CostOptions.of(request))
     specs = CandidateSpecs(topology, request, size, bounds.bounds)
     run = _TuningRun(
         factory, specs, bounds, budget, progress, clock_decisions, deadline, decisions or Decisions(),
         efforts(budget, topology.ranks, request.policy.effort).schedules, programs,
-        CegisTrace() if trace is None else trace,
+        CegisTrace() if trace is None else trace, told,
     )  # fmt: skip
     try:
         run.all()
@@ -149,7 +154,7 @@ def tune(
     return TuningRun(size, bounds, ranked, tuple(run.tried), cut_short, run.interrupted, ending)
 
 
-def _demand_paths(factory: ProblemFactory) -> None:
+def demand_paths(factory: ProblemFactory) -> None:
     """Raises HetesynthError HS601 when some rank cannot be reached at all."""
     from hetesynth.bounds.distance import reach
     from hetesynth.collectives.inversion import DUAL, invert
@@ -181,6 +186,7 @@ class _TuningRun:
     effort: Effort
     programs: bool
     trace: CegisTrace
+    told: Told | None = None
     candidates: list[Candidate] = field(default_factory=list)
     tried: list[tuple[str, float]] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
@@ -189,8 +195,6 @@ class _TuningRun:
     best_by: dict[str, float] = field(default_factory=dict)  # kind of candidate -> seconds
     interrupted: bool = False
     fallen_back: bool = False  # whether fixed routes were tried because time was over
-    overhead: float = 0.0  # seconds beyond the searches: for bounds, tasks and simulations
-    simulated: int = 0  # transfers
 
     @property
     def _policy(self) -> AutotunePolicy:
@@ -229,7 +233,7 @@ class _TuningRun:
                 record.note("all that follow", "skipped", "the effort is spent")
                 return None
             behind = self._behind(spec, self._policy.behind_keeping_time)
-            self._try_unless(behind or self._seen(spec) or self._too_slow(spec), spec, record)
+            self._try_unless(behind or self._seen(spec), spec, record)
         return None
 
     def _note_counts(self, counts: list[int]) -> None:
@@ -250,7 +254,7 @@ class _TuningRun:
                 for untried in (spec, *remaining):
                     record.note(untried.label, "skipped", ended)
                 return ended
-            self._try_unless(self._settled(spec) or self._seen(spec) or self._too_slow(spec), spec, record)
+            self._try_unless(self._settled(spec) or self._seen(spec), spec, record)
         return None
 
     def _try_unless(self, reason: str | None, spec: CandidateSpec, record: Decisions) -> None:
@@ -274,24 +278,19 @@ class _TuningRun:
         return "time" if cut_short else "tried"
 
     def _late(self) -> bool:
-        """Whether time or Ctrl-C ends the tuning run, with a strict deadline or something found. Else, where time
-        is over, fixed routes are tried first, which take the least time to find; without success the others go on
-        for ``last_resort_seconds`` and the least time."""
-        if self.budget.strict_deadline:
-            return self.interrupted or self.deadline.expired(UNTRIED)
-        if not self.candidates and not self.fallen_back and self.deadline.expired(UNTRIED):
+        """Whether time or Ctrl-C ends the tuning run. Where nothing was found and the deadline is not strict,
+        fixed routes are tried before, which take the least time to find."""
+        strict = self.budget.strict_deadline or bool(self.candidates) or self.fallen_back
+        if not strict and self.deadline.expired(UNTRIED):
             self.fallen_back = True
             record = self.decisions.inside("out of time")
             for spec in rules.out_of_time(self.specs, self.decisions):
                 reason = "there is a candidate" if self.candidates else self._seen(spec)
                 self._try_unless(reason, spec, record)
-        if not self.candidates:
-            least = least_time(self.factory.request, self.factory.topology.ranks, sized=True).seconds
-            return self.fallen_back and self.deadline.expired(UNTRIED, -(self._policy.last_resort_seconds + least))
         return self.interrupted or self.deadline.expired(UNTRIED)
 
     def _why_late(self) -> str:
-        return "it was interrupted" if self.interrupted else "the time budget is over"
+        return "it was interrupted" if self.interrupted else LATE
 
     def _promising(self, specs: Iterable[CandidateSpec], record: Decisions) -> list[CandidateSpec]:
         """What did best with other numbers of chunks first; not what fell far behind."""
@@ -327,14 +326,6 @@ class _TuningRun:
         best = self.candidates[0].name
         near_bound = f"{best} is within {1 - near:.1%} of the bound, only it is tried further"
         return None if spec.name == best else near_bound
-
-    def _too_slow(self, spec: CandidateSpec) -> str | None:
-        """Whether what comes after the search of ``spec`` would end too late."""
-        if not self.candidates:
-            return None
-        ahead = self.overhead * self.specs.transfers(spec.chunks) / max(1, self.simulated)
-        late = self.deadline.expired(UNTRIED, ahead)
-        return "its bound and simulation would end after the time budget" if late else None
 
     def _past_effort(self, spec: CandidateSpec) -> str | None:
         """Whether ``spec`` takes more work than is left; without a candidate all are tried."""
@@ -385,12 +376,9 @@ class _TuningRun:
         self._keep(candidate, spec.kind)
 
     def _predicted(self, spec: CandidateSpec, problem: Problem, solution: Solution) -> Candidate:
-        began = now()
         options = CostOptions.of(self.factory.request)
         predictor = SchedulePredictor(self.factory.topology, problem, solution.schedule, options)
         seconds = predictor.timeline(self.specs.size).makespan
-        self.overhead += solution.bound_seconds + now() - began
-        self.simulated += len(solution.schedule.transfers)
         return Candidate(spec.label, spec.name, spec.chunks, spec.chunking, problem, solution, predictor, seconds)
 
     def _keep(self, candidate: Candidate, kind: str) -> None:
@@ -406,6 +394,8 @@ class _TuningRun:
         limit = 100 * self.bounds.least_predicted(self.specs.size) / self._best()
         best = f"schedule {microseconds(self._best())}, {whole_percent(limit)} % of the limit"
         self.progress(f"{label}: {microseconds(seconds)}{BEST}{best}", None)
+        if self.told is not None:
+            self.told(self.bounds, len(self.tried), candidate)
 
 
 def _kept(ordered: list[Candidate], policy: AutotunePolicy) -> Iterator[Candidate]:

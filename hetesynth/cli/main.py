@@ -12,6 +12,7 @@ import itertools
 import json
 import os
 import sys
+import time
 import warnings
 from contextlib import suppress
 from typing import Any, TextIO
@@ -89,7 +90,8 @@ def run(arguments: list[str]) -> int:
                 raise HetesynthError(message, code=USAGE, help="leave it out; rename the file")
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            result = cli.main(args=arguments, prog_name="hetesynth", standalone_mode=False)
+            began = time.monotonic()  # a time budget counts from here on, what is imported for a command included
+            result = cli.main(args=arguments, prog_name="hetesynth", standalone_mode=False, obj=began)
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as leave:
         return leave.exit_code

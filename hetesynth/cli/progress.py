@@ -40,13 +40,16 @@ def _shown(*, quiet: bool, budget: float | None) -> Iterator[Progress]:
     from rich.console import Console
     from rich.markup import escape
 
-    with Console(stderr=True).status("reading") as status:
-        line = ProgressLine(now(), budget)
+    status, line = Console(stderr=True).status("reading"), ProgressLine(now(), budget)
 
-        def update(what: str, steps: int | None) -> None:
-            status.update(escape(visible(line.text(what, steps))))
+    def update(what: str, steps: int | None) -> None:
+        status.update(escape(visible(line.text(what, steps))))
+        status.start()  # no earlier: its thread must not be there where a process is forked that tells of progress
 
+    try:
         yield update
+    finally:
+        status.stop()
 
 
 @dataclass

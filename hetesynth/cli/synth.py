@@ -33,7 +33,7 @@ from hetesynth.cli.options import (
     strategy_help,
     targets_option,
 )
-from hetesynth.cli.progress import warned, watching
+from hetesynth.cli.progress import watching
 from hetesynth.cli.terminal import show
 from hetesynth.compile.formats import SCHEDULE_SUFFIX
 from hetesynth.compile.formats import suffixes as file_suffixes
@@ -156,7 +156,8 @@ def _synthesized(stated: Request, steps: CegisTrace, *, quiet: bool, explain: bo
     decisions = Decisions()
     try:
         with watching(quiet=quiet, budget=stated.budget.seconds) as progress:
-            return synthesize(stated, progress, warned, decisions=decisions, trace=steps)
+            began = click.get_current_context().obj
+            return synthesize(stated, progress, decisions=decisions, trace=steps, began=began)
     except HetesynthError:
         if explain:
             show("\n".join(decision_lines(decisions.entries)), err=True)
@@ -177,7 +178,7 @@ def _composition(stated: Request, named: Path | None, output: Path | None, *, as
     from hetesynth.commands.composition import compose_files
 
     with watching(quiet=as_json, budget=stated.budget.seconds) as progress:
-        files = compose_files(stated, progress, warned)
+        files = compose_files(stated, progress)
     task = files.composed.composition.task
     chunks = f"-c{task.chunks}" if task.chunks > 1 else ""
     paths = files.write(named or (output or Path()) / f"{task.cluster.name}-{task.collective}{chunks}")
@@ -220,7 +221,7 @@ def _every_root(
         logging_to(log, stated.strategy) as steps,
         watching(quiet=as_json, budget=stated.budget.seconds) as progress,
     ):
-        syntheses = every_root.for_every_root(stated, progress, warned, steps)
+        syntheses = every_root.for_every_root(stated, progress, steps)
     paths = every_root.write(syntheses, named or (output or Path()) / _name(syntheses[0]))
     if as_json:
         show(json.dumps(every_root_summary(syntheses, paths, explain=explain), indent=2))

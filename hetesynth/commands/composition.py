@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from hetesynth.compile.compilation import compilation
 from hetesynth.compile.composition import COMPOSITION_SUFFIX, STRATEGY, Composed, composed
-from hetesynth.compile.phases import Warn
 from hetesynth.errors import HetesynthError
 from hetesynth.synthesis.search import Progress
 
@@ -43,7 +42,7 @@ class ComposedFiles:
         return [path]
 
 
-def compose_files(request: Request, progress: Progress, warn: Warn) -> ComposedFiles:
+def compose_files(request: Request, progress: Progress) -> ComposedFiles:
     """The files of ``request``. HetesynthError: the cluster cannot be composed."""
     run = compilation(request, progress)
     done = composed(run)
@@ -56,6 +55,6 @@ def compose_files(request: Request, progress: Progress, warn: Warn) -> ComposedF
 
     flat = replace(request, strategy=STRATEGY, objective="steps")
     try:
-        return ComposedFiles(done, synthesize(flat, progress, warn, run.budget_left), None)
+        return ComposedFiles(done, synthesize(flat, progress, run.budget_left), None)
     except HetesynthError as error:
         return ComposedFiles(done, None, error.message)

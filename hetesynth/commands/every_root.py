@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hetesynth.commands.synth import synthesize
+from hetesynth.commands.synth import synthesized
 from hetesynth.compile.artifacts import Synthesis
-from hetesynth.compile.least_time import of_all_roots, warning
-from hetesynth.compile.phases import Warn, no_warning
+from hetesynth.compile.compilation import compilation
 from hetesynth.compile.request import Request
 from hetesynth.compile.roots import demand_single_root
 from hetesynth.frontend import load_topology
@@ -23,22 +22,19 @@ from hetesynth.synthesis.search import Progress, no_progress
 
 
 def for_every_root(
-    request: Request, progress: Progress = no_progress, warn: Warn = no_warning, trace: CegisTrace | None = None
+    request: Request, progress: Progress = no_progress, trace: CegisTrace | None = None
 ) -> list[Synthesis]:  # fmt: skip
-    """One synthesis a root, in order; the time budget is for all of them together. ``trace``: what CEGIS did.
+    """One synthesis a root, in order; the time budget is for all of them together, each begins nothing after its
+    share. ``trace``: what CEGIS did.
 
-    ``warn`` is told before the search where the budget is less than the least time of all roots.
     After an interrupt the roots that are left get what a first schedule takes. HetesynthError: as ``synthesize``;
     HS303 where the collective has no root, HS514 where a target would take the first file for every root.
     """
     if not request.schedule_only:
         demand_single_root(request.targets, request.collective, promised=False, every=True)
     ranks, started, stopped = load_topology(request.topology).ranks, now(), False
-    text = warning(request, ranks, of_all_roots(request, ranks), "all roots")
-    if text is not None:
-        warn(text)
     syntheses: list[Synthesis] = []
-    least = request.policy.compile.first_schedule_seconds
+    least = 0.01  # seconds: a first schedule is found all the same
     for root in range(ranks):
         budget = request.budget
         if stopped:
@@ -47,8 +43,8 @@ def for_every_root(
             left = started + budget.seconds - now()
             budget = replace(budget, seconds=max(least, left / (ranks - root)))
         part = None if trace is None else trace.inside(f"root {root}")
-        stated = replace(request, root=root)
-        syntheses.append(synthesize(stated, progress, budget=budget, trace=part, every_root=True))
+        run = compilation(replace(request, root=root), progress, budget, trace=part, every_root=True)
+        syntheses.append(synthesized(run))
         stopped = stopped or syntheses[-1].ending == "interrupt"
     return syntheses
 

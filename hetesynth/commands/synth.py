@@ -6,11 +6,15 @@ anything is written.
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hetesynth.autotune.candidates import strategy_of
-from hetesynth.commands.files_in_time import in_time
+from hetesynth.autotune.effort import Effort
+from hetesynth.chunking import Chunking
 from hetesynth.compile.addressing import demand_addressable, demand_carried
 from hetesynth.compile.artifacts import (
     UNFIT,
@@ -25,71 +29,129 @@ from hetesynth.compile.artifacts import (
 )
 from hetesynth.compile.compilation import Compilation, compilation
 from hetesynth.compile.first_candidate import demand_first_candidate, first_candidate
-from hetesynth.compile.phases import Warn, no_warning
+from hetesynth.compile.phases import PhaseTimer
 from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.problem import load_problem, no_schedule
 from hetesynth.compile.request import Request
 from hetesynth.compile.ring_baseline import is_simulated
 from hetesynth.compile.steady_programs import LibraryProgram, SteadyState
-from hetesynth.compile.time_ahead import TimeAhead
-from hetesynth.compile.time_optimality import bounds_of, implied_size
+from hetesynth.compile.time_optimality import Bounds, bounds_of, implied_size
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.frontend import load_topology
 from hetesynth.model.cegis_trace import CegisTrace
-from hetesynth.model.deadline import Deadline
+from hetesynth.model.deadline import no_deadline, now
 from hetesynth.model.decisions import Decisions
-from hetesynth.model.problem import Budget
+from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.verdict import GaveUp, Infeasible
+from hetesynth.processes import Tell, last_result
 from hetesynth.report.words import microseconds
 from hetesynth.synthesis.effort import for_steps
 from hetesynth.synthesis.interrupts import abandoned
 from hetesynth.synthesis.registry import demand_strategy
-from hetesynth.synthesis.search import Progress, no_progress
+from hetesynth.synthesis.search import Ending, Progress, no_progress
 
 if TYPE_CHECKING:
     from hetesynth.autotune.choice import Chosen, Keep
     from hetesynth.autotune.program_ranking import Ranked
-    from hetesynth.autotune.tuning import TuningRun
     from hetesynth.compile.time_verdict import TimeVerdict
 
 
 def synthesize(
-    request: Request, progress: Progress = no_progress, warn: Warn = no_warning, budget: Budget | None = None,
-    decisions: Decisions | None = None, trace: CegisTrace | None = None, *, every_root: bool = False,
+    request: Request, progress: Progress = no_progress, budget: Budget | None = None,
+    decisions: Decisions | None = None, trace: CegisTrace | None = None, *, began: float | None = None,
 ) -> Synthesis:  # fmt: skip
     """The main job. Raises HetesynthError when there is no schedule (exit 1) or none was found (exit 3).
 
-    ``warn`` is told before the search where the budget is less than the least time of the other phases.
-    ``budget``: what is spent, by default that of the request. ``every_root``: there are runs for the
-    other roots as well. ``decisions``, ``trace``: records to write to, which are there where nothing is found too.
+    ``budget``: what is spent, by default that of the request. Where it has seconds the work is done in a process
+    that hands over each better ``Synthesis`` and is killed when they are over: the last one is the result, and
+    says that it was cut short. One that ends before is what there is without seconds. ``began``: from which moment
+    of ``time.monotonic`` they count, by default from now. ``decisions``, ``trace``: records to write to, which are
+    there where nothing is found too.
     """
+    spent = budget or request.budget
+    record = Decisions() if decisions is None else decisions
+    steps = CegisTrace() if trace is None else trace
+    if spent.seconds is None:
+        return synthesized(compilation(request, progress, spent, record, steps))
+    before, began = len(steps.entries), time.monotonic() if began is None else began
+
+    def work(tell: Tell) -> Synthesis:
+        def told(what: str, best: int | None) -> None:
+            tell("progress", (what, best))
+
+        def improved(synthesis: Synthesis) -> None:
+            tell("result", synthesis)
+
+        try:
+            return synthesized(compilation(request, told, spent, record, steps, improved=improved))
+        finally:
+            tell("records", (record.entries, steps.entries[before:]))
+
+    def heard(kind: str, value: Any) -> None:
+        if kind == "progress":
+            progress(*value)
+        else:
+            record.entries[:], steps.entries[before:] = value
+
+    synthesis, ended = last_result(work, began + spent.seconds, request.policy.compile.grace, heard)
+    if synthesis is None:
+        if ended == "interrupt":
+            raise KeyboardInterrupt
+        message = f"nothing was found, judged and timed in {spent.seconds:g} s"
+        raise HetesynthError(message, code="HS602", exit_code=3, help="raise --time-budget, or leave it out")
+    if ended == "done":
+        return synthesis
+    record.entries[:], steps.entries[before:] = synthesis.decisions, synthesis.cegis
+    return _cut(synthesis, ended, time.monotonic() - began)
+
+
+def _cut(synthesis: Synthesis, ending: Ending, seconds: float) -> Synthesis:
+    """The same as what a search had that was ended by ``ending`` after ``seconds``."""
+    by_clock, timer, choice = ("search",) if ending == "time" else (), synthesis.timer, synthesis.choice
+    timer.phases["search"] = timer.phases.get("search", 0.0) + max(0.0, seconds - timer.total)
+    solution = replace(synthesis.solution, cut_short=True, ending=ending)
+    return replace(
+        synthesis, cut_short=True, ending=ending, solution=solution,
+        choice=None if choice is None else replace(choice, cut_short=True, ending=ending),
+        decided_by_clock=tuple(dict.fromkeys((*synthesis.decided_by_clock, *by_clock))),
+    )  # fmt: skip
+
+
+def synthesized(run: Compilation) -> Synthesis:
+    """What ``run`` finds, in this process: after its deadline no candidate is begun."""
+    request, shown = run.request, Shown()
     demand_strategy(request.strategy, sized=request.size is not None)
     demand_first_candidate(request)
-    demand_callable(request, every_root=every_root)
-    run, shown = compilation(request, progress, budget, decisions, trace, every_root=every_root), Shown()
+    demand_callable(request, every_root=run.every_root)
     try:
-        synthesis = (
-            _by_steps(run, shown, warn) if request.size is None else _for_size(run, shown, request.size, warn)
-        )
+        synthesis = _by_steps(run, shown) if request.size is None else _for_size(run, shown, request.size)
     except KeyboardInterrupt:
         if shown.best is None:
             raise
         synthesis = replace(finished(shown.best), cut_short=True, ending="interrupt")
     try:
-        return replace(synthesis, verdict=verdict_of(synthesis, run.deadline))
+        return replace(synthesis, verdict=verdict_of(synthesis))
     except KeyboardInterrupt:
         return replace(synthesis, cut_short=True, ending="interrupt")
 
 
 @dataclass
 class Shown:
-    """``best``: what was shown as the best so far, which no Ctrl-C loses."""
+    """``best``: what was shown as the best so far, which no Ctrl-C loses, and its ``seconds``. ``waiting``: a
+    quicker candidate than the one of ``handed`` seconds whose files were made last, which took ``took`` until
+    ``since``."""
 
     best: SolvedRequest | None = None
+    seconds: float = math.inf
+    waiting: tuple[Bounds, int, Ranked] | None = None
+    handed: float = math.inf
+    took: float = 0.0
+    since: float = -math.inf
 
 
-def verdict_of(synthesis: Synthesis, deadline: Deadline) -> TimeVerdict | None:
-    """The time of what is written beside the limit and the library; None where no time is simulated."""
+def verdict_of(synthesis: Synthesis, *, hurried: bool = False) -> TimeVerdict | None:
+    """The time of what is written beside the limit and the library; None where no time is simulated. ``hurried``:
+    beside the library only where that was simulated before."""
     from hetesynth.compile.time_verdict import time_verdict
 
     optimality, request = synthesis.time_optimality, synthesis.request
@@ -98,12 +160,7 @@ def verdict_of(synthesis: Synthesis, deadline: Deadline) -> TimeVerdict | None:
     options, root = CostOptions.of(request), synthesis.problem.collective.root
     without_library = None
     if not is_simulated(synthesis.topology, request.collective, root, optimality.size, options):
-        seconds = TimeAhead.of(request, synthesis.topology.ranks).library()
-        long = seconds > request.policy.compile.simulated_anyway
-        if abandoned():
-            without_library = "interrupted"
-        elif long and deadline.expired("library not simulated", seconds):
-            without_library = "the time budget is over"
+        without_library = "interrupted" if abandoned() else "the time budget is over" if hurried else None
     with synthesis.timer.phase("predict"):
         bounds = bounds_of(synthesis.topology, request.collective, root, options)
         if not synthesis.programs:
@@ -118,17 +175,23 @@ def verdict_of(synthesis: Synthesis, deadline: Deadline) -> TimeVerdict | None:
         )  # fmt: skip
 
 
-def _by_steps(run: Compilation, shown: Shown, warn: Warn) -> Synthesis:
+def _by_steps(run: Compilation, shown: Shown) -> Synthesis:
     """The schedule of the fewest steps; with objective time the quickest program for the size that it implies."""
     request = run.request
-    by_time = request.objective == "time" and request.strategy == "auto" and not request.schedule_only
-    solved = _step_search(run, warn, request.policy.compile.step_share if by_time else 1.0)
+    chunking, problem = load_problem(request, run.timer)
+    strategy_of(request, chunking.topology)  # what cannot be asked for is refused before anything is searched for
+    if request.objective == "time" and request.strategy == "auto" and not request.schedule_only:
+        return _quickest(run, shown, chunking, problem)
+    solved = _step_search(run, chunking, problem, run.budget.part(request.policy.compile.step_share))
     shown.best = solved
-    if solved.solution.ending == "interrupt" or request.schedule_only:
-        return finished(solved)
-    if by_time:
-        return _quickest(run, shown, solved)
-    return finished(_pipelined(run, solved) if request.strategy == "auto" else solved)
+    last = request.schedule_only or request.strategy != "auto" or solved.solution.ending == "interrupt"
+    if last or run.improved is not None:  # the verdict, and a quicker program of it, may come too late
+        synthesis = finished(solved)
+        if run.improved is not None:
+            run.improved(replace(synthesis, verdict=verdict_of(synthesis, hurried=True)))
+        if last:
+            return synthesis
+    return finished(_pipelined(run, solved))
 
 
 def _pipelined(run: Compilation, solved: SolvedRequest) -> SolvedRequest:
@@ -148,18 +211,15 @@ def _pipelined(run: Compilation, solved: SolvedRequest) -> SolvedRequest:
     return replace(solved, programs=programs)
 
 
-def _step_search(run: Compilation, warn: Warn, share: float) -> SolvedRequest:
-    """The schedule of the fewest steps, found in ``share`` of the budget, its files' time left out."""
+def _step_search(run: Compilation, chunking: Chunking, problem: Problem, budget: Budget) -> SolvedRequest:
+    """The schedule of the fewest steps that is found with ``budget``."""
     from hetesynth.compile.verified_solver import verified_solver
 
     request, timer = run.request, run.timer
-    chunking, problem = load_problem(request, timer)
-    timer.expect(request, problem.ranks, warn, run.budget)
     strategy = strategy_of(request, chunking.topology)
     with timer.phase("search"):
         record = run.decisions.inside("steps")
-        policy = for_steps(request.policy, run.budget.effort)
-        solver = verified_solver(strategy, _for_search(run, problem.ranks, share), policy)
+        solver = verified_solver(strategy, budget, for_steps(request.policy, run.budget.effort))
         solver = replace(solver, first_candidate=first_candidate(request, problem), trace=run.trace)
         outcome = replace(solver, progress=run.progress, decisions=record).solve(problem)
     match outcome:
@@ -178,65 +238,125 @@ def _step_search(run: Compilation, warn: Warn, share: float) -> SolvedRequest:
     return SolvedRequest(run, request.strategy, chunking, problem, outcome, programs)
 
 
-def _for_search(run: Compilation, ranks: int, share: float) -> Budget:
-    """``share`` of the budget, or what is left of it without the time of the files."""
-    ahead = TimeAhead.of(run.request, ranks)
-    last = ahead.files(ahead.transfers(run.request.chunks)) + ahead.time_bounds()
-    part, left = run.budget.part(share), run.budget_left.left_after(last * run.deadline.pace())
-    return min(part, left, key=lambda budget: budget.seconds or 0.0)
+def _quickest(run: Compilation, shown: Shown, chunking: Chunking, problem: Problem) -> Synthesis:
+    """The quickest program for the size that the chunks of ``problem`` make, be it of the schedule of the fewest
+    steps or not.
 
-
-def _quickest(run: Compilation, shown: Shown, solved: SolvedRequest) -> Synthesis:
-    """The quickest program for the size that the chunks of ``solved`` make, be it of ``solved`` or not.
-
-    Where the choice for that size fails, is interrupted or comes too late it is the program of ``solved``.
+    The choice comes before the search for steps: what is written is what it finds. Where it fails the program of
+    the fewest steps is written; where that search is interrupted, or finds nothing, the report does without.
     """
     from hetesynth.autotune.choice import choose, with_schedule
 
-    request, topology, timer = run.request, solved.chunking.topology, run.timer
-    size, deadline = implied_size(solved.problem, solved.chunking.chunk_bytes), run.deadline
+    request, topology, size = run.request, chunking.topology, implied_size(problem, chunking.chunk_bytes)
     sized = replace(request, size=size, chunking=replace(request.chunking, chunk_bytes=None))
-    least = TimeAhead.of(request, topology.ranks).files(len(solved.solution.schedule.transfers))
-    if deadline.expired("choice by time", least):
-        return finished(solved)
+    chosen: Chosen | None = None
     try:
         demand_addressable(request, size)
-        with timer.phase("choice"):
-            record = run.decisions.inside("time")
-            budget = replace(run.budget_left, strict_deadline=True)
-            chosen = choose(topology, sized, size, run.progress, budget, record, _keeping(run, shown), run.trace)
-            chosen = with_schedule(chosen, sized, solved, deadline)
-    except HetesynthError:
-        return finished(solved)
+        with run.timer.phase("choice"):
+            budget, record = run.budget_left.part(request.policy.compile.step_share), run.decisions.inside("time")
+            keep = _keeping(run, shown, size)
+            chosen = choose(topology, sized, size, run.progress, budget, record, keep, run.trace)
+    except HetesynthError:  # too large or too small a size, too little time
+        pass
+    if chosen is None:
+        shown.best = _step_search(run, chunking, problem, run.budget_left)
+        return finished(shown.best)
+    solved: SolvedRequest | None = None
+    interrupted = chosen.run.interrupted
+    try:
+        if not interrupted:
+            solved = _step_search(run, chunking, problem, run.budget_left)
+            interrupted = solved.solution.ending == "interrupt"
+    except KeyboardInterrupt:
+        interrupted = True
+    except HetesynthError as error:
+        if error.code != "HS602":  # another than that the search gave up
+            raise
+    if solved is not None and not interrupted:
+        chosen = with_schedule(chosen, sized, solved, run.deadline)
     synthesis = _written(run, shown, chosen, size)
-    ending = "interrupt" if "interrupt" in (chosen.run.ending, synthesis.ending) else solved.solution.ending
-    synthesis = replace(synthesis, ending=ending)
-    if synthesis.solution is solved.solution:
-        return synthesis
+    if solved is None or synthesis.solution is solved.solution:
+        return replace(synthesis, ending="interrupt", cut_short=True) if interrupted else synthesis
+    ending = "interrupt" if interrupted or synthesis.ending == "interrupt" else solved.solution.ending
     return replace(synthesis, step_model=step_model(solved), ending=ending)
 
 
-def _keeping(run: Compilation, shown: Shown) -> Keep:
-    """What keeps the best candidate of a tuning run as what was shown."""
+def _keeping(run: Compilation, shown: Shown, size: int) -> Keep:
+    """What keeps the best candidate of a tuning run as what was shown, and hands its files over to whoever ends
+    the run in time."""
 
-    def keep(tuning: TuningRun, best: Ranked) -> None:
-        choice = Choice(best.candidate.label, len(tuning.tried), True, (), "interrupt")
-        shown.best = _solved(run, tuning, best, choice)
+    def keep(bounds: Bounds, tried: int, ranked: Ranked) -> None:
+        seconds = _seconds(ranked)
+        if (shown.best is None or ranked.seconds is not None) and seconds < shown.seconds:
+            choice = Choice(ranked.candidate.label, tried, True, (), "interrupt")
+            shown.best, shown.seconds = _solved(run, bounds, size, ranked, choice), seconds
+        if run.improved is None:
+            return
+        before = None if shown.waiting is None else shown.waiting[2]
+        schedule_alone = before is not None and before.seconds is not None and ranked.seconds is None
+        if not schedule_alone and seconds < (shown.handed if before is None else _seconds(before)):
+            shown.waiting = bounds, tried, ranked
+        _hand_over(run, run.improved, shown, size)
 
     return keep
 
 
-def _solved(run: Compilation, tuning: TuningRun, entry: Ranked, choice: Choice) -> SolvedRequest:
+def _seconds(ranked: Ranked) -> float:
+    """Of its program, or of its schedule where there is none or it was not timed."""
+    return ranked.candidate.seconds if ranked.seconds is None else ranked.seconds
+
+
+def _hand_over(run: Compilation, improved: Callable[[Synthesis], None], shown: Shown, size: int) -> None:
+    """Hand over the files of the candidate that waits, if it is much quicker than the last of which files were
+    made, or these took no longer than what has passed since: files take at most half of the time then."""
+    from hetesynth.autotune.program_ranking import ranked_programs, timed_target
+
+    request, began = run.request, now()
+    if shown.waiting is None:
+        return
+    bounds, tried, ranked = shown.waiting
+    soon = _seconds(ranked) <= shown.handed * (1.0 - request.policy.compile.handed_over)
+    if not soon and began < shown.since + shown.took:
+        return
+    shown.waiting = None
+    if ranked.seconds is None and timed_target(request) is not None:
+        topology, everything = ranked.candidate.chunking.topology, Effort(math.inf)
+        ranked = ranked_programs(
+            topology, request, [ranked.candidate], size, no_deadline(), Decisions(), everything
+        )[0]
+    if (ranked.seconds is not None or timed_target(request) is None) and _seconds(ranked) < shown.handed:
+        choice = Choice(ranked.candidate.label, tried, True, (), "time")
+        apart = replace(run, timer=PhaseTimer())  # for the whole run this is a part of the search
+        try:
+            synthesis = judged_files(_solved(apart, bounds, size, ranked, choice))
+            demand_carried(synthesis, size)
+        except HetesynthError as error:
+            if error.code not in UNFIT:
+                raise
+        else:
+            synthesis = _timed(synthesis, ranked)
+            improved(replace(synthesis, verdict=verdict_of(synthesis, hurried=True)))
+            shown.handed = _seconds(ranked)
+    shown.since = now()
+    shown.took = shown.since - began
+
+
+def _timed(synthesis: Synthesis, ranked: Ranked) -> Synthesis:
+    """The same with the time that the trial of its program said, where that was not worked out again."""
+    return synthesis if synthesis.program_seconds else replace(synthesis, program_seconds=ranked.seconds)
+
+
+def _solved(run: Compilation, bounds: Bounds, size: int, entry: Ranked, choice: Choice) -> SolvedRequest:
     targets = run.request.targets
     timed = isinstance(entry.steady, SteadyState | LibraryProgram) and targets[0].format == "msccl-xml"
     seconds = entry.seconds if timed else None
     spec = ProgramSpec(targets, entry.throttling, *run.request.calls, steady=entry.steady, seconds=seconds)
     pipelined = entry.candidate.pipelined
     choice = replace(choice, pipelined=pipelined is not None, trees=None if pipelined is None else pipelined.trees)
-    return entry.candidate.solved(run, spec, tuning.time_optimality(entry.candidate), choice)
+    return entry.candidate.solved(run, spec, bounds.optimality(size, entry.candidate.seconds), choice)
 
 
-def _for_size(run: Compilation, shown: Shown, size: int, warn: Warn) -> Synthesis:
+def _for_size(run: Compilation, shown: Shown, size: int) -> Synthesis:
     """The candidate with the quickest program for ``size`` whose programs fit every target."""
     from hetesynth.autotune.choice import choose
 
@@ -244,21 +364,20 @@ def _for_size(run: Compilation, shown: Shown, size: int, warn: Warn) -> Synthesi
     demand_addressable(request, size)
     with timer.phase("parse"):
         topology = load_topology(request.topology)
-    timer.expect(request, topology.ranks, warn, run.budget)
     with timer.phase("search"):
-        keep = _keeping(run, shown)
+        keep = _keeping(run, shown, size)
         chosen = choose(topology, request, size, run.progress, run.budget_left, run.decisions, keep, run.trace)
     return _written(run, shown, chosen, size)
 
 
 def _written(run: Compilation, shown: Shown, chosen: Chosen, size: int) -> Synthesis:
-    """The files of the first that fits every target, of those whose files are made in time."""
+    """The files of the first that fits every target."""
     tuning, interrupted = chosen.run, chosen.run.interrupted
     unfit: list[tuple[str, float, str]] = []
     refusal: HetesynthError | None = None
     record = run.decisions.inside("files")
-    queue = list(chosen.ranked) if interrupted else in_time(chosen.ranked, run, record)
-    shown.best = _solved(run, tuning, chosen.ranked[0], Choice(chosen.ranked[0].candidate.label, 1, True))
+    queue, first = list(chosen.ranked), chosen.ranked[0]
+    shown.best = _solved(run, tuning.bounds, size, first, Choice(first.candidate.label, 1, True))
     while queue:
         if abandoned():
             raise KeyboardInterrupt
@@ -269,12 +388,11 @@ def _written(run: Compilation, shown: Shown, chosen: Chosen, size: int) -> Synth
         others = ((one.candidate.label, one.seconds) for one in queue if one.candidate.label != candidate.label)
         runner_up = next(((label, seconds) for label, seconds in others if seconds is not None), None)
         choice = Choice(candidate.label, len(tuning.tried), short, tuple(unfit), ending, runner_up=runner_up)
-        record.note(candidate.label, "chosen", _why_chosen(entry, first=entry is chosen.ranked[0]))
+        record.note(candidate.label, "chosen", _why_chosen(entry, first=entry is first))
         try:
-            solved = _solved(run, tuning, entry, choice)
-            synthesis = judged_files(solved)
+            synthesis = judged_files(_solved(run, tuning.bounds, size, entry, choice))
             demand_carried(synthesis, size)
-            return synthesis if synthesis.program_seconds else replace(synthesis, program_seconds=entry.seconds)
+            return _timed(synthesis, entry)
         except HetesynthError as error:
             if error.code not in UNFIT:
                 raise
@@ -286,5 +404,5 @@ def _written(run: Compilation, shown: Shown, chosen: Chosen, size: int) -> Synth
 
 def _why_chosen(entry: Ranked, *, first: bool) -> str:
     kind, seconds = ("schedule", entry.candidate.seconds) if entry.seconds is None else ("program", entry.seconds)
-    next_best = "the quickest" if first else "the quickest that fits the targets and the time"
+    next_best = "the quickest" if first else "the quickest that fits the targets"
     return f"{next_best}, its {kind} takes {microseconds(seconds)}"

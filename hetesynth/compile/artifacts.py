@@ -24,7 +24,6 @@ from hetesynth.compile.phases import PhaseTimer
 from hetesynth.compile.problem import recheck_bound
 from hetesynth.compile.request import Request
 from hetesynth.compile.roots import Warned, call_warnings, demand_single_root
-from hetesynth.compile.time_ahead import TimeAhead
 from hetesynth.errors import InternalError
 from hetesynth.model.cegis_trace import CegisEntry
 from hetesynth.model.decisions import Decision
@@ -286,7 +285,8 @@ def _verified(solved: SolvedRequest) -> Recheck:
         _demand_clean(schedule_violations(problem, solution.schedule, request.policy.verify), "schedule")
         policy = request.policy.compile
         timed = budget.seconds is not None
-        seconds = min(policy.recheck_seconds, budget.seconds or math.inf) if timed else math.inf
+        left = solved.compilation.deadline.left()
+        seconds = min(policy.recheck_seconds, max(0.1, left)) if timed else math.inf
         units = 0 if timed else policy.recheck_rlimit
         rechecked = recheck_bound(problem, solution.bound, seconds, budget.clock_decisions, units)
         _demand_clean(list(rechecked.violations), "bound")
@@ -294,15 +294,14 @@ def _verified(solved: SolvedRequest) -> Recheck:
 
 
 def _implied_time(solved: SolvedRequest, *, simulated: bool) -> TimeOptimality:
-    """The time for the size that the chunks make, where it is to be ``simulated`` and that takes no longer than
-    the search may."""
-    from hetesynth.compile.least_time import predicted_unasked
+    """The time for the size that the chunks make, where it is to be ``simulated`` and the schedule is not too
+    large for that."""
     from hetesynth.compile.predictors import CostOptions
     from hetesynth.compile.time_optimality import implied_size, time_optimality
 
     _, request, problem, solution = _parts(solved)
     size = implied_size(problem, solved.chunking.chunk_bytes)
-    most = predicted_unasked(solved.compilation.budget.seconds, request.policy) if simulated else -1
+    most = request.policy.compile.max_predicted_unasked if simulated else -1
     options = CostOptions.of(request)
     return time_optimality(solved.chunking.topology, problem, solution.schedule, size, options, most)
 
@@ -328,9 +327,6 @@ def _program_seconds(solved: SolvedRequest, programs: dict[str, Emitted], size: 
         return None
     if solved.programs.seconds is not None:
         return solved.programs.seconds
-    seconds = TimeAhead.of(run.request, solved.problem.ranks).simulation(number)
-    if seconds > policy.simulated_anyway and _late(solved, seconds, "program not simulated"):
-        return None
     predictor = first_predictor(solved.chunking.topology, programs, CostOptions.of(solved.compilation.request))
     return None if predictor is None else predictor.timeline(size).makespan
 
@@ -356,8 +352,7 @@ def _judged_programs(solved: SolvedRequest, size: int, programs: dict[str, Emitt
 
     timer, request, problem, solution = _parts(solved)
     spec, topology = solved.programs, solved.chunking.topology
-    forms = [*variants(spec.targets, problem.collective.name)]
-    for place, (target, in_place, suffix) in enumerate(forms):
+    for target, in_place, suffix in variants(spec.targets, problem.collective.name):
         name = _program_name(topology.name, problem, "inplace" if in_place else "")
         with timer.phase("lower"):
             options = LoweringOptions(
@@ -369,10 +364,7 @@ def _judged_programs(solved: SolvedRequest, size: int, programs: dict[str, Emitt
             program = (
                 steady_emitted(problem, solution.schedule, spec.steady, options)
                 or plan_emitted(topology, problem, solution.schedule, size, spec.steady, options, costs)
-                or emitted(
-                    topology, problem, solution.schedule, size, options, costs,
-                    timed=_variants_in_time(solved, (len(forms) - place) / len(forms)),
-                )
+                or emitted(topology, problem, solution.schedule, size, options, costs)
             )  # fmt: skip
             if target.format == "msccl-xml":
                 program = _placed(program, topology)
@@ -389,18 +381,6 @@ def _placed(program: Emitted, topology: Topology) -> Emitted:
     """``program`` with a comment that says where each rank runs; readers of MSCCL XML skip comments."""
     comment = places_comment(topology)
     return replace(program, data=program.data + comment) if comment else program
-
-
-def _variants_in_time(solved: SolvedRequest, share: float) -> bool:
-    """Whether there is time to choose among the variants of lowering, for a ``share`` of all forms."""
-    number = len(solved.solution.schedule.transfers)
-    ahead = TimeAhead.of(solved.compilation.request, solved.problem.ranks)
-    return not _late(solved, share * ahead.files(number, timed=True), "variants of lowering")
-
-
-def _late(solved: SolvedRequest, seconds: float, where: str) -> bool:
-    """Whether there is no time for ``seconds`` of work that can be left out."""
-    return solved.compilation.deadline.expired(where, seconds)
 
 
 def _program_name(cluster: str, problem: Problem, kind: str) -> str:

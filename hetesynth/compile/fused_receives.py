@@ -24,7 +24,6 @@ from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PLAIN_OPS
 from hetesynth.model.topology import Topology
 
-UNTIMED = "the time budget leaves no time to choose"
 EQUAL = 1e-9  # of the time: programs nearer than that are equally quick, and the shorter one is written
 
 
@@ -194,20 +193,16 @@ def _untimed(options: LoweringOptions, why: str) -> list[LoweringVariant]:
 
 def emitted(
     topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
-    costs: CostOptions, *, timed: bool = True,
+    costs: CostOptions,
 ) -> Emitted:  # fmt: skip
-    """The file for ``options.target`` with whichever receives are better for ``size`` bytes. Without ``timed``
-    programs are not simulated to choose: fused receives where they fit, as few channels as the schedule needs.
+    """The file for ``options.target`` with whichever receives are better for ``size`` bytes.
 
     Raises HetesynthError as lowering does, where no variant fits.
     """
     backend = FORMATS[options.target.format]
     if options.target.format != "msccl-xml":
         return backend.emit(problem, schedule, options)
-    if timed:
-        *others, last = lowering_variants(topology, problem, schedule, size, options, costs)
-    else:
-        *others, last = _untimed(options, UNTIMED)
+    *others, last = lowering_variants(topology, problem, schedule, size, options, costs)
     for variant in others:
         try:
             return _noting(backend.emit(problem, schedule, variant.options), variant.note)

@@ -29,6 +29,13 @@ def collective_name(text: str) -> CollectiveName | None:
     return next((name for name in COLLECTIVE_NAMES if name == letters), None)
 
 
+def transfers(name: CollectiveName, ranks: int, chunks: int) -> int:
+    """Of a schedule with ``chunks`` per rank, about: its deliveries, times two where each goes by another rank."""
+    if name in ROOTED:
+        return (ranks - 1) * chunks
+    return ranks * (ranks - 1) * chunks * (2 if name in ("alltoall", "allreduce") else 1)
+
+
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """One unit of transfer. ``block`` says whose data it is, ``part`` which of that block's pieces.

@@ -50,34 +50,19 @@ class ClockDecisions:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
-    """Seconds of the clock for each second of this process, since it was made: more than 1 where other work shares
-    the cores. A second of each at first."""
-
-    clock: float = field(default_factory=now)
-    processor: float = field(default_factory=time.process_time)
-
-    def __call__(self) -> float:
-        """At least 1."""
-        return max(1.0, (1.0 + now() - self.clock) / (1.0 + time.process_time() - self.processor))
-
-
-@dataclass(frozen=True, slots=True)
 class Deadline:
-    """A moment, in seconds of ``now``, after which nothing more is begun; ``at`` infinite: none. ``pace``: what
-    makes seconds of the clock of seconds of work."""
+    """A moment, in seconds of ``now``, after which nothing more is begun; ``at`` infinite: none."""
 
     at: float
     clock_decisions: ClockDecisions
-    pace: Pace = field(default_factory=Pace)
 
     def left(self) -> float:
         """Seconds until then; negative after it."""
         return self.at - now()
 
-    def expired(self, where: str, ahead: float = 0.0) -> bool:
-        """Whether work that takes ``ahead`` seconds on an idle core ends after it; notes ``where`` if so."""
-        if self.left() > (ahead * self.pace() if ahead > 0.0 else ahead):
+    def expired(self, where: str) -> bool:
+        """Whether it has passed; notes ``where`` if so."""
+        if self.left() > 0.0:
             return False
         self.clock_decisions.note(where)
         return True

@@ -145,12 +145,6 @@ class AutotunePolicy(Record):
     least_seconds_of_run: float = threshold(
         0.05, "seconds", "What the tuning runs of several sizes share at least. Not measured."
     )
-    last_resort_seconds: float = threshold(
-        20.0,
-        "seconds",
-        "Past the budget and the least time, after which nothing else is begun where nothing was found: on 408 "
-        "GPUs where no rank may send to all others candidates were tried for minutes.",
-    )
 
     # when a tuning run ends, and what it leaves out
     bound_met: float = threshold(
@@ -217,12 +211,6 @@ class AutotunePolicy(Record):
         6_000,
         "transfers",
         "The schedules that are lowered with every kind of throttling too have no more together. Not measured.",
-    )
-    timed_anyway: float = threshold(
-        0.3,
-        "seconds",
-        "The first program of a tuning run is timed even after the deadline if that takes no longer: what is "
-        "ranked by its schedule alone may be slower than rings. Not measured.",
     )
     untimed_loss: float = threshold(
         1.5,

@@ -31,33 +31,27 @@ class CompilePolicy(Record):
         "The same where the budget has no seconds, so that no clock decides. Strategy cegis spends as much on one "
         "number of steps. Not measured.",
     )
-    first_schedule_seconds: float = threshold(
-        0.01,
-        "seconds",
-        "The least budget for one of all roots: a first schedule is found all the same. Not measured.",
-    )
     step_share: float = threshold(
         0.75,
         "share of the budget",
-        "For the step search where the quickest program is chosen after it. Not measured.",
+        "For the search whose schedule is lowered and judged after it. Not measured.",
+    )
+    grace: float = threshold(
+        1.5,
+        "seconds",
+        "After the budget of synth, for the first result where there is none: a budget is kept within 2 s.",
+    )
+    handed_over: float = threshold(
+        0.05,
+        "share of the time",
+        "By which a program is quicker than the last whose files were made while the search goes on; or as much "
+        "time has passed as these took. Not measured.",
     )
     max_program_transfers: int = threshold(
         5_000, "transfers", "Of a schedule whose program is simulated too. Not measured."
     )
     max_predicted_unasked: int = threshold(
         50_000, "transfers", "Of a schedule whose time is predicted though no size was stated. Not measured."
-    )
-    least_time_worth_telling: float = threshold(
-        3.0, "seconds", "A least time up to here gives no warning where the budget is less. Not measured."
-    )
-    beyond_budget_worth_telling: float = threshold(
-        1.0, "seconds", "Spent beyond the budget, from which on the report says so. Not measured."
-    )
-    simulated_anyway: float = threshold(
-        0.3,
-        "seconds",
-        "What is written, and the library beside it, are simulated though the budget is over where that takes no "
-        "longer: a verdict without them says little. Not measured.",
     )
     large_rounding_error: float = threshold(
         0.25, "share of the rate", "Of a capacity, above which the report points it out. Not measured."

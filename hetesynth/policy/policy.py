@@ -12,7 +12,6 @@ from hetesynth.policy.compile import CompilePolicy
 from hetesynth.policy.effort import EffortPolicy
 from hetesynth.policy.fitting import FittingPolicy
 from hetesynth.policy.greedy import GreedyPolicy
-from hetesynth.policy.least_time import LeastTimePolicy
 from hetesynth.policy.lifting import LiftingPolicy
 from hetesynth.policy.lowering import LoweringPolicy
 from hetesynth.policy.machine_code import MachineCodePolicy
@@ -43,7 +42,6 @@ class Policy(Record):
     timed: TimedPolicy = field(default_factory=TimedPolicy)
     baselines: BaselinesPolicy = field(default_factory=BaselinesPolicy)
     compile: CompilePolicy = field(default_factory=CompilePolicy)
-    least_time: LeastTimePolicy = field(default_factory=LeastTimePolicy)
     lowering: LoweringPolicy = field(default_factory=LoweringPolicy)
     lifting: LiftingPolicy = field(default_factory=LiftingPolicy)
     fitting: FittingPolicy = field(default_factory=FittingPolicy)

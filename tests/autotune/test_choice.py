@@ -12,6 +12,7 @@ import pytest
 from hetesynth.autotune import choice, steady
 from hetesynth.autotune.choice import Chosen, choose
 from hetesynth.autotune.pool import pool, seconds_at
+from hetesynth.autotune.program_ranking import Ranked
 from hetesynth.compile.plan_predictor import PlanPredictor, first_predictor
 from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.request import Request
@@ -168,12 +169,26 @@ def test_ctrl_c_in_steady_state_keeps_what_was_tried(number: int, monkeypatch: p
 
     monkeypatch.setattr(steady, "steady_predictor", interrupted)
     monkeypatch.setattr(choice, "tune", no_other)
-    answer = chosen(asked())
+    answer = chosen(asked(strategy=steady.NAME))
     kept = answer.ranked[0]
     assert len(answer.ranked) == 1 and answer.run.interrupted and answer.run.ending == "interrupt"
     assert (kept.seconds is None) == (number == 1) and kept.steady is not None
     problem, schedule = kept.candidate.problem, kept.candidate.solution.schedule
     assert schedule_violations(problem, schedule, DEFAULT.verify) == []
+
+
+def test_what_the_library_runs_is_tried_first_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(steady.SteadyCandidates, "try_all", interrupted)
+    told: list[Ranked] = []
+    request = asked("allreduce")
+    topology = load_topology(request.topology)
+    answer = choose(topology, request, 64 * MIB, keep=lambda bounds, number, ranked: told.append(ranked))
+    assert told == answer.ranked and names(answer) == {"ring"} and answer.run.interrupted
+    library = ring_baseline(topology, "allreduce", None, 64 * MIB, CostOptions.of(request))
+    assert not isinstance(library, str) and told[0].seconds == pytest.approx(library.seconds, rel=0.02)
 
 
 def test_ctrl_c_among_programs_keeps_the_candidates(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -195,13 +196,16 @@ def test_ctrl_c_inside_the_solver_returns_quickly(tmp_path: Path) -> None:
     assert result["steps"] >= 8 and result["cut_short"] is True
 
 
-def test_the_budget_returns_a_verified_schedule(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    result = synth(
-        capsys, str(EXAMPLES / "ring8" / "topo.dsl"), "--coll", "alltoall", "--time-budget", "0.01",
-        "-o", str(tmp_path),
-    )  # fmt: skip
-    assert result["cut_short"] is True
-    assert result["gap"] == result["steps"] - result["lower_bound"]  # type: ignore[operator]
+def test_a_budget_that_is_over_before_anything_is_found_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("hetesynth.commands.synth._by_steps", lambda *_: time.sleep(60.0))
+    topology = str(EXAMPLES / "ring8" / "topo.dsl")
+    began = time.monotonic()
+    assert run(["synth", topology, "--coll", "alltoall", "--time-budget", "10ms", "-o", str(tmp_path)]) == 3
+    assert time.monotonic() - began < 30.0
+    assert "error[HS602]: nothing was found, judged and timed in 0.01 s" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_existing_output_survives_a_failure(

@@ -12,7 +12,8 @@ from typing import get_args
 import pytest
 from support.random_sources import random_source
 
-from hetesynth.commands.synth import synthesize
+from hetesynth.commands.synth import synthesized
+from hetesynth.compile.compilation import compilation
 from hetesynth.compile.request import Request
 from hetesynth.frontend import load_topology
 from hetesynth.model.collective import CollectiveName
@@ -26,7 +27,7 @@ COLLECTIVES: tuple[CollectiveName, ...] = get_args(CollectiveName)
 def check(folder: Path, seed: int, least: int, most: int, name: CollectiveName, size: int | None) -> None:
     topology = folder / "topo.dsl"
     topology.write_text(random_source(seed, least, most))
-    made = synthesize(Request(topology, name, budget=Budget(SECONDS), size=size))
+    made = synthesized(compilation(Request(topology, name, budget=Budget(SECONDS), size=size)))
     assert made.solution.bound.steps <= made.solution.schedule.makespan
     assert made.programs
     if size is not None:

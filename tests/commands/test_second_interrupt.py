@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from hetesynth.autotune import choice
+from hetesynth.autotune.steady import SteadyCandidates
 from hetesynth.cli.render.synth import synthesis_report
 from hetesynth.commands.synth import synthesize
 from hetesynth.compile import artifacts
 from hetesynth.compile.artifacts import Synthesis
 from hetesynth.compile.request import Request
 from hetesynth.model.problem import Budget
-from hetesynth.policy import DEFAULT
 from hetesynth.synthesis.interrupts import abandoned, announcing, interrupted
 
 FIG10 = Path(__file__).parents[2] / "examples" / "fig10" / "topo.dsl"
@@ -93,15 +92,8 @@ def test_a_second_one_keeps_programs_that_were_judged(size: int | None, monkeypa
 
 def test_what_was_found_is_written_with_its_programs_and_a_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C in the search loses neither the program of the best so far nor what it is held against."""
-    real = choice.ring_candidate
-
-    def rings(*arguments: Any) -> Any:
-        press()
-        return real(*arguments)
-
-    monkeypatch.setattr(choice, "ring_candidate", rings)
-    policy = replace(DEFAULT, compile=replace(DEFAULT.compile, simulated_anyway=0.0))
-    kept = made(replace(asked(), policy=policy))
+    monkeypatch.setattr(SteadyCandidates, "try_all", lambda candidates: press())
+    kept = made(asked())
     assert kept.programs and not kept.abandoned and kept.ending == "interrupt" and kept.cut_short
     assert kept.verdict is not None and kept.verdict.seconds and kept.verdict.factor_over_library
 

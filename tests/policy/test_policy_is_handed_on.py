@@ -21,8 +21,9 @@ from hetesynth.commands.atlas import atlas, index
 from hetesynth.commands.import_file import ImportRequest, import_file
 from hetesynth.commands.report import report_of_file, report_of_synthesis
 from hetesynth.commands.simulate import simulate_file
-from hetesynth.commands.synth import synthesize
+from hetesynth.commands.synth import synthesized
 from hetesynth.compile.artifacts import write
+from hetesynth.compile.compilation import compilation
 from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.problem import bounds
 from hetesynth.compile.request import Request
@@ -108,7 +109,7 @@ def request(cluster: str = "h20_4x3", collective: Any = "allgather", **options: 
 def test_a_read_of_the_default_policy_is_noticed() -> None:
     asked = request(strategy="greedy")
     (options,) = [LoweringOptions("p", target=target) for target in asked.targets]
-    result = synthesize(asked)
+    result = synthesized(compilation(asked))
     with reads_elsewhere() as reads:
         list(throttlings(result.topology, result.problem, result.solution.schedule, 1000, options, CostOptions()))
     assert any(read.startswith("MachineCodePolicy.") for read in reads)
@@ -117,7 +118,7 @@ def test_a_read_of_the_default_policy_is_noticed() -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_a_synthesis_and_its_report_decide_by_the_policy_of_the_request(case: str) -> None:
     with reads_elsewhere() as reads:
-        report_of_synthesis(synthesize(request(**CASES[case])))
+        report_of_synthesis(synthesized(compilation(request(**CASES[case]))))
     assert reads == set()
 
 
@@ -135,7 +136,7 @@ def test_bounds_decide_by_the_policy_of_the_request() -> None:
 
 def test_files_are_imported_and_predicted_by_the_policy_that_is_handed_in(tmp_path: Path) -> None:
     asked = request(targets=TARGETS_OF_BOTH_FORMATS)
-    written = write(synthesize(asked), tmp_path / "out")
+    written = write(synthesized(compilation(asked)), tmp_path / "out")
     options, sizes = CostOptions(policy=asked.policy), (1_000, 1_000_000)
     with reads_elsewhere() as reads:
         for path in written:

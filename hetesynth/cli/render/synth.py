@@ -62,11 +62,6 @@ def synthesis_summary(synthesis: Synthesis, paths: Iterable[Path], *, explain: b
         "tau_ref_us": float(by_steps.chunking.tau_ref * 1_000_000),
         "worst_rounding_error": None if worst is None else float(worst.error),
         "first_schedule_seconds": round(solution.first_seconds, 3),  # of the search, after the bound
-        "least_seconds": round(synthesis.timer.least.seconds, 1) if synthesis.timer.least else None,
-        "least_seconds_by_phase": {k: round(v, 1) for k, v in synthesis.timer.least.phases}
-        if synthesis.timer.least
-        else {},
-        "beyond_budget_seconds": round(synthesis.timer.beyond(synthesis.budget), 3),
         "seconds_by_phase": {name: round(value, 3) for name, value in synthesis.timer.phases.items()},
         **by_steps.time_optimality.figures(),
         "objective": synthesis.request.objective if synthesis.request.size is None else "time",
@@ -165,7 +160,6 @@ def synthesis_report(synthesis: Synthesis, paths: Iterable[Path], *, explain: bo
         f"  capacities   {_capacities(synthesis)}",
         *(f"  {line}" for line in _programs(synthesis)),
         f"  seconds      {synthesis.timer.total:.2f}  ({_phases(synthesis)})",
-        *_beyond(synthesis),
         f"  verified     schedule replayed{executed}, {_recheck(synthesis)}",
         *([f"  clock        {clock_line(synthesis.decided_by_clock)}"] if synthesis.decided_by_clock else []),
         *(f"  wrote        {path}" for path in paths),
@@ -358,16 +352,6 @@ def _install(synthesis: Synthesis) -> Iterable[str]:
         variables = " ".join(f"{name}={value}" for name, value in target.environment)
         how = variables or "as the runtime asks"
         yield f"install      {target.name}: {how}  (hetesynth install-hint {target.name})"
-
-
-def _beyond(synthesis: Synthesis) -> Iterable[str]:
-    """What was spent beyond the budget, and on what most."""
-    beyond = synthesis.timer.beyond(synthesis.budget)
-    if beyond >= synthesis.request.policy.compile.beyond_budget_worth_telling and synthesis.timer.least:
-        longest = sorted(synthesis.timer.phases.items(), key=lambda phase: -phase[1])[:3]
-        most = ", ".join(f"{name} {value:.1f}" for name, value in longest)
-        least = f"{synthesis.timer.least.seconds:.1f} s were expected at least"
-        yield f"               {beyond:.1f} beyond the budget; most went into {most}; {least}"
 
 
 def _phases(synthesis: Synthesis) -> str:

@@ -1,0 +1,178 @@
+"""A time budget is kept whatever the search does: the best result that was handed over by then is written."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hetesynth.autotune import choice
+from hetesynth.autotune.steady import SteadyCandidates
+from hetesynth.cli.render.synth import synthesis_report, synthesis_summary
+from hetesynth.commands import synth
+from hetesynth.commands.synth import synthesize
+from hetesynth.compile.request import Request
+from hetesynth.errors import HetesynthError
+from hetesynth.model.cegis_trace import CegisTrace
+from hetesynth.model.decisions import Decisions
+from hetesynth.model.problem import Budget
+from hetesynth.model.runtime_costs import NCCL_TABLES
+from hetesynth.policy import DEFAULT
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+RING, FIG10 = (EXAMPLES / name / "topo.dsl" for name in ("ring8", "fig10"))
+LONG, SHORT = 600.0, 0.01  # with the seconds of grace there is time for the first result alone
+PATIENT = replace(DEFAULT, compile=replace(DEFAULT.compile, grace=LONG))
+SIZE = 64_000_000
+BY_TIME = Request(FIG10, "allgather", budget=Budget(SHORT), policy=PATIENT, objective="time", runtime=NCCL_TABLES)
+
+
+@pytest.fixture(autouse=True)
+def usual_handler() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def endless(*_: Any, **__: Any) -> None:
+    """Native code that is not done for long."""
+    time.sleep(LONG)
+
+
+@pytest.mark.parametrize("size", [None, SIZE])
+def test_a_budget_that_is_not_used_up_changes_nothing(size: int | None) -> None:
+    asked = replace(BY_TIME, size=size, budget=Budget(effort=1.0))
+    free, record, steps = synthesize(asked), Decisions(), CegisTrace()
+    told: list[str] = []
+    within = synthesize(
+        replace(asked, budget=Budget(LONG, effort=1.0)), lambda what, best: told.append(what),
+        decisions=record, trace=steps,
+    )  # fmt: skip
+    assert within.files == free.files and within.verdict == free.verdict
+    assert not within.cut_short and not within.decided_by_clock and within.ending == free.ending
+    assert tuple(record.entries) == within.decisions == free.decisions and any("steady" in what for what in told)
+    shown = synthesis_summary(within, [])
+    assert shown["cut_short"] is False and shown["seconds"] > 0
+
+
+@pytest.mark.parametrize("size", [None, SIZE])
+def test_the_first_result_is_what_the_library_runs(size: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SteadyCandidates, "try_all", endless)
+    began = time.monotonic()
+    made = synthesize(replace(BY_TIME, size=size))
+    assert time.monotonic() - began < LONG / 2
+    assert made.cut_short and made.ending == "time" and made.decided_by_clock == ("search",)
+    assert made.choice is not None and made.choice.label.startswith("NCCL's rings") and made.choice.cut_short
+    assert made.programs and made.verdict is not None and made.verdict.rival is not None
+    assert made.program_seconds == made.verdict.seconds
+    assert made.program_seconds <= made.verdict.rival.seconds * 1.01
+    report = synthesis_report(made, [])
+    assert "cut short" in report and "not simulated" not in report.splitlines()[0]
+
+
+def test_what_is_better_takes_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The budget ends among the others, once the opening is over."""
+    monkeypatch.setattr(choice, "tune", endless)
+    policy = replace(DEFAULT, autotune=replace(DEFAULT.autotune, steady_near=2.0, steady_enough=2.0))
+    asked = replace(BY_TIME, size=SIZE, policy=policy, budget=Budget(effort=1.0))
+    handed: list[float] = []
+    monkeypatch.setattr(synth, "last_result", _seconds_of_results(handed))
+    with pytest.raises(StopIteration):
+        synthesize(replace(asked, budget=Budget(1.0, effort=1.0)))
+    assert len(handed) >= 2 and handed == sorted(handed, reverse=True)
+
+
+def _seconds_of_results(handed: list[float]) -> Callable[..., Any]:
+    """Runs the work here, until it would not end."""
+
+    def here(work: Any, *_: Any) -> Any:
+        def tell(kind: str, value: Any) -> None:
+            if kind == "result":
+                handed.append(value.program_seconds)
+
+        def stop(*_: Any, **__: Any) -> None:
+            raise StopIteration
+
+        choice.tune = stop  # type: ignore[assignment]
+        return work(tell), "done"
+
+    return here
+
+
+def test_without_a_size_the_program_is_there_before_the_fewest_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(synth, "_step_search", endless)
+    made = synthesize(BY_TIME)
+    assert made.cut_short and made.step_model is None and made.programs and made.verdict is not None
+    assert made.verdict.factor_over_library is not None and made.verdict.factor_over_library > 0.99
+
+
+@pytest.mark.parametrize("strategy", ["auto", "greedy"])
+def test_a_schedule_alone_is_found_within_its_share(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first schedule goes on beyond the deadline; what ends the search is noted."""
+    monkeypatch.setattr("hetesynth.compile.time_verdict.library_rival", endless)
+    asked = replace(BY_TIME, topology=RING, collective="alltoall", strategy=strategy, schedule_only=True)
+    made = synthesize(asked)
+    assert made.cut_short and set(made.files) == {".schedule.json"} and made.decided_by_clock[-1] == "search"
+    assert made.verdict is not None and made.verdict.rings == "the time budget is over"
+
+
+def test_of_a_strategy_for_a_size_a_candidate_with_its_program_is_handed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(choice, "ranked_programs", endless)
+    made = synthesize(replace(BY_TIME, topology=RING, size=1 << 20, strategy="greedy"))
+    assert made.cut_short and made.programs and made.program_seconds and made.strategy == "greedy"
+
+
+def test_ctrl_c_ends_it_like_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pressing(*_: Any, **__: Any) -> None:
+        os.kill(os.getppid(), signal.SIGINT)
+        endless()
+
+    monkeypatch.setattr(SteadyCandidates, "try_all", pressing)
+    made = synthesize(replace(BY_TIME, size=SIZE, budget=Budget(LONG)))
+    assert made.cut_short and made.ending == "interrupt" and not made.decided_by_clock and made.programs
+    assert made.timer.total < LONG / 2
+
+
+def test_what_cegis_did_until_then_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hetesynth.compile.time_verdict.library_rival", endless)
+    steps = CegisTrace()
+    asked = replace(BY_TIME, topology=RING, strategy="cegis", objective="steps", budget=Budget(3.0))
+    made = synthesize(asked, trace=steps)
+    assert made.cut_short and steps.entries and tuple(steps.entries) == made.cegis
+
+
+def test_ctrl_c_before_there_is_anything_is_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pressing(*_: Any) -> None:
+        while True:  # two that come at once count as one
+            os.kill(os.getppid(), signal.SIGINT)
+            time.sleep(0.3)
+
+    monkeypatch.setattr(synth, "_by_steps", pressing)
+    with pytest.raises(KeyboardInterrupt):
+        synthesize(replace(BY_TIME, budget=Budget(LONG)))
+
+
+def test_errors_and_decisions_come_from_the_process() -> None:
+    record = Decisions()
+    asked = replace(BY_TIME, strategy="hierarchical", collective="alltoall", topology=RING, size=SIZE)
+    with pytest.raises(HetesynthError) as free:
+        synthesize(replace(asked, budget=Budget()))
+    with pytest.raises(HetesynthError) as within:
+        synthesize(replace(asked, budget=Budget(LONG)), decisions=record)
+    assert (within.value.code, within.value.message) == (free.value.code, free.value.message)
+    assert record.entries
+
+
+def test_where_nothing_is_found_in_time_it_says_so() -> None:
+    policy = replace(DEFAULT, compile=replace(DEFAULT.compile, grace=0.0))
+    with pytest.raises(HetesynthError, match="nothing was found, judged and timed") as found:
+        synthesize(replace(BY_TIME, policy=policy))
+    assert (found.value.code, found.value.exit_code) == ("HS602", 3) and "--time-budget" in found.value.help

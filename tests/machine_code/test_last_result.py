@@ -1,0 +1,137 @@
+"""Work in a process of its own: its last result is there in time, whatever it does and however it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from hetesynth.diagnostics import Diagnostic, SourceError, Span
+from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.processes import Tell, last_result
+
+LONG = 60.0
+
+
+@pytest.fixture(autouse=True)
+def usual_handler() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def soon(seconds: float) -> float:
+    return time.monotonic() + seconds
+
+
+def unheard(kind: str, value: Any) -> None:
+    raise AssertionError(f"{kind}: {value}")
+
+
+def endless(tell: Tell) -> int:
+    """Says where it runs and never returns, as native code that no deadline reaches."""
+    tell("result", os.getpid())
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    time.sleep(LONG)
+    return 0
+
+
+def is_there(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_what_ends_by_itself_is_returned_and_the_rest_is_heard() -> None:
+    heard: list[tuple[str, Any]] = []
+
+    def work(tell: Tell) -> str:
+        tell("result", "first")
+        tell("progress", ("greedy", 3))
+        return "last"
+
+    assert last_result(work, soon(LONG), 0.0, lambda *said: heard.append(said)) == ("last", "done")
+    assert heard == [("progress", ("greedy", 3))]
+
+
+def test_after_its_seconds_the_work_is_killed_and_the_last_result_stays() -> None:
+    began = time.monotonic()
+    process, ended = last_result(endless, soon(0.5), LONG, unheard)
+    assert ended == "time" and time.monotonic() - began < LONG / 2
+    assert process is not None and process != os.getpid() and not is_there(process)
+
+
+@pytest.mark.parametrize(("grace", "expected"), [(LONG, 7), (0.0, None)])
+def test_only_the_first_result_has_seconds_of_grace(grace: float, expected: int | None) -> None:
+    def work(tell: Tell) -> int:
+        time.sleep(0.3)
+        tell("result", 7)
+        time.sleep(LONG)
+        return 0
+
+    assert last_result(work, soon(0.01), grace, unheard) == (expected, "time")
+
+
+def test_ctrl_c_takes_the_last_result_and_is_not_for_the_work() -> None:
+    def work(tell: Tell) -> int:
+        tell("result", 7)
+        os.kill(os.getpid(), signal.SIGINT)  # as a terminal does to all of the group
+        os.kill(os.getppid(), signal.SIGINT)
+        time.sleep(LONG)
+        return 0
+
+    assert last_result(work, soon(LONG), 0.0, unheard) == (7, "interrupt")
+
+
+def test_a_second_ctrl_c_waits_for_no_first_result() -> None:
+    def heard(kind: str, value: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    def work(tell: Tell) -> int:
+        for _ in range(2):
+            tell("progress", None)
+        time.sleep(LONG)
+        return 0
+
+    assert last_result(work, soon(LONG), LONG, heard) == (None, "interrupt")
+
+
+def test_errors_are_those_of_the_work_with_its_traceback() -> None:
+    finding = Diagnostic("HS101", Span("a.dsl", 1, 2), "wrong", "do better")
+    for error in (HetesynthError("no", code="HS602", help="raise it", exit_code=3), SourceError([finding], {})):
+
+        def work(tell: Tell, error: HetesynthError = error) -> int:
+            raise error
+
+        with pytest.raises(type(error)) as found:
+            last_result(work, soon(LONG), 0.0, unheard)
+        raised = found.value
+        assert (raised.code, raised.help, raised.exit_code) == (error.code, error.help, error.exit_code)
+        assert raised.render() == error.render() and "in work" in str(raised.__cause__)
+
+
+def test_an_error_that_cannot_be_pickled_is_told_as_our_bug() -> None:
+    class Local(Exception):
+        pass
+
+    def work(tell: Tell) -> int:
+        raise Local("as it is")
+
+    with pytest.raises(InternalError, match="Local: as it is"):
+        last_result(work, soon(LONG), 0.0, unheard)
+
+
+def test_a_process_that_was_killed_is_no_bug_of_ours() -> None:
+    def work(tell: Tell) -> int:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return 0
+
+    with pytest.raises(HetesynthError, match="ended from outside") as found:
+        last_result(work, soon(LONG), 0.0, unheard)
+    assert (found.value.code, found.value.exit_code) == ("HS613", 3)
