@@ -48,7 +48,7 @@ ROOT = Path(__file__).resolve().parents[2]
     help="With --heteccl: where cases are kept; a run goes on from them. A new file for new code.",
 )  # fmt: skip
 @json_option
-def command(  # noqa: PLR0913 - one an option
+def command(
     quick: bool, patterns: tuple[str, ...], write: bool, output: Path | None, examples: Path | None, times: bool,
     heteccl: bool, journal: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
