@@ -23,7 +23,7 @@ from hetesynth.autotune.program_ranking import (
     schedule_budget,
     timed_target,
 )
-from hetesynth.autotune.ring_candidate import ring_candidate, why_skipped
+from hetesynth.autotune.ring_candidate import library_candidates, why_skipped
 from hetesynth.autotune.standing import Standing
 from hetesynth.autotune.steady import SteadyCandidates
 from hetesynth.autotune.step_programs import step_candidate, step_program
@@ -229,10 +229,11 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
     rings: list[Ranked] = []
     simulated = request.strategy != NAME and why_skipped(factory, deadline) is None
     try:
-        library = None if request.strategy == NAME else ring_candidate(factory, specs, target, deadline, rule)
-        if library is not None:
-            rings, asked.standing.rings = [library], library.seconds or 0.0
-            tried(library)
+        if request.strategy != NAME:
+            for library in library_candidates(factory, specs, target, deadline, rule):
+                rings = _merged([library], rings)
+                asked.standing.rings = rings[0].seconds or 0.0
+                tried(library)
         candidates.try_all()
     except KeyboardInterrupt:
         kept = _merged(candidates.quickest_first(), rings) or candidates.interrupted()

@@ -16,7 +16,7 @@ from hetesynth.autotune.candidates import CandidateSpecs
 from hetesynth.autotune.effort import Effort, efforts
 from hetesynth.autotune.planned import Plan, along, copied, schedule_along
 from hetesynth.autotune.program_ranking import ProgramRanking, Ranked, timed_lowering, timed_target
-from hetesynth.autotune.ring_candidate import ring_candidate
+from hetesynth.autotune.ring_candidate import library_candidates
 from hetesynth.autotune.steady import SteadyCandidates
 from hetesynth.autotune.tuning import Candidate, tune
 from hetesynth.chunking import Chunking, chunk
@@ -192,7 +192,7 @@ class Repair:
         record = self.run.decisions.inside("opening")
         with self.run.timer.phase("choice"):
             if self.recipe.way == "rings":
-                return ring_candidate(self.factory, specs, target, self.run.deadline, record)
+                return self._library(specs, target, record)
             if self.recipe.way != "trees":
                 return None
             return self._along_trees(specs, self._steady(specs, target, record))
@@ -256,9 +256,14 @@ class Repair:
         candidates.try_all()
         timed = [ranked, *candidates.ranked]
         if not specs.personalized and self.recipe.way != "rings" and not candidates.near_bound:
-            rings = ring_candidate(self.factory, specs, target, self.run.deadline, record)
+            rings = self._library(specs, target, record)
             timed += [] if rings is None else [rings]
         return min((r for r in timed if r.seconds), key=lambda r: r.seconds or 0.0, default=ranked)
+
+    def _library(self, specs: CandidateSpecs, target: Target, record: Decisions) -> Ranked | None:
+        """The quickest program that the library runs, if there is one."""
+        found = library_candidates(self.factory, specs, target, self.run.deadline, record)
+        return min(found, key=lambda r: r.seconds or 0.0, default=None)
 
     def _mended_trees(self, specs: CandidateSpecs, candidates: SteadyCandidates) -> list[Plan]:
         """Along what the old schedule still has; none where chunks are cut otherwise now."""

@@ -43,26 +43,26 @@ def why_skipped(factory: ProblemFactory, deadline: Deadline) -> str | None:
     return LATE if deadline.expired(UNTRIED) else None
 
 
-def ring_candidate(
+def library_candidates(
     factory: ProblemFactory, specs: CandidateSpecs, target: Target, deadline: Deadline, record: Decisions
-) -> Ranked | None:  # fmt: skip
-    """The quickest program of NCCL's rings for ``specs.size`` bytes that ``target`` holds; None after
-    ``deadline``."""
+) -> Iterator[Ranked]:  # fmt: skip
+    """The library's own programs for ``specs.size`` bytes that ``target`` holds, which rings or sends are soonest;
+    none after ``deadline``."""
     request, topology = factory.request, factory.topology
     options = CostOptions.of(request)
     reason = why_skipped(factory, deadline)
     if reason is not None:
         record.note(LABEL, "skipped", reason)
-        return None
+        return
     baseline = ring_baseline(topology, request.collective, factory.root, specs.size, options)
     if isinstance(baseline, str):
         record.note(LABEL, "refused", baseline)
-        return None
-    trees = tree_baseline(topology, specs.size, options) if request.collective == "allreduce" else None
-    plans = target.format == "mscclpp-json"
-    tried = [baseline] if plans or trees is None or trees.seconds >= baseline.seconds else [trees, baseline]
-    timed = [r for one in tried for r in _timed(factory, specs, one, target, deadline, record)]
-    return min(timed, key=lambda r: r.seconds or 0.0, default=None)
+        return
+    yield from _timed(factory, specs, baseline, target, deadline, record)
+    if request.collective == "allreduce" and target.format != "mscclpp-json":
+        trees = tree_baseline(topology, specs.size, options)
+        if trees is not None and trees.seconds < baseline.seconds:
+            yield from _timed(factory, specs, trees, target, deadline, record)
 
 
 def _timed(

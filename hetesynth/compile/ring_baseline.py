@@ -46,7 +46,7 @@ NAMES: dict[CollectiveName, str] = {
 MOST_CHANNELS = 64
 """NCCL's (src/include/device.h, MAXCHANNELS)."""
 TREES = (4, 8, 16, 32)
-TREE_PARTS = (4, 1, 16, 64)
+TREE_PARTS = (4, 16, 64, 1)
 MOST_TREE_MOVES = 40_000
 """Channels of trees that are tried, then parts of each; a program of so many moves takes seconds to simulate."""
 
@@ -206,6 +206,8 @@ def tree_baseline(topology: Topology, size: int, options: CostOptions) -> Baseli
         trees = tuple(trees_of(CopyProblem(_problem(topology)), TREES[-1], options.policy))
         best = Baseline("NCCL's trees", math.inf, 0, 1, 1, 1, "allreduce", topology.ranks, None)
         for parts in TREE_PARTS:
+            if parts < TREE_PARTS[0] and best.chunks > TREE_PARTS[0] * best.channels:
+                continue  # more are quicker than these
             for n in TREES if parts == TREE_PARTS[0] else sorted({best.channels, 16}):
                 if 2 * (topology.ranks - 1) * n * parts > MOST_TREE_MOVES or size < n * parts:
                     continue
