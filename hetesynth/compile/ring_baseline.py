@@ -108,12 +108,14 @@ def ring_baseline(
 def is_simulated(
     topology: Topology, name: CollectiveName, root: Rank | None, size: int, options: CostOptions
 ) -> bool:  # fmt: skip
-    """Whether ``ring_baseline`` knows the answer already."""
-    return (topology, name, root, size, options) in _asked
+    """Whether what the library takes is known already: by rings or sends, and for AllReduce by trees."""
+    trees = name != "allreduce" or (topology, size, options) in _trees_asked
+    return trees and (topology, name, root, size, options) in _asked
 
 
 _Question = tuple[Topology, CollectiveName, "Rank | None", int, CostOptions]
 _asked: deque[_Question] = deque(maxlen=64)  # as many as ``_simulated`` remembers
+_trees_asked: deque[tuple[Topology, int, CostOptions]] = deque(maxlen=64)
 
 
 @lru_cache(maxsize=64)
@@ -198,10 +200,16 @@ def _widened(
     return best
 
 
-@lru_cache(maxsize=64)
 def tree_baseline(topology: Topology, size: int, options: CostOptions) -> Baseline | None:
     """NCCL's AllReduce along double binary trees, in as many parts and on as many channels as pay; None where a
     link is missing."""
+    answer = _simulated_trees(topology, size, options)
+    _trees_asked.append((topology, size, options))
+    return answer
+
+
+@lru_cache(maxsize=64)
+def _simulated_trees(topology: Topology, size: int, options: CostOptions) -> Baseline | None:
     try:
         trees = tuple(trees_of(CopyProblem(_problem(topology)), TREES[-1], options.policy))
         best = Baseline("NCCL's trees", math.inf, 0, 1, 1, 1, "allreduce", topology.ranks, None)
