@@ -24,7 +24,8 @@ from support.cell_digests import SCRIPT
 
 from hetesynth.bench.machine import load, machine
 from hetesynth.manifest.reader import read_manifest
-from hetesynth.manifest.values import Manifest, SizeRange
+from hetesynth.manifest.values import Manifest
+from hetesynth.model.size_range import SizeRange
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path("tests") / "benchmarks" / "manifest"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hetesynth.building.outcome import CellReport, Status
-from hetesynth.manifest.values import Cell, SizeRange
+from hetesynth.manifest.values import Cell
 from hetesynth.report.words import size_text
 
 SHOWN_PERCENT = 0.05
@@ -49,12 +49,9 @@ def figures(record: Mapping[str, Any] | None, cell: Cell) -> Figures | None:
     rows = record.get("sizes") if isinstance(record, Mapping) else None
     rows = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
     sized = [row for row in rows if isinstance(row.get("size"), int) and row["size"] > 0]
-    if isinstance(cell.extent, SizeRange):
-        tuned = cell.extent.tuned
-        sized = [row for row in sized if row["size"] == tuned]
     if record is None or not sized:
         return None
-    row, steps = sized[0], record.get("steps")
+    row, steps = sized[len(sized) // 2], record.get("steps")
     return Figures(
         row["size"],
         _positive(row.get("program_us")),
