@@ -24,7 +24,6 @@ from hetesynth.building.reports.options import ReportOptions, demand_outside, re
 from hetesynth.building.reports.places import shown_path
 from hetesynth.building.reports.write import report_places, write_failure, write_reports
 from hetesynth.errors import HetesynthError
-from hetesynth.manifest.values import Cell
 
 AT = cell("c", "allgather")
 
@@ -43,19 +42,19 @@ AT = cell("c", "allgather")
     ],
 )
 def test_a_record_without_figures_has_none(broken: Any) -> None:
-    assert figures(broken, AT) is None
+    assert figures(broken) is None
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1.0, 0, True, "3", None, 10**400, [1]])
 def test_a_figure_that_is_none_is_left_out(value: Any) -> None:
-    at = figures({**record(1.0), "sizes": [{"size": 8 * MB, "program_us": value, "percent_of_limit": 50}]}, AT)
+    at = figures({**record(1.0), "sizes": [{"size": 8 * MB, "program_us": value, "percent_of_limit": 50}]})
     assert at is not None
     assert (at.program_us, at.percent_of_limit) == (None, 50.0)
     assert shown(with_status("current", AT, record={"sizes": [{"size": 8 * MB, "program_us": value}]})).time == ""
 
 
 def test_a_cell_of_chunks_has_the_figures_of_its_only_size() -> None:
-    at = figures(record(5.0, size=77), Cell("c", "allgather", 4, "rccl-6"))
+    at = figures(record(5.0, size=77))
     assert at is not None
     assert at.size == 77
 

@@ -76,7 +76,7 @@ def page_jobs(folder: Path, report: BuildReport, manifest: Manifest) -> dict[str
     clusters = load_clusters(manifest)
     jobs = {}
     for cell in report.cells:
-        at, name = figures(cell.record, cell.cell), _program(cell.record)
+        at, name = figures(cell.record), _program(cell.record)
         if at is None or name is None or cell.record is None:
             continue
         cluster = clusters[cell.cell.cluster]
