@@ -22,13 +22,14 @@ from pathlib import Path
 
 from hetesynth.bench.machine import load, machine
 from hetesynth.building.compute import cell_request, root_of
-from hetesynth.compile.plan_predictor import contents_predictor
+from hetesynth.compile.plan_predictor import PlanPredictor, contents_predictor
 from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.time_optimality import bounds_of
 from hetesynth.compile.time_verdict import ALIKE, time_verdict
 from hetesynth.deployment.folder import deployed
 from hetesynth.deployment.programs import ProgramFile, program_at
 from hetesynth.frontend import load_topology
+from hetesynth.lowering.mscclpp.sizes import largest_call
 from hetesynth.manifest.reader import read_manifest
 from hetesynth.manifest.values import Cell, Manifest
 from hetesynth.model.cost import runtime_bytes
@@ -185,19 +186,26 @@ def checked(cell: Cell, topology: Topology, folder: Path) -> Checked:
             programs.append(program)
             predictor = contents_predictor(there.files[program.name], program.name, runtime, topology, options)
             assert predictor is not None
-            seconds[program.name] = {size: predictor.predict(size).seconds for size in (*SIZES, *BETWEEN)}
+            carries = float("inf")
+            if isinstance(predictor, PlanPredictor):
+                carries = largest_call(predictor.collective, predictor.plan.gpus)
+            seconds[program.name] = {
+                size: predictor.predict(size).seconds
+                for size in (*SIZES, *BETWEEN)
+                if runtime_bytes(cell.collective, topology.ranks, size) <= carries
+            }
     found = Checked(files=len(programs))
     for size in (*SIZES, *BETWEEN):
         name = program_at(programs, runtime_bytes(cell.collective, topology.ranks, size), (0, 0))
         rings = time_verdict(topology, root, bounds, size, None, options).rings
         library = rings if isinstance(rings, float) else float("inf")
-        best = min((times[size] for times in seconds.values()), default=float("inf"))
+        best = min((times[size] for times in seconds.values() if size in times), default=float("inf"))
         if name is None:
             found.left += [size] if size in SIZES else []
             found.missed += [size] if size in SIZES and best < library else []
             continue
         took, of_twelve = seconds[name][size], size in SIZES
-        found.factors += [library / took] if of_twelve else []
+        found.factors += [library / took] if of_twelve and library < float("inf") else []
         dominated = found.dominated if of_twelve else found.dominated_between
         slower = found.slower if of_twelve else found.slower_between
         dominated += [(size, took / best)] if took > best * (1 + ALIKE) else []

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetesynth.commands.atlas import _round, program_ranges, selected_ranges
@@ -42,6 +42,7 @@ def faults(seconds: list[list[float]], library: list[float], ranges: list[tuple[
     return found
 
 
+@settings(deadline=None)
 @given(tables)
 def test_no_file_is_dominated_and_none_is_slower_than_the_library(
     table: tuple[list[list[float]], list[float]],
@@ -63,6 +64,7 @@ def test_the_property_tells_a_wrong_choice(place: int, worse: str) -> None:
     assert worse in faults(changed, library, chosen)
 
 
+@settings(deadline=None)
 @given(tables)
 def test_no_fewer_ranges_would_do(table: tuple[list[list[float]], list[float]]) -> None:
     """Against every way to cut the sizes, by dynamic programming."""
