@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from hetesynth.building.figures import Figures
 from hetesynth.compile.fused_receives import EQUAL
+from hetesynth.compile.time_verdict import ALIKE
 from hetesynth.manifest.values import Cell, Gates
 from hetesynth.report.words import size_text
 
@@ -52,11 +53,11 @@ def _too_far(gates: Gates, figures: Figures) -> Iterator[str]:
 
 
 def _too_slow(gates: Gates, figures: Figures) -> Iterator[str]:
-    """Sizes at which the library is too near, or quicker."""
+    """Sizes at which the library is too near, or quicker, by more than simulations can tell."""
     least = gates.factor_over_library
     for row in figures.sizes if least is not None else ():
         factor = row.factor_over_library
-        if least is not None and factor is not None and factor < least * (1 - EQUAL):
+        if least is not None and factor is not None and factor < least * (1 - ALIKE):
             yield _below("factor_over_library", factor, row.size, least)
 
 

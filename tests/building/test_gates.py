@@ -57,6 +57,9 @@ def test_rings_that_are_not_known_are_said_and_do_not_count() -> None:
     assert gate_verdict(cell(factor_over_library=1.0), FIGURES).failures == (
         "factor_over_library 0.97 at 64 KB is less than 1",
     )
+    alike = replace(FIGURES, sizes=(replace(ROWS[0], factor_over_library=0.991),))
+    assert gate_verdict(cell(factor_over_library=1.0), alike).met
+    assert not gate_verdict(cell(factor_over_library=1.01), alike).met
 
 
 def test_steps() -> None:
