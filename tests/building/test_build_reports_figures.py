@@ -21,6 +21,7 @@ from hetesynth.building.reports.figures import (
 )
 from hetesynth.building.reports.markdown import MARK
 from hetesynth.building.reports.options import ReportOptions, demand_outside, report_options
+from hetesynth.building.reports.pages import _program
 from hetesynth.building.reports.places import shown_path
 from hetesynth.building.reports.write import report_places, write_failure, write_reports
 from hetesynth.errors import HetesynthError
@@ -211,3 +212,14 @@ def test_a_finding_that_is_an_error_is_not_ok() -> None:
 def test_somebody_makes_the_pages() -> None:
     with pytest.raises(ValueError, match="pages"):
         ReportOptions(jobs=0)
+
+
+def test_what_is_shown_is_the_program_of_the_size_that_is_shown() -> None:
+    """The middle one of the sizes that have a program, and the page of its file."""
+    rows = [{"size": 10**k, "program_us": us, "program": name} for k, us, name in (
+        (3, 1.0, "a.xml"), (4, 2.0, "a.xml"), (5, 3.0, "b.xml"), (6, None, None), (7, None, None))]  # fmt: skip
+    files = dict.fromkeys(("a.xml", "a.inplace.xml", "a.schedule.json", "b.xml"), "0" * 64)
+    at = figures({"sizes": rows, "files": files})
+    assert at is not None and (at.size, at.program_us) == (10**4, 2.0)
+    named = [_program({"sizes": rows, "files": files}, 10**k) for k in range(3, 9)]
+    assert named == ["a.xml", "a.xml", "b.xml", None, None, "a.xml"]

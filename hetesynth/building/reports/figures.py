@@ -48,6 +48,7 @@ def figures(record: Mapping[str, Any] | None) -> Figures | None:
     rows = record.get("sizes") if isinstance(record, Mapping) else None
     rows = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
     sized = [row for row in rows if isinstance(row.get("size"), int) and row["size"] > 0]
+    sized = [row for row in sized if row.get("program_us")] or sized
     if record is None or not sized:
         return None
     row, steps = sized[len(sized) // 2], record.get("steps")
