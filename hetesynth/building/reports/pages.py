@@ -106,10 +106,10 @@ def _program(record: Mapping[str, Any], size: int) -> str | None:
     """The program of a cell that runs out of place for ``size`` bytes, or any where the record does not say which;
     None: there is none."""
     rows = [row for row in record.get("sizes", ()) if isinstance(row, dict) and row.get("size") == size]
-    wanted, names = rows[0].get("program", "") if rows else "", record.get("files")
+    stated, names = rows[0].get("program", "") if rows else "", record.get("files")
     for name in names if isinstance(names, dict) else ():
         is_program = not name.endswith(SCHEDULE_SUFFIX) and ".inplace." not in name and Path(name).name == name
-        if is_program and wanted in ("", name):
+        if is_program and stated in ("", name):
             return str(name)
     return None
 
