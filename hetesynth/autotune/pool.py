@@ -1,16 +1,15 @@
-"""Schedules for a span of sizes: tuning runs at a few of them, every candidate of the shortlist predicted at each.
+"""Programs for a span of sizes: tuning runs at a few of them, every program of the shortlists timed at each.
 
-In: a topology, a request, sizes. Out: a ``Pool``: members and what each takes at each size. Atlas and compare both
-choose from one. With ``programs`` members stand by what their programs take.
+In: a topology, a request, sizes. Out: a ``Pool``: members and what each takes at each size. Atlas, build and
+compare choose from one. With ``programs`` members stand by what their programs take.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-
-import numpy as np
+from itertools import pairwise
 
 from hetesynth.autotune.choice import choose
 from hetesynth.autotune.program_ranking import Ranked, timed_lowering, timed_target
@@ -18,13 +17,15 @@ from hetesynth.autotune.tuning import Candidate, TuningRun, tune
 from hetesynth.compile.fused_receives import program_predictor
 from hetesynth.compile.plan_predictor import PlanPredictor, first_predictor
 from hetesynth.compile.predictors import CostOptions, ProgramPredictor
+from hetesynth.compile.problem import ProblemFactory
 from hetesynth.compile.request import Request
 from hetesynth.compile.steady_plans import plan_emitted
 from hetesynth.compile.steady_programs import Pipeline, steady_predictor
 from hetesynth.compile.time_optimality import Bounds, TimeOptimality
+from hetesynth.compile.time_verdict import time_verdict
 from hetesynth.errors import HetesynthError
 from hetesynth.lowering.msccl.throttling import Throttling
-from hetesynth.model.cost import chunk_bytes
+from hetesynth.model.cost import chunk_bytes, runtime_bytes
 from hetesynth.model.deadline import Deadline, now
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
@@ -34,39 +35,37 @@ from hetesynth.policy.autotune import AutotunePolicy
 from hetesynth.synthesis.search import Ending, Progress, combined, no_progress
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Member:
-    """A candidate and how its programs are throttled, which makes it another member than without.
+    """A candidate of the tuning run for ``made_for`` bytes, and how its program is throttled or is a pipeline.
 
-    ``schedule[j]``: seconds at size j of the pool, infinite where it cannot be cut. ``losses``: by size, seconds
-    of its program for each of its schedule, where the program was timed; None: programs do not count.
-    ``untimed_loss``: the same where it was timed at no size.
+    ``predictor``: of the program, or plan, as it is written for ``made_for`` bytes; None where it is too large to
+    be simulated or does not fit. ``loss``: what its program is then taken to need for each second of its schedule.
+    ``carries``: the largest call of a plan as runtimes count; None: any.
     """
 
     candidate: Candidate
     throttling: Throttling | None
     steady: Pipeline | None
-    schedule: tuple[float, ...] = field(repr=False)
-    untimed_loss: float
-    losses: Mapping[int, float] | None = field(default=None, repr=False)
+    made_for: int
+    loss: float = 1.0
+    predictor: ProgramPredictor | PlanPredictor | None = field(default=None, repr=False)
+    carries: int | None = None
 
     def seconds(self, size: int) -> float:
-        """What counts at any size: the program, taken to lose between two sizes what it loses there."""
-        return seconds_at(self.candidate, size) * self.loss(size)
-
-    def loss(self, size: int) -> float:
-        """Seconds of the program for each second of the schedule."""
-        if self.losses is None:
-            return 1.0
-        if not self.losses:
-            return self.untimed_loss
-        timed = sorted(self.losses)
-        return float(np.interp(math.log(size), [math.log(s) for s in timed], [self.losses[s] for s in timed]))
+        """What counts at any size: the program, where it was simulated; infinite where it cannot be used."""
+        schedule, collective = seconds_at(self.candidate, size), self.candidate.problem.collective
+        if self.carries is not None and runtime_bytes(collective.name, collective.ranks, size) > self.carries:
+            return math.inf
+        if self.predictor is None or math.isinf(schedule):
+            return schedule * self.loss
+        return self.predictor.timeline(size).makespan
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Different members, and ``seconds[i][j]`` of member i at size j, by which they are chosen."""
+    """Different members, and ``seconds[i][j]`` of member i at size j, by which they are chosen. ``library[j]``:
+    seconds of what a library takes there, infinite where that is not known."""
 
     sizes: tuple[int, ...]
     bounds: Bounds
@@ -75,6 +74,7 @@ class Pool:
     seconds: tuple[tuple[float, ...], ...] = field(repr=False)
     interrupted: bool = False
     ending: Ending = "tried"
+    library: tuple[float, ...] = ()
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
@@ -87,7 +87,11 @@ class Pool:
 
     def time_optimality(self, i: int, j: int) -> TimeOptimality:
         """The schedule of member i at size j beside the bound."""
-        return self.bounds.optimality(self.sizes[j], self.members[i].schedule[j])
+        return self.schedule_at(i, self.sizes[j])
+
+    def schedule_at(self, i: int, size: int) -> TimeOptimality:
+        """The schedule of member i at ``size`` bytes beside the bound."""
+        return self.bounds.optimality(size, seconds_at(self.candidates[i], size))
 
     def without(self, i: int) -> Pool:
         """All but member i."""
@@ -97,36 +101,87 @@ class Pool:
         )
 
 
+def library_seconds(topology: Topology, request: Request, bounds: Bounds, size: int) -> float:
+    """What a library takes for ``size`` bytes; infinite where that is not known."""
+    root = ProblemFactory(topology, request).root
+    rings = time_verdict(topology, root, bounds, size, None, CostOptions.of(request)).rings
+    return math.inf if isinstance(rings, str) else rings
+
+
 def pool(
     topology: Topology, request: Request, sizes: Sequence[int], progress: Progress = no_progress, *,
-    programs: bool = False, hurried: bool = False, budget: Budget | None = None,
-    decisions: Decisions | None = None,
+    beside_library: bool = False, budget: Budget | None = None, decisions: Decisions | None = None,
 ) -> Pool:  # fmt: skip
-    """The shortlist of tuning runs at a few of ``sizes``, which share ``budget``, by default that of the request.
+    """The shortlists of tuning runs at a few of ``sizes``, which share ``budget``, by default that of the request.
 
-    ``programs``: whether members stand by their programs, or plans, for ``timed_target``.
+    Members stand by their programs, or plans, for ``timed_target``, where there is one. ``beside_library``: the
+    library is timed at all ``sizes``, and between two tuning runs that differ in the quickest program, or where a
+    library is quicker than all, there is another one.
     ``decisions``: is told what each tuning run tried, and what it left out and why.
-    Ctrl-C ends the tuning runs; after it only the best of each goes on. ``hurried``, or without ``programs``,
-    only the sizes that can be predicted at once are then predicted, the others being infinite. Raises
-    HetesynthError when no tuning run found anything; a size too small to be cut is left to the others.
+    Ctrl-C ends the tuning runs; after it only the best of each goes on. Not ``beside_library``, only the sizes
+    that can be predicted at once are then predicted, the others being infinite. Raises HetesynthError when no
+    tuning run found anything; a size too small to be cut is left to the others.
     """
-    target = timed_target(request) if programs else None
     budget = budget or request.budget
     budget = replace(budget, clock_decisions=budget.clock_decisions.inside())
-    policy, deadline = request.policy.autotune, budget.deadline()
-    runs = _TuningRuns(topology, request, target, progress, decisions or Decisions())
-    runs.all(sample_sizes(sizes, policy), budget, deadline)
+    runs = _TuningRuns(
+        topology, request, timed_target(request), progress, decisions or Decisions(), budget.deadline()
+    )
+    places = sample_places(sizes, request.policy.autotune)
+    runs.all([sizes[p] for p in places], budget)
     if runs.bounds is None:
         raise runs.failure or HetesynthError("no sizes", code="HS611", help="give at least one size")
-    interrupted = runs.interrupted
-    until = now() + policy.seconds_after_interrupt if interrupted and (hurried or not programs) else math.inf
-    members = [_member(r, sizes, until, policy) for r in runs.shortlist.values()]
-    if target is not None and not interrupted:
-        members = _MemberTiming(topology, request, target, sizes).timed(members, deadline)
-    seconds = tuple(tuple(s * m.loss(size) for s, size in zip(m.schedule, sizes, strict=True)) for m in members)
-    cut_short = interrupted or bool(budget.clock_decisions)
-    ending = combined(runs.endings, interrupted=interrupted, cut_short=cut_short)
-    return Pool(tuple(sizes), runs.bounds, tuple(members), cut_short, seconds, interrupted, ending)
+    bounds = runs.bounds
+    soon = now() + request.policy.autotune.seconds_after_interrupt
+    until = soon if runs.interrupted and not beside_library else math.inf
+    table = _Table(sizes, until)
+    table.add(runs.members)
+    library = (math.inf,) * len(sizes)
+    if beside_library and runs.target is not None and not runs.interrupted:
+        library = tuple(library_seconds(topology, request, bounds, size) for size in sizes)
+        quickest = [min(table.rows, key=lambda row, j=j: row[j]) for j in range(len(sizes))]  # type: ignore[misc]
+        beaten = [row[j] > library[j] for j, row in enumerate(quickest)]
+        between = [
+            (a + b) // 2
+            for a, b in pairwise(places)
+            if b - a > 1 and (quickest[a] is not quickest[b] or any(beaten[a : b + 1]))
+        ]
+        runs.all([sizes[p] for p in between], budget)
+        table.add(runs.members[len(table.rows) :])
+    cut_short = runs.interrupted or bool(budget.clock_decisions)
+    ending = combined(runs.endings, interrupted=runs.interrupted, cut_short=cut_short)
+    rows = tuple(map(tuple, table.rows))
+    return Pool(tuple(sizes), bounds, tuple(runs.members), cut_short, rows, runs.interrupted, ending, library)
+
+
+@dataclass
+class _Table:
+    """What members take at ``sizes``; infinite what is not predicted by ``until``, in seconds of ``deadline.now``,
+    and where a member is too far behind to be simulated.
+
+    More bytes take no less time, and half of them no less than half of it, start and latency being the same. So a
+    member is timed from the size that it was made for on in both directions, until it is certain to be behind.
+    """
+
+    sizes: Sequence[int]
+    until: float
+    rows: list[list[float]] = field(default_factory=list)
+
+    def add(self, members: Sequence[Member]) -> None:
+        """A row for each of ``members``."""
+        for member in members:
+            best = [min((row[j] for row in self.rows), default=math.inf) for j in range(len(self.sizes))]
+            row = [math.inf] * len(self.sizes)
+            middle = self.sizes.index(member.made_for)
+            for places in range(middle, len(row)), range(middle - 1, -1, -1):
+                for j in places:
+                    near = j - 1 if places.step > 0 else j + 1
+                    beside = row[near] if 0 <= near < len(row) else math.inf
+                    least = beside * min(1.0, self.sizes[j] / self.sizes[near]) if beside < math.inf else 0.0
+                    if least > best[j] or now() >= self.until:
+                        break
+                    row[j] = member.seconds(self.sizes[j])
+            self.rows.append(row)
 
 
 @dataclass
@@ -138,17 +193,19 @@ class _TuningRuns:
     target: Target | None
     progress: Progress
     decisions: Decisions
-    shortlist: dict[tuple[str, int, str], Ranked] = field(default_factory=dict)
+    deadline: Deadline
+    members: list[Member] = field(default_factory=list)
+    known: set[tuple[str, int, str]] = field(default_factory=set)
     bounds: Bounds | None = None
     interrupted: bool = False
     endings: list[Ending] = field(default_factory=list)
     failure: HetesynthError | None = None
 
-    def all(self, sizes: Sequence[int], budget: Budget, deadline: Deadline) -> None:
-        """A run for each of ``sizes``; those that are left share what is left until ``deadline``."""
+    def all(self, sizes: Sequence[int], budget: Budget) -> None:
+        """A run for each of ``sizes``; those that are left share what is left until the deadline."""
         least = self.request.policy.autotune.least_seconds_of_run
         for number, size in enumerate(sizes):
-            left = deadline.left()
+            left = self.deadline.left()
             seconds = None if math.isinf(left) else max(least, left) / (len(sizes) - number)
             clock = budget.clock_decisions.inside(f"{size} bytes")
             share = replace(budget, seconds=seconds, clock_decisions=clock)
@@ -158,14 +215,17 @@ class _TuningRuns:
                 self.failure = self.failure or error
                 continue
             except KeyboardInterrupt:
-                if not self.shortlist:
+                if not self.members:
                     raise
                 self.interrupted = True
                 return
             self.bounds, self.interrupted = run.bounds, run.interrupted
             self.endings.append(run.ending)
             for r in ranked[:1] if run.interrupted else ranked:
-                self.shortlist.setdefault((r.candidate.label, r.candidate.chunking.chunk_bytes, r.way), r)
+                identity = (r.candidate.label, r.candidate.chunking.chunk_bytes, r.way)
+                if identity not in self.known:
+                    self.known.add(identity)
+                    self.members.append(self._member(r, size))
             if self.interrupted:
                 return
 
@@ -182,77 +242,37 @@ class _TuningRuns:
         best = ranked[:short]
         return run, [*best, *(Ranked(r.candidate) for r in best if r.throttling is not None)]
 
-
-def _member(ranked: Ranked, sizes: Sequence[int], until: float, policy: AutotunePolicy) -> Member:
-    """``until``: in seconds of ``deadline.now``; what is not predicted by then takes forever."""
-    seconds = (seconds_at(ranked.candidate, s) if now() < until else math.inf for s in sizes)
-    return Member(ranked.candidate, ranked.throttling, ranked.steady, tuple(seconds), policy.untimed_loss)
-
-
-@dataclass(frozen=True)
-class _MemberTiming:
-    """Times the programs of members, at the sizes where they may be needed and while time lasts."""
-
-    topology: Topology
-    request: Request
-    target: Target
-    sizes: Sequence[int]
-
-    def timed(self, members: Sequence[Member], deadline: Deadline) -> list[Member]:
-        """``members`` with what their programs lose."""
-        sizes, policy = self.sizes, self.request.policy.autotune
-        losses: list[dict[int, float]] = [{} for _ in members]
-        best = [min(m.schedule[j] for m in members) for j in range(len(sizes))]
-        near = [
-            [j for j, s in enumerate(m.schedule) if math.isfinite(s) and s <= policy.near_best * best[j]]
-            for m in members
-        ]
-        ends = [sizes[places[-1] if places else -1] for places in near]  # for the largest, programs are written
-        predictors = [self._predictor(m, end) for m, end in zip(members, ends, strict=True)]
-
-        def measure(i: int, j: int) -> None:
-            predictor = predictors[i]
-            if predictor is not None and sizes[j] not in losses[i]:
-                losses[i][sizes[j]] = predictor.timeline(sizes[j]).makespan / members[i].schedule[j]
-
-        for i, places in enumerate(near):  # the ends of its span first: what is lost depends on the size
-            transfers = len(members[i].candidate.solution.schedule.transfers)
-            quick = transfers <= policy.quick_program_transfers
-            for j in {places[-1], places[0]} if places and quick else places[-1:]:
-                measure(i, j)
-        for j in range(len(sizes)):
-            for i in sorted(range(len(members)), key=lambda i: (members[i].schedule[j], i)):
-                if j not in near[i] or sizes[j] in losses[i]:
-                    continue
-                if deadline.expired("programs left untimed"):
-                    break
-                measure(i, j)
-        return [replace(m, losses=loss) for m, loss in zip(members, losses, strict=True)]
-
-    def _predictor(self, member: Member, size: int) -> ProgramPredictor | PlanPredictor | None:
-        """What tells the time of the program or plan, made for ``size`` bytes; None where it is too large or does
-        not fit."""
-        candidate, policy = member.candidate, self.request.policy
-        if len(candidate.solution.schedule.transfers) > policy.autotune.max_program_transfers:
-            return None
-        options = timed_lowering(self.request, self.target, self.topology)
-        options = replace(options, throttling=member.throttling)
-        schedule = candidate.solution.schedule
-        costs = CostOptions.of(self.request)
+    def _member(self, ranked: Ranked, size: int) -> Member:
+        """``ranked`` with its program for ``size`` bytes, unless that is too large to be simulated or too late."""
+        candidate, policy = ranked.candidate, self.request.policy
+        plain = Member(candidate, ranked.throttling, ranked.steady, size)
+        if self.target is None or self.interrupted:
+            return plain
+        plain = replace(plain, loss=policy.autotune.untimed_loss)
+        schedule, problem, costs = candidate.solution.schedule, candidate.problem, CostOptions.of(self.request)
+        if len(schedule.transfers) > policy.autotune.max_program_transfers:
+            return plain
+        if self.members and self.deadline.expired("programs left untimed"):
+            return plain
+        options = replace(timed_lowering(self.request, self.target, self.topology), throttling=ranked.throttling)
         if self.target.format == "mscclpp-json":
-            problem = candidate.problem
-            plan = plan_emitted(self.topology, problem, schedule, size, member.steady, options, costs)
-            return None if plan is None else first_predictor(self.topology, {"": plan}, costs)
-        if member.steady is not None:
-            return steady_predictor(self.topology, candidate.problem, schedule, member.steady, options, costs)
-        return program_predictor(self.topology, candidate.problem, schedule, size, options, costs)
+            plan = plan_emitted(self.topology, problem, schedule, size, ranked.steady, options, costs)
+            if plan is None:
+                return plain
+            return replace(
+                plain, predictor=first_predictor(self.topology, {"": plan}, costs), carries=plan.carries
+            )
+        if ranked.steady is not None:
+            steady = steady_predictor(self.topology, problem, schedule, ranked.steady, options, costs)
+            return replace(plain, predictor=steady)
+        return replace(plain, predictor=program_predictor(self.topology, problem, schedule, size, options, costs))
 
 
-def sample_sizes(sizes: Sequence[int], policy: AutotunePolicy) -> list[int]:
-    """A few of ``sizes``, from the first to the last."""
-    count = min(policy.sampled_sizes, len(sizes))
-    places = [round(k * (len(sizes) - 1) / max(1, count - 1)) for k in range(count)]
-    return [sizes[p] for p in dict.fromkeys(places)]
+def sample_places(sizes: Sequence[int], policy: AutotunePolicy) -> list[int]:
+    """Places in ``sizes`` from the first to the last, where the first tuning runs are."""
+    spacings = math.log(sizes[-1] / sizes[0], policy.sample_spacing)
+    count = min(len(sizes) - 1, math.ceil(spacings - 1e-9))
+    return list(dict.fromkeys(round(k * (len(sizes) - 1) / max(1, count)) for k in range(count + 1)))
 
 
 def seconds_at(candidate: Candidate, size: int) -> float:

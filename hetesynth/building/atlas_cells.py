@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hetesynth.building.compute import result_record
+from hetesynth.building.compute import Part, result_record
 from hetesynth.building.job import job, pickled
 from hetesynth.building.provenance import with_provenance
 from hetesynth.building.result import as_kept
 from hetesynth.commands.atlas import Atlas, Range
 from hetesynth.commands.atlas_folder import refusal
 from hetesynth.commands.folder_index import FolderIndex, read_index
-from hetesynth.compile.formats import SCHEDULE_SUFFIX
 from hetesynth.compile.request import Request
 from hetesynth.deployment.folder import ORIGIN, DeployedCell, Deployment, deployed
-from hetesynth.manifest.values import Cell, CellOptions, SizeRange
+from hetesynth.manifest.values import Cell, CellOptions
+from hetesynth.model.size_range import SizeRange
 from hetesynth.model.topology import Topology
 
 _OTHER = "choose another folder with -o, or take the collective out of the manifest and build again"
@@ -72,20 +72,11 @@ def _cell(result: Atlas, entry: Range, cluster: str) -> DeployedCell:
         request.runtime is not None, request.chunking, request.exclusion,
     )  # fmt: skip
     cell = Cell(cluster, request.collective, _extent(entry), target.name, options)
-    files = {}
-    for suffix, data in entry.synthesis.files.items():
-        program = entry.synthesis.programs.get(suffix)
-        ending = SCHEDULE_SUFFIX
-        if program is not None:
-            ending = f"{'.inplace' if program.in_place else ''}.{suffix.rpartition('.')[2]}"
-        files[f"{cell.stem}{ending}"] = data
-    work = job(cell, *pickled(result.topology))
-    files = with_provenance(work, files)
-    record = {
-        **result_record(work, result.topology, entry.synthesis, files),
-        "calls": [entry.min_bytes, entry.max_bytes],
-        "candidate": result.pool.candidates[entry.member].label,
-    }
+    work, label = job(cell, *pickled(result.topology)), result.pool.candidates[entry.member].label
+    part = Part(cell.extent, entry.synthesis, label)
+    files = with_provenance(work, part.files(cell))
+    record = result_record(work, result.topology, [part], files)
+    record["calls"] = [entry.min_bytes, entry.max_bytes]
     return DeployedCell(cell.name, work.key, work.key, as_kept(record), files, ORIGIN)
 
 

@@ -19,7 +19,6 @@ from hetesynth.building.carried import Carried, carried
 from hetesynth.building.cell_check import CheckedCell, each, judged, objections
 from hetesynth.building.job import Job, job, pickled
 from hetesynth.building.keeping import NORMAL, Decision, Rules, aside_folder, decided, failed, settled
-from hetesynth.building.library import beaten_by_library
 from hetesynth.building.outcome import BuildReport, CellReport
 from hetesynth.building.result import CellResult
 from hetesynth.building.standing import Place
@@ -83,7 +82,9 @@ def folder_plans(manifest: Manifest, clusters: Mapping[str, LoadedCluster]) -> t
     grouped: dict[tuple[str, str], list[Job]] = {}
     for cell in manifest.cells:
         cluster = clusters[cell.cluster]
-        grouped.setdefault((cell.cluster, cell.target), []).append(job(cell, cluster.pickled, cluster.sha256))
+        grouped.setdefault((cell.cluster, cell.target), []).append(
+            job(cell, cluster.pickled, cluster.sha256, manifest.cells)
+        )
     return tuple(
         FolderPlan(manifest.folder(name, runtime), clusters[name], runtime, tuple(jobs))
         for (name, runtime), jobs in grouped.items()
@@ -132,10 +133,6 @@ class _Build:
         except KeyboardInterrupt:
             interrupted = True
             self._leave_unfinished()
-        beaten = beaten_by_library(self.decided.values())
-        if beaten:
-            self.warnings[beaten] = None
-            self.watcher.warned(beaten)
         reports = tuple(self.reports[cell.name] for cell in self.manifest.cells)
         return BuildReport(
             self.manifest.path, self.manifest.output, reports, written=tuple(self.written),

@@ -26,8 +26,9 @@ from hetesynth.compile.formats import SCHEDULE_SUFFIX
 from hetesynth.deployment.folder import DeployedCell
 from hetesynth.deployment.programs import ProgramFile, program_file
 from hetesynth.deployment.records import INSTEAD_OF, MEASURED_ON
+from hetesynth.deployment.selection import check_selection
 from hetesynth.errors import HetesynthError, InternalError
-from hetesynth.manifest.values import SizeRange
+from hetesynth.model.size_range import SizeRange
 from hetesynth.model.target import target
 from hetesynth.processes import side_by_side
 
@@ -109,9 +110,12 @@ def _other_inputs(given: CheckedCell) -> Iterator[str]:
     if record.keys() & {INSTEAD_OF, MEASURED_ON}:
         yield "it says what a folder says of an older one that stays"
     ending = ".json" if target(cell.target).format == "mscclpp-json" else ".xml"
-    needed = {f"{cell.stem}{SCHEDULE_SUFFIX}", f"{cell.stem}{ending}"}
-    if not needed <= given.old.files.keys() <= {*needed, f"{cell.stem}.inplace{ending}"}:
+    stems = {name.partition(".")[0] for name in given.old.files}
+    needed = {f"{stem}{end}" for stem in stems for end in (SCHEDULE_SUFFIX, ending)}
+    allowed = {*needed, *(f"{stem}.inplace{ending}" for stem in stems)}
+    if (isinstance(cell.extent, int) and stems != {cell.stem}) or not needed <= given.old.files.keys() <= allowed:
         yield "its files are called otherwise"
+    check_selection([(cell.name, given.old.programs)], target(cell.target))
 
 
 def each(
@@ -163,8 +167,8 @@ def _still_there(checked: CheckedCell) -> str:
     words = []
     for row in now.sizes:
         was = before.at(row.size)
-        changed = was is not None and not math.isclose(was.program_us, row.program_us, rel_tol=NEAR)
-        words.append(f"{row.text}, {was.program_us:,.4g} us before" if was is not None and changed else row.text)
+        changed = was is not None and not math.isclose(was.us, row.us, rel_tol=NEAR)
+        words.append(f"{row.text}, {was.us:,.4g} us before" if was is not None and changed else row.text)
     failures = gate_verdict(checked.job.cell, now).failures
     gates = f"; gates that it does not meet there: {named(failures)}" if failures else ""
     return f"it still verifies on the cluster as it is: {'; '.join(words)}{gates}"

@@ -6,6 +6,7 @@ what is wrong with it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,18 +17,26 @@ from hetesynth.report.words import size_text
 
 @dataclass(frozen=True, slots=True)
 class SizeFigures:
-    """What the program takes for ``size`` bytes. ``no_library``: why there is no ``factor_over_library``."""
+    """What the program takes for ``size`` bytes, None: there is none, the call is left to the library, which takes
+    ``library_us``. ``no_library``: why there is no ``factor_over_library``."""
 
     size: int
-    program_us: float
+    program_us: float | None
     percent_of_limit: float | None
     factor_over_library: float | None
     no_library: str
+    library_us: float | None = None
+
+    @property
+    def us(self) -> float:
+        """What a call takes: by the program, else by the library."""
+        return self.program_us or self.library_us or math.inf
 
     @property
     def text(self) -> str:
         """``12.33 us for 64 KB``."""
-        return f"{self.program_us:,.4g} us for {size_text(self.size)}"
+        whose = "" if self.program_us else "the library's "
+        return f"{whose}{self.us:,.4g} us for {size_text(self.size)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +72,12 @@ def figures(record: object) -> Figures:
 
 
 def _size(row: Mapping[str, Any]) -> SizeFigures:
-    microseconds = row.get("program_us")
-    if microseconds is None or microseconds <= 0:
+    microseconds, library = row.get("program_us"), row.get("library_us")
+    left = microseconds is None and "program" in row
+    if not left and (microseconds is None or microseconds <= 0):
         raise ValueError("its record has no time at a size")
     percent, factor, reason = (row.get(name) for name in ("percent_of_limit", "factor_over_library", "no_library"))
     if isinstance(percent, str | bool) or isinstance(factor, str | bool):
         raise ValueError("a share at a size is no number in its record")
-    return SizeFigures(row["size"], microseconds, percent, factor, reason if isinstance(reason, str) else "")
+    why = reason if isinstance(reason, str) else ""
+    return SizeFigures(row["size"], microseconds, percent, factor, why, library)

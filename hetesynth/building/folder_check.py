@@ -36,7 +36,7 @@ def damage(folder: Path, row: Mapping[str, Any] | None) -> tuple[str, ...]:
         return ("the index of its folder is damaged",) if index.exists() and not index_of(folder) else ()
     record = row.get("record")
     digests = record.get("files") if isinstance(record, dict) else None
-    if not isinstance(digests, dict) or not digests:
+    if not isinstance(digests, dict):
         return ("its row of the index is damaged",)
     return tuple(_damaged_files(folder, digests)) or ("its row of the index is damaged",)
 

@@ -7,11 +7,12 @@ apply, which is said: the cell can do nothing about it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hetesynth.building.figures import Figures
 from hetesynth.compile.fused_receives import EQUAL
-from hetesynth.manifest.values import Cell, Gates, SizeRange
+from hetesynth.compile.time_verdict import ALIKE
+from hetesynth.manifest.values import Cell, Gates
 from hetesynth.report.words import size_text
 
 
@@ -29,14 +30,16 @@ class GateVerdict:
 
 
 def gate_verdict(cell: Cell, figures: Figures) -> GateVerdict:
-    """Whether ``figures`` reach what ``cell`` demands at every size."""
-    gates = cell.gates
+    """Whether ``figures`` reach what ``cell`` demands at every size that has a program."""
+    gates, left = cell.gates, [row for row in figures.sizes if row.program_us is None]
+    figures = replace(figures, sizes=tuple(row for row in figures.sizes if row not in left))
     failures = [*_too_far(gates, figures), *_too_slow(gates, figures)]
     if gates.steps is not None and figures.steps > gates.steps:
         failures.append(f"steps {figures.steps} is more than {gates.steps}")
-    if gates.proven and not _proven(cell, figures):
+    if gates.proven and figures.sizes and not _proven(figures):
         failures.append("neither its steps nor its time are proved to be the least")
-    return GateVerdict(tuple(failures), tuple(_not_beside_rings(gates, figures)))
+    notes = [f"left to the library: {', '.join(size_text(row.size) for row in left)}"] if left else []
+    return GateVerdict(tuple(failures), (*notes, *_not_beside_rings(gates, figures)))
 
 
 def _too_far(gates: Gates, figures: Figures) -> Iterator[str]:
@@ -50,11 +53,11 @@ def _too_far(gates: Gates, figures: Figures) -> Iterator[str]:
 
 
 def _too_slow(gates: Gates, figures: Figures) -> Iterator[str]:
-    """Sizes at which the library is too near, or quicker."""
+    """Sizes at which the library is too near, or quicker, by more than simulations can tell."""
     least = gates.factor_over_library
     for row in figures.sizes if least is not None else ():
         factor = row.factor_over_library
-        if least is not None and factor is not None and factor < least * (1 - EQUAL):
+        if least is not None and factor is not None and factor < least * (1 - ALIKE):
             yield _below("factor_over_library", factor, row.size, least)
 
 
@@ -73,9 +76,7 @@ def _below(name: str, value: float, size: int, least: float) -> str:
     return f"{name} {value:.{digits}g} at {size_text(size)} is less than {least:g}"
 
 
-def _proven(cell: Cell, figures: Figures) -> bool:
-    """The step model proves it, or the program is at the limit at the size that it is made for."""
-    if figures.proven_optimal:
-        return True
-    row = figures.at(cell.extent.tuned) if isinstance(cell.extent, SizeRange) else figures.sizes[0]
-    return row is not None and row.percent_of_limit is not None and row.percent_of_limit >= 100 * (1 - EQUAL)
+def _proven(figures: Figures) -> bool:
+    """The step model proves it, or a program is at the limit at some size."""
+    shares = [row.percent_of_limit or 0.0 for row in figures.sizes]
+    return figures.proven_optimal or max(shares) >= 100 * (1 - EQUAL)

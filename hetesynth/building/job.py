@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from importlib import metadata
@@ -17,10 +18,11 @@ from typing import Any
 
 import hetesynth
 from hetesynth import __version__
-from hetesynth.manifest.values import Cell, SizeRange
+from hetesynth.manifest.values import Cell
+from hetesynth.model.size_range import SizeRange
 from hetesynth.model.topology import Topology
 
-FORMAT = 1
+FORMAT = 2
 """Of results in the cache: raised where an older one cannot be read."""
 SOLVERS = ("z3-solver", "highspy", "numpy", "scipy", "networkx", "numba")
 """Packages whose version may change what is found."""
@@ -30,12 +32,21 @@ _UNSEEN = ("cli", "bench")  # what no result depends on
 @dataclass(frozen=True, slots=True)
 class Job:
     """A cell to be made. ``topology``: the pickled cluster; ``topology_sha256``: of what it says. ``versions``: of
-    the compiler and the solvers."""
+    the compiler and the solvers. ``ranges``: of sizes that are searched together, that of the cell among them;
+    none where it has chunks."""
 
     cell: Cell
     topology: bytes = field(repr=False)
     topology_sha256: str
     versions: tuple[tuple[str, str], ...]
+    ranges: tuple[SizeRange, ...] = ()
+
+    @property
+    def search(self) -> tuple[object, ...]:
+        """What its search depends on: the same for all cells that are searched for together."""
+        cell = self.cell
+        alone = "" if self.ranges else cell.name
+        return self.topology_sha256, cell.collective, cell.target, cell.options, self.ranges, alone
 
     @property
     def key(self) -> str:
@@ -45,14 +56,21 @@ class Job:
         content = {
             "format": FORMAT, "cluster": cell.cluster, "topology": self.topology_sha256, "target": cell.target,
             "collective": cell.collective, "extent": extent, "options": _plain(asdict(cell.options)),
-            "versions": dict(self.versions),
+            "ranges": [asdict(one) for one in self.ranges], "versions": dict(self.versions),
         }  # fmt: skip
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def job(cell: Cell, pickled: bytes, topology_sha256: str) -> Job:
-    """``cell`` on the cluster in ``pickled``."""
-    return Job(cell, pickled, topology_sha256, versions())
+def job(cell: Cell, pickled: bytes, topology_sha256: str, cells: Iterable[Cell] = ()) -> Job:
+    """``cell`` on the cluster in ``pickled``, searched for together with those of ``cells`` that differ from it in
+    their sizes and gates alone."""
+
+    def what(one: Cell) -> tuple[object, ...]:
+        return one.cluster, one.collective, one.target, one.options
+
+    alike = {one.extent for one in (cell, *cells) if what(one) == what(cell)}
+    ranges = sorted((one for one in alike if isinstance(one, SizeRange)), key=lambda one: (one.low, one.text))
+    return Job(cell, pickled, topology_sha256, versions(), tuple(ranges))
 
 
 def pickled(topology: Topology) -> tuple[bytes, str]:

@@ -137,9 +137,11 @@ def worse(cell: Cell, newer: Figures, older: Figures, policy: Policy) -> str:
         before = older.at(row.size)
         if before is None:
             raise ValueError("they were not measured at the same sizes")
-        share = row.program_us / before.program_us
+        if math.isinf(row.us) or math.isinf(before.us):
+            continue
+        share = row.us / before.us
         ratio *= share ** (1 / len(newer.sizes))
-        words = f"{before.text}, the newer takes {row.program_us:,.4g} us"
+        words = f"{before.text}, the newer takes {row.us:,.4g} us"
         most = max(most, (share, words), key=lambda pair: pair[0])
     if ratio > 1 + policy.building.worse:
         return f"the newer is {_percent(ratio - 1)} slower: the older takes {most[1]}"

@@ -18,7 +18,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hetesynth.building.compute import calls, cell_request, measured
+from hetesynth.building import compute
+from hetesynth.building.compute import calls, cell_request, root_of
 from hetesynth.building.figures import figures
 from hetesynth.chunking import ROUNDINGS, ChunkingOptions, Rounding, chunk
 from hetesynth.commands.schedule_replay import stated_step
@@ -32,7 +33,6 @@ from hetesynth.deployment.records import INSTEAD_OF, MEASURED_ON
 from hetesynth.errors import HetesynthError
 from hetesynth.files.schedule_json import ScheduleDocument, read_schedule_json
 from hetesynth.manifest.values import Cell
-from hetesynth.model.collective import ROOTED
 from hetesynth.model.rank_places import places_document
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import target
@@ -53,7 +53,7 @@ class Place:
     @property
     def root(self) -> int | None:
         """The rank that a rooted collective begins or ends at."""
-        return (self.cell.options.root or 0) if self.cell.collective in ROOTED else None
+        return root_of(self.cell)
 
 
 def refusals(at: Place, old: DeployedCell, policy: Policy) -> tuple[str, ...]:
@@ -91,7 +91,7 @@ def _differences(at: Place, old: DeployedCell) -> Iterator[str]:
 def _wrong(at: Place, old: DeployedCell, policy: Policy) -> Iterator[str]:
     """What the judges say, of the schedule and of each program."""
     schedules = [name for name in old.files if name.endswith(SCHEDULE_SUFFIX)]
-    if not schedules or len(schedules) == len(old.files):
+    if old.files and (not schedules or len(schedules) == len(old.files)):
         yield "it has no schedule" if not schedules else "it has no program"
     stated, steps = figures(old.record).steps, schedule_steps(old)
     if steps is not None and steps != stated:
@@ -210,13 +210,9 @@ def measured_here(at: Place, old: DeployedCell, sizes: Sequence[int]) -> dict[st
 
 def size_rows(at: Place, old: DeployedCell, sizes: Sequence[int]) -> list[dict[str, Any]]:
     """What the program of ``old`` takes on the cluster as it is now, as records say it."""
-    runtime, options = target(at.cell.target), CostOptions.of(cell_request(at.cell, at.topology))
-    programs = [name for name in sorted(old.files) if not name.endswith(SCHEDULE_SUFFIX)]
-    if not programs:
-        raise ValueError("it has no program")
-    data = old.files[next((name for name in programs if ".inplace." not in name), programs[0])]
-    verdicts = measured(data, runtime, at.topology, at.cell, sizes, options)
-    return [{"size": verdict.size, **verdict.figures()} for verdict in verdicts]
+    options = CostOptions.of(cell_request(at.cell, at.topology))
+    programs = [program for program in old.programs if program.name in old.files]
+    return compute.size_rows(old.files, programs, at.topology, at.cell, sizes, options)
 
 
 def without_notes(old: DeployedCell) -> DeployedCell:
@@ -226,8 +222,6 @@ def without_notes(old: DeployedCell) -> DeployedCell:
 
 
 def schedule_steps(old: DeployedCell) -> int | None:
-    """How many steps the schedule of ``old`` has; None where it has none."""
-    for name, data in old.files.items():
-        if name.endswith(SCHEDULE_SUFFIX):
-            return read_schedule_json(data, name).schedule.makespan
-    return None
+    """How many steps the longest schedule of ``old`` has; None where it has none."""
+    schedules = (name for name in old.files if name.endswith(SCHEDULE_SUFFIX))
+    return max((read_schedule_json(old.files[n], n).schedule.makespan for n in schedules), default=None)

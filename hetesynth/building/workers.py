@@ -116,18 +116,19 @@ class LocalProcesses:
         """The outcome of each job, in the order in which they end."""
         pool = _Pool(deque(jobs), self.cache, watcher)
         try:
-            yield from pool.outcomes(min(self.number, len(jobs)))
+            yield from pool.outcomes(min(self.number, len({job.search for job in jobs})))
         finally:
             pool.end()
 
 
 @dataclass
 class _Worker:
-    """A process, the end of its pipe, the job it has."""
+    """A process, the end of its pipe, the job it has, and the search that it knows."""
 
     process: multiprocessing.process.BaseProcess
     pipe: Connection
     job: Job | None = None
+    search: tuple[object, ...] = ()
 
 
 @dataclass
@@ -161,8 +162,16 @@ class _Pool:
         return _Worker(process, ours)
 
     def _give(self, worker: _Worker) -> None:
-        if worker.job is None and self.waiting:
-            worker.job = self.waiting.popleft()
+        """A job of the search that it knows, else one of a search that no other process has."""
+        if worker.job is not None:
+            return
+        others = [one.search for one in self.workers if one is not worker]
+        mine = (job for job in self.waiting if job.search == worker.search)
+        free = (job for job in self.waiting if job.search not in others)
+        worker.job = next(mine, None) or next(free, None)
+        if worker.job is not None:
+            self.waiting.remove(worker.job)
+            worker.search = worker.job.search
             self.watcher.working(worker.job.key, "starts")
             with suppress(OSError):  # a dead one is noticed when it is listened to
                 worker.pipe.send(worker.job)

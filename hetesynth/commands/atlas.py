@@ -1,21 +1,22 @@
-"""One schedule for each range of sizes: what a user installs to have the right one at every size.
+"""The right program for each range of sizes: what a user installs to have it at every size.
 
-In: a request, sizes. Out: an ``Atlas``: ranges that tile all sizes, each with judged programs whose minBytes and
-maxBytes say the range, the frontier between latency and bandwidth (SCCL, section 3.5), features of the topology.
-Members of the pool stand by the times of their programs. Ranges are few: one is used as long as it is within
-1 % of the best; where it hands over, the size is found by bisection.
+In: a request, sizes. Out: an ``Atlas``: ranges, each with judged programs whose minBytes and maxBytes say the
+range, the frontier between latency and bandwidth (SCCL, section 3.5), features of the topology. Members of the
+pool stand by the times of their programs. Ranges are few: a program is used as long as it is within 1 % of the
+best and not slower than the library; sizes for which no program is that are left to the library.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from hetesynth import __version__
-from hetesynth.autotune.pool import Pool, pool, sample_sizes
+from hetesynth.autotune.pool import Pool, library_seconds, pool, sample_places
 from hetesynth.autotune.topology_features import features
 from hetesynth.commands.atlas_folder import PLOT, with_digests
 from hetesynth.compile.addressing import addressable, carried, demand_addressable
@@ -34,29 +35,30 @@ from hetesynth.compile.predictors import CostOptions
 from hetesynth.compile.recipe import topology_hash
 from hetesynth.compile.request import Request
 from hetesynth.compile.roots import Warned
-from hetesynth.compile.time_verdict import Timed, TimeVerdict, time_verdict, verdict_line
+from hetesynth.compile.time_verdict import ALIKE, Timed, TimeVerdict, time_verdict, verdict_line
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
-from hetesynth.model.cost import runtime_bytes
 from hetesynth.model.decisions import Decisions
+from hetesynth.model.size_range import SizeRange, spelled_range
 from hetesynth.model.topology import Topology
-from hetesynth.policy import DEFAULT
 from hetesynth.policy.autotune import AutotunePolicy
 from hetesynth.synthesis.search import Progress, no_progress
 
+ALL = (SizeRange(0, None, ""),)
+LEFT = "the library is quicker at all sizes"
 MARK = b'"kind": "hetesynth atlas'  # what index.json of any atlas begins with, that of single losses too
 
 
 @dataclass(frozen=True)
 class Range:
-    """Sizes ``low`` to ``high`` of the collective's buffer, both included; ``high`` None: all beyond.
+    """Sizes of the collective's buffer that have the same programs, ``extent``, of those that were ``asked`` for.
 
     ``member``: of the pool. ``synthesis``: its files, for buffers of ``min_bytes`` to ``max_bytes`` (0: no limit)
     as runtimes count. ``plan_bytes``: up to where the plans for MSCCL++ among them go, None where there are none.
     """
 
-    low: int
-    high: int | None
+    asked: SizeRange
+    extent: SizeRange
     min_bytes: int
     max_bytes: int
     member: int
@@ -64,17 +66,28 @@ class Range:
     plan_bytes: int | None = None
     seconds: tuple[tuple[int, float], ...] = ()  # sizes of the pool, and what its first program takes
 
+    @property
+    def low(self) -> int:
+        """The smallest size."""
+        return self.extent.low
+
+    @property
+    def high(self) -> int | None:
+        """The largest size, None: there is none."""
+        return self.extent.high if self.extent.closed or self.extent.high is None else self.extent.high - 1
+
 
 @dataclass(frozen=True)
 class Atlas:
-    """Ranges in order of size, the pool they were chosen from, and what did not fit a target."""
+    """Ranges in order of size, the pool they were chosen from, and what did not fit a target. Sizes of no range
+    are left to the library."""
 
     compilation: Compilation
     topology: Topology
     pool: Pool
     ranges: tuple[Range, ...]
     unfit: tuple[tuple[str, str], ...]
-    verdicts: tuple[tuple[int, TimeVerdict], ...] = ()  # of members, at the sizes that were tuned for
+    verdicts: tuple[tuple[int, TimeVerdict], ...] = ()  # of members, about where tuning runs began
 
     @property
     def request(self) -> Request:
@@ -86,9 +99,20 @@ class Atlas:
         """Whether the clock or Ctrl-C decided anything."""
         return self.pool.cut_short or bool(self.compilation.budget.clock_decisions)
 
+    @property
+    def left(self) -> list[int]:
+        """Sizes of the pool that are left to the library."""
+        return [size for size in self.pool.sizes if not any(_holds(entry, size) for entry in self.ranges)]
 
-def atlas(request: Request, sizes: Sequence[int], progress: Progress = no_progress) -> Atlas:
-    """Choose and make the schedules for ``sizes``.
+
+def _holds(entry: Range, size: int) -> bool:
+    return entry.low <= size and (entry.high is None or size <= entry.high)
+
+
+def atlas(
+    request: Request, sizes: Sequence[int], progress: Progress = no_progress, asked: Sequence[SizeRange] = ALL
+) -> Atlas:  # fmt: skip
+    """Choose and make the programs for ``sizes``, with files of their own for each range that is ``asked`` for.
 
     Where every target is MSCCL++ the sizes end where its offsets do. Raises HetesynthError when nothing was found
     or nothing fits.
@@ -102,18 +126,21 @@ def atlas(request: Request, sizes: Sequence[int], progress: Progress = no_progre
         topology = load_topology(request.topology)
     with run.timer.phase("search"):
         members = pool(
-            topology, request, usable, progress, programs=True, budget=run.budget, decisions=run.decisions
+            topology, request, usable, progress, beside_library=True, budget=run.budget, decisions=run.decisions
         )
     unfit: list[tuple[str, str]] = []
     record = run.decisions.inside("ranges")
     policy = request.policy.autotune
+
+    def library(size: int) -> float:
+        return library_seconds(topology, request, members.bounds, size)
+
     while True:
         with run.timer.phase("predict"):
-            selected = selected_ranges(members, policy)
-            borders = [_handover_size(members, selected, k, policy) for k in range(len(selected) - 1)]
-        ranges, refused = _RangeFiles(run, members).of(selected, borders)
+            chosen = [(one, *piece) for one in asked for piece in program_ranges(members, one, library, policy)]
+        ranges, refused = _RangeFiles(run, members).of(chosen)
         if refused is None:
-            _note_ranges(record, members, selected)
+            _note_ranges(record, members, chosen)
             verdicts = _verdicts(run, topology, members, ranges)
             return Atlas(run, topology, members, tuple(ranges), tuple(unfit), verdicts)
         member, error = refused
@@ -127,15 +154,18 @@ def atlas(request: Request, sizes: Sequence[int], progress: Progress = no_progre
 def _verdicts(
     run: Compilation, topology: Topology, members: Pool, ranges: Sequence[Range]
 ) -> tuple[tuple[int, TimeVerdict], ...]:  # fmt: skip
-    """The files of the ranges beside the limit and the library, at the sizes that were tuned for."""
+    """The files of the ranges beside the limit and the library, at some of their sizes."""
     request, bounds, verdicts = run.request, members.bounds, []
     root, options = members.candidates[0].problem.collective.root, CostOptions.of(run.request)
-    for size in sample_sizes(members.sizes, request.policy.autotune):
-        entry = next((r for r in ranges if r.high is None or size <= r.high), ranges[-1])
+    for place in sample_places(members.sizes, request.policy.autotune):
+        size = members.sizes[place]
+        entry = next((r for r in ranges if _holds(r, size)), None)
+        if entry is None:
+            continue
         seconds = dict(entry.seconds).get(size)
         timed: Timed = "program"
         if request.schedule_only:
-            timed, seconds = "schedule", members.members[entry.member].schedule[members.sizes.index(size)]
+            timed, seconds = "schedule", members.time_optimality(entry.member, place).seconds
         elif entry.synthesis.targets[0].format == "mscclpp-json":
             timed = "plan"
         finite = seconds if seconds is not None and math.isfinite(seconds) else None
@@ -153,13 +183,13 @@ def _of_the_file(synthesis: Synthesis, sizes: Sequence[int], options: CostOption
     return {} if predictor is None else {size: predictor.timeline(size).makespan for size in sizes}
 
 
-def _note_ranges(record: Decisions, members: Pool, selected: list[tuple[int, int, int]]) -> None:
+def _note_ranges(record: Decisions, members: Pool, chosen: list[tuple[SizeRange, SizeRange, int]]) -> None:
     """Which members were chosen for which sizes, and which for none."""
-    for first, last, i in selected:
-        sizes = f"{members.sizes[first]} to {members.sizes[last]} bytes"
+    for _, extent, i in chosen:
+        sizes = f"{extent.low} bytes and more" if extent.high is None else f"{extent.low} to {extent.high} bytes"
         record.note(_made_for(members, i), "chosen", f"for {sizes}: near the best there, for the longest range")
-    for i in sorted(set(range(len(members.members))) - {i for _, _, i in selected}):
-        reason = "where it is near the best another one is for more sizes"
+    for i in sorted(set(range(len(members.members))) - {i for _, _, i in chosen}):
+        reason = "where it is near the best, and no library is quicker, another one is for more sizes"
         record.note(_made_for(members, i), "skipped", reason)
 
 
@@ -172,43 +202,91 @@ def _made_for(members: Pool, i: int) -> str:
     return f"{candidate.label}, chunks of {candidate.chunking.chunk_bytes:,} bytes{throttled}"
 
 
-def selected_ranges(members: Pool, policy: AutotunePolicy = DEFAULT.autotune) -> list[tuple[int, int, int]]:
-    """(first size, last size, member) of the fewest ranges in which every member is near the best at each size."""
-    numbers, tolerance = range(len(members.candidates)), policy.atlas_tolerance
-    best = [members.seconds[members.best(j)][j] for j in range(len(members.sizes))]
+def selected_ranges(
+    seconds: Sequence[Sequence[float]], library: Sequence[float], tolerance: float
+) -> list[tuple[int, int, int]]:
+    """(first size, last size, member) of the fewest ranges in which each member, which takes ``seconds[i][j]``, is
+    at each size near the best, by a share of ``tolerance``, and no slower than the library. Sizes where no member
+    is that are in none."""
+    best = [min(column) for column in zip(*seconds, strict=True)]
 
     def reach(i: int, first: int) -> int:
-        """The first size from ``first`` on at which member i is not near the best."""
-        limits = (j for j in range(first, len(best)) if members.seconds[i][j] > best[j] * (1 + tolerance))
-        return next(limits, len(best))
+        """The first size from ``first`` on at which member i does not do."""
+        j = first
+        while j < len(best) and seconds[i][j] < math.inf and seconds[i][j] <= best[j] * (1 + tolerance):
+            if library[j] < seconds[i][j] * (1 - ALIKE):
+                break
+            j += 1
+        return j
 
     ranges: list[tuple[int, int, int]] = []
     first = 0
     while first < len(best):
-        ends = {i: reach(i, first) for i in numbers}
-        end = max(ends.values())
-        farthest = [i for i in numbers if ends[i] == end]
-        member = min(farthest, key=lambda i: (sum(members.seconds[i][first:end]), i))
-        ranges.append((first, end - 1, member))
-        first = end
+        ends = [reach(i, first) for i in range(len(seconds))]
+        end = max(ends)
+        farthest = [i for i, one in enumerate(ends) if one == end]
+        member = min(farthest, key=lambda i: (sum(seconds[i][first:end]), i))
+        if end > first:
+            ranges.append((first, end - 1, member))
+        first = max(end, first + 1)
     return ranges
 
 
-def _handover_size(members: Pool, selected: list[tuple[int, int, int]], k: int, policy: AutotunePolicy) -> int:
-    """The last size of range k: where the next member becomes the quicker one."""
-    first, last, member = selected[k]
-    follower = selected[k + 1][2]
-    while last > first and members.seconds[follower][last] < members.seconds[member][last]:
-        last -= 1
-    low, high = members.sizes[last], members.sizes[last + 1]
-    before, after = members.members[member], members.members[follower]
-    while high > low * policy.handover_precision and high - low > 1:
-        middle = max(low + 1, min(high - 1, round(math.sqrt(low * high))))
-        if after.seconds(middle) < before.seconds(middle):
-            high = middle
-        else:
-            low = middle
-    return low
+def program_ranges(
+    members: Pool, asked: SizeRange, library: Callable[[int], float], policy: AutotunePolicy
+) -> list[tuple[SizeRange, int]]:
+    """The ranges within ``asked``, each with its member. Where two meet the border is where the second becomes
+    quicker, where one meets sizes of the library where it or the library does, found by bisection."""
+    places = [j for j, size in enumerate(members.sizes) if asked.holds(size)]
+    sizes = [members.sizes[j] for j in places]
+    seconds = [[row[j] for j in places] for row in members.seconds]
+    selected = selected_ranges(seconds, [members.library[j] for j in places], policy.atlas_tolerance)
+
+    def bracket(low: int, high: int, is_later: Callable[[int], bool]) -> tuple[int, int]:
+        """Sizes that are near each other, between which ``is_later`` begins to hold."""
+        while high > low * policy.handover_precision and high - low > 1:
+            middle = max(low + 1, min(high - 1, round(math.sqrt(low * high))))
+            low, high = (low, middle) if is_later(middle) else (middle, high)
+        return low, high
+
+    def is_beaten(i: int, size: int) -> bool:
+        """Whether the library is quicker; the half of what counts as alike is left for sizes nearby."""
+        return library(size) < members.members[i].seconds(size) * (1 - ALIKE / 2)
+
+    def is_not_beaten(i: int, size: int) -> bool:
+        return not is_beaten(i, size)
+
+    def is_passed(i: int, follower: int, size: int) -> bool:
+        return members.members[follower].seconds(size) < members.members[i].seconds(size)
+
+    ranges: list[tuple[SizeRange, int]] = []
+    low = asked.low
+    for k, (first, last, i) in enumerate(selected):
+        high, closed, border = asked.high, asked.closed, 0
+        if first > 0 and (k == 0 or selected[k - 1][1] < first - 1):
+            low = _round(*bracket(sizes[first - 1], sizes[first], partial(is_not_beaten, i)))
+        if k + 1 < len(selected) and selected[k + 1][0] == last + 1:
+            follower = selected[k + 1][2]
+            while last > first and seconds[follower][last] < seconds[i][last]:
+                last -= 1
+            border = _round(*bracket(sizes[last], sizes[last + 1], partial(is_passed, i, follower)))
+            high, closed = border, False
+        elif last + 1 < len(sizes):
+            before, after = bracket(sizes[last], sizes[last + 1], partial(is_beaten, i))
+            high, closed = _round(before - 1, after - 1), True
+        if high is None or high > low or (closed and high == low):
+            ranges.append((SizeRange(low, high, spelled_range(low, high), closed), i))
+        low = border
+    return ranges
+
+
+def _round(low: int, high: int) -> int:
+    """The roundest even number above ``low``, up to ``high``; ``high`` where there is none."""
+    unit = int(10 ** len(str(high)))
+    while unit > 1 and (low // unit + 1) * unit > high:
+        unit //= 10
+    size = (low // unit + 1) * unit
+    return min(size + size % 2, high)
 
 
 @dataclass(frozen=True)
@@ -219,48 +297,44 @@ class _RangeFiles:
     members: Pool
 
     def of(
-        self, selected: list[tuple[int, int, int]], borders: list[int]
+        self, chosen: list[tuple[SizeRange, SizeRange, int]]
     ) -> tuple[list[Range], tuple[int, HetesynthError] | None]:
         """The files of every range, or the first member that does not fit its target."""
-        name, ranks = self.run.request.collective, self.members.bounds.ranks
         ranges: list[Range] = []
-        low, least = 0, 0
-        for k, (_, last, member) in enumerate(selected):
-            high = borders[k] if k < len(borders) else None
-            most = 0 if high is None else _odd(runtime_bytes(name, ranks, high))
-            if high is not None and most < least:  # rounding left nothing of this range
+        for asked, extent, member in chosen:
+            least, most = extent.calls(self.run.request.collective, self.members.bounds.ranks)
+            if most and most < least:  # rounding left nothing of this range
                 continue
             try:
-                entry = self._range(member, last, (low, high), (least, most))
+                ranges.append(self._range(member, asked, extent, (least, most)))
             except HetesynthError as error:
                 if error.code not in UNFIT:
                     raise
                 return [], (member, error)
-            ranges.append(entry)
-            low, least = (0, 0) if entry.high is None else (entry.high + 1, entry.max_bytes + 1)
         return ranges, None
 
-    def _range(self, member: int, last: int, sizes: tuple[int, int | None], calls: tuple[int, int]) -> Range:
-        """``sizes``: of the buffer; ``calls``: of the runtime's; plans for MSCCL++ alone may end before."""
-        (low, high), (least, most) = sizes, calls
-        synthesis = self.files(member, last, least, most)
+    def _range(self, member: int, asked: SizeRange, extent: SizeRange, calls: tuple[int, int]) -> Range:
+        """``calls``: of the runtime's; plans for MSCCL++ alone may end before."""
+        least, most = calls
+        synthesis = self.files(member, least, most)
         limit = carried(synthesis)
         short = limit is not None and all(t.format == "mscclpp-json" for t in self.run.request.targets)
-        if limit is not None and short and (high is None or limit < most):
+        if limit is not None and short and (most == 0 or limit < most):
             most = limit
             blocks = self.members.bounds.ranks if self.run.request.collective in ("gather", "scatter") else 1
-            high = limit * blocks
+            extent = replace(extent, high=limit * blocks, closed=True)
             if any(program.carries != limit for program in synthesis.programs.values()):  # some go on for longer
-                synthesis = self.files(member, last, least, most)
+                synthesis = self.files(member, least, most)
         plan_bytes = None if limit is None else min(most or limit, limit)
-        inside = [size for size in self.members.sizes if low <= size and (high is None or size <= high)]
+        inside = [size for size in self.members.sizes if extent.holds(size)]
         seconds = _of_the_file(synthesis, inside, CostOptions.of(self.run.request))
-        return Range(low, high, least, most, member, synthesis, plan_bytes, tuple(seconds.items()))
+        return Range(asked, extent, least, most, member, synthesis, plan_bytes, tuple(seconds.items()))
 
-    def files(self, member: int, last: int, least: int, most: int) -> Synthesis:
+    def files(self, member: int, least: int, most: int) -> Synthesis:
         """What ``member`` becomes for a range; without plans for MSCCL++ where all of it is past their limit."""
         candidate, entry = self.members.candidates[member], self.members.members[member]
-        time_optimality, targets = self.members.time_optimality(member, last), self.run.request.targets
+        time_optimality = self.members.schedule_at(member, entry.made_for)
+        targets = self.run.request.targets
         try:
             spec = ProgramSpec(targets, entry.throttling, least, most, entry.steady)
             return finished(candidate.solved(self.run, spec, time_optimality))
@@ -270,12 +344,6 @@ class _RangeFiles:
                 raise
             spec = ProgramSpec(others, entry.throttling, least, most, entry.steady)
             return finished(candidate.solved(self.run, spec, time_optimality))
-
-
-def _odd(size: int) -> int:
-    """The next odd number: no buffer of whole elements has just that size, so readers that exclude the limit and
-    readers that include it agree."""
-    return size | 1
 
 
 def files(result: Atlas) -> dict[str, bytes]:
@@ -319,7 +387,7 @@ def index(result: Atlas) -> dict[str, Any]:
     return {
         "kind": "hetesynth atlas",
         "generator": f"hetesynth {__version__}",
-        "verdict": verdict_line([v for _, v in result.verdicts]),
+        "verdict": verdict_line([v for _, v in result.verdicts]) if result.verdicts else LEFT,
         "verdicts": [
             {"size": v.size, "candidate": result.pool.candidates[member].label, **v.figures()}
             for member, v in result.verdicts
@@ -340,6 +408,7 @@ def index(result: Atlas) -> dict[str, Any]:
         "runtime_advice": _advice(result),
         "topology": features(result.topology, result.pool.bounds, result.request.policy),
         "ranges": [_range(result, k) for k in range(len(result.ranges))],
+        "left_to_library": result.left,
         "frontier": frontier(result),
         "unfit": [{"candidate": label, "reason": why} for label, why in result.unfit],
     }
@@ -349,22 +418,18 @@ def _warnings(result: Atlas) -> list[Warned]:
     """Where a library is quicker, and what holds of the files of every range."""
     targets = result.request.targets
     slower = [warned for _, verdict in result.verdicts for warned in library_warnings(verdict, targets)]
-    return [*slower, *result.ranges[0].synthesis.warnings]
+    return [*slower, *(warned for entry in result.ranges[:1] for warned in entry.synthesis.warnings)]
 
 
 def _advice(result: Atlas) -> dict[str, str | list[str]] | None:
-    advice = result.ranges[0].synthesis.advice
+    advice = result.ranges[0].synthesis.advice if result.ranges else None
     return None if advice is None else advice.plain()
 
 
 def _range(result: Atlas, k: int) -> dict[str, Any]:
     entry = result.ranges[k]
     candidate, throttling = result.pool.candidates[entry.member], result.pool.members[entry.member].throttling
-    inside = [
-        j
-        for j, size in enumerate(result.pool.sizes)
-        if entry.low <= size and (entry.high is None or size <= entry.high)
-    ]
+    inside = [j for j, size in enumerate(result.pool.sizes) if _holds(entry, size)]
     return {
         "low": entry.low,
         "high": entry.high,

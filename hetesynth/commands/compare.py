@@ -160,7 +160,7 @@ def _pool_or_refusal(
 ) -> Pool | str:  # fmt: skip
     """What a strategy found, or why it refuses."""
     try:
-        return pool(topology, request, sizes, progress, programs=True, hurried=True, budget=budget)
+        return pool(topology, request, sizes, progress, budget=budget)
     except HetesynthError as error:
         if error.code not in ("HS610", "HS611"):
             raise

@@ -11,18 +11,19 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from hetesynth.deployment.programs import ProgramFile, of_record
+from hetesynth.deployment.programs import ProgramFile, of_record, program_at
 from hetesynth.deployment.records import check_record
 from hetesynth.deployment.selection import Call, selected
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
-from hetesynth.model.cost import bandwidths
+from hetesynth.model.cost import bandwidths, runtime_bytes
 from hetesynth.model.target import Target
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
     """What a program takes for ``size`` bytes of the whole buffer, simulated. ``test``: the nearest size that its
-    runtime gives to it, with which a test is run; None: there is none in the range. ``library_us``: its own."""
+    runtime gives to it, with which a test is run; None: there is none in the range. ``library_us``: its own.
+    ``program``: the file of the program that runs out of place."""
 
     size: int
     test: int | None
@@ -30,6 +31,7 @@ class Expectation:
     algorithm: float
     bus: float
     library_us: float | None
+    program: str = ""
 
     def plain(self) -> dict[str, Any]:
         """For JSON: bandwidths in GB/s, as the tests print them."""
@@ -94,13 +96,16 @@ class DeployedCell:
             if not us:
                 continue
             speeds = bandwidths(self.collective, self.ranks, size, us / 1e6)
-            test = self._test_size(size, target)
-            rows.append(Expectation(size, test, us, speeds.algorithm, speeds.bus, row.get("library_us")))
+            counted, calls = runtime_bytes(self.collective, self.ranks, size), self.record.get("calls", (0, 0))
+            name = program_at(self.programs, counted, (calls[0], calls[1])) or ""
+            test = self._test_size(name, size, target)
+            rows.append(Expectation(size, test, us, speeds.algorithm, speeds.bus, row.get("library_us"), name))
         return tuple(rows)
 
-    def _test_size(self, size: int, target: Target) -> int | None:
-        """The size nearest to ``size`` that all programs of the cell are selected for."""
-        programs = self.programs
+    def _test_size(self, name: str, size: int, target: Target) -> int | None:
+        """The size nearest to ``size`` that the program ``name`` in both of its forms is selected for."""
+        stem = name.partition(".")[0]
+        programs = [program for program in self.programs if program.name.partition(".")[0] == stem]
         if not programs:
             return None
         unit = math.lcm(*(program.unit for program in programs))

@@ -7,6 +7,7 @@ that a folder is put together without reading its programs again.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
@@ -84,6 +85,15 @@ def of_record(values: dict[str, Any]) -> ProgramFile:
         if type(value) is not kind and (name, value) != ("root", None):
             raise ValueError(f"{name}: {value!r} is no {kind.__name__}")
     return ProgramFile(**values)
+
+
+def program_at(programs: Sequence[ProgramFile], counted: int, calls: tuple[int, int]) -> str | None:
+    """The program that runs out of place for ``counted`` bytes, or for the nearest of ``calls``, the first and the
+    last (0: none); None: the library's own."""
+    least, most = calls
+    counted = max(least, min(counted, most) if most else counted)
+    fitting = (p.name for p in programs if p.out_of_place and p.min_bytes <= counted <= (p.last or counted))
+    return next(fitting, None)
 
 
 def program_file(name: str, data: bytes, target: Target, root: Rank | None) -> ProgramFile:

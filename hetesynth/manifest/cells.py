@@ -18,8 +18,9 @@ from hetesynth.manifest.keys import SELECTORS
 from hetesynth.manifest.positions import Path
 from hetesynth.manifest.settings import Settings
 from hetesynth.manifest.sizes import apart, ranges
-from hetesynth.manifest.values import Cell, CellOptions, ClusterEntry, Gates, SizeRange
+from hetesynth.manifest.values import Cell, CellOptions, ClusterEntry, Gates
 from hetesynth.model.collective import ROOTED, CollectiveName
+from hetesynth.model.size_range import SizeRange
 from hetesynth.model.target import target
 
 MAX_CELLS = 10_000

@@ -214,12 +214,13 @@ folder = "schedules"  # what is deployed
 [defaults]
 collectives = ["allgather", "allreduce"]
 targets = {targets}
-# Each range has a program of its own. For one program for all sizes write chunks = 1 instead.
-sizes = ["..256KB", "256KB..16MB", "16MB.."]
+# As few programs as are near the best at every size; what a library does quicker is left to it. Several ranges are
+# reported, and may have rules, one by one. For one program for all sizes write chunks = 1 instead.
+sizes = ["1KB.."]
 # effort = 4  # how much is tried
 # single_root = true  # for broadcast, reduce, gather and scatter: all calls have root 0
 
-# What every program must reach, at the ends of its range and in the middle:
+# What every program must reach, at each of its sizes where it is judged:
 # [defaults.gates]
 # percent_of_limit = 80
 # factor_over_library = 1.0
@@ -232,6 +233,5 @@ _RULES = """\
 # Cells that differ; later rules win.
 # [[rule]]
 # collectives = ["allreduce"]
-# sizes = ["16MB.."]
 # effort = 2
 """

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hetesynth.errors import HetesynthError
-from hetesynth.manifest.values import SizeRange
+from hetesynth.model.size_range import SizeRange, spelled_range, spelling
 
 if TYPE_CHECKING:
     from hetesynth.manifest.document import Document
@@ -20,11 +20,6 @@ if TYPE_CHECKING:
 
 MAX_SIZE = 1 << 50
 
-_UNITS = {
-    name: base**power
-    for power, letter in ((4, "T"), (3, "G"), (2, "M"), (1, "K"))
-    for name, base in ((f"{letter}B", 1000), (f"{letter}iB", 1024))
-}
 _OTHER_DOTS = re.compile(r"\.{3,}|…|\s-\s|(?<=[A-Za-z])-(?=[0-9])|\bto\b|:|–")
 
 
@@ -56,18 +51,7 @@ def size_range(text: str) -> SizeRange:
     if high is not None and high < low:
         help_ = f'write "{spelling(high)}..{spelling(low)}"'
         raise NoRange(0, len(text), f"`{text[:60]}` ends before it begins", help_)
-    return SizeRange(low, high, _text(low, high))
-
-
-def _text(low: int, high: int | None) -> str:
-    first, last = spelling(low) if low else "", "" if high is None else spelling(high)
-    return first if low == high else f"{first}..{last}"
-
-
-def spelling(size: int) -> str:
-    """``64MB``: the shortest of a whole number with its unit, decimal where both are as short."""
-    texts = [f"{size}B", *(f"{size // unit}{name}" for name, unit in _UNITS.items() if size % unit == 0)]
-    return min(texts, key=lambda text: (len(re.sub("[^0-9]", "", text)), "i" in text, len(text)))
+    return SizeRange(low, high, spelled_range(low, high))
 
 
 def _size(text: str, start: int) -> int:
@@ -128,5 +112,5 @@ def _way_out(one: SizeRange, other: SizeRange) -> str:
     if (one.low, one.high) == (other.low, other.high):
         return "name a range once"
     if one.low > other.low:
-        return f"one may begin where the other ends: {_text(other.low, one.low)}, {one.text}"
+        return f"one may begin where the other ends: {spelled_range(other.low, one.low)}, {one.text}"
     return "a call must fit one range only"

@@ -6,7 +6,6 @@ nothing of TOML, of files that exist, or of how a cell is made.
 
 from __future__ import annotations
 
-import math
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,52 +14,8 @@ from hetesynth.chunking import ChunkingOptions
 from hetesynth.compile.request import Exclusion
 from hetesynth.frontend.overridden import OverriddenFile, overridden
 from hetesynth.model.collective import CollectiveName
+from hetesynth.model.size_range import SizeRange
 from hetesynth.model.topology import Rank
-
-DIGITS = 2
-"""Of the size that a program is made for, where the range has two ends."""
-REACH = 8
-"""How far from its only end the size lies that a program of an open range is made for."""
-
-
-@dataclass(frozen=True, slots=True)
-class SizeRange:
-    """Sizes of the collective's buffer in bytes, from ``low`` to ``high`` (None: all beyond). ``closed``: ``high``
-    itself is meant; it is not where another range begins there. ``text``: the one spelling of it, whatever the
-    manifest says (``1MB..2MB``, not ``1000KB..2MB``)."""
-
-    low: int
-    high: int | None
-    text: str
-    closed: bool = True
-
-    def __post_init__(self) -> None:
-        if self.low < 0 or (self.high is not None and self.high < max(1, self.low)):
-            raise ValueError(f"{self.text}: a range begins at 0 or more and does not end before")
-        if self.low == 0 and self.high is None:
-            raise ValueError("a range without ends has no middle")
-
-    @property
-    def tuned(self) -> int:
-        """The size that the program is made for: in the middle, on a scale of logarithms."""
-        if self.high is None:
-            return self.low * REACH
-        if self.low == 0:
-            return max(1, self.high // REACH)
-        return _rounded(math.isqrt(self.low * self.high), self.low, self.high)
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Where the program is judged: the smallest, that of ``tuned``, the largest."""
-        first = self.low or max(1, self.tuned // REACH)
-        last = self.tuned * REACH if self.high is None else self.high
-        return tuple(sorted({first, self.tuned, last}))
-
-
-def _rounded(size: int, low: int, high: int) -> int:
-    """``size`` with few digits, inside of the range."""
-    unit = int(10 ** max(0, len(str(size)) - DIGITS))
-    return min(max(round(size / unit) * unit, low), high)
 
 
 @dataclass(frozen=True, slots=True)

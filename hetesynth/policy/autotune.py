@@ -219,20 +219,13 @@ class AutotunePolicy(Record):
     )
 
     # several sizes
-    sampled_sizes: int = threshold(4, "sizes", "At which there is a tuning run. Not measured.")
+    sample_spacing: int = threshold(
+        64,
+        "factor",
+        "Between the sizes of the first tuning runs for a span; where two that follow each other differ in the "
+        "quickest program there is one between. Not measured.",
+    )
     shortlist: int = threshold(3, "candidates", "Of a tuning run that are predicted at all sizes. Not measured.")
-    near_best: float = threshold(
-        1.6,
-        "times the best",
-        "A candidate whose schedule takes no longer than so many times the best one at some size has its program "
-        "timed there. Not measured.",
-    )
-    quick_program_transfers: int = threshold(
-        8_000,
-        "transfers",
-        "Up to here a member's program is timed at both ends of its sizes, however late it is: what is lost at "
-        "small sizes says nothing of large ones. Not measured.",
-    )
     seconds_after_interrupt: float = threshold(0.5, "seconds", "For predictions after Ctrl-C. Not measured.")
     atlas_tolerance: float = threshold(
         0.01, "share of the time", "What a range may lose before another schedule takes over. Not measured."

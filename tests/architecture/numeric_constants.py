@@ -170,7 +170,7 @@ ALLOWED = {
         hetesynth/verify/msccl/profile.py: MAX_MERGED_REDUCTIONS
         """,
     "defaults of options": """
-        hetesynth/manifest/values.py: DIGITS REACH
+        hetesynth/model/size_range.py: FIRST LAST
         hetesynth/cli/options.py: buffer_sizes.factor
         hetesynth/commands/verify_files.py: FILES_OF_A_PROCESS
         hetesynth/compile/predictors.py: sizes_between.factor

@@ -120,13 +120,13 @@ def test_plans_run_in_steady_state_too() -> None:
 
 def test_a_pool_of_plans_stands_by_plans() -> None:
     request = replace(asked(near=NEAR), targets=(TARGETS["mscclpp"],))
-    answer = pool(load_topology(request.topology), request, (MIB, 64 * MIB), programs=True)
+    answer = pool(load_topology(request.topology), request, (MIB, 64 * MIB))
     best = answer.members[answer.best(1)]
-    assert (best.losses or {}).get(64 * MIB)
+    assert best.predictor is not None
     options = LoweringOptions("timed", target=TARGETS["mscclpp"], policy=request.policy.lowering)
     c, on = best.candidate, load_topology(request.topology)
     plan = plan_emitted(
-        on, c.problem, c.solution.schedule, 64 * MIB, best.steady, options, CostOptions(policy=request.policy)
+        on, c.problem, c.solution.schedule, best.made_for, best.steady, options, CostOptions(policy=request.policy)
     )  # fmt: skip
     predictor = None if plan is None else first_predictor(on, {"": plan}, CostOptions(policy=request.policy))
     assert predictor is not None
@@ -216,10 +216,10 @@ def test_a_schedule_in_steady_state_starts_as_programs_do() -> None:
 
 def test_a_pool_has_programs_in_steady_state_for_large_sizes_and_others_for_small_ones() -> None:
     request = replace(asked(cluster="dgx1"), runtime=NCCL_TABLES)
-    members = pool(load_topology(request.topology), request, (256, 64 * MIB), programs=True)
+    members = pool(load_topology(request.topology), request, (256, 64 * MIB))
     small, large = (members.members[members.best(j)] for j in range(2))
     assert small is not large and large.steady is not None
-    assert (small.losses or {}).get(256) is not None
+    assert small.predictor is not None and small.made_for == 256
 
 
 def test_the_same_choice_again() -> None:

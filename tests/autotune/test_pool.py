@@ -1,14 +1,15 @@
-"""Pools: members stand by their programs, at sizes in between too; sample_sizes; what was not timed is weighed."""
+"""Pools: members stand by their programs; where tuning runs are; what is not simulated."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from hetesynth.autotune.pool import Pool, pool, sample_sizes, seconds_at
+from hetesynth.autotune.pool import Pool, _Table, pool, sample_places, seconds_at
 from hetesynth.compile.predictors import ProgramPredictor
 from hetesynth.compile.request import Request
 from hetesynth.frontend import load_topology
@@ -31,13 +32,7 @@ def server_rings() -> Pool:
     """Server rings only, with few chunks: quick to find."""
     few = policy(chunk_counts=(1, 2))
     request = Request(TOPOLOGY, "allgather", strategy="server-rings", targets=(TARGET,), policy=few)
-    return pool(load_topology(TOPOLOGY), request, SIZES, programs=True)
-
-
-def program_seconds(members: Pool, i: int, j: int) -> float | None:
-    """What the program of member i takes at size j, where it was timed."""
-    loss = (members.members[i].losses or {}).get(members.sizes[j])
-    return None if loss is None else loss * members.members[i].schedule[j]
+    return pool(load_topology(TOPOLOGY), request, SIZES)
 
 
 def test_members_stand_by_their_programs(server_rings: Pool) -> None:
@@ -51,48 +46,75 @@ def test_members_stand_by_their_programs(server_rings: Pool) -> None:
         if member.steady is not None:
             programs = [member.steady.lowered(c.problem, c.solution.schedule, options).program]
         predictors = [ProgramPredictor(c.chunking.topology, p, target=TARGET) for p in programs]
-        timed_at = [j for j in range(len(SIZES)) if program_seconds(server_rings, i, j) is not None]
-        timed = [program_seconds(server_rings, i, j) for j in timed_at]
-        times = [[predictor.timeline(SIZES[j]).makespan for j in timed_at] for predictor in predictors]
-        assert timed in [pytest.approx(line, rel=1e-9) for line in times]  # one program at all sizes
+        assert member.made_for in SIZES
         for j, size in enumerate(SIZES):
-            if j in timed_at:
-                assert (
-                    server_rings.seconds[i][j]
-                    == pytest.approx(program_seconds(server_rings, i, j))
-                    == pytest.approx(member.seconds(size))
-                )
+            row, best = server_rings.seconds[i][j], server_rings.seconds[server_rings.best(j)][j]
+            if math.isinf(row):
+                assert member.seconds(size) > best, "left out though it is the quickest"
+            else:
+                assert row == member.seconds(size)
+                assert row in [pytest.approx(p.timeline(size).makespan, rel=1e-9) for p in predictors]
             assert server_rings.time_optimality(i, j).seconds == seconds_at(c, size)
-    assert any(program_seconds(server_rings, server_rings.best(j), j) for j in range(len(SIZES)))
-
-
-def test_between_two_sizes_a_program_loses_something_in_between(server_rings: Pool) -> None:
-    member = server_rings.members[server_rings.best(1)]
-    between = member.loss(4 << 20)
-    assert min(member.loss(1 << 20), member.loss(16 << 20)) <= between
-    assert between <= max(member.loss(1 << 20), member.loss(16 << 20))
-    assert member.loss(SIZES[-1] * 64) == member.loss(SIZES[-1])
 
 
 def test_programs_that_are_not_timed_are_taken_to_lose() -> None:
     none = policy(max_program_transfers=0, chunk_counts=(1,))
     request = Request(TOPOLOGY, "allgather", strategy="server-rings", targets=(TARGET,), policy=none)
-    members = pool(load_topology(TOPOLOGY), request, SIZES, programs=True)
-    assert program_seconds(members, 0, 0) is None
-    assert members.seconds[0][0] == pytest.approx(DEFAULT.autotune.untimed_loss * members.members[0].schedule[0])
-    plain = pool(load_topology(TOPOLOGY), request, SIZES)
-    assert plain.seconds[0] == plain.members[0].schedule
+    members = pool(load_topology(TOPOLOGY), request, SIZES)
+    schedule = members.time_optimality(0, 0).seconds
+    assert schedule is not None and members.members[0].predictor is None
+    assert members.seconds[0][0] == pytest.approx(DEFAULT.autotune.untimed_loss * schedule)
+    plain = pool(load_topology(TOPOLOGY), replace(request, schedule_only=True), SIZES)
+    assert plain.seconds[0][0] == plain.time_optimality(0, 0).seconds
 
 
 def test_the_budget_does_not_leave_a_member_untimed() -> None:
     request = Request(
         TOPOLOGY, "allgather", chunks=2, chunks_stated=True, strategy="server-rings", targets=(TARGET,)
     )
-    members = pool(load_topology(TOPOLOGY), replace(request, budget=Budget(0.01)), SIZES, programs=True)
-    assert program_seconds(members, 0, 0) is not None
+    members = pool(load_topology(TOPOLOGY), replace(request, budget=Budget(0.01)), SIZES)
+    assert members.members[0].predictor is not None
     assert all(math.isfinite(s) for s in members.seconds[0])
 
 
 def test_tuning_runs_span_the_sizes() -> None:
-    assert sample_sizes((1, 2, 4, 8, 16, 32, 64), DEFAULT.autotune) == [1, 4, 16, 64]
-    assert sample_sizes((5,), DEFAULT.autotune) == [5]
+    sizes = [1000 << k for k in range(13)]
+    assert sample_places(sizes, DEFAULT.autotune) == [0, 6, 12]
+    assert sample_places(sizes, policy(sample_spacing=16).autotune) == [0, 4, 8, 12]
+    assert sample_places((5,), DEFAULT.autotune) == [0]
+    assert sample_places((1, 1000), DEFAULT.autotune) == [0, 1]
+
+
+def test_beside_the_library_there_are_tuning_runs_where_the_quickest_changes() -> None:
+    """The best of a size between two others, one for latency and one for bandwidth, is neither of theirs."""
+    sizes = [1 << k for k in range(10, 31, 2)]
+    few = policy(chunk_counts=(1, 2), sample_spacing=1 << 20)
+    request = Request(TOPOLOGY, "allgather", targets=(TARGET,), policy=few)
+    topology = load_topology(TOPOLOGY)
+    alone, beside = (pool(topology, request, sizes, beside_library=said) for said in (False, True))
+    assert {m.made_for for m in alone.members} == {1 << 10, 1 << 30}
+    assert {m.made_for for m in beside.members} == {1 << 10, 1 << 20, 1 << 30}
+    assert min(row[5] for row in beside.seconds) < min(row[5] for row in alone.seconds)
+    assert set(alone.library) == {math.inf} and all(0 < s < math.inf for s in beside.library)
+
+
+def test_a_member_that_is_behind_is_not_simulated_on_and_one_that_is_not_is() -> None:
+    """Members whose seconds are stated; they count how often they are asked."""
+
+    class Stated:
+        def __init__(self, made_for: int, latency: float, per_byte: float) -> None:
+            self.made_for, self.latency, self.per_byte = made_for, latency, per_byte
+            self.asked: list[int] = []
+
+        def seconds(self, size: int) -> float:
+            self.asked.append(size)
+            return self.latency + self.per_byte * size
+
+    sizes = [1 << k for k in range(20)]
+    quick, behind, wide = Stated(1, 1.0, 1.0), Stated(1 << 19, 1e5, 0.1), Stated(1, 0.5, 5.0)
+    table = _Table(sizes, math.inf)
+    members: Any = [quick, behind, wide]
+    table.add(members)
+    best = [min(m.latency + m.per_byte * size for m in members) for size in sizes]
+    assert [min(row[j] for row in table.rows) for j in range(len(sizes))] == best
+    assert quick.asked == sizes and min(behind.asked) == 1 << 16 and wide.asked == [1]

@@ -21,10 +21,10 @@ from hetesynth.building.reports.figures import (
 )
 from hetesynth.building.reports.markdown import MARK
 from hetesynth.building.reports.options import ReportOptions, demand_outside, report_options
+from hetesynth.building.reports.pages import _program
 from hetesynth.building.reports.places import shown_path
 from hetesynth.building.reports.write import report_places, write_failure, write_reports
 from hetesynth.errors import HetesynthError
-from hetesynth.manifest.values import Cell
 
 AT = cell("c", "allgather")
 
@@ -39,23 +39,23 @@ AT = cell("c", "allgather")
         {"sizes": []},
         {"sizes": [None, 3]},
         {"sizes": [{"size": "8000000", "program_us": 1.0}]},
-        {"sizes": [{"size": 9 * MB, "program_us": 1.0}]},
+        {"sizes": [{"size": -1, "program_us": 1.0}]},
     ],
 )
 def test_a_record_without_figures_has_none(broken: Any) -> None:
-    assert figures(broken, AT) is None
+    assert figures(broken) is None
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1.0, 0, True, "3", None, 10**400, [1]])
 def test_a_figure_that_is_none_is_left_out(value: Any) -> None:
-    at = figures({**record(1.0), "sizes": [{"size": 8 * MB, "program_us": value, "percent_of_limit": 50}]}, AT)
+    at = figures({**record(1.0), "sizes": [{"size": 8 * MB, "program_us": value, "percent_of_limit": 50}]})
     assert at is not None
     assert (at.program_us, at.percent_of_limit) == (None, 50.0)
     assert shown(with_status("current", AT, record={"sizes": [{"size": 8 * MB, "program_us": value}]})).time == ""
 
 
 def test_a_cell_of_chunks_has_the_figures_of_its_only_size() -> None:
-    at = figures(record(5.0, size=77), Cell("c", "allgather", 4, "rccl-6"))
+    at = figures(record(5.0, size=77))
     assert at is not None
     assert at.size == 77
 
@@ -212,3 +212,14 @@ def test_a_finding_that_is_an_error_is_not_ok() -> None:
 def test_somebody_makes_the_pages() -> None:
     with pytest.raises(ValueError, match="pages"):
         ReportOptions(jobs=0)
+
+
+def test_what_is_shown_is_the_program_of_the_size_that_is_shown() -> None:
+    """The middle one of the sizes that have a program, and the page of its file."""
+    rows = [{"size": 10**k, "program_us": us, "program": name} for k, us, name in (
+        (3, 1.0, "a.xml"), (4, 2.0, "a.xml"), (5, 3.0, "b.xml"), (6, None, None), (7, None, None))]  # fmt: skip
+    files = dict.fromkeys(("a.xml", "a.inplace.xml", "a.schedule.json", "b.xml"), "0" * 64)
+    at = figures({"sizes": rows, "files": files})
+    assert at is not None and (at.size, at.program_us) == (10**4, 2.0)
+    named = [_program({"sizes": rows, "files": files}, 10**k) for k in range(3, 9)]
+    assert named == ["a.xml", "a.xml", "b.xml", None, None, "a.xml"]

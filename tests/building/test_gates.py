@@ -10,7 +10,8 @@ import pytest
 
 from hetesynth.building.figures import Figures, SizeFigures, figures
 from hetesynth.building.gates import gate_verdict
-from hetesynth.manifest.values import Cell, Gates, SizeRange
+from hetesynth.manifest.values import Cell, Gates
+from hetesynth.model.size_range import SizeRange
 
 RANGE = SizeRange(1000, 64_000, "1KB..64KB")
 ROWS = (
@@ -56,6 +57,9 @@ def test_rings_that_are_not_known_are_said_and_do_not_count() -> None:
     assert gate_verdict(cell(factor_over_library=1.0), FIGURES).failures == (
         "factor_over_library 0.97 at 64 KB is less than 1",
     )
+    alike = replace(FIGURES, sizes=(replace(ROWS[0], factor_over_library=0.991),))
+    assert gate_verdict(cell(factor_over_library=1.0), alike).met
+    assert not gate_verdict(cell(factor_over_library=1.01), alike).met
 
 
 def test_steps() -> None:
@@ -64,19 +68,14 @@ def test_steps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("proven_optimal", "percent", "size", "met"),
+    ("proven_optimal", "percent", "met"),
     [
-        (True, 50.0, RANGE.tuned, True),
-        (False, 100.0, RANGE.tuned, True),
-        (False, math.nextafter(100.0, 0.0), RANGE.tuned, True),
-        (False, 99.999, RANGE.tuned, False),
-        (False, 100.0, RANGE.tuned + 1, False),
+        (True, 50.0, True), (False, 100.0, True), (False, math.nextafter(100.0, 0.0), True),
+        (False, 99.998, False),
     ],
-)
-def test_proven_by_steps_or_at_the_size_that_it_is_made_for(
-    proven_optimal: bool, percent: float, size: int, met: bool
-) -> None:
-    rows = (replace(ROWS[0], size=size, percent_of_limit=percent),)
+)  # fmt: skip
+def test_proven_by_steps_or_at_some_size(proven_optimal: bool, percent: float, met: bool) -> None:
+    rows = (*ROWS, replace(ROWS[0], percent_of_limit=percent))
     shown = replace(FIGURES, proven_optimal=proven_optimal, sizes=rows)
     assert gate_verdict(cell(proven=True), shown).met is met
 
@@ -85,6 +84,14 @@ def test_of_stated_chunks_the_only_size_counts() -> None:
     at_limit = replace(FIGURES, sizes=(replace(ROWS[0], percent_of_limit=100.0),))
     stated = replace(cell(proven=True), extent=2)
     assert gate_verdict(stated, at_limit).met
+
+
+def test_sizes_that_are_left_to_the_library_meet_every_gate_and_are_told() -> None:
+    left = SizeFigures(1000, None, None, None, "", 8.0)
+    asked = cell(percent_of_limit=99.0, factor_over_library=1.0, proven=True)
+    verdict = gate_verdict(asked, replace(FIGURES, sizes=(left, left)))
+    assert (verdict.failures, verdict.notes) == ((), ("left to the library: 1 KB, 1 KB",))
+    assert len(gate_verdict(asked, replace(FIGURES, sizes=(left, ROWS[2]))).failures) == 2
 
 
 RECORD = {

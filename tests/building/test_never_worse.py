@@ -14,7 +14,8 @@ from hetesynth.building.cache import Cache
 from hetesynth.building.figures import figures
 from hetesynth.building.keeping import NORMAL, worse
 from hetesynth.building.result import CellResult
-from hetesynth.manifest.values import Cell, Gates, SizeRange
+from hetesynth.manifest.values import Cell, Gates
+from hetesynth.model.size_range import SizeRange
 from hetesynth.policy import DEFAULT
 
 ACCEPTING = replace(NORMAL, accept_worse=True)

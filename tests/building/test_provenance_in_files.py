@@ -17,7 +17,8 @@ from hetesynth.deployment.programs import of_record, program_file
 from hetesynth.errors import InternalError
 from hetesynth.files.schedule_json import read_schedule_json
 from hetesynth.frontend import load_topology
-from hetesynth.manifest.values import Cell, CellOptions, SizeRange
+from hetesynth.manifest.values import Cell, CellOptions
+from hetesynth.model.size_range import SizeRange
 from hetesynth.model.target import target
 from hetesynth.verify.msccl.reader import read_program
 from hetesynth.verify.mscclpp.reader import read_plan_json

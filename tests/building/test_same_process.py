@@ -7,7 +7,8 @@ from pathlib import Path
 from hetesynth.building.compute import compute
 from hetesynth.building.job import job, pickled
 from hetesynth.frontend import load_topology
-from hetesynth.manifest.values import Cell, CellOptions, SizeRange
+from hetesynth.manifest.values import Cell, CellOptions
+from hetesynth.model.size_range import SizeRange
 
 CLUSTER = """node two {
   gpus 2

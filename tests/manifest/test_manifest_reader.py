@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from hetesynth.manifest.document import tomllib
 from hetesynth.manifest.positions import Positions
 from hetesynth.manifest.reader import read_manifest
 from hetesynth.manifest.sizes import size_range, spelling
-from hetesynth.manifest.values import Manifest, SizeRange
+from hetesynth.manifest.values import Manifest
+from hetesynth.model.size_range import SizeRange
 
 RIGHT = Path(__file__).resolve().parent / "right"
 RING = (RIGHT.parent / "wrong" / "ring.dsl").read_text()
@@ -81,8 +83,9 @@ def test_a_range_is_judged_inside_of_it(low: int, high: int | None) -> None:
     if (not low and high is None) or (high is not None and high < low):
         return
     one = SizeRange(low, high, "text")
-    assert low <= one.tuned and (high is None or one.tuned <= high)
-    assert all(low <= size and (high is None or size <= high) for size in one.sizes) and one.tuned in one.sizes
+    assert all(low <= size and (high is None or size <= high) for size in one.sizes)
+    assert low in (0, one.sizes[0]) and high in (None, one.sizes[-1]) and set(one.sizes) <= set(one.searched)
+    assert all(b <= 8 * a for a, b in pairwise(one.sizes)) and all(b <= 2 * a for a, b in pairwise(one.searched))
 
 
 def test_an_end_where_another_range_begins_is_that_ones(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 from hetesynth.building.outcome import BuildReport, CellReport, FolderFinding, Status, TopologyFinding
 from hetesynth.building.reports.places import Places
-from hetesynth.manifest.values import Cell, SizeRange
+from hetesynth.manifest.values import Cell
+from hetesynth.model.size_range import SizeRange
 
 MANIFEST_TEXT = """\
 [defaults]

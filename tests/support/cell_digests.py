@@ -19,8 +19,9 @@ from hetesynth.building.compute import compute
 from hetesynth.building.job import Job, job, pickled
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
-from hetesynth.manifest.values import Cell, CellOptions, SizeRange
+from hetesynth.manifest.values import Cell, CellOptions
 from hetesynth.model.collective import ROOTED
+from hetesynth.model.size_range import SizeRange
 
 CellWords = list[Any]
 SCRIPT = Path(__file__)

@@ -46,7 +46,7 @@ def document(report: BuildReport, places: Places) -> dict[str, Any]:
 
 
 def _cell(report: CellReport, places: Places) -> dict[str, Any]:
-    cell, at = report.cell, figures(report.record, report.cell)
+    cell, at = report.cell, figures(report.record)
     return {
         "name": cell.name,
         "cluster": cell.cluster,

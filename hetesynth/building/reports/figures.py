@@ -1,4 +1,4 @@
-"""The figures of a cell that reports show: time at its tuned size, beside the limit, rings and the last run.
+"""The figures of a cell that reports show, at the middle one of its sizes, beside the limit and the last run.
 
 In: records, which may come from files of anybody. Out: numbers that are finite, or None.
 """
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from hetesynth.building.outcome import CellReport, Status
-from hetesynth.manifest.values import Cell, SizeRange
 from hetesynth.report.words import size_text
 
 SHOWN_PERCENT = 0.05
@@ -44,17 +43,15 @@ class Shown:
     change: str = ""
 
 
-def figures(record: Mapping[str, Any] | None, cell: Cell) -> Figures | None:
-    """What ``record`` says at the size that ``cell`` is made for; None where it says nothing of use."""
+def figures(record: Mapping[str, Any] | None) -> Figures | None:
+    """What ``record`` says at the middle one of its sizes; None where it says nothing of use."""
     rows = record.get("sizes") if isinstance(record, Mapping) else None
     rows = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
     sized = [row for row in rows if isinstance(row.get("size"), int) and row["size"] > 0]
-    if isinstance(cell.extent, SizeRange):
-        tuned = cell.extent.tuned
-        sized = [row for row in sized if row["size"] == tuned]
+    sized = [row for row in sized if row.get("program_us")] or sized
     if record is None or not sized:
         return None
-    row, steps = sized[0], record.get("steps")
+    row, steps = sized[len(sized) // 2], record.get("steps")
     return Figures(
         row["size"],
         _positive(row.get("program_us")),
@@ -81,14 +78,14 @@ def change_percent(report: CellReport) -> float | None:
     nothing was decided in this run."""
     if report.status in _UNDECIDED:
         return None
-    return _difference(figures(report.record, report.cell), figures(report.previous, report.cell))
+    return _difference(figures(report.record), figures(report.previous))
 
 
 def candidate_percent(report: CellReport) -> float | None:
     """By how much what was made and not deployed differs from what stands; None: nothing else was made."""
     if report.candidate == report.record:
         return None
-    return _difference(figures(report.candidate, report.cell), figures(report.record, report.cell))
+    return _difference(figures(report.candidate), figures(report.record))
 
 
 def _difference(now: Figures | None, before: Figures | None) -> float | None:
@@ -116,7 +113,7 @@ def change_text(report: CellReport) -> str:
 
 def shown(report: CellReport) -> Shown:
     """The figures of what stands, as texts."""
-    at = figures(report.record, report.cell)
+    at = figures(report.record)
     if at is None:
         return Shown(change=change_text(report))
     return Shown(
@@ -135,7 +132,7 @@ def time_text(us: float) -> str:
 
 def properties(report: CellReport) -> dict[str, str]:
     """Every figure that is known, by its name: for tools that keep pairs of names and values."""
-    at = figures(report.record, report.cell)
+    at = figures(report.record)
     if at is None:
         return {}
     change = change_percent(report)

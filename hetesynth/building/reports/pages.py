@@ -76,7 +76,8 @@ def page_jobs(folder: Path, report: BuildReport, manifest: Manifest) -> dict[str
     clusters = load_clusters(manifest)
     jobs = {}
     for cell in report.cells:
-        at, name = figures(cell.record, cell.cell), _program(cell.record)
+        at = figures(cell.record)
+        name = None if at is None or cell.record is None else _program(cell.record, at.size)
         if at is None or name is None or cell.record is None:
             continue
         cluster = clusters[cell.cell.cluster]
@@ -101,11 +102,14 @@ def page_name(report: CellReport) -> str:
     return f"{plain.strip('.-')[:MAX_SLUG]}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}.html"
 
 
-def _program(record: Mapping[str, Any] | None) -> str | None:
-    """The program of a cell that works out of place; None: there is none."""
-    names = record.get("files") if record is not None else None
+def _program(record: Mapping[str, Any], size: int) -> str | None:
+    """The program of a cell that runs out of place for ``size`` bytes, or any where the record does not say which;
+    None: there is none."""
+    rows = [row for row in record.get("sizes", ()) if isinstance(row, dict) and row.get("size") == size]
+    stated, names = rows[0].get("program", "") if rows else "", record.get("files")
     for name in names if isinstance(names, dict) else ():
-        if not name.endswith(SCHEDULE_SUFFIX) and ".inplace." not in name and Path(name).name == name:
+        is_program = not name.endswith(SCHEDULE_SUFFIX) and ".inplace." not in name and Path(name).name == name
+        if is_program and stated in ("", name):
             return str(name)
     return None
 

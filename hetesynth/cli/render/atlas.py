@@ -29,6 +29,9 @@ def atlas_report(
         end = "any size" if entry["high"] is None else size_text(entry["high"])
         lines.append(f"  {size_text(entry['low']):>9} to {end}: {entry['candidate']}, {entry['steps']} steps")
         lines += _plans_end(index, entry)
+    if index["left_to_library"]:
+        sizes = ", ".join(map(size_text, index["left_to_library"]))
+        lines.append(f"  no program   the library is quicker, which calls are left to: {sizes}")
     lines += [
         f"  frontier     {row['latency_us']:.4g} us + {row['us_per_MB']:.4g} us/MB: {row['candidate']}"
         f"{'' if row['in_atlas'] else ' (not needed)'}"

@@ -1,0 +1,217 @@
+"""Prints docs/benchmarks_building.md: what ``hetesynth build`` makes of a manifest of five clusters.
+
+``PYTHONPATH=tests python tests/benchmarks/one_library.py > docs/benchmarks_building.md`` takes an hour. Every
+file is simulated anew from its bytes, beside all files of its collective and beside what a library takes. It ends
+with 1 where one is slower than either, by more than 1 %, at one of 12 sizes; the same between them is told.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+
+from hetesynth.bench.machine import load, machine
+from hetesynth.building.compute import cell_request, root_of
+from hetesynth.compile.plan_predictor import PlanPredictor, contents_predictor
+from hetesynth.compile.predictors import CostOptions
+from hetesynth.compile.time_optimality import bounds_of
+from hetesynth.compile.time_verdict import ALIKE, time_verdict
+from hetesynth.deployment.folder import deployed
+from hetesynth.deployment.programs import ProgramFile, program_at
+from hetesynth.frontend import load_topology
+from hetesynth.lowering.mscclpp.sizes import largest_call
+from hetesynth.manifest.reader import read_manifest
+from hetesynth.manifest.values import Cell, Manifest
+from hetesynth.model.cost import runtime_bytes
+from hetesynth.model.target import target
+from hetesynth.model.topology import Topology
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = Path("tests") / "benchmarks" / "manifest"
+EDITED = "gen001.dsl"
+SIZES = [1000 * 4**k for k in range(11)] + [4_096_000_000]
+"""1 KB to 4 GB."""
+BETWEEN = [1000 * 4**k * part // 20 for k in range(11) for part in (21, 27, 61)]
+"""No build looks at one of them: times are sawteeth in the size, as programs run in whole loops."""
+
+TEXT = """# Benchmarks of builds
+
+Written by `PYTHONPATH=tests python tests/benchmarks/one_library.py`. The manifest
+[hetesynth.toml](../tests/benchmarks/manifest/hetesynth.toml): five clusters of 12 and 16 GPUs (three examples, and
+the first two of 8 to 16 that the generator makes), AllGather, AllReduce and AllToAll, sizes up to 256 KB, to 16 MB
+and beyond, for rccl-6 and mscclpp: 90 cells, which come out of 30 searches.
+
+## What is deployed
+
+Every file, read from its bytes, is simulated at 12 sizes from 1 KB to 4 GB, in steps of four. `left`: sizes that
+no file takes. `dominated`: sizes at which the file that runs takes more than 1 % longer than another file of the
+collective; `slower`: more than 1 % longer than what the library takes. `missed`: sizes that are left though a file
+of the collective is quicker than the library there. `factor`: how many times as fast as the library, the least and
+the geometric mean over sizes with a file. The last columns are of 33 sizes between these, which no build looks at:
+dominated and slower, with the largest share of the time that is lost.
+"""
+
+
+@dataclass
+class Checked:
+    """Of the files of a collective: how many, and how they do at ``SIZES``, and at ``BETWEEN``."""
+
+    files: int = 0
+    left: list[int] = field(default_factory=list)
+    missed: list[int] = field(default_factory=list)
+    dominated: list[tuple[int, float]] = field(default_factory=list)
+    slower: list[tuple[int, float]] = field(default_factory=list)
+    factors: list[float] = field(default_factory=list)
+    dominated_between: list[tuple[int, float]] = field(default_factory=list)
+    slower_between: list[tuple[int, float]] = field(default_factory=list)
+
+
+def main() -> None:
+    """The page."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--built", type=Path, help="the manifest of an earlier build, which is checked alone")
+    stated = parser.parse_args()
+    if stated.built is not None:
+        raise SystemExit(report(read_manifest(stated.built)))
+    before = load()
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        shutil.copytree(ROOT / "examples", place / "examples")
+        shutil.copytree(ROOT / FOLDER, place / FOLDER)
+        runs = [
+            _build("fresh", place, stated.jobs), _build("nothing changed", place, stated.jobs),
+            _build("`--check`", place, stated.jobs, "--check"),
+            _build("`--check --quick`", place, stated.jobs, "--check", "--quick"),
+        ]  # fmt: skip
+        print(TEXT)
+        wrong = report(read_manifest(place / FOLDER / "hetesynth.toml"))
+        topology = place / FOLDER / EDITED
+        topology.write_text(f"# a comment\n{topology.read_text()}")
+        runs.append(_build(f"a comment in {EDITED}", place, stated.jobs))
+        topology.write_text(edited(topology.read_text()))
+        runs.append(_build(f"a rate in {EDITED}", place, stated.jobs))
+    print("\n## How long it takes\n\nSeconds are of the whole command on the wall, `processor s` those of its")
+    print("processes together; both grow with other work on the machine.\n")
+    print(f"With `--jobs {stated.jobs}`:\n\n| run | seconds | processor s | cells made |\n|---|---|---|---|")
+    for run in runs:
+        print(f"| {run[0]} | {run[1]:.1f} | {run[2]:.1f} | {run[3]} |")
+    print("\n## Measured on\n\n| | |\n|---|---|")
+    for what, value in (machine() | {"highspy": version("highspy"), "load": f"{before}, {load()}"}).items():
+        print(f"| {what} | {value} |")
+    raise SystemExit(wrong)
+
+
+def edited(text: str) -> str:
+    """The topology with its first rate in GB/s doubled."""
+    return re.sub(r"(\d+(?:\.\d+)?)(\s*GB/s)", lambda rate: f"{2 * float(rate[1]):g}{rate[2]}", text, count=1)
+
+
+def _build(what: str, place: Path, jobs: int, *options: str) -> tuple[str, float, float, int]:
+    """What was done, seconds on the wall and of the processor, and cells that were not in the cache before."""
+
+    def entries() -> int:
+        return sum(1 for _ in (place / "cache").rglob("*.cell"))
+
+    def processor() -> float:
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
+
+    before, spent, began = entries(), processor(), time.perf_counter()
+    command = [sys.executable, "-m", "hetesynth", "build", str(place / FOLDER / "hetesynth.toml")]
+    process = subprocess.run(
+        [*command, "--jobs", str(jobs), "--cache", str(place / "cache"), *options],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    if process.returncode != 0:
+        raise SystemExit(f"{what}: {process.stdout}{process.stderr}")
+    return what, time.perf_counter() - began, processor() - spent, entries() - before
+
+
+def report(manifest: Manifest) -> int:
+    """The table of what is deployed, its sum, and each size that is wrong; 1 where one is."""
+    clusters = {entry.name: load_topology(entry.source) for entry in manifest.clusters}
+    names = "files | left | dominated | slower | missed | factor | between: dominated | slower"
+    print(f"| cluster | target | collective | {names} |\n|{11 * '---|'}")
+    cells: dict[tuple[str, str, str], list[Cell]] = defaultdict(list)
+    for cell in manifest.cells:
+        cells[cell.cluster, cell.target, cell.collective].append(cell)
+    everything, wrong = Checked(), []
+    for at, (cell, *_) in cells.items():
+        one = checked(cell, clusters[cell.cluster], manifest.folder(cell.cluster, cell.target))
+        everything.files += one.files
+        for name, values in vars(one).items():
+            if name != "files":
+                getattr(everything, name).extend(values)
+        wrong += [f"{' '.join(at)}: {size} bytes, {share:.3f}" for size, share in (*one.dominated, *one.slower)]
+        print(f"| {' | '.join(at)} | {_figures(one)} |")
+    print(f"| all | | | {_figures(everything)} |")
+    print("".join(f"\n{line}" for line in wrong))
+    return 1 if wrong else 0
+
+
+def _figures(one: Checked) -> str:
+    mean = 1.0
+    for factor in one.factors:
+        mean *= factor ** (1 / len(one.factors))
+    factors = f"{min(one.factors):.2f}, {mean:.2f}" if one.factors else "-"
+    counts = " | ".join(str(len(what)) for what in (one.left, one.dominated, one.slower, one.missed))
+    between = [
+        f"{len(what)}, {100 * (max(share for _, share in what) - 1):.1f} %" if what else "0"
+        for what in (one.dominated_between, one.slower_between)
+    ]
+    return f"{one.files} | {counts} | {factors} | {' | '.join(between)}"
+
+
+def checked(cell: Cell, topology: Topology, folder: Path) -> Checked:
+    """The files of the cluster, target and collective of ``cell`` in ``folder``."""
+    runtime, options = target(cell.target), CostOptions.of(cell_request(cell, topology))
+    bounds, root = bounds_of(topology, cell.collective, root_of(cell), options), root_of(cell)
+    programs: list[ProgramFile] = []
+    seconds: dict[str, dict[int, float]] = {}
+    for there in deployed(folder):
+        for program in there.programs:
+            if there.collective != cell.collective or not program.out_of_place:
+                continue
+            programs.append(program)
+            predictor = contents_predictor(there.files[program.name], program.name, runtime, topology, options)
+            assert predictor is not None
+            carries = float("inf")
+            if isinstance(predictor, PlanPredictor):
+                carries = largest_call(predictor.collective, predictor.plan.gpus)
+            seconds[program.name] = {
+                size: predictor.predict(size).seconds
+                for size in (*SIZES, *BETWEEN)
+                if runtime_bytes(cell.collective, topology.ranks, size) <= carries
+            }
+    found = Checked(files=len(programs))
+    for size in (*SIZES, *BETWEEN):
+        name = program_at(programs, runtime_bytes(cell.collective, topology.ranks, size), (0, 0))
+        rings = time_verdict(topology, root, bounds, size, None, options).rings
+        library = rings if isinstance(rings, float) else float("inf")
+        best = min((times[size] for times in seconds.values() if size in times), default=float("inf"))
+        if name is None:
+            found.left += [size] if size in SIZES else []
+            found.missed += [size] if size in SIZES and best < library else []
+            continue
+        took, of_twelve = seconds[name][size], size in SIZES
+        found.factors += [library / took] if of_twelve and library < float("inf") else []
+        dominated = found.dominated if of_twelve else found.dominated_between
+        slower = found.slower if of_twelve else found.slower_between
+        dominated += [(size, took / best)] if took > best * (1 + ALIKE) else []
+        slower += [(size, took / library)] if library < took * (1 - ALIKE) else []
+    return found
+
+
+if __name__ == "__main__":
+    main()

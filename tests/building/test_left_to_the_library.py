@@ -1,0 +1,58 @@
+"""Sizes for which a library is quicker: the folder has no file for them, which is said and is no fault."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.one_cell_project import Here
+from support.small_projects import RING
+
+from hetesynth.building.build import build
+from hetesynth.building.cache import Cache
+from hetesynth.building.checking import check
+from hetesynth.building.watching import Nobody
+from hetesynth.cli.main import run
+from hetesynth.manifest.reader import read_manifest
+
+MANIFEST = """[defaults]
+collectives = ["scatter"]
+sizes = ["1KB..16KB", "16KB..256KB"]
+targets = ["mscclpp"]
+single_root = true
+gates = { percent_of_limit = 99, factor_over_library = 1.0, proven = true }
+
+[[cluster]]
+topology = "three.dsl"
+"""
+
+
+def test_a_cell_without_a_file_is_built_current_and_right(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Plans for a scatter on three GPUs take 2 % longer than NCCL's sends."""
+    (tmp_path / "three.dsl").write_text(RING.format(name="three", gpus=3, last=2, rate=25))
+    (tmp_path / "hetesynth.toml").write_text(MANIFEST)
+    manifest, folder = read_manifest(tmp_path / "hetesynth.toml"), tmp_path / "schedules/three/mscclpp"
+    report = build(manifest, Here(), Cache(tmp_path / "cache"), Nobody())
+    assert [(cell.status, cell.messages) for cell in report.cells] == [
+        ("built", ("left to the library: 1 KB, 4 KB, 16 KB",)),
+        ("built", ("left to the library: 16 KB, 64 KB, 256 KB",)),
+    ]
+    index = json.loads((folder / "index.json").read_text())
+    for cell in index["cells"]:
+        assert (cell["record"]["files"], cell["record"]["programs"], cell["record"]["steps"]) == ({}, [], 0)
+        assert all(row["program"] is row["program_us"] is None for row in cell["record"]["sizes"])
+        assert all(row["library_us"] > 0 for row in cell["record"]["sizes"])
+    assert not (folder / "algorithms").exists()
+    again = Here()
+    assert build(manifest, again, Cache(tmp_path / "none"), Nobody()).ok and again.names == []
+    assert check(manifest, 1, Nobody()).ok
+    assert run(["install-hint", str(folder)]) == 0
+    capsys.readouterr()
+    # what was left without reason is no longer what a build would write
+    record = index["cells"][0]["record"]
+    record["sizes"][0]["library_us"] /= 2
+    (folder / "index.json").write_text(json.dumps(index))
+    assert [cell.status for cell in check(manifest, 1, Nobody()).cells] == ["invalid", "current"]
