@@ -32,7 +32,9 @@ INTERRUPTED = "interrupted before it was predicted"
 
 @dataclass(frozen=True)
 class Entry:
-    """One strategy at one size: ``time_optimality`` and the candidate that took it, or why there is none."""
+    """One strategy at one size: ``time_optimality`` and the candidate that took it, or why there is none.
+    ``simulated``: whether the time is that of its program; else the program was too large or did not fit, and the
+    time is what such programs are taken to need for a schedule."""
 
     strategy: str
     size: int
@@ -40,6 +42,7 @@ class Entry:
     candidate: str = ""
     chunks: int | None = None
     refusal: str = ""
+    simulated: bool = True
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,7 @@ class Comparison:
                     "strategy": e.strategy,
                     "candidate": e.candidate,
                     "chunks": e.chunks,
+                    "program_simulated": e.simulated if e.time_optimality else None,
                     "refused": e.refusal or None,
                 }
                 | ({"size": e.size} if e.time_optimality is None else e.time_optimality.figures())
@@ -151,7 +155,8 @@ def _verdicts(
         timed = [(e.time_optimality.seconds, e) for e in ours if e.time_optimality]
         seconds, best = min(((s, e) for s, e in timed if s), key=lambda pair: pair[0], default=(None, None))
         if best is not None:
-            verdicts.append((best, time_verdict(topology, root, bounds, size, seconds, options)))
+            simulated = seconds if best.simulated else None
+            verdicts.append((best, time_verdict(topology, root, bounds, size, simulated, options)))
     return tuple(verdicts)
 
 
@@ -195,7 +200,8 @@ def _entry(name: str, members: Pool, j: int) -> Entry:
         return Entry(name, size, None, refusal=why)
     best = members.candidates[i]
     optimality = replace(members.time_optimality(i, j), seconds=members.seconds[i][j])
-    return Entry(name, size, optimality, best.label, best.chunks)
+    simulated = members.members[i].predictor is not None
+    return Entry(name, size, optimality, best.label, best.chunks, simulated=simulated)
 
 
 def curves(comparison: Comparison) -> dict[str, list[tuple[int, float]]]:

@@ -49,5 +49,5 @@ def _row(entry: Entry) -> tuple[str, ...]:
         f"{figures['algbw_GBps']:.2f}",
         f"{figures['busbw_GBps']:.2f}",
         f"{figures['percent_of_bound']:.1f} %",
-        entry.candidate,
+        entry.candidate if entry.simulated else f"{entry.candidate}; its program is not simulated",
     )
