@@ -100,8 +100,10 @@ def _fitting(
     ranks, least = baseline.ranks, 0 if specs.personalized else 1  # plain sends go to their receivers at once
     for kind in _narrower(baseline, factory.request.fixed_chunks):
         for place, (program, chunks) in enumerate(kind):
-            taken = 1 + ranks + least * specs.transfers(chunks) // ranks  # an instruction takes one chunk at most
-            if taken > lowering.target.max_nodes:  # no need to make the program, which took 10 s on 64 GPUs
+            elements = (
+                1 + ranks + least * specs.transfers(chunks) // ranks
+            )  # an instruction takes one chunk at most
+            if elements > lowering.target.max_nodes:  # no need to make the program, which took 10 s on 64 GPUs
                 continue
             if specs.chunk_bytes(chunks) >= 1 and program.fit(factory.collective(chunks), lowering):
                 yield program, chunks

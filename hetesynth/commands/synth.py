@@ -80,10 +80,11 @@ def synthesize(
             tell("progress", (what, best))
 
         def improved(synthesis: Synthesis) -> None:
-            tell("result", synthesis)
+            tell("result", _with_warnings(synthesis))
 
         try:
-            return synthesized(compilation(request, told, spent, record, steps, improved=improved))
+            run = compilation(request, told, spent, record, steps, improved=improved)
+            return _with_warnings(synthesized(run))
         finally:
             tell("records", (record.entries, steps.entries[before:]))
 
@@ -110,11 +111,19 @@ def _cut(synthesis: Synthesis, ending: Ending, seconds: float) -> Synthesis:
     by_clock, timer, choice = ("search",) if ending == "time" else (), synthesis.timer, synthesis.choice
     timer.phases["search"] = timer.phases.get("search", 0.0) + max(0.0, seconds - timer.total)
     solution = replace(synthesis.solution, cut_short=True, ending=ending)
-    return replace(
+    cut = replace(
         synthesis, cut_short=True, ending=ending, solution=solution,
         choice=None if choice is None else replace(choice, cut_short=True, ending=ending),
         decided_by_clock=tuple(dict.fromkeys((*synthesis.decided_by_clock, *by_clock))),
     )  # fmt: skip
+    vars(cut)["warnings"] = synthesis.warnings  # they do not depend on the ending
+    return cut
+
+
+def _with_warnings(synthesis: Synthesis) -> Synthesis:
+    """The same, its warnings known: why a target cannot hold the library's program may take seconds to tell."""
+    vars(synthesis)["warnings"] = synthesis.warnings  # which keeps them: they are pickled with it
+    return synthesis
 
 
 def synthesized(run: Compilation) -> Synthesis:

@@ -11,6 +11,7 @@ import gc
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -155,7 +156,7 @@ class Synthesis:
         """What the step model says: of the schedule of the fewest steps, or of the one for a stated size."""
         return self.step_model or self
 
-    @property
+    @cached_property
     def warnings(self) -> tuple[Warned, ...]:
         """Which GPUs do not run the programs, which calls run them that should not, where they hang, where a
         library is quicker, and what an interrupt left out."""
