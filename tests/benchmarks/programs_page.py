@@ -53,13 +53,11 @@ COLLECTIVES = {
 SIZES = {"64KB": "64 KB", "16MB": "16 MB", "1GB": "1 GB"}
 STRATEGIES = {
     "ring": ("allgather", "reducescatter", "allreduce", "broadcast"),
-    "double-tree": ("allgather", "reducescatter", "allreduce", "broadcast"),
+    "double-tree": ("allreduce",),
     "all-pairs": ("alltoall",),
     "direct": ("alltoall",),
 }
 """What libraries run, with the collectives that are measured."""
-NOT_THEIRS = {("double-tree", name) for name in ("allgather", "reducescatter", "broadcast")}
-"""Strategies that no library has for the collective: NCCL's trees are for AllReduce."""
 COLUMNS = [
     "cluster", "gpus", "collective", "size", "limit_us", "program_us", "percent", "no_program", "plan_us",
     "plan_percent", "no_plan", "library", "library_us", "checked", "no_library", "factor", "plan_factor",
@@ -195,15 +193,15 @@ def slower(rows: Iterable[Row], column: str) -> list[str]:
     return [f"{_name(row)} ({factor:.2f} x)" for factor, row in sorted(found, key=lambda pair: pair[0])]
 
 
-def quicker_strategies(rows: Iterable[Row], *, theirs: bool) -> list[str]:
+def quicker_strategies(rows: Iterable[Row]) -> list[str]:
     """The ``--strategy`` runs that undercut the library by more than 1 %, of algorithms that libraries have for
-    the collective, or else of the others."""
+    the collective."""
     found = []
     for row in rows:
         for name in STRATEGIES:
             seconds, library = figure(row, f"{name}_us"), figure(row, "library_us")
             quicker = seconds is not None and library is not None and library > (1 + ALIKE) * seconds
-            if quicker and ((name, row["collective"]) not in NOT_THEIRS) == theirs:
+            if quicker and row["collective"] in STRATEGIES[name]:
                 found.append((library / seconds, f"{_name(row)} {name}"))
     return [f"{what} ({factor:.2f} x)" for factor, what in sorted(found, reverse=True)]
 
@@ -314,7 +312,7 @@ def page(rows: dict[Cell, Row], clusters: Sequence[str], made_on: dict[str, str]
         tables.append(f"### {title}\n\n{table(head, shown)}")
     lists = {
         "slower": slower(known, "factor"), "slower_plans": slower(known, "plan_factor"),
-        "quicker": quicker_strategies(known, theirs=True), "not_theirs": quicker_strategies(known, theirs=False),
+        "quicker": quicker_strategies(known),
     }  # fmt: skip
     counts = {f"{name}_count": len(each) for name, each in lists.items()}
     named = {name: "\n\n" + "\n".join(f"- {one}" for one in each) if each else "" for name, each in lists.items()}
@@ -412,8 +410,6 @@ Slower than the library by more than 1 %: $slower_plans_count of $compared_plans
 
 Of $runs runs with `--strategy` ring, double-tree, all-pairs or direct (XML), faster than the library by more
 than 1 % with an algorithm that it has for the collective: $quicker_count.$quicker
-
-And with double trees, which NCCL has for AllReduce alone: $not_theirs_count.$not_theirs
 
 ## Cells
 

@@ -144,9 +144,8 @@ def test_what_is_slower_by_more_than_one_percent_is_named() -> None:
         row(library_us="150", **{"double-tree_us": "100"}),
         row(library_us="150", collective="allreduce", **{"double-tree_us": "100"}),
     ]  # fmt: skip
-    named = programs_page.quicker_strategies(runs, theirs=True)
+    named = programs_page.quicker_strategies(runs)
     assert named == ["c allreduce 1 GB double-tree (1.50 x)", "c allgather 1 GB ring (1.02 x)"]
-    assert programs_page.quicker_strategies(runs, theirs=False) == ["c allgather 1 GB double-tree (1.50 x)"]
 
 
 def test_a_cell_says_why_there_is_no_plan_and_whether_the_library_was_checked() -> None:
