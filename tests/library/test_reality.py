@@ -21,6 +21,7 @@ def series() -> list[Series]:
     return read
 
 
+@pytest.mark.slow
 def test_the_page_is_what_is_made_today(series: list[Series]) -> None:
     """If not: python tests/benchmarks/reality.py > docs/reality.md."""
     assert (ROOT / "docs" / "reality.md").read_text(encoding="utf-8") == reality.page(series)
