@@ -262,8 +262,8 @@ class Repair:
 
     def _library(self, specs: CandidateSpecs, target: Target, record: Decisions) -> Ranked | None:
         """The quickest program that the library runs, if there is one."""
-        found = library_candidates(self.factory, specs, target, self.run.deadline, record)
-        return min(found, key=lambda r: r.seconds or 0.0, default=None)
+        programs = library_candidates(self.factory, specs, target, self.run.deadline, record)
+        return min(programs, key=lambda r: r.seconds or 0.0, default=None)
 
     def _mended_trees(self, specs: CandidateSpecs, candidates: SteadyCandidates) -> list[Plan]:
         """Along what the old schedule still has; none where chunks are cut otherwise now."""

@@ -15,7 +15,7 @@ from hetesynth.cli import main
 from hetesynth.errors import HetesynthError
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-TINY = Case("paper", "h20_4x3", 12, "allgather", 1, Goal(20, 0), 5)
+TINY = Case("paper", "h20_4x3", 12, "allgather", 1, Goal(20, 0), 60)
 
 
 class Pretend:
