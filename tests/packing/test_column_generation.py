@@ -104,7 +104,7 @@ def test_a_deadline_leaves_a_packing_and_a_bound(
     asked = demands(network, name, 0 if name in ROOTED else None, group, POLICY)
     seconds = []
     for asks in (1, 2, 5, 11):
-        ticks = count()  # the first is that of the deadline itself
+        ticks = count(1)
         monkeypatch.setattr(deadline, "source", lambda ticks=ticks: float(next(ticks)))
         record = ClockDecisions()
         packing = packed(topology, name, alike=False, deadline=Deadline(asks, record))
@@ -164,7 +164,7 @@ def test_in_turns_a_deadline_leaves_a_packing_and_a_bound(
     policy = replace(IN_TURNS, first_solution_seconds=seconds_for_the_first)
     asked = demands(network, name, 0 if name in ROOTED else None, trivial(network), policy)
     for ticks_left in (1, 4, 9):
-        ticks = count()
+        ticks = count(1)
         monkeypatch.setattr(deadline, "source", lambda ticks=ticks: float(next(ticks)))
         record = ClockDecisions()
         packing = packed(topology, name, alike=False, policy=policy, deadline=Deadline(ticks_left, record))
