@@ -221,7 +221,7 @@ def wrapped(text: str) -> str:
     parts = text.split("\n\n")
     for number, part in enumerate(parts):
         if not part.lstrip().startswith(("|", "- ", "#")):
-            together = part.replace(" %", "\0%")
+            together = part.strip().replace(" %", "\0%")
             lines = textwrap.fill(together, 115, break_long_words=False, break_on_hyphens=False)
             parts[number] = lines.replace("\0", " ")
     return "\n\n".join(parts) + "\n"
