@@ -94,8 +94,13 @@ def import_topology(request: ImportTopologyRequest) -> ImportedTopology:
     remarks += assumed_figures(machines)
     origins = request.files or tuple(dict.fromkeys(formats))
     title = f"Imported from {', '.join(_bare(origin) for origin in origins[:8])}"
-    text = cluster_text(machines, fabric or Fabric("switch"), remarks, request.name, title)
+    parts = machines, fabric or Fabric("switch"), remarks, request.name, title
+    text = cluster_text(*parts)
     topology = read_back(text, f"{request.name}.dsl")
+    if request.options.calibration == "nccl":  # less than data sheets say: nothing may take its share again
+        kinds = {wire.kind.lower() for wire in topology.wires}
+        text = cluster_text(*parts, measured=[kind for kind in ("nvlink", "xgmi", "pcie", "cpu") if kind in kinds])
+        topology = read_back(text, f"{request.name}.dsl")
     demand_agreement(topology, machines)
     own = [remark for machine in machines for remark in machine.remarks]
     return ImportedTopology(

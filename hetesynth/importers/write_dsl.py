@@ -33,9 +33,12 @@ class Server:
 
 def cluster_text(
     machines: Sequence[Machine], fabric: Fabric, remarks: Sequence[Remark] = (), name: str = "imported",
-    title: str = "",
+    title: str = "", measured: Sequence[str] = (),
 ) -> str:  # fmt: skip
-    """The text. Raises HetesynthError HS733 where servers have no network between them."""
+    """The text; the rates of the kinds ``measured`` are stated as what transfers get.
+
+    Raises HetesynthError HS733 where servers have no network between them.
+    """
     servers = name_servers(machines)
     lines = comment(title) if title else []
     lines += _remark_lines([*remarks, *(remark for m in machines if m.node_type for remark in m.remarks)])
@@ -53,6 +56,7 @@ def cluster_text(
     else:
         between = network_text.statements(servers, fabric)
     lines += [INDENT + line for line in between]
+    lines += [f"{INDENT}measured {', '.join(measured)}"] if measured else []
     return "\n".join([*lines, "}"]).lstrip("\n") + "\n"
 
 

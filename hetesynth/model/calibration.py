@@ -55,6 +55,7 @@ _NCCL: Factors = (
     ("xgmi", "mi50", Fraction(24, 33)),
     ("xgmi", "", Fraction(36, 50)),
     ("pcie", "", Fraction(1200, 1575)),  # generations 3 to 6 alike
+    ("cpu", "", Fraction(1200, 1575)),  # the slots of its ports
 )
 
 # What large published runs of NCCL and RCCL reach (docs/reality.md), over the payload rate of the data sheet.
@@ -68,7 +69,7 @@ _MEASURED: Factors = (
     ("nvlink", "gb", Fraction(758, 1000)),
     ("nvlink", "", Fraction(78, 100)),
     ("xgmi", "mi3", Fraction(712, 1000)),
-    *(row for row in _NCCL if row[0] in ("xgmi", "pcie")),
+    *(row for row in _NCCL if row[0] in ("xgmi", "pcie", "cpu")),
     ("efa", "", Fraction(88, 100)),
     ("tcpxo", "", Fraction(94, 100)),
     ("tcp", "", Fraction(71, 100)),

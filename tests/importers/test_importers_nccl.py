@@ -29,6 +29,7 @@ from hetesynth.importers.fabric import Fabric, parse_fabric
 from hetesynth.importers.machine import Gpu, GpuLink, Machine, Nic, Place, SwitchPort
 from hetesynth.importers.rates import Calibration, nvlink_rate, pcie_rate, xgmi_rate
 from hetesynth.importers.reading import ReadOptions
+from hetesynth.model.calibration import calibrated
 
 GIGA = 10**9
 
@@ -104,6 +105,9 @@ def test_a_calibration_is_used_for_every_link(tmp_path: Path, calibration: Calib
     result = imported(tmp_path, switched(), calibration=calibration)
     assert rates(result, 0, 1) == [port]
     assert f"--calibration {calibration}" in result.text
+    counted = calibrated(result.topology, "measured")
+    kept = [w.bandwidth for w in counted.wires] == [w.bandwidth for w in result.topology.wires]
+    assert kept == (calibration == "nccl")  # what NCCL counts on is no data sheet's rate
 
 
 def test_calibrations_have_their_own_figures() -> None:
