@@ -136,9 +136,10 @@ def _simulated(
     fewest = min(sets, key=lambda s: len(s.rings))
     best: Baseline | str = "there is no program"
     most = max(sets, key=lambda s: (len(s.rings), -_significant(s.cost)))  # many chains are filled soonest
-    for rings in dict.fromkeys((cheapest, fewest, most) if chain else (cheapest, fewest)):
+    even = [s for s in sets if _significant(s.cost) == _significant(cheapest.cost)]
+    for rings in dict.fromkeys((cheapest, fewest, most, *even) if chain else (cheapest, fewest)):
         if isinstance(best, Baseline) and best.seconds < size * rings.cost * (1 - 1 / topology.ranks):
-            break
+            continue
         shown = orders(wiring, rings.rings) * links
         number = len(shown)
         shape = replace(one, rings=len(rings.rings), channels=number, chunks=number, orders=shown)
