@@ -41,7 +41,6 @@ COMMANDS = {
     "topo": "topo",
     "init": "init",
     "strategies": "strategies",
-    "bench": "bench",
 }
 ISSUES = "this is a bug in hetesynth: please report it with the command and the input"
 USAGE, INTERRUPTED, SYSTEM, BUG = "HS001", "HS002", "HS003", "HS070"

@@ -180,9 +180,6 @@ ALLOWED = {
     "tolerances and scales of arithmetic": """
         hetesynth/compile/time_verdict.py: ALIKE
         hetesynth/library/times.py: _KB _MB _NO_LIMIT
-        hetesynth/bench/time_tables.py: EXACT DIGITS MIB KB MB GB
-        hetesynth/bench/heteccl/cases.py: KB MB GB
-        hetesynth/bench/heteccl/scores.py: LAST_DIGIT
         hetesynth/bounds/packing.py: EXACT
         hetesynth/bounds/ring_rate.py: SLACK _WHOLE
         hetesynth/building/cell_check.py: NEAR
@@ -218,8 +215,6 @@ ALLOWED = {
         hetesynth/lint/rounding.py: _DIGITS
         hetesynth/lint/network.py: _NARROW
         hetesynth/lint/symmetry.py: FEW _POINT _SHOWN
-        hetesynth/bench/heteccl/time_tables.py: WHOLE
-        hetesynth/bench/heteccl/words.py: WIDTH
         hetesynth/cli/render/calibration.py: _MOST_POINTS
         hetesynth/cli/render/synth.py: EXACT
         hetesynth/compile/time_verdict.py: EXACT _THOUSAND
@@ -302,18 +297,5 @@ ALLOWED = {
         """,
     "judges, which must not depend on the policy of what they judge": """
         hetesynth/verify/bounds/symmetry.py: LONGEST
-        """,
-    "the benchmark, whose cases and goals are its own": """
-        hetesynth/bench/cases.py: PROGRAM_RANKS MEMORY
-        hetesynth/bench/heteccl/cases.py: FLOOD_MOST V100_SIZES
-        hetesynth/bench/heteccl/measuring.py: BUDGET
-        hetesynth/bench/heteccl/run.py: PATIENCE
-        hetesynth/bench/heteccl/time_tables.py: BATCHES HOPS SUBLINKS
-        hetesynth/bench/heteccl/training.py: ALLREDUCES BYTES PEAK SEQUENCE SEQUENCES UTILIZATION
-        hetesynth/bench/generated_clusters.py: MAX_GPUS USUAL_GPUS
-        hetesynth/bench/measure.py: _PATIENCE
-        hetesynth/bench/run.py: QUICK_SECONDS
-        hetesynth/bench/time_tables.py: BUDGET PATIENCE
-            SPEED_SIZE
         """,
 }

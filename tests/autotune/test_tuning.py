@@ -235,7 +235,8 @@ def test_what_is_slower_as_a_program_is_tried_for_schedules_only(name: Collectiv
 
 def test_large_collectives_begin_with_fixed_routes(tmp_path: Path) -> None:
     """Time may end after the first; server rings come first where bytes weigh more than latency."""
-    from hetesynth.bench.clusters import source
+    from benchmarks.clusters import source
+
     from hetesynth.bounds.throughput import time_bounds
 
     text = source("h20_8x16")

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
-from hetesynth.bench.machine import load, machine
+from benchmarks.machine import load, machine
 from hetesynth.building.compute import cell_request, root_of
 from hetesynth.compile.plan_predictor import PlanPredictor, contents_predictor
 from hetesynth.compile.predictors import CostOptions

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from support.large_clusters import KINDS, large_cluster
 
-from hetesynth.bench.machine import load, machine
+from benchmarks.machine import load, machine
 from hetesynth.bounds.packing import price_bounds
 from hetesynth.frontend import load_topology, parse_topology
 from hetesynth.model.collective import CollectiveName

@@ -29,8 +29,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from hetesynth.bench.generated_clusters import generated_clusters
-from hetesynth.bench.machine import machine
+from benchmarks.generated_clusters import generated_clusters
+from benchmarks.machine import machine
 from hetesynth.cli import main as command_line
 from hetesynth.files.atomic import write_atomically
 from hetesynth.processes import side_by_side
@@ -389,7 +389,7 @@ Made by `python tests/benchmarks/programs_page.py` from [data/programs.csv](data
 $incomplete
 
 `synth --size` with its defaults on $clusters clusters of 3 to 32 GPUs: examples, generated ones of seeds that
-nobody chose (gen100 to gen111, `hetesynth/bench/generated_clusters.py`), and machines of published runs
+nobody chose (gen100 to gen111, `tests/benchmarks/generated_clusters.py`), and machines of published runs
 (examples/measured). XML is for RCCL and the MSCCL executor (target `portable`), plans are for MSCCL++ (target
 `mscclpp`). All times are **simulated** ([model.md](model.md)), none was measured on GPUs. The limit is proved
 for the rates that runs reach, at which all times are, and counts the start of a kernel.

@@ -23,13 +23,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import programs_page
-
-from hetesynth.bench import cases as steps
-from hetesynth.bench import time_tables
-from hetesynth.bench.page import table
-from hetesynth.bench.run import Runner
-from hetesynth.bench.time_page import time_page
+from benchmarks import cases as steps
+from benchmarks import programs_page, time_tables
+from benchmarks.page import table
+from benchmarks.run import Runner
+from benchmarks.time_page import time_page
 from hetesynth.report.words import size_text
 
 ROOT = Path(__file__).parents[2]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.bench.cases import Case, Goal, all_cases, chosen
-from hetesynth.bench.clusters import source
+from benchmarks.cases import Case, Goal, all_cases, chosen
+from benchmarks.clusters import source
 from hetesynth.frontend import load_topology
 
 ROOT = Path(__file__).resolve().parents[2]

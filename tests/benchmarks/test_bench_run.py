@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.bench.cases import Case, Goal, all_cases, chosen
-from hetesynth.bench.measure import Row, measure, run
-from hetesynth.bench.run import Runner
-from hetesynth.cli import main
+from benchmarks import __main__ as main
+from benchmarks.cases import Case, Goal, all_cases, chosen
+from benchmarks.measure import Row, measure, run
+from benchmarks.run import Runner
 from hetesynth.errors import HetesynthError
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -101,39 +101,23 @@ def test_a_missing_example_ends_the_run_before_it_begins(tmp_path: Path) -> None
     assert caught.value.code == "HS901" and "no example" in caught.value.message
 
 
-def test_an_installed_package_says_where_examples_come_from(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """As after `pip install .`: beside the package there is no checkout."""
-    monkeypatch.setattr("hetesynth.cli.bench.ROOT", tmp_path)
-    assert main.run(["bench", "--only", "h20_4p8", "--json"]) == 2
-    error = json.loads(capsys.readouterr().out)["error"]
-    assert (error["code"], error["exit_code"]) == ("HS901", 2)
-    assert str(tmp_path / "examples") in error["message"] and "--examples DIR" in error["help"]
-    assert main.run(["bench", "--json"]) == 2  # the page has no folder either
-    error = json.loads(capsys.readouterr().out)["error"]
-    assert error["code"] == "HS903" and "in a checkout" in error["help"] and "--examples DIR" in error["help"]
-    faked(monkeypatch, Pretend())
-    assert main.run(["bench", "--only", "h20_4p8", "--examples", str(EXAMPLES)]) == 0
-
-
 def faked(monkeypatch: pytest.MonkeyPatch, pretend: Pretend) -> None:
     def runner(examples: Path, **options: object) -> Runner:
         return Runner(examples, measure=pretend, warm_up=())
 
-    monkeypatch.setattr("hetesynth.bench.run.Runner", runner)
+    monkeypatch.setattr("benchmarks.run.Runner", runner)
 
 
 def test_a_selection_is_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     faked(monkeypatch, Pretend())
-    assert main.run(["bench", "--only", "h20_4p8"]) == 0
+    assert main.run(["steps", "--only", "h20_4p8"]) == 0
     shown = capsys.readouterr()
     assert shown.out.startswith("# Benchmarks") and "selection" in shown.out and shown.err == ""
 
 
 def test_json_is_one_object(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     faked(monkeypatch, Pretend())
-    assert main.run(["bench", "--quick", "--json"]) == 0
+    assert main.run(["steps", "--quick", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert len(rows) == len(chosen(quick=True, patterns=()))
 
@@ -143,7 +127,7 @@ def test_an_interrupted_run_writes_a_page_marked_incomplete(
 ) -> None:
     faked(monkeypatch, Pretend(interrupted=3))
     page = tmp_path / "page.md"
-    assert main.run(["bench", "-o", str(page)]) == 3
+    assert main.run(["steps", "-o", str(page)]) == 3
     text = page.read_text()
     assert "Incomplete" in text and text.count("not run: interrupted") == len(all_cases()) - 3
     assert capsys.readouterr().out == f"wrote {page}\n"
@@ -152,14 +136,14 @@ def test_an_interrupted_run_writes_a_page_marked_incomplete(
 def test_what_cannot_be_chosen_or_written_is_said_before_the_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main.run(["bench", "--only", "no such case"]) == 2
-    assert main.run(["bench", "-o", str(tmp_path / "no" / "page.md")]) == 2
+    assert main.run(["steps", "--only", "no such case"]) == 2
+    assert main.run(["steps", "-o", str(tmp_path / "no" / "page.md")]) == 2
     shown = capsys.readouterr().err
-    assert "HS902" in shown and "HS903" in shown
+    assert "no case has such a name" in shown and "cannot write" in shown
 
 
 @pytest.mark.bench
 def test_the_quick_run_ends_within_two_minutes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["bench", "--quick", "--json"]) == 0
+    assert main.run(["steps", "--quick", "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
     assert made["complete"] and made["seconds"] < 120

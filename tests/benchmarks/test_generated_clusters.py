@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.bench.generated_clusters import FEATURES, Feature, GeneratedCluster, generated_clusters
-from hetesynth.bench.generated_servers import GENERATIONS, ServerType, possible
+from benchmarks.generated_clusters import FEATURES, Feature, GeneratedCluster, generated_clusters
+from benchmarks.generated_servers import GENERATIONS, ServerType, possible
 from hetesynth.frontend import load_topology
 from hetesynth.model.topology import Topology
 
@@ -78,7 +78,7 @@ def test_rates_of_nics_are_in_range(topologies: list[Topology]) -> None:
 
 def test_the_same_seed_gives_the_same_bytes_in_another_process() -> None:
     code = (
-        "import hashlib; from hetesynth.bench.generated_clusters import generated_clusters as g\n"
+        "import hashlib; from benchmarks.generated_clusters import generated_clusters as g\n"
         f"print(hashlib.sha256(''.join(c.text for c in g(range({FIRST}))).encode()).hexdigest())"
     )
     digests = {

@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from hetesynth.bench.heteccl import clusters, measuring
-from hetesynth.bench.heteccl.cases import CompositionCase, ProgramCase, SynthesisCase, all_cases, chosen
-from hetesynth.bench.heteccl.page import page, scorecard
-from hetesynth.bench.heteccl.published import CLAIMS, SECONDS, TRAINING
-from hetesynth.bench.heteccl.rivals import SKETCHES, Rivals, sketched
-from hetesynth.bench.heteccl.run import Entries, Entry, Journal, measured
-from hetesynth.bench.heteccl.scores import cases_of, claim_scores, scores, second_scores
-from hetesynth.bench.heteccl.sublinks import BatchedPath
-from hetesynth.bench.heteccl.time_tables import appendix_k
-from hetesynth.bench.heteccl.training import MODELS
-from hetesynth.bench.measure import Process
-from hetesynth.cli.main import run as run_command
+from benchmarks.__main__ import run as run_command
+from benchmarks.heteccl import clusters, measuring
+from benchmarks.heteccl.cases import CompositionCase, ProgramCase, SynthesisCase, all_cases, chosen
+from benchmarks.heteccl.page import page, scorecard
+from benchmarks.heteccl.published import CLAIMS, SECONDS, TRAINING
+from benchmarks.heteccl.rivals import SKETCHES, Rivals, sketched
+from benchmarks.heteccl.run import Entries, Entry, Journal, measured
+from benchmarks.heteccl.scores import cases_of, claim_scores, scores, second_scores
+from benchmarks.heteccl.sublinks import BatchedPath
+from benchmarks.heteccl.time_tables import appendix_k
+from benchmarks.heteccl.training import MODELS
+from benchmarks.measure import Process
 from hetesynth.compile.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.frontend import load_topology
@@ -226,13 +226,11 @@ def test_a_row_of_the_page_comes_out_again(tmp_path: Path) -> None:
 
 
 def test_the_command_prints_a_selection(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(["bench", "--heteccl", "--only", "flood: h20_4p8", "--json"]) == 0
+    assert run_command(["heteccl", "--only", "flood: h20_4p8", "--json"]) == 0
     (entry,) = json.loads(capsys.readouterr().out)
     figures: dict[str, Any] = entry["said"]
     assert figures["steps"] == figures["bound"] == 3 and figures["counterexamples"] > 0
-    assert run_command(["bench", "--heteccl", "--only", "no such case"]) == 2
-    assert run_command(["bench", "--heteccl", "--time"]) == 2
-    assert run_command(["bench", "--time", "--journal", "x.json"]) == 2
+    assert run_command(["heteccl", "--only", "no such case"]) == 2
 
 
 def test_the_scorecard_says_why() -> None:

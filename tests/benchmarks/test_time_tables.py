@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.bench import time_clusters
-from hetesynth.bench.time_page import time_page
-from hetesynth.bench.time_tables import CASES, SpeedRow, TimeRow, time_rows
+from benchmarks import time_clusters
+from benchmarks.time_page import time_page
+from benchmarks.time_tables import CASES, SpeedRow, TimeRow, time_rows
 from hetesynth.frontend import load_topology
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -6,10 +6,10 @@ import random
 from pathlib import Path
 
 import pytest
+from benchmarks.generated_clusters import generated_cluster
 from support.clusters import cluster, ring
 from support.reference_limit import limit_by_trees, reference_limit
 
-from hetesynth.bench.generated_clusters import generated_cluster
 from hetesynth.bounds.throughput import time_bounds
 from hetesynth.frontend import load_topology
 from hetesynth.model.collective import CollectiveName

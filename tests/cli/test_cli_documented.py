@@ -100,7 +100,7 @@ def test_the_commands_of_a_page_work(
                 inside.chdir(tmp_path / "project")
                 assert_of_a_project(arguments, tmp_path)
             continue
-        if arguments[0] == "bench" or arguments[:2] == ["topo", "detect"]:  # long; needs the machine's tools
+        if arguments[:2] == ["topo", "detect"]:  # needs the machine's tools
             continue
         quick = ["--in-process"] if arguments[0] == "run" and "--in-process" not in arguments else []
         differs = arguments[:2] == ["topo", "diff"] and (page.name == "README.md" or "--without" in arguments)

@@ -28,7 +28,6 @@ MISSING = {
     "bounds": ["bounds", "missing.dsl", "--coll", "allgather"],
     "topo": ["topo", "show", "missing.dsl"],
     "init": ["init", "new.dsl", "--node-type", "h20x9"],
-    "bench": ["bench", "--only", "no such case"],
     "atlas": ["atlas", "missing.dsl", "--coll", "allgather", "-o", "made"],
     "compare": ["compare", "missing.dsl", "--coll", "allgather"],
 }

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks import time_tables
 
 from hetesynth.autotune.tuning import tune
-from hetesynth.bench import time_tables
 from hetesynth.cli.main import run
 from hetesynth.commands.report import report_of_synthesis
 from hetesynth.commands.synth import synthesize

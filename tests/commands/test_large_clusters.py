@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from benchmarks.clusters import source
 
-from hetesynth.bench.clusters import source
 from hetesynth.model.collective import CollectiveName
 
 WAIT = 3600  # seconds after which a command counts as hanging; they take a fraction of it

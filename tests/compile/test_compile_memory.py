@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from hetesynth.bench.clusters import source
+from benchmarks.clusters import source
 
 LIMIT = 500 * 10**6  # bytes
 STATUS = Path("/proc/self/status")

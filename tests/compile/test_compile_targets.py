@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from benchmarks.programs import measured, page
 
-from hetesynth.bench.programs import measured, page
 from hetesynth.commands.synth import synthesize
 from hetesynth.compile.formats import FORMATS, suffixes
 from hetesynth.compile.phases import PhaseTimer

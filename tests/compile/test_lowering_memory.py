@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from hetesynth.bench.clusters import source
+from benchmarks.clusters import source
 
 LIMIT = 500 * 10**6  # bytes
 SECONDS = 200.0  # of CPU: far above what it takes

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from benchmarks.generated_clusters import generated_cluster
 
-from hetesynth.bench.generated_clusters import generated_cluster
 from hetesynth.frontend import load_topology, parse_topology
 from hetesynth.library.facts import AMPERE, CDNA, HOPPER, TABLES, VOLTA
 from hetesynth.library.machine import Machine, Node, machine_of

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.generated_clusters import generated_cluster
 
-from hetesynth.bench.generated_clusters import generated_cluster
 from hetesynth.frontend import load_topology, parse_topology
 from hetesynth.model import deadline
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName

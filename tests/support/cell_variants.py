@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.generated_clusters import generated_cluster
 from support.cell_digests import SCRIPT
-
-from hetesynth.bench.generated_clusters import generated_cluster
 
 ROOT = Path(__file__).parents[2]
 TARGETS = ("rccl-6", "rccl-5", "msccl", "msccl-executor", "mscclpp", "portable")

@@ -1,4 +1,4 @@
-"""One case in a process of its own: ``python -m hetesynth.bench.heteccl.measuring NAME TOPOLOGY``.
+"""One case in a process of its own: ``PYTHONPATH=tests python -m benchmarks.heteccl.measuring NAME TOPOLOGY``.
 
 In: the name of a synthesis or of programs, the file of the cluster. Out: an object of JSON. Of a synthesis:
 ``gpus``, ``steps``, ``bound``, ``within`` (the bound on reduce-scatter, then allgather), ``proof``, ``seconds`` of
@@ -15,8 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from hetesynth.bench.heteccl.cases import ProgramCase, SynthesisCase, all_cases
-from hetesynth.bench.heteccl.rivals import Rivals
+from benchmarks.heteccl.cases import ProgramCase, SynthesisCase, all_cases
+from benchmarks.heteccl.rivals import Rivals
 from hetesynth.commands.synth import synthesize
 from hetesynth.compile.phases import PhaseTimer
 from hetesynth.compile.predictors import CostOptions

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from hetesynth.bench.heteccl.cases import Case, CompositionCase
-from hetesynth.bench.heteccl.published import SECONDS
-from hetesynth.bench.heteccl.run import Entries, Entry
-from hetesynth.bench.heteccl.scores import of_table, scale_case
+from benchmarks.heteccl.cases import Case, CompositionCase
+from benchmarks.heteccl.published import SECONDS
+from benchmarks.heteccl.run import Entries, Entry
+from benchmarks.heteccl.scores import of_table, scale_case
 
 _TABLE_1 = (
     "## Table 1: seconds of synthesis",

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hetesynth.bench.machine import machine
-from hetesynth.bench.time_tables import (
+from benchmarks.machine import machine
+from benchmarks.time_tables import (
     SpeedRow,
     TimeRow,
 )
@@ -40,7 +40,8 @@ def time_page(rows: Sequence[TimeRow], speeds: Sequence[SpeedRow] = ()) -> str:
     lines = [
         "# Predicted time against published figures",
         "",
-        "Made by `hetesynth bench --time`. All times are of the **programs** that the default command writes "
+        "Made by `PYTHONPATH=tests python -m benchmarks time`. All times are of the **programs** that the default "
+        "command writes "
         "(`synth --size`), **simulated** on the time model of [model.md](model.md), not measured on GPUs, without "
         "what runtimes cost (`--no-runtime-costs`), as the sources of the goals do, which publish schedules; "
         "bounds are exact and rechecked. `s` is the whole command on the wall, "

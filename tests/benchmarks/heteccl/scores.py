@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import fmean
 
-from hetesynth.bench.heteccl import clusters
-from hetesynth.bench.heteccl.cases import Case, ProgramCase, SynthesisCase, all_cases
-from hetesynth.bench.heteccl.published import CLAIMS, SECONDS, TRAINING, Claim, Rival
-from hetesynth.bench.heteccl.run import Entries
-from hetesynth.bench.heteccl.training import MODELS, Model
+from benchmarks.heteccl import clusters
+from benchmarks.heteccl.cases import Case, ProgramCase, SynthesisCase, all_cases
+from benchmarks.heteccl.published import CLAIMS, SECONDS, TRAINING, Claim, Rival
+from benchmarks.heteccl.run import Entries
+from benchmarks.heteccl.training import MODELS, Model
 from hetesynth.model.collective import CollectiveName
 
 LAST_DIGIT = 0.005  # half of the last digit with which ratios are stated

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from hetesynth.bench.heteccl import clusters
-from hetesynth.bench.heteccl.training import MODELS
+from benchmarks.heteccl import clusters
+from benchmarks.heteccl.training import MODELS
 from hetesynth.model.collective import CollectiveName
 
 Table = Literal["Table 1", "flood", "chunks", "eq. 8", "6-7", "8", "9", "13", "15", "16", "17", "section 7"]

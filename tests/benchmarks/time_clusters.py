@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from hetesynth.bench.clusters import grid_links
+from benchmarks.clusters import grid_links
 
 _NAME = re.compile(r"(torus|mesh)_([0-9]{1,2})x([0-9]{1,2})(_hetero)?")
 

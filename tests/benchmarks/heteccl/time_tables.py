@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hetesynth.bench.heteccl import clusters
-from hetesynth.bench.heteccl.cases import ProgramCase, Table
-from hetesynth.bench.heteccl.published import CLAIMS, TRAINING, Rival
-from hetesynth.bench.heteccl.run import Entries
-from hetesynth.bench.heteccl.scores import allreduce_seconds, cases_of, of_table, shorter
-from hetesynth.bench.heteccl.sublinks import BatchedPath
-from hetesynth.bench.heteccl.training import ASSUMPTIONS, MODELS
-from hetesynth.bench.heteccl.words import wrapped
+from benchmarks.heteccl import clusters
+from benchmarks.heteccl.cases import ProgramCase, Table
+from benchmarks.heteccl.published import CLAIMS, TRAINING, Rival
+from benchmarks.heteccl.run import Entries
+from benchmarks.heteccl.scores import allreduce_seconds, cases_of, of_table, shorter
+from benchmarks.heteccl.sublinks import BatchedPath
+from benchmarks.heteccl.training import ASSUMPTIONS, MODELS
+from benchmarks.heteccl.words import wrapped
 from hetesynth.report.words import size_text
 
 _TITLES: dict[Table, tuple[str, tuple[str, ...]]] = {

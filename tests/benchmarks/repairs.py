@@ -1,4 +1,4 @@
-"""``python -m hetesynth.bench.repairs`` writes the tables of docs/repair.md: repairs beside fresh runs.
+"""``PYTHONPATH=tests python -m benchmarks.repairs`` writes the tables of docs/repair.md.
 
 In: the examples of the repository, generated clusters, a journal from which a run that was stopped goes on. Out:
 the section "Measured" of the page. Every loss is repaired from the schedule of the whole cluster and synthesized
@@ -19,9 +19,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hetesynth.bench.generated_clusters import generated_cluster
-from hetesynth.bench.journal import RowJournal
-from hetesynth.bench.machine import load, machine
+from benchmarks.generated_clusters import generated_cluster
+from benchmarks.journal import RowJournal
+from benchmarks.machine import load, machine
 from hetesynth.commands.n_minus_one import single_losses
 from hetesynth.commands.repair import RepairRequest, repair
 from hetesynth.commands.synth import synthesize
@@ -276,11 +276,11 @@ def measured_section(measured: Sequence[Row]) -> str:
 
 
 _PREFACE = """\
-`python -m hetesynth.bench.repairs` writes this section. Seconds are of the processor, from the schedule file to
-judged files in memory, in a process that has compiled its kernels. Rows with steps are schedules alone
-(`--schedule-only`), rows with times are the default command, with programs; the repair leaves out a comparison
-with NCCL's rings. The bound of an allreduce is that of its two phases. In the first table the loss is named by the
-example of the cluster that is left.
+`PYTHONPATH=tests python -m benchmarks.repairs` writes this section. Seconds are of the processor, from the
+schedule file to judged files in memory, in a process that has compiled its kernels. Rows with steps are
+schedules alone (`--schedule-only`), rows with times are the default command, with programs; the repair leaves out
+a comparison with NCCL's rings. The bound of an allreduce is that of its two phases. In the first table the loss
+is named by the example of the cluster that is left.
 """
 _FLOOR = """\
 No repair saves the proof of the new bound, nor lowering and judging the programs, out of place and in place: where
@@ -290,7 +290,7 @@ within 2 % of the limit, as most in these tables: after one like the old, others
 
 def main() -> None:
     """Measure and write the section into the page."""
-    parser = argparse.ArgumentParser(prog="python -m hetesynth.bench.repairs", description=__doc__)
+    parser = argparse.ArgumentParser(prog="PYTHONPATH=tests python -m benchmarks.repairs", description=__doc__)
     parser.add_argument("--page", type=Path, default=Path("docs/repair.md"))
     parser.add_argument("--journal", type=Path, help="measured rows, kept from run to run")
     options = parser.parse_args()

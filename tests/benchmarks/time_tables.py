@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from hetesynth.bench import time_clusters
-from hetesynth.bench.clusters import no_example
+from benchmarks import time_clusters
+from benchmarks.clusters import no_example
 
 Unit = Literal["GB/s", "us", "%"]
 BUDGET = 22.0  # seconds of the search that makes a schedule for the simulator

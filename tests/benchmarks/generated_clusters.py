@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from hetesynth.bench.generated_servers import GENERATIONS, Inside, ServerType, possible
+from benchmarks.generated_servers import GENERATIONS, Inside, ServerType, possible
 
 Feature = Literal[
     "mesh", "switch", "ring", "pcie", "own NICs", "shared NICs", "unequal NICs", "unequal servers", "mixed GPUs",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hetesynth.bench import clusters
+from benchmarks import clusters
 
 H20 = ("h20_4p8", "h20_4x2p8", "h20_4x3", "h20_4x3p8", "h20_8x2p4", "h20_4x2p8x2")
 V100 = {"8a": "v100_4p8", "8b": "v100_4x2p8", "8c": "v100_4x3", "8d": "v100_4x3p8"}

@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from hetesynth.bench.machine import machine
+from benchmarks.machine import machine
 from hetesynth.errors import HetesynthError
 from hetesynth.files.atomic import write_atomically
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from hetesynth.bench.cases import SECTIONS
-from hetesynth.bench.growth import PowerLaw, power_law
-from hetesynth.bench.measure import Row
-from hetesynth.bench.run import Report
+from benchmarks.cases import SECTIONS
+from benchmarks.growth import PowerLaw, power_law
+from benchmarks.measure import Row
+from benchmarks.run import Report
 
 _HEAD = "case | ranks | chunks | steps | bound | proof | first s | total s | cpu s | MB | goal | met"
 _OTHERS = (
@@ -135,8 +135,9 @@ def _seconds(seconds: float | None) -> str:
 
 def _intro(report: Report) -> str:
     text = (
-        "Written by `hetesynth bench`; `--quick` takes two minutes, `--only` selects, `--json` gives the "
-        "figures.\nPredicted times, beside other systems and bounds: [benchmarks_time.md](benchmarks_time.md). "
+        "Written by `PYTHONPATH=tests python -m benchmarks`; `--quick` takes two minutes, `--only` selects,\n"
+        "`--json` gives the figures. Predicted times, beside other systems and bounds:\n"
+        "[benchmarks_time.md](benchmarks_time.md). "
         "The packing of trees\nalone, up to 256 GPUs: [benchmarks_engine.md](benchmarks_engine.md). "
         "Builds of a manifest:\n[benchmarks_building.md](benchmarks_building.md)."
     )

@@ -16,10 +16,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hetesynth.bench.heteccl.cases import Case, CompositionCase
-from hetesynth.bench.heteccl.clusters import source
-from hetesynth.bench.journal import RowJournal
-from hetesynth.bench.measure import Process, run
+from benchmarks.heteccl.cases import Case, CompositionCase
+from benchmarks.heteccl.clusters import source
+from benchmarks.journal import RowJournal
+from benchmarks.measure import Process, run
 
 PATIENCE = 600.0  # seconds after which a case is taken to hang
 
@@ -90,7 +90,7 @@ def _command(case: Case, topology: Path, out: Path) -> list[str]:
     if isinstance(case, CompositionCase):
         command = ["hetesynth", "synth", str(topology), "--coll", case.collective, "--json", "-o", str(out)]
         return [sys.executable, "-m", *command]
-    return [sys.executable, "-m", "hetesynth.bench.heteccl.measuring", case.name, str(topology)]
+    return [sys.executable, "-m", "benchmarks.heteccl.measuring", case.name, str(topology)]
 
 
 def _said(ended: Process) -> tuple[dict[str, Any], str]:

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from hetesynth.bench.heteccl import step_tables, time_tables
-from hetesynth.bench.heteccl.cases import all_cases
-from hetesynth.bench.heteccl.run import Entries
-from hetesynth.bench.heteccl.scores import Score, scores
-from hetesynth.bench.heteccl.words import wrapped
-from hetesynth.bench.machine import load, machine
+from benchmarks.heteccl import step_tables, time_tables
+from benchmarks.heteccl.cases import all_cases
+from benchmarks.heteccl.run import Entries
+from benchmarks.heteccl.scores import Score, scores
+from benchmarks.heteccl.words import wrapped
+from benchmarks.machine import load, machine
 
 _HEAD = (
-    "Written by `hetesynth bench --heteccl`; `--only` selects and prints, `--journal FILE.json` lets a run be",
-    "stopped and go on. The order is that of the paper (HeteCCL, NSDI 2026). Steps are exact and bounds",
-    "proved. **Times are simulated** ([model.md](model.md)), with what runtimes cost, as `synth` counts it by",
+    "Written by `PYTHONPATH=tests python -m benchmarks heteccl`; `--only` selects, `--journal` lets a run be",
+    "stopped and go on. The order is that of the paper (HeteCCL, NSDI 2026). Steps are exact and bounds proved.",
+    " **Times are simulated** ([model.md](model.md)), with what runtimes cost, as `synth` counts it by",
     "default; nothing was timed on GPUs. Ours is the program that the default command writes for the size.",
     "Seconds of searches are of this machine, the paper's of another.",
 )

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from hetesynth.bench.cases import Case
+from benchmarks.cases import Case
 
 Status = Literal["ok", "failed", "not run"]
 _PATIENCE = 60.0  # seconds over twice the limit after which a command is taken to hang

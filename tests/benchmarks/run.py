@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hetesynth.bench import clusters
-from hetesynth.bench.cases import Case, Goal
-from hetesynth.bench.machine import load, machine
-from hetesynth.bench.measure import Row, measure
+from benchmarks import clusters
+from benchmarks.cases import Case, Goal
+from benchmarks.machine import load, machine
+from benchmarks.measure import Row, measure
 from hetesynth.errors import HetesynthError
 
 Measure = Callable[[Case, Path, Path], Row]
