@@ -29,10 +29,10 @@ from hetesynth.cli.options import (
 )
 from hetesynth.cli.progress import watching
 from hetesynth.cli.terminal import show
-from hetesynth.commands.folder_index import ATLAS, LOSSES
+from hetesynth.deploy.folder_index import ATLAS, LOSSES
 
 if TYPE_CHECKING:
-    from hetesynth.commands.n_minus_one import Kind
+    from hetesynth.engine.n_minus_one import Kind
 
 _KINDS = ("gpu", "nic", "link", "server")
 
@@ -109,10 +109,10 @@ def _ranges(
     options: dict[str, Any],
 ) -> None:  # fmt: skip
     buffers = buffer_sizes(sizes, "--sizes", factor=2)
-    from hetesynth.building.atlas_destination import destination_of
     from hetesynth.cli.render.atlas import atlas_report
     from hetesynth.cli.render.decisions import atlas_explanation, decision_lines, decision_values
-    from hetesynth.commands.atlas import atlas, files, index
+    from hetesynth.deploy.atlas_destination import destination_of
+    from hetesynth.engine.atlas import atlas, files, index
 
     stated = request(topology, **options)
     destination = destination_of(*place, stated, ATLAS)
@@ -140,9 +140,9 @@ def _single_losses(
     topology: os.PathLike[str], kinds: tuple[Kind, ...], place: tuple[Path, bool], as_json: bool,
     options: dict[str, Any],
 ) -> None:  # fmt: skip
-    from hetesynth.building.atlas_destination import destination_of
     from hetesynth.cli.render.atlas import losses_report
-    from hetesynth.commands.n_minus_one import files, index, n_minus_one
+    from hetesynth.deploy.atlas_destination import destination_of
+    from hetesynth.engine.n_minus_one import files, index, n_minus_one
 
     stated = dataclasses.replace(request(topology, **options), objective="time")
     destination = destination_of(*place, stated, LOSSES)

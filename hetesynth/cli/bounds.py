@@ -22,7 +22,7 @@ from hetesynth.cli.terminal import show
 def command(topology: os.PathLike[str], check: bool, as_json: bool, **problem: Any) -> int:
     """Print the lower bounds on the steps of a collective on the cluster in TOPOLOGY, without a search."""
     from hetesynth.cli.render.synth import bounds_report, bounds_summary
-    from hetesynth.compile.problem import bounds, recheck_bound
+    from hetesynth.engine.problem import bounds, recheck_bound
 
     stated = request(topology, **problem)
     goal, all_bounds = bounds(stated)

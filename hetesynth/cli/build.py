@@ -11,8 +11,8 @@ from hetesynth.cli.build_reports import build_report_options, reported_failures,
 from hetesynth.errors import HetesynthError
 
 if TYPE_CHECKING:
-    from hetesynth.building.outcome import BuildReport
-    from hetesynth.manifest.values import Manifest
+    from hetesynth.deploy.manifest.values import Manifest
+    from hetesynth.deploy.outcome import BuildReport
 
 
 @click.command(name="build", short_help="Make the schedules of a manifest, where they are stale.")
@@ -47,9 +47,9 @@ def command(
     folder of a cluster and a target appears whole; a build that was killed goes on where it was. What is made and
     worse than what is there is kept aside.
     """
-    from hetesynth.building.reports.options import demand_outside, report_options
     from hetesynth.cli.render.build import build_text, check_text
-    from hetesynth.manifest.reader import read_manifest
+    from hetesynth.deploy.manifest.reader import read_manifest
+    from hetesynth.deploy.reports.options import demand_outside, report_options
     from hetesynth.processes import processors
 
     _demand_one_use(accept_worse=accept_worse, check=check, quick=quick)
@@ -84,12 +84,12 @@ def _build(
     manifest: Manifest, address: str | None, processes: int, folder: Path | None, *, accept_worse: bool
 ) -> BuildReport:
     """What was made where it was stale, by the scheduler at ``address`` or by ``processes`` here."""
-    from hetesynth.building.build import build
-    from hetesynth.building.cache import Cache, default_cache
-    from hetesynth.building.dask_cluster import DaskCluster
-    from hetesynth.building.keeping import Rules
-    from hetesynth.building.workers import LocalProcesses, Scheduler
     from hetesynth.cli.building import watching_build
+    from hetesynth.deploy.build import build
+    from hetesynth.deploy.cache import Cache, default_cache
+    from hetesynth.deploy.dask_cluster import DaskCluster
+    from hetesynth.deploy.keeping import Rules
+    from hetesynth.deploy.workers import LocalProcesses, Scheduler
     from hetesynth.policy import DEFAULT
 
     store = Cache(folder or manifest.cache or default_cache())
@@ -102,8 +102,8 @@ def _build(
 
 def _check(manifest: Manifest, jobs: int, *, quick: bool) -> BuildReport:
     """What a build would change."""
-    from hetesynth.building.checking import check
     from hetesynth.cli.building import watching_build
+    from hetesynth.deploy.checking import check
 
     with watching_build(quiet=False) as watcher:
         return check(manifest, jobs, watcher, quick=quick)

@@ -14,10 +14,10 @@ from hetesynth.cli.terminal import show
 from hetesynth.errors import HetesynthError
 
 if TYPE_CHECKING:
-    from hetesynth.building.outcome import BuildReport
-    from hetesynth.building.reports.options import ReportOptions
-    from hetesynth.building.reports.write import Printed
-    from hetesynth.manifest.values import Manifest
+    from hetesynth.deploy.manifest.values import Manifest
+    from hetesynth.deploy.outcome import BuildReport
+    from hetesynth.deploy.reports.options import ReportOptions
+    from hetesynth.deploy.reports.write import Printed
 
 F = TypeVar("F", bound=Callable[..., Any])
 _FILE = click.Path(path_type=Path)
@@ -50,7 +50,7 @@ def reported_failures(manifest: Path, options: ReportOptions, *, checked: bool) 
         yield
     except HetesynthError as error:
         if options.any:
-            from hetesynth.building.reports.write import write_failure
+            from hetesynth.deploy.reports.write import write_failure
 
             _print(write_failure(manifest, error, options, checked=checked), options)
         raise
@@ -63,8 +63,8 @@ def show_reports(report: BuildReport, options: ReportOptions, manifest: Manifest
         return
     from dataclasses import replace
 
-    from hetesynth.building.reports.findings import topology_findings
-    from hetesynth.building.reports.write import write_reports
+    from hetesynth.deploy.reports.findings import topology_findings
+    from hetesynth.deploy.reports.write import write_reports
 
     if options.shows_findings and not report.findings:
         report = replace(report, findings=topology_findings(manifest))

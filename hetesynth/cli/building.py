@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from hetesynth.building.watching import Nobody, Watcher
 from hetesynth.cli.progress import warned
 from hetesynth.cli.terminal import show
+from hetesynth.deploy.watching import Nobody, Watcher
 from hetesynth.model.deadline import now
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from hetesynth.building.outcome import CellReport
+    from hetesynth.deploy.outcome import CellReport
 
 SILENT = 30.0  # seconds after which a log says what is being done; CI systems end jobs that say nothing for long
 
@@ -99,7 +99,7 @@ class _Bars(_Warnings):
     def working(self, key: str, what: str) -> None:
         from rich.markup import escape
 
-        from hetesynth.diagnostics import visible
+        from hetesynth.model.diagnostics import visible
 
         text = f"  {escape(visible(f'{self._names.get(key, key[:8])}: {what}'))[:100]}"
         if key not in self._lines:

@@ -55,7 +55,7 @@ def command(
     if not names:
         raise click.BadParameter("name at least one", param_hint="--strategies")
     from hetesynth.cli.render.compare import comparison_report
-    from hetesynth.commands.compare import compare, curves
+    from hetesynth.engine.compare import compare, curves
 
     stated = request(topology, time_budget=time_budget, seed=seed, rings=rings, **problem)
     with watching(quiet=as_json) as progress:

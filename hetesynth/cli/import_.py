@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from hetesynth.chunking import ROUNDINGS
 from hetesynth.cli.losses import topology_losses
 from hetesynth.cli.options import (
     TOPOLOGY,
@@ -22,6 +21,7 @@ from hetesynth.cli.options import (
     targets_option,
 )
 from hetesynth.cli.terminal import show
+from hetesynth.search.chunking import ROUNDINGS
 
 
 @click.command(name="import", short_help="Turn an MSCCL XML into a schedule, and into files for other targets.")
@@ -57,7 +57,7 @@ def command(
     """
     from hetesynth.cli.render.import_file import import_report, import_summary
     from hetesynth.cli.synth import check_folder, named_stem
-    from hetesynth.commands import import_file as importing
+    from hetesynth.engine import import_file as importing
 
     request = importing.ImportRequest(
         path=file,

@@ -9,7 +9,7 @@ import click
 
 from hetesynth.cli.options import NewPath, json_option
 from hetesynth.cli.terminal import show
-from hetesynth.commands.first_topology import MAX_SERVERS
+from hetesynth.topology.first_topology import MAX_SERVERS
 
 USUAL_TYPE = "h100x8"
 
@@ -41,7 +41,7 @@ def command(place: Path, node_type: str | None, servers: int | None, hosts: str,
 
 
 def _topology(place: Path, node_type: str, servers: int | None, hosts: str, *, as_json: bool) -> None:
-    from hetesynth.commands.first_topology import first_topology, write_first_topology
+    from hetesynth.topology.first_topology import first_topology, write_first_topology
 
     path, first = first_topology(place, node_type, servers, hosts)
     write_first_topology(path, first)
@@ -57,7 +57,7 @@ def _topology(place: Path, node_type: str, servers: int | None, hosts: str, *, a
 
 
 def _manifest(place: Path, *, as_json: bool) -> None:
-    from hetesynth.manifest.first_manifest import MAX_FILES, first_manifest, write_first_manifest
+    from hetesynth.deploy.manifest.first_manifest import MAX_FILES, first_manifest, write_first_manifest
 
     first = first_manifest(place)
     written = write_first_manifest(first)

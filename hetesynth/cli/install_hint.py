@@ -39,7 +39,7 @@ def command(name: str | None, file: Path | None, as_json: bool) -> None:
         return
     warnings: list[HintWarning] = []
     if file is not None:
-        from hetesynth.commands.verify import installed
+        from hetesynth.engine.verify import installed
 
         for finding in installed(file, runtime):
             v = finding.violation
@@ -63,8 +63,8 @@ def _nothing_named() -> HetesynthError:
 
 def _fitting(file: Path) -> str:
     """The targets for the GPUs that ``file`` describes, "" where it describes none."""
-    from hetesynth.compile.gpu_vendors import fitting_targets
-    from hetesynth.frontend import load_topology
+    from hetesynth.engine.gpu_vendors import fitting_targets
+    from hetesynth.topology.language import load_topology
 
     try:
         models = load_topology(file).models
@@ -76,7 +76,7 @@ def _fitting(file: Path) -> str:
 
 def _show_folder(folder: Path, stated: Target | None, as_json: bool) -> None:
     from hetesynth.cli.render.install import folder_hint, folder_text
-    from hetesynth.deployment.installation import installation
+    from hetesynth.deploy.folder.installation import installation
 
     place = installation(folder, stated)
     show(json.dumps(folder_hint(place), indent=2) if as_json else folder_text(place))

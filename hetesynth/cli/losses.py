@@ -27,7 +27,7 @@ def topology_losses(function: F) -> F:
     @functools.wraps(function)
     def command(*, without: tuple[str, ...], degrade: tuple[str, ...], **options: Any) -> Any:
         if without or degrade:
-            from hetesynth.frontend.overridden import overridden
+            from hetesynth.topology.language.overridden import overridden
 
             if options["topology"] is None:
                 raise click.UsageError("--without and --degrade need --topo")
@@ -44,7 +44,7 @@ def topology_losses_of(name: str) -> Callable[[F], F]:
         @functools.wraps(function)
         def command(*, without: tuple[str, ...], degrade: tuple[str, ...], **options: Any) -> Any:
             if without or degrade:
-                from hetesynth.frontend.overridden import overridden
+                from hetesynth.topology.language.overridden import overridden
 
                 files = options[name]
                 several = isinstance(files, tuple)

@@ -23,8 +23,8 @@ from hetesynth import __version__
 from hetesynth.cli.groups import CommandTable
 from hetesynth.cli.streams import endure_leaving_readers
 from hetesynth.cli.terminal import show
-from hetesynth.diagnostics import SourceError, SourceWarning
 from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.model.diagnostics import SourceError, SourceWarning
 
 COMMANDS = {
     "synth": "synth",

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast, get_args
 
 import click
 
-from hetesynth.chunking import ROUNDINGS, ChunkingOptions, Rounding
-from hetesynth.compile.request import Exclusion, FirstCandidate, Request
+from hetesynth.engine.request import Exclusion, FirstCandidate, Request
 from hetesynth.errors import HetesynthError, did_you_mean
-from hetesynth.frontend.quantity import parse_quantity
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName, collective_name
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.target import PORTABLE, TARGETS, Target, target
-from hetesynth.synthesis.registry import ROWS, names
+from hetesynth.search.chunking import ROUNDINGS, ChunkingOptions, Rounding
+from hetesynth.search.registry import ROWS, names
+from hetesynth.topology.language.quantity import parse_quantity
 
 if TYPE_CHECKING:
-    from hetesynth.frontend.nccl_graph import RingFile
+    from hetesynth.topology.language.nccl_graph import RingFile
 
 MAX_SIZES = 256
 MAX_SIZE = 2**50
@@ -308,7 +308,7 @@ def buffer_size(text: str, option: str) -> int:
 
 def buffer_sizes(text: str, option: str, factor: int = 4) -> tuple[int, ...]:
     """A size, several with commas, or a range such as ``1KB..4GB`` in steps of ``factor``."""
-    from hetesynth.compile.predictors import sizes_between
+    from hetesynth.engine.predictors import sizes_between
 
     sizes: list[int] = []
     for part in text.split(",")[: MAX_SIZES + 1]:
@@ -331,7 +331,7 @@ def ring_files(named: tuple[str, ...]) -> tuple[RingFile, ...]:
     """The files of ``--rings FILE`` and ``--rings INSTANCE=FILE``."""
     if not named:
         return ()
-    from hetesynth.frontend.nccl_graph import RingFile
+    from hetesynth.topology.language.nccl_graph import RingFile
 
     files = []
     for value in named:

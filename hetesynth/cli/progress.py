@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from hetesynth.cli.terminal import show
-from hetesynth.diagnostics import visible
 from hetesynth.model.deadline import now
-from hetesynth.synthesis.search import BEST
+from hetesynth.model.diagnostics import visible
+from hetesynth.search.search import BEST
 
 Progress = Callable[[str, int | None], None]
 
@@ -25,7 +25,7 @@ def warned(text: str) -> None:
 def watching(*, quiet: bool, budget: float | None = None) -> Iterator[Progress]:
     """A progress callback that shows seconds gone of ``budget``, what is being done and the best so far. A first
     Ctrl-C is answered at once."""
-    from hetesynth.synthesis.interrupts import announcing
+    from hetesynth.search.interrupts import announcing
 
     answer = partial(show, "writing the best so far; again to abandon", err=True)
     with announcing(answer), _shown(quiet=quiet, budget=budget) as progress:

@@ -61,8 +61,8 @@ def command(
     what each rank sends and receives now that it did not before.
     """
     from hetesynth.cli.render.repair import repair_report, repair_summary
-    from hetesynth.commands.repair import RepairRequest, repair, suffixes_of
-    from hetesynth.compile.artifacts import write
+    from hetesynth.engine.artifacts import write
+    from hetesynth.engine.repair import RepairRequest, repair, suffixes_of
 
     budget = Budget(options["time_budget"], options["seed"], effort=options["effort"])
     asked = RepairRequest(
@@ -84,7 +84,7 @@ def command(
 
 def _before(topology: os.PathLike[str], changed: Path | None) -> Path:
     """The file of the cluster that the schedule was made for. click.UsageError where nothing changed."""
-    from hetesynth.frontend.overridden import OverriddenFile
+    from hetesynth.topology.language.overridden import OverriddenFile
 
     losses = isinstance(topology, OverriddenFile)
     if losses == (changed is not None):

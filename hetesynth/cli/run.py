@@ -16,7 +16,7 @@ from hetesynth.cli.terminal import show
 from hetesynth.errors import HetesynthError
 
 if TYPE_CHECKING:
-    from hetesynth.commands.run import RunReport
+    from hetesynth.engine.run import RunReport
 
 
 def _bytes(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
@@ -26,7 +26,7 @@ def _bytes(context: click.Context, parameter: click.Parameter, text: str | None)
     if text.isascii() and text.isdigit() and len(text) < 20:
         size = int(text)
     else:
-        from hetesynth.frontend.quantity import parse_quantity
+        from hetesynth.topology.language.quantity import parse_quantity
 
         size = int(parse_quantity(text, "size", parameter.opts[0]))
     if size < 1:
@@ -70,7 +70,7 @@ def command(
     Starts the ranks with mpiexec on this machine. Under an MPI launcher (mpiexec -n 64 hetesynth run FILE) it is
     one of the ranks, on however many machines. Exits 1 on wrong bytes, a stall or a broken program.
     """
-    from hetesynth.commands.run import RunRequest, run_file
+    from hetesynth.engine.run import RunRequest, run_file
     from hetesynth.execute.job import RunOptions
 
     request = RunRequest(

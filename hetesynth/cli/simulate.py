@@ -71,13 +71,13 @@ def command(
     """
     buffers, runtime = buffer_sizes(sizes, "--size"), target(name)
     from hetesynth.cli.render.simulate import simulation_report, simulation_summary
-    from hetesynth.commands.simulate import simulate_file
-    from hetesynth.compile.predictors import CostOptions
+    from hetesynth.engine.predictors import CostOptions
+    from hetesynth.engine.simulate import simulate_file
 
     costs = CostOptions(**options, runtime=NCCL_TABLES if runtime_costs else None)
     written: list[Path] = []
     if page is not None or trace is not None:
-        from hetesynth.commands.report import check_reports, report_of_file, write_reports
+        from hetesynth.engine.page.report import check_reports, report_of_file, write_reports
 
         check_reports(page, trace)
         written = write_reports(report_of_file(file, topology, buffers, costs, target=runtime), page, trace)

@@ -8,7 +8,7 @@ import click
 
 from hetesynth.cli.options import json_option
 from hetesynth.cli.terminal import show
-from hetesynth.synthesis.registry import ROWS
+from hetesynth.search.registry import ROWS
 
 
 @click.command(name="strategies", short_help="List the strategies.")

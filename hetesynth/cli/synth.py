@@ -35,8 +35,8 @@ from hetesynth.cli.options import (
 )
 from hetesynth.cli.progress import watching
 from hetesynth.cli.terminal import show
-from hetesynth.compile.formats import SCHEDULE_SUFFIX
-from hetesynth.compile.formats import suffixes as file_suffixes
+from hetesynth.engine.formats import SCHEDULE_SUFFIX
+from hetesynth.engine.formats import suffixes as file_suffixes
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.decisions import Decisions
@@ -44,8 +44,8 @@ from hetesynth.model.target import PORTABLE
 from hetesynth.policy import DEFAULT
 
 if TYPE_CHECKING:
-    from hetesynth.compile.artifacts import Synthesis
-    from hetesynth.compile.request import Objective, Request
+    from hetesynth.engine.artifacts import Synthesis
+    from hetesynth.engine.request import Objective, Request
 
 COMPILE = DEFAULT.compile
 
@@ -108,8 +108,8 @@ def command(
     and --log keeps each iteration of it, after Ctrl-C and failures too.
     """
     from hetesynth.cli.render.synth import synthesis_report, synthesis_summary
-    from hetesynth.compile.artifacts import write
-    from hetesynth.compile.composition import COMPOSITION_SUFFIX, is_composed
+    from hetesynth.engine.artifacts import write
+    from hetesynth.engine.composition import COMPOSITION_SUFFIX, is_composed
 
     every = options["root"] == ALL_ROOTS
     if every and (options["single_root"] or page is not None or trace is not None):
@@ -123,7 +123,7 @@ def command(
     suffixes = [*file_suffixes(stated), *([COMPOSITION_SUFFIX] if composing else [])]
     named = named_stem(output, suffixes)
     if page is not None or trace is not None:
-        from hetesynth.commands.report import check_reports
+        from hetesynth.engine.page.report import check_reports
 
         check_reports(page, trace)
     _check_apart(named, suffixes, (page, trace, log))
@@ -151,7 +151,7 @@ def _synthesized(stated: Request, steps: CegisTrace, *, quiet: bool, explain: bo
     """The main job; where it fails, with ``explain`` what was decided until then is on standard error. ``steps``:
     is told what CEGIS did."""
     from hetesynth.cli.render.decisions import decision_lines
-    from hetesynth.commands.synth import synthesize
+    from hetesynth.engine.synth import synthesize
 
     decisions = Decisions()
     try:
@@ -175,7 +175,7 @@ def _composition(stated: Request, named: Path | None, output: Path | None, *, as
     """The files of a cluster of pods, and their report."""
     from hetesynth.cli.render import composition as render
     from hetesynth.cli.render.synth import synthesis_report, synthesis_summary
-    from hetesynth.commands.composition import compose_files
+    from hetesynth.engine.composition_verbs import compose_files
 
     with watching(quiet=as_json, budget=stated.budget.seconds) as progress:
         files = compose_files(stated, progress)
@@ -197,7 +197,7 @@ def _reports(synthesis: Synthesis, paths: list[Path], page: Path | None, trace: 
     """The page and the trace that are asked for, written after ``paths``."""
     if page is None and trace is None:
         return []
-    from hetesynth.commands.report import report_of_synthesis, write_reports
+    from hetesynth.engine.page.report import report_of_synthesis, write_reports
 
     try:
         return write_reports(report_of_synthesis(synthesis), page, trace)
@@ -215,7 +215,7 @@ def _every_root(
 ) -> None:  # fmt: skip
     """The files of all roots, and one report."""
     from hetesynth.cli.render.synth import every_root_report, every_root_summary
-    from hetesynth.commands import every_root
+    from hetesynth.engine import every_root
 
     with (
         logging_to(log, stated.strategy) as steps,
@@ -250,7 +250,7 @@ def _check_apart(stem: Path | None, suffixes: Collection[str], paths: Iterable[P
 def _check_log(log: Path | None, others: Iterable[object]) -> None:
     """Fail before the search where the log cannot be written or is one of the paths among ``others``."""
     if log is not None:
-        from hetesynth.commands.cegis_log import check_log
+        from hetesynth.engine.cegis_log import check_log
 
         check_log(log, [other for other in others if isinstance(other, Path)])
 

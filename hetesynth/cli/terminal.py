@@ -11,7 +11,7 @@ from itertools import islice
 
 import click
 
-from hetesynth.diagnostics import visible
+from hetesynth.model.diagnostics import visible
 
 LINES_AT_ONCE = 10_000
 

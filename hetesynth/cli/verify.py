@@ -19,8 +19,8 @@ from hetesynth.cli.terminal import show, show_lines
 from hetesynth.files.atomic import write_atomically
 
 if TYPE_CHECKING:
-    from hetesynth.commands.verify import Judged, Question
-    from hetesynth.commands.verify_files import FileVerdict
+    from hetesynth.deploy.verify_files import FileVerdict
+    from hetesynth.engine.verify import Judged, Question
 
 SHOWN_ALIKE = 3  # findings of one rule
 
@@ -81,7 +81,7 @@ def command(
 def _question(
     topology: os.PathLike[str] | None, root: int | None, targets: tuple[str, ...], sms: int | None
 ) -> Question:  # fmt: skip
-    from hetesynth.commands.verify import Question
+    from hetesynth.engine.verify import Question
 
     return Question(topology, root, targets_of(targets) if targets else (), sms)
 
@@ -96,8 +96,8 @@ class Form:
 
 def _one(program: Path, question: Question, form: Form, junit_file: Path | None) -> int:
     from hetesynth.cli.render.verify import file_document, junit
-    from hetesynth.commands import verify as judging
-    from hetesynth.commands.verify_files import FileVerdict
+    from hetesynth.deploy.verify_files import FileVerdict
+    from hetesynth.engine import verify as judging
 
     judged = judging.judge_file(program, question)
     bad = judged.count("error") > 0 or (form.portable and judged.count("portability", "warning") > 0)
@@ -116,9 +116,9 @@ def _many(
     paths: Sequence[Path], question: Question, form: Form, jobs: int, junit_file: Path | None
 ) -> int:  # fmt: skip
     from hetesynth.cli.render.verify import files_document, junit, one_line, summary_line
-    from hetesynth.commands.verify import sarif_of
-    from hetesynth.commands.verify_files import file_verdicts, loaded
-    from hetesynth.commands.walked_files import walked
+    from hetesynth.deploy.verify_files import file_verdicts, loaded
+    from hetesynth.deploy.walked_files import walked
+    from hetesynth.engine.verify import sarif_of
 
     walk = walked(paths)
     verdicts = []

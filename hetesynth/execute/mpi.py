@@ -15,12 +15,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hetesynth.diagnostics import visible
 from hetesynth.errors import HetesynthError
 from hetesynth.execute.conductor import CONTROL, Conductor
 from hetesynth.execute.job import Job, Part
 from hetesynth.execute.outcome import Fault, RankCheck, Run, gathered
 from hetesynth.execute.scheduling import Packet, Player
+from hetesynth.model.diagnostics import visible
 
 if TYPE_CHECKING:
     from hetesynth.execute.arithmetic import Elements

@@ -6,19 +6,29 @@ before may be replaced; no other folder that has anything in it.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from hetesynth.errors import HetesynthError
 from hetesynth.files.interruptions import Interruptions, held_back
+from hetesynth.files.regular_files import open_regular
 from hetesynth.files.temporaries import is_ours, is_stale, leftovers, locked, remove, sync, temporary
-from hetesynth.regular_files import open_regular
 
-INDEX = "index.json"
+INDEX, DIGESTS, PLOT = "index.json", "sha256", "bandwidth.svg"
+"""The index of a folder, its field with the digests of the files, and the drawing beside it."""
+
+
+def with_digests(index: dict[str, Any], files: Mapping[str, bytes]) -> dict[str, Any]:
+    """``index`` with the SHA-256 of ``files``."""
+    return {**index, DIGESTS: {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}}
+
+
 OLD, WAS = ".old", "was"  # the folder that is replaced, where two names cannot be exchanged in one step
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 

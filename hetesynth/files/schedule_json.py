@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from hetesynth.errors import HetesynthError
+from hetesynth.files.strict_json import JsonLimits, JsonRefused, read_json
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Rank
-from hetesynth.strict_json import JsonLimits, JsonRefused, read_json
 
 FORMAT = "hetesynth-schedule"
 VERSION = 1

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from math import floor, log2
 from typing import Literal, NamedTuple
 
-from hetesynth.importers.gpu_models import gpu_model, gpu_vendor
+from hetesynth.topology.importers.gpu_models import gpu_model, gpu_vendor
 
 Protocol = Literal["LL", "LL128", "Simple"]
 PROTOCOLS: tuple[Protocol, ...] = ("LL", "LL128", "Simple")

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Literal
 
-from hetesynth.importers.gpu_models import gpu_vendor
 from hetesynth.library.facts import TABLES, TABLES_BEFORE_2_18, TABLES_RCCL, Generation, Tables, generation_of
 from hetesynth.model.calibration import CALIBRATIONS
 from hetesynth.model.topology import Link, Rank, Topology
+from hetesynth.topology.importers.gpu_models import gpu_vendor
 
 Joined = Literal["switch", "mesh", "host"]
 Library = Literal["NCCL", "RCCL"]

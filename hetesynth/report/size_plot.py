@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from hetesynth.diagnostics import visible
+from hetesynth.model.diagnostics import visible
 
 WIDTH, HEIGHT = 800, 440
 LEFT, RIGHT, TOP, BOTTOM = 70, 230, 56, 50

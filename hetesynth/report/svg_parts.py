@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import repeat
 from xml.sax.saxutils import escape
 
-from hetesynth.diagnostics import visible
+from hetesynth.model.diagnostics import visible
 from hetesynth.model.topology import Topology
 from hetesynth.report.boxes import WireCurve
 from hetesynth.report.drawing import LINE, Drawing, label

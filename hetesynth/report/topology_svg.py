@@ -9,9 +9,9 @@ from collections import defaultdict
 from fractions import Fraction
 
 from hetesynth.model.topology import Topology
+from hetesynth.model.words import counted
 from hetesynth.report.drawing import drawing, rate_range
 from hetesynth.report.svg_parts import HUES, INK, clean, frames_and_wires, opening, parts_and_names, px
-from hetesynth.report.words import counted
 
 HEAD = 30.0
 ROW_OF_LEGEND = 16.0

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from hetesynth.machine_code import machine_code, most_interpreted
 from hetesynth.model.timeline import Ints, Timeline, TransferGraph
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.machine_code import MachineCodePolicy
+from hetesynth.search.machine_code import machine_code, most_interpreted
 from hetesynth.simulate import fluid_kernel
 from hetesynth.simulate.fluid_kernel import State
 from hetesynth.simulate.fluid_records import RESOURCE, TASK, USE, Fields

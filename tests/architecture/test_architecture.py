@@ -11,7 +11,7 @@ import pytest
 
 import hetesynth
 from hetesynth.errors import HetesynthError
-from hetesynth.synthesis.registry import ROWS, names, strategy
+from hetesynth.search.registry import ROWS, names, strategy
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(hetesynth.__file__).parent
@@ -38,18 +38,18 @@ def test_every_strategy_file_is_registered() -> None:
     graph = grimp.build_graph("hetesynth", cache_dir=None)
     registered = {row.code.partition(":")[0] for row in ROWS}
     tops = {
-        "hetesynth.synthesis.registry",
-        "hetesynth.autotune.candidates",
-        "hetesynth.compile.composition",
-        "hetesynth.synthesis.solve",
+        "hetesynth.search.registry",
+        "hetesynth.engine.choice.candidates",
+        "hetesynth.engine.composition",
+        "hetesynth.search.solve",
         *registered,
     }
     used = set(tops)
     for top in tops:
         used |= graph.find_upstream_modules(top)
-    families = {f"hetesynth.synthesis.{p.parent.name}" for p in (PACKAGE / "synthesis").glob("*/__init__.py")}
-    modules = graph.find_descendants("hetesynth.synthesis") - families
-    elsewhere = {"hetesynth.synthesis.smt.recheck", "hetesynth.synthesis.effort"}  # on demand; by commands
+    families = {f"hetesynth.search.{p.parent.name}" for p in (PACKAGE / "search").glob("*/__init__.py")}
+    modules = graph.find_descendants("hetesynth.search") - families
+    elsewhere = {f"hetesynth.search.{m}" for m in ("smt.recheck", "effort", "bounds.ring_rate")}  # by engine/
     assert modules - used <= elsewhere, f"register or remove: {sorted(modules - used)}"
 
 
@@ -67,7 +67,7 @@ def test_an_unknown_strategy_names_the_known_ones() -> None:
         "from hetesynth.cli.main import run; run(['synth', '--help'])",
         "from hetesynth.cli.main import run; run(['--version'])",
         "from hetesynth.cli.main import run; run(['strategies', '--json'])",
-        "import hetesynth.model.topology, hetesynth.frontend, hetesynth.chunking, hetesynth.verify.schedule.judge",
+        "import hetesynth.topology.language, hetesynth.search.chunking, hetesynth.judge.schedule.judge",
     ],
 )
 def test_quick_commands_load_nothing_heavy(code: str) -> None:

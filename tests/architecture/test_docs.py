@@ -43,7 +43,7 @@ def tree() -> frozenset[str]:
 
 @cache
 def tails() -> frozenset[str]:
-    """Every path as it may be shortened: ``verify/msccl/judge.py``, ``msccl/judge.py``, ``judge.py``."""
+    """Every path as it may be shortened: ``judge/msccl/judge.py``, ``msccl/judge.py``, ``judge.py``."""
     return frozenset(path.split("/", n)[n] for path in tree() for n in range(path.count("/") + 1))
 
 
@@ -81,18 +81,18 @@ def test_every_link_of_a_page_leads_somewhere(page: str) -> None:
 
 def test_paths_that_are_gone_are_found() -> None:
     text = (
-        "`hetesynth/verify/lint.py`, `bounds/judge_gone.py`, `gone.py`, `gone/`, hetesynth/gone, docs/decisions/99"
+        "`hetesynth/judge/lint.py`, `search/judge_gone.py`, `gone.py`, `gone/`, hetesynth/gone, docs/decisions/99"
     )
     gone = {
-        "hetesynth/verify/lint.py",
-        "bounds/judge_gone.py",
+        "hetesynth/judge/lint.py",
+        "search/judge_gone.py",
         "gone.py",
         "gone",
         "hetesynth/gone",
         "docs/decisions/99",
     }
     assert set(filter(missing, paths_in(text))) == gone
-    there = "`hetesynth/verify/msccl/judge.py`, msccl/judge.py, `smt/`, docs/decisions/0003, tests/STAGE, https://x/y.py"
+    there = "`hetesynth/judge/msccl/judge.py`, msccl/judge.py, `smt/`, docs/decisions/0003, tests/STAGE, https://x/y.py"
     assert list(filter(missing, paths_in(there))) == []
 
 

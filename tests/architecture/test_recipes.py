@@ -17,13 +17,13 @@ import pytest
 import hetesynth
 from hetesynth.cli.main import COMMANDS
 from hetesynth.cli.topo import SUBCOMMANDS
-from hetesynth.commands.import_file import IMPORTERS, NOT_IMPORTED
-from hetesynth.compile.formats import FileKind
+from hetesynth.engine.formats import FileKind
+from hetesynth.engine.import_file import IMPORTERS, NOT_IMPORTED
+from hetesynth.judge.bounds import judge
+from hetesynth.judge.msccl.lint_readers import READERS
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.target import TARGETS
-from hetesynth.synthesis.registry import ROWS
-from hetesynth.verify.bounds import judge
-from hetesynth.verify.msccl.lint_readers import READERS
+from hetesynth.search.registry import ROWS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -137,13 +137,13 @@ class Newcomer:
     guards: tuple[str, ...]
 
 
-READER_TABLE = "hetesynth/verify/msccl/lint_readers.py"
+READER_TABLE = "hetesynth/judge/msccl/lint_readers.py"
 RULES = "tests/verify/test_lint.py"
 NEWCOMERS = {
     "A strategy": Newcomer(
-        (Edit("hetesynth/synthesis/greedy/newcomer.py", '"""A newcomer."""\n'),),
-        (Edit("hetesynth/synthesis/registry.py",
-             '\n    StrategyRow("newcomer", "none", "nobody", "hetesynth.synthesis.greedy.newcomer:STRATEGY"),',
+        (Edit("hetesynth/search/greedy/newcomer.py", '"""A newcomer."""\n'),),
+        (Edit("hetesynth/search/registry.py",
+             '\n    StrategyRow("newcomer", "none", "nobody", "hetesynth.search.greedy.newcomer:STRATEGY"),',
               "ROWS: tuple[StrategyRow, ...] = ("),),
         ("tests/architecture/test_architecture.py::test_every_strategy_file_is_registered",),
     ),
@@ -166,36 +166,37 @@ NEWCOMERS = {
     ),
     "A collective": Newcomer(
         (Edit("hetesynth/model/collective.py", ', "newcomer"', '"scatter", "alltoall"'),),
-        (Edit("hetesynth/collectives/library.py", '\n    "newcomer": _allgather,', '"alltoall": _alltoall,'),
+        (Edit("hetesynth/search/collectives/library.py", '\n    "newcomer": _allgather,',
+              '"alltoall": _alltoall,'),
          Edit("tests/collectives/test_collectives.py",
               '\n    "newcomer": [((k,), {k}, {0, 1, 2}) for k in range(3)],',
               "HAND: dict[CollectiveName, list[tuple[tuple[int, ...], set[int], set[int]]]] = {")),
         ("tests/collectives/test_collectives.py::test_the_eight_collectives_by_hand[newcomer]",),
     ),
     "An importer": Newcomer(
-        (Edit("hetesynth/compile/formats.py", '"newcomer", ', "FileKind = Literal["),),
-        (Edit("hetesynth/commands/import_file.py", '\n    "newcomer": _of_schedule,', "Imported]] = {"),),
+        (Edit("hetesynth/engine/formats.py", '"newcomer", ', "FileKind = Literal["),),
+        (Edit("hetesynth/engine/import_file.py", '\n    "newcomer": _of_schedule,', "Imported]] = {"),),
         (f"{HERE}::test_every_kind_of_file_is_imported_or_refused",),
     ),
     "A bound": Newcomer(
         (Edit("hetesynth/model/bound.py", ', "newcomer"', '"growth", "unsat"'),),
-        (Edit("hetesynth/verify/bounds/judge.py", '\n    "newcomer": type(None),', '"unsat": UnsatWitness,'),
+        (Edit("hetesynth/judge/bounds/judge.py", '\n    "newcomer": type(None),', '"unsat": UnsatWitness,'),
          Edit("docs/certificates.md", "\n| newcomer | none | nothing |\n")),
         (f"{HERE}::test_every_bound_has_a_judge_and_a_row",),
     ),
     "An error code (HS)": Newcomer(
-        (Edit("hetesynth/chunking.py", '\n\ndef newcomer() -> HetesynthError:\n'
+        (Edit("hetesynth/search/chunking.py", '\n\ndef newcomer() -> HetesynthError:\n'
               '    return HetesynthError("no", code="HS998")\n'),),
         (Edit("docs/errors.md", "| HS998 | a newcomer | 2 |\n"),),
         ("tests/architecture/test_error_codes.py::test_the_page_lists_every_code_once_and_no_other",),
     ),
     "A rule of a judge (HX)": Newcomer(
-        (Edit("hetesynth/verify/msccl/rules.py",
+        (Edit("hetesynth/judge/msccl/rules.py",
               '\n    Rule("HX199", "newcomer", "syntax", "read", "A newcomer.", "No."),', "_TABLE = ("),
-         Edit("hetesynth/verify/mscclpp/rules.py",
+         Edit("hetesynth/judge/mscclpp/rules.py",
               '\n    Rule("HX899", "plan-newcomer", "syntax", "read", "A newcomer.", "No."),', "_TABLE = (")),
-        (Edit("hetesynth/verify/msccl/lint_calls.py", '\nNEWCOMER = "newcomer"\n'),
-         Edit("hetesynth/verify/mscclpp/calls.py", '\nNEWCOMER = "plan-newcomer"\n'),
+        (Edit("hetesynth/judge/msccl/lint_calls.py", '\nNEWCOMER = "newcomer"\n'),
+         Edit("hetesynth/judge/mscclpp/calls.py", '\nNEWCOMER = "plan-newcomer"\n'),
          Edit("docs/verify.md", "\n| HX199 | newcomer | syntax | read | A newcomer. | No. |\n"),
          Edit("docs/mscclpp.md", "\n| HX899 | plan-newcomer | syntax | read | A newcomer. | No. |\n")),
         (f"{RULES}::test_every_rule_is_used_and_every_use_has_a_rule",

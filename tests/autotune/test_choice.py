@@ -9,27 +9,27 @@ from typing import Any
 
 import pytest
 
-from hetesynth.autotune import choice, steady
-from hetesynth.autotune.choice import Chosen, choose
-from hetesynth.autotune.pool import pool, seconds_at
-from hetesynth.autotune.program_ranking import Ranked
-from hetesynth.compile.plan_predictor import PlanPredictor, first_predictor
-from hetesynth.compile.predictors import CostOptions
-from hetesynth.compile.request import Request
-from hetesynth.compile.ring_baseline import Baseline, ring_baseline
-from hetesynth.compile.steady_plans import SteadyPlan, plan_emitted
-from hetesynth.compile.steady_programs import steady_predictor
-from hetesynth.frontend import load_topology
-from hetesynth.lowering.msccl.lower import LoweringOptions
+from hetesynth.engine.choice import choice, steady
+from hetesynth.engine.choice.choice import Chosen, choose
+from hetesynth.engine.choice.pool import pool, seconds_at
+from hetesynth.engine.choice.program_ranking import Ranked
+from hetesynth.engine.plan_predictor import PlanPredictor, first_predictor
+from hetesynth.engine.predictors import CostOptions
+from hetesynth.engine.request import Request
+from hetesynth.engine.ring_baseline import Baseline, ring_baseline
+from hetesynth.engine.steady_plans import SteadyPlan, plan_emitted
+from hetesynth.engine.steady_programs import steady_predictor
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.target import TARGETS
-from hetesynth.packing.column_generation import PACKING
 from hetesynth.policy import DEFAULT
-from hetesynth.synthesis.steady.steady_state import EXPANSIONS
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.programs.msccl.lower import LoweringOptions
+from hetesynth.search.packing.column_generation import PACKING
+from hetesynth.search.steady.steady_state import EXPANSIONS
+from hetesynth.topology.language import load_topology
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 MIB = 1 << 20

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.autotune.choice import choose
-from hetesynth.autotune.planned import numbers_of_peers
-from hetesynth.compile.request import Request
-from hetesynth.frontend import load_topology
+from hetesynth.engine.choice.choice import choose
+from hetesynth.engine.choice.planned import numbers_of_peers
+from hetesynth.engine.request import Request
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import TARGETS
 from hetesynth.policy import DEFAULT
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.topology.language import load_topology
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

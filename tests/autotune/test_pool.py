@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from hetesynth.autotune.pool import Pool, _Table, pool, sample_places, seconds_at
-from hetesynth.compile.predictors import ProgramPredictor
-from hetesynth.compile.request import Request
-from hetesynth.frontend import load_topology
-from hetesynth.lowering.msccl.lower import LoweringOptions, lower
+from hetesynth.engine.choice.pool import Pool, _Table, pool, sample_places, seconds_at
+from hetesynth.engine.predictors import ProgramPredictor
+from hetesynth.engine.request import Request
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import TARGETS
 from hetesynth.policy import DEFAULT, Policy
+from hetesynth.programs.msccl.lower import LoweringOptions, lower
+from hetesynth.topology.language import load_topology
 
 TOPOLOGY = Path(__file__).resolve().parents[2] / "examples" / "h20_4p8" / "topo.dsl"
 TARGET = TARGETS["msccl-executor"]

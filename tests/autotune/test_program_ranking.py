@@ -8,24 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.autotune.effort import Effort
-from hetesynth.autotune.program_ranking import ProgramRanking, Ranked
-from hetesynth.autotune.tuning import Candidate
-from hetesynth.compile.phases import PhaseTimer
-from hetesynth.compile.predictors import ProgramPredictor, SchedulePredictor
-from hetesynth.compile.problem import load_problem
-from hetesynth.compile.request import Request
-from hetesynth.lowering.msccl.lower import LoweringOptions
+from hetesynth.engine.choice.effort import Effort
+from hetesynth.engine.choice.program_ranking import ProgramRanking, Ranked
+from hetesynth.engine.choice.tuning import Candidate
+from hetesynth.engine.phases import PhaseTimer
+from hetesynth.engine.predictors import ProgramPredictor, SchedulePredictor
+from hetesynth.engine.problem import load_problem
+from hetesynth.engine.request import Request
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.deadline import ClockDecisions, Deadline
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import TARGETS
 from hetesynth.policy import DEFAULT, Policy
-from hetesynth.synthesis.greedy import greedy
-from hetesynth.synthesis.registry import strategy
-from hetesynth.synthesis.solve import Solution, Solver
-from hetesynth.synthesis.strategy import Strategy
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.programs.msccl.lower import LoweringOptions
+from hetesynth.search.greedy import greedy
+from hetesynth.search.registry import strategy
+from hetesynth.search.solve import Solution, Solver
+from hetesynth.search.strategy import Strategy
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 OPTIONS = LoweringOptions("x", target=TARGETS["msccl-executor"])

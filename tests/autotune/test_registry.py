@@ -14,22 +14,22 @@ import pytest
 from support.graphs import full, problem
 
 from hetesynth.errors import HetesynthError
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.policy import DEFAULT
-from hetesynth.synthesis.copy_problem import CopyProblem
-from hetesynth.synthesis.registry import ROWS, StrategyRow, names, strategy, timed_strategies
-from hetesynth.synthesis.solve import Solution, Solver
-from hetesynth.synthesis.strategy import Strategy
-from hetesynth.synthesis.timed.earliest_arrival import Rates
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.registry import ROWS, StrategyRow, names, strategy, timed_strategies
+from hetesynth.search.solve import Solution, Solver
+from hetesynth.search.strategy import Strategy
+from hetesynth.search.timed.earliest_arrival import Rates
 
 ROOT = Path(__file__).resolve().parents[2]
 FIG10 = ROOT / "examples" / "fig10" / "topo.dsl"
 
 MODULE = """
-from hetesynth.synthesis.greedy import greedy
-from hetesynth.synthesis.strategy import Strategy
+from hetesynth.search.greedy import greedy
+from hetesynth.search.strategy import Strategy
 
 STRATEGY = Strategy("novel", greedy.improve)
 
@@ -39,7 +39,7 @@ def made_for(rates):
 """
 ADD_ROW = """
 import sys
-from hetesynth.synthesis import registry
+from hetesynth.search import registry
 
 row = registry.StrategyRow("novel", "new in a test", "nobody", {fields})
 registry.ROWS = (*registry.ROWS, row)
@@ -47,11 +47,11 @@ registry.ROWS = (*registry.ROWS, row)
 RUN = "from hetesynth.cli.main import run; sys.exit(run(sys.argv[1:]))"
 TRIED = """
 from pathlib import Path
-from hetesynth.autotune.candidates import CandidateSpecs
-from hetesynth.autotune.rules import of_count
-from hetesynth.bounds.throughput import time_bounds
-from hetesynth.compile.request import Request
-from hetesynth.frontend import load_topology
+from hetesynth.engine.choice.candidates import CandidateSpecs
+from hetesynth.engine.choice.rules import of_count
+from hetesynth.search.bounds.throughput import time_bounds
+from hetesynth.engine.request import Request
+from hetesynth.topology.language import load_topology
 from hetesynth.model.decisions import Decisions
 from hetesynth.policy import DEFAULT
 
@@ -147,7 +147,7 @@ def test_the_page_has_a_line_for_every_row() -> None:
     for row, (_, counts, source, files, _what) in zip(ROWS, lines, strict=True):
         assert counts == {"steps": "steps", "time": "seconds, with `--size`"}[row.objective]
         assert source == row.source
-        module = row.code.partition(":")[0].removeprefix("hetesynth.synthesis.")
+        module = row.code.partition(":")[0].removeprefix("hetesynth.search.")
         named = re.findall("`([^`]+)`", files)
         assert row.library or f"{module.replace('.', '/')}.py" in named
         assert named and all((ROOT / "hetesynth" / "synthesis" / file).exists() for file in named)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.commands.synth import synthesize
-from hetesynth.compile.artifacts import Synthesis
-from hetesynth.compile.request import Request
+from hetesynth.engine.artifacts import Synthesis
+from hetesynth.engine.request import Request
+from hetesynth.engine.synth import synthesize
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.policy import DEFAULT

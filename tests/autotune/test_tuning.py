@@ -12,26 +12,26 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.clusters import cluster, ring
 
-from hetesynth.autotune import rules
-from hetesynth.autotune import tuning as sizing
-from hetesynth.autotune.candidates import CandidateSpecs
-from hetesynth.autotune.conditions import Situation
-from hetesynth.autotune.tuning import tune
-from hetesynth.chunking import ChunkingOptions, chunk
-from hetesynth.compile.predictors import CostOptions
-from hetesynth.compile.problem import ProblemFactory
-from hetesynth.compile.request import Request
-from hetesynth.compile.time_optimality import implied_size, rechecked_bounds, time_optimality
+from hetesynth.engine.choice import rules
+from hetesynth.engine.choice import tuning as sizing
+from hetesynth.engine.choice.candidates import CandidateSpecs
+from hetesynth.engine.choice.conditions import Situation
+from hetesynth.engine.choice.tuning import tune
+from hetesynth.engine.predictors import CostOptions
+from hetesynth.engine.problem import ProblemFactory
+from hetesynth.engine.request import Request
+from hetesynth.engine.time_optimality import implied_size, rechecked_bounds, time_optimality
 from hetesynth.errors import HetesynthError
-from hetesynth.frontend import load_topology
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES, PERSONALIZED, ROOTED, CollectiveName
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT
-from hetesynth.synthesis.registry import strategy
-from hetesynth.synthesis.solve import Solution, Solver
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.chunking import ChunkingOptions, chunk
+from hetesynth.search.registry import strategy
+from hetesynth.search.solve import Solution, Solver
+from hetesynth.topology.language import load_topology
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 NAMES: Sequence[CollectiveName] = ("allgather", "reducescatter", "allreduce", "alltoall", "broadcast", "gather")
@@ -237,7 +237,7 @@ def test_large_collectives_begin_with_fixed_routes(tmp_path: Path) -> None:
     """Time may end after the first; server rings come first where bytes weigh more than latency."""
     from benchmarks.clusters import source
 
-    from hetesynth.bounds.throughput import time_bounds
+    from hetesynth.search.bounds.throughput import time_bounds
 
     text = source("h20_8x16")
     assert text is not None

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hetesynth.errors import HetesynthError
-from hetesynth.frontend import load_topology
-from hetesynth.frontend.nccl_graph import RingFile, read_rings, server_rings
+from hetesynth.topology.language import load_topology
+from hetesynth.topology.language.nccl_graph import RingFile, read_rings, server_rings
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 DUMP = (

@@ -19,8 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from hetesynth.frontend import load_topology
 from hetesynth.model.collective import ROOTED
+from hetesynth.topology.language import load_topology
 
 COLLECTIVES = "allgather,reducescatter,allreduce,broadcast,reduce,alltoall,scatter,gather"
 ALLOWED = 2.0  # seconds beyond the budget

@@ -49,10 +49,10 @@ NEEDS = {"cp-sat": "ortools", "cadical": "pysat"}
 
 def search_of(instance: str, first: str, at_their_step: int) -> tuple[Any, int]:
     """A search, and the number of steps to ask for."""
+    from hetesynth.judge.schedule.judge import schedule_violations
     from hetesynth.model.problem import Budget
     from hetesynth.policy import DEFAULT
-    from hetesynth.synthesis.search import Search
-    from hetesynth.verify.schedule.judge import schedule_violations
+    from hetesynth.search.search import Search
 
     graph, chunks, steps = ALLGATHERS[instance]
     smt = replace(DEFAULT.smt, laws_at_their_step=at_their_step, cegis_rlimit=10**9, whole_sends=10**7)
@@ -63,7 +63,7 @@ def search_of(instance: str, first: str, at_their_step: int) -> tuple[Any, int]:
 
 def run_way(instance: str, way: str) -> str:
     """One cell of the first table."""
-    from hetesynth.synthesis.smt import cegis
+    from hetesynth.search.smt import cegis
 
     search, steps = search_of(instance, *WAYS[way])
     started = time.process_time()
@@ -85,9 +85,9 @@ class Model:
 
 def models(instance: str) -> list[Model]:
     """The models of single steps that Z3 was to decide, with every send; for ``whole`` that of all steps."""
-    from hetesynth.synthesis.smt import cegis, checkpoints
-    from hetesynth.synthesis.smt.monolithic import every_law
-    from hetesynth.synthesis.smt.step_model import StepModel
+    from hetesynth.search.smt import cegis, checkpoints
+    from hetesynth.search.smt.monolithic import every_law
+    from hetesynth.search.smt.step_model import StepModel
 
     if instance.startswith("whole "):
         search, steps = search_of(instance[6:], "nothing", 0)
@@ -119,7 +119,7 @@ def decide(model: Model, solver: str) -> str:
 
 def by_z3(model: Model) -> str:
     """Clauses and native counts."""
-    from hetesynth.synthesis.smt.clauses import Clauses
+    from hetesynth.search.smt.clauses import Clauses
 
     clauses = Clauses()
     for number in range(model.variables):

@@ -60,9 +60,9 @@ def run(instance: str, encoding: str, limit: int) -> str:
     from support.cardinality import CARDINALITY_ENCODINGS
     from support.time_model import TimeModel
 
-    from hetesynth.synthesis.copy_problem import CopyProblem
-    from hetesynth.synthesis.smt.monolithic import every_law
-    from hetesynth.synthesis.smt.step_model import StepModel
+    from hetesynth.search.copy_problem import CopyProblem
+    from hetesynth.search.smt.monolithic import every_law
+    from hetesynth.search.smt.step_model import StepModel
 
     graph, collective, chunks, steps = INSTANCES[instance]
     tables = CopyProblem(problem(graph(), collective, chunks))  # type: ignore[arg-type]

@@ -9,20 +9,20 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from hetesynth.compile.fused_receives import seconds
-from hetesynth.compile.phases import PhaseTimer
-from hetesynth.compile.predictors import CostOptions, ProgramPredictor
-from hetesynth.compile.problem import load_problem
-from hetesynth.compile.request import Request
-from hetesynth.compile.time_optimality import implied_size
-from hetesynth.lowering.msccl.lower import LoweringOptions, lower
+from hetesynth.engine.fused_receives import seconds
+from hetesynth.engine.phases import PhaseTimer
+from hetesynth.engine.predictors import CostOptions, ProgramPredictor
+from hetesynth.engine.problem import load_problem
+from hetesynth.engine.request import Request
+from hetesynth.engine.time_optimality import implied_size
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import TARGETS
-from hetesynth.synthesis.greedy import greedy
-from hetesynth.synthesis.solve import Solution, Solver
-from hetesynth.synthesis.strategy import Strategy
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.programs.msccl.lower import LoweringOptions, lower
+from hetesynth.search.greedy import greedy
+from hetesynth.search.solve import Solution, Solver
+from hetesynth.search.strategy import Strategy
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 CLUSTERS = ("fig10", "dgx1", "h20_4p8", "two_dc_50km", "a100_x2", "v100_4x2p8", "mi250_x1", "dgx2_x2", "h20_32")

@@ -10,15 +10,15 @@ import sys
 import time
 from pathlib import Path
 
-from hetesynth.bounds.lower import lower_bound
-from hetesynth.compile.phases import PhaseTimer
-from hetesynth.compile.problem import load_problem
-from hetesynth.compile.request import Request
+from hetesynth.engine.phases import PhaseTimer
+from hetesynth.engine.problem import load_problem
+from hetesynth.engine.request import Request
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.problem import Budget
-from hetesynth.synthesis.greedy import direct, greedy
-from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.smt import neighbourhood_search
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.bounds.lower import lower_bound
+from hetesynth.search.greedy import direct, greedy
+from hetesynth.search.search import Search
+from hetesynth.search.smt import neighbourhood_search
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 CASES = [

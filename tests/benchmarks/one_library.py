@@ -21,20 +21,20 @@ from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks.machine import load, machine
-from hetesynth.building.compute import cell_request, root_of
-from hetesynth.compile.plan_predictor import PlanPredictor, contents_predictor
-from hetesynth.compile.predictors import CostOptions
-from hetesynth.compile.time_optimality import bounds_of
-from hetesynth.compile.time_verdict import ALIKE, time_verdict
-from hetesynth.deployment.folder import deployed
-from hetesynth.deployment.programs import ProgramFile, program_at
-from hetesynth.frontend import load_topology
-from hetesynth.lowering.mscclpp.sizes import largest_call
-from hetesynth.manifest.reader import read_manifest
-from hetesynth.manifest.values import Cell, Manifest
+from hetesynth.deploy.compute import cell_request, root_of
+from hetesynth.deploy.folder.folder import deployed
+from hetesynth.deploy.folder.programs import ProgramFile, program_at
+from hetesynth.deploy.manifest.reader import read_manifest
+from hetesynth.deploy.manifest.values import Cell, Manifest
+from hetesynth.engine.plan_predictor import PlanPredictor, contents_predictor
+from hetesynth.engine.predictors import CostOptions
+from hetesynth.engine.time_optimality import bounds_of
+from hetesynth.engine.time_verdict import ALIKE, time_verdict
 from hetesynth.model.cost import runtime_bytes
 from hetesynth.model.target import target
 from hetesynth.model.topology import Topology
+from hetesynth.programs.mscclpp.sizes import largest_call
+from hetesynth.topology.language import load_topology
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path("tests") / "benchmarks" / "manifest"

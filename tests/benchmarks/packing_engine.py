@@ -16,15 +16,15 @@ from typing import TypeVar
 from support.large_clusters import KINDS, large_cluster
 
 from benchmarks.machine import load, machine
-from hetesynth.bounds.packing import price_bounds
-from hetesynth.frontend import load_topology, parse_topology
+from hetesynth.judge.bounds.time_bounds import time_bound_violations
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.deadline import no_deadline
 from hetesynth.model.topology import Topology
-from hetesynth.packing.network import Network
-from hetesynth.packing.optimum import optimal_packing
 from hetesynth.policy import DEFAULT
-from hetesynth.verify.bounds.time_bounds import time_bound_violations
+from hetesynth.search.bounds.packing import price_bounds
+from hetesynth.search.packing.network import Network
+from hetesynth.search.packing.optimum import optimal_packing
+from hetesynth.topology.language import load_topology, parse_topology
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SHOWN = ("h20_4p8", "v100_4x2p8x2", "dgx2_x2", "mesh_8x8_hetero", "h20_64")
@@ -38,12 +38,12 @@ Result = TypeVar("Result")
 TEXT = """# Benchmarks of the packing engine
 
 Written by `PYTHONPATH=tests python tests/benchmarks/packing_engine.py`. The optimal fractional packing of trees
-(`packing/` in [architecture.md](architecture.md)) alone: no chunks, no programs. Past the examples, clusters whose
-servers differ (`tests/support/large_clusters.py`): **NICs** of 100, 200 and 400 Gbit/s, some degraded, on one
-fabric or on one **rail** for each NIC of a server; **measured** rates, every NIC its own; servers of 4, 8 and 16
-GPUs (**mixed**); **meshes** with slow links instead of NVSwitches; leaves under a **spine**; **PCIe** trees with
-two NICs; stated **limits** of servers; meshes, measured rates, a spine and limits together (**all**); a **grid**
-of links of unequal rates.
+(`search/packing/` in [architecture.md](architecture.md)) alone: no chunks, no programs. Past the examples,
+clusters whose servers differ (`tests/support/large_clusters.py`): **NICs** of 100, 200 and 400 Gbit/s, some
+degraded, on one fabric or on one **rail** for each NIC of a server; **measured** rates, every NIC its own;
+servers of 4, 8 and 16 GPUs (**mixed**); **meshes** with slow links instead of NVSwitches; leaves under a
+**spine**; **PCIe** trees with two NICs; stated **limits** of servers; meshes, measured rates, a spine and limits
+together (**all**); a **grid** of links of unequal rates.
 
 - **alike**: orbits of ranks; as many as GPUs where no two stand alike.
 - **us for 1 GB**: of the packing. **gap**: between the packing and the rechecked bound, at most 0.1 %.

@@ -18,8 +18,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from hetesynth.commands.synth import synthesize
-from hetesynth.compile.request import Request
+from hetesynth.engine.request import Request
+from hetesynth.engine.synth import synthesize
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.policy import DEFAULT, Policy

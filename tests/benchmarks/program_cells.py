@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from hetesynth.files.atomic import write_atomically
-from hetesynth.lowering.msccl.lower import Lowered
-from hetesynth.lowering.msccl.summary import program_summary
 from hetesynth.model.collective import CollectiveName
+from hetesynth.programs.msccl.lower import Lowered
+from hetesynth.programs.msccl.summary import program_summary
 
 
 @dataclass(frozen=True, slots=True)

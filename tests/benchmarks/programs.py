@@ -17,24 +17,24 @@ from pathlib import Path
 
 from benchmarks.message_tables import message_lines
 from benchmarks.program_cells import Cell, Size, read_cell, write_cell
-from hetesynth.compile.formats import FORMATS, forms
-from hetesynth.compile.phases import PhaseTimer
-from hetesynth.compile.problem import load_problem
-from hetesynth.compile.request import Request
+from hetesynth.engine.formats import FORMATS, forms
+from hetesynth.engine.phases import PhaseTimer
+from hetesynth.engine.problem import load_problem
+from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.files.atomic import write_atomically
-from hetesynth.frontend import load_topology
-from hetesynth.lowering.msccl.assembly import STRAIGHTFORWARD
-from hetesynth.lowering.msccl.library_programs import fits
-from hetesynth.lowering.msccl.lower import LoweringOptions, lower_with_notes, straightforward
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import TARGETS, Target
-from hetesynth.synthesis.greedy import greedy
-from hetesynth.synthesis.solve import Solution, Solver
-from hetesynth.synthesis.strategy import Strategy
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.programs.msccl.assembly import STRAIGHTFORWARD
+from hetesynth.programs.msccl.library_programs import fits
+from hetesynth.programs.msccl.lower import LoweringOptions, lower_with_notes, straightforward
+from hetesynth.search.greedy import greedy
+from hetesynth.search.solve import Solution, Solver
+from hetesynth.search.strategy import Strategy
+from hetesynth.topology.language import load_topology
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPARED = ("portable", "msccl-executor")  # plain instructions, and all of them

@@ -168,10 +168,10 @@ def calibrate_as_now() -> None:
 def before(cell: Cell, file: Path) -> Row:
     """What the rings or sends of the package's ``ring_baseline`` take, with what runtimes cost and at the rates
     that runs reach, which an old package does not know."""
-    from hetesynth.compile.predictors import CostOptions
-    from hetesynth.compile.ring_baseline import ring_baseline
-    from hetesynth.frontend import load_topology
+    from hetesynth.engine.predictors import CostOptions
+    from hetesynth.engine.ring_baseline import ring_baseline
     from hetesynth.model.runtime_costs import NCCL_TABLES
+    from hetesynth.topology.language import load_topology
 
     calibrate_as_now()
     name, root = cell[1], 0 if cell[1] == "broadcast" else None

@@ -20,13 +20,13 @@ from functools import cache, cached_property
 from pathlib import Path
 from statistics import median
 
-from hetesynth.compile.predictors import CostOptions
-from hetesynth.compile.ring_baseline import Baseline, ring_baseline, tree_baseline
-from hetesynth.frontend import load_topology
+from hetesynth.engine.predictors import CostOptions
+from hetesynth.engine.ring_baseline import Baseline, ring_baseline, tree_baseline
 from hetesynth.library.machine import Machine, machine_of
 from hetesynth.library.times import LibraryTime, chosen
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.runtime_costs import NCCL_TABLES
+from hetesynth.topology.language import load_topology
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA, MACHINES = Path(__file__).parent / "data", ROOT / "examples" / "measured"

@@ -22,20 +22,20 @@ from typing import Any
 from benchmarks.generated_clusters import generated_cluster
 from benchmarks.journal import RowJournal
 from benchmarks.machine import load, machine
-from hetesynth.commands.n_minus_one import single_losses
-from hetesynth.commands.repair import RepairRequest, repair
-from hetesynth.commands.synth import synthesize
-from hetesynth.compile.artifacts import Synthesis, write
-from hetesynth.compile.formats import SCHEDULE_SUFFIX
-from hetesynth.compile.request import Request
-from hetesynth.diagnostics import SourceError
+from hetesynth.engine.artifacts import Synthesis, write
+from hetesynth.engine.formats import SCHEDULE_SUFFIX
+from hetesynth.engine.n_minus_one import single_losses
+from hetesynth.engine.repair import RepairRequest, repair
+from hetesynth.engine.request import Request
+from hetesynth.engine.synth import synthesize
 from hetesynth.errors import HetesynthError
 from hetesynth.files.atomic import write_atomically
-from hetesynth.frontend import load_topology
-from hetesynth.frontend.overridden import overridden
 from hetesynth.model.collective import CollectiveName
+from hetesynth.model.diagnostics import SourceError
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES
+from hetesynth.topology.language import load_topology
+from hetesynth.topology.language.overridden import overridden
 
 EXAMPLES = Path("examples")
 HEAD = "cluster | loss | steps: repaired, fresh, bound | program us: the same, limit | CPU s: the same, share"
@@ -159,7 +159,7 @@ def _generated(seed: int, folder: Path) -> Scenario:
 
 def _forget() -> None:
     """What a fresh process would not know."""
-    from hetesynth.synthesis.steady.steady_state import EXPANSIONS
+    from hetesynth.search.steady.steady_state import EXPANSIONS
 
     EXPANSIONS.clear()
     for name, module in list(sys.modules.items()):

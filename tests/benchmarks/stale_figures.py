@@ -28,7 +28,7 @@ from benchmarks import programs_page, time_tables
 from benchmarks.page import table
 from benchmarks.run import Runner
 from benchmarks.time_page import time_page
-from hetesynth.report.words import size_text
+from hetesynth.model.words import size_text
 
 ROOT = Path(__file__).parents[2]
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"

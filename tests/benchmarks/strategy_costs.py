@@ -14,19 +14,19 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-from hetesynth.chunking import ChunkingOptions, chunk
-from hetesynth.compile.problem import ProblemFactory
-from hetesynth.compile.request import Request
+from hetesynth.engine.problem import ProblemFactory
+from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError
-from hetesynth.frontend import load_topology
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.cost import costs
 from hetesynth.model.problem import Budget
 from hetesynth.policy import DEFAULT
-from hetesynth.synthesis.registry import ROWS, StrategyRow, strategy, timed_strategies
-from hetesynth.synthesis.solve import Solution, Solver
-from hetesynth.synthesis.strategy import Strategy
-from hetesynth.synthesis.timed.earliest_arrival import Rates
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.chunking import ChunkingOptions, chunk
+from hetesynth.search.registry import ROWS, StrategyRow, strategy, timed_strategies
+from hetesynth.search.solve import Solution, Solver
+from hetesynth.search.strategy import Strategy
+from hetesynth.search.timed.earliest_arrival import Rates
+from hetesynth.topology.language import load_topology
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 CLUSTERS = ("dgx1", "h20_4p8", "v100_4p8", "h20_16")

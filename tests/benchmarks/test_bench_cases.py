@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.cases import Case, Goal, all_cases, chosen
 from benchmarks.clusters import source
-from hetesynth.frontend import load_topology
+from hetesynth.topology.language import load_topology
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPER = ["h20_4p8", "h20_4x2p8", "h20_4x3", "h20_4x3p8", "h20_8x2p4", "h20_4x2p8x2"]

@@ -7,7 +7,7 @@ import re
 import pytest
 from support.large_clusters import KINDS, Kind, large_cluster
 
-from hetesynth.frontend import parse_topology
+from hetesynth.topology.language import parse_topology
 
 
 @pytest.mark.parametrize("kind", KINDS)

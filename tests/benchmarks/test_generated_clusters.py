@@ -14,8 +14,8 @@ import pytest
 
 from benchmarks.generated_clusters import FEATURES, Feature, GeneratedCluster, generated_clusters
 from benchmarks.generated_servers import GENERATIONS, ServerType, possible
-from hetesynth.frontend import load_topology
 from hetesynth.model.topology import Topology
+from hetesynth.topology.language import load_topology
 
 SEEDS = range(200)
 FIRST = 40  # seeds in which each feature has to be often enough

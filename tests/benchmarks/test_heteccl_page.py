@@ -24,11 +24,11 @@ from benchmarks.heteccl.sublinks import BatchedPath
 from benchmarks.heteccl.time_tables import appendix_k
 from benchmarks.heteccl.training import MODELS
 from benchmarks.measure import Process
-from hetesynth.compile.request import Request
+from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError
-from hetesynth.frontend import load_topology
 from hetesynth.model.problem import Budget
 from hetesynth.model.topology import Topology
+from hetesynth.topology.language import load_topology
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"

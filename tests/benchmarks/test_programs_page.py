@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from benchmarks import programs_page
 from benchmarks.programs_page import COLLECTIVES, DOCS, SIZES, Row, cells, names, rows_of
-
 from hetesynth.cli import main as command_line
-from hetesynth.frontend import load_topology
+from hetesynth.topology.language import load_topology
 
 KNOWN = rows_of(DOCS / programs_page.CELLS)
 ROWS = list(KNOWN.values())

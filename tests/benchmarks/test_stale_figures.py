@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from benchmarks import programs_page, stale_figures
 from benchmarks.stale_figures import DOCS, figures
 

@@ -10,7 +10,7 @@ import pytest
 from benchmarks import time_clusters
 from benchmarks.time_page import time_page
 from benchmarks.time_tables import CASES, SpeedRow, TimeRow, time_rows
-from hetesynth.frontend import load_topology
+from hetesynth.topology.language import load_topology
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SAID = {

@@ -9,23 +9,23 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from hetesynth.autotune.program_ranking import throttlings
-from hetesynth.compile.phases import PhaseTimer
-from hetesynth.compile.predictors import CostOptions, ProgramPredictor, SchedulePredictor
-from hetesynth.compile.problem import load_problem
-from hetesynth.compile.request import Request
+from hetesynth.engine.choice.program_ranking import throttlings
+from hetesynth.engine.phases import PhaseTimer
+from hetesynth.engine.predictors import CostOptions, ProgramPredictor, SchedulePredictor
+from hetesynth.engine.problem import load_problem
+from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError
-from hetesynth.lowering.msccl.lower import LoweringOptions, lower
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import TARGETS
 from hetesynth.model.topology import Topology
-from hetesynth.synthesis.greedy import greedy
-from hetesynth.synthesis.registry import strategy
-from hetesynth.synthesis.solve import Solution, Solver
-from hetesynth.synthesis.strategy import Strategy
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.programs.msccl.lower import LoweringOptions, lower
+from hetesynth.search.greedy import greedy
+from hetesynth.search.registry import strategy
+from hetesynth.search.solve import Solution, Solver
+from hetesynth.search.strategy import Strategy
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 CLUSTERS = ("h20_4p8", "v100_4p8", "a100_x2", "mi250_x1", "h20_4x2p8x2", "h20_64")

@@ -12,7 +12,7 @@ from benchmarks.time_tables import (
     SpeedRow,
     TimeRow,
 )
-from hetesynth.report.words import size_text
+from hetesynth.model.words import size_text
 
 _TITLES = {
     "TE-CCL": "Against TE-CCL's published results (its alphas and betas)",

@@ -8,10 +8,10 @@ import pytest
 from support.certificates import recheck
 from support.graphs import Graph, dgx1, fig10, full, line, problem, ring, servers, star
 
-from hetesynth.bounds.lower import all_bounds, lower_bound
 from hetesynth.model.bound import CutWitness, LowerBound
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
-from hetesynth.synthesis.solve import bounds_of
+from hetesynth.search.bounds.lower import all_bounds, lower_bound
+from hetesynth.search.solve import bounds_of
 
 # servers of H20 GPUs, AllGather: bound for 1, 2 and 4 chunks
 H20 = {
@@ -127,9 +127,9 @@ def test_the_examples_have_the_bounds_of_the_hand_built_graphs(cluster: str) -> 
     path = Path(__file__).resolve().parents[2] / "examples" / cluster / "topo.dsl"
     if not path.exists():
         pytest.skip("the examples are not next to the tests")
-    from hetesynth.chunking import chunk
-    from hetesynth.collectives.library import collective
-    from hetesynth.frontend import load_topology
+    from hetesynth.search.chunking import chunk
+    from hetesynth.search.collectives.library import collective
+    from hetesynth.topology.language import load_topology
 
     chunking = chunk(load_topology(path))
     instance = chunking.problem(collective("allgather", chunking.topology.ranks))

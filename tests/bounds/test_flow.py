@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from support.graphs import Graph, problem, ring, servers, star
 from support.random_graphs import clusters
 
-from hetesynth.bounds import flow, maxflow
-from hetesynth.bounds.symmetry import StepGraph, classes
 from hetesynth.model.problem import Problem
 from hetesynth.policy import DEFAULT
+from hetesynth.search.bounds import flow, maxflow
+from hetesynth.search.bounds.symmetry import StepGraph, classes
 
 
 def test_a_ring_with_one_point_marked_is_folded() -> None:

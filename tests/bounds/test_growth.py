@@ -6,8 +6,8 @@ import pytest
 from support.certificates import recheck
 from support.graphs import full, problem, servers
 
-from hetesynth.bounds.growth import growth_bound
 from hetesynth.policy import DEFAULT
+from hetesynth.search.bounds.growth import growth_bound
 
 
 @pytest.mark.parametrize(

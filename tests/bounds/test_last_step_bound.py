@@ -13,11 +13,11 @@ from support.optimum import copying_optimum
 from support.random_graphs import tiny_graphs
 from support.verdicts import certificate_violations
 
-from hetesynth.bounds.cut import cut_bounds
-from hetesynth.collectives.inversion import invert
 from hetesynth.model.bound import LastStepWitness, LowerBound
 from hetesynth.model.problem import Problem
 from hetesynth.policy import DEFAULT
+from hetesynth.search.bounds.cut import cut_bounds
+from hetesynth.search.collectives.inversion import invert
 
 
 def last_step(p: Problem) -> tuple[LowerBound, LastStepWitness]:

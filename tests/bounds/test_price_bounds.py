@@ -15,16 +15,16 @@ import pytest
 from scipy.optimize import linprog
 from support.large_clusters import Kind, large_cluster
 
-from hetesynth.bounds.throughput import time_bounds
-from hetesynth.frontend import load_topology, parse_topology
+from hetesynth.judge.bounds.time_bounds import time_bound_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.deadline import no_deadline
 from hetesynth.model.time_bound import ResourcePrices, TimeBound, VertexCut, of_scope, tightest
 from hetesynth.model.topology import Link, Rank, SharedGroup, Topology, Vertex, Wire
-from hetesynth.packing.network import Network
-from hetesynth.packing.optimum import optimal_packing
 from hetesynth.policy import DEFAULT
-from hetesynth.verify.bounds.time_bounds import time_bound_violations
+from hetesynth.search.bounds.throughput import time_bounds
+from hetesynth.search.packing.network import Network
+from hetesynth.search.packing.optimum import optimal_packing
+from hetesynth.topology.language import load_topology, parse_topology
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GB = 10**9
@@ -239,8 +239,8 @@ def least_gossip(costs: list[list[int | None]]) -> int:
 @pytest.mark.parametrize("seed", range(12))
 def test_every_allreduce_costs_what_the_judge_says_for_any_prices_and_parts(seed: int) -> None:
     """Against all orders of moves: never above the cheapest."""
-    from hetesynth.verify.bounds.arborescences import NONE
-    from hetesynth.verify.bounds.resource_prices import every_allreduce
+    from hetesynth.judge.bounds.arborescences import NONE
+    from hetesynth.judge.bounds.resource_prices import every_allreduce
 
     rng = random.Random(seed)
     n = rng.randint(2, 4)

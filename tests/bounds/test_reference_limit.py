@@ -10,10 +10,10 @@ from benchmarks.generated_clusters import generated_cluster
 from support.clusters import cluster, ring
 from support.reference_limit import limit_by_trees, reference_limit
 
-from hetesynth.bounds.throughput import time_bounds
-from hetesynth.frontend import load_topology
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.topology import Topology
+from hetesynth.search.bounds.throughput import time_bounds
+from hetesynth.topology.language import load_topology
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 ALL: tuple[tuple[CollectiveName, int | None], ...] = (

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.bounds.ring_rate import ring_seconds
-from hetesynth.compile.predictors import CostOptions
-from hetesynth.compile.ring_baseline import ring_limit, ring_wiring
-from hetesynth.frontend import load_topology, parse_topology
+from hetesynth.engine.predictors import CostOptions
+from hetesynth.engine.ring_baseline import ring_limit, ring_wiring
 from hetesynth.model.cost import costs
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT
-from hetesynth.synthesis.baselines.ring_search import ring_sets
+from hetesynth.search.baselines.ring_search import ring_sets
+from hetesynth.search.bounds.ring_rate import ring_seconds
+from hetesynth.topology.language import load_topology, parse_topology
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 HALVES = """node n {

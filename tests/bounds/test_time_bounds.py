@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.bounds.throughput import reversed_topology, time_bounds
-from hetesynth.frontend import load_topology
+from hetesynth.judge.bounds.time_bounds import time_bound_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.time_bound import PartCrossings, ResourcePrices, SlowestPath, TimeBound, VertexCut, tightest
 from hetesynth.model.topology import Link, SharedGroup, Topology, Vertex, Wire
-from hetesynth.verify.bounds.time_bounds import time_bound_violations
+from hetesynth.search.bounds.throughput import reversed_topology, time_bounds
+from hetesynth.topology.language import load_topology
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -14,13 +14,13 @@ from support.optimum import copying_optimum
 from support.random_graphs import tiny_graphs
 from support.verdicts import certificate_violations
 
-from hetesynth.bounds.tree_price import tree_price_bound
-from hetesynth.chunking import chunk
-from hetesynth.collectives.library import collective
-from hetesynth.frontend import load_topology
 from hetesynth.model.bound import LowerBound, PriceWitness
 from hetesynth.model.problem import Problem
 from hetesynth.policy import DEFAULT
+from hetesynth.search.bounds.tree_price import tree_price_bound
+from hetesynth.search.chunking import chunk
+from hetesynth.search.collectives.library import collective
+from hetesynth.topology.language import load_topology
 
 SERVER = """node s{gpus} {{
   gpus {gpus}

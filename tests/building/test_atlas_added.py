@@ -12,19 +12,19 @@ from typing import Any
 
 import pytest
 
-from hetesynth.building.build import build
-from hetesynth.building.cache import Cache
-from hetesynth.building.compute import compute
-from hetesynth.building.job import Job
-from hetesynth.building.watching import Nobody, Watcher
-from hetesynth.building.workers import Outcome
 from hetesynth.cli.main import run
-from hetesynth.commands.atlas_folder import AtlasIdentity, combined
-from hetesynth.commands.folder_index import read_index
-from hetesynth.deployment.folder import deployed
+from hetesynth.deploy.atlas_folder import AtlasIdentity, combined
+from hetesynth.deploy.build import build
+from hetesynth.deploy.cache import Cache
+from hetesynth.deploy.compute import compute
+from hetesynth.deploy.folder.folder import deployed
+from hetesynth.deploy.folder_index import read_index
+from hetesynth.deploy.job import Job
+from hetesynth.deploy.manifest.reader import read_manifest
+from hetesynth.deploy.watching import Nobody, Watcher
+from hetesynth.deploy.workers import Outcome
 from hetesynth.errors import HetesynthError
 from hetesynth.files import folders
-from hetesynth.manifest.reader import read_manifest
 
 RING = "node ring {\n  gpus 3\n  link gpu[0-2] <-> gpu[1-2,0] { bandwidth 25 GB/s; latency 1 us }\n}\n"
 TOPOLOGY = RING + "cluster tri { instance a = ring }\n"

@@ -14,9 +14,9 @@ import pytest
 from support.one_cell_project import MANIFEST, Here, Project
 from support.small_projects import tree
 
-from hetesynth.building.outcome import BuildReport
 from hetesynth.cli.main import run
-from hetesynth.manifest.values import Gates
+from hetesynth.deploy.manifest.values import Gates
+from hetesynth.deploy.outcome import BuildReport
 
 Edit = Callable[[dict[str, Any]], object]
 

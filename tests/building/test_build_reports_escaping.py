@@ -16,18 +16,18 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from support.build_report_sample import PLACES, cell, record, with_status
 
-from hetesynth.building.outcome import BuildReport, FolderFinding, TopologyFinding
-from hetesynth.building.reports.annotations import all_annotations
-from hetesynth.building.reports.document import document
-from hetesynth.building.reports.github import workflow_commands
-from hetesynth.building.reports.gitlab import code_quality
-from hetesynth.building.reports.index_page import index_page
-from hetesynth.building.reports.junit import junit_xml
-from hetesynth.building.reports.markdown import MARK, markdown_summary
-from hetesynth.building.reports.sarif_annotations import sarif_annotations
-from hetesynth.building.reports.words import one_line
 from hetesynth.cli.render.build import build_text
-from hetesynth.diagnostics import HIDDEN, visible
+from hetesynth.deploy.outcome import BuildReport, FolderFinding, TopologyFinding
+from hetesynth.deploy.reports.annotations import all_annotations
+from hetesynth.deploy.reports.document import document
+from hetesynth.deploy.reports.github import workflow_commands
+from hetesynth.deploy.reports.gitlab import code_quality
+from hetesynth.deploy.reports.index_page import index_page
+from hetesynth.deploy.reports.junit import junit_xml
+from hetesynth.deploy.reports.markdown import MARK, markdown_summary
+from hetesynth.deploy.reports.sarif_annotations import sarif_annotations
+from hetesynth.deploy.reports.words import one_line
+from hetesynth.model.diagnostics import HIDDEN, visible
 
 HOSTILE = (
     "a|b", "]]>", "<script>alert(1)</script>", "::error file=x::y", "a\n::stop-commands::t", "a\r\nb", "%0A%25",

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from support.build_report_sample import MANIFEST_TEXT, MB, cell, record, with_status
 
-from hetesynth.building.outcome import BuildReport, TopologyFinding
-from hetesynth.building.reports.figures import (
+from hetesynth.deploy.outcome import BuildReport, TopologyFinding
+from hetesynth.deploy.reports.figures import (
     candidate_percent,
     change_percent,
     change_text,
@@ -19,11 +19,11 @@ from hetesynth.building.reports.figures import (
     percent_text,
     shown,
 )
-from hetesynth.building.reports.markdown import MARK
-from hetesynth.building.reports.options import ReportOptions, demand_outside, report_options
-from hetesynth.building.reports.pages import _program
-from hetesynth.building.reports.places import shown_path
-from hetesynth.building.reports.write import report_places, write_failure, write_reports
+from hetesynth.deploy.reports.markdown import MARK
+from hetesynth.deploy.reports.options import ReportOptions, demand_outside, report_options
+from hetesynth.deploy.reports.pages import _program
+from hetesynth.deploy.reports.places import shown_path
+from hetesynth.deploy.reports.write import report_places, write_failure, write_reports
 from hetesynth.errors import HetesynthError
 
 AT = cell("c", "allgather")

@@ -10,17 +10,17 @@ from typing import get_args
 import pytest
 from support.build_report_sample import PLACES, sample
 
-from hetesynth.building.outcome import BAD, Status
-from hetesynth.building.reports.annotations import all_annotations
-from hetesynth.building.reports.document import document
-from hetesynth.building.reports.github import workflow_commands
-from hetesynth.building.reports.gitlab import code_quality
-from hetesynth.building.reports.index_page import index_page
-from hetesynth.building.reports.junit import junit_xml
-from hetesynth.building.reports.markdown import markdown_summary
-from hetesynth.building.reports.sarif_annotations import sarif_annotations
-from hetesynth.building.reports.words import ATTENTION, STATUSES, WAYS_OUT
 from hetesynth.cli.render.build import build_text
+from hetesynth.deploy.outcome import BAD, Status
+from hetesynth.deploy.reports.annotations import all_annotations
+from hetesynth.deploy.reports.document import document
+from hetesynth.deploy.reports.github import workflow_commands
+from hetesynth.deploy.reports.gitlab import code_quality
+from hetesynth.deploy.reports.index_page import index_page
+from hetesynth.deploy.reports.junit import junit_xml
+from hetesynth.deploy.reports.markdown import markdown_summary
+from hetesynth.deploy.reports.sarif_annotations import sarif_annotations
+from hetesynth.deploy.reports.words import ATTENTION, STATUSES, WAYS_OUT
 
 FOLDER = Path(__file__).parent / "golden_reports"
 LINKS = {"alpha/rccl-6/allgather/1MB..64MB": "cells/alpha allgather.html"}

@@ -9,8 +9,8 @@ import pytest
 from lxml import etree
 from support.build_report_sample import PLACES, sample
 
-from hetesynth.building.outcome import BAD, BuildReport, TopologyFinding
-from hetesynth.building.reports.junit import junit_xml
+from hetesynth.deploy.outcome import BAD, BuildReport, TopologyFinding
+from hetesynth.deploy.reports.junit import junit_xml
 
 SCHEMA = etree.XMLSchema(etree.parse(Path(__file__).parent / "junit_strict.xsd"))
 STOPPED = TopologyFinding("a.dsl", 1, 2, "error", "HS203", "there is no gpu9", "use gpu7")

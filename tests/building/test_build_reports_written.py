@@ -9,11 +9,11 @@ import pytest
 from lxml import etree
 from support.small_projects import RING
 
-from hetesynth.building.outcome import BuildReport
-from hetesynth.building.reports.pages import page_name, write_pages
-from hetesynth.building.reports.write import report_places
 from hetesynth.cli.main import run
-from hetesynth.manifest.reader import read_manifest
+from hetesynth.deploy.manifest.reader import read_manifest
+from hetesynth.deploy.outcome import BuildReport
+from hetesynth.deploy.reports.pages import page_name, write_pages
+from hetesynth.deploy.reports.write import report_places
 
 MANIFEST = """[[cluster]]
 topology = "three.dsl"

@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 from support.small_projects import MANIFEST, RING, tree, write_project
 
-from hetesynth.building.build import build, folder_plans, load_clusters
-from hetesynth.building.cache import Cache
-from hetesynth.building.job import Job
-from hetesynth.building.outcome import BuildReport, CellReport
-from hetesynth.building.result import CellResult, as_kept, unpacked
-from hetesynth.building.watching import Nobody, Watcher
-from hetesynth.building.workers import LIVES, Failed, LocalProcesses, Note, Outcome, made
+from hetesynth.deploy.build import build, folder_plans, load_clusters
+from hetesynth.deploy.cache import Cache
+from hetesynth.deploy.job import Job
+from hetesynth.deploy.manifest.reader import read_manifest
+from hetesynth.deploy.outcome import BuildReport, CellReport
+from hetesynth.deploy.result import CellResult, as_kept, unpacked
+from hetesynth.deploy.watching import Nobody, Watcher
+from hetesynth.deploy.workers import LIVES, Failed, LocalProcesses, Note, Outcome, made
 from hetesynth.errors import InternalError
-from hetesynth.manifest.reader import read_manifest
 
 SMALL = MANIFEST.replace(', "mscclpp"', "").replace(', "broadcast"', "").replace('"1KB..1MB", ', "")
 
@@ -192,7 +192,7 @@ def test_a_process_that_is_killed_costs_its_cell_to_be_made_again(project: Path,
 
 
 def test_a_bug_in_a_cell_costs_no_other(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from hetesynth.building import compute as computing
+    from hetesynth.deploy import compute as computing
 
     real = computing.compute
 

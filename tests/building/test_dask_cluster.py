@@ -18,17 +18,17 @@ import pytest
 from support.dask_processes import ROOT, DaskProcesses, dask_processes, eventually
 from support.small_projects import RING, check_folders, tree, whole_entries
 
-from hetesynth.building.build import FolderPlan, folder_plans, load_clusters
-from hetesynth.building.cache import Cache
-from hetesynth.building.compute import compute
-from hetesynth.building.dask_cluster import DaskCluster
-from hetesynth.building.dask_task import OtherVersions, cell
-from hetesynth.building.job import Job
-from hetesynth.building.watching import Nobody
-from hetesynth.building.workers import Failed
 from hetesynth.cli.main import run
+from hetesynth.deploy.build import FolderPlan, folder_plans, load_clusters
+from hetesynth.deploy.cache import Cache
+from hetesynth.deploy.compute import compute
+from hetesynth.deploy.dask_cluster import DaskCluster
+from hetesynth.deploy.dask_task import OtherVersions, cell
+from hetesynth.deploy.job import Job
+from hetesynth.deploy.manifest.reader import read_manifest
+from hetesynth.deploy.watching import Nobody
+from hetesynth.deploy.workers import Failed
 from hetesynth.errors import HetesynthError, InternalError
-from hetesynth.manifest.reader import read_manifest
 
 distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
 
@@ -100,7 +100,7 @@ def test_a_bug_on_a_worker_is_said_and_not_waited_for(
     def broken(*arguments: object) -> None:
         raise Unsendable("odd")
 
-    monkeypatch.setattr("hetesynth.building.dask_task.made", broken)
+    monkeypatch.setattr("hetesynth.deploy.dask_task.made", broken)
     with pytest.raises(InternalError, match=r"ring1/rccl-6/allgather.*Unsendable: odd"):
         list(DaskCluster(address, tmp_path / "cache").run(jobs(tmp_path, "allgather"), Nobody()))
 
@@ -112,7 +112,7 @@ def test_a_wrong_result_of_a_worker_fails_its_cell(
     (job,) = jobs(tmp_path, "allgather")
     right = compute(job)
     wrong = dataclasses.replace(right, record={**right.record, "sizes": right.record["sizes"] * 2})
-    monkeypatch.setattr("hetesynth.building.dask_task.made", lambda *arguments: wrong)
+    monkeypatch.setattr("hetesynth.deploy.dask_task.made", lambda *arguments: wrong)
     (outcome,) = DaskCluster(address, tmp_path / "cache").run([job], Nobody())
     assert isinstance(outcome, Failed)
     assert (outcome.key, outcome.code) == (job.key, "HS888")
@@ -122,7 +122,7 @@ def test_workers_of_other_versions_are_refused(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (job,) = jobs(tmp_path, "allgather")
-    monkeypatch.setattr("hetesynth.building.dask_workers.versions", lambda: (("z3-solver", "9.9"),))
+    monkeypatch.setattr("hetesynth.deploy.dask_workers.versions", lambda: (("z3-solver", "9.9"),))
     watcher = Listening()
     with pytest.raises(HetesynthError) as caught:
         list(DaskCluster(address, tmp_path / "cache").run([job], watcher))
@@ -143,7 +143,7 @@ def test_a_worker_itself_refuses_a_job_of_other_versions(
     "stated", ["tcp://127.0.0.1:{free}", "nonsense://x", "tcp://", "host", "tls://127.0.0.1:{free}"]
 )
 def test_a_wrong_address_is_said_in_seconds(stated: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hetesynth.building.dask_connection.CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("hetesynth.deploy.dask_connection.CONNECT_SECONDS", 0.5)
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         cluster = DaskCluster(stated.format(free=bound.getsockname()[1]), tmp_path)
@@ -285,7 +285,7 @@ def test_a_build_waits_for_a_worker_and_gives_nothing_to_others(tmp_path: Path) 
 def test_a_cell_that_kills_its_workers_fails_alone(tmp_path: Path) -> None:
     manifest(tmp_path, ("alltoall", "allgather"))
     (tmp_path / "deadly.py").write_text(
-        "import os\nfrom hetesynth.building import workers\nmade = getattr(workers, 'whole', workers._computed)\n"
+        "import os\nfrom hetesynth.deploy import workers\nmade = getattr(workers, 'whole', workers._computed)\n"
         "def computed(job, say):\n    return os._exit(9) if 'alltoall' in job.cell.name else made(job, say)\n"
         "workers._computed, workers.whole = computed, made\n"
     )

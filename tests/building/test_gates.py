@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from hetesynth.building.figures import Figures, SizeFigures, figures
-from hetesynth.building.gates import gate_verdict
-from hetesynth.manifest.values import Cell, Gates
+from hetesynth.deploy.figures import Figures, SizeFigures, figures
+from hetesynth.deploy.gates import gate_verdict
+from hetesynth.deploy.manifest.values import Cell, Gates
 from hetesynth.model.size_range import SizeRange
 
 RANGE = SizeRange(1000, 64_000, "1KB..64KB")

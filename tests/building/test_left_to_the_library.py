@@ -9,12 +9,12 @@ import pytest
 from support.one_cell_project import Here
 from support.small_projects import RING
 
-from hetesynth.building.build import build
-from hetesynth.building.cache import Cache
-from hetesynth.building.checking import check
-from hetesynth.building.watching import Nobody
 from hetesynth.cli.main import run
-from hetesynth.manifest.reader import read_manifest
+from hetesynth.deploy.build import build
+from hetesynth.deploy.cache import Cache
+from hetesynth.deploy.checking import check
+from hetesynth.deploy.manifest.reader import read_manifest
+from hetesynth.deploy.watching import Nobody
 
 MANIFEST = """[defaults]
 collectives = ["scatter"]

@@ -8,11 +8,11 @@ import pytest
 from support.cell_digests import cell_job
 from support.cell_variants import example
 
-from hetesynth.building import compute
-from hetesynth.compile.artifacts import Synthesis
+from hetesynth.deploy import compute
+from hetesynth.engine.artifacts import Synthesis
 from hetesynth.errors import InternalError
-from hetesynth.frontend import load_topology
-from hetesynth.synthesis.smt.recheck import unsatisfiable
+from hetesynth.search.smt.recheck import unsatisfiable
+from hetesynth.topology.language import load_topology
 
 PIGEONS, HOLES = 9, 8
 

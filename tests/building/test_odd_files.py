@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from support.one_cell_project import Here, Project
 
-from hetesynth.building.cell_check import CheckedCell, objections
-from hetesynth.building.keeping import NORMAL
 from hetesynth.cli.main import run
+from hetesynth.deploy.cell_check import CheckedCell, objections
+from hetesynth.deploy.keeping import NORMAL
+from hetesynth.deploy.manifest.layout import ASIDE
 from hetesynth.errors import HetesynthError
-from hetesynth.manifest.layout import ASIDE
 
 
 @pytest.fixture

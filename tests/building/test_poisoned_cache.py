@@ -22,11 +22,11 @@ import pytest
 from support.one_cell_project import Here, Project
 from support.small_projects import tree
 
-from hetesynth.building.cache import Cache
-from hetesynth.building.result import CellResult, unpacked
 from hetesynth.cli.main import run
-from hetesynth.deployment.folder import deployed
-from hetesynth.deployment.programs import program_file
+from hetesynth.deploy.cache import Cache
+from hetesynth.deploy.folder.folder import deployed
+from hetesynth.deploy.folder.programs import program_file
+from hetesynth.deploy.result import CellResult, unpacked
 from hetesynth.errors import HetesynthError
 from hetesynth.model.target import target
 

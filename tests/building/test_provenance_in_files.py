@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.building.compute import compute
-from hetesynth.building.job import job, pickled
-from hetesynth.building.provenance import provenance, with_provenance, xml_comment
-from hetesynth.building.result import CellResult
-from hetesynth.commands.verify import Question, judge_file
-from hetesynth.deployment.programs import of_record, program_file
+from hetesynth.deploy.compute import compute
+from hetesynth.deploy.folder.programs import of_record, program_file
+from hetesynth.deploy.job import job, pickled
+from hetesynth.deploy.manifest.values import Cell, CellOptions
+from hetesynth.deploy.provenance import provenance, with_provenance, xml_comment
+from hetesynth.deploy.result import CellResult
+from hetesynth.engine.verify import Question, judge_file
 from hetesynth.errors import InternalError
 from hetesynth.files.schedule_json import read_schedule_json
-from hetesynth.frontend import load_topology
-from hetesynth.manifest.values import Cell, CellOptions
+from hetesynth.judge.msccl.reader import read_program
+from hetesynth.judge.mscclpp.reader import read_plan_json
 from hetesynth.model.size_range import SizeRange
 from hetesynth.model.target import target
-from hetesynth.verify.msccl.reader import read_program
-from hetesynth.verify.mscclpp.reader import read_plan_json
+from hetesynth.topology.language import load_topology
 
 RING8 = Path(__file__).parents[2] / "examples" / "ring8" / "topo.dsl"
 RANGE = SizeRange(1_000_000, 16_000_000, "1MB..16MB")
@@ -101,7 +101,7 @@ def test_what_changes_a_file_otherwise_is_our_fault(monkeypatch: pytest.MonkeyPa
     result = built("rccl-6")
     cell = Cell("ring8", "broadcast", 1, "rccl-6", CellOptions())
     work = job(cell, *pickled(load_topology(RING8)))
-    monkeypatch.setattr("hetesynth.building.provenance.xml_comment", lambda values: b"<!--a=b -->\n")
+    monkeypatch.setattr("hetesynth.deploy.provenance.xml_comment", lambda values: b"<!--a=b -->\n")
     with pytest.raises(InternalError, match="something else"):
         with_provenance(work, {n: d for n, d in result.files.items() if n.endswith(".xml")})
 

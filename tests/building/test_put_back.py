@@ -17,9 +17,9 @@ import pytest
 from support.one_cell_project import Here, Project
 from support.small_projects import tree
 
-from hetesynth.building.cache import Cache
-from hetesynth.building.result import CellResult
 from hetesynth.cli.main import run
+from hetesynth.deploy.cache import Cache
+from hetesynth.deploy.result import CellResult
 from hetesynth.errors import HetesynthError
 from hetesynth.files.temporaries import temporary
 

@@ -7,7 +7,7 @@ import pytest
 from support.cell_digests import cell_job
 from support.cell_variants import OLD_PROCESSOR, Circumstance, drawn_cells, example, generated
 
-from hetesynth.building.compute import compute
+from hetesynth.deploy.compute import compute
 
 ONE_CORE = ("taskset", "-c", "0") if shutil.which("taskset") else ()
 THREADS = {"OMP_NUM_THREADS": "8", "OPENBLAS_NUM_THREADS": "8"}

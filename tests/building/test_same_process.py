@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hetesynth.building.compute import compute
-from hetesynth.building.job import job, pickled
-from hetesynth.frontend import load_topology
-from hetesynth.manifest.values import Cell, CellOptions
+from hetesynth.deploy.compute import compute
+from hetesynth.deploy.job import job, pickled
+from hetesynth.deploy.manifest.values import Cell, CellOptions
 from hetesynth.model.size_range import SizeRange
+from hetesynth.topology.language import load_topology
 
 CLUSTER = """node two {
   gpus 2

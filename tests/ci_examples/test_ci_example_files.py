@@ -15,9 +15,9 @@ import yaml
 from support.ci_projects import EXAMPLE, ROOT
 from support.gitlab_runner import STAGES, jobs_of
 
-from hetesynth.building.job import SOLVERS
 from hetesynth.cli.main import COMMANDS, cli
-from hetesynth.manifest.reader import read_manifest
+from hetesynth.deploy.job import SOLVERS
+from hetesynth.deploy.manifest.reader import read_manifest
 
 if sys.version_info >= (3, 11):
     import tomllib

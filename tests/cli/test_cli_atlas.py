@@ -15,18 +15,18 @@ import pytest
 
 from hetesynth.cli.main import run
 from hetesynth.cli.render.atlas import atlas_report
-from hetesynth.commands import atlas
-from hetesynth.compile.addressing import demand_carried
-from hetesynth.compile.artifacts import SolvedRequest
-from hetesynth.compile.compilation import compilation
-from hetesynth.compile.request import Request
+from hetesynth.engine import atlas
+from hetesynth.engine.addressing import demand_carried
+from hetesynth.engine.artifacts import SolvedRequest
+from hetesynth.engine.compilation import compilation
+from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.files import folders
 from hetesynth.files.folders import write_folder
-from hetesynth.lowering.mscclpp.sizes import too_large
 from hetesynth.model.cost import runtime_bytes
 from hetesynth.model.target import TARGETS, Target
 from hetesynth.policy import DEFAULT
+from hetesynth.programs.mscclpp.sizes import too_large
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 DGX1 = str(EXAMPLES / "dgx1" / "topo.dsl")

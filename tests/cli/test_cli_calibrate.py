@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hetesynth.cli.main import run
-from hetesynth.frontend import load_topology
+from hetesynth.topology.language import load_topology
 
 DATA = Path(__file__).resolve().parents[1] / "fitting" / "data"
 BOX = """node box {{

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from hetesynth.cli.main import run
-from hetesynth.synthesis.greedy import greedy
-from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.smt.checkpoints import Checkpoints
+from hetesynth.search.greedy import greedy
+from hetesynth.search.search import Search
+from hetesynth.search.smt.checkpoints import Checkpoints
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FIELDS = {
@@ -288,7 +288,7 @@ def test_the_log_is_written_where_nothing_is_found(
 ) -> None:
     monkeypatch.setattr(Checkpoints, "_attempt", nothing)
     monkeypatch.setattr(greedy, "improve", nothing)
-    monkeypatch.setattr("hetesynth.synthesis.smt.cegis.size", lambda *arguments: 10**9)
+    monkeypatch.setattr("hetesynth.search.smt.cegis.size", lambda *arguments: 10**9)
     monkeypatch.setattr(Search, "out_of_time", lambda search: bool(search.trace.entries))
     log = tmp_path / "cegis.jsonl"
     assert run(cegis("h20_4p8", "allgather", "--log", str(log), "-o", str(tmp_path / "x"))) == 3

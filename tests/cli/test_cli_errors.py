@@ -137,7 +137,7 @@ def test_an_interrupt_while_the_command_is_loaded_leaves_no_traceback() -> None:
 def test_a_job_that_was_started_with_the_interrupt_ignored_goes_on_ignoring_it(context: str) -> None:
     code = (
         "import os, signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-        f"from hetesynth.synthesis.interrupts import {context}\n"
+        f"from hetesynth.search.interrupts import {context}\n"
         f"with {context}() as asked: os.kill(os.getpid(), signal.SIGINT)\n"
         "assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN\n"
         "print(asked.is_set())"

@@ -10,7 +10,7 @@ from verify.program_builders import good_programs, to_xml
 from verify.test_mscclpp_judge import exchange, pair
 
 from hetesynth.cli.main import run
-from hetesynth.lowering.mscclpp.json_writer import write_plan_json
+from hetesynth.programs.mscclpp.json_writer import write_plan_json
 
 LINE = "node n { gpus 2; link gpu0 <-> gpu1 { bandwidth 25 GB/s } }\ncluster two { instance a = n }\n"
 RING = "node n { gpus 4; mesh gpu* { bandwidth 25 GB/s } }\ncluster four { instance a = n }\n"

@@ -14,8 +14,8 @@ import click
 import pytest
 
 from hetesynth.cli.main import cli, run
-from hetesynth.diagnostics import HIDDEN, Diagnostic, SourceError, Span
 from hetesynth.errors import HetesynthError
+from hetesynth.model.diagnostics import HIDDEN, Diagnostic, SourceError, Span
 
 FIG10 = str(Path(__file__).resolve().parents[2] / "examples" / "fig10" / "topo.dsl")
 ESCAPES = "\x1b[31m\x9b1m\x7f\u202e\u2028\u200f"

@@ -16,7 +16,7 @@ from verify.program_builders import (
 )
 
 from hetesynth.cli.main import run
-from hetesynth.commands.import_file import read_schedule
+from hetesynth.engine.import_file import read_schedule
 from hetesynth.errors import HetesynthError
 from hetesynth.model.program import BufferSlice
 

@@ -123,8 +123,8 @@ def test_bounds_check_fails_on_a_wrong_bound(
 ) -> None:
     from dataclasses import replace
 
-    from hetesynth.compile import problem as problems
-    from hetesynth.compile.request import Request
+    from hetesynth.engine import problem as problems
+    from hetesynth.engine.request import Request
 
     def raised(wanted: Request) -> object:
         problem, found = honest(wanted)

@@ -14,7 +14,7 @@ import pytest
 from support.calls import at_every_call
 
 from hetesynth.cli.main import run
-from hetesynth.commands import report as reporting
+from hetesynth.engine.page import report as reporting
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FIG10 = str(EXAMPLES / "fig10" / "topo.dsl")

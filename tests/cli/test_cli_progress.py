@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from hetesynth.autotune.standing import Standing
 from hetesynth.cli.progress import ProgressLine
+from hetesynth.engine.choice.standing import Standing
 from hetesynth.model import deadline
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from hetesynth.cli.main import run
+from hetesynth.judge.msccl.reader import load_program
+from hetesynth.judge.mscclpp.judge import plan_violations
+from hetesynth.judge.mscclpp.reader import load_plan
 from hetesynth.model.collective import ROOTED
 from hetesynth.model.target import TARGETS
-from hetesynth.verify.msccl.reader import load_program
-from hetesynth.verify.mscclpp.judge import plan_violations
-from hetesynth.verify.mscclpp.reader import load_plan
 
 FIG10 = str(Path(__file__).resolve().parents[2] / "examples" / "fig10" / "topo.dsl")
 FIXTURES = Path(__file__).resolve().parents[1] / "verify" / "fixtures"

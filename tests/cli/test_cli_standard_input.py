@@ -10,7 +10,7 @@ import pytest
 from importers.tool_outputs import listed, topo_m
 
 from hetesynth.cli.main import run
-from hetesynth.frontend.source import MAX_SOURCE_BYTES
+from hetesynth.topology.language.source import MAX_SOURCE_BYTES
 
 TEXT = """node a { gpus 3; mesh gpu[0-2] { bandwidth 25 GB/s; latency 1 us } }
 cluster c { instance n = a }

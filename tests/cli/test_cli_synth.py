@@ -143,7 +143,7 @@ def test_ctrl_c_keeps_the_best_schedule(tmp_path: Path) -> None:
     script = (
         "import sys, os, signal, threading\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # shells ignore it in the background
-        "from hetesynth.synthesis.search import Search\n"
+        "from hetesynth.search.search import Search\n"
         "offer = Search.offer\n"
         "def interrupting(self, *a):\n"
         "    kept = offer(self, *a)\n"
@@ -199,7 +199,7 @@ def test_ctrl_c_inside_the_solver_returns_quickly(tmp_path: Path) -> None:
 def test_a_budget_that_is_over_before_anything_is_found_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("hetesynth.commands.synth._by_steps", lambda *_: time.sleep(60.0))
+    monkeypatch.setattr("hetesynth.engine.synth._by_steps", lambda *_: time.sleep(60.0))
     topology = str(EXAMPLES / "ring8" / "topo.dsl")
     began = time.monotonic()
     assert run(["synth", topology, "--coll", "alltoall", "--time-budget", "10ms", "-o", str(tmp_path)]) == 3

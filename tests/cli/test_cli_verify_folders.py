@@ -16,8 +16,8 @@ from xml.etree import ElementTree
 import pytest
 
 from hetesynth.cli.main import run
-from hetesynth.commands import verify_files, walked_files
-from hetesynth.commands.folder_index import read_index
+from hetesynth.deploy import verify_files, walked_files
+from hetesynth.deploy.folder_index import read_index
 from hetesynth.errors import HetesynthError
 
 STEP = (

@@ -9,8 +9,8 @@ import pytest
 
 from hetesynth.cli.main import run
 from hetesynth.cli.options import buffer_sizes
+from hetesynth.deploy.manifest.sizes import size_range
 from hetesynth.errors import HetesynthError
-from hetesynth.manifest.sizes import size_range
 from hetesynth.model.collective import COLLECTIVE_NAMES, collective_name
 
 FIG10 = str(Path(__file__).resolve().parents[2] / "examples" / "fig10" / "topo.dsl")
@@ -97,7 +97,7 @@ def test_the_nearest_name_is_offered(arguments: list[str], near: str, capsys: py
 
 
 def test_the_nearest_node_type_is_offered() -> None:
-    from hetesynth.importers.node_types import file_of
+    from hetesynth.topology.importers.node_types import file_of
 
     with pytest.raises(HetesynthError, match="h100x9") as caught:
         file_of("h100x9")

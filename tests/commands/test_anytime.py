@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from hetesynth.autotune import choice
-from hetesynth.autotune.steady import SteadyCandidates
 from hetesynth.cli.render.synth import synthesis_report, synthesis_summary
-from hetesynth.commands import synth
-from hetesynth.commands.synth import synthesize
-from hetesynth.compile.request import Request
+from hetesynth.engine import synth
+from hetesynth.engine.choice import choice
+from hetesynth.engine.choice.steady import SteadyCandidates
+from hetesynth.engine.request import Request
+from hetesynth.engine.synth import synthesize
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.decisions import Decisions
@@ -116,7 +116,7 @@ def test_without_a_size_the_program_is_there_before_the_fewest_steps(monkeypatch
 @pytest.mark.parametrize("strategy", ["auto", "greedy"])
 def test_a_schedule_alone_is_found_within_its_share(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first schedule goes on beyond the deadline; what ends the search is noted."""
-    monkeypatch.setattr("hetesynth.compile.time_verdict.library_rival", endless)
+    monkeypatch.setattr("hetesynth.engine.time_verdict.library_rival", endless)
     asked = replace(BY_TIME, topology=RING, collective="alltoall", strategy=strategy, schedule_only=True)
     made = synthesize(asked)
     assert made.cut_short and set(made.files) == {".schedule.json"} and made.decided_by_clock[-1] == "search"
@@ -143,7 +143,7 @@ def test_ctrl_c_ends_it_like_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_cegis_did_until_then_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hetesynth.compile.time_verdict.library_rival", endless)
+    monkeypatch.setattr("hetesynth.engine.time_verdict.library_rival", endless)
     steps = CegisTrace()
     asked = replace(BY_TIME, topology=RING, strategy="cegis", objective="steps", budget=Budget(3.0))
     made = synthesize(asked, trace=steps)

@@ -8,18 +8,18 @@ from random import Random
 
 import pytest
 
-from hetesynth.autotune.tuning import tune
-from hetesynth.commands import atlas as atlases
-from hetesynth.commands.compare import compare
-from hetesynth.commands.synth import synthesized
-from hetesynth.compile.artifacts import Synthesis
-from hetesynth.compile.compilation import compilation
-from hetesynth.compile.request import Request
+from hetesynth.engine import atlas as atlases
+from hetesynth.engine.artifacts import Synthesis
+from hetesynth.engine.choice.tuning import tune
+from hetesynth.engine.compare import compare
+from hetesynth.engine.compilation import compilation
+from hetesynth.engine.request import Request
+from hetesynth.engine.synth import synthesized
 from hetesynth.errors import HetesynthError
-from hetesynth.frontend import load_topology
 from hetesynth.model import deadline
 from hetesynth.model.problem import Budget
-from hetesynth.synthesis.smt.clauses import Clauses
+from hetesynth.search.smt.clauses import Clauses
+from hetesynth.topology.language import load_topology
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LONG = 1e9  # seconds: a budget that nothing uses up

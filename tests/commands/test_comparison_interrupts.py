@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from hetesynth.autotune import choice
-from hetesynth.autotune import pool as pools
-from hetesynth.autotune.tuning import TuningRun, tune
-from hetesynth.commands import compare as comparison
-from hetesynth.commands.compare import INTERRUPTED, compare
-from hetesynth.compile.request import Request
+from hetesynth.engine import compare as comparison
+from hetesynth.engine.choice import choice
+from hetesynth.engine.choice import pool as pools
+from hetesynth.engine.choice.tuning import TuningRun, tune
+from hetesynth.engine.compare import INTERRUPTED, compare
+from hetesynth.engine.request import Request
 from hetesynth.model.problem import Budget
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT
-from hetesynth.synthesis.search import Progress
+from hetesynth.search.search import Progress
 
 RING8 = Path(__file__).resolve().parents[2] / "examples" / "ring8" / "topo.dsl"
 ASKED = Request(RING8, "allgather", chunks_stated=True, budget=Budget(5.0))

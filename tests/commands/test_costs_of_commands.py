@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 from benchmarks import time_tables
 
-from hetesynth.autotune.tuning import tune
 from hetesynth.cli.main import run
-from hetesynth.commands.report import report_of_synthesis
-from hetesynth.commands.synth import synthesize
-from hetesynth.compile.plan_predictor import first_predictor
-from hetesynth.compile.predictors import CostOptions, ProgramPredictor, SchedulePredictor
-from hetesynth.compile.request import Request
-from hetesynth.compile.time_optimality import bounds_of
-from hetesynth.frontend import load_topology
+from hetesynth.engine.choice.tuning import tune
+from hetesynth.engine.page.report import report_of_synthesis
+from hetesynth.engine.plan_predictor import first_predictor
+from hetesynth.engine.predictors import CostOptions, ProgramPredictor, SchedulePredictor
+from hetesynth.engine.request import Request
+from hetesynth.engine.synth import synthesize
+from hetesynth.engine.time_optimality import bounds_of
+from hetesynth.judge.msccl.reader import read_program
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.target import TARGETS
-from hetesynth.verify.msccl.reader import read_program
+from hetesynth.topology.language import load_topology
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FIG10 = EXAMPLES / "fig10" / "topo.dsl"

@@ -9,16 +9,16 @@ from pathlib import Path
 import click
 import pytest
 
-from hetesynth.autotune.choice import choose
-from hetesynth.autotune.effort import Effort, efforts
 from hetesynth.cli.options import TimeBudget
-from hetesynth.commands.synth import synthesize
-from hetesynth.compile.request import Request
-from hetesynth.frontend import load_topology
+from hetesynth.engine.choice.choice import choose
+from hetesynth.engine.choice.effort import Effort, efforts
+from hetesynth.engine.request import Request
+from hetesynth.engine.synth import synthesize
 from hetesynth.model import deadline
 from hetesynth.model.problem import Budget
 from hetesynth.policy import DEFAULT
-from hetesynth.synthesis.effort import for_size, for_steps
+from hetesynth.search.effort import for_size, for_steps
+from hetesynth.topology.language import load_topology
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SIZE = 1 << 18

@@ -8,22 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.autotune import rules
-from hetesynth.autotune.tuning import tune
 from hetesynth.cli.main import run
-from hetesynth.commands.synth import synthesize
-from hetesynth.compile.request import Request
-from hetesynth.frontend import load_topology
+from hetesynth.engine.choice import rules
+from hetesynth.engine.choice.tuning import tune
+from hetesynth.engine.request import Request
+from hetesynth.engine.synth import synthesize
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.decisions import Decision, Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.policy import DEFAULT
-from hetesynth.synthesis import auto, registry
-from hetesynth.synthesis.greedy import greedy
-from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.solve import Solver
-from hetesynth.synthesis.strategy import Strategy
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search import auto, registry
+from hetesynth.search.greedy import greedy
+from hetesynth.search.search import Search
+from hetesynth.search.solve import Solver
+from hetesynth.search.strategy import Strategy
+from hetesynth.topology.language import load_topology
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FEW_COUNTS = replace(DEFAULT, autotune=replace(DEFAULT.autotune, chunk_counts=(1, 2)))
@@ -78,8 +78,8 @@ def test_a_rule_by_steps_is_told_once_it_is_in_the_table() -> None:
     chain = (auto.Rule("novel", (), novel), refusing)
     record = Decisions("steps")
     request = asked("fig10", "allgather")
-    from hetesynth.compile.phases import PhaseTimer
-    from hetesynth.compile.problem import load_problem
+    from hetesynth.engine.phases import PhaseTimer
+    from hetesynth.engine.problem import load_problem
 
     problem = load_problem(request, PhaseTimer())[1]
     Solver(Strategy("auto", auto.applying(chain)), Budget(), schedule_violations, decisions=record).solve(problem)

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from hetesynth.commands.synth import synthesize
-from hetesynth.compile import steady_programs
-from hetesynth.compile.plan_predictor import first_predictor
-from hetesynth.compile.predictors import CostOptions
-from hetesynth.compile.request import Request
-from hetesynth.compile.steady_programs import SteadyState
-from hetesynth.lowering.msccl.lower import Lowered, LoweringOptions
-from hetesynth.lowering.steady_state.lower import arrangements, lower_steady_state
+from hetesynth.engine import steady_programs
+from hetesynth.engine.plan_predictor import first_predictor
+from hetesynth.engine.predictors import CostOptions
+from hetesynth.engine.request import Request
+from hetesynth.engine.steady_programs import SteadyState
+from hetesynth.engine.synth import synthesize
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import TARGETS
 from hetesynth.policy import DEFAULT
+from hetesynth.programs.msccl.lower import Lowered, LoweringOptions
+from hetesynth.programs.steady_state.lower import arrangements, lower_steady_state
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SIZE = 64 << 20

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from hetesynth.cli.main import run
-from hetesynth.commands.first_topology import first_topology, text, write_first_topology
 from hetesynth.errors import HetesynthError
-from hetesynth.frontend import load_topology, parse_topology
-from hetesynth.frontend.library import library_types
+from hetesynth.topology.first_topology import first_topology, text, write_first_topology
+from hetesynth.topology.language import load_topology, parse_topology
+from hetesynth.topology.language.library import library_types
 
 
 @pytest.mark.parametrize("name", sorted(entry.name for entry in library_types() if entry.sort == "node"))

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hetesynth.commands.atlas import _round, program_ranges, selected_ranges
-from hetesynth.compile.time_verdict import ALIKE
+from hetesynth.engine.atlas import _round, program_ranges, selected_ranges
+from hetesynth.engine.time_verdict import ALIKE
 from hetesynth.model.size_range import SizeRange
 from hetesynth.policy import DEFAULT
 

@@ -12,12 +12,12 @@ from typing import get_args
 import pytest
 from support.random_sources import random_source
 
-from hetesynth.commands.synth import synthesized
-from hetesynth.compile.compilation import compilation
-from hetesynth.compile.request import Request
-from hetesynth.frontend import load_topology
+from hetesynth.engine.compilation import compilation
+from hetesynth.engine.request import Request
+from hetesynth.engine.synth import synthesized
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
+from hetesynth.topology.language import load_topology
 
 SIZES = (None, 10**6, 64 * 10**6, 10**9)
 SECONDS = 3.0

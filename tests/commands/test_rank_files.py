@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hetesynth.cli.main import run
-from hetesynth.commands.rank_files import (
+from hetesynth.deploy.rank_files import (
     FORMATS,
     hostfile,
     machinefile,
@@ -20,8 +20,8 @@ from hetesynth.commands.rank_files import (
     write_rank_files,
 )
 from hetesynth.errors import HetesynthError
-from hetesynth.frontend import parse_topology
 from hetesynth.model.rank_places import RankPlace, places_comment, places_document, rank_places
+from hetesynth.topology.language import parse_topology
 
 TEXT = """
 import h20

@@ -14,29 +14,29 @@ from hypothesis import strategies as st
 from support.random_sources import random_source
 
 from hetesynth.cli.main import run
-from hetesynth.collectives.library import collective
-from hetesynth.commands.n_minus_one import index, n_minus_one, single_losses
-from hetesynth.commands.repair import Repaired, RepairRequest, repair
-from hetesynth.commands.synth import synthesize
-from hetesynth.compile.artifacts import Synthesis, write
-from hetesynth.compile.carry_over import CarryOver
-from hetesynth.compile.isomorphism import isomorphism
-from hetesynth.compile.recipe import recipe_in
-from hetesynth.compile.request import Request
-from hetesynth.compile.schedule_difference import schedule_difference
-from hetesynth.diagnostics import SourceError
+from hetesynth.engine.artifacts import Synthesis, write
+from hetesynth.engine.carry_over import CarryOver
+from hetesynth.engine.isomorphism import isomorphism
+from hetesynth.engine.n_minus_one import index, n_minus_one, single_losses
+from hetesynth.engine.recipe import recipe_in
+from hetesynth.engine.repair import Repaired, RepairRequest, repair
+from hetesynth.engine.request import Request
+from hetesynth.engine.schedule_difference import schedule_difference
+from hetesynth.engine.synth import synthesize
 from hetesynth.errors import HetesynthError
 from hetesynth.files.schedule_json import read_schedule_json
-from hetesynth.frontend import load_topology
-from hetesynth.frontend.overridden import overridden
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES
+from hetesynth.model.diagnostics import SourceError
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT
-from hetesynth.synthesis.repair.mend import mended
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.collectives.library import collective
+from hetesynth.search.repair.mend import mended
+from hetesynth.topology.language import load_topology
+from hetesynth.topology.language.overridden import overridden
 
 BUDGET = Budget(effort=1.0)
 SERVERS = """import v100
@@ -200,8 +200,8 @@ def test_any_transfers_are_mended(data: st.DataObject) -> None:
 
 
 def _problem() -> Problem:
-    from hetesynth.chunking import chunk
-    from hetesynth.frontend import parse_topology
+    from hetesynth.search.chunking import chunk
+    from hetesynth.topology.language import parse_topology
 
     topology = parse_topology(SERVERS.replace("v100x8", "v100x4"))
     return chunk(topology).problem(collective("allgather", topology.ranks))
@@ -210,8 +210,8 @@ def _problem() -> Problem:
 def test_a_mended_schedule_that_still_holds_is_as_short() -> None:
     """In the order of the old starts nothing that still holds comes later."""
     from hetesynth.policy import DEFAULT
-    from hetesynth.synthesis.greedy import greedy
-    from hetesynth.synthesis.search import Search
+    from hetesynth.search.greedy import greedy
+    from hetesynth.search.search import Search
 
     problem = _problem()
     search = Search(problem, 1, BUDGET, schedule_violations)
@@ -542,8 +542,8 @@ def test_small_problems_have_as_many_rounds_as_a_step_is_worth(name: str, tmp_pa
 
 def test_phases_share_the_step_above_the_bound() -> None:
     """An allreduce accepts one step more than the bound once, and only where the bound is many steps."""
-    from hetesynth.synthesis.repair.strategy import _Progress
-    from hetesynth.synthesis.search import Search
+    from hetesynth.search.repair.strategy import _Progress
+    from hetesynth.search.search import Search
 
     problem, progress = _problem(), _Progress()
     assert progress.enough(Search(problem, 6, BUDGET, schedule_violations)) == 6

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from hetesynth.autotune.steady import SteadyCandidates
 from hetesynth.cli.render.synth import synthesis_report
-from hetesynth.commands.synth import synthesize
-from hetesynth.compile import artifacts
-from hetesynth.compile.artifacts import Synthesis
-from hetesynth.compile.request import Request
+from hetesynth.engine import artifacts
+from hetesynth.engine.artifacts import Synthesis
+from hetesynth.engine.choice.steady import SteadyCandidates
+from hetesynth.engine.request import Request
+from hetesynth.engine.synth import synthesize
 from hetesynth.model.problem import Budget
-from hetesynth.synthesis.interrupts import abandoned, announcing, interrupted
+from hetesynth.search.interrupts import abandoned, announcing, interrupted
 
 FIG10 = Path(__file__).parents[2] / "examples" / "fig10" / "topo.dsl"
 SIZE = 64 << 20

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from hetesynth.cli.main import run
-from hetesynth.commands.compare import compare
-from hetesynth.compile.request import Request
+from hetesynth.engine.compare import compare
+from hetesynth.engine.request import Request
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.target import TARGETS

@@ -9,9 +9,9 @@ import pytest
 from support.reports import EXAMPLES
 
 from hetesynth.cli.main import run
-from hetesynth.commands.topo_diff import topology_difference
-from hetesynth.frontend import parse_topology
+from hetesynth.deploy.topo_diff import topology_difference
 from hetesynth.report.topology_changes import TopologyChange, topology_changes
+from hetesynth.topology.language import parse_topology
 
 BASE = """
 import h20

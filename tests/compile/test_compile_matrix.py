@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.commands.synth import synthesize
-from hetesynth.compile.request import Request
+from hetesynth.engine.request import Request
+from hetesynth.engine.synth import synthesize
 from hetesynth.errors import HetesynthError, InternalError
-from hetesynth.lowering.layout import in_place_supported
+from hetesynth.judge.msccl.judge import profile_violations, program_violations
+from hetesynth.judge.msccl.reader import read_program
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget
-from hetesynth.verify.msccl.judge import profile_violations, program_violations
-from hetesynth.verify.msccl.reader import read_program
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.programs.layout import in_place_supported
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 CLUSTERS = ("h20_4p8", "fig10", "dgx1", "ring8")
@@ -62,7 +62,7 @@ def test_exclusion_in_the_program_only_never_takes_more_steps(name: CollectiveNa
 
 def test_a_wrong_program_is_our_bug_and_nothing_is_returned(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the emitter writes is read back and executed: a byte changed on the way is found."""
-    from hetesynth.lowering.msccl import xml_writer as msccl_xml
+    from hetesynth.programs.msccl import xml_writer as msccl_xml
 
     write = msccl_xml.write_msccl_xml
 

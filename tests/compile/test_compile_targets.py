@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 from benchmarks.programs import measured, page
 
-from hetesynth.commands.synth import synthesize
-from hetesynth.compile.formats import FORMATS, suffixes
-from hetesynth.compile.phases import PhaseTimer
-from hetesynth.compile.problem import load_problem
-from hetesynth.compile.request import Request
+from hetesynth.engine.formats import FORMATS, suffixes
+from hetesynth.engine.phases import PhaseTimer
+from hetesynth.engine.problem import load_problem
+from hetesynth.engine.request import Request
+from hetesynth.engine.synth import synthesize
 from hetesynth.errors import HetesynthError
+from hetesynth.judge.msccl.linter import lint
+from hetesynth.judge.msccl.reader import read_program
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import TARGETS
-from hetesynth.verify.msccl.linter import lint
-from hetesynth.verify.msccl.reader import read_program
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 ALL = tuple(TARGETS.values())

@@ -9,17 +9,18 @@ from typing import Any
 
 import pytest
 
-from hetesynth.commands.synth import synthesize
-from hetesynth.compile import fused_receives
-from hetesynth.compile.formats import Emitted
-from hetesynth.compile.fused_receives import emitted, lowering_variants, seconds
-from hetesynth.compile.phases import PhaseTimer
-from hetesynth.compile.predictors import CostOptions, ProgramPredictor
-from hetesynth.compile.problem import load_problem
-from hetesynth.compile.request import Request
-from hetesynth.compile.time_optimality import implied_size
+from hetesynth.engine import fused_receives
+from hetesynth.engine.formats import Emitted
+from hetesynth.engine.fused_receives import emitted, lowering_variants, seconds
+from hetesynth.engine.phases import PhaseTimer
+from hetesynth.engine.predictors import CostOptions, ProgramPredictor
+from hetesynth.engine.problem import load_problem
+from hetesynth.engine.request import Request
+from hetesynth.engine.synth import synthesize
+from hetesynth.engine.time_optimality import implied_size
 from hetesynth.errors import HetesynthError
-from hetesynth.lowering.msccl.lower import LoweringOptions, lower
+from hetesynth.judge.msccl.reader import read_program
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.program import Program
@@ -27,11 +28,10 @@ from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PLAIN_OPS, TARGETS, Target
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT
-from hetesynth.synthesis.greedy import greedy
-from hetesynth.synthesis.solve import Solution, Solver
-from hetesynth.synthesis.strategy import Strategy
-from hetesynth.verify.msccl.reader import read_program
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.programs.msccl.lower import LoweringOptions, lower
+from hetesynth.search.greedy import greedy
+from hetesynth.search.solve import Solution, Solver
+from hetesynth.search.strategy import Strategy
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 EXECUTOR = TARGETS["msccl-executor"]
@@ -136,7 +136,7 @@ def test_what_does_not_fit_without_fused_receives_is_written_with_them() -> None
 
 
 def test_large_schedules_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hetesynth.compile.fused_receives.ProgramPredictor", None)
+    monkeypatch.setattr("hetesynth.engine.fused_receives.ProgramPredictor", None)
     topology, problem, schedule, size = found("dgx1", "allgather")
     made = emitted(topology, problem, schedule, size, OPTIONS, CostOptions(policy=FEWER))
     assert fuses(written(made)) and any("not timed" in note for note in made.notes)

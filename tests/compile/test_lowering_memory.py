@@ -16,10 +16,10 @@ STATUS = Path("/proc/self/status")
 LOWER = """
 import sys, time
 from pathlib import Path
-from hetesynth.lowering.msccl.lower import LoweringOptions, lower
-from hetesynth.lowering.msccl.xml_writer import write_msccl_xml
+from hetesynth.programs.msccl.lower import LoweringOptions, lower
+from hetesynth.programs.msccl.xml_writer import write_msccl_xml
 from hetesynth.model.target import PORTABLE
-from hetesynth.commands.import_file import read_schedule
+from hetesynth.engine.import_file import read_schedule
 
 problem, schedule, _ = read_schedule(Path(sys.argv[1]).read_bytes())
 program = lower(problem, schedule, LoweringOptions("large"))

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from support.plan_chaos import outcome
 
-from hetesynth.commands.synth import synthesize
-from hetesynth.compile.request import Request
-from hetesynth.lowering.layout import in_place_supported
+from hetesynth.engine.request import Request
+from hetesynth.engine.synth import synthesize
+from hetesynth.judge.mscclpp.judge import plan_violations
+from hetesynth.judge.mscclpp.reader import read_plan_json
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import target
-from hetesynth.verify.mscclpp.judge import plan_violations
-from hetesynth.verify.mscclpp.reader import read_plan_json
+from hetesynth.programs.layout import in_place_supported
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 LARGER = ("h20_4p8", "dgx1", "ring8", "h20_4x2p8")

@@ -11,21 +11,21 @@ import pytest
 from support.clusters import cluster
 from support.random_sources import random_source
 
-from hetesynth.chunking import chunk
-from hetesynth.collectives.library import collective
-from hetesynth.compile.predictors import CostOptions, ProgramPredictor
-from hetesynth.compile.ring_baseline import NAMES, Baseline, ring_baseline, ring_wiring, seconds_of, tree_baseline
-from hetesynth.frontend import load_topology, parse_topology
-from hetesynth.lowering.msccl.library_programs import direct_program, ring_program, tree_program
+from hetesynth.engine.predictors import CostOptions, ProgramPredictor
+from hetesynth.engine.ring_baseline import NAMES, Baseline, ring_baseline, ring_wiring, seconds_of, tree_baseline
+from hetesynth.judge.msccl.judge import program_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.cost import costs
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT
-from hetesynth.synthesis.baselines.binary_trees import trees_of
-from hetesynth.synthesis.baselines.ring_search import RingSet, orders, ring_sets
-from hetesynth.synthesis.copy_problem import CopyProblem
-from hetesynth.verify.msccl.judge import program_violations
+from hetesynth.programs.msccl.library_programs import direct_program, ring_program, tree_program
+from hetesynth.search.baselines.binary_trees import trees_of
+from hetesynth.search.baselines.ring_search import RingSet, orders, ring_sets
+from hetesynth.search.chunking import chunk
+from hetesynth.search.collectives.library import collective
+from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.topology.language import load_topology, parse_topology
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FAST_AND_SLOW = """

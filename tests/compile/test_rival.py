@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.compile.predictors import CostOptions
-from hetesynth.compile.ring_baseline import Baseline, ring_baseline
-from hetesynth.compile.rival import Rival, held_by, library_rival, switch_reduces
-from hetesynth.compile.time_optimality import bounds_of
-from hetesynth.frontend import load_topology, parse_topology
+from hetesynth.engine.predictors import CostOptions
+from hetesynth.engine.ring_baseline import Baseline, ring_baseline
+from hetesynth.engine.rival import Rival, held_by, library_rival, switch_reduces
+from hetesynth.engine.time_optimality import bounds_of
 from hetesynth.library.machine import library_of, machine_of
 from hetesynth.library.times import chosen
 from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.target import PORTABLE, TARGETS
 from hetesynth.model.topology import Topology
+from hetesynth.topology.language import load_topology, parse_topology
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 OPTIONS = CostOptions(runtime=NCCL_TABLES)

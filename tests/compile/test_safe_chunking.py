@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from support.clusters import cluster, ring
 
-from hetesynth.bounds.throughput import time_bounds
-from hetesynth.chunking import Chunking, ChunkingOptions, chunk
-from hetesynth.compile.safe_chunking import safe_chunking
-from hetesynth.frontend import load_topology
+from hetesynth.engine.safe_chunking import safe_chunking
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT
+from hetesynth.search.bounds.throughput import time_bounds
+from hetesynth.search.chunking import Chunking, ChunkingOptions, chunk
+from hetesynth.topology.language import load_topology
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 LARGE = ChunkingOptions(chunk_bytes=10**7)

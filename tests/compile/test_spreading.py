@@ -9,18 +9,18 @@ import pytest
 from compile.test_fused_receives import found, time, written
 from support.clusters import cluster
 
-from hetesynth.collectives.library import collective
-from hetesynth.compile.fused_receives import emitted, lowering_variants
-from hetesynth.compile.predictors import CostOptions, ProgramPredictor
-from hetesynth.compile.spreading import channels_of_pairs
-from hetesynth.lowering.msccl.lower import LoweringOptions
+from hetesynth.engine.fused_receives import emitted, lowering_variants
+from hetesynth.engine.predictors import CostOptions, ProgramPredictor
+from hetesynth.engine.spreading import channels_of_pairs
+from hetesynth.judge.msccl.judge import program_violations
 from hetesynth.model.cost import costs
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.program import Program
 from hetesynth.model.runtime_costs import NCCL_TABLES, ByProtocol, GpuCosts, RuntimeCosts
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Topology
-from hetesynth.verify.msccl.judge import program_violations
+from hetesynth.programs.msccl.lower import LoweringOptions
+from hetesynth.search.collectives.library import collective
 
 SLOW = RuntimeCosts("slow", (("", GpuCosts(ByProtocol(0, 0, 0), ByProtocol(10e9, 10e9, 10e9))),))
 COSTS = CostOptions(runtime=NCCL_TABLES)

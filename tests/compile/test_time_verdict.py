@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.autotune.choice import choose
-from hetesynth.compile.predictors import CostOptions
-from hetesynth.compile.request import Request
-from hetesynth.compile.time_optimality import bounds_of
-from hetesynth.compile.time_verdict import TimeVerdict, verdict_line
-from hetesynth.frontend import load_topology
+from hetesynth.engine.choice.choice import choose
+from hetesynth.engine.predictors import CostOptions
+from hetesynth.engine.request import Request
+from hetesynth.engine.time_optimality import bounds_of
+from hetesynth.engine.time_verdict import TimeVerdict, verdict_line
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import PORTABLE
+from hetesynth.topology.language import load_topology
 
 NCCL = "NCCL (ring, 24 channels, Simple)"
 USUAL = TimeVerdict("program", 192_000_000, 1.425e-3, 1.3839e-3, 1.3839e-3, None, NCCL, 1.796e-3)

@@ -7,22 +7,22 @@ from fractions import Fraction
 import pytest
 from support.pods import CHUNK, SMALL, claims, complaints, composed, document, encoded, pods_of, transfers
 
-from hetesynth.bounds.pods import composed_bound
-from hetesynth.bounds.throughput import time_bounds
-from hetesynth.chunking import ChunkingOptions, chunk
-from hetesynth.collectives.library import collective
-from hetesynth.compile.composition_document import composition_document
-from hetesynth.compile.verified_solver import verified_solver
-from hetesynth.frontend import parse_topology
+from hetesynth.engine.composition_document import composition_document
+from hetesynth.engine.verified_solver import verified_solver
+from hetesynth.judge.composition.judge import judge_composition
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.problem import Arc, Budget, Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.time_bound import tightest
 from hetesynth.policy import DEFAULT
-from hetesynth.synthesis.pods.compose import COMPOSED, ComposedName
-from hetesynth.synthesis.registry import strategy
-from hetesynth.synthesis.solve import Solution
-from hetesynth.verify.composition.judge import judge_composition
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.bounds.pods import composed_bound
+from hetesynth.search.bounds.throughput import time_bounds
+from hetesynth.search.chunking import ChunkingOptions, chunk
+from hetesynth.search.collectives.library import collective
+from hetesynth.search.pods.compose import COMPOSED, ComposedName
+from hetesynth.search.registry import strategy
+from hetesynth.search.solve import Solution
+from hetesynth.topology.language import parse_topology
 
 FLAT = ["2x2", "2x4", "4x2", "4p8", "slow NIC"]
 
@@ -111,7 +111,7 @@ def test_steps_against_the_flat_optimum(name: str, factor: float) -> None:
 
 
 def test_alike_pods_are_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hetesynth.synthesis.pods.spread import Spreads
+    from hetesynth.search.pods.spread import Spreads
 
     calls: list[str] = []
     search = Spreads._searched

@@ -14,15 +14,15 @@ from support.damages import digests
 from support.pods import SMALL, composed, document, encoded, server
 from support.pods import cluster as text
 
-from hetesynth.frontend import parse_pods
+from hetesynth.judge.composition.capacity_laws import CapacityLaws
+from hetesynth.judge.composition.data_laws import _missing
+from hetesynth.judge.composition.document import read_document
+from hetesynth.judge.composition.expansion import Expansion
+from hetesynth.judge.composition.judge import judge_composition
 from hetesynth.model.pods import PodCluster
 from hetesynth.model.topology import Topology, Wire
-from hetesynth.synthesis.pods.compose import ComposedName
-from hetesynth.verify.composition.capacity_laws import CapacityLaws
-from hetesynth.verify.composition.data_laws import _missing
-from hetesynth.verify.composition.document import read_document
-from hetesynth.verify.composition.expansion import Expansion
-from hetesynth.verify.composition.judge import judge_composition
+from hetesynth.search.pods.compose import ComposedName
+from hetesynth.topology.language import parse_pods
 
 TABLES = Path(__file__).parent / "golden"
 NETWORKS = {

@@ -9,8 +9,8 @@ import pytest
 from support.pods import SMALL
 
 from hetesynth.cli.main import run
-from hetesynth.compile.composition import is_composed
-from hetesynth.compile.request import Request
+from hetesynth.engine.composition import is_composed
+from hetesynth.engine.request import Request
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.policy.pods import PodsPolicy
 

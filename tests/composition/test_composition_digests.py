@@ -9,9 +9,9 @@ import pytest
 from support.damages import damaged_json, digests
 from support.pods import SMALL, composed, document
 
-from hetesynth.frontend import parse_pods
-from hetesynth.synthesis.pods.compose import ComposedName
-from hetesynth.verify.composition.judge import judge_composition
+from hetesynth.judge.composition.judge import judge_composition
+from hetesynth.search.pods.compose import ComposedName
+from hetesynth.topology.language import parse_pods
 
 TABLES = Path(__file__).parent / "golden"
 

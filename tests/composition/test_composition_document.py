@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from support.pods import SMALL, composed, document, encoded
 
-from hetesynth.verify.composition import document as reader
-from hetesynth.verify.composition.document import MAX_TIME, Document, NotReadable, read_document
+from hetesynth.judge.composition import document as reader
+from hetesynth.judge.composition.document import MAX_TIME, Document, NotReadable, read_document
 
 PHASE = ("phases", 0)
 KIND = (*PHASE, "kinds", 0)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from support.pods import SMALL, complaints, composed, document, encoded, pods_of
 
-from hetesynth.synthesis.pods.compose import ComposedName
-from hetesynth.verify.composition.judge import judge_composition
+from hetesynth.judge.composition.judge import judge_composition
+from hetesynth.search.pods.compose import ComposedName
 
 Values = dict[str, Any]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.pods import SMALL, cluster, server
 
-from hetesynth.frontend import load_pods, load_topology, parse_pods, parse_topology
+from hetesynth.topology.language import load_pods, load_topology, parse_pods, parse_topology
 
 ROOT = Path(__file__).parents[2]
 

@@ -61,7 +61,7 @@ def test_scripts_are_well_formed(runtime: str, shell: str, tmp_path: Path) -> No
 
 
 def test_the_index_begins_with_the_mark_that_lets_it_be_replaced() -> None:
-    from hetesynth.deployment.folder import MARK
+    from hetesynth.deploy.folder.folder import MARK
 
     assert MARK in deployment("rccl-6").contents()["index.json"][:4096]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.deployments import cell, deployment, program, two_cells, written
 
-from hetesynth.deployment.environment import environment
+from hetesynth.deploy.folder.environment import environment
 from hetesynth.model.target import target
 
 SHELLS = [name for name in ("sh", "dash", "bash", "zsh", "ksh") if shutil.which(name)]

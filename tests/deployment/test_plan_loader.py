@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from support.deployments import cell, two_cells, written
 
-from hetesynth.deployment.folder import loader_text
+from hetesynth.deploy.folder.folder import loader_text
 from hetesynth.model.collective import COLLECTIVE_NAMES
 
 

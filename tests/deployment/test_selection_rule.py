@@ -13,9 +13,9 @@ from support.cell_digests import cell_job
 from support.deployments import cell, deployment, program, two_cells
 from support.small_projects import RING
 
-from hetesynth.building.compute import compute
-from hetesynth.deployment.programs import ProgramFile, of_record
-from hetesynth.deployment.selection import Call, boundary_calls, check_selection, selected
+from hetesynth.deploy.compute import compute
+from hetesynth.deploy.folder.programs import ProgramFile, of_record
+from hetesynth.deploy.folder.selection import Call, boundary_calls, check_selection, selected
 from hetesynth.errors import HetesynthError
 from hetesynth.model.target import TARGETS, target
 
@@ -148,7 +148,7 @@ def test_plans_of_a_scatter_are_for_the_calls_of_their_cells(
 ) -> None:
     """The root's message is all blocks, the others' is one, by which calls are counted. No call is left to the
     library, which would be as quick."""
-    monkeypatch.setattr("hetesynth.autotune.pool.library_seconds", lambda *asked: math.inf)
+    monkeypatch.setattr("hetesynth.engine.choice.pool.library_seconds", lambda *asked: math.inf)
     path = tmp_path / "three.dsl"
     path.write_text(RING.format(name="three", gpus=3, last=2, rate=25))
     results = [

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.frontend import load_topology
+from hetesynth.topology.language import load_topology
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 ROW = re.compile(r"\| \[(\w+)\]\((\S+)\) \| ([^|]+) \| (\d+) \| (\d+) \| ([^|]+) \|")

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from hetesynth.frontend import load_topology
 from hetesynth.model.topology import Topology
+from hetesynth.topology.language import load_topology
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("HETESYNTH_CONFORMANCE", ROOT.parent / "shared" / "data")) / "topologies"

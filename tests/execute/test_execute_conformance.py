@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.commands.run import RunRequest, run_file
+from hetesynth.engine.run import RunRequest, run_file
 from hetesynth.execute.job import RunOptions
 
 

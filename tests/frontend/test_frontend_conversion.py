@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from support.random_sources import random_source
 
-from hetesynth.commands.convert import converted, topology_document
 from hetesynth.errors import HetesynthError
-from hetesynth.frontend import load_topology, parse_topology
-from hetesynth.frontend.conversion import to_block, to_paper
-from hetesynth.frontend.source import Source, read_source
 from hetesynth.model.topology import Link, SharedGroup, Topology, Vertex, Wire
+from hetesynth.topology.convert import converted, topology_document
+from hetesynth.topology.language import load_topology, parse_topology
+from hetesynth.topology.language.conversion import to_block, to_paper
+from hetesynth.topology.language.source import Source, read_source
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SMALL = [

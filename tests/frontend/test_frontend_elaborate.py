@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetesynth.diagnostics import SourceError
-from hetesynth.frontend import load_topology, parse_topology, unreachable_pairs
-from hetesynth.frontend.units import UNITS
 from hetesynth.model.cost import costs
+from hetesynth.model.diagnostics import SourceError
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.topology import Link, Topology
+from hetesynth.topology.language import load_topology, parse_topology, unreachable_pairs
+from hetesynth.topology.language.units import UNITS
 
 ROOT = Path(__file__).resolve().parents[2]
 GB = 10**9

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from hetesynth.frontend import parse_topology
 from hetesynth.model.topology import Topology
+from hetesynth.topology.language import parse_topology
 
 SERVER = """
 node n {

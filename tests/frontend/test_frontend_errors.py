@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.diagnostics import SourceError
 from hetesynth.errors import HetesynthError
-from hetesynth.frontend import load_pods, load_topology, parse_topology
+from hetesynth.model.diagnostics import SourceError
+from hetesynth.topology.language import load_pods, load_topology, parse_topology
 
 ERRORS = Path(__file__).resolve().parents[1] / "errors"
 CASES = sorted(path.name for path in ERRORS.glob("*.dsl"))

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from hetesynth.cli.main import run
-from hetesynth.diagnostics import SourceError, SourceWarning
-from hetesynth.frontend import load_topology, parse_topology
+from hetesynth.model.diagnostics import SourceError, SourceWarning
+from hetesynth.topology.language import load_topology, parse_topology
 
 FIGURE = Path(__file__).resolve().parents[2] / "examples" / "fig10" / "topo.dsl"
 

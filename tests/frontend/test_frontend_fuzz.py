@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from hetesynth.errors import HetesynthError
-from hetesynth.frontend import parse_topology
 from hetesynth.model.topology import Topology
+from hetesynth.topology.language import parse_topology
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPER = """define nodenum = 3

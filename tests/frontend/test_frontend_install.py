@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.frontend import language, load_topology, parse_topology
+from hetesynth.topology.language import language, load_topology, parse_topology
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/topo.dsl"))
@@ -93,7 +93,7 @@ def test_the_package_is_searched_before_the_checkout(tmp_path: Path, monkeypatch
 
 
 def test_importing_the_frontend_loads_no_grammar() -> None:
-    code = "import sys, hetesynth.frontend; sys.exit('lark' in sys.modules)"
+    code = "import sys, hetesynth.topology.language; sys.exit('lark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -127,7 +127,7 @@ def test_a_wheel_carries_the_language(tmp_path: Path) -> None:
         archive.extractall(tmp_path / "site")
     code = (
         f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r})\n"
-        "from hetesynth.frontend import language, load_topology\n"
+        "from hetesynth.topology.language import language, load_topology\n"
         f"assert str(language.dsl_directory()).startswith({str(tmp_path)!r}), language.dsl_directory()\n"
         f"assert load_topology({str(ROOT / 'examples' / 'h20_4p8' / 'topo.dsl')!r}).ranks == 12\n"
         "from hetesynth.cli.main import run\n"
@@ -141,7 +141,7 @@ def test_a_wheel_carries_the_language(tmp_path: Path) -> None:
 def test_same_text_same_topology_whatever_the_hash_seed() -> None:
     path = str(ROOT / "examples" / "v100_4p8" / "topo.dsl")
     code = (
-        "import hashlib; from hetesynth.frontend import load_topology\n"
+        "import hashlib; from hetesynth.topology.language import load_topology\n"
         f"print(hashlib.sha256(repr(load_topology({path!r})).encode()).hexdigest())"
     )
     seen = {

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.diagnostics import SourceError
-from hetesynth.frontend import load_pods, parse_pods, parse_topology
+from hetesynth.model.diagnostics import SourceError
 from hetesynth.model.topology import Link, Topology
+from hetesynth.topology.language import load_pods, parse_pods, parse_topology
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTION = (ROOT / "dsl" / "reference.md").read_text().split("## 2. Block form")[1].split("## 3. Paper form")[0]

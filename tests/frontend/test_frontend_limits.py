@@ -8,9 +8,9 @@ from collections import Counter
 import networkx as nx
 import pytest
 
-from hetesynth.diagnostics import SourceError
-from hetesynth.frontend import parse_topology, paths
+from hetesynth.model.diagnostics import SourceError
 from hetesynth.model.topology import Topology
+from hetesynth.topology.language import parse_topology, paths
 
 NICS = "node n { gpus 1\nnic nic[0-%d] { bandwidth 1 GB/s }\nattach gpu0 -> nic* }\n"
 UNEVEN = """

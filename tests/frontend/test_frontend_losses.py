@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from hetesynth.cli.main import run
-from hetesynth.diagnostics import SourceError
-from hetesynth.frontend import findings, load_pods, load_topology, losses, parse_topology
-from hetesynth.frontend.overridden import overridden
+from hetesynth.model.diagnostics import SourceError
 from hetesynth.model.topology import Topology
+from hetesynth.topology.language import findings, load_pods, load_topology, losses, parse_topology
+from hetesynth.topology.language.overridden import overridden
 
 GB = 10**9
 NODE = """

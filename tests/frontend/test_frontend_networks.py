@@ -10,9 +10,9 @@ from itertools import combinations
 import networkx as nx
 import pytest
 
-from hetesynth.diagnostics import SourceError
-from hetesynth.frontend import parse_topology
+from hetesynth.model.diagnostics import SourceError
 from hetesynth.model.topology import Topology
+from hetesynth.topology.language import parse_topology
 
 GB = 10**9
 SERVER = """

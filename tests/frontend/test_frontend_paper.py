@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.diagnostics import SourceError
-from hetesynth.frontend import load_topology, parse_topology
+from hetesynth.model.diagnostics import SourceError
 from hetesynth.model.topology import Topology
+from hetesynth.topology.language import load_topology, parse_topology
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURE = ROOT / "examples" / "fig10" / "topo.dsl"

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.chunking import chunk
-from hetesynth.collectives.library import collective
-from hetesynth.frontend import load_topology, parse_topology
 from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Topology, Vertex
-from hetesynth.synthesis.solve import bounds_of
+from hetesynth.search.chunking import chunk
+from hetesynth.search.collectives.library import collective
+from hetesynth.search.solve import bounds_of
+from hetesynth.topology.language import load_topology, parse_topology
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 NAMES = sorted(path.parent.name for path in EXAMPLES.glob("*/paper.dsl"))

@@ -7,12 +7,12 @@ from fractions import Fraction as F
 
 import pytest
 
-from hetesynth.chunking import chunk
-from hetesynth.collectives.library import collective
-from hetesynth.diagnostics import SourceError
-from hetesynth.frontend import parse_topology
+from hetesynth.model.diagnostics import SourceError
 from hetesynth.model.topology import Topology
-from hetesynth.synthesis.solve import bounds_of
+from hetesynth.search.chunking import chunk
+from hetesynth.search.collectives.library import collective
+from hetesynth.search.solve import bounds_of
+from hetesynth.topology.language import parse_topology
 
 GB = 10**9
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.diagnostics import SourceError
-from hetesynth.frontend import load_topology, parse_topology
+from hetesynth.model.diagnostics import SourceError
 from hetesynth.model.topology import Topology
+from hetesynth.topology.language import load_topology, parse_topology
 
 FIGURE = Path(__file__).resolve().parents[2] / "examples" / "fig10" / "topo.dsl"
 GB = 10**9

@@ -7,8 +7,8 @@ from fractions import Fraction
 import pytest
 
 from hetesynth.errors import HetesynthError
-from hetesynth.frontend.quantity import parse_quantity
-from hetesynth.frontend.units import Dimension
+from hetesynth.topology.language.quantity import parse_quantity
+from hetesynth.topology.language.units import Dimension
 
 
 @pytest.mark.parametrize(

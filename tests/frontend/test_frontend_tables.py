@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.frontend import tables
-from hetesynth.frontend.language import dsl_directory, library_names, library_path
+from hetesynth.topology.language import tables
+from hetesynth.topology.language.language import dsl_directory, library_names, library_path
 
 TEXTS = sorted(Path(__file__).resolve().parents[2].glob("examples/*/*.dsl"))
 LIBRARY = [path for path in map(library_path, library_names()) if path is not None]
@@ -17,7 +17,7 @@ STORED = dsl_directory() / tables.TABLES
 
 def test_they_are_of_this_grammar() -> None:
     stamp = json.loads(STORED.read_text())["stamp"]
-    assert stamp == tables.stamp(), "python -m hetesynth.frontend.tables writes them anew"
+    assert stamp == tables.stamp(), "python -m hetesynth.topology.language.tables writes them anew"
 
 
 @pytest.mark.parametrize("path", [*TEXTS, *LIBRARY], ids=lambda path: f"{path.parent.name}/{path.stem}")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.diagnostics import SourceError
 from hetesynth.errors import HetesynthError
-from hetesynth.frontend import load_topology
+from hetesynth.model.diagnostics import SourceError
+from hetesynth.topology.language import load_topology
 
 SECRET = "hunter2: the password\n"
 TEXT = 'import "{}"\nnode n {{ gpus 1 }}\ncluster c {{ instance a = n }}\n'

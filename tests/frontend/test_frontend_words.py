@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.diagnostics import SourceError
 from hetesynth.errors import HetesynthError
-from hetesynth.frontend import parse_topology, tables
-from hetesynth.frontend.conversion import to_block, to_paper
-from hetesynth.frontend.paths import MAX_LINKS
-from hetesynth.frontend.source import Source
+from hetesynth.model.diagnostics import SourceError
+from hetesynth.topology.language import parse_topology, tables
+from hetesynth.topology.language.conversion import to_block, to_paper
+from hetesynth.topology.language.paths import MAX_LINKS
+from hetesynth.topology.language.source import Source
 
 NODE = "node n { gpus 2 mesh gpu* { bandwidth 25 GB/s } nic nic0 { bandwidth 5 GB/s } attach gpu* -> nic0 }\n"
 BARE = "node n { gpus 2 mesh gpu* { bandwidth 25 GB/s } }\n"
@@ -153,7 +153,7 @@ def test_sixteen_sizes_are_enough() -> None:
 
 def test_links_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many links as hops: with the bound of 2^22 replaced by a small one."""
-    monkeypatch.setattr("hetesynth.frontend.paths.MAX_LINKS", 1000)
+    monkeypatch.setattr("hetesynth.topology.language.paths.MAX_LINKS", 1000)
     node = "node n { gpus 8 for i in 0-%d { switch s[i] { ports gpu*; bandwidth 1 GB/s } } }"
     text = node + " cluster c { instance a = n }"
     assert len(parse_topology(text % 16).links) == 56 * 17

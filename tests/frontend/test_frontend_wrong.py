@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.diagnostics import SourceError
-from hetesynth.frontend import load_topology
-from hetesynth.frontend.habits import habit
-from hetesynth.frontend.language import library_names, library_types
+from hetesynth.model.diagnostics import SourceError
+from hetesynth.topology.language import load_topology
+from hetesynth.topology.language.habits import habit
+from hetesynth.topology.language.language import library_names, library_types
 
 WRONG = Path(__file__).resolve().parent / "wrong"
 NAMES = sorted(path.name for path in WRONG.glob("*.dsl"))
@@ -63,7 +63,7 @@ def test_any_line_gets_an_answer(text: str) -> None:
 
 def test_what_is_meant_is_right() -> None:
     """The ways out that are whole statements parse."""
-    from hetesynth.frontend import parse_topology
+    from hetesynth.topology.language import parse_topology
 
     ring = "node n { gpus 2; link gpu0 <-> gpu1 { bandwidth 25 GB/s x 2; latency 1 us } }\n"
     parse_topology(ring + "cluster c { instance a = n }")

@@ -13,9 +13,9 @@ from typing import Any
 import networkx as nx
 import pytest
 
-from hetesynth.frontend import library, parse_topology
-from hetesynth.frontend.library import LibraryType
 from hetesynth.model.topology import Topology
+from hetesynth.topology.language import library, parse_topology
+from hetesynth.topology.language.library import LibraryType
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("HETESYNTH_CONFORMANCE", ROOT.parent / "shared" / "data")) / "topologies"

@@ -9,10 +9,10 @@ import pytest
 from importers.tool_outputs import amd_smi, rocm_smi
 
 from hetesynth.errors import HetesynthError
-from hetesynth.importers.amd_smi import read_amd_smi
-from hetesynth.importers.formats import recognized
-from hetesynth.importers.machine import Machine
-from hetesynth.importers.reading import ReadOptions, Source
+from hetesynth.topology.importers.amd_smi import read_amd_smi
+from hetesynth.topology.importers.formats import recognized
+from hetesynth.topology.importers.machine import Machine
+from hetesynth.topology.importers.reading import ReadOptions, Source
 
 GIGA = 10**9
 PAIRS = [[0, 4, 2, 0], [4, 0, 0, 1], [2, 0, 0, 4], [0, 1, 4, 0]]

@@ -11,9 +11,9 @@ import pytest
 from importers.tool_outputs import IB_FABRIC, listed, topo_m
 
 from hetesynth.cli.main import run
-from hetesynth.commands import detect_topology
 from hetesynth.errors import HetesynthError
-from hetesynth.importers.detect import Tool, detect, nic_rates
+from hetesynth.topology import detect_topology
+from hetesynth.topology.importers.detect import Tool, detect, nic_rates
 
 TABLE = topo_m(2, ["mlx5_0"], lambda a, b: "NV18" if a[0] == b[0] == "G" else "PIX")
 TOOLS = (Tool("a", ("nvidia-smi", "topo", "-m")), Tool("b", ("rocm-smi", "--showtopo")))

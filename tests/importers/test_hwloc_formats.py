@@ -8,10 +8,10 @@ from fractions import Fraction
 import pytest
 
 from hetesynth.errors import HetesynthError
-from hetesynth.importers.hwloc import read_hwloc
-from hetesynth.importers.machine import Machine
-from hetesynth.importers.rates import cpu_rate
-from hetesynth.importers.reading import ReadOptions, Source
+from hetesynth.topology.importers.hwloc import read_hwloc
+from hetesynth.topology.importers.machine import Machine
+from hetesynth.topology.importers.rates import cpu_rate
+from hetesynth.topology.importers.reading import ReadOptions, Source
 
 GIGA = 10**9
 

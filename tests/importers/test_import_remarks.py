@@ -10,11 +10,11 @@ from support.topology_files import cpu, gpu, nic, peers, system
 
 from hetesynth.cli.main import run
 from hetesynth.errors import HetesynthError
-from hetesynth.frontend.source import Source, read_source
-from hetesynth.importers.machine import Remark
-from hetesynth.importers.tool_text import lines_of
-from hetesynth.lint import lint
 from hetesynth.policy import DEFAULT
+from hetesynth.topology.importers.machine import Remark
+from hetesynth.topology.importers.tool_text import lines_of
+from hetesynth.topology.language.source import Source, read_source
+from hetesynth.topology.lint import lint
 
 
 def imported(tmp_path: Path, data: bytes, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:

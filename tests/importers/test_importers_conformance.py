@@ -12,11 +12,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from hetesynth.commands.import_topology import ImportedTopology, ImportTopologyRequest, import_topology
 from hetesynth.errors import HetesynthError
-from hetesynth.importers.edge_export import edge_document
-from hetesynth.importers.pcie import gpus_of_nics
-from hetesynth.importers.reading import ReadOptions
+from hetesynth.topology.import_topology import ImportedTopology, ImportTopologyRequest, import_topology
+from hetesynth.topology.importers.edge_export import edge_document
+from hetesynth.topology.importers.pcie import gpus_of_nics
+from hetesynth.topology.importers.reading import ReadOptions
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("HETESYNTH_CONFORMANCE", ROOT.parent / "shared" / "data"))

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from hetesynth.cli.main import run
-from hetesynth.commands.import_topology import ImportedTopology, ImportTopologyRequest, import_topology
 from hetesynth.errors import HetesynthError
-from hetesynth.frontend import load_topology
-from hetesynth.importers.edge_export import edge_document
+from hetesynth.topology.import_topology import ImportedTopology, ImportTopologyRequest, import_topology
+from hetesynth.topology.importers.edge_export import edge_document
+from hetesynth.topology.language import load_topology
 
 ROOT = Path(__file__).resolve().parents[2]
 

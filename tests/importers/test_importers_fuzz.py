@@ -10,8 +10,8 @@ from random import Random
 import pytest
 from support.topology_files import mutated, pcie_only, random_edges, random_system, switched
 
-from hetesynth.commands.import_topology import ImportTopologyRequest, import_topology
 from hetesynth.errors import HetesynthError
+from hetesynth.topology.import_topology import ImportTopologyRequest, import_topology
 
 MANY = 20_000  # of each sort in the slow test
 FEW = 150

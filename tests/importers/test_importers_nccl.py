@@ -23,13 +23,13 @@ from support.topology_files import (
 )
 
 from hetesynth.cli.main import run
-from hetesynth.commands.import_topology import ImportedTopology, ImportTopologyRequest, import_topology
 from hetesynth.errors import HetesynthError
-from hetesynth.importers.fabric import Fabric, parse_fabric
-from hetesynth.importers.machine import Gpu, GpuLink, Machine, Nic, Place, SwitchPort
-from hetesynth.importers.rates import Calibration, nvlink_rate, pcie_rate, xgmi_rate
-from hetesynth.importers.reading import ReadOptions
 from hetesynth.model.calibration import calibrated
+from hetesynth.topology.import_topology import ImportedTopology, ImportTopologyRequest, import_topology
+from hetesynth.topology.importers.fabric import Fabric, parse_fabric
+from hetesynth.topology.importers.machine import Gpu, GpuLink, Machine, Nic, Place, SwitchPort
+from hetesynth.topology.importers.rates import Calibration, nvlink_rate, pcie_rate, xgmi_rate
+from hetesynth.topology.importers.reading import ReadOptions
 
 GIGA = 10**9
 

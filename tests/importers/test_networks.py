@@ -11,17 +11,17 @@ from importers.tool_outputs import ASTRA, HWLOC, IB_FABRIC, SLURM_CONF, SLURM_YA
 from support.topology_files import switched
 
 from hetesynth.cli.main import run
-from hetesynth.commands.import_topology import ImportedTopology, ImportTopologyRequest, import_topology
 from hetesynth.errors import HetesynthError
-from hetesynth.frontend import parse_topology
-from hetesynth.importers.astra_sim import cluster_text, read_dimensions
-from hetesynth.importers.astra_sim_export import astra_sim_network, product
-from hetesynth.importers.fabric import parse_fabric
-from hetesynth.importers.hostlist import hosts_of
-from hetesynth.importers.hwloc import read_hwloc
-from hetesynth.importers.ibnetdiscover import read_ibnetdiscover
-from hetesynth.importers.reading import ReadOptions, Source
 from hetesynth.model.topology import Topology
+from hetesynth.topology.import_topology import ImportedTopology, ImportTopologyRequest, import_topology
+from hetesynth.topology.importers.astra_sim import cluster_text, read_dimensions
+from hetesynth.topology.importers.astra_sim_export import astra_sim_network, product
+from hetesynth.topology.importers.fabric import parse_fabric
+from hetesynth.topology.importers.hostlist import hosts_of
+from hetesynth.topology.importers.hwloc import read_hwloc
+from hetesynth.topology.importers.ibnetdiscover import read_ibnetdiscover
+from hetesynth.topology.importers.reading import ReadOptions, Source
+from hetesynth.topology.language import parse_topology
 
 GIGA = 10**9
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from importers.tool_outputs import listed, nvlink_s, topo_m
 
-from hetesynth.commands.import_topology import ImportedTopology, ImportTopologyRequest, import_topology
 from hetesynth.errors import HetesynthError
-from hetesynth.importers.machine import Machine
-from hetesynth.importers.nvidia_smi import read_nvidia_smi
-from hetesynth.importers.reading import ReadOptions, Source
+from hetesynth.topology.import_topology import ImportedTopology, ImportTopologyRequest, import_topology
+from hetesynth.topology.importers.machine import Machine
+from hetesynth.topology.importers.nvidia_smi import read_nvidia_smi
+from hetesynth.topology.importers.reading import ReadOptions, Source
 
 ROOT = Path(__file__).resolve().parents[2]
 REAL = Path(os.environ.get("HETESYNTH_CONFORMANCE", ROOT.parent / "shared" / "data")) / "smi"

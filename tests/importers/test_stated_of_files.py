@@ -9,7 +9,7 @@ import pytest
 from importers.tool_outputs import IB_FABRIC, amd_smi, listed, topo_m
 
 from hetesynth.cli.main import run
-from hetesynth.frontend import load_topology
+from hetesynth.topology.language import load_topology
 
 NVIDIA = topo_m(4, ["mlx5_0"], lambda a, b: "NV18" if a[0] == b[0] == "G" else "PIX")
 DUMP = """<system version="1"><cpu numaid="0" arch="x86_64" vendor="AuthenticAMD" familyid="1" modelid="1">

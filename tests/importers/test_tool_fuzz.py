@@ -21,8 +21,8 @@ from importers.tool_outputs import (
 )
 
 from hetesynth.errors import HetesynthError
-from hetesynth.importers.formats import format_named
-from hetesynth.importers.reading import ReadOptions, Source
+from hetesynth.topology.importers.formats import format_named
+from hetesynth.topology.importers.reading import ReadOptions, Source
 
 OPTIONS = ReadOptions(nic_rate=Fraction(50 * 10**9))
 SECONDS = 2.0  # of one input, on a busy machine

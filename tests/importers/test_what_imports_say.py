@@ -13,11 +13,11 @@ from importers.tool_outputs import HWLOC, IB_FABRIC, amd_smi, listed, rocm_smi, 
 from support.topology_files import SWITCH, bridge, bus, cpu, gpu, nic, peers, switched, system
 
 from hetesynth.cli.main import run
-from hetesynth.commands.import_topology import ImportedTopology, ImportTopologyRequest, import_topology
 from hetesynth.errors import HetesynthError
-from hetesynth.importers.fabric import Fabric
-from hetesynth.importers.reading import ReadOptions
 from hetesynth.model.topology import Topology
+from hetesynth.topology.import_topology import ImportedTopology, ImportTopologyRequest, import_topology
+from hetesynth.topology.importers.fabric import Fabric
+from hetesynth.topology.importers.reading import ReadOptions
 
 GIGA = 10**9
 GBPS = Fraction(GIGA, 8)
@@ -381,8 +381,8 @@ def test_a_dead_port_refuses_no_dump(tmp_path: Path) -> None:
 
 def test_ends_that_disagree_are_a_remark_on_their_cable() -> None:
     text = IB_FABRIC.replace("lid 5 4xHDR", "lid 5 4xEDR")
-    from hetesynth.importers.ibnetdiscover import read_ibnetdiscover
-    from hetesynth.importers.reading import Source
+    from hetesynth.topology.importers.ibnetdiscover import read_ibnetdiscover
+    from hetesynth.topology.importers.reading import Source
 
     network = read_ibnetdiscover(Source("ib", text.encode()), ReadOptions()).network
     assert network is not None

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.frontend import load_topology
 from hetesynth.library.graphs import ring_graph, tree_graph
 from hetesynth.library.machine import Machine, machine_of
 from hetesynth.library.times import chosen
+from hetesynth.topology.language import load_topology
 
 MACHINES = Path(__file__).resolve().parents[2] / "examples" / "measured"
 

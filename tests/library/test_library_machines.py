@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from benchmarks.generated_clusters import generated_cluster
 
-from hetesynth.frontend import load_topology, parse_topology
 from hetesynth.library.facts import AMPERE, CDNA, HOPPER, TABLES, VOLTA
 from hetesynth.library.machine import Machine, Node, machine_of
 from hetesynth.library.times import library_times
 from hetesynth.model.collective import COLLECTIVE_NAMES
 from hetesynth.model.topology import Topology
+from hetesynth.topology.language import load_topology, parse_topology
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 NOT_MODELLED = {

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.frontend import load_topology
 from hetesynth.library.machine import Machine, machine_of
 from hetesynth.library.times import chosen, library_times
 from hetesynth.model.collective import COLLECTIVE_NAMES
+from hetesynth.topology.language import load_topology
 
 MACHINES = Path(__file__).resolve().parents[2] / "examples" / "measured"
 NAMES = (

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.commands.import_file import ImportRequest, import_file, read_schedule
+from hetesynth.engine.import_file import ImportRequest, import_file, read_schedule
+from hetesynth.judge.msccl.judge import profile_violations, program_violations
+from hetesynth.judge.msccl.reader import load_program, read_program
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.target import PORTABLE
-from hetesynth.verify.msccl.judge import profile_violations, program_violations
-from hetesynth.verify.msccl.reader import load_program, read_program
-from hetesynth.verify.schedule.judge import schedule_violations
 
 
 def _data() -> Path:

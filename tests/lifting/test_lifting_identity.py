@@ -6,12 +6,12 @@ import pytest
 from support.lowering_cases import GRAPHS, case
 
 from hetesynth.errors import HetesynthError
-from hetesynth.lowering.layout import in_place_supported
-from hetesynth.lowering.msccl.lower import LoweringOptions, lower
-from hetesynth.lowering.msccl.xml_writer import write_msccl_xml
+from hetesynth.judge.msccl.reader import read_program
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.target import TARGETS, Target
-from hetesynth.verify.msccl.reader import read_program
+from hetesynth.programs.layout import in_place_supported
+from hetesynth.programs.msccl.lower import LoweringOptions, lower
+from hetesynth.programs.msccl.xml_writer import write_msccl_xml
 
 XML = [t for t in TARGETS.values() if t.format == "msccl-xml"]
 SMALL = tuple(g for g in GRAPHS if g not in ("dgx1", "h4p8", "ring8"))

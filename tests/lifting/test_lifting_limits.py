@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 from verify.program_builders import block, program, step
 
-from hetesynth.collectives.library import collective
 from hetesynth.errors import HetesynthError
-from hetesynth.lifting.buffers import Shape, shape
-from hetesynth.lifting.lift import Lifted, lift
-from hetesynth.lowering.msccl.lower import LoweringOptions, lower
+from hetesynth.judge.msccl.judge import program_violations
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.problem import Arc, Problem, Resource
 from hetesynth.model.program import GpuProgram, Program
-from hetesynth.verify.msccl.judge import program_violations
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.programs.lifting.buffers import Shape, shape
+from hetesynth.programs.lifting.lift import Lifted, lift
+from hetesynth.programs.msccl.lower import LoweringOptions, lower
+from hetesynth.search.collectives.library import collective
 
 
 def lifted(p: Program, on: Problem | None = None) -> Lifted:

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from support.lowering_cases import case
 
-from hetesynth.lifting.lift import lift, lift_schedule
-from hetesynth.lowering.msccl.lower import LoweringOptions, lower
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.schedule import Schedule
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.lifting import LiftingPolicy
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.programs.lifting.lift import lift, lift_schedule
+from hetesynth.programs.msccl.lower import LoweringOptions, lower
 
 
 def lifted(policy: LiftingPolicy) -> Schedule:

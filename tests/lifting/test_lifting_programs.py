@@ -10,17 +10,17 @@ import pytest
 from support.lowering_cases import GRAPHS, case, problem_on, random_schedule
 from verify.program_builders import good_programs
 
-from hetesynth.collectives.library import collective
-from hetesynth.lifting.buffers import likely_roots, shape
-from hetesynth.lifting.lift import Lifted, lift, lift_schedule
-from hetesynth.lowering.layout import in_place_supported
-from hetesynth.lowering.msccl.lower import LoweringOptions, lower
+from hetesynth.judge.msccl.judge import program_violations
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule
-from hetesynth.verify.msccl.judge import program_violations
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.programs.layout import in_place_supported
+from hetesynth.programs.lifting.buffers import likely_roots, shape
+from hetesynth.programs.lifting.lift import Lifted, lift, lift_schedule
+from hetesynth.programs.msccl.lower import LoweringOptions, lower
+from hetesynth.search.collectives.library import collective
 
 GOOD = good_programs()
 

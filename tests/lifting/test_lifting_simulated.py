@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.commands.import_file import ImportRequest, import_file
-from hetesynth.commands.simulate import program_predictor, schedule_predictor
-from hetesynth.commands.verify import Question, judge_file
-from hetesynth.compile.predictors import CostOptions
+from hetesynth.engine.import_file import ImportRequest, import_file
+from hetesynth.engine.predictors import CostOptions
+from hetesynth.engine.simulate import program_predictor, schedule_predictor
+from hetesynth.engine.verify import Question, judge_file
 from hetesynth.errors import HetesynthError
-from hetesynth.frontend import load_topology
+from hetesynth.judge.msccl.judge import program_violations
+from hetesynth.judge.msccl.reader import load_program
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.cost import chunk_bytes
 from hetesynth.model.problem import Problem
-from hetesynth.verify.msccl.judge import program_violations
-from hetesynth.verify.msccl.reader import load_program
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.topology.language import load_topology
 
 RATE, ALPHA = 25 * 10**9, Fraction(1, 10**6)
 SMALL, LARGE = 1 << 20, 1 << 28

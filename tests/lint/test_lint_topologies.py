@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from hetesynth.chunking import ChunkingOptions, chunk
 from hetesynth.cli.topo import command
-from hetesynth.diagnostics import Diagnostic, SourceError
-from hetesynth.frontend import parse_topology
-from hetesynth.frontend.language import library_names, library_path
-from hetesynth.frontend.quantity import parse_quantity
-from hetesynth.frontend.source import Source, read_source
-from hetesynth.lint import RULES, lint
+from hetesynth.model.diagnostics import Diagnostic, SourceError
 from hetesynth.policy import DEFAULT
+from hetesynth.search.chunking import ChunkingOptions, chunk
+from hetesynth.topology.language import parse_topology
+from hetesynth.topology.language.language import library_names, library_path
+from hetesynth.topology.language.quantity import parse_quantity
+from hetesynth.topology.language.source import Source, read_source
+from hetesynth.topology.lint import RULES, lint
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FILES = sorted(path for path in EXAMPLES.glob("*/*.dsl") if path.stem != "512x8")

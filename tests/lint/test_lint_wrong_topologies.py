@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.commands.import_topology import ImportTopologyRequest, import_topology
-from hetesynth.diagnostics import Diagnostic
 from hetesynth.errors import HetesynthError
-from hetesynth.frontend.source import Source
-from hetesynth.importers.reading import ReadOptions
-from hetesynth.lint import lint
+from hetesynth.model.diagnostics import Diagnostic
 from hetesynth.policy import DEFAULT
+from hetesynth.topology.import_topology import ImportTopologyRequest, import_topology
+from hetesynth.topology.importers.reading import ReadOptions
+from hetesynth.topology.language.source import Source
+from hetesynth.topology.lint import lint
 
 
 def server(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from hetesynth.lowering.layout import Cell
-from hetesynth.lowering.msccl.channels import Message
-from hetesynth.lowering.msccl.dependences import (
+from hetesynth.model.program import BufferSlice, Op
+from hetesynth.programs.layout import Cell
+from hetesynth.programs.msccl.channels import Message
+from hetesynth.programs.msccl.dependences import (
     HappensBefore,
     RankBlocks,
     all_waits,
@@ -12,9 +13,8 @@ from hetesynth.lowering.msccl.dependences import (
     waits_without_local,
     written,
 )
-from hetesynth.lowering.msccl.placement import Operation
-from hetesynth.lowering.msccl.thread_blocks import Block
-from hetesynth.model.program import BufferSlice, Op
+from hetesynth.programs.msccl.placement import Operation
+from hetesynth.programs.msccl.thread_blocks import Block
 
 A, B, C = (("o", i) for i in range(3))
 Waits = list[list[tuple[str, tuple[int, int] | None, bool]]]

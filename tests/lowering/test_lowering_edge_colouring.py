@@ -9,12 +9,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetesynth.collectives.library import collective
-from hetesynth.lowering.msccl.channels import ChannelPlan, messages
-from hetesynth.lowering.msccl.edge_colouring import evenly_spread_channels
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import PORTABLE
+from hetesynth.programs.msccl.channels import ChannelPlan, messages
+from hetesynth.programs.msccl.edge_colouring import evenly_spread_channels
+from hetesynth.search.collectives.library import collective
 
 RANKS = 9
 EDGES = st.sets(

@@ -8,18 +8,18 @@ from dataclasses import replace
 import pytest
 from support.lowering_cases import case
 
-from hetesynth.collectives.library import collective
 from hetesynth.errors import HetesynthError
-from hetesynth.lowering.msccl import fitting
-from hetesynth.lowering.msccl.lower import Lowered, LoweringOptions, lower, lower_with_notes
-from hetesynth.lowering.msccl.summary import program_summary
+from hetesynth.judge.msccl.judge import program_violations
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import PORTABLE, TARGETS, target
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.lowering import LoweringPolicy
-from hetesynth.verify.msccl.judge import program_violations
+from hetesynth.programs.msccl import fitting
+from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower, lower_with_notes
+from hetesynth.programs.msccl.summary import program_summary
+from hetesynth.search.collectives.library import collective
 
 
 def direct(ranks: int, chunks: int, name: str = "allgather") -> tuple[Problem, Schedule]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hetesynth.collectives.library import collective
-from hetesynth.lowering.layout import Layout, in_place_supported
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED
 from hetesynth.model.program import BufferSlice
+from hetesynth.programs.layout import Layout, in_place_supported
+from hetesynth.search.collectives.library import collective
 
 N, C = 4, 3
 

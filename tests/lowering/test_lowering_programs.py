@@ -10,18 +10,18 @@ import pytest
 from support.lowering_cases import GRAPHS, case, problem_on, random_schedule, stretched
 
 from hetesynth.errors import HetesynthError
-from hetesynth.lowering.layout import in_place_supported
-from hetesynth.lowering.msccl.lower import LoweringOptions, lower
-from hetesynth.lowering.msccl.summary import program_summary
-from hetesynth.lowering.msccl.xml_writer import write_msccl_xml
+from hetesynth.judge.msccl.judge import profile_violations, program_violations
+from hetesynth.judge.msccl.reader import read_program
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import GpuProgram, Instruction, Program, ThreadBlock
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PORTABLE, Target
-from hetesynth.verify.msccl.judge import profile_violations, program_violations
-from hetesynth.verify.msccl.reader import read_program
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.programs.layout import in_place_supported
+from hetesynth.programs.msccl.lower import LoweringOptions, lower
+from hetesynth.programs.msccl.summary import program_summary
+from hetesynth.programs.msccl.xml_writer import write_msccl_xml
 
 CASES = [
     (graph, name, in_place)

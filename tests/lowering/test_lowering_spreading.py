@@ -8,16 +8,16 @@ from dataclasses import replace
 import pytest
 from support.lowering_cases import case
 
-from hetesynth.collectives.library import collective
 from hetesynth.errors import HetesynthError
-from hetesynth.lowering.msccl.lower import Lowered, LoweringOptions, lower_with_notes
-from hetesynth.lowering.msccl.summary import program_summary
+from hetesynth.judge.msccl.judge import program_violations
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.program import SENDS, Program
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import PORTABLE
-from hetesynth.verify.msccl.judge import program_violations
+from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower_with_notes
+from hetesynth.programs.msccl.summary import program_summary
+from hetesynth.search.collectives.library import collective
 
 Pair = tuple[int, int]
 

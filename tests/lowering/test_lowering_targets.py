@@ -11,17 +11,17 @@ import pytest
 from support.lowering_cases import GRAPHS, case, problem_on, random_schedule
 
 from hetesynth.errors import HetesynthError
-from hetesynth.lowering.layout import in_place_supported
-from hetesynth.lowering.msccl.lower import Lowered, LoweringOptions, lower_with_notes, straightforward
-from hetesynth.lowering.msccl.summary import program_summary
-from hetesynth.lowering.msccl.xml_writer import write_msccl_xml
+from hetesynth.judge.msccl.judge import program_violations
+from hetesynth.judge.msccl.linter import lint
+from hetesynth.judge.msccl.reader import read_program
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED
 from hetesynth.model.program import Program
 from hetesynth.model.target import PLAIN_OPS, TARGETS, Target
-from hetesynth.verify.msccl.judge import program_violations
-from hetesynth.verify.msccl.linter import lint
-from hetesynth.verify.msccl.reader import read_program
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.programs.layout import in_place_supported
+from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower_with_notes, straightforward
+from hetesynth.programs.msccl.summary import program_summary
+from hetesynth.programs.msccl.xml_writer import write_msccl_xml
 
 HERE = Path(__file__).parent / "golden"
 XML = [t for t in TARGETS.values() if t.format == "msccl-xml"]

@@ -8,15 +8,15 @@ from itertools import pairwise
 import pytest
 from support.lowering_cases import case, problem_on
 
-from hetesynth.lowering.msccl.lower import LoweringOptions, lower
-from hetesynth.lowering.msccl.throttling import AFTERS, After, Throttling
-from hetesynth.lowering.msccl.xml_writer import write_msccl_xml
+from hetesynth.judge.msccl.linter import lint
+from hetesynth.judge.msccl.reader import read_program
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import PORTABLE, TARGETS, Target
-from hetesynth.verify.msccl.linter import lint
-from hetesynth.verify.msccl.reader import read_program
+from hetesynth.programs.msccl.lower import LoweringOptions, lower
+from hetesynth.programs.msccl.throttling import AFTERS, After, Throttling
+from hetesynth.programs.msccl.xml_writer import write_msccl_xml
 
 CASES = [
     ("h4p8", "allgather", 1), ("h4p8", "allgather", 2), ("h4p8", "reducescatter", 1), ("h4p8", "allreduce", 1),

@@ -11,10 +11,10 @@ import pytest
 from support.lowering_cases import case
 
 from hetesynth.errors import HetesynthError, InternalError
-from hetesynth.lowering.msccl.lower import LoweringOptions, lower
-from hetesynth.lowering.msccl.xml_writer import check_name, write_msccl_xml
 from hetesynth.model.program import Instruction, Program, ThreadBlock
 from hetesynth.model.target import PORTABLE
+from hetesynth.programs.msccl.lower import LoweringOptions, lower
+from hetesynth.programs.msccl.xml_writer import check_name, write_msccl_xml
 
 HERE = Path(__file__).parent / "golden"
 STEP = ["s", "type", "srcbuf", "srcoff", "dstbuf", "dstoff", "cnt", "depid", "deps", "hasdep"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from hetesynth.lowering.layout import Cell
-from hetesynth.lowering.msccl.channels import Message
-from hetesynth.lowering.msccl.fusion import Traffic, fused
-from hetesynth.lowering.msccl.placement import Operation
 from hetesynth.model.program import BufferSlice, Op
+from hetesynth.programs.layout import Cell
+from hetesynth.programs.msccl.channels import Message
+from hetesynth.programs.msccl.fusion import Traffic, fused
+from hetesynth.programs.msccl.placement import Operation
 
 RECEIVED = Message(0, src=1, dst=0, channel=0, start=0, end=1, wave=0, chunks=(0,), reduce=True)
 SENT = Message(1, src=0, dst=2, channel=0, start=1, end=2, wave=0, chunks=(0,), reduce=False)

@@ -11,18 +11,18 @@ import pytest
 from support.lowering_cases import GRAPHS, case, problem_on, random_schedule, stretched
 
 from hetesynth.errors import HetesynthError
-from hetesynth.lowering.layout import in_place_supported
-from hetesynth.lowering.mscclpp.json_writer import write_plan_json
-from hetesynth.lowering.mscclpp.lower import RESIDENT_BLOCKS, PlanOptions, lower_plan
-from hetesynth.lowering.mscclpp.summary import plan_summary
+from hetesynth.judge.mscclpp.judge import plan_violations
+from hetesynth.judge.mscclpp.reader import read_plan_json
+from hetesynth.judge.mscclpp.sizes import largest_message
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.plan import MAX_OPERATIONS, Plan, RemoteSlice
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
-from hetesynth.verify.mscclpp.judge import plan_violations
-from hetesynth.verify.mscclpp.reader import read_plan_json
-from hetesynth.verify.mscclpp.sizes import largest_message
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.programs.layout import in_place_supported
+from hetesynth.programs.mscclpp.json_writer import write_plan_json
+from hetesynth.programs.mscclpp.lower import RESIDENT_BLOCKS, PlanOptions, lower_plan
+from hetesynth.programs.mscclpp.summary import plan_summary
 
 GOLDEN = Path(__file__).parent / "golden"
 

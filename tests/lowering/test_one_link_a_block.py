@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.lowering_cases import GRAPHS, case, schedule_for
 
-from hetesynth.collectives.library import collective
-from hetesynth.lowering.msccl.lower import Lowered, LoweringOptions, lower, lower_with_notes
-from hetesynth.lowering.msccl.throttling import AFTERS, Throttling
+from hetesynth.judge.msccl.judge import program_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.program import SENDS, Program, ThreadBlock
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import PORTABLE, TARGETS, Target
-from hetesynth.verify.msccl.judge import program_violations
+from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower, lower_with_notes
+from hetesynth.programs.msccl.throttling import AFTERS, Throttling
+from hetesynth.search.collectives.library import collective
 
 FUSING = TARGETS["msccl-executor"]
 FORWARDS = {"rcs", "rrs", "rrcs"}

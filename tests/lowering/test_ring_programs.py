@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from hetesynth.collectives.library import collective
-from hetesynth.lowering.msccl.library_programs import ring_program
-from hetesynth.lowering.msccl.xml_writer import write_msccl_xml
+from hetesynth.judge.msccl.linter import lint
+from hetesynth.judge.msccl.reader import read_program
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.program import Program
 from hetesynth.model.target import PORTABLE, TARGETS, Target
-from hetesynth.verify.msccl.linter import lint
-from hetesynth.verify.msccl.reader import read_program
+from hetesynth.programs.msccl.library_programs import ring_program
+from hetesynth.programs.msccl.xml_writer import write_msccl_xml
+from hetesynth.search.collectives.library import collective
 
 FUSING = next(t for t in TARGETS.values() if t.format == "msccl-xml" and "rrc" in t.ops)
 ORDERS = ((0, 1, 2, 3, 4), (4, 2, 0, 3, 1))

@@ -9,16 +9,9 @@ from dataclasses import replace
 import pytest
 from support.clusters import cluster, problem_on
 
-from hetesynth.collectives.library import collective
 from hetesynth.errors import HetesynthError
-from hetesynth.lowering.cut_chunks import collective_in_pieces
-from hetesynth.lowering.layout import Layout
-from hetesynth.lowering.msccl.lower import LoweringOptions
-from hetesynth.lowering.msccl.xml_writer import write_msccl_xml
-from hetesynth.lowering.steady_state.connections import Room, blocks_by_rank, channels_of_pairs, slowdown
-from hetesynth.lowering.steady_state.lower import Arrangement, arrangements, lower_steady_state
-from hetesynth.lowering.steady_state.pieces import in_pieces
-from hetesynth.lowering.steady_state.traffic import Traffic
+from hetesynth.judge.msccl.linter import lint
+from hetesynth.judge.msccl.reader import read_program
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.cost import Costs, chunk_bytes, costs
 from hetesynth.model.problem import Problem
@@ -27,10 +20,17 @@ from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import PORTABLE, TARGETS, Target
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT
+from hetesynth.programs.cut_chunks import collective_in_pieces
+from hetesynth.programs.layout import Layout
+from hetesynth.programs.msccl.lower import LoweringOptions
+from hetesynth.programs.msccl.xml_writer import write_msccl_xml
+from hetesynth.programs.steady_state.connections import Room, blocks_by_rank, channels_of_pairs, slowdown
+from hetesynth.programs.steady_state.lower import Arrangement, arrangements, lower_steady_state
+from hetesynth.programs.steady_state.pieces import in_pieces
+from hetesynth.programs.steady_state.traffic import Traffic
+from hetesynth.search.collectives.library import collective
 from hetesynth.simulate.engine import simulate
 from hetesynth.simulate.program import ProgramLoops
-from hetesynth.verify.msccl.linter import lint
-from hetesynth.verify.msccl.reader import read_program
 
 MIB = 1 << 20
 KINDS: tuple[CollectiveName, ...] = ("allgather", "reducescatter", "allreduce", "broadcast", "alltoall")

@@ -11,10 +11,9 @@ from support.clusters import cluster, problem_on
 from support.plan_chaos import outcome
 
 from hetesynth.errors import HetesynthError
-from hetesynth.lowering.mscclpp.json_writer import write_plan_json
-from hetesynth.lowering.mscclpp.lower import RESIDENT_BLOCKS, PlanOptions, lower_plan
-from hetesynth.lowering.steady_state.block_shares import PlanArrangement
-from hetesynth.lowering.steady_state.plan import finest_steady_plan, lower_steady_plan, plan_arrangements
+from hetesynth.judge.mscclpp.judge import plan_violations
+from hetesynth.judge.mscclpp.reader import read_plan_json
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.cost import Costs, costs
 from hetesynth.model.plan import MAX_OPERATIONS, Plan
@@ -22,11 +21,12 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy import DEFAULT
+from hetesynth.programs.mscclpp.json_writer import write_plan_json
+from hetesynth.programs.mscclpp.lower import RESIDENT_BLOCKS, PlanOptions, lower_plan
+from hetesynth.programs.steady_state.block_shares import PlanArrangement
+from hetesynth.programs.steady_state.plan import finest_steady_plan, lower_steady_plan, plan_arrangements
 from hetesynth.simulate.engine import simulate
 from hetesynth.simulate.plan import plan_tasks
-from hetesynth.verify.mscclpp.judge import plan_violations
-from hetesynth.verify.mscclpp.reader import read_plan_json
-from hetesynth.verify.schedule.judge import schedule_violations
 
 RANKS = 5
 PAIRS = [(a, b) for a in range(RANKS) for b in range(RANKS) if a != b]

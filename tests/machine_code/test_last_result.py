@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from hetesynth.diagnostics import Diagnostic, SourceError, Span
 from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.model.diagnostics import Diagnostic, SourceError, Span
 from hetesynth.processes import Tell, last_result
 
 LONG = 60.0

@@ -10,10 +10,10 @@ from types import ModuleType
 
 import pytest
 
-from hetesynth import machine_code as module
-from hetesynth.machine_code import machine_code, most_interpreted
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.machine_code import WorkLimits
+from hetesynth.search import machine_code as module
+from hetesynth.search.machine_code import machine_code, most_interpreted
 from hetesynth.simulate import fluid_kernel
 
 LIMITS = WorkLimits(load_and_compile=4, load=3, compile=2, ready=1)

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from support.cell_variants import OLD_PROCESSOR
 
-from hetesynth.portable_math import added, dot, exp, expm1, log, power
-from hetesynth.synthesis.timed.balanced_paths_kernel import exponential
+from hetesynth.search.portable_math import added, dot, exp, expm1, log, power
+from hetesynth.search.timed.balanced_paths_kernel import exponential
 
 PLACES = np.concatenate((np.linspace(-40.0, 40.0, 4001), np.linspace(-1e-6, 1e-6, 101)))
 
 DIGEST = """
 import hashlib, numpy as np
-from hetesynth.portable_math import dot, exp, expm1, log, power
+from hetesynth.search.portable_math import dot, exp, expm1, log, power
 places = np.linspace(-40.0, 40.0, 4001)
 prices = exp(places)
 results = (prices, expm1(places), log(prices), power(prices, 1.2), dot(np.outer(prices, prices[:50]), prices[:50]))

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hetesynth.diagnostics import SourceError
+from hetesynth.deploy.manifest.document import tomllib
+from hetesynth.deploy.manifest.keys import MANIFEST, Key, Kind, Number, Several, Table, Tables, Text, Truth, Whole
+from hetesynth.deploy.manifest.reader import read_manifest
+from hetesynth.deploy.manifest.sizes import spelling
+from hetesynth.deploy.manifest.values import Manifest
 from hetesynth.errors import HetesynthError
-from hetesynth.manifest.document import tomllib
-from hetesynth.manifest.keys import MANIFEST, Key, Kind, Number, Several, Table, Tables, Text, Truth, Whole
-from hetesynth.manifest.reader import read_manifest
-from hetesynth.manifest.sizes import spelling
-from hetesynth.manifest.values import Manifest
+from hetesynth.model.diagnostics import SourceError
 
 HERE = Path(__file__).resolve().parent
 FILES = ["ring.dsl", "racks/topo.dsl"]

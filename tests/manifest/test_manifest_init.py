@@ -10,10 +10,16 @@ from pathlib import Path
 import pytest
 
 from hetesynth.cli.main import run
+from hetesynth.deploy.manifest.first_manifest import (
+    MAX_FILES,
+    SCHEMA_NAME,
+    first_manifest,
+    text,
+    write_first_manifest,
+)
+from hetesynth.deploy.manifest.reader import read_manifest
+from hetesynth.deploy.manifest.schema import schema_text
 from hetesynth.errors import HetesynthError
-from hetesynth.manifest.first_manifest import MAX_FILES, SCHEMA_NAME, first_manifest, text, write_first_manifest
-from hetesynth.manifest.reader import read_manifest
-from hetesynth.manifest.schema import schema_text
 
 RING = (Path(__file__).resolve().parent / "wrong" / "ring.dsl").read_text()
 MIXED = """node n { gpus 4; model "H100"; link gpu[0-3] <-> gpu[1-3,0] { bandwidth 25 GB/s; latency 1 us } }

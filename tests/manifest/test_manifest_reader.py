@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetesynth.diagnostics import SourceError
+from hetesynth.deploy.manifest.document import tomllib
+from hetesynth.deploy.manifest.positions import Positions
+from hetesynth.deploy.manifest.reader import read_manifest
+from hetesynth.deploy.manifest.sizes import size_range, spelling
+from hetesynth.deploy.manifest.values import Manifest
 from hetesynth.errors import HetesynthError
-from hetesynth.frontend import load_topology
-from hetesynth.manifest.document import tomllib
-from hetesynth.manifest.positions import Positions
-from hetesynth.manifest.reader import read_manifest
-from hetesynth.manifest.sizes import size_range, spelling
-from hetesynth.manifest.values import Manifest
+from hetesynth.model.diagnostics import SourceError
 from hetesynth.model.size_range import SizeRange
+from hetesynth.topology.language import load_topology
 
 RIGHT = Path(__file__).resolve().parent / "right"
 RING = (RIGHT.parent / "wrong" / "ring.dsl").read_text()

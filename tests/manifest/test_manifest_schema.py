@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from hetesynth.deploy.manifest.keys import MANIFEST, Key, Several, Table, Tables, Text
+from hetesynth.deploy.manifest.reader import read_manifest
+from hetesynth.deploy.manifest.schema import schema, schema_text
+from hetesynth.deploy.manifest.sizes import NoRange, size_range
 from hetesynth.errors import HetesynthError
-from hetesynth.manifest.keys import MANIFEST, Key, Several, Table, Tables, Text
-from hetesynth.manifest.reader import read_manifest
-from hetesynth.manifest.schema import schema, schema_text
-from hetesynth.manifest.sizes import NoRange, size_range
 
 PUBLISHED = Path(__file__).resolve().parents[2] / "docs" / "hetesynth.schema.json"
 WRONG = Path(__file__).resolve().parent / "wrong"
@@ -65,7 +65,7 @@ def test_every_key_has_a_sentence_and_examples_of_its_kind() -> None:
 
 
 def schema_of(key: Key) -> dict[str, Any]:
-    from hetesynth.manifest.schema import _kind
+    from hetesynth.deploy.manifest.schema import _kind
 
     return _kind(key.kind)
 
@@ -98,7 +98,7 @@ def fits(value: object, rules: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("name", sorted(path.name for path in RIGHT.glob("*.toml")))
 def test_what_is_read_keeps_the_schema(name: str) -> None:
-    from hetesynth.manifest.document import tomllib
+    from hetesynth.deploy.manifest.document import tomllib
 
     values = tomllib.loads((RIGHT / name).read_text())
     assert read_manifest(RIGHT / name).cells
@@ -116,7 +116,7 @@ TOLD_BY_BOTH = [
 
 @pytest.mark.parametrize("name", TOLD_BY_BOTH)
 def test_what_an_editor_can_tell_the_schema_tells(name: str) -> None:
-    from hetesynth.manifest.document import tomllib
+    from hetesynth.deploy.manifest.document import tomllib
 
     path = WRONG / f"{name}.toml"
     assert not fits(tomllib.loads(path.read_text()), schema())
@@ -144,7 +144,7 @@ def test_the_pattern_of_ranges_is_what_is_read(text: str) -> None:
 
 def test_jsonschema_agrees_where_it_is_installed() -> None:
     jsonschema = pytest.importorskip("jsonschema")
-    from hetesynth.manifest.document import tomllib
+    from hetesynth.deploy.manifest.document import tomllib
 
     jsonschema.Draft202012Validator.check_schema(schema())
     validator = jsonschema.Draft202012Validator(schema())

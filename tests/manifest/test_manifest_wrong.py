@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.diagnostics import SourceError
+from hetesynth.deploy.manifest.reader import read_manifest
 from hetesynth.errors import HetesynthError
-from hetesynth.manifest.reader import read_manifest
+from hetesynth.model.diagnostics import SourceError
 
 WRONG = Path(__file__).resolve().parent / "wrong"
 CASES = sorted(path.name for path in WRONG.glob("*.toml"))

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.diagnostics import SourceError, Span
 from hetesynth.model.bound import Certificate, LowerBound
 from hetesynth.model.collective import Chunk, Collective
+from hetesynth.model.diagnostics import SourceError, Span
 from hetesynth.model.problem import Arc, Problem, Resource
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Link, SharedGroup, Topology, Vertex, Wire

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hetesynth.collectives.library import collective
 from hetesynth.model.problem import Arc, Problem, Segment
+from hetesynth.search.collectives.library import collective
 
 
 def problem(wire: int) -> Problem:

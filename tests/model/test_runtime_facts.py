@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hetesynth.lowering.mscclpp.lower import RESIDENT_BLOCKS
+from hetesynth.judge.msccl.lint_readers import ANY, READERS
 from hetesynth.model.target import TARGETS
-from hetesynth.verify.msccl.lint_readers import ANY, READERS
+from hetesynth.programs.mscclpp.lower import RESIDENT_BLOCKS
 
 XML = [target for target in TARGETS.values() if target.format == "msccl-xml"]
 

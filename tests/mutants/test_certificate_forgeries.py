@@ -13,7 +13,7 @@ from support.verdicts import certificate_violations
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Problem, Resource
-from hetesynth.synthesis.solve import bounds_of
+from hetesynth.search.solve import bounds_of
 
 
 def bus() -> Graph:

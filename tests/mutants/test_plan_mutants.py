@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from support.lowering_cases import case
 from support.plan_chaos import outcome
 
-from hetesynth.lowering.mscclpp.lower import PlanOptions, lower_plan
+from hetesynth.judge.mscclpp.judge import plan_violations
 from hetesynth.model.plan import LocalSlice, Plan, PlanOperation, RemoteSlice
-from hetesynth.verify.mscclpp.judge import plan_violations
+from hetesynth.programs.mscclpp.lower import PlanOptions, lower_plan
 
 Ops = list[PlanOperation]
 CASES = [

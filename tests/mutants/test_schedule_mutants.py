@@ -15,10 +15,10 @@ from support.graphs import Graph, dgx1, fig10, line, problem, ring, servers, sta
 from support.replay import accepts, complaint
 from support.solving import solve
 
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.verify.schedule.judge import schedule_violations
 
 GRAPHS = {
     "ring4": lambda: ring(4), "oneway3": lambda: ring(3, both=False), "line3": lambda: line(3),

@@ -1,7 +1,7 @@
 """Tries the mutants of source files and names those that no test notices.
 
     PYTHONPATH=tests python -m mutation                 # all of DEFAULTS
-    PYTHONPATH=tests python -m mutation hetesynth/verify/bounds --tests tests/verify tests/bounds
+    PYTHONPATH=tests python -m mutation hetesynth/judge/bounds --tests tests/verify tests/bounds
 
 A mutant is tried in a forked process: its function gets the changed code where it lives, so that nothing is
 imported anew, and the tests that call the function run, the quickest first, until one fails. Exit code 1 where a
@@ -33,27 +33,27 @@ from mutation.operators import Mutant, mutants
 ROOT = Path(__file__).parents[2]
 LIST = Path(__file__).parent / "equivalent.txt"
 DEFAULTS = {
-    "hetesynth/verify/bounds": (
-        "verify/test_bounds_*.py",
-        "bounds/test_time_bound_judge.py",
+    "hetesynth/judge/bounds": (
+        "judge/test_bounds_*.py",
+        "search/bounds/test_time_bound_judge.py",
         "mutants/test_certificate_forgeries.py",
     ),
-    "hetesynth/verify/composition": (
+    "hetesynth/judge/composition": (
         "composition/test_composition_clusters.py",
         "composition/test_composition_d*.py",
         "composition/test_composition_mutants.py",
     ),
-    "hetesynth/verify/contributions.py": ("verify/test_contributions.py",),
-    "hetesynth/verify/layout.py": ("verify/test_layout.py",),
-    "hetesynth/verify/msccl": (
-        "verify/test_msccl_texts.py",
-        "verify/test_msccl_programs.py",
-        "verify/test_lint_limits.py",
-        "verify/test_msccl_verdict_digests.py",
+    "hetesynth/judge/contributions.py": ("judge/test_contributions.py",),
+    "hetesynth/judge/layout.py": ("judge/test_layout.py",),
+    "hetesynth/judge/msccl": (
+        "judge/test_msccl_texts.py",
+        "judge/test_msccl_programs.py",
+        "judge/test_lint_limits.py",
+        "judge/test_msccl_verdict_digests.py",
     ),
-    "hetesynth/verify/mscclpp": ("verify/test_mscclpp_*.py",),
-    "hetesynth/verify/race_detection.py": ("verify/test_race_detection.py", "verify/test_msccl_programs.py"),
-    "hetesynth/verify/schedule": ("verify/test_schedule_*.py", "mutants/test_schedule_mutants.py"),
+    "hetesynth/judge/mscclpp": ("judge/test_mscclpp_*.py",),
+    "hetesynth/judge/race_detection.py": ("judge/test_race_detection.py", "judge/test_msccl_programs.py"),
+    "hetesynth/judge/schedule": ("judge/test_schedule_*.py", "mutants/test_schedule_mutants.py"),
 }
 """What has no survivor, with its tests."""
 SURVIVED, KILLED, NOT_TRIED = 0, 1, 2
@@ -289,7 +289,7 @@ def _all_names(paths: Sequence[Path]) -> set[str]:
 
 
 def full_name(file: str, mutant: Mutant) -> str:
-    """``hetesynth/verify/x.py function+line: was => is``."""
+    """``hetesynth/judge/x.py function+line: was => is``."""
     return f"{_relative(file)} {mutant.name}"
 
 

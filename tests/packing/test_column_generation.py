@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 from benchmarks.generated_clusters import generated_cluster
 
-from hetesynth.frontend import load_topology, parse_topology
 from hetesynth.model import deadline
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.deadline import ClockDecisions, Deadline, no_deadline
 from hetesynth.model.topology import Topology
-from hetesynth.packing.column_generation import PACKING, FractionalPacking, pack
-from hetesynth.packing.master import Master
-from hetesynth.packing.network import Network
-from hetesynth.packing.structures import Copying, Offer, demands
-from hetesynth.packing.symmetry import Symmetry, symmetry, trivial
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.packing import PackingPolicy
+from hetesynth.search.packing.column_generation import PACKING, FractionalPacking, pack
+from hetesynth.search.packing.master import Master
+from hetesynth.search.packing.network import Network
+from hetesynth.search.packing.structures import Copying, Offer, demands
+from hetesynth.search.packing.symmetry import Symmetry, symmetry, trivial
+from hetesynth.topology.language import load_topology, parse_topology
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 POLICY = DEFAULT.packing

@@ -15,13 +15,13 @@ from support.packings import expansion, worst
 
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.deadline import no_deadline
-from hetesynth.packing.exchange import _Exchange, few_trees
-from hetesynth.packing.network import Network
-from hetesynth.packing.optimum import optimal_packing
-from hetesynth.packing.rounding import Expansion, WholePacking, whole
-from hetesynth.packing.structures import demands
-from hetesynth.packing.symmetry import trivial
 from hetesynth.policy import DEFAULT
+from hetesynth.search.packing.exchange import _Exchange, few_trees
+from hetesynth.search.packing.network import Network
+from hetesynth.search.packing.optimum import optimal_packing
+from hetesynth.search.packing.rounding import Expansion, WholePacking, whole
+from hetesynth.search.packing.structures import demands
+from hetesynth.search.packing.symmetry import trivial
 
 
 def connections(fractional: Expansion, packed: WholePacking) -> int:

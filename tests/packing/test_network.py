@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hetesynth.frontend import load_topology
-from hetesynth.packing.network import Network
+from hetesynth.search.packing.network import Network
+from hetesynth.topology.language import load_topology
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

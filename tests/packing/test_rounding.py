@@ -12,7 +12,7 @@ import pytest
 from support.packings import POLICY, expansion, worst
 
 from hetesynth.model.collective import CollectiveName
-from hetesynth.packing.rounding import whole
+from hetesynth.search.packing.rounding import whole
 
 
 @pytest.mark.parametrize("name", ["allgather", "broadcast", "allreduce"])

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 import hetesynth.policy
-from hetesynth.commands.synth import synthesize
-from hetesynth.compile.request import Request
+from hetesynth.engine.request import Request
+from hetesynth.engine.synth import synthesize
 from hetesynth.errors import InternalError
-from hetesynth.lowering.msccl.summary import ProgramSummary
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import TARGETS
@@ -24,6 +23,7 @@ from hetesynth.policy.machine_code import WorkLimits
 from hetesynth.policy.page import page
 from hetesynth.policy.policy import Policy
 from hetesynth.policy.threshold import threshold
+from hetesynth.programs.msccl.summary import ProgramSummary
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTIONS = {f.name: getattr(DEFAULT, f.name) for f in fields(Policy)}

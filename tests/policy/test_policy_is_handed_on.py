@@ -16,21 +16,21 @@ from typing import Any
 
 import pytest
 
-from hetesynth.autotune.program_ranking import throttlings
-from hetesynth.commands.atlas import atlas, index
-from hetesynth.commands.import_file import ImportRequest, import_file
-from hetesynth.commands.report import report_of_file, report_of_synthesis
-from hetesynth.commands.simulate import simulate_file
-from hetesynth.commands.synth import synthesized
-from hetesynth.compile.artifacts import write
-from hetesynth.compile.compilation import compilation
-from hetesynth.compile.predictors import CostOptions
-from hetesynth.compile.problem import bounds
-from hetesynth.compile.request import Request
-from hetesynth.lowering.msccl.lower import LoweringOptions
+from hetesynth.engine.artifacts import write
+from hetesynth.engine.atlas import atlas, index
+from hetesynth.engine.choice.program_ranking import throttlings
+from hetesynth.engine.compilation import compilation
+from hetesynth.engine.import_file import ImportRequest, import_file
+from hetesynth.engine.page.report import report_of_file, report_of_synthesis
+from hetesynth.engine.predictors import CostOptions
+from hetesynth.engine.problem import bounds
+from hetesynth.engine.request import Request
+from hetesynth.engine.simulate import simulate_file
+from hetesynth.engine.synth import synthesized
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import TARGETS
 from hetesynth.policy import DEFAULT, Policy
+from hetesynth.programs.msccl.lower import LoweringOptions
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 TARGETS_OF_BOTH_FORMATS = (TARGETS["portable"], TARGETS["mscclpp"])

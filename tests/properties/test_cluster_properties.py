@@ -10,12 +10,12 @@ from support.graphs import Graph, problem, servers
 from support.random_graphs import clusters
 from support.replay import complaint
 
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.verdict import Infeasible
-from hetesynth.synthesis.registry import strategy
-from hetesynth.synthesis.solve import Solution, Solver, bounds_of
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.registry import strategy
+from hetesynth.search.solve import Solution, Solver, bounds_of
 
 
 def judge(graph: Graph, name: CollectiveName, chunks: int, method: str, root: int = 0) -> None:

@@ -11,11 +11,11 @@ from support.optimum import copying_optimum, reducing_optimum
 from support.random_graphs import tiny_graphs
 from support.solving import solve
 
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.bound import UnsatWitness
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Problem
-from hetesynth.synthesis.solve import bounds_of
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.solve import bounds_of
 
 COPYING: list[CollectiveName] = ["allgather", "broadcast", "gather", "scatter", "alltoall"]
 REDUCTIONS: list[CollectiveName] = ["reduce", "reducescatter", "allreduce"]

@@ -13,9 +13,9 @@ import pytest
 from support.chromium import Browser, Page, chromium
 from support.reports import EXAMPLES, report
 
-from hetesynth.commands.report import report_of_synthesis
-from hetesynth.commands.synth import synthesize
-from hetesynth.compile.request import Request
+from hetesynth.engine.page.report import report_of_synthesis
+from hetesynth.engine.request import Request
+from hetesynth.engine.synth import synthesize
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.report.contents import Report

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.commands.report import report_of_synthesis
-from hetesynth.commands.report_cegis import MAX_ROWS, MAX_SNAPSHOTS, OTHERS, cegis_run
-from hetesynth.commands.synth import synthesize
-from hetesynth.compile.artifacts import Synthesis
-from hetesynth.compile.request import FirstCandidate, Request
+from hetesynth.engine.artifacts import Synthesis
+from hetesynth.engine.page.report import report_of_synthesis
+from hetesynth.engine.page.report_cegis import MAX_ROWS, MAX_SNAPSHOTS, OTHERS, cegis_run
+from hetesynth.engine.request import FirstCandidate, Request
+from hetesynth.engine.synth import synthesize
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.cegis_trace import CegisEntry
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.report.cegis_run import CegisRun, Cell, Snapshot
 from hetesynth.report.html.page import html_page
-from hetesynth.verify.schedule.judge import schedule_violations
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

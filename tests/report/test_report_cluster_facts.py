@@ -10,8 +10,8 @@ import pytest
 from support.reports import EXAMPLES, cluster
 
 from hetesynth.cli.main import run
-from hetesynth.frontend import parse_topology
 from hetesynth.report.cluster_facts import cluster_facts
+from hetesynth.topology.language import parse_topology
 
 GB = 10**9
 
@@ -105,7 +105,7 @@ def test_show_says_what_switches_can_do_and_what_is_doubtful(
 
 
 def test_show_works_the_links_of_a_file_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hetesynth.frontend import checks
+    from hetesynth.topology.language import checks
 
     calls = []
     original = checks.links_over

@@ -12,7 +12,6 @@ from xml.etree import ElementTree
 import pytest
 from support.reports import cluster, made
 
-from hetesynth.frontend import parse_topology
 from hetesynth.model.topology import Topology
 from hetesynth.report.boxes import Box
 from hetesynth.report.drawing import LETTER, drawing, label
@@ -20,6 +19,7 @@ from hetesynth.report.gpu_shapes import grid_columns, two_squares
 from hetesynth.report.svg import MAX_PANELS, schedule_svg
 from hetesynth.report.svg_parts import FILLS
 from hetesynth.report.topology_svg import topology_svg
+from hetesynth.topology.language import parse_topology
 
 CLUSTERS = [
     "h20_4p8",

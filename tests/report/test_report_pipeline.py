@@ -11,17 +11,17 @@ import pytest
 from support.reports import EXAMPLES, made, report
 
 from hetesynth.cli.main import run
-from hetesynth.collectives.library import collective
-from hetesynth.commands.report import check_reports, report_of_file, report_of_synthesis
-from hetesynth.commands.report_curves import baseline_curves
-from hetesynth.commands.synth import synthesize
-from hetesynth.compile.predictors import CostOptions
-from hetesynth.compile.program_chunks import chunks_moved
+from hetesynth.engine.page.report import check_reports, report_of_file, report_of_synthesis
+from hetesynth.engine.page.report_curves import baseline_curves
+from hetesynth.engine.predictors import CostOptions
+from hetesynth.engine.program_chunks import chunks_moved
+from hetesynth.engine.synth import synthesize
 from hetesynth.errors import HetesynthError
+from hetesynth.judge.msccl.reader import read_program
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.policy import DEFAULT
 from hetesynth.report.contents import Report
-from hetesynth.verify.msccl.reader import read_program
+from hetesynth.search.collectives.library import collective
 
 TOPOLOGY = str(EXAMPLES / "h20_4p8" / "topo.dsl")
 
@@ -157,7 +157,7 @@ def test_names_that_cannot_be_written_are_refused_before_the_work(
 
 
 def test_too_many_transfers_are_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hetesynth.commands.report.MAX_TRANSFERS", 131)
+    monkeypatch.setattr("hetesynth.engine.page.report.MAX_TRANSFERS", 131)
     with pytest.raises(HetesynthError, match="132, at most 131"):
         report_of_synthesis(made("h20_4p8"))
 

@@ -15,14 +15,14 @@ import pytest
 from support.fluid_reference import graph_of
 from support.random_transfers import random_tasks
 
-from hetesynth.commands.synth import synthesize
-from hetesynth.compile.predictors import CostOptions, ProgramPredictor
-from hetesynth.compile.request import Request
+from hetesynth.engine.predictors import CostOptions, ProgramPredictor
+from hetesynth.engine.request import Request
+from hetesynth.engine.synth import synthesize
+from hetesynth.judge.msccl.reader import read_program
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES, RuntimeCosts
 from hetesynth.model.timeline import TransferGraph
 from hetesynth.simulate.engine import simulate
-from hetesynth.verify.msccl.reader import read_program
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 JUDGE = Path(__file__).resolve().parents[1] / "support" / "simgrid_judge.py"

@@ -10,15 +10,15 @@ import pytest
 from support.clusters import cluster
 from support.costs import primitive
 
-from hetesynth.compile.predictors import CostOptions
-from hetesynth.compile.recipe import topology_hash
-from hetesynth.compile.time_optimality import bounds_of
+from hetesynth.engine.predictors import CostOptions
+from hetesynth.engine.recipe import topology_hash
+from hetesynth.engine.time_optimality import bounds_of
 from hetesynth.errors import HetesynthError
-from hetesynth.frontend import load_topology, parse_topology
 from hetesynth.model.calibration import CALIBRATIONS, calibrated
 from hetesynth.model.collective import COLLECTIVE_NAMES
 from hetesynth.model.cost import bandwidths, bus_factor, chunk_bytes, costs, runtime_bytes
 from hetesynth.model.runtime_costs import NCCL_TABLES
+from hetesynth.topology.language import load_topology, parse_topology
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

@@ -9,16 +9,16 @@ from support.clusters import cluster
 from support.reports import cluster as example
 from support.reports import made
 
-from hetesynth.bounds.throughput import time_bounds
-from hetesynth.compile.plan_predictor import PlanPredictor, chunks_of_tasks
-from hetesynth.compile.predictors import CostOptions
+from hetesynth.engine.plan_predictor import PlanPredictor, chunks_of_tasks
+from hetesynth.engine.predictors import CostOptions
 from hetesynth.errors import HetesynthError
+from hetesynth.judge.mscclpp.reader import read_plan_json
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.plan import GpuPlan, LocalSlice, Plan, PlanBlock, PlanOperation, RemoteBuffer, RemoteSlice
 from hetesynth.model.time_bound import tightest
 from hetesynth.model.timeline import lower_bound
 from hetesynth.model.topology import Topology
-from hetesynth.verify.mscclpp.reader import read_plan_json
+from hetesynth.search.bounds.throughput import time_bounds
 
 MB = 10**6
 SIZE = 100 * MB

@@ -9,7 +9,7 @@ import pytest
 from support.clusters import cluster, ring
 from verify.program_builders import block, direct_allreduce, direct_alltoall, program, ring_allgather, step
 
-from hetesynth.compile.predictors import CostOptions, ProgramPredictor
+from hetesynth.engine.predictors import CostOptions, ProgramPredictor
 from hetesynth.errors import HetesynthError
 from hetesynth.model.program import GpuProgram, Program, ThreadBlock
 from hetesynth.model.target import TARGETS

@@ -12,14 +12,14 @@ from simulate.test_program_time import MESSAGE, chain, mesh, one_channel, two
 from support.clusters import cluster
 from verify.program_builders import block, direct_allreduce, ring_allgather, step
 
-from hetesynth.bounds.throughput import time_bounds
-from hetesynth.compile.plan_predictor import PlanPredictor
-from hetesynth.compile.predictors import CostOptions, Prediction, ProgramPredictor
+from hetesynth.engine.plan_predictor import PlanPredictor
+from hetesynth.engine.predictors import CostOptions, Prediction, ProgramPredictor
 from hetesynth.model.cost import costs
 from hetesynth.model.program import Program, Protocol
 from hetesynth.model.runtime_costs import NCCL_TABLES, ByProtocol, GpuCosts, RuntimeCosts, thread_blocks_for
 from hetesynth.model.time_bound import tightest
 from hetesynth.model.topology import Topology
+from hetesynth.search.bounds.throughput import time_bounds
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 MB = 10**6

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.clusters import cluster, problem_on, ring, ring_allgather, ring_reducescatter
 from support.costs import primitive
 
-from hetesynth.compile.predictors import CostOptions, SchedulePredictor, predict
+from hetesynth.engine.predictors import CostOptions, SchedulePredictor, predict
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.timeline import lower_bound

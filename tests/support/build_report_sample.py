@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hetesynth.building.outcome import BuildReport, CellReport, FolderFinding, Status, TopologyFinding
-from hetesynth.building.reports.places import Places
-from hetesynth.manifest.values import Cell
+from hetesynth.deploy.manifest.values import Cell
+from hetesynth.deploy.outcome import BuildReport, CellReport, FolderFinding, Status, TopologyFinding
+from hetesynth.deploy.reports.places import Places
 from hetesynth.model.size_range import SizeRange
 
 MANIFEST_TEXT = """\

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hetesynth.synthesis.smt.cardinality import CardinalityEncoding, native
-from hetesynth.synthesis.smt.clauses import Clauses
+from hetesynth.search.smt.cardinality import CardinalityEncoding, native
+from hetesynth.search.smt.clauses import Clauses
 
 
 def totalizer(clauses: Clauses, variables: Sequence[int], limit: int) -> None:

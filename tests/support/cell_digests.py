@@ -15,13 +15,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from hetesynth.building.compute import compute
-from hetesynth.building.job import Job, job, pickled
+from hetesynth.deploy.compute import compute
+from hetesynth.deploy.job import Job, job, pickled
+from hetesynth.deploy.manifest.values import Cell, CellOptions
 from hetesynth.errors import HetesynthError
-from hetesynth.frontend import load_topology
-from hetesynth.manifest.values import Cell, CellOptions
 from hetesynth.model.collective import ROOTED
 from hetesynth.model.size_range import SizeRange
+from hetesynth.topology.language import load_topology
 
 CellWords = list[Any]
 SCRIPT = Path(__file__)

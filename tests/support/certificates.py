@@ -1,4 +1,4 @@
-"""Rechecking lower bounds from their witnesses, with networkx and counting; no code of hetesynth.bounds.
+"""Rechecking lower bounds from their witnesses, with networkx and counting; no code of hetesynth.search.bounds.
 
 ``recheck(problem, bound)`` raises AssertionError when the witness does not prove the bound.
 """
@@ -12,7 +12,6 @@ import networkx as nx
 import z3
 from scipy.optimize import linprog
 
-from hetesynth.collectives.inversion import DUAL, invert
 from hetesynth.model.bound import (
     CutWitness,
     DistanceWitness,
@@ -25,6 +24,7 @@ from hetesynth.model.bound import (
     VolumeWitness,
 )
 from hetesynth.model.problem import Problem
+from hetesynth.search.collectives.inversion import DUAL, invert
 
 
 def demand(condition: bool, what: str) -> None:

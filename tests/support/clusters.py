@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from hetesynth.collectives.library import collective
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Link, SharedGroup, Topology, Vertex, Wire
+from hetesynth.search.collectives.library import collective
 
 
 def cluster(

@@ -6,14 +6,14 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from hetesynth.deployment.cells import DeployedCell
-from hetesynth.deployment.folder import Deployment
-from hetesynth.deployment.programs import ProgramFile
+from hetesynth.deploy.folder.cells import DeployedCell
+from hetesynth.deploy.folder.folder import Deployment
+from hetesynth.deploy.folder.programs import ProgramFile
 from hetesynth.files.folders import write_folder
-from hetesynth.frontend import load_topology
 from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.target import target
 from hetesynth.model.topology import Topology
+from hetesynth.topology.language import load_topology
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hetesynth.collectives.library import collective
 from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.problem import Arc, Problem, Resource, Segment
+from hetesynth.search.collectives.library import collective
 
 
 @dataclass

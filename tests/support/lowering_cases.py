@@ -6,11 +6,11 @@ import random
 from dataclasses import replace
 from functools import cache
 
-from hetesynth.collectives.composition import split
-from hetesynth.collectives.inversion import DUAL, invert
-from hetesynth.collectives.library import collective
 from hetesynth.model.problem import Arc, Problem, Resource
 from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.search.collectives.composition import split
+from hetesynth.search.collectives.inversion import DUAL, invert
+from hetesynth.search.collectives.library import collective
 
 Edges = dict[tuple[int, int], int]
 

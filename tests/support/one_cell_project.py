@@ -10,20 +10,20 @@ from typing import Any
 
 from support.small_projects import RING, tree
 
-from hetesynth.building.aside import read_aside
-from hetesynth.building.build import build, folder_plans, load_clusters
-from hetesynth.building.cache import Cache
-from hetesynth.building.checking import check
-from hetesynth.building.compute import compute
-from hetesynth.building.job import Job
-from hetesynth.building.keeping import NORMAL
-from hetesynth.building.outcome import BuildReport, CellReport
-from hetesynth.building.provenance import provenance
-from hetesynth.building.result import CellResult, as_kept
-from hetesynth.building.watching import Nobody, Watcher
-from hetesynth.building.workers import Failed, Outcome
-from hetesynth.manifest.reader import read_manifest
-from hetesynth.manifest.values import Gates, Manifest
+from hetesynth.deploy.aside import read_aside
+from hetesynth.deploy.build import build, folder_plans, load_clusters
+from hetesynth.deploy.cache import Cache
+from hetesynth.deploy.checking import check
+from hetesynth.deploy.compute import compute
+from hetesynth.deploy.job import Job
+from hetesynth.deploy.keeping import NORMAL
+from hetesynth.deploy.manifest.reader import read_manifest
+from hetesynth.deploy.manifest.values import Gates, Manifest
+from hetesynth.deploy.outcome import BuildReport, CellReport
+from hetesynth.deploy.provenance import provenance
+from hetesynth.deploy.result import CellResult, as_kept
+from hetesynth.deploy.watching import Nobody, Watcher
+from hetesynth.deploy.workers import Failed, Outcome
 
 MANIFEST = """[defaults]
 collectives = ["allgather"]

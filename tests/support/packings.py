@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hetesynth.frontend import load_topology
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.deadline import no_deadline
-from hetesynth.packing.network import Network
-from hetesynth.packing.optimum import optimal_packing
-from hetesynth.packing.rounding import Expansion, WholePacking
-from hetesynth.packing.structures import demands
-from hetesynth.packing.symmetry import trivial
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.packing import PackingPolicy
+from hetesynth.search.packing.network import Network
+from hetesynth.search.packing.optimum import optimal_packing
+from hetesynth.search.packing.rounding import Expansion, WholePacking
+from hetesynth.search.packing.structures import demands
+from hetesynth.search.packing.symmetry import trivial
+from hetesynth.topology.language import load_topology
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 POLICY = DEFAULT.packing

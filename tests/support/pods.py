@@ -6,15 +6,15 @@ import json
 from collections import defaultdict
 from typing import Any
 
-from hetesynth.chunking import ChunkingOptions
-from hetesynth.compile.composition_document import composition_document
-from hetesynth.compile.verified_solver import verified_solver
-from hetesynth.frontend import parse_pods
+from hetesynth.engine.composition_document import composition_document
+from hetesynth.engine.verified_solver import verified_solver
 from hetesynth.model.pods import PodCluster
 from hetesynth.model.problem import Budget
 from hetesynth.policy import DEFAULT
-from hetesynth.synthesis.pods.compose import ComposedName, Composition, Task, compose
-from hetesynth.synthesis.registry import strategy
+from hetesynth.search.chunking import ChunkingOptions
+from hetesynth.search.pods.compose import ComposedName, Composition, Task, compose
+from hetesynth.search.registry import strategy
+from hetesynth.topology.language import parse_pods
 
 CHUNK = 1_000_000
 

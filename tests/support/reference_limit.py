@@ -2,7 +2,7 @@
 
 In: a topology of at most a dozen GPUs, a collective, its root. Out: the least seconds a byte of the buffer (the
 size as nccl-tests prints it), where bytes may be cut as finely as one likes and latencies are nothing. No
-trees, prices, cuts or chunks; it shares nothing with ``hetesynth.bounds`` or any engine, only the model's
+trees, prices, cuts or chunks; it shares nothing with ``hetesynth.search.bounds`` or any engine, only the model's
 nouns.
 
 **Copies** (allgather, broadcast). The data of root s is a commodity that uses f(s, l) of link l. By Edmonds'

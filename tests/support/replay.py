@@ -1,5 +1,5 @@
 """A second replay of schedules, in a style of its own: every value is a tally of contributions, every wire is
-charged by walking the paths of the arcs. It shares no code with hetesynth.verify, nor ``Problem.resources``.
+charged by walking the paths of the arcs. It shares no code with hetesynth.judge, nor ``Problem.resources``.
 
 ``accepts(problem, schedule)``: whether the schedule does what the collective asks without breaking a law.
 """

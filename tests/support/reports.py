@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from hetesynth.commands.report import report_of_synthesis
-from hetesynth.commands.synth import synthesize
-from hetesynth.compile.artifacts import Synthesis
-from hetesynth.compile.request import Request
+from hetesynth.engine.artifacts import Synthesis
+from hetesynth.engine.page.report import report_of_synthesis
+from hetesynth.engine.request import Request
+from hetesynth.engine.synth import synthesize
 from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import TARGETS
@@ -45,6 +45,6 @@ def report(
 
 def cluster(example: str) -> Topology:
     """The topology of an example."""
-    from hetesynth.frontend import load_topology
+    from hetesynth.topology.language import load_topology
 
     return load_topology(EXAMPLES / example / "topo.dsl")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from support.replay import complaint
 
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.problem import Budget, Problem
-from hetesynth.synthesis.registry import strategy
-from hetesynth.synthesis.search import Progress, no_progress
-from hetesynth.synthesis.solve import Solution, Solver
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.registry import strategy
+from hetesynth.search.search import Progress, no_progress
+from hetesynth.search.solve import Solution, Solver
 
 
 def solve(

@@ -10,8 +10,8 @@ from __future__ import annotations
 import z3
 
 from hetesynth.model.schedule import Transfer
-from hetesynth.synthesis.copy_problem import CopyProblem
-from hetesynth.synthesis.smt.clauses import Answer
+from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.smt.clauses import Answer
 
 
 class TimeModel:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from hetesynth.judge.bounds.judge import Unsat, recheck
+from hetesynth.judge.msccl.linter import Acceptance, lint_targets
+from hetesynth.judge.msccl.reader import ReadResult
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.problem import Problem
 from hetesynth.model.target import TARGETS, Target
 from hetesynth.model.verdict import Violation
-from hetesynth.verify.bounds.judge import Unsat, recheck
-from hetesynth.verify.msccl.linter import Acceptance, lint_targets
-from hetesynth.verify.msccl.reader import ReadResult
 
 XML_TARGETS: tuple[str, ...] = tuple(name for name, target in TARGETS.items() if target.format == "msccl-xml")
 

@@ -13,22 +13,22 @@ from support.graphs import Graph, full, line, problem, servers
 from support.random_graphs import clusters
 from support.replay import complaint
 
-from hetesynth.bounds.throughput import time_bounds
-from hetesynth.chunking import ChunkingOptions, chunk
-from hetesynth.compile.predictors import SchedulePredictor
-from hetesynth.compile.problem import ProblemFactory
-from hetesynth.compile.request import Request
-from hetesynth.frontend import load_topology
+from hetesynth.engine.predictors import SchedulePredictor
+from hetesynth.engine.problem import ProblemFactory
+from hetesynth.engine.request import Request
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.cost import chunk_bytes, costs
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.time_bound import tightest
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.policy.machine_code import WorkLimits
-from hetesynth.synthesis.copy_problem import CopyProblem
-from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.timed.balanced_paths import Paths, exchange_strategy, refuses
-from hetesynth.synthesis.timed.earliest_arrival import LinkTimes, Rates, TimedRoutes, schedule_of
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.bounds.throughput import time_bounds
+from hetesynth.search.chunking import ChunkingOptions, chunk
+from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.search import Search
+from hetesynth.search.timed.balanced_paths import Paths, exchange_strategy, refuses
+from hetesynth.search.timed.earliest_arrival import LinkTimes, Rates, TimedRoutes, schedule_of
+from hetesynth.topology.language import load_topology
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -10,12 +10,12 @@ from support.graphs import Graph, dgx1, problem, ring, servers
 from support.random_graphs import clusters
 from support.replay import complaint
 
-from hetesynth.bounds.lower import lower_bound
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.policy import DEFAULT
-from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.trees import balanced_trees as trees
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.bounds.lower import lower_bound
+from hetesynth.search.search import Search
+from hetesynth.search.trees import balanced_trees as trees
 
 
 def searched(instance: Problem, rounds: int = 3, seed: int = 0) -> Search:

@@ -8,20 +8,20 @@ import pytest
 from support.graphs import Graph, full, line, problem, ring
 from support.solving import solve
 
-from hetesynth.compile.phases import PhaseTimer
-from hetesynth.compile.problem import load_problem
-from hetesynth.compile.request import Request
+from hetesynth.engine.phases import PhaseTimer
+from hetesynth.engine.problem import load_problem
+from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.policy import DEFAULT
-from hetesynth.synthesis.baselines.binary_trees import parents
-from hetesynth.synthesis.baselines.rings import ring_routes
-from hetesynth.synthesis.baselines.table import BASELINES
-from hetesynth.synthesis.copy_problem import CopyProblem
-from hetesynth.synthesis.routes import NoRoute
-from hetesynth.synthesis.search import Search
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.baselines.binary_trees import parents
+from hetesynth.search.baselines.rings import ring_routes
+from hetesynth.search.baselines.table import BASELINES
+from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.routes import NoRoute
+from hetesynth.search.search import Search
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = [s.name for s in BASELINES]

@@ -13,20 +13,20 @@ from support.optimum import copying_optimum
 from support.random_graphs import tiny_graphs
 from support.replay import accepts
 
-from hetesynth.bounds.lower import lower_bound
-from hetesynth.collectives.inversion import invert
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import Synthesized
 from hetesynth.policy import DEFAULT
-from hetesynth.synthesis.copy_problem import CopyProblem
-from hetesynth.synthesis.search import Candidate, Search
-from hetesynth.synthesis.smt import cegis
-from hetesynth.synthesis.smt.refill import Refill
-from hetesynth.synthesis.smt.relaxation import Row, cheapest
-from hetesynth.synthesis.smt.seeds import candidate
-from hetesynth.synthesis.smt.suffix_laws import SuffixLaws
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.bounds.lower import lower_bound
+from hetesynth.search.collectives.inversion import invert
+from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.search import Candidate, Search
+from hetesynth.search.smt import cegis
+from hetesynth.search.smt.refill import Refill
+from hetesynth.search.smt.relaxation import Row, cheapest
+from hetesynth.search.smt.seeds import candidate
+from hetesynth.search.smt.suffix_laws import SuffixLaws
 
 
 def search_from(asked: Problem, first: Candidate) -> Search:

@@ -13,15 +13,15 @@ from support.graphs import Graph, full, line, problem, ring, servers
 from support.random_graphs import clusters
 from support.replay import complaint
 
-from hetesynth.frontend import load_topology
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.cost import costs
 from hetesynth.model.problem import Problem
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.machine_code import WorkLimits
-from hetesynth.synthesis.copy_problem import CopyProblem
-from hetesynth.synthesis.timed import earliest_arrival as timed
-from hetesynth.synthesis.timed.earliest_arrival import LinkTimes, Rates, earliest_arrival, rounds, schedule_of
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.timed import earliest_arrival as timed
+from hetesynth.search.timed.earliest_arrival import LinkTimes, Rates, earliest_arrival, rounds, schedule_of
+from hetesynth.topology.language import load_topology
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -101,8 +101,8 @@ def test_rounds_end_when_time_is_up() -> None:
 
 
 def test_a_law_is_as_fast_as_what_all_its_arcs_share() -> None:
-    from hetesynth.chunking import ChunkingOptions, chunk
-    from hetesynth.collectives.library import collective
+    from hetesynth.search.chunking import ChunkingOptions, chunk
+    from hetesynth.search.collectives.library import collective
 
     topology = load_topology(EXAMPLES / "h20_4p8" / "topo.dsl")
     instance = chunk(topology, ChunkingOptions(chunk_bytes=10**6)).problem(collective("allgather", 12, 1))

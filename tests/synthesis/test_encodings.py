@@ -17,10 +17,10 @@ from support.time_model import TimeModel
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
-from hetesynth.synthesis.copy_problem import CopyProblem
-from hetesynth.synthesis.smt.clauses import Clauses
-from hetesynth.synthesis.smt.monolithic import every_law
-from hetesynth.synthesis.smt.step_model import StepModel
+from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.smt.clauses import Clauses
+from hetesynth.search.smt.monolithic import every_law
+from hetesynth.search.smt.step_model import StepModel
 
 ENOUGH = 50_000_000  # solver resource units
 COPYING: list[CollectiveName] = ["allgather", "broadcast", "gather", "scatter", "alltoall"]

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from support.graphs import problem, ring
 
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.problem import Budget
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.machine_code import WorkLimits
-from hetesynth.synthesis.greedy import greedy
-from hetesynth.synthesis.search import Search
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.greedy import greedy
+from hetesynth.search.search import Search
 
 NEVER = WorkLimits.by_disk(absent=10**12, on_disk=10**12)
 INTERPRETED = replace(DEFAULT, machine_code=replace(DEFAULT.machine_code, greedy_work=NEVER, greedy_seconds=NEVER))

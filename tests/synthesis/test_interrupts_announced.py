@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from hetesynth.synthesis.interrupts import _heard, announcing, deferred, finishing
+from hetesynth.search.interrupts import _heard, announcing, deferred, finishing
 
 
 @pytest.fixture(autouse=True)

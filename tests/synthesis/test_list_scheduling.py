@@ -13,18 +13,18 @@ from support.graphs import Graph, full, line, problem, servers
 from support.random_graphs import clusters
 from support.replay import complaint
 
-from hetesynth.chunking import ChunkingOptions, chunk
-from hetesynth.compile.predictors import SchedulePredictor
-from hetesynth.compile.problem import ProblemFactory
-from hetesynth.compile.request import Request
-from hetesynth.frontend import load_topology
+from hetesynth.engine.predictors import SchedulePredictor
+from hetesynth.engine.problem import ProblemFactory
+from hetesynth.engine.request import Request
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.cost import chunk_bytes, costs
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.machine_code import WorkLimits
-from hetesynth.synthesis.copy_problem import CopyProblem
-from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.timed.earliest_arrival import (
+from hetesynth.search.chunking import ChunkingOptions, chunk
+from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.search import Search
+from hetesynth.search.timed.earliest_arrival import (
     LinkTimes,
     Rates,
     TimedRoutes,
@@ -32,9 +32,9 @@ from hetesynth.synthesis.timed.earliest_arrival import (
     full_speed_transfers,
     schedule_of,
 )
-from hetesynth.synthesis.timed.list_scheduling import by_start
-from hetesynth.synthesis.timed.negotiated_load import negotiated_strategy
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.timed.list_scheduling import by_start
+from hetesynth.search.timed.negotiated_load import negotiated_strategy
+from hetesynth.topology.language import load_topology
 
 
 def link_times(tables: CopyProblem, seconds: float = 1.0) -> LinkTimes:
@@ -155,7 +155,7 @@ def test_negotiated_rounds_are_policy(monkeypatch: pytest.MonkeyPatch) -> None:
         rounds.append(earliest_arrival(*arguments))  # type: ignore[arg-type]
         return rounds[-1]
 
-    monkeypatch.setattr("hetesynth.synthesis.timed.negotiated_load.earliest_arrival", counted)
+    monkeypatch.setattr("hetesynth.search.timed.negotiated_load.earliest_arrival", counted)
     instance = problem(full(4), "allgather")
     tables = CopyProblem(instance)
     rates = Rates([0.0] * len(instance.arcs), tables.resources_of, [1.0] * len(tables.resources), 1.0)

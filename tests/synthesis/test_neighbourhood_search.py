@@ -13,16 +13,16 @@ from support.random_graphs import COPYING, clusters, copying_problems
 from support.replay import accepts
 from support.solving import solve
 
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.synthesis.copy_problem import CopyProblem
-from hetesynth.synthesis.greedy import greedy
-from hetesynth.synthesis.greedy.justify import early, late, without_step
-from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.smt import neighbourhood_search
-from hetesynth.synthesis.smt.neighbourhood_model import NeighbourhoodModel, first_steps, size
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.greedy import greedy
+from hetesynth.search.greedy.justify import early, late, without_step
+from hetesynth.search.search import Search
+from hetesynth.search.smt import neighbourhood_search
+from hetesynth.search.smt.neighbourhood_model import NeighbourhoodModel, first_steps, size
 
 fixed = settings(
     max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None

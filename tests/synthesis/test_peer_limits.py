@@ -9,11 +9,11 @@ import pytest
 from support.graphs import full, servers
 from support.graphs import problem as problem_on
 
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
-from hetesynth.synthesis.registry import strategy
-from hetesynth.synthesis.solve import Solution, Solver
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.registry import strategy
+from hetesynth.search.solve import Solution, Solver
 
 
 def most_peers(problem: Problem, schedule: Schedule) -> int:

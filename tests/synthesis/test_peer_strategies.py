@@ -14,19 +14,19 @@ from support.random_graphs import clusters
 from support.replay import complaint
 
 from hetesynth.errors import HetesynthError
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy import DEFAULT
-from hetesynth.synthesis.copy_problem import CopyProblem, excess, most_peers
-from hetesynth.synthesis.peers import reachable, within_peers
-from hetesynth.synthesis.registry import ROWS, names, strategy, timed_strategies
-from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.solve import Solution, Solver
-from hetesynth.synthesis.strategy import Strategy
-from hetesynth.synthesis.timed.earliest_arrival import Rates
-from hetesynth.synthesis.trees.packed_trees import forwarding_delay_strategy
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.copy_problem import CopyProblem, excess, most_peers
+from hetesynth.search.peers import reachable, within_peers
+from hetesynth.search.registry import ROWS, names, strategy, timed_strategies
+from hetesynth.search.search import Search
+from hetesynth.search.solve import Solution, Solver
+from hetesynth.search.strategy import Strategy
+from hetesynth.search.timed.earliest_arrival import Rates
+from hetesynth.search.trees.packed_trees import forwarding_delay_strategy
 
 COLLECTIVES: tuple[CollectiveName, ...] = get_args(CollectiveName)
 SLOW = ("cegis", "monolithic", "lns", "auto")  # with a solver

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.chunking import Chunking
-from hetesynth.compile.phases import PhaseTimer
-from hetesynth.compile.problem import load_problem
-from hetesynth.compile.request import Request
+from hetesynth.engine.phases import PhaseTimer
+from hetesynth.engine.problem import load_problem
+from hetesynth.engine.request import Request
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget, Problem
-from hetesynth.synthesis.registry import strategy
-from hetesynth.synthesis.solve import Solution, Solver
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.chunking import Chunking
+from hetesynth.search.registry import strategy
+from hetesynth.search.solve import Solution, Solver
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

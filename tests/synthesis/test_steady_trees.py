@@ -12,19 +12,20 @@ import pytest
 from support.graphs import Graph, full, problem
 from support.replay import complaint
 
-from hetesynth.compile.phases import PhaseTimer
-from hetesynth.compile.problem import load_problem
-from hetesynth.compile.request import Request
+from hetesynth.engine.phases import PhaseTimer
+from hetesynth.engine.problem import load_problem
+from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.cost import chunk_bytes, costs
 from hetesynth.model.deadline import ClockDecisions, Deadline, no_deadline
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT
-from hetesynth.synthesis.copy_problem import CopyProblem
-from hetesynth.synthesis.solve import Solution, Solver
-from hetesynth.synthesis.steady.steady_state import (
+from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.solve import Solution, Solver
+from hetesynth.search.steady.steady_state import (
     EXPANSIONS,
     PACKED,
     question_of,
@@ -32,8 +33,7 @@ from hetesynth.synthesis.steady.steady_state import (
     steady_state_strategy,
     whole_packing,
 )
-from hetesynth.synthesis.timed.earliest_arrival import Rates
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.timed.earliest_arrival import Rates
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 CLUSTERS = ("fig10", "ring8", "dgx1", "h20_4p8", "v100_fail_one4", "mi250_x1")

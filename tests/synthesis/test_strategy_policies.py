@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from support.graphs import problem, ring, servers
 
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy import DEFAULT
-from hetesynth.synthesis.baselines.table import RING
-from hetesynth.synthesis.greedy import direct, greedy
-from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.smt import cegis, monolithic, neighbourhood_search
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.baselines.table import RING
+from hetesynth.search.greedy import direct, greedy
+from hetesynth.search.search import Search
+from hetesynth.search.smt import cegis, monolithic, neighbourhood_search
 
 
 def search_with(asked: Problem, **sections: Any) -> Search:

@@ -12,19 +12,19 @@ from support.optimum import copying_optimum
 from support.random_graphs import copying_problems
 from support.verdicts import certificate_violations
 
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.bound import LowerBound, UnsatWitness
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget, Problem, Resource
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import Infeasible, Synthesized
 from hetesynth.policy import DEFAULT
-from hetesynth.synthesis.copy_problem import CopyProblem
-from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.smt import monolithic
-from hetesynth.synthesis.smt.step_model import StepModel
-from hetesynth.synthesis.smt.symmetry import break_symmetry, exchange_of_ranks, exchanges
-from hetesynth.synthesis.strategy import unsat_bound
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.search import Search
+from hetesynth.search.smt import monolithic
+from hetesynth.search.smt.step_model import StepModel
+from hetesynth.search.smt.symmetry import break_symmetry, exchange_of_ranks, exchanges
+from hetesynth.search.strategy import unsat_bound
 
 fixed = settings(
     max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None
@@ -56,7 +56,7 @@ def test_a_group_that_treats_two_ranks_differently_is_seen() -> None:
 
 def verifying(wanted: Problem) -> Schedule | None:
     search = Search(wanted, 1, Budget(), schedule_violations)
-    from hetesynth.synthesis.greedy.greedy import improve
+    from hetesynth.search.greedy.greedy import improve
 
     improve(search, rounds=1)
     return search.best

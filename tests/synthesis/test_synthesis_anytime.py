@@ -14,17 +14,17 @@ from support.replay import accepts
 from support.solving import solve
 
 from hetesynth.errors import InternalError
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.problem import Budget
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.verdict import Violation
 from hetesynth.policy import DEFAULT
-from hetesynth.synthesis.interrupts import announcing
-from hetesynth.synthesis.registry import strategy
-from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.solve import Solution, Solver
-from hetesynth.synthesis.strategy import Strategy
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.interrupts import announcing
+from hetesynth.search.registry import strategy
+from hetesynth.search.search import Search
+from hetesynth.search.solve import Solution, Solver
+from hetesynth.search.strategy import Strategy
 
 TESTS = Path(__file__).resolve().parents[1]
 

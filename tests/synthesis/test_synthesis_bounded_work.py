@@ -6,13 +6,13 @@ import numpy as np
 from support.graphs import problem, star
 from support.solving import solve
 
-from hetesynth.compile.spreading import _width
+from hetesynth.engine.spreading import _width
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.problem import Budget, Problem
-from hetesynth.synthesis.auto import _many_checkpoints, _trees_refuse
-from hetesynth.synthesis.list_scheduling import list_schedule_by_work
-from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.trees.balanced_trees import TreeRouting
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.auto import _many_checkpoints, _trees_refuse
+from hetesynth.search.list_scheduling import list_schedule_by_work
+from hetesynth.search.search import Search
+from hetesynth.search.trees.balanced_trees import TreeRouting
 
 
 def test_channels_of_a_link_of_any_rate_are_not_counted_down_one_by_one() -> None:

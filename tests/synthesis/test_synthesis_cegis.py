@@ -8,17 +8,17 @@ import pytest
 from support.graphs import dgx1, fig10, line, problem, ring, servers, star
 from support.replay import accepts
 
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import Infeasible, Synthesized
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.machine_code import WorkLimits
-from hetesynth.synthesis.copy_problem import CopyProblem, without_useless
-from hetesynth.synthesis.greedy.greedy import improve
-from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.smt import cegis, monolithic
-from hetesynth.synthesis.smt.step_model import Law, StepModel, size
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.copy_problem import CopyProblem, without_useless
+from hetesynth.search.greedy.greedy import improve
+from hetesynth.search.search import Search
+from hetesynth.search.smt import cegis, monolithic
+from hetesynth.search.smt.step_model import Law, StepModel, size
 
 
 def search_from(wanted: Problem, best: Schedule | None = None) -> Search:

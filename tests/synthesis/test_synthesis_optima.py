@@ -9,16 +9,16 @@ from support.certificates import recheck
 from support.graphs import Graph, dgx1, fig10, full, line, problem, ring, servers, star
 from support.solving import solve
 
-from hetesynth.compile.verified_solver import verified_solver
+from hetesynth.engine.verified_solver import verified_solver
 from hetesynth.errors import HetesynthError
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.policy import DEFAULT
-from hetesynth.synthesis.baselines.table import BASELINES
-from hetesynth.synthesis.registry import names, row_of, strategy
-from hetesynth.synthesis.solve import Solution, Solver
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.baselines.table import BASELINES
+from hetesynth.search.registry import names, row_of, strategy
+from hetesynth.search.solve import Solution, Solver
 
 OPTIMA: list[tuple[str, Graph, CollectiveName, int, int]] = [
     ("dgx1", dgx1(), "allgather", 1, 2), ("dgx1", dgx1(), "allgather", 2, 3),

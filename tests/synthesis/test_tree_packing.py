@@ -12,14 +12,14 @@ from support.graphs import Graph, dgx1, problem, ring, servers
 from support.random_graphs import clusters
 from support.replay import complaint
 
-from hetesynth.bounds.lower import lower_bound
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.policy import DEFAULT
-from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.trees import packed_trees as packed
-from hetesynth.synthesis.trees.tree_packing import Packing
-from hetesynth.synthesis.trees.tree_packing import packed as packing_of
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.bounds.lower import lower_bound
+from hetesynth.search.search import Search
+from hetesynth.search.trees import packed_trees as packed
+from hetesynth.search.trees.tree_packing import Packing
+from hetesynth.search.trees.tree_packing import packed as packing_of
 
 
 def never() -> bool:

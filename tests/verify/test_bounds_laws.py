@@ -8,11 +8,8 @@ import pytest
 from support.graphs import Graph, full, line, problem, ring
 from support.verdicts import certificate_violations
 
-from hetesynth.model.bound import DistanceWitness, LowerBound, UnsatWitness
-from hetesynth.model.collective import Chunk, Collective, CollectiveName
-from hetesynth.model.problem import Problem, Resource
-from hetesynth.verify.bounds.judge import recheck
-from hetesynth.verify.bounds.laws import (
+from hetesynth.judge.bounds.judge import recheck
+from hetesynth.judge.bounds.laws import (
     NEVER,
     Refuted,
     carried,
@@ -22,6 +19,9 @@ from hetesynth.verify.bounds.laws import (
     quotient,
     turned_around,
 )
+from hetesynth.model.bound import DistanceWitness, LowerBound, UnsatWitness
+from hetesynth.model.collective import Chunk, Collective, CollectiveName
+from hetesynth.model.problem import Problem, Resource
 
 
 def moving(graph: Graph, *moves: tuple[set[int], set[int]], name: CollectiveName = "allgather") -> Problem:

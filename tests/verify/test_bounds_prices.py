@@ -13,10 +13,10 @@ from support.graphs import Graph, full, line, problem, ring
 from test_bounds_cuts import check, over
 from test_bounds_laws import moving
 
+from hetesynth.judge.bounds import growth, prices
+from hetesynth.judge.bounds.arborescences import NONE, arborescence_cost, shortest_paths
 from hetesynth.model.bound import GrowthWitness, LowerBound, PriceWitness
 from hetesynth.model.problem import Problem, Resource
-from hetesynth.verify.bounds import growth, prices
-from hetesynth.verify.bounds.arborescences import NONE, arborescence_cost, shortest_paths
 
 
 def tolls(wanted: Problem, cost: dict[tuple[int, int], int], paid: int, earned: int) -> PriceWitness:

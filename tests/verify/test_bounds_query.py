@@ -12,12 +12,12 @@ from support.graphs import Graph, full, line, problem, star
 from test_bounds_cuts import check, judged
 from test_bounds_laws import moving
 
+from hetesynth.judge.bounds import query
+from hetesynth.judge.bounds.laws import Refuted
+from hetesynth.judge.bounds.smtlib import MAX_DEPTH, AtMost, Clause, assertions
+from hetesynth.judge.bounds.symmetry import LONGEST, Symmetries
 from hetesynth.model.bound import UnsatWitness
 from hetesynth.model.problem import Problem, Resource
-from hetesynth.verify.bounds import query
-from hetesynth.verify.bounds.laws import Refuted
-from hetesynth.verify.bounds.smtlib import MAX_DEPTH, AtMost, Clause, assertions
-from hetesynth.verify.bounds.symmetry import LONGEST, Symmetries
 
 XYZ = "(declare-fun x () Bool)(declare-const y Bool)(declare-fun z () Bool)"
 

@@ -6,16 +6,16 @@ import pytest
 from support.graphs import Graph, dgx1, fig10, full, line, problem, ring, servers, star
 from support.verdicts import certificate_violations
 
-from hetesynth.bounds.cut import cut_bounds
-from hetesynth.bounds.lower import lower_bound
+from hetesynth.judge.bounds.judge import recheck
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.bound import LowerBound, UnsatWitness
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget, Problem
-from hetesynth.synthesis.registry import strategy
-from hetesynth.synthesis.smt.recheck import unsatisfiable
-from hetesynth.synthesis.solve import Solution, Solver, bounds_of
-from hetesynth.verify.bounds.judge import recheck
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.bounds.cut import cut_bounds
+from hetesynth.search.bounds.lower import lower_bound
+from hetesynth.search.registry import strategy
+from hetesynth.search.smt.recheck import unsatisfiable
+from hetesynth.search.solve import Solution, Solver, bounds_of
 
 GRAPHS = {
     "ring5": lambda: ring(5), "oneway4": lambda: ring(4, 2, both=False), "full3": lambda: full(3),
@@ -34,8 +34,10 @@ def searched(wanted: Problem, name: str) -> LowerBound:
 @pytest.fixture
 def unaided(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the last-step bound, which would spare the solver, and without bounds of tests before."""
-    monkeypatch.setattr("hetesynth.synthesis.solve._known_bound", lower_bound)
-    monkeypatch.setattr("hetesynth.bounds.lower.cut_bounds", lambda p, policy: (cut_bounds(p, policy)[0], None))
+    monkeypatch.setattr("hetesynth.search.solve._known_bound", lower_bound)
+    monkeypatch.setattr(
+        "hetesynth.search.bounds.lower.cut_bounds", lambda p, policy: (cut_bounds(p, policy)[0], None)
+    )
 
 
 @pytest.mark.parametrize("graph", GRAPHS)

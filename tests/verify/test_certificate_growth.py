@@ -8,10 +8,10 @@ import pytest
 from support.graphs import problem, servers
 from support.verdicts import certificate_violations
 
-from hetesynth.bounds.growth import growth_bound
 from hetesynth.model.bound import GrowthWitness, LowerBound
 from hetesynth.model.problem import Problem
 from hetesynth.policy import DEFAULT
+from hetesynth.search.bounds.growth import growth_bound
 
 
 @pytest.fixture(scope="module")

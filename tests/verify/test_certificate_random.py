@@ -16,7 +16,7 @@ from support.verdicts import certificate_violations
 from hetesynth.model.bound import CutWitness, FlowWitness, LowerBound, PriceWitness, VolumeWitness
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Problem
-from hetesynth.synthesis.solve import bounds_of
+from hetesynth.search.solve import bounds_of
 
 COPYING: list[CollectiveName] = ["allgather", "broadcast", "gather", "scatter", "alltoall"]
 REDUCTIONS: list[CollectiveName] = ["reduce", "reducescatter", "allreduce"]

@@ -11,20 +11,20 @@ import pytest
 from support.graphs import Graph, fig10, full, line, problem, ring, servers, star
 from support.verdicts import certificate_violations
 
-from hetesynth.bounds.cut import cut_bounds
-from hetesynth.bounds.lower import lower_bound
+from hetesynth.judge.bounds.smtlib import AtMost, Clause, assertions
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.bound import LowerBound, UnsatWitness
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.verdict import Infeasible
-from hetesynth.synthesis.registry import strategy
-from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.smt import monolithic as whole
-from hetesynth.synthesis.smt.recheck import unsatisfiable
-from hetesynth.synthesis.solve import Solution, Solver, bounds_of
-from hetesynth.synthesis.strategy import unsat_bound
-from hetesynth.verify.bounds.smtlib import AtMost, Clause, assertions
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.bounds.cut import cut_bounds
+from hetesynth.search.bounds.lower import lower_bound
+from hetesynth.search.registry import strategy
+from hetesynth.search.search import Search
+from hetesynth.search.smt import monolithic as whole
+from hetesynth.search.smt.recheck import unsatisfiable
+from hetesynth.search.solve import Solution, Solver, bounds_of
+from hetesynth.search.strategy import unsat_bound
 
 Change = Callable[[Any], Any]
 
@@ -220,8 +220,10 @@ def test_queries_that_are_not_about_the_problem_are_refused(query: tuple[Problem
 @pytest.fixture
 def unaided(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the last-step bound, which would spare the solver, and without bounds of tests before."""
-    monkeypatch.setattr("hetesynth.synthesis.solve._known_bound", lower_bound)
-    monkeypatch.setattr("hetesynth.bounds.lower.cut_bounds", lambda p, policy: (cut_bounds(p, policy)[0], None))
+    monkeypatch.setattr("hetesynth.search.solve._known_bound", lower_bound)
+    monkeypatch.setattr(
+        "hetesynth.search.bounds.lower.cut_bounds", lambda p, policy: (cut_bounds(p, policy)[0], None)
+    )
 
 
 @pytest.mark.usefixtures("unaided")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from hetesynth.judge.contributions import Value
+from hetesynth.judge.layout import Layout
 from hetesynth.model.program import Buffer
-from hetesynth.verify.contributions import Value
-from hetesynth.verify.layout import Layout
 
 
 def layout(name: str, in_place: bool = False, root: int | None = None, block: int | None = 2) -> Layout:

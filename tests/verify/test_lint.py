@@ -22,16 +22,16 @@ from program_builders import (
 )
 from support.verdicts import XML_TARGETS, acceptance
 
-import hetesynth.verify.msccl
+import hetesynth.judge.msccl
+from hetesynth.judge.msccl.judge import large_message_violations, notes, program_violations
+from hetesynth.judge.msccl.lint_calls import call_warnings
+from hetesynth.judge.msccl.lint_network import network_violations
+from hetesynth.judge.msccl.lint_readers import READERS
+from hetesynth.judge.msccl.linter import lint, lint_targets
+from hetesynth.judge.msccl.reader import ReadResult, read_program
+from hetesynth.judge.msccl.rules import BY_ID, RULES
 from hetesynth.model.program import GpuProgram, Program, ThreadBlock
 from hetesynth.model.target import TARGETS
-from hetesynth.verify.msccl.judge import large_message_violations, notes, program_violations
-from hetesynth.verify.msccl.lint_calls import call_warnings
-from hetesynth.verify.msccl.lint_network import network_violations
-from hetesynth.verify.msccl.lint_readers import READERS
-from hetesynth.verify.msccl.linter import lint, lint_targets
-from hetesynth.verify.msccl.reader import ReadResult, read_program
-from hetesynth.verify.msccl.rules import BY_ID, RULES
 
 GOOD = ring_allgather(4, False)
 
@@ -376,7 +376,7 @@ def test_a_refusal_is_told_even_among_very_many_other_findings() -> None:
 
 def test_every_rule_is_used_and_every_use_has_a_rule() -> None:
     used: set[str] = set()
-    folder = Path(hetesynth.verify.msccl.__file__).parent
+    folder = Path(hetesynth.judge.msccl.__file__).parent
     for path in sorted(folder.glob("*.py")):
         if path.name != "rules.py":
             nodes = ast.walk(ast.parse(path.read_text()))

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from support.verdicts import XML_TARGETS, acceptance
 
+from hetesynth.judge.msccl.judge import program_violations
+from hetesynth.judge.msccl.linter import lint, lint_targets
+from hetesynth.judge.msccl.reader import load_program
+from hetesynth.judge.msccl.rules import BY_ID
 from hetesynth.model.target import TARGETS
-from hetesynth.verify.msccl.judge import program_violations
-from hetesynth.verify.msccl.linter import lint, lint_targets
-from hetesynth.verify.msccl.reader import load_program
-from hetesynth.verify.msccl.rules import BY_ID
 
 
 def _data() -> Path:

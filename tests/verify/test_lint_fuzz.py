@@ -15,11 +15,11 @@ from hostile_mutations import mutated
 from program_builders import good_programs, to_xml
 from support.verdicts import XML_TARGETS, acceptance
 
+from hetesynth.judge.msccl.judge import large_message_violations, notes, profile_violations, program_violations
+from hetesynth.judge.msccl.linter import lint_targets
+from hetesynth.judge.msccl.reader import read_program
+from hetesynth.judge.msccl.rules import BY_ID
 from hetesynth.model.target import TARGETS
-from hetesynth.verify.msccl.judge import large_message_violations, notes, profile_violations, program_violations
-from hetesynth.verify.msccl.linter import lint_targets
-from hetesynth.verify.msccl.reader import read_program
-from hetesynth.verify.msccl.rules import BY_ID
 
 TEXTS = [to_xml(p) for _, p in sorted(good_programs().items())]
 SECONDS = 10

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 from program_builders import block, chain_broadcast, program, ring_allgather, star, step, to_xml
 
+from hetesynth.judge.msccl import linter
+from hetesynth.judge.msccl.findings import Findings
+from hetesynth.judge.msccl.lint_calls import call_warnings
+from hetesynth.judge.msccl.lint_limits import limits, peers_refused, sizes_refused
+from hetesynth.judge.msccl.lint_metadata import metadata, smallest_message
+from hetesynth.judge.msccl.lint_network import network_violations
+from hetesynth.judge.msccl.lint_readers import ANY
+from hetesynth.judge.msccl.linter import lint, lint_targets
+from hetesynth.judge.msccl.reader import read_program
+from hetesynth.judge.msccl.rules import BY_ID
 from hetesynth.model.program import GpuProgram, Instruction, Program, ThreadBlock
 from hetesynth.model.target import TARGETS
-from hetesynth.verify.msccl import linter
-from hetesynth.verify.msccl.findings import Findings
-from hetesynth.verify.msccl.lint_calls import call_warnings
-from hetesynth.verify.msccl.lint_limits import limits, peers_refused, sizes_refused
-from hetesynth.verify.msccl.lint_metadata import metadata, smallest_message
-from hetesynth.verify.msccl.lint_network import network_violations
-from hetesynth.verify.msccl.lint_readers import ANY
-from hetesynth.verify.msccl.linter import lint, lint_targets
-from hetesynth.verify.msccl.reader import read_program
-from hetesynth.verify.msccl.rules import BY_ID
 
 COPY, SEND, RECEIVE = step("cpy", "i0", "o0"), step("s", "i0", "o0"), step("r", "i0", "o0")
 RING = ring_allgather(4, False)

@@ -28,13 +28,13 @@ from program_builders import (
     with_step,
 )
 
+from hetesynth.judge.msccl import execution, judge
+from hetesynth.judge.msccl.findings import Findings, Place, shown
+from hetesynth.judge.msccl.judge import large_message_violations, notes, profile_violations, program_violations
+from hetesynth.judge.msccl.reader import read_program
+from hetesynth.judge.msccl.rules import BY_ID
 from hetesynth.model.program import GpuProgram, Instruction, Program, ThreadBlock
 from hetesynth.model.verdict import Violation
-from hetesynth.verify.msccl import execution, judge
-from hetesynth.verify.msccl.findings import Findings, Place, shown
-from hetesynth.verify.msccl.judge import large_message_violations, notes, profile_violations, program_violations
-from hetesynth.verify.msccl.reader import read_program
-from hetesynth.verify.msccl.rules import BY_ID
 
 TABLES = Path(__file__).parent / "golden"
 RING = ring_allgather(4, False)

@@ -8,9 +8,9 @@ import pytest
 from program_builders import good_programs
 
 from hetesynth.errors import HetesynthError
-from hetesynth.verify.msccl import reader as msccl_xml
-from hetesynth.verify.msccl.judge import profile_violations, program_violations
-from hetesynth.verify.msccl.reader import load_program, read_program
+from hetesynth.judge.msccl import reader as msccl_xml
+from hetesynth.judge.msccl.judge import profile_violations, program_violations
+from hetesynth.judge.msccl.reader import load_program, read_program
 
 FIXTURES = Path(__file__).parent / "fixtures"
 GOOD = good_programs()

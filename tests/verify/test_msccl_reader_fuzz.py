@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_interpreter import survives
 
-from hetesynth.verify.msccl.judge import profile_violations, program_violations
-from hetesynth.verify.msccl.reader import read_program
+from hetesynth.judge.msccl.judge import profile_violations, program_violations
+from hetesynth.judge.msccl.reader import read_program
 
 FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("*.xml"))
 PIECES = [

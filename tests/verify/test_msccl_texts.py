@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from hetesynth.errors import HetesynthError
+from hetesynth.judge.msccl import reader as msccl_reader
+from hetesynth.judge.msccl.reader import ReadResult, load_program, read_program
+from hetesynth.judge.msccl.rules import BY_ID
+from hetesynth.judge.msccl.values import Values
 from hetesynth.model.verdict import Violation
-from hetesynth.verify.msccl import reader as msccl_reader
-from hetesynth.verify.msccl.reader import ReadResult, load_program, read_program
-from hetesynth.verify.msccl.rules import BY_ID
-from hetesynth.verify.msccl.values import Values
 
 TABLES = Path(__file__).parent / "golden"
 STEP = (

@@ -8,6 +8,7 @@ import pytest
 from support.plan_chaos import outcome
 
 from hetesynth.errors import HetesynthError
+from hetesynth.judge.mscclpp.judge import plan_violations
 from hetesynth.model.plan import (
     ChannelType,
     GpuPlan,
@@ -21,7 +22,6 @@ from hetesynth.model.plan import (
     Slice,
 )
 from hetesynth.model.program import Buffer
-from hetesynth.verify.mscclpp.judge import plan_violations
 
 NOP = PlanOperation("nop")
 

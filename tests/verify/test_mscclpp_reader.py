@@ -14,10 +14,10 @@ import pytest
 from support.plan_chaos import outcome
 
 from hetesynth.errors import HetesynthError
+from hetesynth.judge.mscclpp import reader
+from hetesynth.judge.mscclpp.judge import plan_violations
+from hetesynth.judge.mscclpp.reader import MAX_BYTES, OTHER_OPS, load_plan, read_plan_json
 from hetesynth.model.plan import OPEN_MAX_BYTES, PlanBlock, PlanOperation
-from hetesynth.verify.mscclpp import reader
-from hetesynth.verify.mscclpp.judge import plan_violations
-from hetesynth.verify.mscclpp.reader import MAX_BYTES, OTHER_OPS, load_plan, read_plan_json
 
 GOLDEN = Path(__file__).parents[1] / "lowering" / "golden" / "mscclpp_allgather_pair.json"
 

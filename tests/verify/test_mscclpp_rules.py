@@ -10,21 +10,21 @@ from pathlib import Path
 import pytest
 from test_mscclpp_judge import NOP, block, copy, exchange, gpu, local, pair, plan, put, semaphore
 
-import hetesynth.verify.mscclpp
+import hetesynth.judge.mscclpp
 from hetesynth.cli.main import run
-from hetesynth.lowering.mscclpp.json_writer import write_plan_json
+from hetesynth.judge.msccl.rules import BY_ID
+from hetesynth.judge.mscclpp.judge import plan_violations
+from hetesynth.judge.mscclpp.rules import ALL_BY_ID, PLAN_RULES
 from hetesynth.model.plan import Plan, PlanBlock
 from hetesynth.model.target import TARGETS
-from hetesynth.verify.msccl.rules import BY_ID
-from hetesynth.verify.mscclpp.judge import plan_violations
-from hetesynth.verify.mscclpp.rules import ALL_BY_ID, PLAN_RULES
+from hetesynth.programs.mscclpp.json_writer import write_plan_json
 
 MULTIPROCESSORS = TARGETS["mscclpp"].multiprocessors
 
 
 def test_every_rule_is_used_and_no_other() -> None:
     used: set[str] = set()
-    for path in sorted(Path(hetesynth.verify.mscclpp.__file__).parent.glob("*.py")):
+    for path in sorted(Path(hetesynth.judge.mscclpp.__file__).parent.glob("*.py")):
         if path.name != "rules.py":
             nodes = ast.walk(ast.parse(path.read_text()))
             used |= {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}

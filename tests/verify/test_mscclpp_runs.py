@@ -11,6 +11,8 @@ from typing import Any
 from support.plan_chaos import outcome
 from test_mscclpp_judge import NOP, add, barrier, block, copy, exchange, gpu, local, on, pair, plan, put, semaphore
 
+from hetesynth.judge.mscclpp.judge import plan_violations
+from hetesynth.judge.mscclpp.rules import ALL_BY_ID
 from hetesynth.model.plan import (
     ChannelType,
     GpuPlan,
@@ -21,8 +23,6 @@ from hetesynth.model.plan import (
     RemoteBuffer,
     RemoteSlice,
 )
-from hetesynth.verify.mscclpp.judge import plan_violations
-from hetesynth.verify.mscclpp.rules import ALL_BY_ID
 
 GOLDEN = Path(__file__).parent / "golden" / "mscclpp_runs.txt"
 Op = PlanOperation

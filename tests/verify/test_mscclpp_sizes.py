@@ -14,11 +14,11 @@ from test_mscclpp_judge import NOP, block, exchange, gpu, pair, plan, put, semap
 
 from hetesynth.cli.main import run
 from hetesynth.errors import HetesynthError
+from hetesynth.judge.mscclpp.findings import PlanFindings
+from hetesynth.judge.mscclpp.judge import open_range_violations, plan_violations
+from hetesynth.judge.mscclpp.reader import load_plan, read_plan_json
+from hetesynth.judge.mscclpp.sizes import largest_message, size_violations, states_sizes
 from hetesynth.model.plan import LocalSlice, Plan
-from hetesynth.verify.mscclpp.findings import PlanFindings
-from hetesynth.verify.mscclpp.judge import open_range_violations, plan_violations
-from hetesynth.verify.mscclpp.reader import load_plan, read_plan_json
-from hetesynth.verify.mscclpp.sizes import largest_message, size_violations, states_sizes
 
 FIXTURES = Path(__file__).parent / "fixtures" / "plans"
 GOLDEN = Path(__file__).parents[1] / "lowering" / "golden" / "mscclpp_allgather_pair.json"

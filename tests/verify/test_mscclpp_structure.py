@@ -12,9 +12,9 @@ from test_mscclpp_judge import NOP, block, exchange, local, pair
 from test_mscclpp_runs import GET, M, Op, Ops, verdict
 
 from hetesynth.errors import HetesynthError
+from hetesynth.judge.mscclpp import judge
+from hetesynth.judge.mscclpp.judge import plan_violations
 from hetesynth.model.plan import GpuPlan, Plan, PlanBlock, PlanOperation, RemoteBuffer, RemoteSlice
-from hetesynth.verify.mscclpp import judge
-from hetesynth.verify.mscclpp.judge import plan_violations
 
 GOLDEN = Path(__file__).parent / "golden" / "mscclpp_structure.txt"
 BASE, PORTS = pair(exchange(0)), pair(exchange(0, "port"), "port")

@@ -12,10 +12,10 @@ import pytest
 from support.plan_chaos import outcome
 from test_mscclpp_judge import NOP, block, gpu, local, on, plan, put
 
+from hetesynth.judge.mscclpp.judge import plan_violations
+from hetesynth.judge.mscclpp.reader import load_plan
+from hetesynth.judge.mscclpp.thread_order import orders
 from hetesynth.model.plan import ChannelType, Plan, PlanBlock, PlanOp, PlanOperation
-from hetesynth.verify.mscclpp.judge import plan_violations
-from hetesynth.verify.mscclpp.reader import load_plan
-from hetesynth.verify.mscclpp.thread_order import orders
 
 FIXTURES = Path(__file__).parent / "fixtures" / "plans"
 Event = tuple[int, str]

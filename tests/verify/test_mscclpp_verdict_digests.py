@@ -28,11 +28,11 @@ from test_mscclpp_judge import (
 )
 
 from hetesynth.errors import HetesynthError
+from hetesynth.judge.mscclpp.calls import plan_warnings
+from hetesynth.judge.mscclpp.judge import open_range_violations, plan_violations
+from hetesynth.judge.mscclpp.reader import read_plan_json
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.plan import PLAN_OPS, Plan, PlanOperation
-from hetesynth.verify.mscclpp.calls import plan_warnings
-from hetesynth.verify.mscclpp.judge import open_range_violations, plan_violations
-from hetesynth.verify.mscclpp.reader import read_plan_json
 
 TABLES = Path(__file__).parent / "golden"
 PAIR = Path(__file__).parents[1] / "lowering" / "golden" / "mscclpp_allgather_pair.json"

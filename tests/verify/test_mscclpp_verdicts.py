@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from test_mscclpp_judge import block, gpu, plan
 
+from hetesynth.judge.layout import Layout
+from hetesynth.judge.mscclpp.buffer_sizes import plan_layout
+from hetesynth.judge.mscclpp.calls import plan_warnings
+from hetesynth.judge.mscclpp.operation_checks import block_peer, operation_defects
 from hetesynth.model.plan import GpuPlan, LocalSlice, Plan, PlanBlock, PlanOperation, RemoteBuffer, RemoteSlice
-from hetesynth.verify.layout import Layout
-from hetesynth.verify.mscclpp.buffer_sizes import plan_layout
-from hetesynth.verify.mscclpp.calls import plan_warnings
-from hetesynth.verify.mscclpp.operation_checks import block_peer, operation_defects
 
 Op = PlanOperation
 I0, I1, O0, O1 = (LocalSlice(name, at, 1) for name in ("i", "o") for at in (0, 1))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.verify.msccl.judge import profile_violations, program_violations
-from hetesynth.verify.msccl.reader import load_program
+from hetesynth.judge.msccl.judge import profile_violations, program_violations
+from hetesynth.judge.msccl.reader import load_program
 
 
 def _data() -> Path:
@@ -135,7 +135,7 @@ def test_shipped_programs_without_one_step_are_wrong(path: Path) -> None:
     """One data-moving line taken out, at five places: connections, data or races must show it."""
     lines = path.read_bytes().splitlines(keepends=True)
     steps = [k for k, line in enumerate(lines) if b"<step" in line and b'type="nop"' not in line]
-    from hetesynth.verify.msccl.reader import read_program
+    from hetesynth.judge.msccl.reader import read_program
 
     for k in steps[:: max(1, len(steps) // 5)]:
         read = read_program(b"".join(lines[:k] + lines[k + 1 :]), path.name)

@@ -23,9 +23,9 @@ from program_builders import (
     with_step,
 )
 
+from hetesynth.judge.msccl.judge import profile_violations, program_violations
+from hetesynth.judge.msccl.reader import read_program
 from hetesynth.model.program import GpuProgram, Program
-from hetesynth.verify.msccl.judge import profile_violations, program_violations
-from hetesynth.verify.msccl.reader import read_program
 
 GOOD = good_programs()
 

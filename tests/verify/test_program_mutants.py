@@ -10,8 +10,8 @@ import pytest
 from program_builders import edited, good_programs, with_step
 from random_interpreter import survives
 
+from hetesynth.judge.msccl.judge import program_violations
 from hetesynth.model.program import BufferSlice, Program, ThreadBlock
-from hetesynth.verify.msccl.judge import program_violations
 
 GOOD = good_programs()
 ORDERS = 5

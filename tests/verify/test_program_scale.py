@@ -7,8 +7,8 @@ import time
 import pytest
 from program_builders import block, program, step
 
+from hetesynth.judge.msccl.judge import program_violations
 from hetesynth.model.program import GpuProgram, Program
-from hetesynth.verify.msccl.judge import program_violations
 
 
 def _rings(n: int, rings: int) -> Program:

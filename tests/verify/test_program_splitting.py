@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from program_builders import block, program, step
 
+from hetesynth.judge.msccl.judge import large_message_violations, program_violations
+from hetesynth.judge.msccl.rules import BY_ID
 from hetesynth.model.program import GpuProgram, Program
-from hetesynth.verify.msccl.judge import large_message_violations, program_violations
-from hetesynth.verify.msccl.rules import BY_ID
 
 Steps = list[tuple[bool, int]]
 """(sends, chunks) in the order of one thread block."""

@@ -8,9 +8,9 @@ from typing import ClassVar, cast
 
 import pytest
 
-from hetesynth.verify.contributions import Value
-from hetesynth.verify.layout import Layout
-from hetesynth.verify.race_detection import MANY, Cell, Conflict, Kind, Memory, Part
+from hetesynth.judge.contributions import Value
+from hetesynth.judge.layout import Layout
+from hetesynth.judge.race_detection import MANY, Cell, Conflict, Kind, Memory, Part
 
 VALUES: list[Value] = [(0, 1)]
 Read = tuple[int, int, Part]  # actor, stamp, part

@@ -10,12 +10,12 @@ from support.graphs import Graph, dgx1, fig10, full, problem, ring, servers, sta
 from support.replay import accepts
 from support.solving import solve
 
+from hetesynth.judge.schedule.arrays import surely_clean
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Problem, Resource
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy import DEFAULT
-from hetesynth.verify.schedule.arrays import surely_clean
-from hetesynth.verify.schedule.judge import schedule_violations
 
 GRAPHS = {"ring5": ring(5), "star4": star(4), "fig10": fig10(), "dgx1": dgx1(), "2+3": servers([2, 3], 2, 3)}
 COPIES: tuple[CollectiveName, ...] = ("allgather", "broadcast", "alltoall", "scatter")
@@ -116,7 +116,7 @@ def test_tables_that_would_be_too_large(monkeypatch: pytest.MonkeyPatch) -> None
     wanted = problem(graph, "broadcast")
     good = Schedule.of([Transfer(0, 1, 0, 0), Transfer(1, 2, 0, 1)])
     for cells, clean in ((12, True), (11, False)):  # four resources, one chunk and two steps
-        monkeypatch.setattr("hetesynth.verify.schedule.arrays.MOST_CELLS", cells)
+        monkeypatch.setattr("hetesynth.judge.schedule.arrays.MOST_CELLS", cells)
         assert surely_clean(wanted, good) == clean
 
 

@@ -8,10 +8,10 @@ import pytest
 from support.graphs import Graph, full, line, problem, ring, star
 from support.replay import accepts
 
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Problem, Resource
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.verify.schedule.judge import schedule_violations
 
 T = Transfer
 

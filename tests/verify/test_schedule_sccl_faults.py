@@ -8,18 +8,18 @@ import pytest
 from support.graphs import dgx1, line, problem, ring
 from support.solving import solve
 
+from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.problem import Budget
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import GaveUp
-from hetesynth.synthesis.copy_problem import CopyProblem
-from hetesynth.synthesis.search import Search
-from hetesynth.synthesis.smt import cegis
-from hetesynth.synthesis.smt import monolithic as whole
-from hetesynth.synthesis.smt.step_model import StepModel
-from hetesynth.synthesis.smt.step_search import raise_target
-from hetesynth.synthesis.solve import Solution, Solver
-from hetesynth.synthesis.strategy import Strategy
-from hetesynth.verify.schedule.judge import schedule_violations
+from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.search import Search
+from hetesynth.search.smt import cegis
+from hetesynth.search.smt import monolithic as whole
+from hetesynth.search.smt.step_model import StepModel
+from hetesynth.search.smt.step_search import raise_target
+from hetesynth.search.solve import Solution, Solver
+from hetesynth.search.strategy import Strategy
 
 T = Transfer
 
@@ -110,8 +110,8 @@ def test_fault_4_seconds_that_end_are_unknown() -> None:
 
 @pytest.mark.parametrize("in_place", [False, True])
 def test_fault_5_the_xml_has_the_attributes_that_newer_readers_demand(in_place: bool) -> None:
-    lower = pytest.importorskip("hetesynth.lowering.msccl.lower")
-    write = pytest.importorskip("hetesynth.lowering.msccl.xml_writer").write_msccl_xml
+    lower = pytest.importorskip("hetesynth.programs.msccl.lower")
+    write = pytest.importorskip("hetesynth.programs.msccl.xml_writer").write_msccl_xml
     limits = pytest.importorskip("hetesynth.model.target")
     wanted = problem(ring(4), "allgather")
     solution = solve(wanted)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from hetesynth.report.words import clock_line, counted, microseconds, size_text
+from hetesynth.model.words import clock_line, counted, microseconds, size_text
 
 
 def atlas_report(

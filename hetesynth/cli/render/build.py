@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from hetesynth.building.reports.annotations import reason
-from hetesynth.building.reports.words import ATTENTION, WAYS_OUT, counts_text, one_line, said
-from hetesynth.report.words import counted
+from hetesynth.deploy.reports.annotations import reason
+from hetesynth.deploy.reports.words import ATTENTION, WAYS_OUT, counts_text, one_line, said
+from hetesynth.model.words import counted
 
 if TYPE_CHECKING:
-    from hetesynth.building.outcome import BuildReport
+    from hetesynth.deploy.outcome import BuildReport
 
 SHOWN_OF_A_STATUS = 10
 

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from hetesynth.commands.calibrate import Calibrated
-from hetesynth.fitting.fit import Figure
+from hetesynth.topology.calibrate.calibrate_topology import Calibrated
+from hetesynth.topology.calibrate.fit import Figure
 
 _MOST_POINTS = 40
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from hetesynth.model.cegis_totals import totals
 from hetesynth.model.cegis_trace import CegisEntry
-from hetesynth.report.words import counted
+from hetesynth.model.words import counted
 
 
 def cegis_lines(entries: Sequence[CegisEntry]) -> Iterable[str]:

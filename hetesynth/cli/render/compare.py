@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hetesynth.report.words import clock_line, runtime_words, size_text
+from hetesynth.model.words import clock_line, runtime_words, size_text
 
 if TYPE_CHECKING:
-    from hetesynth.commands.compare import Comparison, Entry
+    from hetesynth.engine.compare import Comparison, Entry
 
 _COLUMNS = ("size", "strategy", "time us", "algbw GB/s", "busbw GB/s", "of bound", "by")
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hetesynth.report.words import counted, microseconds, size_text
+from hetesynth.model.words import counted, microseconds, size_text
 
 if TYPE_CHECKING:
-    from hetesynth.commands.composition import ComposedFiles
-    from hetesynth.compile.composition import Composed
+    from hetesynth.engine.composition import Composed
+    from hetesynth.engine.composition_verbs import ComposedFiles
 
 
 def composition_values(files: ComposedFiles, paths: Iterable[Path]) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from hetesynth.model.decisions import OVER_EFFORT, Decision
-from hetesynth.report.words import counted, microseconds
+from hetesynth.model.words import counted, microseconds
 
 if TYPE_CHECKING:
-    from hetesynth.compile.artifacts import Synthesis
-    from hetesynth.synthesis.search import Ending
+    from hetesynth.engine.artifacts import Synthesis
+    from hetesynth.search.search import Ending
 
 
 def explanation(synthesis: Synthesis) -> str:

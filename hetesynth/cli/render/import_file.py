@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hetesynth.cli.render.synth import warning_lines
-from hetesynth.report.words import counted
+from hetesynth.model.words import counted
 
 if TYPE_CHECKING:
-    from hetesynth.commands.import_file import Imported
+    from hetesynth.engine.import_file import Imported
 
 
 def import_summary(imported: Imported, paths: Iterable[Path]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hetesynth.frontend.library import LibraryType
+    from hetesynth.topology.language.library import LibraryType
 
 _TITLES = ("type", "import", "GPUs", "model", "GB/s a GPU", "NICs", "GB/s out", "parameters", "source")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from hetesynth.diagnostics import render
-from hetesynth.report.words import counted
+from hetesynth.model.diagnostics import render
+from hetesynth.model.words import counted
 
 if TYPE_CHECKING:
-    from hetesynth.commands.lint_files import LintedFile
+    from hetesynth.deploy.lint_files import LintedFile
 
 
 def lint_report(files: Sequence[LintedFile]) -> Iterator[str]:

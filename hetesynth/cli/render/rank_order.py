@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hetesynth.commands.rank_files import FORMATS
+from hetesynth.deploy.rank_files import FORMATS
 
 if TYPE_CHECKING:
-    from hetesynth.commands.rank_files import RankOrder
+    from hetesynth.deploy.rank_files import RankOrder
 
 SHOWN_NAMES = 4
 

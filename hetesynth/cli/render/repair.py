@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hetesynth.report.words import AT_RATES, counted, microseconds, of_limit, size_text, whole_percent
+from hetesynth.model.words import AT_RATES, counted, microseconds, of_limit, size_text, whole_percent
 
 if TYPE_CHECKING:
-    from hetesynth.commands.repair import Repaired
+    from hetesynth.engine.repair import Repaired
 
 SHOWN = 12
 """Ranks, or names, that the text lists; --json has all."""

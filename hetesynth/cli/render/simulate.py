@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hetesynth.model.cost import costed
-from hetesynth.report.words import runtime_words, size_text
+from hetesynth.model.words import runtime_words, size_text
 
 if TYPE_CHECKING:
-    from hetesynth.commands.simulate import FilePredictions
-    from hetesynth.compile.predictors import Prediction
+    from hetesynth.engine.predictors import Prediction
+    from hetesynth.engine.simulate import FilePredictions
     from hetesynth.model.runtime_costs import RuntimeCosts
 
 _COLUMNS = ("size", "time us", "algbw GB/s", "busbw GB/s", "used", "bottleneck")

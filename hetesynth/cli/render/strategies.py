@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypedDict
 
 from hetesynth.model.collective import COLLECTIVE_NAMES, PERSONALIZED
-from hetesynth.synthesis.registry import TO_EVERYBODY
+from hetesynth.search.registry import TO_EVERYBODY
 
 if TYPE_CHECKING:
     from hetesynth.model.collective import CollectiveName
-    from hetesynth.synthesis.registry import Objective, StrategyRow
+    from hetesynth.search.registry import Objective, StrategyRow
 
 HEADER = ("name", "counts", "collectives", "--size", "s/transfer", "what it does", "source")
 COUNTS = {"steps": "steps", "time": "seconds"}

@@ -15,14 +15,14 @@ from hetesynth.cli.render.decisions import decision_lines, decision_values, expl
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import hops
-from hetesynth.report.words import clock_line, counted, runtime_words, size_text
+from hetesynth.model.words import clock_line, counted, runtime_words, size_text
 
 if TYPE_CHECKING:
-    from hetesynth.compile.artifacts import Synthesis
-    from hetesynth.compile.gpu_vendors import RuntimeAdvice
-    from hetesynth.compile.roots import Warned
-    from hetesynth.synthesis.search import Ending
-    from hetesynth.verify.bounds.judge import Recheck
+    from hetesynth.engine.artifacts import Synthesis
+    from hetesynth.engine.gpu_vendors import RuntimeAdvice
+    from hetesynth.engine.roots import Warned
+    from hetesynth.judge.bounds.judge import Recheck
+    from hetesynth.search.search import Ending
 
 EXACT = 6  # digits of a size that is one's own
 _LISTED = ("channels_per_link", "channels_per_gpu", "thread_blocks_per_gpu", "instructions")

@@ -9,10 +9,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from hetesynth.report.words import counted
+from hetesynth.model.words import counted
 
 if TYPE_CHECKING:
-    from hetesynth.commands.topo_diff import TopologyDifference
+    from hetesynth.deploy.topo_diff import TopologyDifference
     from hetesynth.report.topology_changes import TopologyChange
 
 SHOWN_NAMES = 4

@@ -9,11 +9,11 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hetesynth.report.words import counted
+from hetesynth.model.words import counted
 
 if TYPE_CHECKING:
-    from hetesynth.commands.verify import Finding, Judged
-    from hetesynth.commands.verify_files import FileVerdict
+    from hetesynth.deploy.verify_files import FileVerdict
+    from hetesynth.engine.verify import Finding, Judged
     from hetesynth.model.verdict import Violation
 
 

@@ -11,8 +11,8 @@ import click
 from hetesynth.cli.options import TOPOLOGY, buffer_size, json_option
 from hetesynth.cli.terminal import show, show_lines
 from hetesynth.errors import HetesynthError
-from hetesynth.fitting.measurements import OPERATIONS
-from hetesynth.fitting.models import ALGORITHMS
+from hetesynth.topology.calibrate.measurements import OPERATIONS
+from hetesynth.topology.calibrate.models import ALGORITHMS
 
 
 @click.command(name="calibrate", short_help="Fit latencies and rates to measurements.")
@@ -53,9 +53,9 @@ def command(
     figures and a comment that says where each came from.
     """
     from hetesynth.cli.render.calibration import calibration_document, calibration_report, residual_series
-    from hetesynth.commands.calibrate import CalibrationRequest, calibrate
     from hetesynth.files.atomic import write_all
     from hetesynth.report.residual_plot import residual_plot
+    from hetesynth.topology.calibrate.calibrate_topology import CalibrationRequest, calibrate
 
     request = CalibrationRequest(topology, measurements, sizes=_range(sizes), start=_start(start), **stated)
     result = calibrate(request)
@@ -78,7 +78,7 @@ def _start(text: str | None) -> float | None:
     """Seconds; nothing at all may be written with any unit or none."""
     if text is None or text.rstrip("munsµ ") == "0":
         return None if text is None else 0.0
-    from hetesynth.frontend.quantity import parse_quantity
+    from hetesynth.topology.language.quantity import parse_quantity
 
     return float(parse_quantity(text, "time", "--start"))
 

@@ -22,8 +22,8 @@ def command(file: Path, form: str, output: Path | None) -> None:
     The text is read again: it is only written when it means the same cluster. What the other form cannot say is
     named, and the exit code is 1. Comments stay, above the block that they belong to.
     """
-    from hetesynth.commands.convert import converted
     from hetesynth.files.atomic import write_atomically
+    from hetesynth.topology.convert import converted
 
     text = converted(file, form)
     if output is None:

@@ -30,7 +30,7 @@ def command(before: Path, after: os.PathLike[str], schedules: tuple[Path, ...], 
     Exits 0 where nothing did, 1 where something did. The parts of both files are the same where their names are.
     """
     from hetesynth.cli.render.topo_diff import difference_document, difference_report
-    from hetesynth.commands.topo_diff import topology_difference
+    from hetesynth.deploy.topo_diff import topology_difference
 
     difference = topology_difference(before, after, schedules)
     if as_json:

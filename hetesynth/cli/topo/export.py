@@ -20,15 +20,15 @@ def command(topology: Path, target: str, output: Path | None) -> None:
 
     topo import reads both back. ASTRA-sim knows products of rings, switches and full meshes.
     """
-    from hetesynth.frontend import load_topology
+    from hetesynth.topology.language import load_topology
 
     loaded = load_topology(topology)
     if target == "edges":
-        from hetesynth.importers.edge_export import edge_document
+        from hetesynth.topology.importers.edge_export import edge_document
 
         text = json.dumps(edge_document(loaded), indent=1) + "\n"
     else:
-        from hetesynth.importers.astra_sim_export import astra_sim_network
+        from hetesynth.topology.importers.astra_sim_export import astra_sim_network
 
         text = astra_sim_network(loaded)
     if output is None:

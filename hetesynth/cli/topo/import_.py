@@ -14,9 +14,9 @@ from hetesynth.cli.terminal import show
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from hetesynth.commands.import_topology import ImportedTopology
-    from hetesynth.importers.rates import Calibration
-    from hetesynth.importers.reading import ReadOptions
+    from hetesynth.topology.import_topology import ImportedTopology
+    from hetesynth.topology.importers.rates import Calibration
+    from hetesynth.topology.importers.reading import ReadOptions
 
 
 @click.command(name="import", short_help="Make a topology from files that a cluster has.")
@@ -59,9 +59,9 @@ def command(
 
     Remarks say what was assumed and what looks wrong. FILE may be -, standard input.
     """
-    from hetesynth.commands import import_options as options_of
-    from hetesynth.commands import import_topology as importing
-    from hetesynth.importers.fabric import parse_fabric
+    from hetesynth.topology import import_options as options_of
+    from hetesynth.topology import import_topology as importing
+    from hetesynth.topology.importers.fabric import parse_fabric
 
     if format_name is not None and format_name not in importing.format_names():
         raise click.BadParameter(f"one of: {', '.join(importing.format_names())}", param_hint="--format")
@@ -83,8 +83,8 @@ def command(
 
 def show_imported(imported: ImportedTopology, output: Path | None, *, as_json: bool) -> None:
     """Write the text and print the facts."""
-    from hetesynth.commands.import_topology import document
-    from hetesynth.report.words import counted
+    from hetesynth.model.words import counted
+    from hetesynth.topology.import_topology import document
 
     _write(output, imported.text)
     if as_json:
@@ -104,9 +104,9 @@ def read_options(
     uplink: str | None = None, oversubscription: str | None = None, hosts: str | None = None,
 ) -> ReadOptions:  # fmt: skip
     """What the user states beside the files."""
-    from hetesynth.commands import import_options as options_of
-    from hetesynth.frontend.quantity import parse_quantity
-    from hetesynth.importers.reading import ReadOptions
+    from hetesynth.topology import import_options as options_of
+    from hetesynth.topology.importers.reading import ReadOptions
+    from hetesynth.topology.language.quantity import parse_quantity
 
     rate = None if nic_rate is None else _nic_rate(nic_rate)
     above = None if uplink is None else parse_quantity(uplink, "bandwidth", "--uplink")
@@ -116,7 +116,7 @@ def read_options(
 
 
 def _nic_rate(text: str) -> Fraction:
-    from hetesynth.frontend.quantity import parse_quantity
+    from hetesynth.topology.language.quantity import parse_quantity
 
     return parse_quantity(text, "bandwidth", "--nic-rate")
 

@@ -17,7 +17,7 @@ def command(name: str | None, as_json: bool) -> None:
     With TYPE its declaration and the sources of its figures.
     """
     from hetesynth.cli.render.library import library_document, library_report, type_report
-    from hetesynth.frontend.library import library_type, library_types
+    from hetesynth.topology.language.library import library_type, library_types
 
     types = library_types() if name is None else (library_type(name),)
     if as_json:

@@ -10,7 +10,7 @@ import click
 from hetesynth.cli.losses import topology_losses
 from hetesynth.cli.options import TOPOLOGY, NewPath, json_option
 from hetesynth.cli.terminal import show
-from hetesynth.commands.rank_files import FORMATS
+from hetesynth.deploy.rank_files import FORMATS
 
 
 @click.command(name="ranks", short_help="Say which rank runs where, for launchers.")
@@ -32,7 +32,7 @@ def command(topology: os.PathLike[str], directory: Path | None, formats: tuple[s
     programs are for other links than those that they run on.
     """
     from hetesynth.cli.render.rank_order import rank_order_document, rank_order_text, written_text
-    from hetesynth.commands.rank_files import load_rank_order, write_rank_files
+    from hetesynth.deploy.rank_files import load_rank_order, write_rank_files
 
     order = load_rank_order(topology)
     written = [] if directory is None else write_rank_files(order, directory, formats or tuple(FORMATS))

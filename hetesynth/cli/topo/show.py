@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from hetesynth.chunking import ROUNDINGS
 from hetesynth.cli.losses import topology_losses
 from hetesynth.cli.options import TOPOLOGY, Named, chunking_options, json_option
 from hetesynth.cli.terminal import show, show_lines
+from hetesynth.search.chunking import ROUNDINGS
 
 
 @click.command(name="show", short_help="Print servers, links, bottlenecks and capacities; draw them.")
@@ -32,7 +32,7 @@ def command(
     Then the capacities of steps: C(u, v) of links and C_g of what they share, each with its rounding error.
     """
     from hetesynth.cli.render.topo import graph_document, topology_report
-    from hetesynth.commands.topo_show import Pictures, look
+    from hetesynth.deploy.topo_show import Pictures, look
 
     pictures = Pictures(svg, graphml)
     seen = look(topology, chunking_options(chunk_size, tau_ref, rounding), pictures)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from hetesynth.diagnostics import visible
+from hetesynth.model.diagnostics import visible
 
 
 def text_markup(text: str) -> str:

@@ -17,22 +17,22 @@ from typing import Any, cast
 
 from benchmarks.heteccl.cases import ProgramCase, SynthesisCase, all_cases
 from benchmarks.heteccl.rivals import Rivals
-from hetesynth.commands.synth import synthesize
-from hetesynth.compile.phases import PhaseTimer
-from hetesynth.compile.predictors import CostOptions
-from hetesynth.compile.problem import load_problem
-from hetesynth.compile.request import Request
-from hetesynth.compile.rival import library_rival
-from hetesynth.compile.time_optimality import bounds_of
-from hetesynth.compile.verified_solver import verified_solver
+from hetesynth.engine.phases import PhaseTimer
+from hetesynth.engine.predictors import CostOptions
+from hetesynth.engine.problem import load_problem
+from hetesynth.engine.request import Request
+from hetesynth.engine.rival import library_rival
+from hetesynth.engine.synth import synthesize
+from hetesynth.engine.time_optimality import bounds_of
+from hetesynth.engine.verified_solver import verified_solver
 from hetesynth.errors import HetesynthError
-from hetesynth.frontend import load_topology
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES
-from hetesynth.synthesis import registry
-from hetesynth.synthesis.effort import for_steps
-from hetesynth.synthesis.search import Candidate
-from hetesynth.synthesis.solve import Solution
+from hetesynth.search import registry
+from hetesynth.search.effort import for_steps
+from hetesynth.search.search import Candidate
+from hetesynth.search.solve import Solution
+from hetesynth.topology.language import load_topology
 
 BUDGET = 60.0  # seconds of one search, as of the table of clusters; the default effort ends before
 

@@ -17,24 +17,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from hetesynth.chunking import chunk
-from hetesynth.compile.fused_receives import seconds as step_by_step
-from hetesynth.compile.predictors import CostOptions
-from hetesynth.compile.problem import ProblemFactory
-from hetesynth.compile.request import Request
-from hetesynth.compile.verified_solver import verified_solver
+from hetesynth.engine.fused_receives import seconds as step_by_step
+from hetesynth.engine.predictors import CostOptions
+from hetesynth.engine.problem import ProblemFactory
+from hetesynth.engine.request import Request
+from hetesynth.engine.verified_solver import verified_solver
 from hetesynth.errors import HetesynthError
-from hetesynth.lowering.msccl.lower import LoweringOptions
 from hetesynth.model.cost import chunk_bytes
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.topology import Link, SharedGroup, Topology
-from hetesynth.synthesis import registry
-from hetesynth.synthesis.effort import for_steps
-from hetesynth.synthesis.greedy import greedy
-from hetesynth.synthesis.solve import Solution
-from hetesynth.synthesis.strategy import Strategy
-from hetesynth.synthesis.timed.earliest_arrival import Rates
+from hetesynth.programs.msccl.lower import LoweringOptions
+from hetesynth.search import registry
+from hetesynth.search.chunking import chunk
+from hetesynth.search.effort import for_steps
+from hetesynth.search.greedy import greedy
+from hetesynth.search.solve import Solution
+from hetesynth.search.strategy import Strategy
+from hetesynth.search.timed.earliest_arrival import Rates
 
 ROUTERS = ("timed-trees", "timed")  # the second where the first has no trees: one NIC for all of a server
 SKETCHES = ("a sender and a receiver for each NIC", "GPUs of the same number")

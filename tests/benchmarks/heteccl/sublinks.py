@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hetesynth.chunking import chunk
-from hetesynth.collectives.library import collective
-from hetesynth.compile.predictors import predict
+from hetesynth.engine.predictors import predict
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Link, Topology, Vertex, Wire
+from hetesynth.search.chunking import chunk
+from hetesynth.search.collectives.library import collective
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from benchmarks.heteccl.scores import allreduce_seconds, cases_of, of_table, sho
 from benchmarks.heteccl.sublinks import BatchedPath
 from benchmarks.heteccl.training import ASSUMPTIONS, MODELS
 from benchmarks.heteccl.words import wrapped
-from hetesynth.report.words import size_text
+from hetesynth.model.words import size_text
 
 _TITLES: dict[Table, tuple[str, tuple[str, ...]]] = {
     "6-7": ("Figures 6 and 7: AllGather and AllReduce on H20", ("6", "7")),

@@ -1,0 +1,132 @@
+"""``environment.sh``: the variables with which a runtime takes a folder, for a shell that reads the file.
+
+In: a target and the folder's programs. Out: the text, the variables with their values, and the programs that a
+runtime with room for few does not get, with the reason. Values are worked out from where the file is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hetesynth.deploy.folder.programs import ProgramFile
+from hetesynth.model.target import Target
+
+ENVIRONMENT = "environment.sh"
+MSCCL_FILES = 4
+"""MSCCL_MAX_NUM_ALGOS: files that the research runtime reads from MSCCL_XML_FILES."""
+_UNBOUNDED = (
+    "the runtime allocates scratch memory for its largest call, and its sizes have no upper end: state one"
+)
+OWN_CHANNELS = frozenset({"msccl"})
+"""Targets that add the channels that files need to those of the communicator, and leave NCCL's own as they are."""
+_EXTRA = {
+    "rccl-6": ((
+        "RCCL_MSCCLPP_ENABLE", "0",
+        "Otherwise RCCL's own MSCCL++ takes allreduce and allgather up to 1 MiB in captured graphs.",
+    ),),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A program that the runtime is not told of."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """``variables``: name, value, comment. In values ``DIRECTORY`` stands for the folder of programs."""
+
+    variables: tuple[tuple[str, str, str], ...]
+    left_out: tuple[LeftOut, ...] = ()
+
+    def values(self, directory: str) -> dict[str, str]:
+        """The variables where programs are in ``directory``."""
+        return {name: value.replace("DIRECTORY", directory) for name, value, _ in self.variables}
+
+
+def environment(target: Target, programs: Sequence[ProgramFile]) -> Environment:
+    """The variables for ``target`` and the programs of one folder."""
+    if target.name == "portable" or target.format == "mscclpp-json":
+        return Environment(())
+    files, left_out = _read_files(target, programs)
+    variables = []
+    for name, value in target.environment:
+        told = ":".join(f"DIRECTORY/{p.name}" for p in files) if value == "FILE" else value
+        variables.append((name, told, ""))
+    variables += _EXTRA.get(target.name, ())
+    channels = max((program.channels for program in programs), default=0)
+    if channels and target.name not in OWN_CHANNELS:
+        comment = f"The programs use {channels} channels at most; NCCL_MAX_NCHANNELS must not be less."
+        variables.append(("NCCL_MIN_NCHANNELS", str(channels), comment))
+    return Environment(tuple(variables), tuple(left_out))
+
+
+def _read_files(target: Target, programs: Sequence[ProgramFile]) -> tuple[list[ProgramFile], list[LeftOut]]:
+    """The programs that a runtime which is told of each file gets, in the order of the cells, and the others."""
+    if target.name != "msccl":
+        return list(programs), []
+    files: list[ProgramFile] = []
+    left_out = []
+    for program in programs:
+        if program.scratch and program.last is None:
+            left_out.append(LeftOut(program.name, _UNBOUNDED))
+        elif len(files) == MSCCL_FILES:
+            left_out.append(LeftOut(program.name, f"the runtime reads {MSCCL_FILES} files"))
+        else:
+            files.append(program)
+    return files, left_out
+
+
+def environment_text(target: Target, stated: Environment, cluster: str) -> str:
+    """The file, for sh, bash, dash, ksh and zsh."""
+    lines = [
+        f"# The programs for {cluster} in {target.runtime}. To be read by a shell: . FOLDER/{ENVIRONMENT}",
+        "# Where a shell cannot tell its place, set HETESYNTH_DEPLOYMENT to the folder before.",
+        _PLACE.rstrip("\n"),
+    ]
+    lines += [f"# Left out: {entry.name}: {entry.reason}." for entry in stated.left_out]
+    for name, value, comment in stated.variables:
+        if comment:
+            lines.append(f"# {comment}")
+        lines.append(f'export {name}="{value.replace("DIRECTORY", _DIRECTORY)}"')
+    if any(":" in value for _, value, _ in stated.variables if "DIRECTORY" in value):
+        lines.insert(3, _NO_COLON.rstrip("\n"))
+    return "\n".join(lines) + "\n"
+
+
+_DIRECTORY = "$HETESYNTH_DEPLOYMENT/algorithms"
+# bash and zsh say where the file is that they read; of dash the kernel knows which files it has open
+_PLACE = r"""
+_hetesynth_place() {
+  _hetesynth_file=
+  if [ -n "${BASH_VERSION:-}" ]; then
+    eval '_hetesynth_file=${BASH_SOURCE[0]}'
+  elif [ -n "${ZSH_VERSION:-}" ]; then
+    eval '_hetesynth_file=${(%):-%x}'
+  elif read -r _hetesynth_pid _hetesynth_rest </proc/self/stat; then
+    for _hetesynth_open in "/proc/$_hetesynth_pid/fd/"*; do
+      _hetesynth_link=$(readlink "$_hetesynth_open") || continue
+      case $_hetesynth_link in */environment.sh) _hetesynth_file=$_hetesynth_link ;; esac
+    done
+  fi 2>/dev/null
+  _hetesynth_file=${_hetesynth_file:-${HETESYNTH_DEPLOYMENT:-.}/environment.sh}
+  _hetesynth_folder=$(CDPATH= cd -- "$(dirname -- "$_hetesynth_file")" 2>/dev/null && pwd) || _hetesynth_folder=
+  if [ -f "$_hetesynth_folder/index.json" ] && [ -d "$_hetesynth_folder/algorithms" ]; then
+    export HETESYNTH_DEPLOYMENT="$_hetesynth_folder"
+  else
+    echo "environment.sh: set HETESYNTH_DEPLOYMENT to the folder that environment.sh is in" >&2
+    return 1
+  fi
+  unset _hetesynth_file _hetesynth_folder _hetesynth_pid _hetesynth_rest _hetesynth_open _hetesynth_link
+}
+_hetesynth_place || return 1
+"""
+_NO_COLON = """
+case $HETESYNTH_DEPLOYMENT in
+  *:*) echo "environment.sh: the folder's path has a colon, which separates files" >&2; return 1 ;;
+esac
+"""

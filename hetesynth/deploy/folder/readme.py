@@ -1,0 +1,235 @@
+"""``README.md`` and ``expected.json`` of a folder: how it is loaded, how one sees that it was, and how fast it is.
+
+In: a target, cells, what the environment leaves out. Out: the texts. Facts about runtimes come from
+``model/target.py`` and ``log_lines.py``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from hetesynth.deploy.folder.cells import DeployedCell
+from hetesynth.deploy.folder.environment import Environment
+from hetesynth.deploy.folder.log_lines import LOG_LINES, NAMES
+from hetesynth.model.collective import ROOTED
+from hetesynth.model.target import SHORT, Target
+from hetesynth.model.words import size_text
+
+README, EXPECTED = "README.md", "expected.json"
+DIGITS = 6  # of sizes
+SHOWN = 8  # servers by name
+_SEEN_TO = (
+    "At most four files",
+    "On every rank make",
+    "Choose it with",
+    "For a broadcast",
+    "Without registration",
+)
+"""How sentences begin of what a folder's own files see to."""
+_ALONE, _ALL_READ = (
+    "Put FILE alone",
+    "Put nothing else into `algorithms`: every file there is read, and the first that fits runs.",
+)
+_ONE_ROOT, _OVER_NICS = "root of a call", "broadcast or reduce with proto Simple"
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """What is known of the machines. ``problem``: why there are no files of them; ``unnamed``: servers whose names
+    stand for their hosts."""
+
+    problem: str = ""
+    unnamed: tuple[str, ...] = ()
+
+
+def expected_text(cells: Sequence[DeployedCell], target: Target) -> str:
+    """The times of every cell at the sizes at which it was simulated, as JSON."""
+    rows = [
+        {
+            "cell": cell.name,
+            "collective": cell.collective,
+            "ranks": cell.ranks,
+            "root": cell.record.get("root"),
+            "programs": [program.name for program in cell.programs],
+            "sizes": [expected.plain() for expected in cell.expectations(target)],
+        }
+        for cell in cells
+    ]
+    document = {"target": target.name, "simulated": True, "bandwidths": "GB/s", "cells": rows}
+    return json.dumps(document, indent=1) + "\n"
+
+
+def readme_text(
+    target: Target, cells: Sequence[DeployedCell], stated: Environment, cluster: str, hosts: Hosts
+) -> str:
+    """The page."""
+    collectives = {cell.collective for cell in cells}
+    parts = [f"# {cluster}: programs for {target.runtime}", _WRITTEN, _loading(target, collectives)]
+    if stated.left_out:
+        rows = [f"- `{entry.name}`: {entry.reason}." for entry in stated.left_out]
+        parts.append(_LEFT_OUT + "\n\n" + "\n".join(rows))
+    parts += [_log(target), _times(target, cells), _calls(cells), _hosts(hosts), _PROMISES]
+    return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
+
+
+def _loading(target: Target, collectives: Collection[str]) -> str:
+    if target.name == "portable":
+        return _PORTABLE
+    if target.format == "mscclpp-json":
+        return _PLANS
+    return _SHELL + "\n".join(f"- {step}" for step in cautions(target, collectives))
+
+
+def cautions(target: Target, collectives: Collection[str]) -> list[str]:
+    """The sentences of the table of targets that are to be known of a folder with programs for ``collectives``."""
+    steps = []
+    for step in target.install:
+        of_roots = _ONE_ROOT in step and ROOTED.isdisjoint(collectives)
+        of_nics = _OVER_NICS in step and SHORT.isdisjoint(collectives)
+        if step.startswith(_ALONE):
+            steps.append(_ALL_READ)
+        elif not (step.startswith(_SEEN_TO) or of_roots or of_nics):
+            steps.append(step)
+    return steps
+
+
+def _log(target: Target) -> str:
+    if target.name not in LOG_LINES:
+        return ""
+    lines = LOG_LINES[target.name]
+    settings = " ".join(f"{name}={value}" for name, value in lines.debug)
+    rows = [
+        ("it has read the files", lines.read),
+        ("a call runs one of them", lines.ran),
+        ("a call runs a built-in algorithm", lines.fell_back),
+        ("it refuses a file", lines.refused),
+    ]
+    text = [f"- {what}: `{line}`" for what, line in rows if line]
+    if not lines.ran:
+        text.append("- nothing tells which calls run them: compare the times")
+    if any("NAME" in line for _, line in rows):
+        names = ", ".join(NAMES.values())
+        text.append(f"\nNAME is {names}; the last three, built in, are Send and Recv. `...` is anything.")
+    return f"## What the log says\n\nWith `{settings}`:\n\n" + "\n".join(text)
+
+
+def _times(target: Target, cells: Sequence[DeployedCell]) -> str:
+    rows = [
+        f"| {cell.collective} | {cell.record.get('extent', '')} | {size_text(expected.size, DIGITS)} "
+        f"| {expected.us:.4g} | {expected.algorithm / 1e9:.4g} | {expected.bus / 1e9:.4g} "
+        f"| {'-' if expected.library_us is None else f'{expected.library_us:.4g}'} |"
+        for cell in cells
+        for expected in cell.expectations(target)
+    ]
+    tests = "" if target.name == "portable" else _TESTED
+    return _TIMES.replace("TESTED", tests) + "\n".join(rows)
+
+
+def _calls(cells: Sequence[DeployedCell]) -> str:
+    """Which calls run which program."""
+    rows = []
+    for cell in cells:
+        for program in cell.programs:
+            last = "no limit" if program.last is None else f"{program.last:,}"
+            root = f", root {program.root}" if cell.collective in ROOTED and program.root is not None else ""
+            forms = [("out of place", program.out_of_place), ("in place", program.in_place)]
+            form = " and ".join(name for name, has in forms if has)
+            what = f"{program.collective}{root} | {form} | {program.min_bytes:,} | {last} | {program.unit:,}"
+            rows.append(f"| `{program.name}` | {what} |")
+    return _CALLS + "\n".join(rows)
+
+
+def _hosts(hosts: Hosts) -> str:
+    if hosts.problem:
+        return f"## Ranks\n\nThere are no host files: {hosts.problem}."
+    if not hosts.unnamed:
+        return _RANKS
+    named = ", ".join(hosts.unnamed[:SHOWN]) + (", ..." if len(hosts.unnamed) > SHOWN else "")
+    return _RANKS + _UNNAMED.replace("SERVERS", named)
+
+
+_WRITTEN = "Written by `hetesynth build`, which replaces the folder as a whole."
+_LEFT_OUT = "The runtime is not told of these files; its own algorithms run in their place:"
+_PORTABLE = """
+## Loading
+
+No runtime reads this folder as it is: `portable` programs are for every reader of MSCCL XML and for simulators.
+Build for `rccl-6`, `rccl-5`, `msccl-executor` or `msccl` and load that folder.
+"""
+_SHELL = """
+## Loading
+
+In the job's script, or in a shell on every host, with the folder at the same path everywhere:
+
+    . FOLDER/environment.sh
+
+It exports `HETESYNTH_DEPLOYMENT`, the folder, and the variables that the runtime reads. Hand them on to the ranks
+(`mpirun -x NAME`, `srun --export=ALL`). In a container start the job by
+`sh -c '. FOLDER/environment.sh && exec JOB'`: the variables hold the folder's path there, so no file of fixed
+values would do.
+
+"""
+_PLANS = """
+## Loading
+
+The plans are for MSCCL++ 0.9.0 and later (read in commit 1f5f065d of 2026-08-20, which is later than tag v0.10.0).
+No package index has it; `load_plans.py` says so where it is missing. Built from source, for CUDA 12:
+
+    git clone https://github.com/microsoft/mscclpp && cd mscclpp && git checkout 1f5f065d
+    python3 -m pip install ".[cuda12]"     # AMD GPUs: CXX=/opt/rocm/bin/hipcc python3 -m pip install ".[rocm7]"
+
+MSCCL++ loads no folder: a process registers its plans. On every rank, before the first communicator:
+
+    import load_plans            # with this folder on PYTHONPATH
+    load_plans.register(rank)    # only_sums=True: no call of this job reduces by anything but a sum
+
+For torch, `LD_PRELOAD=libmscclpp_nccl.so MSCCLPP_NCCL_LIB_PATH=libnccl.so torchrun ...`, and the two lines before
+`torch.distributed.init_process_group("nccl")`. Set LD_PRELOAD for the job alone, not in a shell. Plans for
+allreduce, allgather, reducescatter and broadcast run so; those of other collectives through `mscclpp.Executor`, as
+`load_plans.py` does in its check.
+
+- The selector gives a plan the calls of its sizes, form and root. What it leaves goes to MSCCL++'s own
+  algorithms, and from there to NCCL. It replaces a selector that was set before; `load_plans.selector(plans)` can
+  be combined.
+- Reductions are sums. A request does not say the operator, and the runtime ignores it for plans: an allreduce for
+  a maximum or an average would be summed. So plans of allreduce, reducescatter and reduce are registered only with
+  `only_sums=True`; else `register` says which it left out.
+- Buffers stand at the same offset of their allocation on every rank.
+"""
+_TESTED = " `smoke_test.sh` runs them at these sizes, or the nearest that are whole chunks."
+_TIMES = """
+## Times to expect
+
+Sizes are of the whole buffer, bandwidths in GB/s.TESTED
+
+| collective | sizes | size | us | algbw | busbw | the library's own, us |
+|---|---|---|---|---|---|---|
+"""
+_CALLS = """
+## Which calls run them
+
+Calls of other sizes run the library's own algorithms, silently. Buffers that are multiples of the last column
+always fit; others may.
+
+| program | collective | form | from, bytes | to, bytes | multiples of |
+|---|---|---|---|---|---|
+"""
+_RANKS = """
+## Ranks
+
+Rank i has to run on the GPU that `ranks.txt` names: `hostfile` and `rankfile` are for Open MPI, `machinefile` for
+MPICH, `slurm_hosts` for `SLURM_HOSTFILE` with `srun --distribution=arbitrary`; `devices` says what each host sets.
+"""
+_UNNAMED = """
+The topology states no host for SERVERS: the servers' names stand in the files. State `host` in the topology, or
+replace them.
+"""
+_PROMISES = """
+## What is not promised
+
+The times are simulated from the rates in the topology; nothing was timed on the cluster. That each program
+delivers the right data was checked by executing its file. `index.json` says what each file was made from, and so
+does each file.
+"""

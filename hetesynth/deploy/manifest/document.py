@@ -1,0 +1,331 @@
+"""A text of TOML to values that have the right types, with findings about those that have not.
+
+In: a path. Out: a ``Document``: values as the table of keys wants them, what is wrong left out, and findings that
+point into the text. What values mean together is for others.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import Any
+
+from hetesynth.deploy.manifest.keys import (
+    DEFAULTS,
+    MANIFEST,
+    MAX_TEXT,
+    NOT_HERE,
+    Kind,
+    Number,
+    Several,
+    Table,
+    Tables,
+    Text,
+    Truth,
+    Whole,
+)
+from hetesynth.deploy.manifest.positions import Path, Positions
+from hetesynth.errors import HetesynthError
+from hetesynth.files.regular_files import open_regular
+from hetesynth.model.diagnostics import HIDDEN, Span, visible
+from hetesynth.topology.language.findings import Findings, did_you_mean
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+MAX_BYTES = 1 << 20
+MAX_LINE = 10_000
+MAX_DOTS = 8
+
+_KEY_PART = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
+_DEEP_KEY = re.compile(rf"(?<![A-Za-z0-9_-]){_KEY_PART}(?:[ \t]*\.[ \t]*{_KEY_PART}){{{MAX_DOTS},}}[ \t]*[=\]]")
+_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+_NO_TOML = "see docs/manifest.md; texts stand in quotes, lists in brackets"
+_WAYS_OUT = (
+    ("Expected newline or end", "the line ends behind the value: no comma, nothing else; no number begins with 0"),
+    ("Invalid initial character for a key", "inline tables are on one line, with no comma at their end"),
+    ("end of document", "a quote, bracket or brace is not closed"),
+    ("Illegal character '\\n'", "end the text with a quote on this line"),
+    ("Cannot overwrite", "this key stands here twice: leave one out"),
+    ("Cannot declare", "this table stands here twice: leave one out, or begin several with [[...]]"),
+    ("Unescaped '\\'", "write / in paths, or the text between single quotes"),
+)  # fmt: skip
+"""What ``tomllib`` says, and the way out; the first that fits."""
+
+
+@dataclass
+class Document:
+    """A text that is TOML. ``values``: what is right in it."""
+
+    file: str
+    text: str
+    positions: Positions
+    findings: Findings
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, code: str, path: Path, message: str, help_: str = "") -> None:
+        """Note what is wrong with the value at ``path``."""
+        self.findings.add(code, self.positions.value(path), visible(message), visible(help_))
+
+    def add_to_key(self, code: str, path: Path, message: str, help_: str = "") -> None:
+        """Note what is wrong with the key or the table at ``path``."""
+        self.findings.add(code, self.positions.key(path), visible(message), visible(help_))
+
+
+def read_document(path: FilePath) -> Document:
+    """The document at ``path``, checked key by key. Raises HetesynthError HS860 and SourceError HS861."""
+    file = str(path)
+    text = _text(path)
+    findings = Findings()
+    findings.sources[file] = text
+    values = _values(text, file, findings)
+    try:
+        positions = Positions(file, text)
+    except RecursionError:
+        raise _too_deep(file) from None
+    document = Document(file, text, positions, findings)
+    document.values = _table(values, MANIFEST, (), document)
+    return document
+
+
+# --- the text
+
+
+def _text(path: FilePath) -> str:
+    try:
+        if path.is_dir():
+            help_ = f"name the file in it: {path / 'hetesynth.toml'}"
+            raise HetesynthError(f"{path} is a folder, not a manifest", code="HS860", help=help_)
+        with open_regular(path) as stream:
+            content = stream.read(MAX_BYTES + 1)
+        text = content.decode("utf-8")
+    except FileNotFoundError:
+        help_ = "name a manifest, or write one with `hetesynth init`"
+        raise HetesynthError(f"{path} does not exist", code="HS860", help=help_) from None
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise HetesynthError(
+            f"{path} is no text: line {line} is not UTF-8", code="HS860", help="save it as UTF-8"
+        ) from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise HetesynthError(f"{path} cannot be read: {why}", code="HS860", help="check its permissions") from None
+    if len(content) > MAX_BYTES:
+        raise HetesynthError(
+            f"{path} is larger than {MAX_BYTES >> 10} KiB", code="HS860", help="a manifest is a short list"
+        )
+    return text.removeprefix("\ufeff").replace("\r\n", "\n")
+
+
+def _values(text: str, file: str, findings: Findings) -> dict[str, Any]:
+    """What ``tomllib`` makes of ``text``; lines and keys have limits, as its time grows with their square."""
+    lines = text.split("\n")
+    for number, line in enumerate(lines, 1):
+        if len(line) > MAX_LINE or _DEEP_KEY.search(line):
+            what = (
+                f"has more than {MAX_LINE} characters" if len(line) > MAX_LINE else "has a key of too many parts"
+            )
+            raise HetesynthError(f"{file}: line {number} {what}", code="HS860", help="no manifest needs that")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise _too_deep(file) from None
+    except ValueError as error:
+        message = str(error)
+        place = _PLACE.search(message)
+        row, column = (int(place[1]), int(place[2])) if place and place[1] else (len(lines), len(lines[-1]) + 1)
+        what = message[: place.start()] if place else message.partition(";")[0]
+        help_ = _meant(lines[row - 1]) or next((way for says, way in _WAYS_OUT if says in message), _NO_TOML)
+        findings.add("HS861", Span(file, row, column), f"no TOML: {visible(what[:200])}", help_)
+        findings.raise_any()
+        raise
+
+
+def _meant(line: str) -> str:
+    """What people write who know other languages."""
+    if re.match(r"\s*[\w.-]+\s*:\s", line):
+        return "write `key = value`, not `key: value`"
+    if re.search(r"=\s*(True|False|yes|no|on|off)\b", line):
+        return "write true or false"
+    word = re.search(r"=\s*\[?\s*([A-Za-z][\w.-]*)\s*(,|\]|#|$)", line)
+    if word and word[1] not in ("true", "false", "inf", "nan"):
+        return f'texts stand in quotes: "{word[1][:40]}"'
+    size = re.search(r"=\s*([0-9][0-9.]*\s*[A-Za-z]+[^#\n]*)$", line)
+    return f'texts stand in quotes: "{size[1].strip()[:40]}"' if size else ""
+
+
+def _too_deep(file: str) -> HetesynthError:
+    return HetesynthError(f"{file} is nested too deep", code="HS860", help="no manifest needs that")
+
+
+# --- the values
+
+
+def _table(values: Mapping[str, Any], table: Table, path: Path, document: Document) -> dict[str, Any]:
+    """What is right of ``values``."""
+    checked = {}
+    names = [key.name for key in table.keys]
+    for name, value in values.items():
+        key = table.key(name)
+        if key is None:
+            _unknown(name, names, path, document)
+        elif _has_type(value, key.kind, (*path, name), document):
+            right = _value(value, key.kind, (*path, name), document)
+            if right is not None:
+                checked[name] = right
+    for key in table.keys:
+        if key.required and key.name not in values:
+            missing = f"[[{key.name}]]" if isinstance(key.kind, Tables) else key.name
+            example = f"{missing} = {_toml(key.examples[0])}" if key.examples else "[[cluster]] with its topology"
+            document.add_to_key("HS862", path, f"`{missing}` is missing", f"add {example}")
+    return checked
+
+
+def _unknown(name: str, names: list[str], path: Path, document: Document) -> None:
+    where = ".".join(str(part) for part in path if isinstance(part, str))
+    help_ = did_you_mean(name, names, "see docs/manifest.md for all keys")
+    for key in MANIFEST.keys:
+        if path == () and isinstance(key.kind, Table) and key.kind.key(name):
+            help_ = f"`{name}` stands below [{key.name}]"
+    if len(path) == 2 and path[0] == "rule" and DEFAULTS.key(name):
+        help_ = "state it in [defaults] or [[cluster]]; a rule changes options, gates and skip"
+    document.add_to_key("HS862", (*path, name), f"unknown key `{name[:60]}`{where and f' in {where}'}", help_)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value).replace("'", '"')
+
+
+_TYPES = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    list: "a list",
+    dict: "a table",
+}
+
+
+def _has_type(value: Any, kind: Kind, path: Path, document: Document) -> bool:
+    """Whether ``value`` may be of ``kind``, with a finding where it is not."""
+    match kind:
+        case Text():
+            right, asked, example = isinstance(value, str), "a text", f'{_last(path)} = "..."'
+        case Whole():
+            right, asked, example = type(value) is int, "a whole number", f"a whole number, such as {kind.least}"
+        case Number():
+            right, asked, example = type(value) in (int, float), "a number", "a number, such as 1.5"
+        case Truth():
+            right, asked, example = isinstance(value, bool), "true or false", ""
+        case Several():
+            right, asked, example = isinstance(value, list), "a list", ""
+        case Table():
+            right, asked, example = isinstance(value, dict), "a table", f"{_last(path)} = {{ ... }}"
+        case Tables():
+            right = isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
+            asked, example = "a list of tables", f"begin each with [[{_last(path)}]]"
+    if not right:
+        given = _TYPES.get(type(value), "a date or time")
+        help_ = f"write {example}" if example and not example.startswith("begin") else example
+        document.add(
+            "HS863", path, f"`{_last(path)}` is {asked}, not {given}", _way_out(value, kind, path) or help_
+        )
+    return right
+
+
+def _last(path: Path) -> str:
+    return str(next((part for part in reversed(path) if isinstance(part, str)), ""))
+
+
+def _way_out(value: Any, kind: Kind, path: Path) -> str:
+    """The value as it is probably meant."""
+    if isinstance(kind, Several) and isinstance(value, str) and value.isprintable():
+        return f'write {_last(path)} = ["{value[:60]}"]'
+    if isinstance(kind, Truth) and str(value).lower() in ("true", "yes", "on", "1", "false", "no", "off", "0"):
+        return f"write {'true' if str(value).lower() in ('true', 'yes', 'on', '1') else 'false'}, without quotes"
+    if isinstance(kind, Whole | Number) and isinstance(value, str) and re.fullmatch(r"[0-9.]{1,18} ?%?", value):
+        return f"write {value.rstrip(' %')}, without quotes"
+    if path[-1:] == ("chunks",) and isinstance(value, list):
+        return "one count: programs without limits of size exclude each other in a folder"
+    if path[-1:] == ("without",) or path[-1:] == ("degrade",):
+        return "write a list of texts"
+    return ""
+
+
+def _value(value: Any, kind: Kind, path: Path, document: Document) -> Any:
+    """``value``, which has the type of ``kind``, without what is wrong in it; None where all of it is."""
+    match kind:
+        case Text():
+            return value if _text_is_right(value, kind, path, document) else None
+        case Whole() | Number():
+            return value if _number_is_right(value, kind, path, document) else None
+        case Several():
+            return _several(value, kind, path, document)
+        case Table():
+            return _table(value, kind, path, document)
+        case Tables():
+            _count(value, kind, path, document)
+            return [_table(one, kind.of, (*path, i), document) for i, one in enumerate(value[: kind.most])]
+    return value
+
+
+def _text_is_right(value: str, kind: Text, path: Path, document: Document) -> bool:
+    hidden = HIDDEN.search(value)
+    if hidden:
+        message = f"the character U+{ord(hidden[0]):04X} cannot be part of `{_last(path)}`"
+        document.add("HS864", path, message, "remove it")
+    elif len(value) > MAX_TEXT:
+        document.add("HS864", path, f"`{_last(path)}` has more than {MAX_TEXT} characters")
+    elif not value.strip():
+        document.add("HS864", path, f"`{_last(path)}` is empty", f"write {kind.what}, or leave the key out")
+    elif kind.choices and value not in kind.choices:
+        help_ = dict(NOT_HERE).get(value) or did_you_mean(value, kind.choices, f"one of {', '.join(kind.choices)}")
+        what = kind.what.partition(" ")[2]
+        document.add("HS864", path, f"there is no {what} `{value[:60]}`", help_)
+    else:
+        return True
+    return False
+
+
+def _number_is_right(value: float, kind: Whole | Number, path: Path, document: Document) -> bool:
+    above = isinstance(kind, Number) and kind.above
+    fits = math.isfinite(value) and kind.least <= value <= kind.most and not (above and value == kind.least)
+    if fits:
+        return True
+    if kind.least == kind.most:
+        message, help_ = f"`{_last(path)}` is {value}", f"this hetesynth reads {_last(path)} = {kind.least}"
+    else:
+        begin = f"more than {kind.least:g}" if above else f"{kind.least:g}"
+        shown = f"{value:g}" if isinstance(value, float) else str(value) if abs(value) < 10**18 else "the number"
+        message, help_ = f"`{_last(path)}` is out of range: {shown}", f"from {begin} to {kind.most}"
+    document.add("HS864", path, message, help_)
+    return False
+
+
+def _count(value: list[Any], kind: Several | Tables, path: Path, document: Document) -> None:
+    if len(value) > kind.most:
+        document.add("HS864", path, f"`{_last(path)}` has {len(value)} entries, the most are {kind.most}")
+    elif len(value) < kind.least:
+        document.add("HS864", path, f"`{_last(path)}` is empty", "name at least one")
+
+
+def _several(value: list[Any], kind: Several, path: Path, document: Document) -> list[str | None]:
+    """The texts that are right, in their places; None for the others."""
+    _count(value, kind, path, document)
+    texts: list[str | None] = []
+    for number, one in enumerate(value[: kind.most]):
+        place = (*path, number)
+        right = _has_type(one, kind.of, place, document) and _text_is_right(one, kind.of, place, document)
+        if right and one in texts:
+            document.add("HS864", place, f"`{one[:60]}` is named twice", "name it once")
+            right = False
+        texts.append(one if right else None)
+    return texts

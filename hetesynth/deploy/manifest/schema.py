@@ -1,0 +1,78 @@
+"""The JSON Schema of ``hetesynth.toml`` for editors.
+
+In: the table of keys. Out: the schema (draft 2020-12) as text, on standard output where this is run as a module.
+It says what each key takes; what keys mean together only the reader knows.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from hetesynth.deploy.manifest.keys import (
+    MANIFEST,
+    MAX_TEXT,
+    Key,
+    Kind,
+    Number,
+    Several,
+    Table,
+    Tables,
+    Text,
+    Truth,
+    Whole,
+)
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+TITLE = "hetesynth.toml"
+
+
+def schema() -> dict[str, Any]:
+    """The schema of the whole file."""
+    meaning = "Which schedules `hetesynth build` keeps: clusters, collectives, sizes, runtimes, gates."
+    return {"$schema": DIALECT, "title": TITLE, "description": meaning, **_kind(MANIFEST)}
+
+
+def schema_text() -> str:
+    """The same as it is published."""
+    return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
+
+
+def _kind(kind: Kind) -> dict[str, Any]:
+    match kind:
+        case Text(choices=choices, pattern=pattern):
+            limits: dict[str, Any] = {"enum": [*choices]} if choices else {"minLength": 1, "maxLength": MAX_TEXT}
+            return {"type": "string", **limits, **({"pattern": pattern} if pattern else {})}
+        case Whole():
+            return {"type": "integer", "minimum": kind.least, "maximum": kind.most}
+        case Number():
+            return {
+                "type": "number",
+                "exclusiveMinimum" if kind.above else "minimum": kind.least,
+                "maximum": kind.most,
+            }
+        case Truth():
+            return {"type": "boolean"}
+        case Several() | Tables():
+            unique = {"uniqueItems": True} if isinstance(kind, Several) else {}
+            items = {"items": _kind(kind.of), "minItems": kind.least, "maxItems": kind.most}
+            return {"type": "array", **items, **unique}
+        case Table():
+            required = [key.name for key in kind.keys if key.required]
+            properties = {key.name: _key(key) for key in kind.keys}
+            table = {"type": "object", "properties": properties, "additionalProperties": False}
+            return table | ({"required": required} if required else {})
+
+
+def _key(key: Key) -> dict[str, Any]:
+    facts: dict[str, Any] = {"description": key.meaning}
+    if key.default is not None:
+        facts["default"] = key.default
+    if key.examples:
+        facts["examples"] = [*key.examples]
+    return _kind(key.kind) | facts
+
+
+if __name__ == "__main__":
+    sys.stdout.write(schema_text())

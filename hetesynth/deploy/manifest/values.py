@@ -1,0 +1,119 @@
+"""A manifest as values: clusters, and a cell for each schedule that is to be kept.
+
+In: what a reader found in ``hetesynth.toml``. Out: a ``Manifest`` of ``Cell``s, every default filled in. Knows
+nothing of TOML, of files that exist, or of how a cell is made.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hetesynth.engine.request import Exclusion
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.size_range import SizeRange
+from hetesynth.model.topology import Rank
+from hetesynth.search.chunking import ChunkingOptions
+from hetesynth.topology.language.overridden import OverriddenFile, overridden
+
+
+@dataclass(frozen=True, slots=True)
+class Gates:
+    """What a program must reach at every size where it is judged; None: anything will do. ``proven``: the schedule
+    has as few steps as is proved possible, or its program is at the proved limit."""
+
+    percent_of_limit: float | None = None
+    factor_over_library: float | None = None
+    steps: int | None = None
+    proven: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CellOptions:
+    """How a cell is made; the same fields of ``Request`` say what they mean."""
+
+    strategy: str = "auto"
+    effort: float = 1.0
+    seed: int = 0
+    root: Rank | None = None
+    single_root: bool = False
+    runtime_costs: bool = True
+    chunking: ChunkingOptions = field(default_factory=ChunkingOptions)
+    exclusion: Exclusion = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One schedule with its programs for one target. ``extent``: for which sizes, or chunks of each rank."""
+
+    cluster: str
+    collective: CollectiveName
+    extent: SizeRange | int
+    target: str
+    options: CellOptions = CellOptions()
+    gates: Gates = Gates()
+
+    @property
+    def extent_text(self) -> str:
+        """``1MB..64MB``, or ``4 chunks``."""
+        if isinstance(self.extent, SizeRange):
+            return self.extent.text
+        return "1 chunk" if self.extent == 1 else f"{self.extent} chunks"
+
+    @property
+    def name(self) -> str:
+        """``prod/rccl-6/allreduce/1MB..64MB``: no other cell of the manifest has it."""
+        return f"{self.cluster}/{self.target}/{self.collective}/{self.extent_text}"
+
+    @property
+    def stem(self) -> str:
+        """The same without cluster and target, as the beginning of a file name: ``allreduce-1MB-64MB``."""
+        words = self.extent_text.replace(" ", "-").split("..")
+        named = [word for word in words if word]
+        ends = {".." + words[-1]: "up-to-", words[0] + "..": "from-"}.get(self.extent_text, "")
+        return f"{self.collective}-{ends}{'-'.join(named)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEntry:
+    """A cluster of the manifest. ``topology``: the path of its file; ``stated``: as the manifest names it.
+    ``without``, ``degrade``: losses, as the options of the command line say them. ``line``: of the manifest, where
+    it is stated. ``read``: the file with losses that point into the manifest."""
+
+    name: str
+    topology: Path
+    stated: str
+    without: tuple[str, ...] = ()
+    degrade: tuple[str, ...] = ()
+    line: int = field(default=1, compare=False)
+    read: OverriddenFile | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def source(self) -> os.PathLike[str]:
+        """What is loaded: the file, with its losses if there are any."""
+        if self.read is None and (self.without or self.degrade):
+            return overridden(self.topology, self.without, self.degrade)
+        return self.read or self.topology
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """All of it. ``output``: the folder that is deployed, ``layout``: where in it a cluster and a target have
+    theirs (``{cluster}`` and ``{target}`` stand for them). ``cache``: where results are kept; None: the user's own
+    place."""
+
+    path: Path
+    clusters: tuple[ClusterEntry, ...]
+    cells: tuple[Cell, ...]
+    output: Path
+    layout: str = "{cluster}/{target}"
+    cache: Path | None = None
+
+    def cluster(self, name: str) -> ClusterEntry:
+        """The cluster called ``name``."""
+        return next(entry for entry in self.clusters if entry.name == name)
+
+    def folder(self, cluster: str, target: str) -> Path:
+        """Where the programs of a cluster for a target are."""
+        return self.output / self.layout.format(cluster=cluster, target=target)

@@ -1,0 +1,89 @@
+"""What a build or a check came to, cell by cell: what all reports are made of.
+
+In: cells, their records before and now. Out: a ``BuildReport``. Knows nothing of how it is shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from hetesynth.deploy.folder.folder import place
+from hetesynth.deploy.manifest.values import Cell
+
+Status = Literal[
+    "current", "cached", "built", "kept", "withheld", "failed", "unfinished", "stale", "missing", "invalid"
+]
+"""Up to date; from the cache; made now; the older one stays, for the newer is worse; the newer fails its gates;
+there is none; Ctrl-C came first; of a check: made for something else, absent, wrong."""
+BAD: frozenset[Status] = frozenset({"withheld", "failed", "unfinished", "stale", "missing", "invalid"})
+"""What makes a build or a check end with 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellReport:
+    """``record``: of what stands in the folder after the build, None: nothing does. ``previous``: of what stood
+    there before. ``candidate``: of what was made and not deployed. ``messages``: why the status is what it is, and
+    gates that are not met."""
+
+    cell: Cell
+    status: Status
+    key: str
+    record: dict[str, Any] | None = None
+    previous: dict[str, Any] | None = None
+    candidate: dict[str, Any] | None = None
+    messages: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """What stands of it, by names in the folder of its cluster and target."""
+        names = self.record.get("files") if self.record is not None else None
+        return tuple(sorted(map(place, names))) if isinstance(names, dict) else ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyFinding:
+    """What the linter or the parser says of a topology file, in the words of ``diagnostics``."""
+
+    file: str
+    line: int
+    column: int
+    severity: Literal["error", "warning", "note"]
+    code: str
+    message: str
+    help: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderFinding:
+    """What a check says of a folder rather than of a cell. ``stale``: a build would change that."""
+
+    folder: Path
+    message: str
+    stale: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class BuildReport:
+    """``checked``: nothing was written. ``written``: folders that changed. ``warnings``: what an operator should
+    know though nothing failed. ``interrupted``: by Ctrl-C. ``seconds``: of wall time.
+    ``folders``: what a check says of folders."""
+
+    manifest: Path
+    output: Path
+    cells: tuple[CellReport, ...]
+    findings: tuple[TopologyFinding, ...] = ()
+    written: tuple[Path, ...] = ()
+    warnings: tuple[str, ...] = ()
+    checked: bool = False
+    interrupted: bool = False
+    seconds: float = 0.0
+    folders: tuple[FolderFinding, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing has to be done."""
+        stale = any(finding.stale for finding in self.folders)
+        stopped = any(finding.severity == "error" for finding in self.findings)
+        return not stale and not stopped and not any(report.status in BAD for report in self.cells)

@@ -1,0 +1,439 @@
+"""From a schedule to judged files.
+
+In: a ``SolvedRequest``: a problem, a schedule for it, and which programs are wanted. Out: a ``Synthesis``: the
+schedule replayed, its bound rechecked, every program read back and executed, and the bytes of all files; nothing
+is written before all of it is there.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hetesynth import __version__
+from hetesynth.engine.compilation import Compilation
+from hetesynth.engine.formats import FORMATS, SCHEDULE_SUFFIX, Emitted, demand_collective, variants
+from hetesynth.engine.gpu_vendors import RuntimeAdvice, runtime_advice, vendor_warnings
+from hetesynth.engine.over_nics import network_warnings
+from hetesynth.engine.phases import PhaseTimer
+from hetesynth.engine.problem import recheck_bound
+from hetesynth.engine.request import Request
+from hetesynth.engine.roots import Warned, call_warnings, demand_single_root
+from hetesynth.errors import InternalError
+from hetesynth.model.cegis_trace import CegisEntry
+from hetesynth.model.decisions import Decision
+from hetesynth.model.problem import Budget, Problem
+from hetesynth.model.rank_places import places_comment, places_document
+from hetesynth.model.target import MAX_PROGRAM_NAME, Target
+from hetesynth.model.topology import Topology
+from hetesynth.model.verdict import Violation
+from hetesynth.search.chunking import Chunking
+from hetesynth.search.interrupts import abandoned, finishing
+from hetesynth.search.search import Ending
+
+if TYPE_CHECKING:
+    from hetesynth.engine.steady_programs import Pipeline
+    from hetesynth.engine.time_optimality import TimeOptimality
+    from hetesynth.engine.time_verdict import TimeVerdict
+    from hetesynth.files.schedule_json import JsonValue
+    from hetesynth.judge.bounds.judge import Recheck
+    from hetesynth.programs.msccl.throttling import Throttling
+    from hetesynth.search.solve import Solution
+
+ABANDONED = "ended by Ctrl-C before its programs were judged: the schedule is written, its programs are not"
+SOME_ABANDONED = "ended by Ctrl-C before all programs were judged: those that are missing are not written"
+UNFIT = frozenset({"HS501", "HS502", "HS503", "HS504", "HS508", "HS509"})  # a program past a limit of its target
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How a schedule for a size was chosen: what won of how many, and what would have been quicker but fits no
+    target: its label, its seconds, and why. ``pipelined``: its seconds are of its trees in steady state, what they
+    need of the fullest resource and the latency of the longest, not of the schedule step by step. ``trees``: how
+    many these are, in all or of each root. ``runner_up``: the next best program's label and seconds."""
+
+    label: str
+    tried: int
+    cut_short: bool
+    unfit: tuple[tuple[str, float, str], ...] = ()
+    ending: Ending = "tried"
+    pipelined: bool = False
+    trees: int | None = None
+    runner_up: tuple[str, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramSpec:
+    """Which programs are written of a schedule: for which targets, how their sends are throttled, and for calls of
+    which sizes, both ends included, as the runtime counts (0: no limit). ``steady``: how they run in steady state,
+    if they do. ``seconds``: what the first takes, where it is known from its trial."""
+
+    targets: tuple[Target, ...]
+    throttling: Throttling | None = None
+    min_bytes: int = 0
+    max_bytes: int = 0
+    steady: Pipeline | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class SolvedRequest:
+    """A schedule that was found, from which files are made. ``strategy``: what found it. ``time_optimality`` and
+    ``choice``: of a schedule for a size; else None, and the time is that of the size that the chunks make."""
+
+    compilation: Compilation
+    strategy: str
+    chunking: Chunking
+    problem: Problem
+    solution: Solution
+    programs: ProgramSpec
+    time_optimality: TimeOptimality | None = None
+    choice: Choice | None = None
+
+
+@dataclass(frozen=True)
+class StepModel:
+    """The schedule of the fewest steps, judged, where the program that is written is of another one."""
+
+    strategy: str
+    chunking: Chunking
+    problem: Problem
+    solution: Solution
+    recheck: Recheck  # of the bound
+    time_optimality: TimeOptimality
+
+    @property
+    def chunks(self) -> int:
+        """Per rank."""
+        return self.problem.collective.chunks_per_rank
+
+
+@dataclass(frozen=True)
+class Synthesis:
+    """A verified schedule and its verified programs, ready to be written. ``strategy``: what found the schedule.
+    ``targets``: those that programs were made for, where any were. ``every_root``: there are programs for the
+    other roots as well. ``step_model``: the result of the step search, where it is not what is written.
+    ``abandoned``: Ctrl-C left no time for some programs; for all of them where the schedule is alone. ``cegis``:
+    what CEGIS did, in all searches of the run."""
+
+    request: Request
+    strategy: str
+    targets: tuple[Target, ...]
+    budget: Budget
+    topology: Topology
+    chunking: Chunking
+    problem: Problem
+    solution: Solution
+    programs: dict[str, Emitted]  # suffix -> a program
+    files: dict[str, bytes]  # suffix -> contents of every file, programs first
+    timer: PhaseTimer
+    recheck: Recheck  # of the bound
+    time_optimality: TimeOptimality
+    choice: Choice | None = None  # for a size
+    program_seconds: float | None = None  # what the first MSCCL program takes at the size of ``time_optimality``
+    cut_short: bool = False  # the clock or Ctrl-C decided something: another run may give other files
+    ending: Ending = "tried"
+    decided_by_clock: tuple[str, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    every_root: bool = False
+    verdict: TimeVerdict | None = None
+    step_model: StepModel | None = None
+    abandoned: bool = False
+    cegis: tuple[CegisEntry, ...] = ()
+
+    @property
+    def chunks(self) -> int:
+        """Per rank."""
+        return self.problem.collective.chunks_per_rank
+
+    @property
+    def by_steps(self) -> Synthesis | StepModel:
+        """What the step model says: of the schedule of the fewest steps, or of the one for a stated size."""
+        return self.step_model or self
+
+    @cached_property
+    def warnings(self) -> tuple[Warned, ...]:
+        """Which GPUs do not run the programs, which calls run them that should not, where they hang, where a
+        library is quicker, and what an interrupt left out."""
+        left: tuple[Warned, ...] = ()
+        if self.abandoned:
+            message = SOME_ABANDONED if self.programs else ABANDONED
+            left = (Warned(tuple(t.name for t in self.targets), message, "the same command again makes them"),)
+        if self.abandoned and not self.programs:
+            return left
+        slower = () if self.verdict is None else library_warnings(self.verdict, self.targets)
+        if not self.programs:
+            return slower
+        request, root = self.request, self.problem.collective.root
+        hangs = network_warnings(self.programs.values())
+        strange = vendor_warnings(self.targets, self.topology.models, request.collective)
+        calls = call_warnings(self.targets, request.collective, root, every=self.every_root)
+        return strange + calls + hangs + slower + left
+
+    @property
+    def advice(self) -> RuntimeAdvice | None:
+        """Which runtime to write for, where the programs are for none."""
+        models = self.topology.models
+        return runtime_advice(self.targets, models, self.request.collective) if self.programs else None
+
+
+def library_warnings(verdict: TimeVerdict, targets: Sequence[Target]) -> tuple[Warned, ...]:
+    """What to say where a library is quicker than what is written."""
+    message = verdict.warning(targets[0])
+    if message is None:
+        return ()
+    way_out = "leave the call to the library, or raise --effort, or try another --strategy or --target"
+    return (Warned(tuple(t.name for t in targets), message, way_out),)
+
+
+def demand_callable(request: Request, *, every_root: bool = False) -> None:
+    """HetesynthError HS513 or HS514 when a target never runs what is asked for, or runs it for other roots too.
+
+    ``every_root``: there are requests for the other roots as well.
+    """
+    for target in request.targets:
+        demand_collective(target, request.collective)
+    if not request.schedule_only:
+        demand_single_root(request.targets, request.collective, promised=request.single_root or every_root)
+
+
+def finished(solved: SolvedRequest) -> Synthesis:
+    """A schedule that was found becomes judged files. Where Ctrl-C comes a second time, before or meanwhile, it is
+    the schedule alone."""
+    if not abandoned():
+        try:
+            return judged_files(solved)
+        except KeyboardInterrupt:
+            pass
+    with finishing(however_often=True):
+        return _files(solved, bare=True)
+
+
+def judged_files(solved: SolvedRequest) -> Synthesis:
+    """The same, ended by a second Ctrl-C with KeyboardInterrupt."""
+    with finishing():
+        return _files(solved, bare=solved.compilation.request.schedule_only)
+
+
+def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
+    """The files, judged. ``bare``: the schedule and no programs."""
+    timer, request, problem, solution = _parts(solved)
+    rechecked = _verified(solved)
+    with timer.phase("predict"):
+        optimality = solved.time_optimality or _implied_time(solved, simulated=not abandoned())
+    solved.compilation.progress("lowering", solution.schedule.makespan)
+    programs = {} if bare else _programs(solved, optimality.size)
+    forms = [] if request.schedule_only else list(variants(solved.programs.targets, problem.collective.name))
+    unmade = len(programs) < len(forms)
+    files = {suffix: program.data for suffix, program in programs.items()}
+    with timer.phase("lower"):
+        files[SCHEDULE_SUFFIX] = _schedule_json(solved)
+    with timer.phase("predict"):
+        program_seconds = _program_seconds(solved, programs, optimality.size)
+    cut_short, ending, decided_by_clock = _ended(solved)
+    return Synthesis(
+        request=request,
+        strategy=solved.strategy,
+        targets=solved.programs.targets,
+        budget=solved.compilation.budget,
+        topology=solved.chunking.topology,
+        chunking=solved.chunking,
+        problem=problem,
+        solution=solution,
+        programs=programs,
+        files=files,
+        timer=timer,
+        recheck=rechecked,
+        time_optimality=optimality,
+        choice=solved.choice,
+        program_seconds=program_seconds,
+        cut_short=cut_short or unmade,
+        ending="interrupt" if unmade else ending,
+        decided_by_clock=decided_by_clock,
+        decisions=tuple(solved.compilation.decisions.entries),
+        every_root=solved.compilation.every_root,
+        abandoned=unmade,
+        cegis=solved.compilation.trace.own,
+    )
+
+
+def step_model(solved: SolvedRequest) -> StepModel:
+    """The result of the step search, judged like what is written."""
+    rechecked = _verified(solved)
+    with solved.compilation.timer.phase("predict"):
+        optimality = _implied_time(solved, simulated=True)
+    return StepModel(
+        solved.strategy, solved.chunking, solved.problem, solved.solution, rechecked, optimality
+    )  # fmt: skip
+
+
+def _parts(solved: SolvedRequest) -> tuple[PhaseTimer, Request, Problem, Solution]:
+    return solved.compilation.timer, solved.compilation.request, solved.problem, solved.solution
+
+
+def _verified(solved: SolvedRequest) -> Recheck:
+    """The schedule replayed and the bound rechecked. Raises InternalError where either is wrong."""
+    from hetesynth.judge.schedule.judge import schedule_violations
+
+    timer, request, problem, solution = _parts(solved)
+    budget = solved.compilation.budget
+    with timer.phase("verify"):
+        _demand_clean(schedule_violations(problem, solution.schedule, request.policy.verify), "schedule")
+        policy = request.policy.compile
+        timed = budget.seconds is not None
+        left = solved.compilation.deadline.left()
+        seconds = min(policy.recheck_seconds, max(0.1, left)) if timed else math.inf
+        units = 0 if timed else policy.recheck_rlimit
+        rechecked = recheck_bound(problem, solution.bound, seconds, budget.clock_decisions, units)
+        _demand_clean(list(rechecked.violations), "bound")
+    return rechecked
+
+
+def _implied_time(solved: SolvedRequest, *, simulated: bool) -> TimeOptimality:
+    """The time for the size that the chunks make, where it is to be ``simulated`` and the schedule is not too
+    large for that."""
+    from hetesynth.engine.predictors import CostOptions
+    from hetesynth.engine.time_optimality import implied_size, time_optimality
+
+    _, request, problem, solution = _parts(solved)
+    size = implied_size(problem, solved.chunking.chunk_bytes)
+    most = request.policy.compile.max_predicted_unasked if simulated else -1
+    options = CostOptions.of(request)
+    return time_optimality(solved.chunking.topology, problem, solution.schedule, size, options, most)
+
+
+def _ended(solved: SolvedRequest) -> tuple[bool, Ending, tuple[str, ...]]:
+    """Whether the clock or Ctrl-C decided anything, what ended the search, and what the clock decided."""
+    solution, choice, clock_decisions = solved.solution, solved.choice, solved.compilation.budget.clock_decisions
+    ending = solution.ending if choice is None else choice.ending
+    short = solution.cut_short or (choice is not None and choice.cut_short) or bool(clock_decisions)
+    return short, ending, clock_decisions.told()
+
+
+def _program_seconds(solved: SolvedRequest, programs: dict[str, Emitted], size: int) -> float | None:
+    """What the first program takes, as its trial said or simulated from its bytes; None where there is none or it
+    is too large."""
+    from hetesynth.engine.plan_predictor import first_predictor
+    from hetesynth.engine.predictors import CostOptions
+
+    run = solved.compilation
+    policy = run.request.policy.compile
+    number = len(solved.solution.schedule.transfers)
+    if not programs or number > policy.max_program_transfers:
+        return None
+    if solved.programs.seconds is not None:
+        return solved.programs.seconds
+    predictor = first_predictor(solved.chunking.topology, programs, CostOptions.of(solved.compilation.request))
+    return None if predictor is None else predictor.timeline(size).makespan
+
+
+def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
+    """Every program by its suffix, lowered and judged; after a second Ctrl-C those that are judged by then."""
+    programs: dict[str, Emitted] = {}
+    try:
+        _judged_programs(solved, size, programs)
+    except KeyboardInterrupt:
+        if not programs or not abandoned():
+            raise
+    return programs
+
+
+def _judged_programs(solved: SolvedRequest, size: int, programs: dict[str, Emitted]) -> None:
+    """Into ``programs`` one after the other, so that Ctrl-C loses none."""
+    from hetesynth.engine.fused_receives import emitted
+    from hetesynth.engine.predictors import CostOptions
+    from hetesynth.engine.steady_plans import plan_emitted
+    from hetesynth.engine.steady_programs import steady_emitted
+    from hetesynth.programs.msccl.lower import LoweringOptions
+
+    timer, request, problem, solution = _parts(solved)
+    spec, topology = solved.programs, solved.chunking.topology
+    for target, in_place, suffix in variants(spec.targets, problem.collective.name):
+        name = _program_name(topology.name, problem, "inplace" if in_place else "")
+        with timer.phase("lower"):
+            options = LoweringOptions(
+                name, in_place, not in_place, target=target, servers=topology.servers,
+                min_bytes=spec.min_bytes, max_bytes=spec.max_bytes, throttling=spec.throttling,
+                policy=request.policy.lowering,
+            )  # fmt: skip
+            costs = CostOptions.of(request)
+            program = (
+                steady_emitted(problem, solution.schedule, spec.steady, options)
+                or plan_emitted(topology, problem, solution.schedule, size, spec.steady, options, costs)
+                or emitted(topology, problem, solution.schedule, size, options, costs)
+            )  # fmt: skip
+            if target.format == "msccl-xml":
+                program = _placed(program, topology)
+            if problem.ranks > request.policy.compile.many_ranks:
+                gc.collect()  # gives back what the lowering used before the judge needs as much
+        with timer.phase("verify"):
+            judge = FORMATS[target.format].judge
+            violations = judge(program.data, name, problem, target, topology.servers)
+            _demand_clean(violations, f"program {name}{suffix}")
+        programs[suffix] = program
+
+
+def _placed(program: Emitted, topology: Topology) -> Emitted:
+    """``program`` with a comment that says where each rank runs; readers of MSCCL XML skip comments."""
+    comment = places_comment(topology)
+    return replace(program, data=program.data + comment) if comment else program
+
+
+def _program_name(cluster: str, problem: Problem, kind: str) -> str:
+    """Name of the program; of a long name of the cluster the beginning, as runtimes keep so many letters."""
+    collective = problem.collective
+    root = "" if collective.root is None else f"root{collective.root}"
+    parts = [collective.name, f"c{collective.chunks_per_rank}", root, kind]
+    what = "_".join(p for p in parts if p)
+    return f"{cluster[: MAX_PROGRAM_NAME - 1 - len(what)]}_{what}"
+
+
+def _demand_clean(violations: list[Violation], what: str) -> None:
+    if violations:
+        raise InternalError(f"the {what} does not verify ({len(violations)} findings): {violations[0].message}")
+
+
+def _schedule_json(solved: SolvedRequest) -> bytes:
+    from hetesynth.engine.recipe import recipe_of, topology_hash
+    from hetesynth.files.schedule_json import write_schedule_json
+
+    problem, solution, chunking = solved.problem, solved.solution, solved.chunking
+    choice = solved.choice
+    recipe = recipe_of(
+        solved.compilation.request, solved.programs.steady, solved.programs.throttling,
+        by_time=choice is not None, trees=None if choice is None else choice.trees,
+    )  # fmt: skip
+    header: dict[str, JsonValue] = {
+        "cluster": chunking.topology.name,
+        "ranks": [dict(place) for place in places_document(chunking.topology)],
+        "generator": f"hetesynth {__version__}",
+        "chunk_bytes": chunking.chunk_bytes,
+        "tau_ref_us": float(chunking.tau_ref * 1_000_000),
+        "rounding": chunking.options.rounding,
+        "lower_bound": solution.bound.steps,
+        "bound_method": solution.bound.method,
+        "bound_proof": solution.bound.proof,
+        "proven_optimal": solution.certificate.proven_optimal,
+        "recipe": recipe.plain(),
+        "topology_sha256": topology_hash(chunking.topology),
+    }
+    if not chunking.options.latencies:
+        header["latencies"] = False
+    if chunking.topology.notes:
+        header["losses"] = list(chunking.topology.notes)
+    return write_schedule_json(problem, solution.schedule, header)
+
+
+def write(synthesis: Synthesis, stem: Path) -> list[Path]:
+    """Write every file of ``synthesis`` next to each other, all or none; the paths, XML first."""
+    from hetesynth.files.atomic import write_all
+
+    paths = {stem.with_name(stem.name + suffix): data for suffix, data in synthesis.files.items()}
+    with synthesis.timer.phase("write"):
+        write_all(paths)
+    return list(paths)

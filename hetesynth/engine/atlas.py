@@ -1,0 +1,484 @@
+"""The right program for each range of sizes: what a user installs to have it at every size.
+
+In: a request, sizes. Out: an ``Atlas``: ranges, each with judged programs whose minBytes and maxBytes say the
+range, the frontier between latency and bandwidth (SCCL, section 3.5), features of the topology. Members of the
+pool stand by the times of their programs. Ranges are few: a program is used as long as it is within 1 % of the
+best and not slower than the library; sizes for which no program is that are left to the library.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from hetesynth import __version__
+from hetesynth.engine.addressing import addressable, carried, demand_addressable
+from hetesynth.engine.artifacts import (
+    UNFIT,
+    ProgramSpec,
+    Synthesis,
+    demand_callable,
+    finished,
+    library_warnings,
+)
+from hetesynth.engine.choice.pool import Pool, library_seconds, pool, sample_places
+from hetesynth.engine.choice.topology_features import features
+from hetesynth.engine.compilation import Compilation, compilation
+from hetesynth.engine.formats import SCHEDULE_SUFFIX
+from hetesynth.engine.plan_predictor import first_predictor
+from hetesynth.engine.predictors import CostOptions
+from hetesynth.engine.recipe import topology_hash
+from hetesynth.engine.request import Request
+from hetesynth.engine.roots import Warned
+from hetesynth.engine.time_verdict import ALIKE, Timed, TimeVerdict, time_verdict, verdict_line
+from hetesynth.errors import HetesynthError
+from hetesynth.files.folders import PLOT, with_digests
+from hetesynth.model.decisions import Decisions
+from hetesynth.model.size_range import SizeRange, spelled_range
+from hetesynth.model.topology import Topology
+from hetesynth.policy.autotune import AutotunePolicy
+from hetesynth.search.search import Progress, no_progress
+from hetesynth.topology.language import load_topology
+
+ALL = (SizeRange(0, None, ""),)
+LEFT = "the library is quicker at all sizes"
+MARK = b'"kind": "hetesynth atlas'  # what index.json of any atlas begins with, that of single losses too
+
+
+@dataclass(frozen=True)
+class Range:
+    """Sizes of the collective's buffer that have the same programs, ``extent``, of those that were ``asked`` for.
+
+    ``member``: of the pool. ``synthesis``: its files, for buffers of ``min_bytes`` to ``max_bytes`` (0: no limit)
+    as runtimes count. ``plan_bytes``: up to where the plans for MSCCL++ among them go, None where there are none.
+    """
+
+    asked: SizeRange
+    extent: SizeRange
+    min_bytes: int
+    max_bytes: int
+    member: int
+    synthesis: Synthesis
+    plan_bytes: int | None = None
+    seconds: tuple[tuple[int, float], ...] = ()  # sizes of the pool, and what its first program takes
+
+    @property
+    def low(self) -> int:
+        """The smallest size."""
+        return self.extent.low
+
+    @property
+    def high(self) -> int | None:
+        """The largest size, None: there is none."""
+        return self.extent.high if self.extent.closed or self.extent.high is None else self.extent.high - 1
+
+
+@dataclass(frozen=True)
+class Atlas:
+    """Ranges in order of size, the pool they were chosen from, and what did not fit a target. Sizes of no range
+    are left to the library."""
+
+    compilation: Compilation
+    topology: Topology
+    pool: Pool
+    ranges: tuple[Range, ...]
+    unfit: tuple[tuple[str, str], ...]
+    verdicts: tuple[tuple[int, TimeVerdict], ...] = ()  # of members, about where tuning runs began
+
+    @property
+    def request(self) -> Request:
+        """What was asked for."""
+        return self.compilation.request
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether the clock or Ctrl-C decided anything."""
+        return self.pool.cut_short or bool(self.compilation.budget.clock_decisions)
+
+    @property
+    def left(self) -> list[int]:
+        """Sizes of the pool that are left to the library."""
+        return [size for size in self.pool.sizes if not any(_holds(entry, size) for entry in self.ranges)]
+
+
+def _holds(entry: Range, size: int) -> bool:
+    return entry.low <= size and (entry.high is None or size <= entry.high)
+
+
+def atlas(
+    request: Request, sizes: Sequence[int], progress: Progress = no_progress, asked: Sequence[SizeRange] = ALL
+) -> Atlas:  # fmt: skip
+    """Choose and make the programs for ``sizes``, with files of their own for each range that is ``asked`` for.
+
+    Where every target is MSCCL++ the sizes end where its offsets do. Raises HetesynthError when nothing was found
+    or nothing fits.
+    """
+    demand_callable(request)
+    usable = [size for size in sizes if addressable(request, size)]
+    if not usable:
+        demand_addressable(request, min(sizes))
+    run = compilation(request, progress)
+    with run.timer.phase("parse"):
+        topology = load_topology(request.topology)
+    with run.timer.phase("search"):
+        members = pool(
+            topology, request, usable, progress, beside_library=True, budget=run.budget, decisions=run.decisions
+        )
+    unfit: list[tuple[str, str]] = []
+    record = run.decisions.inside("ranges")
+    policy = request.policy.autotune
+
+    def library(size: int) -> float:
+        return library_seconds(topology, request, members.bounds, size)
+
+    while True:
+        with run.timer.phase("predict"):
+            chosen = [(one, *piece) for one in asked for piece in program_ranges(members, one, library, policy)]
+        ranges, refused = _RangeFiles(run, members).of(chosen)
+        if refused is None:
+            _note_ranges(record, members, chosen)
+            verdicts = _verdicts(run, topology, members, ranges)
+            return Atlas(run, topology, members, tuple(ranges), tuple(unfit), verdicts)
+        member, error = refused
+        unfit.append((members.candidates[member].label, error.message))
+        record.note(members.candidates[member].label, "refused", error.message)
+        if len(members.candidates) == 1:
+            raise error
+        members = members.without(member)
+
+
+def _verdicts(
+    run: Compilation, topology: Topology, members: Pool, ranges: Sequence[Range]
+) -> tuple[tuple[int, TimeVerdict], ...]:  # fmt: skip
+    """The files of the ranges beside the limit and the library, at some of their sizes."""
+    request, bounds, verdicts = run.request, members.bounds, []
+    root, options = members.candidates[0].problem.collective.root, CostOptions.of(run.request)
+    for place in sample_places(members.sizes, request.policy.autotune):
+        size = members.sizes[place]
+        entry = next((r for r in ranges if _holds(r, size)), None)
+        if entry is None:
+            continue
+        seconds = dict(entry.seconds).get(size)
+        timed: Timed = "program"
+        if request.schedule_only:
+            timed, seconds = "schedule", members.time_optimality(entry.member, place).seconds
+        elif entry.synthesis.targets[0].format == "mscclpp-json":
+            timed = "plan"
+        finite = seconds if seconds is not None and math.isfinite(seconds) else None
+        verdicts.append((entry.member, time_verdict(topology, root, bounds, size, finite, options, timed)))
+    return tuple(verdicts)
+
+
+def _of_the_file(synthesis: Synthesis, sizes: Sequence[int], options: CostOptions) -> dict[int, float]:
+    """What the first program or plan takes at each of ``sizes``, read from its bytes; nothing where there is none
+    or it is too large to be simulated."""
+    transfers = len(synthesis.solution.schedule.transfers)
+    if transfers > options.policy.compile.max_program_transfers:
+        return {}
+    predictor = first_predictor(synthesis.topology, synthesis.programs, options)
+    return {} if predictor is None else {size: predictor.timeline(size).makespan for size in sizes}
+
+
+def _note_ranges(record: Decisions, members: Pool, chosen: list[tuple[SizeRange, SizeRange, int]]) -> None:
+    """Which members were chosen for which sizes, and which for none."""
+    for _, extent, i in chosen:
+        sizes = f"{extent.low} bytes and more" if extent.high is None else f"{extent.low} to {extent.high} bytes"
+        record.note(_made_for(members, i), "chosen", f"for {sizes}: near the best there, for the longest range")
+    for i in sorted(set(range(len(members.members))) - {i for _, _, i in chosen}):
+        reason = "where it is near the best, and no library is quicker, another one is for more sizes"
+        record.note(_made_for(members, i), "skipped", reason)
+
+
+def _made_for(members: Pool, i: int) -> str:
+    """Members of one label differ in the size that they were made for, or in throttling."""
+    member, candidate = members.members[i], members.candidates[i]
+    throttled = f", throttled after {member.throttling.after}" if member.throttling is not None else ""
+    if member.steady is not None:
+        throttled = f", {member.steady.label}"
+    return f"{candidate.label}, chunks of {candidate.chunking.chunk_bytes:,} bytes{throttled}"
+
+
+def selected_ranges(
+    seconds: Sequence[Sequence[float]], library: Sequence[float], tolerance: float
+) -> list[tuple[int, int, int]]:
+    """(first size, last size, member) of the fewest ranges in which each member, which takes ``seconds[i][j]``, is
+    at each size near the best, by a share of ``tolerance``, and no slower than the library. Sizes where no member
+    is that are in none."""
+    best = [min(column) for column in zip(*seconds, strict=True)]
+
+    def reach(i: int, first: int) -> int:
+        """The first size from ``first`` on at which member i does not do."""
+        j = first
+        while j < len(best) and seconds[i][j] < math.inf and seconds[i][j] <= best[j] * (1 + tolerance):
+            if library[j] < seconds[i][j] * (1 - ALIKE):
+                break
+            j += 1
+        return j
+
+    ranges: list[tuple[int, int, int]] = []
+    first = 0
+    while first < len(best):
+        ends = [reach(i, first) for i in range(len(seconds))]
+        end = max(ends)
+        farthest = [i for i, one in enumerate(ends) if one == end]
+        member = min(farthest, key=lambda i: (sum(seconds[i][first:end]), i))
+        if end > first:
+            ranges.append((first, end - 1, member))
+        first = max(end, first + 1)
+    return ranges
+
+
+def program_ranges(
+    members: Pool, asked: SizeRange, library: Callable[[int], float], policy: AutotunePolicy
+) -> list[tuple[SizeRange, int]]:
+    """The ranges within ``asked``, each with its member. Where two meet the border is where the second becomes
+    quicker, where one meets sizes of the library where it or the library does, found by bisection."""
+    places = [j for j, size in enumerate(members.sizes) if asked.holds(size)]
+    sizes = [members.sizes[j] for j in places]
+    seconds = [[row[j] for j in places] for row in members.seconds]
+    selected = selected_ranges(seconds, [members.library[j] for j in places], policy.atlas_tolerance)
+
+    def bracket(low: int, high: int, is_later: Callable[[int], bool]) -> tuple[int, int]:
+        """Sizes that are near each other, between which ``is_later`` begins to hold."""
+        while high > low * policy.handover_precision and high - low > 1:
+            middle = max(low + 1, min(high - 1, round(math.sqrt(low * high))))
+            low, high = (low, middle) if is_later(middle) else (middle, high)
+        return low, high
+
+    def is_beaten(i: int, size: int) -> bool:
+        """Whether the library is quicker; the half of what counts as alike is left for sizes nearby."""
+        return library(size) < members.members[i].seconds(size) * (1 - ALIKE / 2)
+
+    def is_not_beaten(i: int, size: int) -> bool:
+        return not is_beaten(i, size)
+
+    def is_passed(i: int, follower: int, size: int) -> bool:
+        return members.members[follower].seconds(size) < members.members[i].seconds(size)
+
+    ranges: list[tuple[SizeRange, int]] = []
+    low = asked.low
+    for k, (first, last, i) in enumerate(selected):
+        high, closed, border = asked.high, asked.closed, 0
+        if first > 0 and (k == 0 or selected[k - 1][1] < first - 1):
+            low = _round(*bracket(sizes[first - 1], sizes[first], partial(is_not_beaten, i)))
+        if k + 1 < len(selected) and selected[k + 1][0] == last + 1:
+            follower = selected[k + 1][2]
+            while last > first and seconds[follower][last] < seconds[i][last]:
+                last -= 1
+            border = _round(*bracket(sizes[last], sizes[last + 1], partial(is_passed, i, follower)))
+            high, closed = border, False
+        elif last + 1 < len(sizes):
+            before, after = bracket(sizes[last], sizes[last + 1], partial(is_beaten, i))
+            high, closed = _round(before - 1, after - 1), True
+        if high is None or high > low or (closed and high == low):
+            ranges.append((SizeRange(low, high, spelled_range(low, high), closed), i))
+        low = border
+    return ranges
+
+
+def _round(low: int, high: int) -> int:
+    """The roundest even number above ``low``, up to ``high``; ``high`` where there is none."""
+    unit = int(10 ** len(str(high)))
+    while unit > 1 and (low // unit + 1) * unit > high:
+        unit //= 10
+    size = (low // unit + 1) * unit
+    return min(size + size % 2, high)
+
+
+@dataclass(frozen=True)
+class _RangeFiles:
+    """Makes the files of ranges from members of a pool."""
+
+    run: Compilation
+    members: Pool
+
+    def of(
+        self, chosen: list[tuple[SizeRange, SizeRange, int]]
+    ) -> tuple[list[Range], tuple[int, HetesynthError] | None]:
+        """The files of every range, or the first member that does not fit its target."""
+        ranges: list[Range] = []
+        for asked, extent, member in chosen:
+            least, most = extent.calls(self.run.request.collective, self.members.bounds.ranks)
+            if most and most < least:  # rounding left nothing of this range
+                continue
+            try:
+                ranges.append(self._range(member, asked, extent, (least, most)))
+            except HetesynthError as error:
+                if error.code not in UNFIT:
+                    raise
+                return [], (member, error)
+        return ranges, None
+
+    def _range(self, member: int, asked: SizeRange, extent: SizeRange, calls: tuple[int, int]) -> Range:
+        """``calls``: of the runtime's; plans for MSCCL++ alone may end before."""
+        least, most = calls
+        synthesis = self.files(member, least, most)
+        limit = carried(synthesis)
+        short = limit is not None and all(t.format == "mscclpp-json" for t in self.run.request.targets)
+        if limit is not None and short and (most == 0 or limit < most):
+            most = limit
+            blocks = self.members.bounds.ranks if self.run.request.collective in ("gather", "scatter") else 1
+            extent = replace(extent, high=limit * blocks, closed=True)
+            if any(program.carries != limit for program in synthesis.programs.values()):  # some go on for longer
+                synthesis = self.files(member, least, most)
+        plan_bytes = None if limit is None else min(most or limit, limit)
+        inside = [size for size in self.members.sizes if extent.holds(size)]
+        seconds = _of_the_file(synthesis, inside, CostOptions.of(self.run.request))
+        return Range(asked, extent, least, most, member, synthesis, plan_bytes, tuple(seconds.items()))
+
+    def files(self, member: int, least: int, most: int) -> Synthesis:
+        """What ``member`` becomes for a range; without plans for MSCCL++ where all of it is past their limit."""
+        candidate, entry = self.members.candidates[member], self.members.members[member]
+        time_optimality = self.members.schedule_at(member, entry.made_for)
+        targets = self.run.request.targets
+        try:
+            spec = ProgramSpec(targets, entry.throttling, least, most, entry.steady)
+            return finished(candidate.solved(self.run, spec, time_optimality))
+        except HetesynthError as error:
+            others = tuple(t for t in targets if t.format != "mscclpp-json")
+            if error.code != "HS509" or not others:
+                raise
+            spec = ProgramSpec(others, entry.throttling, least, most, entry.steady)
+            return finished(candidate.solved(self.run, spec, time_optimality))
+
+
+def files(result: Atlas) -> dict[str, bytes]:
+    """Every file of the atlas by its name in the folder: programs by target, schedules, index and plot."""
+    from hetesynth.report.size_plot import size_plot
+
+    contents: dict[str, bytes] = {}
+    for k, entry in enumerate(result.ranges):
+        for suffix, data in entry.synthesis.files.items():
+            contents[_name(result, k, suffix)] = data
+    title = f"{result.topology.name}: {result.request.collective}, {result.topology.ranks} GPUs"
+    borders = [r.high for r in result.ranges if r.high is not None]
+    contents[PLOT] = size_plot(title, _curves(result), borders).encode()
+    contents["index.json"] = (json.dumps(with_digests(index(result), contents), indent=2) + "\n").encode()
+    return contents
+
+
+def _name(result: Atlas, k: int, suffix: str) -> str:
+    """Programs of each target have a folder of their own: some runtimes read every file of a folder."""
+    stem = f"{result.topology.name}-{result.request.collective}-{k}"
+    program = result.ranges[k].synthesis.programs.get(suffix)
+    if program is None:
+        return f"schedules/{stem}{SCHEDULE_SUFFIX}"
+    return f"{program.target.name}/{stem}{suffix}"
+
+
+def _curves(result: Atlas) -> dict[str, list[tuple[int, float]]]:
+    lines: dict[str, list[tuple[int, float]]] = {}
+    sizes = result.pool.sizes
+    for k, entry in enumerate(result.ranges):
+        seconds = result.pool.seconds[entry.member]
+        lines[f"{k}: {result.pool.candidates[entry.member].label}"] = [
+            (size, size / s / 1e9) for size, s in zip(sizes, seconds, strict=True) if math.isfinite(s)
+        ]
+    lines["bound"] = [(size, size / result.pool.bounds.seconds(size) / 1e9) for size in sizes]
+    return lines
+
+
+def index(result: Atlas) -> dict[str, Any]:
+    """The JSON index: ranges with their files and times, the frontier, the topology's features."""
+    return {
+        "kind": "hetesynth atlas",
+        "generator": f"hetesynth {__version__}",
+        "verdict": verdict_line([v for _, v in result.verdicts]) if result.verdicts else LEFT,
+        "verdicts": [
+            {"size": v.size, "candidate": result.pool.candidates[member].label, **v.figures()}
+            for member, v in result.verdicts
+        ],
+        "cluster": result.topology.name,
+        "topology_sha256": topology_hash(result.topology),
+        **({"losses": list(result.topology.notes)} if result.topology.notes else {}),
+        "collective": result.request.collective,
+        "ranks": result.topology.ranks,
+        "root": result.pool.candidates[0].problem.collective.root,
+        "simulated": True,
+        "runtime_costs": result.request.runtime is not None,
+        "cut_short": result.cut_short,
+        "ended_by": result.pool.ending,
+        "decided_by_clock": list(result.compilation.budget.clock_decisions.told()),
+        "targets": [t.name for t in result.request.targets],
+        "warnings": [warned.plain() for warned in _warnings(result)],
+        "runtime_advice": _advice(result),
+        "topology": features(result.topology, result.pool.bounds, result.request.policy),
+        "ranges": [_range(result, k) for k in range(len(result.ranges))],
+        "left_to_library": result.left,
+        "frontier": frontier(result),
+        "unfit": [{"candidate": label, "reason": why} for label, why in result.unfit],
+    }
+
+
+def _warnings(result: Atlas) -> list[Warned]:
+    """Where a library is quicker, and what holds of the files of every range."""
+    targets = result.request.targets
+    slower = [warned for _, verdict in result.verdicts for warned in library_warnings(verdict, targets)]
+    return [*slower, *(warned for entry in result.ranges[:1] for warned in entry.synthesis.warnings)]
+
+
+def _advice(result: Atlas) -> dict[str, str | list[str]] | None:
+    advice = result.ranges[0].synthesis.advice if result.ranges else None
+    return None if advice is None else advice.plain()
+
+
+def _range(result: Atlas, k: int) -> dict[str, Any]:
+    entry = result.ranges[k]
+    candidate, throttling = result.pool.candidates[entry.member], result.pool.members[entry.member].throttling
+    inside = [j for j, size in enumerate(result.pool.sizes) if _holds(entry, size)]
+    return {
+        "low": entry.low,
+        "high": entry.high,
+        "min_bytes": entry.min_bytes,
+        "max_bytes": entry.max_bytes or None,
+        "mscclpp_max_bytes": entry.plan_bytes,
+        "candidate": candidate.label,
+        "strategy": candidate.name,
+        "chunks": candidate.chunks,
+        "steps": candidate.solution.schedule.makespan,
+        "lower_bound": candidate.solution.bound.steps,
+        "files": [_name(result, k, suffix) for suffix in entry.synthesis.files],
+        "throttling": None if throttling is None else throttling.after,
+        "sizes": [_figures(result.pool, entry, j) for j in inside],
+    }
+
+
+def _figures(members: Pool, entry: Range, j: int) -> dict[str, Any]:
+    """What a range takes at size j: its schedule beside the bound, and its program."""
+    seconds = dict(entry.seconds).get(members.sizes[j])
+    program = {"program_predicted_us": None if seconds is None else seconds * 1e6}
+    return {**members.time_optimality(entry.member, j).figures(), **program}
+
+
+def frontier(result: Atlas) -> list[dict[str, Any]]:
+    """The members of the pool that no other beats in both latency and bandwidth, the quickest to start first.
+
+    ``latency_us``: simulated for no bytes at all. ``us_per_MB``: what one more megabyte costs at the largest size.
+    """
+    largest = result.pool.sizes[-1]
+    rows = []
+    for i, candidate in enumerate(result.pool.candidates):
+        latency = candidate.predictor.timeline(0).makespan
+        slope = (
+            candidate.predictor.timeline(2 * largest).makespan - candidate.predictor.timeline(largest).makespan
+        ) / largest
+        rows.append((latency, slope, i))
+    kept: list[tuple[float, float, int]] = []
+    for latency, slope, i in sorted(rows):
+        if not kept or slope < kept[-1][1] * (1 - 1e-9):
+            kept.append((latency, slope, i))
+    return [
+        {
+            "candidate": result.pool.candidates[i].label,
+            "chunks": result.pool.candidates[i].chunks,
+            "steps": result.pool.candidates[i].solution.schedule.makespan,
+            "latency_us": latency * 1e6,
+            "us_per_MB": slope * 1e12,
+            "in_atlas": any(entry.member == i for entry in result.ranges),
+        }
+        for latency, slope, i in kept
+    ]

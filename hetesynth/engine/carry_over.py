@@ -1,0 +1,139 @@
+"""An old schedule in the words of a changed cluster: the same GPUs by name, the same links by their path.
+
+In: a schedule document, the topology it was made for, the changed topology, the problem there. Out: a
+``CarryOver``: which rank and link became which, what was lost, and the transfers that can still be named. Whether
+they keep any law is left to what repairs them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+
+from hetesynth.engine.recipe import topology_hash
+from hetesynth.errors import HetesynthError
+from hetesynth.files.schedule_json import ScheduleDocument
+from hetesynth.model.collective import Collective
+from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.model.topology import Link, Rank, Topology
+
+
+@dataclass(frozen=True)
+class CarryOver:
+    """From the cluster ``before`` to the cluster ``after``; GPUs are the same where their names are."""
+
+    before: Topology
+    after: Topology
+
+    @cached_property
+    def ranks(self) -> tuple[Rank | None, ...]:
+        """The new rank of each old one; None: it is lost."""
+        new = {vertex.name: rank for rank, vertex in enumerate(self.after.vertices[: self.after.ranks])}
+        return tuple(new.get(vertex.name) for vertex in self.before.vertices[: self.before.ranks])
+
+    @cached_property
+    def links(self) -> tuple[int | None, ...]:
+        """The new link of each old one: over the same wires, else the next between the same GPUs; None: lost."""
+        exact: dict[tuple[str, ...], list[int]] = defaultdict(list)
+        between: dict[tuple[Rank, Rank], list[int]] = defaultdict(list)
+        for i, link in enumerate(self.after.links):
+            exact[_path(self.after, link)].append(i)
+            between[link.src, link.dst].append(i)
+        turn: dict[object, int] = defaultdict(int)
+        mapped: list[int | None] = []
+        for link in self.before.links:
+            path, src, dst = _path(self.before, link), self.ranks[link.src], self.ranks[link.dst]
+            key: object = path if path in exact else (src, dst)
+            fitting = exact.get(path) or (
+                between.get((src, dst), []) if src is not None and dst is not None else []
+            )
+            mapped.append(fitting[turn[key] % len(fitting)] if fitting else None)
+            turn[key] += 1
+        return tuple(mapped)
+
+    @property
+    def lost_gpus(self) -> tuple[str, ...]:
+        """By name."""
+        return tuple(self.before.vertices[old].name for old, new in enumerate(self.ranks) if new is None)
+
+    @property
+    def new_gpus(self) -> tuple[str, ...]:
+        """By name."""
+        kept = set(self.ranks)
+        return tuple(self.after.vertices[rank].name for rank in range(self.after.ranks) if rank not in kept)
+
+    @property
+    def lost_links(self) -> int:
+        """Between GPUs that are still there."""
+        ranks = self.ranks
+        return sum(
+            new is None and ranks[link.src] is not None and ranks[link.dst] is not None
+            for link, new in zip(self.before.links, self.links, strict=True)
+        )
+
+    def root(self, old: Rank | None) -> Rank | None:
+        """The new number of a root. HetesynthError HS652 where it is lost."""
+        if old is None:
+            return None
+        new = self.ranks[old]
+        if new is None:
+            raise HetesynthError(
+                f"the root, {self.before.vertices[old].name}, is lost",
+                code="HS652",
+                help="synthesize anew with another --root",
+            )
+        return new
+
+    def chunks(self, before: Collective, after: Collective) -> list[int | None]:
+        """The new number of each old chunk: the same part of as many of the same block; None: it is lost, or
+        blocks are cut otherwise now."""
+        if before.chunks_per_rank != after.chunks_per_rank:
+            return [None] * len(before.chunks)
+        new = {(chunk.block, chunk.part): chunk.index for chunk in after.chunks}
+        mapped: list[int | None] = []
+        for chunk in before.chunks:
+            block = tuple(self.ranks[rank] for rank in chunk.block)
+            mapped.append(None if None in block else new.get((block, chunk.part)))  # type: ignore[arg-type]
+        return mapped
+
+    def transfers(self, schedule: Schedule, before: Collective, after: Collective) -> Schedule:
+        """``schedule`` as far as its chunks and links are still there."""
+        chunks, links = self.chunks(before, after), self.links
+        kept: list[Transfer] = []
+        for t in schedule.transfers:
+            chunk = chunks[t.chunk] if t.chunk < len(chunks) else None
+            link = links[t.link] if t.link < len(links) else None
+            if chunk is not None and link is not None:
+                kept.append(Transfer(t.start, t.end, chunk, link, t.reduce))
+        return Schedule.of(kept, schedule.makespan)
+
+
+def _path(topology: Topology, link: Link) -> tuple[str, ...]:
+    """The names of the vertices along ``link``."""
+    names = [topology.vertices[link.src].name]
+    names += [topology.vertices[topology.wires[w].dst].name for w in link.wires]
+    return tuple(names)
+
+
+def demand_same_cluster(document: ScheduleDocument, topology: Topology, name: str) -> None:
+    """HetesynthError HS651 where the links of the document, or the hash in it, are not those of ``topology``."""
+    reason, stated = None, document.header.get("topology_sha256")
+    if document.ranks != topology.ranks:
+        reason = f"it has {document.ranks} ranks, the cluster {topology.ranks}"
+    for index, src, dst in document.links:
+        if reason is not None:
+            break
+        if index >= len(topology.links):
+            reason = f"it uses link {index}, the cluster has {len(topology.links)} links"
+        elif (topology.links[index].src, topology.links[index].dst) != (src, dst):
+            link = topology.links[index]
+            reason = f"its link {index} joins ranks {src} and {dst}, in the cluster {link.src} and {link.dst}"
+    if reason is None and isinstance(stated, str) and stated != topology_hash(topology):
+        reason = "GPUs, wires or rates differ (topology_sha256)"
+    if reason is not None:
+        raise HetesynthError(
+            f"{name} is a schedule of another cluster: {reason}",
+            code="HS651",
+            help="give the topology file that the schedule was made for, without the changes",
+        )

@@ -1,0 +1,259 @@
+"""The one choice for a size: the candidate whose program is quickest, as ``synth``, ``atlas`` and ``compare``
+take it.
+
+In: a topology, a request, a size. Out: a tuning run and its candidates, the quickest program first. What the
+library runs comes first, so that there soon is a program that is not slower, then steady-state candidates; where
+the best of them is near what is possible, nothing else is tried. Else candidates of all strategies follow, by the
+rules, and their programs are ranked together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import count
+
+from hetesynth.engine.artifacts import SolvedRequest
+from hetesynth.engine.choice.candidates import CandidateSpecs
+from hetesynth.engine.choice.effort import efforts
+from hetesynth.engine.choice.planned import NAME
+from hetesynth.engine.choice.program_ranking import (
+    Ranked,
+    ranked_programs,
+    schedule_budget,
+    timed_target,
+)
+from hetesynth.engine.choice.ring_candidate import library_candidates, why_skipped
+from hetesynth.engine.choice.standing import Standing
+from hetesynth.engine.choice.steady import SteadyCandidates
+from hetesynth.engine.choice.step_programs import step_candidate, step_program
+from hetesynth.engine.choice.tuning import UNTRIED, TuningRun, demand_paths, tune
+from hetesynth.engine.predictors import CostOptions
+from hetesynth.engine.problem import ProblemFactory, demand_several_ranks
+from hetesynth.engine.request import Request
+from hetesynth.engine.ring_baseline import ring_baseline
+from hetesynth.engine.time_optimality import Bounds, bounds_of
+from hetesynth.errors import HetesynthError
+from hetesynth.model.cegis_trace import CegisTrace
+from hetesynth.model.deadline import Deadline, now
+from hetesynth.model.decisions import Decisions
+from hetesynth.model.problem import Budget
+from hetesynth.model.topology import Rank, Topology
+from hetesynth.search.search import Ending, Progress, no_progress
+
+Keep = Callable[[Bounds, int, Ranked], None]
+WAY_OUT = "raise --time-budget"
+
+
+def _keep_nothing(bounds: Bounds, tried: int, ranked: Ranked) -> None:
+    """For a caller that keeps nothing."""
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What the choice is for, and who is told."""
+
+    topology: Topology
+    request: Request
+    size: int
+    standing: Standing
+    keep: Keep
+    trace: CegisTrace
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A tuning run and its candidates by the time of their programs."""
+
+    run: TuningRun
+    ranked: list[Ranked]
+
+
+def choose(
+    topology: Topology, request: Request, size: int, progress: Progress = no_progress,
+    budget: Budget | None = None, decisions: Decisions | None = None, keep: Keep | None = None,
+    trace: CegisTrace | None = None,
+) -> Chosen:  # fmt: skip
+    """The candidates for ``size`` bytes, the quickest program first.
+
+    ``budget``: by default that of the request; nothing is begun after it. With a strict deadline the caller has a
+    schedule, and none may be found. ``keep``: is told of each candidate as it is found, with its program or before
+    it has one, with the bounds in seconds and how many there were. ``trace``: is told what CEGIS did. What effort
+    1 finds is part of what more effort finds, as what is tried in which order depends on the effort. Raises
+    HetesynthError as ``tune`` does.
+    """
+    record, spent, started = decisions or Decisions(), budget or request.budget, now()
+    asked = _Question(
+        topology,
+        request,
+        size,
+        Standing(progress),
+        keep or _keep_nothing,
+        CegisTrace() if trace is None else trace,
+    )
+    if spent.effort is None or spent.effort <= 1:
+        return _chosen(asked, spent, record)
+    first = _chosen(asked, replace(spent, effort=1.0), record.inside("effort 1"))
+    if first.run.interrupted or first.run.ending == "bound":
+        return first
+    left = spent.left_after(now() - started)
+    try:
+        more = _chosen(asked, replace(left, strict_deadline=True), record)
+    except HetesynthError:  # time is over
+        return first
+    except KeyboardInterrupt:
+        return Chosen(replace(first.run, interrupted=True, cut_short=True, ending="interrupt"), first.ranked)
+    tried, cut_short = first.run.tried + more.run.tried, first.run.cut_short or more.run.cut_short
+    run = replace(more.run, tried=tried, cut_short=cut_short)
+    return Chosen(run, _merged(first.ranked, more.ranked))
+
+
+def _chosen(asked: _Question, spent: Budget, record: Decisions) -> Chosen:
+    """The same with one effort."""
+    request, deadline, began = asked.request, spent.deadline(), now()
+    opening = _opening(asked, spent, deadline, record)
+    steady = [] if opening is None else opening.ranked
+    if opening is not None and opening.settled:
+        return opening.chosen(spent)
+    strict = spent.strict_deadline or opening is not None
+    if strict and deadline.expired(UNTRIED):
+        if opening is not None:
+            return opening.chosen(spent)
+        raise HetesynthError("no time is left to choose by time", code="HS610", exit_code=3, help=WAY_OUT)
+    programs = timed_target(request) is not None
+    left = replace(spent.left_after(now() - began), strict_deadline=strict)
+    try:
+        run = tune(
+            asked.topology, request, asked.size, asked.standing.progress, programs=programs,
+            budget=schedule_budget(request, left), decisions=record, trace=asked.trace,
+            told=lambda bounds, tried, candidate: asked.keep(bounds, tried, Ranked(candidate)),
+        )  # fmt: skip
+    except (HetesynthError, KeyboardInterrupt) as error:
+        if opening is None:
+            raise
+        return replace(opening, interrupted=isinstance(error, KeyboardInterrupt)).chosen(spent)
+    unspent = 0.0 if opening is None else opening.unspent
+    try:
+        ranked = _by_programs(asked, run, spent, deadline, record, unspent)
+    except KeyboardInterrupt:
+        run = replace(run, interrupted=True, cut_short=True, ending="interrupt")
+        ranked = [Ranked(candidate) for candidate in run.candidates]
+    return Chosen(run, _merged(steady, ranked))
+
+
+def _by_programs(
+    asked: _Question, run: TuningRun, spent: Budget, deadline: Deadline, record: Decisions, unspent: float
+) -> list[Ranked]:  # fmt: skip
+    """The candidates of ``run`` by the time of their programs; after Ctrl-C those that are timed soon.
+    ``unspent``: work units beside those of programs."""
+    request, topology = asked.request, asked.topology
+    if run.interrupted:
+        soon = now() + request.policy.autotune.seconds_after_interrupt
+        deadline = replace(deadline, at=min(deadline.at, soon))
+    effort = efforts(spent, topology.ranks, request.policy.effort).programs
+    effort.allotted += unspent
+    return ranked_programs(topology, request, run.candidates, asked.size, deadline, record, effort)
+
+
+def with_schedule(chosen: Chosen, request: Request, solved: SolvedRequest, deadline: Deadline) -> Chosen:
+    """The same with the schedule of the fewest steps among the candidates. Its program is timed only where the
+    schedule alone is quicker than the best program, and not after ``deadline``."""
+    size = chosen.run.size
+    candidate, best = step_candidate(solved, size), chosen.ranked[0]
+    if timed_target(request) is None:
+        ranked = sorted([*chosen.ranked, Ranked(candidate)], key=lambda r: r.candidate.seconds)
+        return replace(chosen, ranked=ranked)
+    if best.seconds is not None and candidate.seconds >= best.seconds:
+        return replace(chosen, ranked=[*chosen.ranked, Ranked(candidate)])
+    if chosen.run.interrupted or deadline.expired("programs left untimed"):
+        return replace(chosen, ranked=[*chosen.ranked, Ranked(candidate)])
+    program = step_program(solved, candidate, size, deadline, Decisions())
+    return replace(chosen, ranked=_merged(chosen.ranked, [program]))
+
+
+def _merged(steady: list[Ranked], ranked: list[Ranked]) -> list[Ranked]:
+    """All by the time of their programs; those that were not timed, or do not fit, after the others."""
+    timed = sorted((r for r in [*steady, *ranked] if r.seconds is not None), key=lambda r: r.seconds or 0.0)
+    return [*timed, *(r for r in [*steady, *ranked] if r.seconds is None)]
+
+
+@dataclass(frozen=True)
+class _Opening:
+    """Steady-state candidates and rings, the quickest program first. ``settled``: nothing else has to be tried.
+    ``unspent``: work units that are left for other programs."""
+
+    size: int
+    bounds: Bounds
+    ranked: list[Ranked]
+    settled: bool
+    interrupted: bool = False
+    unspent: float = 0.0
+
+    def chosen(self, budget: Budget) -> Chosen:
+        """The choice among these alone."""
+        tried = tuple((r.candidate.label, r.candidate.seconds) for r in self.ranked)
+        cut_short = self.interrupted or bool(budget.clock_decisions)
+        ending: Ending = "interrupt" if self.interrupted else "time" if cut_short else "tried"
+        candidates = tuple(r.candidate for r in self.ranked)
+        run = TuningRun(self.size, self.bounds, candidates, tried, cut_short, self.interrupted, ending)
+        return Chosen(run, self.ranked)
+
+
+def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decisions) -> _Opening | None:
+    """What is tried first; None where no such program is asked for, or none was in time or fits."""
+    topology, request, size = asked.topology, asked.request, asked.size
+    target, rule = timed_target(request), record.inside("opening")
+    reason = None
+    if target is None:
+        reason = "no program is made"
+    elif request.strategy not in ("auto", NAME):
+        reason = f"strategy {request.strategy} is stated"
+    if target is None or reason is not None:
+        rule.note("steady state", "skipped", reason or "")
+        return None
+    demand_several_ranks(topology)
+    factory = ProblemFactory(topology, request)
+    demand_paths(factory)
+    bounds = bounds_of(topology, request.collective, factory.root, CostOptions.of(request))
+    specs = CandidateSpecs(topology, request, size, bounds.bounds)
+    asked.standing.limit = bounds.seconds(size)
+    effort = efforts(budget, topology.ranks, request.policy.effort).steady
+    number = count(1)
+
+    def tried(ranked: Ranked) -> None:
+        asked.standing.tried(ranked.candidate.label, ranked.seconds or 0.0)
+        asked.keep(bounds, next(number), ranked)
+
+    candidates = SteadyCandidates(factory, specs, target, bounds.seconds(size), deadline, rule, effort, tried)
+    rings: list[Ranked] = []
+    simulated = request.strategy != NAME and why_skipped(factory, deadline) is None
+    try:
+        if request.strategy != NAME:
+            for library in library_candidates(factory, specs, target, deadline, rule):
+                rings = _merged([library], rings)
+                asked.standing.rings = rings[0].seconds or 0.0
+                tried(library)
+        candidates.try_all()
+    except KeyboardInterrupt:
+        kept = _merged(candidates.quickest_first(), rings) or candidates.interrupted()
+        if not kept:
+            raise
+        return _Opening(size, bounds, kept, settled=True, interrupted=True)
+    ranked = _merged(candidates.quickest_first(), rings)
+    if not ranked:
+        return None
+    policy = request.policy.autotune
+    enough = policy.steady_near if budget.effort is None or budget.effort > 1 else policy.steady_enough
+    best = ranked[0].seconds or 0.0
+    near = candidates.limit >= enough * best and (not simulated or best <= _rings_seconds(asked, factory.root))
+    settled = near or request.strategy == NAME
+    return _Opening(size, bounds, ranked, settled, unspent=max(0.0, effort.allotted - effort.spent))
+
+
+def _rings_seconds(asked: _Question, root: Rank | None) -> float:
+    """What NCCL's rings or sends take, whether or not the target holds them; infinite where there are none. To be
+    asked where this run has simulated them: what earlier runs of the process did must not decide."""
+    question = (asked.topology, asked.request.collective, root, asked.size, CostOptions.of(asked.request))
+    baseline = ring_baseline(*question)
+    return math.inf if isinstance(baseline, str) else baseline.seconds

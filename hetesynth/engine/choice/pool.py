@@ -1,0 +1,286 @@
+"""Programs for a span of sizes: tuning runs at a few of them, every program of the shortlists timed at each.
+
+In: a topology, a request, sizes. Out: a ``Pool``: members and what each takes at each size. Atlas, build and
+compare choose from one. With ``programs`` members stand by what their programs take.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from hetesynth.engine.choice.choice import choose
+from hetesynth.engine.choice.program_ranking import Ranked, timed_lowering, timed_target
+from hetesynth.engine.choice.tuning import Candidate, TuningRun, tune
+from hetesynth.engine.fused_receives import program_predictor
+from hetesynth.engine.plan_predictor import PlanPredictor, first_predictor
+from hetesynth.engine.predictors import CostOptions, ProgramPredictor
+from hetesynth.engine.problem import ProblemFactory
+from hetesynth.engine.request import Request
+from hetesynth.engine.steady_plans import plan_emitted
+from hetesynth.engine.steady_programs import Pipeline, steady_predictor
+from hetesynth.engine.time_optimality import Bounds, TimeOptimality
+from hetesynth.engine.time_verdict import time_verdict
+from hetesynth.errors import HetesynthError
+from hetesynth.model.cost import chunk_bytes, runtime_bytes
+from hetesynth.model.deadline import Deadline, now
+from hetesynth.model.decisions import Decisions
+from hetesynth.model.problem import Budget
+from hetesynth.model.target import Target
+from hetesynth.model.topology import Topology
+from hetesynth.policy.autotune import AutotunePolicy
+from hetesynth.programs.msccl.throttling import Throttling
+from hetesynth.search.search import Ending, Progress, combined, no_progress
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A candidate of the tuning run for ``made_for`` bytes, and how its program is throttled or is a pipeline.
+
+    ``predictor``: of the program, or plan, as it is written for ``made_for`` bytes; None where it is too large to
+    be simulated or does not fit. ``loss``: what its program is then taken to need for each second of its schedule.
+    ``carries``: the largest call of a plan as runtimes count; None: any.
+    """
+
+    candidate: Candidate
+    throttling: Throttling | None
+    steady: Pipeline | None
+    made_for: int
+    loss: float = 1.0
+    predictor: ProgramPredictor | PlanPredictor | None = field(default=None, repr=False)
+    carries: int | None = None
+
+    def seconds(self, size: int) -> float:
+        """What counts at any size: the program, where it was simulated; infinite where it cannot be used."""
+        schedule, collective = seconds_at(self.candidate, size), self.candidate.problem.collective
+        if self.carries is not None and runtime_bytes(collective.name, collective.ranks, size) > self.carries:
+            return math.inf
+        if self.predictor is None or math.isinf(schedule):
+            return schedule * self.loss
+        return self.predictor.timeline(size).makespan
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Different members, and ``seconds[i][j]`` of member i at size j, by which they are chosen. ``library[j]``:
+    seconds of what a library takes there, infinite where that is not known."""
+
+    sizes: tuple[int, ...]
+    bounds: Bounds
+    members: tuple[Member, ...]
+    cut_short: bool
+    seconds: tuple[tuple[float, ...], ...] = field(repr=False)
+    interrupted: bool = False
+    ending: Ending = "tried"
+    library: tuple[float, ...] = ()
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """Of the members."""
+        return tuple(m.candidate for m in self.members)
+
+    def best(self, j: int) -> int:
+        """The quickest member at size j."""
+        return min(range(len(self.members)), key=lambda i: (self.seconds[i][j], i))
+
+    def time_optimality(self, i: int, j: int) -> TimeOptimality:
+        """The schedule of member i at size j beside the bound."""
+        return self.schedule_at(i, self.sizes[j])
+
+    def schedule_at(self, i: int, size: int) -> TimeOptimality:
+        """The schedule of member i at ``size`` bytes beside the bound."""
+        return self.bounds.optimality(size, seconds_at(self.candidates[i], size))
+
+    def without(self, i: int) -> Pool:
+        """All but member i."""
+        keep = [k for k in range(len(self.members)) if k != i]
+        return replace(
+            self, members=tuple(self.members[k] for k in keep), seconds=tuple(self.seconds[k] for k in keep)
+        )
+
+
+def library_seconds(topology: Topology, request: Request, bounds: Bounds, size: int) -> float:
+    """What a library takes for ``size`` bytes; infinite where that is not known."""
+    root = ProblemFactory(topology, request).root
+    rings = time_verdict(topology, root, bounds, size, None, CostOptions.of(request)).rings
+    return math.inf if isinstance(rings, str) else rings
+
+
+def pool(
+    topology: Topology, request: Request, sizes: Sequence[int], progress: Progress = no_progress, *,
+    beside_library: bool = False, budget: Budget | None = None, decisions: Decisions | None = None,
+) -> Pool:  # fmt: skip
+    """The shortlists of tuning runs at a few of ``sizes``, which share ``budget``, by default that of the request.
+
+    Members stand by their programs, or plans, for ``timed_target``, where there is one. ``beside_library``: the
+    library is timed at all ``sizes``, and between two tuning runs that differ in the quickest program, or where a
+    library is quicker than all, there is another one.
+    ``decisions``: is told what each tuning run tried, and what it left out and why.
+    Ctrl-C ends the tuning runs; after it only the best of each goes on. Not ``beside_library``, only the sizes
+    that can be predicted at once are then predicted, the others being infinite. Raises HetesynthError when no
+    tuning run found anything; a size too small to be cut is left to the others.
+    """
+    budget = budget or request.budget
+    budget = replace(budget, clock_decisions=budget.clock_decisions.inside())
+    runs = _TuningRuns(
+        topology, request, timed_target(request), progress, decisions or Decisions(), budget.deadline()
+    )
+    places = sample_places(sizes, request.policy.autotune)
+    runs.all([sizes[p] for p in places], budget)
+    if runs.bounds is None:
+        raise runs.failure or HetesynthError("no sizes", code="HS611", help="give at least one size")
+    bounds = runs.bounds
+    soon = now() + request.policy.autotune.seconds_after_interrupt
+    until = soon if runs.interrupted and not beside_library else math.inf
+    table = _Table(sizes, until)
+    table.add(runs.members)
+    library = (math.inf,) * len(sizes)
+    if beside_library and runs.target is not None and not runs.interrupted:
+        library = tuple(library_seconds(topology, request, bounds, size) for size in sizes)
+        quickest = [min(table.rows, key=lambda row, j=j: row[j]) for j in range(len(sizes))]  # type: ignore[misc]
+        beaten = [row[j] > library[j] for j, row in enumerate(quickest)]
+        between = [
+            (a + b) // 2
+            for a, b in pairwise(places)
+            if b - a > 1 and (quickest[a] is not quickest[b] or any(beaten[a : b + 1]))
+        ]
+        runs.all([sizes[p] for p in between], budget)
+        table.add(runs.members[len(table.rows) :])
+    cut_short = runs.interrupted or bool(budget.clock_decisions)
+    ending = combined(runs.endings, interrupted=runs.interrupted, cut_short=cut_short)
+    rows = tuple(map(tuple, table.rows))
+    return Pool(tuple(sizes), bounds, tuple(runs.members), cut_short, rows, runs.interrupted, ending, library)
+
+
+@dataclass
+class _Table:
+    """What members take at ``sizes``; infinite what is not predicted by ``until``, in seconds of ``deadline.now``,
+    and where a member is too far behind to be simulated.
+
+    More bytes take no less time, and half of them no less than half of it, start and latency being the same. So a
+    member is timed from the size that it was made for on in both directions, until it is certain to be behind.
+    """
+
+    sizes: Sequence[int]
+    until: float
+    rows: list[list[float]] = field(default_factory=list)
+
+    def add(self, members: Sequence[Member]) -> None:
+        """A row for each of ``members``."""
+        for member in members:
+            best = [min((row[j] for row in self.rows), default=math.inf) for j in range(len(self.sizes))]
+            row = [math.inf] * len(self.sizes)
+            middle = self.sizes.index(member.made_for)
+            for places in range(middle, len(row)), range(middle - 1, -1, -1):
+                for j in places:
+                    near = j - 1 if places.step > 0 else j + 1
+                    beside = row[near] if 0 <= near < len(row) else math.inf
+                    least = beside * min(1.0, self.sizes[j] / self.sizes[near]) if beside < math.inf else 0.0
+                    if least > best[j] or now() >= self.until:
+                        break
+                    row[j] = member.seconds(self.sizes[j])
+            self.rows.append(row)
+
+
+@dataclass
+class _TuningRuns:
+    """Tuning runs one after the other, and what came of them."""
+
+    topology: Topology
+    request: Request
+    target: Target | None
+    progress: Progress
+    decisions: Decisions
+    deadline: Deadline
+    members: list[Member] = field(default_factory=list)
+    known: set[tuple[str, int, str]] = field(default_factory=set)
+    bounds: Bounds | None = None
+    interrupted: bool = False
+    endings: list[Ending] = field(default_factory=list)
+    failure: HetesynthError | None = None
+
+    def all(self, sizes: Sequence[int], budget: Budget) -> None:
+        """A run for each of ``sizes``; those that are left share what is left until the deadline."""
+        least = self.request.policy.autotune.least_seconds_of_run
+        for number, size in enumerate(sizes):
+            left = self.deadline.left()
+            seconds = None if math.isinf(left) else max(least, left) / (len(sizes) - number)
+            clock = budget.clock_decisions.inside(f"{size} bytes")
+            share = replace(budget, seconds=seconds, clock_decisions=clock)
+            try:
+                run, ranked = self._one(size, share)
+            except HetesynthError as error:
+                self.failure = self.failure or error
+                continue
+            except KeyboardInterrupt:
+                if not self.members:
+                    raise
+                self.interrupted = True
+                return
+            self.bounds, self.interrupted = run.bounds, run.interrupted
+            self.endings.append(run.ending)
+            for r in ranked[:1] if run.interrupted else ranked:
+                identity = (r.candidate.label, r.candidate.chunking.chunk_bytes, r.way)
+                if identity not in self.known:
+                    self.known.add(identity)
+                    self.members.append(self._member(r, size))
+            if self.interrupted:
+                return
+
+    def _one(self, size: int, budget: Budget) -> tuple[TuningRun, list[Ranked]]:
+        """A tuning run and the best of it; what is throttled is there without throttling too, for other sizes."""
+        short, record = self.request.policy.autotune.shortlist, self.decisions.inside(f"{size} bytes")
+        if self.target is None:
+            run = tune(
+                self.topology, self.request, size, self.progress, programs=False, budget=budget, decisions=record
+            )
+            return run, [Ranked(c) for c in run.candidates[:short]]
+        chosen = choose(self.topology, self.request, size, self.progress, budget, record)
+        run, ranked = chosen.run, chosen.ranked
+        best = ranked[:short]
+        return run, [*best, *(Ranked(r.candidate) for r in best if r.throttling is not None)]
+
+    def _member(self, ranked: Ranked, size: int) -> Member:
+        """``ranked`` with its program for ``size`` bytes, unless that is too large to be simulated or too late."""
+        candidate, policy = ranked.candidate, self.request.policy
+        plain = Member(candidate, ranked.throttling, ranked.steady, size)
+        if self.target is None or self.interrupted:
+            return plain
+        plain = replace(plain, loss=policy.autotune.untimed_loss)
+        schedule, problem, costs = candidate.solution.schedule, candidate.problem, CostOptions.of(self.request)
+        if len(schedule.transfers) > policy.autotune.max_program_transfers:
+            return plain
+        if self.members and self.deadline.expired("programs left untimed"):
+            return plain
+        options = replace(timed_lowering(self.request, self.target, self.topology), throttling=ranked.throttling)
+        if self.target.format == "mscclpp-json":
+            plan = plan_emitted(self.topology, problem, schedule, size, ranked.steady, options, costs)
+            if plan is None:
+                return plain
+            return replace(
+                plain, predictor=first_predictor(self.topology, {"": plan}, costs), carries=plan.carries
+            )
+        if ranked.steady is not None:
+            steady = steady_predictor(self.topology, problem, schedule, ranked.steady, options, costs)
+            return replace(plain, predictor=steady)
+        return replace(plain, predictor=program_predictor(self.topology, problem, schedule, size, options, costs))
+
+
+def sample_places(sizes: Sequence[int], policy: AutotunePolicy) -> list[int]:
+    """Places in ``sizes`` from the first to the last, where the first tuning runs are."""
+    spacings = math.log(sizes[-1] / sizes[0], policy.sample_spacing)
+    count = min(len(sizes) - 1, math.ceil(spacings - 1e-9))
+    return list(dict.fromkeys(round(k * (len(sizes) - 1) / max(1, count)) for k in range(count + 1)))
+
+
+def seconds_at(candidate: Candidate, size: int) -> float:
+    """Simulated seconds of the schedule; infinite where a chunk would be less than a byte."""
+    collective = candidate.problem.collective
+    chunks = collective.chunks_per_rank
+    if chunks > 1 and chunk_bytes(collective.name, collective.ranks, chunks, size) < 1:
+        return math.inf
+    if candidate.pipelined is not None:
+        return candidate.pipelined.seconds(size)
+    return candidate.predictor.timeline(size).makespan

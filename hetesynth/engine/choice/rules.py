@@ -1,0 +1,255 @@
+"""The rules of ``auto`` where a size is given: which candidate specs are tried, in which order, on what
+conditions.
+
+In: a maker of candidate specs and a record of decisions. Out: specs in the order of the rules. ``OPENING`` is for
+before all numbers of chunks are gone through, ``EVERY_COUNT`` for each of them, ``OUT_OF_TIME`` for where time is
+over and nothing was found, ``STATED`` for where the user names the strategy. Each rule notes why it was skipped.
+What holds of a strategy (keeps its time, needs few peers) stands in its row of the registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+
+from hetesynth.engine.choice.candidates import CandidateSpec, CandidateSpecs, strategy_of
+from hetesynth.engine.choice.conditions import (
+    Condition,
+    Situation,
+    Threshold,
+    arrival_guides,
+    arrival_misleads,
+    below,
+    empty_chunks,
+    few_transfers,
+    links_independent,
+    links_share,
+    many_chunks,
+    more_transfers,
+    no_programs,
+    not_above,
+    not_personalized,
+    one_chunking,
+    past_programs,
+    past_row,
+    personalized,
+    slower_as_program,
+    stated,
+    too_large_for,
+)
+from hetesynth.model.decisions import Decisions
+from hetesynth.search import registry
+from hetesynth.search.rules import Rule, applicable
+
+TimeRule = Rule[Situation, Iterable[CandidateSpec]]
+"""Runs by saying what is tried."""
+
+
+def applied(rules: Iterable[TimeRule], situation: Situation) -> Iterator[CandidateSpec]:
+    """The specs of all ``rules`` that apply, one rule after the other."""
+    for rule in applicable(rules, situation, situation.decisions):
+        situation.decisions.note(rule.name, "applied", "its conditions hold")
+        yield from rule.run(situation)
+
+
+def opening(specs: CandidateSpecs, decisions: Decisions, *, programs: bool) -> Iterator[CandidateSpec]:
+    """What is tried before all numbers of chunks are gone through.
+
+    What keeps its time as a program, where ``programs`` are made, server rings first and rings last; on large
+    clusters other fixed routes, which take little time; what comes near the bound at the first try where bytes
+    weigh much.
+    """
+    situation = Situation(specs, specs.counts()[0], decisions.inside("opening"), programs=programs)
+    yield from applied(OPENING, situation)
+
+
+def of_count(
+    specs: CandidateSpecs, chunks: int, decisions: Decisions, *, programs: bool, less_rounding: bool = True
+) -> Iterator[CandidateSpec]:  # fmt: skip
+    """The specs with ``chunks`` chunks per rank; ``programs``: whether programs are made of what wins. Raises
+    HetesynthError HS611 where chunks would be empty."""
+    if specs.chunk_bytes(chunks) < 1:
+        raise specs.too_small(chunks)
+    rules = EVERY_COUNT if specs.request.strategy == "auto" else STATED
+    record = decisions.inside(f"chunks {chunks}")
+    yield from applied(rules, Situation(specs, chunks, record, less_rounding, programs))
+
+
+def out_of_time(specs: CandidateSpecs, decisions: Decisions) -> Iterator[CandidateSpec]:
+    """Fixed routes, which need no search, with as few chunks as allowed; nothing where these are many."""
+    yield from applied(OUT_OF_TIME, Situation(specs, min(specs.counts()), decisions.inside("out of time")))
+
+
+# ---- specs
+
+
+def _steps(name: str) -> Callable[[Situation], Iterator[CandidateSpec]]:
+    """Strategy ``name``, which counts steps, with all capacities."""
+    return lambda situation: situation.specs.named(name, situation.chunks, situation.chunkings)
+
+
+def _paper(name: str) -> Callable[[Situation], Iterator[CandidateSpec]]:
+    """The same with the paper's capacities."""
+    return lambda situation: situation.specs.named(name, situation.chunks, situation.chunkings[:1])
+
+
+def _seconds(name: str, share: Threshold | None = None) -> Callable[[Situation], Iterator[CandidateSpec]]:
+    """Strategy ``name``, which counts seconds; ``share`` of the remaining budget for each."""
+
+    def specs(situation: Situation) -> Iterator[CandidateSpec]:
+        of_budget = None if share is None else share(situation.specs.policy)
+        yield from situation.specs.timed(registry.row_of(name), situation.chunks, situation.chunkings, of_budget)
+
+    return specs
+
+
+def _first(
+    specs: Callable[[Situation], Iterator[CandidateSpec]],
+) -> Callable[[Situation], Iterator[CandidateSpec]]:
+    return lambda situation: islice(specs(situation), 1)
+
+
+def _packed(situation: Situation) -> Iterator[CandidateSpec]:
+    return situation.specs.packed(situation.chunks, situation.chunkings[0])
+
+
+def _fixed_routes(situation: Situation, rows: Iterable[registry.StrategyRow]) -> Iterator[CandidateSpec]:
+    """Strategies whose routes are fixed, with the paper's capacities; no search for others."""
+    if situation.specs.chunk_bytes(situation.chunks) < 1:
+        raise situation.specs.too_small(situation.chunks)
+    for row in rows:
+        paper = situation.specs.paper_chunking(situation.chunks)
+        yield from situation.specs.named(row.name, situation.chunks, [paper])
+
+
+def _few_peers(situation: Situation) -> Iterator[CandidateSpec]:
+    """Where load counts more than latency server rings first, as time may end after the first."""
+    specs = situation.specs
+    heavy = specs.bandwidth_latency_ratio >= specs.policy.ratio_load_counts
+    return _fixed_routes(situation, registry.with_few_peers(load_first=heavy))
+
+
+def _last_resort(situation: Situation) -> Iterator[CandidateSpec]:
+    """A ring, or where chunks have to be relayed all with few peers; then what takes any cluster."""
+    specs, rows = situation.specs, registry.with_few_peers(fallback=True)
+    relayed = specs.personalized and specs.topology.ranks > specs.request.policy.compile.many_ranks
+    return _fixed_routes(situation, [row for row in rows if relayed or row.fallback or row.name == "ring"])
+
+
+def _keeping_time(name: str) -> Callable[[Situation], Iterator[CandidateSpec]]:
+    """Fixed routes ``name`` with every number of chunks with which programs keep the time of their schedules."""
+
+    def specs(situation: Situation) -> Iterator[CandidateSpec]:
+        of_size, policy = situation.specs, situation.specs.policy
+        for chunks in of_size.counts():
+            number, what = of_size.transfers(chunks), f"{name} that keep their time, c={chunks}"
+            if number > policy.max_transfers_keeping_time:
+                most = policy.max_transfers_keeping_time
+                situation.decisions.note(what, "skipped", f"{number:,} transfers are more than {most:,}")
+            elif chunks > policy.max_chunks_keeping_time:
+                most = policy.max_chunks_keeping_time
+                situation.decisions.note(what, "skipped", f"{chunks} chunks per rank are more than {most}")
+            elif of_size.chunk_bytes(chunks) >= 1:
+                yield from of_size.named(name, chunks, [of_size.paper_chunking(chunks)])
+
+    return specs
+
+
+def _baselines(situation: Situation) -> Iterator[CandidateSpec]:
+    """What libraries do, but for strategies that have a rule of their own."""
+    for row in registry.ROWS:
+        if not row.library or not row.candidate or row.placed:
+            continue
+        reason = past_programs(situation, row)
+        if reason is not None:
+            situation.decisions.note(row.name, "skipped", reason)
+        else:
+            yield from situation.specs.named(row.name, situation.chunks, situation.chunkings[:1])
+
+
+def _unplaced(situation: Situation) -> Iterator[CandidateSpec]:
+    """The candidates of the registry that no rule names."""
+    for row in registry.ROWS:
+        if not row.candidate or row.library or row.placed:
+            continue
+        reason = past_row(situation, row)
+        if reason is not None:
+            situation.decisions.note(row.name, "skipped", reason)
+        elif row.objective == "time":
+            yield from situation.specs.timed(row, situation.chunks, situation.chunkings)
+        else:
+            yield from situation.specs.named(row.name, situation.chunks, situation.chunkings)
+
+
+def _stated_strategy(situation: Situation) -> Iterator[CandidateSpec]:
+    """The strategy that the user names."""
+    specs, request = situation.specs, situation.specs.request
+    row = registry.row_of(request.strategy)
+    if row.objective == "steps" or request.rings:
+        yield from specs.each(strategy_of(request, specs.topology), situation.chunks, situation.chunkings)
+        return
+    reason = past_row(situation, row)
+    if reason is None:
+        yield from specs.timed(row, situation.chunks, situation.chunkings)
+    else:
+        situation.decisions.note(row.name, "skipped", reason)
+
+
+# ---- the chains
+
+_KEEPING_TIME: tuple[Condition, ...] = (
+    stated, no_programs, personalized, below(lambda p: p.ratio_load_counts), links_independent,
+)  # fmt: skip
+_NO_PACKING: Condition = slower_as_program("tree-packing")
+_TREES_FIRST: tuple[Condition, ...] = (stated, personalized, not_above(lambda p: p.ratio_trees_first))
+
+OPENING: tuple[TimeRule, ...] = (
+    Rule("server rings", _KEEPING_TIME, _keeping_time("server-rings")),
+    Rule("few peers", (stated, few_transfers), _few_peers),
+    Rule("tree packing first", (*_TREES_FIRST, links_independent, _NO_PACKING), _packed),
+    Rule(
+        "negotiated loads first",
+        (*_TREES_FIRST, links_share, one_chunking, too_large_for("negotiated")),
+        _seconds("negotiated", lambda p: p.share_negotiated),
+    ),
+    Rule(
+        "earliest arrival first", (*_TREES_FIRST, links_share, too_large_for("timed")), _first(_seconds("timed"))
+    ),
+    Rule("greedy rounds first", (*_TREES_FIRST, links_share), _paper("greedy")),
+    Rule("rings", _KEEPING_TIME, _keeping_time("ring")),
+)
+EVERY_COUNT: tuple[TimeRule, ...] = (
+    Rule("balanced paths", (not_personalized,), _seconds("exchange")),
+    Rule(
+        "negotiated loads",
+        (
+            personalized, below(lambda p: p.ratio_load_counts), links_share, one_chunking,
+            too_large_for("negotiated"),
+        ),
+        _seconds("negotiated", lambda p: p.share_negotiated),
+    ),
+    Rule("earliest arrival", (arrival_misleads, too_large_for("timed")), _seconds("timed")),
+    Rule(
+        "balanced trees in seconds",
+        (personalized, more_transfers(lambda p: p.max_transfers_balanced_trees), one_chunking),
+        _seconds("timed-trees"),
+    ),
+    Rule("baselines", (more_transfers(lambda p: p.max_transfers_fixed_routes),), _baselines),
+    Rule("tree packing", (personalized, not_above(lambda p: p.ratio_load_counts), _NO_PACKING), _packed),
+    Rule("greedy rounds", (), _steps("greedy")),
+    Rule(
+        "balanced trees",
+        (personalized, more_transfers(lambda p: p.max_transfers_balanced_trees)),
+        _steps("trees"),
+    ),
+    Rule("earliest arrival last", (arrival_guides, many_chunks, too_large_for("timed")), _seconds("timed")),
+    Rule("other strategies", (), _unplaced),
+)  # fmt: skip
+OUT_OF_TIME: tuple[TimeRule, ...] = (
+    Rule(
+        "fixed routes",
+        (stated, more_transfers(lambda p: p.max_transfers_fixed_routes), empty_chunks),
+        _last_resort,
+    ),
+)
+STATED: tuple[TimeRule, ...] = (Rule("stated strategy", (), _stated_strategy),)

@@ -1,0 +1,363 @@
+"""Steady-state candidates: the optimal packing with some numbers of chunks, as programs that keep what it
+promises.
+
+In: a topology, a request, a size. Out: ``Ranked`` candidates, the quickest program first. Numbers of chunks are
+tried in the order of what their rounding leaves of the optimum, arrangements of a program as the lowering lists
+them, until a program is near enough to the bound or the effort is spent, which is counted in operations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, partial
+
+from hetesynth.engine.choice.candidates import CandidateSpecs
+from hetesynth.engine.choice.effort import Effort, work_of
+from hetesynth.engine.choice.planned import (
+    NAME,
+    Packed,
+    Plan,
+    along,
+    copied,
+    label_of,
+    limited,
+    numbers_of_peers,
+    schedule_along,
+)
+from hetesynth.engine.choice.program_ranking import Ranked, timed_lowering
+from hetesynth.engine.choice.tuning import LATE, UNTRIED, Candidate, Pipelined
+from hetesynth.engine.predictors import CostOptions, SchedulePredictor
+from hetesynth.engine.problem import ProblemFactory
+from hetesynth.engine.steady_plans import SteadyPlan, quick_plan, steady_plans
+from hetesynth.engine.steady_programs import SteadyState, steady_predictor
+from hetesynth.engine.verified_solver import verified_solver
+from hetesynth.errors import HetesynthError
+from hetesynth.model.cost import Costs
+from hetesynth.model.deadline import Deadline
+from hetesynth.model.decisions import Decisions
+from hetesynth.model.problem import Budget, Problem
+from hetesynth.model.schedule import Schedule, hops
+from hetesynth.model.target import Target
+from hetesynth.model.verdict import GaveUp, Infeasible
+from hetesynth.model.words import microseconds
+from hetesynth.policy.autotune import AutotunePolicy
+from hetesynth.programs.msccl.lower import LoweringOptions
+from hetesynth.programs.steady_state.lower import Arrangement, arrangements
+from hetesynth.programs.steady_state.traffic import Traffic
+from hetesynth.search.packing.rounding import WholePacking
+from hetesynth.search.registry import row_of, timed_strategies
+from hetesynth.search.solve import Solution
+from hetesynth.search.steady.steady_state import refuses, whole_packing
+from hetesynth.search.strategy import Strategy
+
+NEAR = "the limit is near"
+
+
+@dataclass
+class SteadyCandidates:
+    """Tries them for ``specs.size`` bytes. ``limit``: seconds that nothing is quicker than. Nothing is begun after
+    ``deadline``. ``told``: is told of each program that was timed. ``verified``: the first whose schedule was
+    verified, before its program was timed."""
+
+    factory: ProblemFactory
+    specs: CandidateSpecs
+    target: Target
+    limit: float
+    deadline: Deadline
+    decisions: Decisions
+    effort: Effort
+    told: Callable[[Ranked], None]
+    ranked: list[Ranked] = field(default_factory=list)
+    verified: Ranked | None = None
+
+    @property
+    def _policy(self) -> AutotunePolicy:
+        return self.factory.request.policy.autotune
+
+    @property
+    def near_bound(self) -> bool:
+        """Whether the best program is as near to the limit as makes others not worth trying."""
+        best = self.best_seconds
+        return bool(best) and self.limit >= self._policy.steady_near * best
+
+    @property
+    def best_seconds(self) -> float:
+        """Of the quickest program so far; 0 where none is."""
+        return min((r.seconds or 0.0 for r in self.ranked), default=0.0)
+
+    def try_all(self) -> None:
+        """Try the plans in their order, until a program is near the limit or the effort or the time is spent."""
+        for plans in self._exchanges() if self.specs.personalized else [self._plans()]:
+            for plan in sorted(plans, key=lambda plan: (plan.shared, plan.seconds)):
+                reason = NEAR if self.near_bound else self._ended(plan)
+                if reason is None:
+                    self.try_plan(plan)
+                else:
+                    self.decisions.note(self._name(plan), "skipped", reason)
+
+    def quickest_first(self) -> list[Ranked]:
+        """The quickest program of each packing that was tried so far, the quickest first."""
+        return sorted(self.ranked, key=lambda r: r.seconds or 0.0)
+
+    def interrupted(self) -> list[Ranked]:
+        """What Ctrl-C leaves: the same, or where no program was timed the first verified schedule."""
+        return self.quickest_first() or ([] if self.verified is None else [self.verified])
+
+    def _late(self, *, first: bool) -> bool:
+        """Whether the deadline has passed. The ``first`` is tried all the same where nothing but this strategy is
+        asked for."""
+        alone = self.factory.request.strategy == NAME and first
+        return not alone and self.deadline.expired(UNTRIED)
+
+    def _ended(self, plan: Plan) -> str | None:
+        if self.ranked:
+            exceeded = self.effort.exceeded_by(self._work(plan))
+            if exceeded is not None:
+                return exceeded
+            best = self.best_seconds
+            if plan.seconds > self._policy.steady_hope * best:
+                return f"{microseconds(plan.seconds)} are expected, the best program takes {microseconds(best)}"
+        return LATE if self._late(first=not self.ranked) else None
+
+    def _work(self, plan: Plan) -> float:
+        policy = self.factory.request.policy.effort
+        each = policy.plan_operation if isinstance(plan.pipeline, SteadyPlan) else policy.operation
+        return each * plan.pipeline.arrangement.pieces * self.specs.transfers(plan.chunks)
+
+    def _plans(self) -> Iterator[Plan]:
+        """The packings in whole chunks that look best, each with the arrangements that do."""
+        policy = self._policy
+
+        def promise(entry: Packed) -> float:
+            return entry.slowdown * entry.packing.seconds * (1.0 + policy.steady_tree_cost * entry.trees)
+
+        for place, entry in enumerate(sorted(self._packings(), key=promise)[: policy.steady_packings]):
+            if self._late(first=place == 0):
+                return
+            solved = cache(partial(self.solved_by, entry.problem, along(entry.packing)))
+            plan = partial(Plan, entry.packing.seconds, entry.chunks, entry.trees, solved)
+            yield from self.arranged(plan, entry.problem, entry.schedule(), entry.arrangements)
+
+    def _packings(self) -> list[Packed]:
+        """By numbers of trees, until twice as many as load the fullest resource with its share in a program that
+        hardly waits; where none does, all with what their programs wait."""
+        policy, packings, enough = self.factory.request.policy, list[Packed](), math.inf
+        slow = False
+        for chunks, trees in self._counts():
+            if trees > enough:
+                break
+            if self._late(first=not packings):
+                self.decisions.note(label_of(chunks, chunks), "skipped", LATE)
+                continue
+            problem = self.factory.problem(self.specs.paper_chunking(chunks), chunks)
+            packed = copied(problem)
+            reason = refuses(packed, policy)
+            if reason is not None:
+                self.decisions.note(NAME, "refused", reason)
+                break
+            packing = whole_packing(
+                packed, self.specs.rates(chunks), policy, self.deadline, trees, self.connections(trees)
+            )  # fmt: skip
+            entry = self._packed(packing, chunks, trees, problem)
+            packings.append(entry)
+            self.limit = max(self.limit, packing.least * self.specs.size)
+            if packing.least >= (1.0 - policy.packing.gap) * packing.seconds:
+                slow = self._slowdown(entry) > self._policy.steady_hope
+                enough = math.inf if slow else min(enough, 2 * trees)
+        return [replace(entry, slowdown=self._slowdown(entry)) for entry in packings] if slow else packings
+
+    def _packed(self, packing: WholePacking, chunks: int, trees: int, problem: Problem) -> Packed:
+        schedule = cache(partial(schedule_along, problem, packing))
+        listed = cache(lambda: self._arrangements(problem, schedule()))
+        return Packed(packing, chunks, trees, problem, schedule, listed)
+
+    def _slowdown(self, entry: Packed) -> float:
+        """What the most promising program along a packing takes, in times of its fullest resource."""
+        if self.target.format == "mscclpp-json":
+            return 1.0
+        listed = entry.arrangements()
+        own = [a for a in listed if a.division == "own"]
+        return min((a.estimate for a in own or listed), default=math.inf)
+
+    def connections(self, trees: int) -> int | None:
+        """How many a rank may have for every tree to have its own; None where they are too many in any case."""
+        most, ranks = self.target.thread_blocks - 1, self.factory.topology.ranks
+        ends = {"allgather": 2 * ranks, "reducescatter": 2 * ranks, "allreduce": 4}
+        many = trees * ends.get(self.factory.request.collective, 2) * (ranks - 1) > most * ranks
+        return None if many else most
+
+    def _counts(self) -> list[tuple[int, int]]:
+        """Chunks per rank, and trees of each root, or in all where any root will do."""
+        request, ranks, policy = self.factory.request, self.factory.topology.ranks, self._policy
+        fixed = request.fixed_chunks
+        reduced = request.collective == "allreduce"
+        numbers = policy.steady_counts
+        if reduced:
+            numbers = tuple(sorted({*policy.steady_counts_reduced, ranks}))
+        elif request.collective in ("broadcast", "reduce"):
+            numbers = policy.steady_counts_rooted
+        if fixed is not None:
+            chunks = fixed * ranks if reduced else fixed
+            return [(fixed, trees) for trees in sorted({*numbers, chunks}) if chunks % trees == 0]
+        counts = [(trees // math.gcd(trees, ranks) if reduced else trees, trees) for trees in numbers]
+        return self._fitting(counts)
+
+    def _fitting(self, counts: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Those whose chunks are neither too small nor too many; the first in any case."""
+        fitting = [
+            (chunks, trees)
+            for chunks, trees in counts
+            if self.specs.chunk_bytes(chunks) >= self._policy.steady_chunk_bytes
+            and self.specs.transfers(chunks) <= self._policy.steady_transfers
+        ]
+        return fitting or counts[:1]
+
+    def _exchanges(self) -> Iterator[list[Plan]]:
+        """Balanced paths, where every chunk is for one rank; by numbers of chunks and of peers."""
+        fixed, counts = self.factory.request.fixed_chunks, self._policy.steady_counts_personalized
+        for place, (chunks, few) in enumerate(
+            (chunks, few)
+            for chunks, _ in self._fitting([(c, c) for c in (counts if fixed is None else (fixed,))])
+            for few in self._numbers_of_peers()
+        ):
+            label = label_of(chunks, chunks, few)
+            reason = NEAR if self.near_bound else self._unsearched(chunks)
+            if reason is not None:
+                self.decisions.note(label, "skipped", reason)
+            elif self._late(first=place == 0):
+                self.decisions.note(label, "skipped", LATE)
+            else:
+                yield self._exchange(label, chunks, few)
+
+    def _numbers_of_peers(self) -> tuple[int | None, ...]:
+        """Of a rank at most, in the order in which they are tried; None: as many as the request leaves it."""
+        if self.factory.request.max_peers is not None:
+            return (None,)
+        blocks = self.target.thread_blocks - 1
+        return numbers_of_peers(self.factory.topology.servers, blocks, self._policy.steady_peers)
+
+    def _unsearched(self, chunks: int) -> str | None:
+        """Why paths for so many chunks are not worth their search, or None."""
+        work = work_of("exchange", self.specs.transfers(chunks), self.factory.request.policy.effort)
+        return self.effort.exceeded_by(work) if self.ranked else None
+
+    def _exchange(self, label: str, chunks: int, few: int | None) -> list[Plan]:
+        """The plans of paths for ``chunks`` chunks per rank over ``few`` peers of each."""
+        problem = self.factory.problem(self.specs.paper_chunking(chunks), chunks)
+        _, strategy = timed_strategies(row_of("exchange"), self.specs.rates(chunks), self._policy)[0]
+        solved = cache(partial(self.solved_by, problem, strategy if few is None else limited(strategy, few)))
+        try:
+            solution = solved()
+        except HetesynthError as error:
+            self.decisions.note(label, "refused", error.message)
+            return []
+        if not isinstance(solution, Solution):
+            return []
+        schedule = solution.schedule
+        plan = partial(Plan, self.of_paths(problem, schedule, chunks), chunks, chunks, solved, peers=few)
+        return list(self.arranged(plan, problem, schedule, partial(self._arrangements, problem, schedule)))
+
+    def of_paths(self, problem: Problem, schedule: Schedule, chunks: int) -> float:
+        """Seconds of the fullest resource for each byte of the buffer, along the paths of ``schedule``."""
+        traffic = Traffic.of(problem, schedule, self._costs, steps_of_addition=1)
+        return self.specs.chunk_bytes(chunks) / self.specs.size * traffic.seconds_per_byte
+
+    def arranged(
+        self, plan: Callable[..., Plan], problem: Problem, schedule: Schedule,
+        possible: Callable[[], list[Arrangement]],
+    ) -> Iterator[Plan]:  # fmt: skip
+        """A plan for each of the arrangements of the program that look best."""
+        policy, size = self._policy, self.specs.size
+        if self.target.format == "mscclpp-json":
+            for steady in steady_plans(problem, schedule, self._options(), self._costs, size):
+                expected = plan(problem, schedule, steady, 1.0)
+                yield replace(expected, seconds=expected.seconds_per_byte * size)
+            return
+        listed = sorted(
+            possible(),
+            key=lambda a: (round(math.log(a.estimate) / policy.steady_alike), a.pieces),
+        )
+        plans = [plan(problem, schedule, SteadyState(a, self._costs), a.estimate) for a in listed]
+        own = [p for p in plans if not p.shared]
+        shared = [p for p in plans if p.shared and (p.pipeline.arrangement.pieces > 1 or not own)]
+        fitting = [p for p in shared if self._work(p) <= self.effort.allotted]
+        if own and problem.collective.name == "allreduce":
+            fitting = []
+        elif not own and not fitting:
+            fitting = shared
+        for kind in (own, fitting):
+            for p in kind[: policy.steady_arrangements]:
+                yield replace(p, seconds=p.seconds_per_byte * p.seconds * size)
+
+    def _arrangements(self, problem: Problem, schedule: Schedule) -> list[Arrangement]:
+        """Of programs along ``schedule``."""
+        return arrangements(problem, schedule, self._costs, self._options(), self.specs.size)
+
+    @cached_property
+    def _costs(self) -> Costs:
+        return CostOptions.of(self.factory.request).costs(self.factory.topology)
+
+    def solved_by(self, problem: Problem, strategy: Strategy) -> Solution | Infeasible | GaveUp:
+        """What ``strategy`` finds, verified."""
+        request = self.factory.request
+        return verified_solver(strategy, Budget(seed=request.budget.seed), request.policy).solve(problem)
+
+    def try_plan(self, plan: Plan) -> None:
+        """Lower the packing and keep its program, if it is the quickest of its packing."""
+        solution = plan.solved()
+        if not isinstance(solution, Solution):
+            self.decisions.note(self._name(plan), "refused", "its schedule was not accepted")
+            return
+        candidate = self._candidate(plan, solution)
+        self.verified = self.verified or Ranked(candidate, steady=plan.pipeline)
+        self.effort.spend(self._work(plan))
+        seconds = self._seconds(plan)
+        if seconds is None:
+            self.decisions.note(self._name(plan), "refused", "it does not fit the target")
+            return
+        self.decisions.note(self._name(plan), "tried", microseconds(seconds))
+        ranked = Ranked(candidate, None, seconds, plan.pipeline)
+        self.told(ranked)
+        others = [r for r in self.ranked if r.candidate.label == plan.label]
+        if all(seconds < (r.seconds or 0.0) for r in others):
+            self.ranked = [r for r in self.ranked if r not in others]
+            self.ranked.append(ranked)
+        self._forget_programs(plan)
+
+    def _forget_programs(self, plan: Plan) -> None:
+        """Keep in memory the program of the best only."""
+        best = min(self.ranked, key=lambda r: r.seconds or 0.0).steady
+        for pipeline in (plan.pipeline, *(r.steady for r in self.ranked)):
+            if isinstance(pipeline, SteadyState) and pipeline is not best:
+                pipeline.latest.forget()
+
+    def _seconds(self, plan: Plan) -> float | None:
+        """What the program or plan takes; None where the target cannot hold it."""
+        topology, size, costs = self.factory.topology, self.specs.size, CostOptions.of(self.factory.request)
+        schedule, options, pipeline = plan.schedule, self._options(), plan.pipeline
+        if isinstance(pipeline, SteadyPlan):
+            quick = quick_plan(topology, plan.problem, schedule, pipeline, size, options, costs)
+            return None if quick is None else quick.seconds
+        predictor = steady_predictor(topology, plan.problem, schedule, pipeline, options, costs)
+        return None if predictor is None else predictor.timeline(size).makespan
+
+    def _name(self, plan: Plan) -> str:
+        return f"{plan.label}: {plan.pipeline.label}"
+
+    def _options(self) -> LoweringOptions:
+        return timed_lowering(self.factory.request, self.target, self.factory.topology)
+
+    def _candidate(self, plan: Plan, solution: Solution) -> Candidate:
+        """The packing as a verified schedule."""
+        request, topology = self.factory.request, self.factory.topology
+        options = CostOptions.of(request)
+        predictor = SchedulePredictor(topology, plan.problem, solution.schedule, options)
+        slowest = max(float(link.latency) for link in topology.links)
+        latency = options.start(topology) + hops(solution.schedule, plan.problem.arcs) * slowest
+        pipelined = Pipelined(latency, plan.seconds_per_byte, plan.trees)
+        return Candidate(
+            plan.label, NAME, plan.chunks, self.specs.paper_chunking(plan.chunks), plan.problem, solution,
+            predictor, pipelined.seconds(self.specs.size), pipelined,
+        )  # fmt: skip

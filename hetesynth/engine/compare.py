@@ -1,0 +1,218 @@
+"""What strategies take at several sizes: the table users ask for.
+
+In: a request, sizes, names of strategies (``auto``: the tuning run of ``autotune``). Out: a ``Comparison``, every
+figure simulated beside the bound; a strategy that refuses says why. ``ring`` without stated rings and chunks is
+the baseline: the program of NCCL's rings with the best number of channels (``ring_baseline``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hetesynth.engine.choice.pool import Pool, pool
+from hetesynth.engine.predictors import CostOptions
+from hetesynth.engine.problem import ProblemFactory
+from hetesynth.engine.request import Request
+from hetesynth.engine.ring_baseline import ring_baseline
+from hetesynth.engine.time_optimality import TimeOptimality, bounds_of
+from hetesynth.engine.time_verdict import TimeVerdict, time_verdict, verdict_line
+from hetesynth.errors import HetesynthError
+from hetesynth.model.deadline import ClockDecisions
+from hetesynth.model.problem import Budget
+from hetesynth.model.topology import Topology
+from hetesynth.search.registry import demand_strategy
+from hetesynth.search.search import Ending, Progress, combined, no_progress
+from hetesynth.topology.language import load_topology
+
+INTERRUPTED = "interrupted before it was predicted"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One strategy at one size: ``time_optimality`` and the candidate that took it, or why there is none.
+    ``simulated``: whether the time is that of its program; else the program was too large or did not fit, and the
+    time is what such programs are taken to need for a schedule."""
+
+    strategy: str
+    size: int
+    time_optimality: TimeOptimality | None
+    candidate: str = ""
+    chunks: int | None = None
+    refusal: str = ""
+    simulated: bool = True
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All entries, by size, then in the order of the strategies."""
+
+    topology: Topology
+    request: Request
+    sizes: tuple[int, ...]
+    strategies: tuple[str, ...]
+    entries: tuple[Entry, ...]
+    cut_short: bool
+    ending: Ending = "tried"
+    decided_by_clock: tuple[str, ...] = ()
+    verdicts: tuple[tuple[Entry, TimeVerdict], ...] = ()  # of the quickest entry of each size
+
+    @property
+    def verdict(self) -> str:
+        """The line with which the report begins."""
+        return verdict_line([v for _, v in self.verdicts]) if self.verdicts else "no strategy has a program"
+
+    def figures(self) -> dict[str, Any]:
+        """What ``compare --json`` prints. Scripts depend on these names."""
+        return {
+            "verdict": self.verdict,
+            "verdicts": [
+                {"size": e.size, "strategy": e.strategy, "candidate": e.candidate, **v.figures()}
+                for e, v in self.verdicts
+            ],
+            "cluster": self.topology.name,
+            "collective": self.request.collective,
+            "ranks": self.topology.ranks,
+            "simulated": True,
+            "runtime_costs": self.request.runtime is not None,
+            "cut_short": self.cut_short,
+            "ended_by": self.ending,
+            "decided_by_clock": list(self.decided_by_clock),
+            "results": [
+                {
+                    "strategy": e.strategy,
+                    "candidate": e.candidate,
+                    "chunks": e.chunks,
+                    "program_simulated": e.simulated if e.time_optimality else None,
+                    "refused": e.refusal or None,
+                }
+                | ({"size": e.size} if e.time_optimality is None else e.time_optimality.figures())
+                for e in self.entries
+            ],
+        }
+
+
+def compare(
+    request: Request, sizes: Sequence[int], strategies: Sequence[str], progress: Progress = no_progress
+) -> Comparison:  # fmt: skip
+    """Every strategy at every size; the budget of ``request`` is for all of them, in equal parts.
+
+    Ctrl-C leaves what is known by then. Raises HetesynthError for an unknown strategy or a cluster where nothing
+    can be done, KeyboardInterrupt where nothing is known.
+    """
+    names = tuple(dict.fromkeys(strategies))
+    for name in names:
+        demand_strategy(name, sized=True)
+    topology = load_topology(request.topology)
+    seconds = None if request.budget.seconds is None else request.budget.seconds / len(names)
+    whole = ClockDecisions()
+    table: dict[str, list[Entry]] = {}
+    interrupted = False
+    endings: list[Ending] = []
+    for name in names:
+        if interrupted:
+            table[name] = _refused(name, sizes, INTERRUPTED)
+            continue
+        rings = request.rings if name == "ring" else ()
+        if name == "ring" and not rings and request.fixed_chunks is None:
+            table[name] = _ring_entries(topology, request, sizes)
+            continue
+        budget = replace(request.budget, seconds=seconds, clock_decisions=whole.inside(name))
+        of_strategy = replace(request, strategy=name, rings=rings)
+        try:
+            outcome = _pool_or_refusal(topology, of_strategy, sizes, progress, budget)
+        except KeyboardInterrupt:
+            if not table:
+                raise
+            outcome = INTERRUPTED
+            interrupted = True
+        if isinstance(outcome, str):
+            table[name] = _refused(name, sizes, outcome)
+            continue
+        interrupted = outcome.interrupted
+        endings.append(outcome.ending)
+        table[name] = [_entry(name, outcome, j) for j in range(len(sizes))]
+    entries = tuple(table[name][j] for j in range(len(sizes)) for name in names)
+    cut_short = interrupted or bool(whole)
+    ending = combined(endings, interrupted=interrupted, cut_short=bool(whole))
+    verdicts = _verdicts(topology, request, entries, sizes)
+    return Comparison(topology, request, tuple(sizes), names, entries, cut_short, ending, whole.told(), verdicts)
+
+
+def _verdicts(
+    topology: Topology, request: Request, entries: Sequence[Entry], sizes: Sequence[int]
+) -> tuple[tuple[Entry, TimeVerdict], ...]:  # fmt: skip
+    """The quickest entry of each size, of equally quick ones the first, beside the limit and the library; the
+    library's own rings, which no target limits, only where nothing else was asked for."""
+    root, options = ProblemFactory(topology, request).root, CostOptions.of(request)
+    bounds = bounds_of(topology, request.collective, root, options)
+    verdicts = []
+    for size in sizes:
+        of_size = [e for e in entries if e.size == size]
+        ours = [e for e in of_size if e.strategy != "ring"] or of_size
+        timed = [(e.time_optimality.seconds, e) for e in ours if e.time_optimality]
+        seconds, best = min(((s, e) for s, e in timed if s), key=lambda pair: pair[0], default=(None, None))
+        if best is not None:
+            simulated = seconds if best.simulated else None
+            verdicts.append((best, time_verdict(topology, root, bounds, size, simulated, options)))
+    return tuple(verdicts)
+
+
+def _pool_or_refusal(
+    topology: Topology, request: Request, sizes: Sequence[int], progress: Progress, budget: Budget
+) -> Pool | str:  # fmt: skip
+    """What a strategy found, or why it refuses."""
+    try:
+        return pool(topology, request, sizes, progress, budget=budget)
+    except HetesynthError as error:
+        if error.code not in ("HS610", "HS611"):
+            raise
+        return error.message
+
+
+def _ring_entries(topology: Topology, request: Request, sizes: Sequence[int]) -> list[Entry]:
+    """The fair baseline: programs as NCCL has them, with the best number of channels."""
+    root = ProblemFactory(topology, request).root
+    options = CostOptions.of(request)
+    bounds = bounds_of(topology, request.collective, root, options)
+    entries = []
+    for size in sizes:
+        baseline = ring_baseline(topology, request.collective, root, size, options)
+        if isinstance(baseline, str):
+            entries.append(Entry("ring", size, None, refusal=baseline))
+            continue
+        optimality = bounds.optimality(size, baseline.seconds)
+        entries.append(Entry("ring", size, optimality, baseline.label, baseline.chunks))
+    return entries
+
+
+def _refused(name: str, sizes: Sequence[int], why: str) -> list[Entry]:
+    return [Entry(name, size, None, refusal=why) for size in sizes]
+
+
+def _entry(name: str, members: Pool, j: int) -> Entry:
+    """The best of ``members`` at the j-th size."""
+    i, size = members.best(j), members.sizes[j]
+    if math.isinf(members.seconds[i][j]):
+        why = INTERRUPTED if members.interrupted else f"{size} bytes are too few to be cut"
+        return Entry(name, size, None, refusal=why)
+    best = members.candidates[i]
+    optimality = replace(members.time_optimality(i, j), seconds=members.seconds[i][j])
+    simulated = members.members[i].predictor is not None
+    return Entry(name, size, optimality, best.label, best.chunks, simulated=simulated)
+
+
+def curves(comparison: Comparison) -> dict[str, list[tuple[int, float]]]:
+    """Algorithm bandwidth in GB/s against size, of every strategy and of the bound."""
+    lines: dict[str, list[tuple[int, float]]] = {}
+    bounds: dict[int, float] = {}
+    for entry in comparison.entries:
+        if entry.time_optimality is not None and entry.time_optimality.seconds:
+            lines.setdefault(entry.strategy, []).append(
+                (entry.size, entry.size / entry.time_optimality.seconds / 1e9)
+            )
+            if entry.time_optimality.bound_seconds:
+                bounds[entry.size] = entry.size / entry.time_optimality.bound_seconds / 1e9
+    return lines | {"bound": sorted(bounds.items())}

@@ -1,0 +1,62 @@
+"""One run of the compiler: what is asked for, what it may spend, and who is told.
+
+Made once for each run of a command (one a root, where all are asked for) and handed down with the request of that
+run, which no stage replaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hetesynth.engine.phases import PhaseTimer
+from hetesynth.engine.request import Request
+from hetesynth.model.cegis_trace import CegisTrace
+from hetesynth.model.deadline import ClockDecisions, Deadline
+from hetesynth.model.decisions import Decisions
+from hetesynth.model.problem import Budget
+from hetesynth.search.search import Progress, no_progress
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """``budget``: what this run spends, with its own record of what the clock decided; that of the request is for
+    all runs of a command. ``every_root``: there are runs for the other roots as well.
+    ``deadline``: when all of it should have ended. ``timer``: seconds by phase. ``decisions``: what was tried and
+    left out, and why. ``trace``: what CEGIS did. ``improved``: is handed each better ``Synthesis`` while the
+    search goes on; whoever hears of these ends the run in time."""
+
+    request: Request
+    budget: Budget
+    progress: Progress = no_progress
+    every_root: bool = False
+    timer: PhaseTimer = field(default_factory=PhaseTimer)
+    decisions: Decisions = field(default_factory=Decisions)
+    trace: CegisTrace = field(default_factory=CegisTrace)
+    improved: Callable[[Any], None] | None = None
+    deadline: Deadline = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "deadline", self.budget.deadline())
+
+    @property
+    def budget_left(self) -> Budget:
+        """The part of ``budget`` that is left until ``deadline``; no limit where somebody else ends the run."""
+        if self.improved is not None:
+            return replace(self.budget, seconds=None)
+        seconds = self.budget.seconds
+        return self.budget if seconds is None else self.budget.left_after(seconds - self.deadline.left())
+
+
+def compilation(
+    request: Request, progress: Progress = no_progress, budget: Budget | None = None,
+    decisions: Decisions | None = None, trace: CegisTrace | None = None, *, every_root: bool = False,
+    improved: Callable[[Any], None] | None = None,
+) -> Compilation:  # fmt: skip
+    """A run for ``request`` that spends ``budget``, that of the request if None; it writes to ``decisions`` and
+    ``trace``."""
+    spent = replace(budget or request.budget, clock_decisions=ClockDecisions())
+    record = Decisions() if decisions is None else decisions
+    steps = CegisTrace() if trace is None else trace
+    return Compilation(request, spent, progress, every_root, decisions=record, trace=steps, improved=improved)

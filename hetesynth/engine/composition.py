@@ -1,0 +1,162 @@
+"""From a topology file to a judged composition of schedules of pods.
+
+In: a run whose request asks for one. Out: a ``Composed``: the document that is written, what its judge says, and
+the bound of the whole. The links between GPUs of different pods are never built.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from hetesynth import __version__
+from hetesynth.engine.compilation import Compilation
+from hetesynth.engine.composition_document import composition_document
+from hetesynth.engine.verified_solver import verified_solver
+from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.model.diagnostics import SourceError
+from hetesynth.model.pods import PodBound, PodCluster
+from hetesynth.model.rank_places import places_document
+from hetesynth.model.words import counted
+from hetesynth.search.bounds.pods import composed_bound
+from hetesynth.search.chunking import DEFAULT_CHUNK_BYTES
+from hetesynth.search.collectives.library import collective
+from hetesynth.search.pods.compose import COMPOSED, ComposedName, Composition, Task, compose
+from hetesynth.search.registry import strategy
+from hetesynth.topology.language import load_pods
+
+if TYPE_CHECKING:
+    from hetesynth.engine.request import Request
+
+STRATEGY = "composition"
+INSIDE = ("auto", "tree-packing", "server-rings", "hierarchical")  # what searches inside pods
+COMPOSITION_SUFFIX = ".composition.json"
+
+
+@dataclass(frozen=True)
+class Composed:
+    """A composition that its judge passed. ``phase_bound``: of an allreduce, the sum of the bounds of a
+    reduce-scatter and an allgather, which it is made of."""
+
+    run: Compilation
+    composition: Composition
+    bound: PodBound
+    phase_bound: PodBound | None
+    document: bytes
+    deliveries: int
+
+    @property
+    def seconds(self) -> float:
+        """How long the composition takes."""
+        return self.composition.picoseconds / 1e12
+
+    @property
+    def gap(self) -> float:
+        """Its time over the bound, minus 1."""
+        return float(self.seconds / self.bound.seconds) - 1 if self.bound.seconds else math.inf
+
+
+def is_composed(request: Request) -> bool:
+    """Whether strategy auto composes: the cluster has several pods and too many GPUs to be solved flat."""
+    if request.strategy == STRATEGY:
+        return True
+    if request.strategy != "auto" or request.collective not in COMPOSED:
+        return False
+    try:
+        cluster = load_pods(request.topology)
+    except SourceError:
+        return False  # whoever reads the whole cluster says what is wrong with it
+    return len(cluster.pods) > 1 and cluster.ranks > request.policy.pods.flat_ranks
+
+
+def composed(run: Compilation) -> Composed:
+    """The composition that ``run`` asks for, judged. HetesynthError where there is none."""
+    request, timer = run.request, run.timer
+    if request.collective not in COMPOSED:
+        raise HetesynthError(
+            f"{request.collective} is not composed of pods",
+            code="HS413",
+            help=f"composed are {', '.join(COMPOSED)}; choose another strategy",
+        )
+    with timer.phase("parse"):
+        cluster = load_pods(request.topology)
+        collective(request.collective, len(cluster.pods), request.chunks, request.root)  # does the root fit?
+    demand_judgeable(cluster.ranks, request.chunks)
+    task = _task(cluster, request)
+    policy = request.policy.pods
+    budget = run.budget.part(policy.inside_share)
+    if budget.seconds is None:
+        budget = replace(budget, seconds=policy.inside_seconds)
+    solvers = tuple(
+        replace(verified_solver(strategy(name), budget, request.policy), progress=run.progress) for name in INSIDE
+    )
+    with timer.phase("synthesis"):
+        composition = compose(task, solvers, policy, run.progress)
+    with timer.phase("bound"):
+        run.progress("pods: bound", None)
+        bound, phase_bound = _bounds(task)
+    document = composition_document(composition, _header(composition, bound, request))
+    with timer.phase("verify"):
+        run.progress("pods: every delivery is checked", None)
+        deliveries = _judged(document, composition)
+    return Composed(run, composition, bound, phase_bound, document, deliveries)
+
+
+def demand_judgeable(ranks: int, chunks: int) -> None:
+    """HetesynthError HS414 where the judge has no room for every GPU and chunk."""
+    from hetesynth.judge.composition.document import MAX_CELLS, MAX_RANKS
+
+    if ranks > MAX_RANKS or ranks * ranks * chunks > MAX_CELLS:
+        raise HetesynthError(
+            f"{ranks} GPUs with {counted(chunks, 'chunk')} each are more than the judge follows",
+            code="HS414",
+            help="use fewer chunks per rank, or compose parts of the cluster",
+        )
+
+
+def _task(cluster: PodCluster, request: Request) -> Task:
+    """What is composed; a size of the buffer is cut into chunks, rounded up."""
+    size = request.chunking.chunk_bytes or cluster.chunk_bytes or DEFAULT_CHUNK_BYTES
+    if request.size is not None:
+        size = max(1, math.ceil(request.size / (cluster.ranks * request.chunks)))
+    exclusive = request.exclusion == "step"  # auto: additions to one chunk count their own time each, side by side
+    name = cast("ComposedName", request.collective)
+    return Task(cluster, name, request.chunks, size, replace(request.chunking, chunk_bytes=size), exclusive)
+
+
+def _bounds(task: Task) -> tuple[PodBound, PodBound | None]:
+    shape = task.chunks, task.chunk_bytes
+    bound = composed_bound(task.cluster, task.collective, *shape)
+    if task.collective != "allreduce":
+        return bound, None
+    halves = [composed_bound(task.cluster, half, *shape) for half in ("reducescatter", "allgather")]
+    seconds = halves[0].seconds + halves[1].seconds
+    return bound, PodBound(seconds, f"{halves[0].proof}; then {halves[1].proof}", 0, None)
+
+
+def _judged(document: bytes, composition: Composition) -> int:
+    """The deliveries that the judge counted; InternalError where it finds something."""
+    from hetesynth.judge.composition.judge import judge_composition
+
+    verdict = judge_composition(document, composition.task.cluster)
+    if verdict.violations:
+        raise InternalError(f"a composition does not verify: {verdict.violations[0].message}")
+    if verdict.picoseconds != composition.picoseconds:
+        raise InternalError("the judge of compositions counts another time")
+    return verdict.deliveries
+
+
+def _header(composition: Composition, bound: PodBound, request: Request) -> dict[str, Any]:
+    places = places_document(composition.task.cluster)
+    return {
+        "hetesynth": __version__,
+        "strategy": STRATEGY,
+        "between_pods": list(composition.ways),
+        "seed": request.budget.seed,
+        "picoseconds": composition.picoseconds,
+        "bound_picoseconds": math.floor(bound.seconds * 10**12),
+        "bound_proof": bound.proof,
+        **({"losses": list(notes)} if (notes := composition.task.cluster.notes) else {}),
+        **({"ranks": places} if any(place["host"] for place in places) else {}),
+    }

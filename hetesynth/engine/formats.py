@@ -1,0 +1,257 @@
+"""Schedule -> file: one row per file format, so that a target is made and judged without knowing which it is.
+
+In: a problem, a schedule that verifies, what to make of it. Out: the bytes with their figures, and what the judge
+of that format says of bytes. A new format is a new row of ``FORMATS``. Also what kind of file somebody gave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from hetesynth.engine.request import Request
+from hetesynth.errors import HetesynthError
+from hetesynth.files.regular_files import open_regular
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.problem import Problem
+from hetesynth.model.schedule import Schedule
+from hetesynth.model.target import TARGETS, Format, Target
+from hetesynth.model.verdict import Violation
+
+if TYPE_CHECKING:
+    from hetesynth.judge.msccl.reader import ReadResult
+    from hetesynth.model.plan import Plan
+    from hetesynth.programs.msccl.assembly import Saving
+    from hetesynth.programs.msccl.lower import Lowered, LoweringOptions
+    from hetesynth.programs.msccl.summary import ProgramSummary
+    from hetesynth.programs.mscclpp.lower import PlanOptions
+
+FileKind = Literal["program", "schedule", "plan"]
+"""MSCCL XML, a schedule JSON, an MSCCL++ plan."""
+HEAD = 1024  # bytes of a file that show which format it has
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """A file in memory. ``notes``: what was done to meet limits; ``savings``: what each pass saved. ``carries``:
+    the largest call in bytes that it can be used for, None for no limit. ``over_nics``: what goes wrong where its
+    messages pass a NIC, empty for nothing."""
+
+    target: Target
+    in_place: bool
+    data: bytes
+    figures: ProgramSummary
+    notes: tuple[str, ...] = ()
+    savings: tuple[Saving, ...] = ()
+    carries: int | None = None
+    over_nics: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """How files of one format are made, and judged by code that shares nothing with it.
+
+    ``judge``: bytes, a name for messages, the problem they solve, the target and the server of each rank (none:
+    not known) to findings; none means right.
+    ``tagged``: whether file names always carry the target's name.
+    """
+
+    extension: str
+    tagged: bool
+    emit: Callable[[Problem, Schedule, LoweringOptions], Emitted]
+    judge: Callable[[bytes, str, Problem, Target, Sequence[str]], list[Violation]]
+
+    def suffix(self, target: Target, *, in_place: bool, several: bool) -> str:
+        """What follows the common part of a file's name: ``.xml``, ``.rccl-6.inplace.xml``."""
+        parts = [target.name] if several or self.tagged else []
+        return "".join(f".{part}" for part in [*parts, *(["inplace"] if in_place else []), self.extension])
+
+
+def _emit_xml(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Emitted:
+    from hetesynth.programs.msccl.lower import lower_with_notes
+
+    return xml_of(lower_with_notes(problem, schedule, options), options)
+
+
+def xml_of(lowered: Lowered, options: LoweringOptions) -> Emitted:
+    """The file that holds a program in MSCCL XML."""
+    from hetesynth.judge.msccl.lint_network import network_violations
+    from hetesynth.programs.msccl.summary import program_summary
+    from hetesynth.programs.msccl.xml_writer import write_msccl_xml
+
+    violations = network_violations(lowered.program, [options.target], options.servers) if options.servers else []
+    return Emitted(
+        options.target,
+        options.in_place,
+        write_msccl_xml(lowered.program, options.target),
+        program_summary(lowered.program),
+        lowered.notes,
+        lowered.savings,
+        over_nics=violations[0].message if violations else "",
+    )
+
+
+def _judge_xml(
+    data: bytes, name: str, problem: Problem, target: Target, servers: Sequence[str]
+) -> list[Violation]:
+    """What the second judge says of the bytes as a runtime would read them."""
+    from hetesynth.judge.msccl.judge import profile_violations
+    from hetesynth.judge.msccl.linter import lint
+    from hetesynth.judge.msccl.reader import read_program
+
+    read = read_program(data, f"{name}.xml")
+    links = {(arc.src, arc.dst) for arc in problem.arcs}
+    violations = lint(read, target, links=links, root=problem.collective.root)
+    return [*violations, *profile_violations(read)] if target.name == "portable" else violations
+
+
+def _emit_plan(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Emitted:
+    from hetesynth.programs.mscclpp.lower import lower_plan
+
+    return plan_of(lower_plan(problem, schedule, plan_options(options), servers_of(problem, options)), options)
+
+
+def plan_options(options: LoweringOptions) -> PlanOptions:
+    """The same of a plan."""
+    from hetesynth.programs.mscclpp.lower import PlanOptions
+
+    return PlanOptions(options.name, options.in_place, options.min_bytes, options.max_bytes, options.policy)
+
+
+def servers_of(problem: Problem, options: LoweringOptions) -> Sequence[str]:
+    """The server of each rank; one where none are known."""
+    return options.servers or ("",) * problem.ranks
+
+
+def plan_of(plan: Plan, options: LoweringOptions) -> Emitted:
+    """The file that holds a plan."""
+    from hetesynth.programs.mscclpp.json_writer import write_plan_json
+    from hetesynth.programs.mscclpp.sizes import largest_call
+    from hetesynth.programs.mscclpp.summary import plan_summary
+
+    notes = () if options.servers else ("no servers are known: all ranks are taken to share memory",)
+    carries = largest_call(plan.collective, plan.gpus)
+    figures = plan_summary(plan)
+    return Emitted(options.target, options.in_place, write_plan_json(plan), figures, notes, carries=carries)
+
+
+def _judge_plan(
+    data: bytes, name: str, problem: Problem, target: Target, servers: Sequence[str]
+) -> list[Violation]:
+    from hetesynth.judge.mscclpp.judge import open_range_violations, plan_violations
+    from hetesynth.judge.mscclpp.reader import read_plan_json
+
+    links = {(arc.src, arc.dst) for arc in problem.arcs}
+    plan = read_plan_json(data, f"{name}.json")
+    root = problem.collective.root
+    violations = plan_violations(plan, root=root, links=links, servers=servers or None, sms=target.multiprocessors)
+    return [*violations, *open_range_violations(plan)]
+
+
+FORMATS: dict[Format, Backend] = {
+    "msccl-xml": Backend("xml", False, _emit_xml, _judge_xml),
+    "mscclpp-json": Backend("json", True, _emit_plan, _judge_plan),
+}
+
+
+def format_of(path: Path) -> Format:
+    """What the file at ``path`` is written in: by how it begins or, where that does not say, by its extension."""
+    if not path.is_file():
+        return _format(b"", path)  # the reader says why
+    try:
+        with open_regular(path) as stream:
+            return _format(stream.read(HEAD), path)
+    except (OSError, ValueError):
+        return _format(b"", path)  # the reader says why
+
+
+def kind_of(data: bytes, path: Path) -> FileKind:
+    """What ``data``, the contents of ``path``, is meant to be. JSON that is no plan is meant to be a schedule."""
+    if _format(data[:HEAD], path) == "msccl-xml":
+        return "program"
+    return "plan" if b'"gpus"' in data and b'"hetesynth-schedule"' not in data else "schedule"
+
+
+def _format(head: bytes, path: Path) -> Format:
+    first = head.lstrip()[:1]
+    if first in (b"{", b"["):
+        return "mscclpp-json"
+    return "mscclpp-json" if first != b"<" and path.suffix.lower() == ".json" else "msccl-xml"
+
+
+def demand_one_run(path: Path) -> None:
+    """HetesynthError HS543, exit code 1: the run that wrote ``path`` was killed between its renames.
+
+    Asked before a file is read that others belong to: beside it there may be files of an older run.
+    """
+    from hetesynth.files import folders, journal
+
+    try:
+        cut = journal.cut_off(path)
+        older = None if cut is not None or path.exists() else folders.cut_off(path)
+    except (OSError, ValueError, RuntimeError):
+        return  # the reader says why
+    again = "run the command that wrote them again"
+    if cut is not None:
+        others = [e.target.name for e in cut.entries if e.target.name != path.name] or [path.name]
+        raise HetesynthError(
+            f"{path} and {', '.join(others)} are not of one run: a run was cut off while it wrote them, or they "
+            "were changed since",
+            code="HS543",
+            help=f"{again}; to use them as they are, remove {cut.path}",
+            exit_code=1,
+        )
+    if older is not None:
+        raise HetesynthError(
+            f"{path} is gone: a run was cut off while it replaced the folder",
+            code="HS543",
+            help=f"{again}; the older folder is {older / folders.WAS}",
+            exit_code=1,
+        )
+
+
+def demand_algorithm(read: ReadResult, path: Path) -> None:
+    """HetesynthError HS542 where ``path`` holds no MSCCL XML at all; what is wrong with one is for the judge."""
+    if read.algo_line is None:
+        why = read.violations[0].message if read.violations else "there is no <algo> element"
+        raise HetesynthError(
+            f"{path} is no MSCCL XML: {why}", code="HS542", help="give an MSCCL XML, or JSON in a file named .json"
+        )
+
+
+def forms(target: Target, collective: CollectiveName) -> tuple[bool, ...]:
+    """In place or not: the forms of ``collective`` that programs for ``target`` have, out of place first."""
+    from hetesynth.programs.layout import in_place_supported
+
+    both = in_place_supported(collective) and collective not in target.out_of_place_only
+    return (False, True) if both else (False,)
+
+
+def demand_collective(target: Target, collective: CollectiveName) -> None:
+    """HetesynthError HS513 when ``target`` does not know ``collective``, naming the targets that do."""
+    if collective not in target.collectives:
+        others = ", ".join(t.name for t in TARGETS.values() if collective in t.collectives)
+        raise HetesynthError(
+            f"target {target.name} ({target.runtime}) has no {collective}",
+            code="HS513",
+            help=f"targets with a {collective}: {others}",
+        )
+
+
+SCHEDULE_SUFFIX = ".schedule.json"
+
+
+def suffixes(request: Request) -> list[str]:
+    """What follows the common part of the name of every file that ``request`` makes, programs first."""
+    programs = [] if request.schedule_only else [s for _, _, s in variants(request.targets, request.collective)]
+    return [*programs, SCHEDULE_SUFFIX]
+
+
+def variants(targets: tuple[Target, ...], collective: CollectiveName) -> Iterator[tuple[Target, bool, str]]:
+    """(target, in place, suffix) of every program that the collective can have."""
+    for target in targets:
+        for in_place in forms(target, collective):
+            backend = FORMATS[target.format]
+            yield target, in_place, backend.suffix(target, in_place=in_place, several=len(targets) > 1)

@@ -1,0 +1,254 @@
+"""How the program of a schedule is lowered is chosen by time: fused receives (rcs, rrc, rrs, rrcs) or plain ones,
+as many channels as fill a link or as few as the schedule needs.
+
+In: a schedule, a size, and how it is lowered for a target. Out: variants of lowering it, the one to write first. A
+fused receive saves an instruction, and holds the thread block and the slot of the message that it takes until what
+it sends has gone; plain instructions let the next message in meanwhile (docs/decisions/0007). More channels copy
+faster, and take thread blocks from each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from hetesynth.engine.formats import FORMATS, Emitted
+from hetesynth.engine.predictors import CostOptions, ProgramPredictor
+from hetesynth.engine.spreading import channels_of_pairs, chunk_seconds
+from hetesynth.errors import HetesynthError
+from hetesynth.model.problem import Problem
+from hetesynth.model.program import Program
+from hetesynth.model.schedule import Schedule
+from hetesynth.model.target import PLAIN_OPS
+from hetesynth.model.topology import Topology
+from hetesynth.programs.msccl.lower import LoweringOptions, lower
+
+EQUAL = 1e-9  # of the time: programs nearer than that are equally quick, and the shorter one is written
+
+
+@dataclass(frozen=True)
+class LoweringVariant:
+    """One variant of lowering a schedule; ``seconds``: what its program takes, None where that is not known;
+    ``note``: why it is this one, empty where there was no choice."""
+
+    options: LoweringOptions
+    seconds: float | None = None
+    note: str = ""
+
+
+def lowering_variants(
+    topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
+    costs: CostOptions,
+) -> list[LoweringVariant]:  # fmt: skip
+    """How ``schedule`` may be lowered as ``options`` say, the best for ``size`` bytes first; at least one.
+
+    With what runtimes cost, the best is also timed with channels for the copy rate of thread blocks, and with
+    chunks cut where that takes more channels than there are chunks at once, for schedules of up to ``max_spread``
+    transfers.
+    """
+    options = replace(options, chunk_seconds=chunk_seconds(costs.costs(topology), options.protocol))
+    variants = _timed_variants(_Question(topology, problem, schedule, size, options.unnamed, costs))
+    return [replace(variant, options=_named(variant.options, options)) for variant in variants]
+
+
+def _named(options: LoweringOptions, like: LoweringOptions) -> LoweringOptions:
+    """The same with the name and the sizes of ``like``."""
+    return replace(options, name=like.name, min_bytes=like.min_bytes, max_bytes=like.max_bytes)
+
+
+class _Question:
+    """What the times of variants depend on; the problem and the schedule count by their identity."""
+
+    def __init__(
+        self, topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
+        costs: CostOptions,
+    ) -> None:  # fmt: skip
+        self.topology, self.problem, self.schedule = topology, problem, schedule
+        self.size, self.options, self.costs = size, options, costs
+        self._identity = (id(topology), id(problem), id(schedule), size, costs)
+
+    def lowered_as(self, options: LoweringOptions) -> _Question:
+        """The same with other options."""
+        return _Question(self.topology, self.problem, self.schedule, self.size, options, self.costs)
+
+    def program(self, options: LoweringOptions) -> Program | None:
+        """The program that ``options`` make; None where the target cannot hold it."""
+        return _program(self.problem, self.schedule, options)
+
+    def seconds(self, program: Program) -> float:
+        """What ``program`` takes."""
+        return (
+            ProgramPredictor(self.topology, program, self.costs, self.options.target).timeline(self.size).makespan
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Question) and self._identity == other._identity and self.options == other.options
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+
+@lru_cache(maxsize=16)
+def _timed_variants(question: _Question) -> tuple[LoweringVariant, ...]:
+    """Answered once for the choice among programs and for the file."""
+    q = question
+    variants = _receiving(q)
+    if q.costs.runtime is None or len(q.schedule.transfers) > q.costs.policy.compile.max_spread:
+        return tuple(variants)
+    first = variants[0]
+    best, before = _spread(q, first)
+    if before is None:
+        return tuple(variants)
+    if best is None:
+        return (replace(first, seconds=before), *variants[1:])
+    return (best, *variants)
+
+
+def _spread(question: _Question, first: LoweringVariant) -> tuple[LoweringVariant | None, float | None]:
+    """The quickest with more channels than ``first``, if quicker than it, and the seconds of ``first``."""
+    q, options, target = question, first.options, first.options.target
+    priced = q.costs.costs(q.topology)
+    spread = channels_of_pairs(priced, q.schedule, options.protocol, target.thread_blocks - 1)  # one is for copies
+    plain = q.program(options) if spread else None
+    if plain is None:
+        return None, first.seconds
+    before = q.seconds(plain) if first.seconds is None else first.seconds
+    best, least = None, before
+    for instances in _instances(q):
+        spreading = replace(options, min_channels=spread, instances=instances)
+        program = q.program(spreading)
+        after = None if program is None or program == plain else q.seconds(program)
+        if after is not None and after < least * (1 - EQUAL):
+            cut = f", every chunk in {instances} parts" if instances > 1 else ""
+            times = f"{after * 1e6:.1f} us for {q.size:,} bytes, {before * 1e6:.1f} us with as few as concurrent"
+            note = f"channels for the copy rate of thread blocks{cut}: {times} chunks need"
+            best, least = LoweringVariant(spreading, after, f"{first.note}; {note}" if first.note else note), after
+    return best, before
+
+
+def _instances(question: _Question) -> Iterator[int]:
+    """Into how many parts chunks may be cut. Where sends are throttled, into as many as are best where they are
+    not."""
+    yield 1
+    policy, transfers, options = question.costs.policy.compile, len(question.schedule.transfers), question.options
+    listed = policy.instances
+    if options.throttling is not None:
+        free = _timed_variants(question.lowered_as(replace(options, throttling=None)))[0].options
+        listed = (free.instances,) if free.instances > 1 else ()
+    for instances in listed:
+        if transfers * instances <= policy.max_cut:
+            yield instances
+
+
+def _receiving(question: _Question) -> list[LoweringVariant]:
+    """The variants by their receives.
+
+    With fused receives, with fused additions alone, which need no shared thread blocks, and with plain
+    instructions they are timed for schedules of up to ``max_both_receives`` transfers. Past
+    that they come first: which is quicker varies there, and they are a third fewer instructions where data is
+    added.
+    """
+    q, options, most = question, question.options, question.costs.policy.compile.max_both_receives
+    if len(q.schedule.transfers) > most:
+        return _untimed(options, f"past {most:,} transfers programs are not timed to choose")
+    if not (options.target.ops > PLAIN_OPS and options.optimizations.fuse):
+        return [LoweringVariant(options)]
+    plain = replace(options, optimizations=replace(options.optimizations, fuse=False))
+    fusing, separating = q.program(options), q.program(plain)
+    if fusing is None or separating is None:
+        if fusing is None and separating is not None:
+            return [LoweringVariant(plain, None, "no fused receives: with them the program does not fit")]
+        note = "fused receives: without them the program does not fit" if fusing is not None else ""
+        return [LoweringVariant(options, None, note)]
+    if not _fuses(fusing):
+        return [LoweringVariant(options)]
+
+    fused, separate = q.seconds(fusing), q.seconds(separating)
+    times = f"{fused * 1e6:.1f} us with them for {q.size:,} bytes, {separate * 1e6:.1f} us without"
+    listed = [
+        LoweringVariant(options, fused, f"fused receives: {times}"),
+        LoweringVariant(plain, separate, f"no fused receives: {times}"),
+    ]
+    adding_options = replace(options, optimizations=replace(options.optimizations, forward=False))
+    adding = q.program(adding_options)
+    if adding is not None and adding not in (fusing, separating):
+        seconds_of_adding = q.seconds(adding)
+        note = f"fused additions, one link for a thread block: {seconds_of_adding * 1e6:.1f} us; {times}"
+        listed.append(LoweringVariant(adding_options, seconds_of_adding, note))
+    best = listed[0]
+    for variant in listed[1:]:
+        best = variant if (variant.seconds or 0.0) < (best.seconds or 0.0) * (1 - EQUAL) else best
+    return [best, *(replace(variant, note="") for variant in listed if variant is not best)]
+
+
+def _untimed(options: LoweringOptions, why: str) -> list[LoweringVariant]:
+    """Fused receives, and without them where they do not fit."""
+    if not (options.target.ops > PLAIN_OPS and options.optimizations.fuse):
+        return [LoweringVariant(options)]
+    plain = replace(options, optimizations=replace(options.optimizations, fuse=False))
+    misfit = "no fused receives: with them the program does not fit"
+    return [LoweringVariant(options, None, f"fused receives: {why}"), LoweringVariant(plain, None, misfit)]
+
+
+def emitted(
+    topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
+    costs: CostOptions,
+) -> Emitted:  # fmt: skip
+    """The file for ``options.target`` with whichever receives are better for ``size`` bytes.
+
+    Raises HetesynthError as lowering does, where no variant fits.
+    """
+    backend = FORMATS[options.target.format]
+    if options.target.format != "msccl-xml":
+        return backend.emit(problem, schedule, options)
+    *others, last = lowering_variants(topology, problem, schedule, size, options, costs)
+    for variant in others:
+        try:
+            return _noting(backend.emit(problem, schedule, variant.options), variant.note)
+        except HetesynthError:
+            continue
+    return _noting(backend.emit(problem, schedule, last.options), last.note)
+
+
+def seconds(
+    topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
+    costs: CostOptions,
+) -> float | None:  # fmt: skip
+    """What the program that ``emitted`` writes takes; None where the target cannot hold it."""
+    for variant in lowering_variants(topology, problem, schedule, size, options, costs):
+        if variant.seconds is not None:
+            return variant.seconds
+        program = _program(problem, schedule, variant.options)
+        if program is not None:
+            return ProgramPredictor(topology, program, costs, options.target).timeline(size).makespan
+    return None
+
+
+def program_predictor(
+    topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
+    costs: CostOptions,
+) -> ProgramPredictor | None:  # fmt: skip
+    """The predictor, for any size, of the program that ``emitted`` writes for ``size`` bytes."""
+    for variant in lowering_variants(topology, problem, schedule, size, options, costs):
+        program = _program(problem, schedule, variant.options)
+        if program is not None:
+            return ProgramPredictor(topology, program, costs, options.target)
+    return None
+
+
+def _program(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Program | None:
+    try:
+        return lower(problem, schedule, options)
+    except HetesynthError:
+        return None
+
+
+def _fuses(program: Program) -> bool:
+    return any(
+        x.op not in PLAIN_OPS for gpu in program.gpus for block in gpu.thread_blocks for x in block.instructions
+    )
+
+
+def _noting(program: Emitted, note: str) -> Emitted:
+    return replace(program, notes=(*program.notes, note)) if note else program

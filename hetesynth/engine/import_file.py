@@ -1,0 +1,398 @@
+"""Files of others back into the compiler: a program or a schedule becomes a judged schedule, and files again.
+
+MSCCL XML -> Program -> judge -> lifting -> Schedule -> judge -> schedule JSON and programs for other targets, each
+judged. A schedule JSON enters in the middle. Nothing is returned that a judge refuses.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from hetesynth import __version__
+from hetesynth.engine.formats import (
+    FORMATS,
+    SCHEDULE_SUFFIX,
+    Emitted,
+    FileKind,
+    demand_algorithm,
+    demand_collective,
+    demand_one_run,
+    kind_of,
+    variants,
+)
+from hetesynth.engine.gpu_vendors import vendor_warnings
+from hetesynth.engine.over_nics import network_warnings
+from hetesynth.engine.problem import recheck_bound
+from hetesynth.engine.roots import Warned, call_warnings, demand_single_root
+from hetesynth.engine.schedule_sizes import asked_collective
+from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.files.regular_files import open_regular
+from hetesynth.model.bound import Certificate
+from hetesynth.model.collective import MAX_GUESSED_ROOTS, ROOTED, Collective, CollectiveName
+from hetesynth.model.problem import Arc, Problem
+from hetesynth.model.program import Program
+from hetesynth.model.schedule import Schedule
+from hetesynth.model.target import MAX_PROGRAM_NAME, Target
+from hetesynth.model.topology import Rank
+from hetesynth.model.verdict import Violation
+from hetesynth.policy import DEFAULT, Policy
+from hetesynth.search.chunking import Chunking, ChunkingOptions, chunk
+from hetesynth.search.collectives.library import collective
+from hetesynth.topology.language import load_topology
+
+if TYPE_CHECKING:
+    from hetesynth.files.schedule_json import JsonValue, ScheduleDocument
+    from hetesynth.judge.msccl.reader import ReadResult
+    from hetesynth.programs.lifting.lift import Lifted
+
+MAX_FILE_BYTES = 256 * 1024 * 1024
+
+Header = Mapping[str, "JsonValue"]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRequest:
+    """What the user asks for. ``topology``: the cluster to lay the transfers on. No ``targets``: no programs.
+    ``single_root``, ``policy``: as in compile.request.Request."""
+
+    path: Path
+    topology: os.PathLike[str] | None = None
+    root: Rank | None = None
+    single_root: bool = False
+    chunking: ChunkingOptions = field(default_factory=ChunkingOptions)
+    targets: tuple[Target, ...] = ()
+    policy: Policy = DEFAULT
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A verified schedule and verified programs, ready to be written.
+
+    ``lifted``: how the schedule was made; None when the file held it as it is. ``certificate``: only on a
+    topology. ``files``: suffix -> contents.
+    """
+
+    request: ImportRequest
+    kind: Literal["program", "schedule"]
+    name: str
+    problem: Problem
+    schedule: Schedule
+    lifted: Lifted | None
+    chunking: Chunking | None
+    certificate: Certificate | None
+    programs: dict[str, Emitted]
+    files: dict[str, bytes]
+
+    @property
+    def warnings(self) -> tuple[Warned, ...]:
+        """Where the programs hang, and which calls run them that should not."""
+        collective = self.problem.collective
+        if not self.programs:
+            return ()
+        hangs = network_warnings(self.programs.values())
+        models = () if self.chunking is None else self.chunking.topology.models
+        strange = vendor_warnings(self.request.targets, models, collective.name)
+        return strange + call_warnings(self.request.targets, collective.name, collective.root) + hangs
+
+
+def import_file(request: ImportRequest) -> Imported:
+    """Read, judge, lift, judge. Raises HetesynthError: HS702 (exit 1) a judge refuses the file, HS520 and HS542 it
+    is no schedule and no program, HS701 and HS703-HS706 it cannot be said as a schedule here, and what its reader
+    raises."""
+    demand_one_run(request.path)
+    data = _bytes(request.path)
+    chunking = None if request.topology is None else chunk(load_topology(request.topology), request.chunking)
+    kind = kind_of(data, request.path)
+    if kind in NOT_IMPORTED:
+        why, help_ = NOT_IMPORTED[kind]
+        raise HetesynthError(f"{request.path} is {why}", code="HS520", help=help_)
+    imported = IMPORTERS[kind](request, data, chunking)
+    for target in request.targets:
+        demand_collective(target, imported.problem.collective.name)
+    demand_single_root(request.targets, imported.problem.collective.name, promised=request.single_root)
+    from hetesynth.judge.schedule.judge import schedule_violations
+
+    refused = schedule_violations(imported.problem, imported.schedule, request.policy.verify)
+    if refused:
+        raise InternalError(f"the imported schedule does not verify: {refused[0].message}")
+    imported = replace(imported, certificate=_certificate(imported), programs=_programs(imported))
+    files = {suffix: program.data for suffix, program in imported.programs.items()}
+    return replace(imported, files={**files, SCHEDULE_SUFFIX: _schedule_json(imported)})
+
+
+def read_schedule(data: bytes, on: Problem | None = None, filename: str = "<schedule>") -> tuple[
+    Problem, Schedule, Header
+]:  # fmt: skip
+    """A schedule JSON, its problem and its header.
+
+    The links are those of ``on``, which must have the ones the file names, under the same numbers. Without ``on``
+    they are the links the file uses, numbered from 0, each as wide as its busiest step. Does not judge. Raises
+    HetesynthError HS520 for what is no such file, HS706 where ``on`` does not fit.
+    """
+    from hetesynth.files.schedule_json import read_schedule_json
+
+    document = read_schedule_json(data, filename)
+    goal = asked_collective(document, filename)
+    if on is not None:
+        _demand_links(document, on, filename)
+        return replace(on, collective=goal), document.schedule, document.header
+    number = {index: i for i, (index, _, _) in enumerate(document.links)}
+    schedule = Schedule.of(
+        (replace(t, link=number[t.link]) for t in document.schedule.transfers), document.schedule.makespan
+    )
+    busiest = _busiest(schedule)
+    arcs = tuple(Arc(src, dst, busiest.get(i, 1)) for i, (_, src, dst) in enumerate(document.links))
+    return Problem(document.ranks, document.ranks, (), arcs, (), goal), schedule, document.header
+
+
+def _demand_links(document: ScheduleDocument, on: Problem, filename: str) -> None:
+    fits = document.ranks == on.ranks and all(
+        index < len(on.arcs) and (on.arcs[index].src, on.arcs[index].dst) == (src, dst)
+        for index, src, dst in document.links
+    )
+    if not fits:
+        raise HetesynthError(
+            f"{filename}: the links of the schedule are not those of the topology",
+            code="HS706",
+            help="`hetesynth import` with --topo lays it on the links of another cluster",
+        )
+
+
+def _busiest(schedule: Schedule) -> dict[int, int]:
+    """The most transfers each link ever has under way."""
+    events = sorted(
+        event for t in schedule.transfers for event in ((t.link, t.start, 1), (t.link, t.end, -1))
+    )  # ends sort before starts of the same tick
+    most: dict[int, int] = {}
+    now: dict[int, int] = {}
+    for link, _, change in events:
+        now[link] = now.get(link, 0) + change
+        most[link] = max(most.get(link, 1), now[link])
+    return most
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        if path.exists() and not path.is_file():
+            raise ValueError("not a regular file")
+        with open_regular(path) as stream:
+            data = stream.read(MAX_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise HetesynthError(
+            f"cannot read {path}: {reason}", code="HS540", help="give an MSCCL XML or a schedule JSON"
+        ) from None
+    if len(data) > MAX_FILE_BYTES:
+        raise HetesynthError(
+            f"{path} is larger than {MAX_FILE_BYTES // 2**20} MiB", code="HS541", help="is it the right file?"
+        )
+    return data
+
+
+def _graph(request: ImportRequest, chunking: Chunking | None, goal: Collective) -> Problem | None:
+    """The problem on the topology, if there is one."""
+    if chunking is None:
+        return None
+    if chunking.topology.ranks != goal.ranks:
+        raise HetesynthError(
+            f"{request.path} is for {goal.ranks} GPUs, the topology has {chunking.topology.ranks}",
+            code="HS706",
+            help="give the cluster that the file was made for",
+        )
+    return chunking.problem(goal)
+
+
+# -- programs
+
+
+def _of_program(request: ImportRequest, data: bytes, chunking: Chunking | None) -> Imported:
+    from hetesynth.judge.msccl.reader import read_program
+    from hetesynth.programs.lifting.buffers import shape
+    from hetesynth.programs.lifting.lift import lift
+
+    read = read_program(data, str(request.path))
+    demand_algorithm(read, request.path)
+    program, root = _right(read, request)
+    size = shape(program)
+    name: CollectiveName = program.collective
+    goal = collective(name, program.ranks, size.chunks_per_rank, root)
+    lifted = lift(program, goal, size.pieces, _graph(request, chunking, goal), request.policy.lifting)
+    title = _name(program.name or request.path.stem)
+    return Imported(
+        request, "program", title, lifted.problem, lifted.schedule, lifted, chunking, None, programs={}, files={}
+    )
+
+
+def _right(read: ReadResult, request: ImportRequest) -> tuple[Program, Rank | None]:
+    """The program, which the judge finds right, and its root, where it has one."""
+    from hetesynth.judge.msccl.judge import program_violations
+
+    program = read.program
+    if program is None:
+        raise _refused(request, program_violations(read))
+    root = program.root if request.root is None else request.root
+    if program.collective not in ROOTED:
+        root = None
+    elif root is None:
+        return program, _found_root(read, program, request)
+    violations = program_violations(read, root=root)
+    if violations:
+        raise _refused(request, violations)
+    return program, root
+
+
+def _found_root(read: ReadResult, program: Program, request: ImportRequest) -> Rank:
+    """The root for which the program is right, when the file does not say."""
+    from hetesynth.judge.msccl.judge import program_violations
+    from hetesynth.programs.lifting.buffers import likely_roots
+
+    for root in likely_roots(program)[:MAX_GUESSED_ROOTS]:
+        if not program_violations(read, root=root, max_findings=1):
+            return root
+    raise _refused(request, program_violations(read))
+
+
+def _refused(request: ImportRequest, violations: list[Violation]) -> HetesynthError:
+    line = f":{violations[0].line}" if violations and violations[0].line is not None else ""
+    what = f"{violations[0].kind}: {violations[0].message}" if violations else "it cannot be read"
+    more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
+    return HetesynthError(
+        f"{request.path}{line}: not imported, for it is wrong: {what}{more}",
+        code="HS702",
+        help=f"`hetesynth verify {request.path}` lists what is wrong",
+        exit_code=1,
+    )
+
+
+# -- schedules
+
+
+def _of_schedule(request: ImportRequest, data: bytes, chunking: Chunking | None) -> Imported:
+    """As it is where its links are those of the topology, else mapped to the links of the topology."""
+    from hetesynth.judge.schedule.judge import schedule_violations
+    from hetesynth.programs.lifting.lift import lift_schedule
+
+    problem, schedule, header = read_schedule(data, filename=str(request.path))
+    violations = schedule_violations(problem, schedule, request.policy.verify)
+    if violations:
+        raise _refused(request, violations)
+    stem = request.path.name.removesuffix(".json").removesuffix(".schedule")
+    title = _name(str(header.get("name") or stem))
+    imported = Imported(request, "schedule", title, problem, schedule, None, chunking, None, programs={}, files={})
+    on = _graph(request, chunking, problem.collective)
+    if on is None:
+        return imported
+    try:
+        _, as_written, _ = read_schedule(data, on, str(request.path))
+        if not schedule_violations(on, as_written, request.policy.verify):
+            return replace(imported, problem=on, schedule=as_written)
+    except HetesynthError:
+        pass
+    lifted = lift_schedule(problem, schedule, on, request.policy.lifting)
+    return replace(imported, problem=lifted.problem, schedule=lifted.schedule, lifted=lifted)
+
+
+IMPORTERS: dict[FileKind, Callable[[ImportRequest, bytes, Chunking | None], Imported]] = {
+    "program": _of_program,
+    "schedule": _of_schedule,
+}
+NOT_IMPORTED: dict[FileKind, tuple[str, str]] = {
+    "plan": (
+        "an MSCCL++ plan, which cannot be turned back into a schedule",
+        "`hetesynth verify`, `run` and `simulate` take plans; import takes MSCCL XML and schedule JSON",
+    )
+}
+"""What such a file is and why it ends here, and the way out."""
+
+
+# -- what is made of it
+
+
+def _certificate(imported: Imported) -> Certificate | None:
+    """The steps against the best lower bound; only on a topology do the capacities mean anything."""
+    from hetesynth.search.solve import bounds_of
+
+    policy = imported.request.policy
+    if imported.chunking is None:
+        return None
+    bound = bounds_of(imported.problem, policy)[0]
+    wrong = recheck_bound(imported.problem, bound, policy.compile.recheck_seconds).violations
+    if wrong or bound.steps > imported.schedule.makespan:
+        raise InternalError(f"the bound of {bound.steps} steps is wrong: {bound.proof}")
+    return Certificate(imported.schedule.makespan, bound)
+
+
+def _programs(imported: Imported) -> dict[str, Emitted]:
+    """Every program asked for, judged from its bytes; the schedule is one, so a refusal is our bug."""
+    from hetesynth.engine.fused_receives import emitted
+    from hetesynth.engine.predictors import CostOptions
+    from hetesynth.engine.time_optimality import implied_size
+    from hetesynth.programs.msccl.lower import LoweringOptions
+
+    programs: dict[str, Emitted] = {}
+    policy = imported.request.policy
+    for target, in_place, suffix in variants(imported.request.targets, imported.problem.collective.name):
+        backend = FORMATS[target.format]
+        servers = () if imported.chunking is None else imported.chunking.topology.servers
+        options = LoweringOptions(
+            imported.name, in_place, not in_place, target=target, servers=servers, policy=policy.lowering
+        )
+        if imported.chunking is None:
+            program = backend.emit(imported.problem, imported.schedule, options)
+        else:
+            size = implied_size(imported.problem, imported.chunking.chunk_bytes)
+            topology = imported.chunking.topology
+            costs = CostOptions(policy=policy)
+            program = emitted(topology, imported.problem, imported.schedule, size, options, costs)
+        wrong = backend.judge(program.data, imported.name, imported.problem, target, servers)
+        if wrong:
+            raise InternalError(f"the program {imported.name}{suffix} does not verify: {wrong[0].message}")
+        programs[suffix] = program
+    return programs
+
+
+def _schedule_json(imported: Imported) -> bytes:
+    from hetesynth.files.schedule_json import write_schedule_json
+    from hetesynth.model.rank_places import places_document
+
+    header: dict[str, JsonValue] = {
+        "name": imported.name,
+        "generator": f"hetesynth {__version__}",
+        "imported_from": imported.request.path.name,
+    }
+    if imported.chunking is not None:
+        header["cluster"] = imported.chunking.topology.name
+        header["ranks"] = [dict(place) for place in places_document(imported.chunking.topology)]
+        header["chunk_bytes"] = imported.chunking.chunk_bytes
+        header["tau_ref_us"] = float(imported.chunking.tau_ref * 1_000_000)
+        header["rounding"] = imported.chunking.options.rounding
+    if imported.certificate is not None:
+        header["lower_bound"] = imported.certificate.bound.steps
+        header["bound_method"] = imported.certificate.bound.method
+        header["bound_proof"] = imported.certificate.bound.proof
+        header["proven_optimal"] = imported.certificate.proven_optimal
+    return write_schedule_json(imported.problem, imported.schedule, header)
+
+
+def _name(text: str) -> str:
+    """``text`` as a name that every reader takes."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", text)[: MAX_PROGRAM_NAME - len("_inplace")] or "imported"
+
+
+def write(imported: Imported, stem: Path) -> list[Path]:
+    """Write every file, all or none; the paths, programs first. Refuses to write over what was imported."""
+    from hetesynth.files.atomic import write_all
+
+    paths = {stem.with_name(stem.name + suffix): data for suffix, data in imported.files.items()}
+    for path in paths:
+        if os.path.exists(path) and path.samefile(imported.request.path):
+            raise HetesynthError(
+                f"{path} is the file that is imported", code="HS707", help="choose another name with -o"
+            )
+    write_all(paths)
+    return list(paths)

@@ -1,0 +1,174 @@
+"""One schedule for every single GPU, NIC, link or server lost, made ahead.
+
+In: a request. Out: a ``NMinusOne``: the schedule of the whole cluster, and of each loss that is unlike those
+before it a repaired one; losses that leave the same cluster but for names share one, with the ranks renumbered.
+The files of all of them by their names in a folder, with an index.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from hetesynth import __version__
+from hetesynth.engine.artifacts import Synthesis
+from hetesynth.engine.carry_over import CarryOver
+from hetesynth.engine.formats import SCHEDULE_SUFFIX
+from hetesynth.engine.isomorphism import isomorphism
+from hetesynth.engine.recipe import recipe_in, topology_hash
+from hetesynth.engine.repair import Repaired, RepairRequest, repaired
+from hetesynth.engine.request import Request
+from hetesynth.engine.synth import synthesize
+from hetesynth.errors import HetesynthError
+from hetesynth.files.folders import with_digests
+from hetesynth.files.schedule_json import read_schedule_json
+from hetesynth.model.diagnostics import SourceError
+from hetesynth.model.topology import Rank, Topology
+from hetesynth.search.search import Progress, no_progress
+from hetesynth.topology.language import load_topology
+from hetesynth.topology.language.overridden import overridden
+
+Kind = Literal["gpu", "nic", "link", "server"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What is lost, as ``--without`` names it. ``repaired``: what is left; None where ``refusal`` says why not.
+    ``like``: the loss before it that leaves the same cluster but for names, where rank r is rank ``ranks[r]``."""
+
+    kind: Kind
+    name: str
+    repaired: Repaired | None = None
+    refusal: str = ""
+    like: str = ""
+    ranks: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class NMinusOne:
+    """The schedule of the whole cluster and of each loss."""
+
+    request: Request
+    whole: Synthesis
+    losses: tuple[Loss, ...]
+
+
+def n_minus_one(request: Request, kinds: Sequence[Kind] = KINDS, progress: Progress = no_progress) -> NMinusOne:
+    """Make them. Raises HetesynthError where there is no schedule of the whole cluster."""
+    whole = synthesize(request, progress)
+    before = load_topology(request.topology)
+    losses: list[Loss] = []
+    unlike: list[tuple[Loss, Topology]] = []
+    for kind, name in single_losses(before, kinds):
+        progress(f"without {name}", None)
+        loss, after = _loss(request, whole, before, (kind, name), unlike)
+        losses.append(loss)
+        if loss.repaired is not None and after is not None:
+            unlike.append((loss, after))
+    return NMinusOne(request, whole, tuple(losses))
+
+
+def single_losses(topology: Topology, kinds: Sequence[Kind] = KINDS) -> Iterator[tuple[Kind, str]]:
+    """Every single loss, as ``--without`` names it."""
+    if "gpu" in kinds and topology.ranks > 2:
+        yield from (("gpu", vertex.name) for vertex in topology.vertices[: topology.ranks])
+    if "nic" in kinds:
+        yield from (("nic", vertex.name) for vertex in topology.vertices if vertex.kind == "nic")
+    if "link" in kinds:
+        direct = {tuple(sorted((w.src, w.dst))) for w in topology.wires if max(w.src, w.dst) < topology.ranks}
+        for a, b in sorted(direct):
+            yield "link", f"{topology.vertices[a].name}<->{topology.vertices[b].name}"
+    servers = dict.fromkeys(topology.servers)
+    if "server" in kinds and len(servers) > 2:
+        yield from (("server", name) for name in servers)
+
+
+def _loss(
+    request: Request, whole: Synthesis, before: Topology, named: tuple[Kind, str],
+    unlike: Sequence[tuple[Loss, Topology]],
+) -> tuple[Loss, Topology | None]:  # fmt: skip
+    """One loss; what is left of the cluster, where something is."""
+    kind, name = named
+    path = overridden(request.topology, [name])
+    try:
+        after = load_topology(path)
+        changes = CarryOver(before, after)
+        root = changes.root(whole.problem.collective.root)
+        for other, topology in unlike:
+            mapping = isomorphism(after, topology) if other.kind == kind else None
+            if mapping is not None and _same_root(other, root, mapping):
+                return Loss(kind, name, like=other.name, ranks=mapping[: after.ranks]), None
+        document = read_schedule_json(whole.files[SCHEDULE_SUFFIX], "the schedule of the whole cluster")
+        asked = RepairRequest(
+            schedule=None, before=request.topology, after=path, budget=request.budget,
+            targets=request.targets, schedule_only=request.schedule_only, single_root=request.single_root,
+            policy=request.policy,
+        )  # fmt: skip
+        return Loss(kind, name, repaired(asked, document, recipe_in(document, "it"), changes)), after
+    except SourceError as error:
+        return Loss(kind, name, refusal=error.diagnostics[0].message), None
+    except HetesynthError as error:
+        return Loss(kind, name, refusal=error.message), None
+
+
+def _same_root(other: Loss, root: Rank | None, mapping: tuple[int, ...]) -> bool:
+    """Whether ``mapping`` takes ``root`` to the root of ``other``."""
+    if root is None or other.repaired is None:
+        return True
+    return mapping[root] == other.repaired.synthesis.problem.collective.root
+
+
+def files(result: NMinusOne) -> dict[str, bytes]:
+    """Every file by its name in the folder: that of the whole cluster, of each loss, and the index."""
+    stem = f"{result.whole.topology.name}-{result.request.collective}"
+    contents = {f"whole/{stem}{suffix}": data for suffix, data in result.whole.files.items()}
+    for number, loss in enumerate(result.losses):
+        if loss.repaired is not None:
+            folder = _folder(number, loss)
+            contents.update({f"{folder}/{stem}{s}": data for s, data in loss.repaired.synthesis.files.items()})
+    contents["index.json"] = (json.dumps(with_digests(index(result), contents), indent=2) + "\n").encode()
+    return contents
+
+
+def _folder(number: int, loss: Loss) -> str:
+    letters = "".join(c if c.isalnum() or c in "._-" else "-" for c in loss.name.replace("<->", "--"))
+    return f"{number:04d}-{letters}"
+
+
+def index(result: NMinusOne) -> dict[str, Any]:
+    """The JSON index: each loss with its folder, or the loss whose schedule it shares, and figures."""
+    folders = {loss.name: _folder(i, loss) for i, loss in enumerate(result.losses) if loss.repaired is not None}
+    return {
+        "kind": "hetesynth atlas of single losses",
+        "generator": f"hetesynth {__version__}",
+        "cluster": result.whole.topology.name,
+        "topology_sha256": topology_hash(result.whole.topology),
+        "collective": result.request.collective,
+        "ranks": result.whole.topology.ranks,
+        "targets": [t.name for t in result.request.targets],
+        "whole": _figures(result.whole),
+        "losses": [_entry(loss, folders) for loss in result.losses],
+    }
+
+
+def _entry(loss: Loss, folders: dict[str, str]) -> dict[str, Any]:
+    entry: dict[str, Any] = {"without": loss.name, "kind": loss.kind}
+    if loss.refusal:
+        return {**entry, "refusal": loss.refusal}
+    if loss.repaired is None:
+        return {**entry, "folder": folders[loss.like], "like": loss.like, "rank_there": list(loss.ranks)}
+    ranks = loss.repaired.changes.ranks
+    return {**entry, "folder": folders[loss.name], "new_rank_of": list(ranks), **_figures(loss.repaired.synthesis)}
+
+
+def _figures(synthesis: Synthesis) -> dict[str, Any]:
+    certificate, seconds = synthesis.solution.certificate, synthesis.program_seconds
+    return {
+        "ranks": synthesis.topology.ranks,
+        "steps": certificate.steps,
+        "lower_bound": certificate.bound.steps,
+        "program_predicted_us": None if seconds is None else seconds * 1e6,
+    }

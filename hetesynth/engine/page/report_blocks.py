@@ -1,0 +1,172 @@
+"""What the thread blocks of a program or plan did, as a report shows it.
+
+In: a predictor and a size. Out: a ``ProgramRun``: rows, steps in words, times, and which chunks they move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hetesynth.engine.plan_predictor import PlanPredictor, chunks_of_tasks
+from hetesynth.engine.predictors import ProgramPredictor
+from hetesynth.engine.program_chunks import chunks_moved
+from hetesynth.model.collective import Collective
+from hetesynth.model.plan import PlanBlock, PlanOp
+from hetesynth.model.program import RECEIVES, BufferSlice, Op, Program, ThreadBlock
+from hetesynth.model.timeline import Floats, Timeline
+from hetesynth.model.topology import Rank
+from hetesynth.report.contents import BlockRow, ProgramRun, StepRow
+
+if TYPE_CHECKING:
+    from hetesynth.simulate.plan import Cell, PlanTask
+    from hetesynth.simulate.program import ProgramTasks
+
+BUFFERS = {"i": "input", "o": "output", "s": "scratch"}
+OPERATIONS: dict[Op, str] = {
+    "s": "send", "r": "receive", "cpy": "copy", "re": "reduce", "nop": "nop", "rcs": "receive, copy, send",
+    "rrs": "receive, reduce, send", "rrc": "receive, reduce, copy", "rrcs": "receive, reduce, copy, send",
+}  # fmt: skip
+PLAN_OPERATIONS: dict[PlanOp, str] = {
+    "re": "reduce", "res": "reduce, send", "rre": "read, reduce", "rres": "read, reduce, send",
+    "pws": "put with signal", "pwsf": "put with signal and flush", "rlxsignal": "relaxed signal",
+    "rlxwait": "relaxed wait", "sem_acquire": "acquire", "sem_release": "release",
+}  # fmt: skip
+
+
+def program_run(predictor: ProgramPredictor, size: int) -> ProgramRun:
+    """The instructions of a program in MSCCL XML for a buffer of ``size`` bytes."""
+    program, tasks, timeline = predictor.program, predictor.tasks(size), predictor.timeline(size)
+    number: dict[tuple[int, int], int] = {}
+    rows: list[BlockRow] = []
+    for g, gpu in enumerate(program.gpus):
+        for b, block in enumerate(gpu.thread_blocks):
+            number[g, b] = len(rows)
+            rows.append(BlockRow(gpu.rank, block.id, _label(block, program.channels)))
+    moved = chunks_moved(program)
+    steps = []
+    for p in tasks.places:
+        block = program.gpus[p.gpu].thread_blocks[p.block]
+        x = block.instructions[p.step]
+        chunks = moved.get((p.gpu, p.block, p.step), ())
+        src, dst = _slice(x.src), _slice(x.dst)
+        steps.append(StepRow(number[p.gpu, p.block], p.step, OPERATIONS[x.op], _peers(block), src, dst, chunks))
+    return ProgramRun(
+        blocks=tuple(rows),
+        steps=tuple(steps),
+        timeline=timeline,
+        since=_since(steps, timeline),
+        messages=tuple(_messages(program, tasks, timeline)),
+        simulated=tasks.simulated,
+        loops=tasks.loops,
+    )
+
+
+def _label(block: ThreadBlock, channels: int) -> str:
+    peers = _peers(block).replace("GPU ", "") or "local"
+    return f"{peers} ch {block.channel}" if channels > 1 else peers
+
+
+def _peers(block: ThreadBlock) -> str:
+    said = (("from", block.recv_peer), ("to", block.send_peer))
+    return " ".join(f"{word} GPU {peer}" for word, peer in said if peer is not None)
+
+
+def _slice(place: BufferSlice | None) -> str:
+    return "" if place is None else f"{BUFFERS[place.buffer]}[{place.offset}]"
+
+
+def _since(steps: list[StepRow], timeline: Timeline) -> Floats:
+    """When the thread block of each task got to it: the end of the one before, 0 for the first."""
+    begins = np.zeros(timeline.graph.tasks)
+    ends: dict[int, float] = {}
+    for task, end in enumerate(timeline.end.tolist()):
+        block = steps[task % len(steps)].block
+        begins[task] = ends.get(block, 0.0)
+        ends[block] = end
+    return begins
+
+
+def _messages(program: Program, tasks: ProgramTasks, timeline: Timeline) -> Iterator[tuple[int, int]]:
+    """Each receive with the send on its connection that it waits for."""
+    waits, first = timeline.graph.waits.tolist(), timeline.graph.waits_start.tolist()
+    places = tasks.places
+    for task in range(timeline.graph.tasks):
+        place = places[task % len(places)]
+        gpu = program.gpus[place.gpu]
+        block = gpu.thread_blocks[place.block]
+        if block.recv_peer is None or block.instructions[place.step].op not in RECEIVES:
+            continue
+        for before in waits[first[task] : first[task + 1]]:
+            other = places[before % len(places)]
+            sender = program.gpus[other.gpu]
+            source = sender.thread_blocks[other.block]
+            met = sender.rank == block.recv_peer and source.send_peer == gpu.rank
+            if met and source.channel == block.channel:
+                yield before, task
+                break
+
+
+# -- MSCCL++
+
+
+def plan_run(predictor: PlanPredictor, size: int, collective: Collective | None) -> ProgramRun:
+    """The operations of a plan for a buffer of ``size`` bytes; ``collective``: its own, where known."""
+    plan, timeline = predictor.plan, predictor.timeline(size)
+    number: dict[tuple[int, int], int] = {}
+    rows: list[BlockRow] = []
+    for g, gpu in enumerate(plan.gpus):
+        for b, block in enumerate(gpu.blocks):
+            number[g, b] = len(rows)
+            rows.append(BlockRow(gpu.rank, block.id, _plan_label(block, gpu.memory_peers, gpu.port_peers)))
+    places = predictor.tasks.places
+    moved = chunks_of_tasks(predictor, collective) if collective is not None else ((),) * len(places)
+    steps = []
+    for p, chunks in zip(places, moved, strict=True):
+        op = plan.gpus[p.gpu].blocks[p.block].operations[p.step].op
+        crosses = p.src is not None and p.dst is not None and p.src[0] != p.dst[0]
+        src, dst = _cell(p.src, p), _cell(p.dst, p)
+        words = PLAN_OPERATIONS.get(op, op)
+        steps.append(
+            StepRow(number[p.gpu, p.block], p.step, words, _whom(p, op), src, dst, chunks if crosses else ())
+        )
+    end = timeline.end
+    since = np.asarray([max((end[i] for i in p.after), default=0.0) for p in places], dtype=np.float64)
+    return ProgramRun(tuple(rows), tuple(steps), timeline, since, predictor.tasks.messages)
+
+
+def _plan_label(block: PlanBlock, memory: tuple[Rank, ...], port: tuple[Rank, ...]) -> str:
+    near = [memory[c] for c in block.memory_channels]
+    far = [port[c] for c in block.port_channels]
+    said = [f"{kind} {_ranges(peers)}" for kind, peers in (("memory", near), ("port", far)) if peers]
+    return ", ".join(said) or "local"
+
+
+def _ranges(ranks: Iterable[Rank]) -> str:
+    """``1-3, 7``."""
+    runs: list[list[Rank]] = []
+    for rank in sorted(set(ranks)):
+        if runs and runs[-1][1] == rank - 1:
+            runs[-1][1] = rank
+        else:
+            runs.append([rank, rank])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def _whom(place: PlanTask, op: PlanOp) -> str:
+    """Whom it signals, waits for, reads or writes."""
+    if place.peers:
+        return f"{'from' if op in ('wait', 'rlxwait') else 'to'} GPU {_ranges(place.peers)}"
+    if place.src is not None and place.dst is not None and place.src[0] != place.dst[0]:
+        return f"to GPU {place.dst[0]}" if place.src[0] == place.gpu else f"from GPU {place.src[0]}"
+    return ""
+
+
+def _cell(cell: Cell | None, place: PlanTask) -> str:
+    if cell is None:
+        return ""
+    rank, buffer, index = cell
+    span = f"{index}" if place.count == 1 else f"{index}..{index + place.count - 1}"
+    return f"{BUFFERS[buffer]}[{span}]" + ("" if rank == place.gpu else " there")

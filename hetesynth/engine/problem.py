@@ -1,0 +1,122 @@
+"""From the topology file to the problem and its bounds.
+
+In: a request. Out: capacities, a ``Problem``, lower bounds on its steps and what their judge says of them.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hetesynth.engine.phases import PhaseTimer
+from hetesynth.engine.request import Request
+from hetesynth.errors import HetesynthError
+from hetesynth.model.bound import LowerBound
+from hetesynth.model.collective import Collective
+from hetesynth.model.deadline import ClockDecisions
+from hetesynth.model.problem import Problem
+from hetesynth.model.topology import Rank, Topology
+from hetesynth.search.chunking import Chunking, ChunkingOptions, chunk
+from hetesynth.search.collectives.library import collective
+from hetesynth.topology.language import load_topology
+
+if TYPE_CHECKING:
+    from hetesynth.judge.bounds.judge import Recheck
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemFactory:
+    """The problems of one request on one topology: they differ in their capacities and chunks per rank."""
+
+    topology: Topology
+    request: Request
+
+    def collective(self, chunks: int = 1) -> Collective:
+        """What is asked for, with ``chunks`` chunks per rank. HetesynthError where the root does not fit."""
+        return collective(self.request.collective, self.topology.ranks, chunks, self.request.root)
+
+    @property
+    def root(self) -> Rank | None:
+        """The root, where the collective has one."""
+        return self.collective().root
+
+    def problem(self, chunking: Chunking, chunks: int | None = None) -> Problem:
+        """The problem with these capacities; ``chunks`` per rank, by default those of the request."""
+        request, ranks, policy = self.request, self.topology.ranks, self.request.policy.compile
+        goal = self.collective(request.chunks if chunks is None else chunks)
+        step = request.exclusion == "step" or (request.exclusion == "auto" and goal.name == "allreduce")
+        peers = request.max_peers
+        if peers is None and ranks > policy.many_ranks and not request.schedule_only:
+            peers = int(policy.peer_share * min(t.thread_blocks for t in request.targets))
+        return chunking.problem(goal, exclusive_reduction=step and goal.reduces, max_peers=peers)
+
+
+def load_chunking(path: os.PathLike[str], options: ChunkingOptions) -> Chunking:
+    """Parse and quantize, for a look at the graph."""
+    return chunk(load_topology(path), options)
+
+
+def load_problem(request: Request, timer: PhaseTimer) -> tuple[Chunking, Problem]:
+    """Parse and quantize: from the topology file to the problem."""
+    with timer.phase("parse"):
+        topology = load_topology(request.topology)
+    with timer.phase("chunking"):
+        factory = ProblemFactory(topology, request)
+        factory.collective(request.chunks)  # does the root fit?
+        demand_several_ranks(topology)
+        chunking = chunk(topology, request.chunking)
+        return chunking, factory.problem(chunking)
+
+
+def demand_several_ranks(topology: Topology) -> None:
+    """HetesynthError HS404 for a cluster of one GPU."""
+    if topology.ranks == 1:
+        raise HetesynthError(
+            "this cluster has one GPU: nothing to communicate", code="HS404", help="add GPUs or instances"
+        )
+
+
+def bounds(request: Request) -> tuple[Problem, list[LowerBound]]:
+    """Every lower bound for ``request``, best first, without a search."""
+    from hetesynth.search.bounds.distance import reach
+    from hetesynth.search.solve import bounds_of
+
+    _, problem = load_problem(request, PhaseTimer())
+    stranded = reach(problem).stranded
+    if stranded is not None:
+        raise no_schedule(f"no path leads chunk {stranded[0]} to rank {stranded[1]}")
+    return problem, bounds_of(problem, request.policy)
+
+
+def recheck_bound(
+    problem: Problem, bound: LowerBound, seconds: float,
+    clock_decisions: ClockDecisions | None = None, units: int = 0,
+) -> Recheck:  # fmt: skip
+    """What the judge of bounds says of ``bound``; a solver's query is put to a fresh solver for ``seconds`` and
+    ``units`` of its resources (0: no limit).
+
+    ``clock_decisions``: is told where the seconds were not enough.
+    """
+    from hetesynth.judge.bounds.judge import recheck
+
+    def unsat(query: str) -> bool | None:
+        from hetesynth.search.smt.recheck import unsatisfiable
+
+        answer = unsatisfiable(query, seconds, units)
+        if answer is None and clock_decisions is not None and not math.isinf(seconds):
+            clock_decisions.note("recheck of the bound")
+        return answer
+
+    return recheck(problem, bound, unsat=unsat)
+
+
+def no_schedule(reason: str) -> HetesynthError:
+    """The answer is no."""
+    return HetesynthError(
+        f"there is no schedule: {reason}",
+        code="HS601",
+        exit_code=1,
+        help="check the direction of the links; `hetesynth topo show --all` lists them",
+    )

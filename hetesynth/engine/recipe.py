@@ -1,0 +1,204 @@
+"""How a schedule was made, as its document keeps it: what was asked for, and which program was the quickest.
+
+In: a request and the winner's program; or a header that anybody wrote. Out: a ``Recipe``, so that a repair need
+not search all of it again; and the hash of a topology, by which a document names its cluster.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from hetesynth.engine.request import Exclusion, Request
+from hetesynth.engine.steady_plans import SteadyPlan
+from hetesynth.engine.steady_programs import LibraryProgram, Pipeline, SteadyState
+from hetesynth.errors import HetesynthError
+from hetesynth.model.target import TARGETS
+from hetesynth.model.topology import Topology
+from hetesynth.search.chunking import ROUNDINGS, ChunkingOptions, Rounding
+
+if TYPE_CHECKING:
+    from hetesynth.files.schedule_json import JsonValue, ScheduleDocument
+    from hetesynth.programs.msccl.throttling import Throttling
+
+Way = Literal["steps", "throttled", "trees", "rings"]
+MOST = 2**53
+"""Integers in a document are no larger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """``by_time``: the schedule was chosen for a size, ``size`` or, None, that of ``chunks`` chunks per rank of
+    ``chunk_bytes`` (None: the topology's). ``way``: how its program was lowered; ``after``: of one throttled;
+    ``trees``, ``division``, ``turn``, ``pieces``: of one along trees in steady state."""
+
+    by_time: bool
+    size: int | None
+    chunks: int
+    chunk_bytes: int | None
+    tau_ref: str
+    rounding: Rounding
+    exclusion: Exclusion
+    max_peers: int | None
+    targets: tuple[str, ...]
+    runtime_costs: bool
+    programs: bool
+    way: Way
+    after: str | None = None
+    trees: int | None = None
+    division: str | None = None
+    turn: float | None = None
+    pieces: int | None = None
+
+    def plain(self) -> dict[str, JsonValue]:
+        """For JSON."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+    @property
+    def chunking(self) -> ChunkingOptions:
+        """As it was asked for."""
+        stated = self.tau_ref[:1].isdigit()
+        return ChunkingOptions(self.chunk_bytes, Fraction(self.tau_ref) if stated else self.tau_ref, self.rounding)
+
+
+def recipe_of(
+    request: Request, steady: Pipeline | None, throttling: Throttling | None, *, by_time: bool, trees: int | None
+) -> Recipe:  # fmt: skip
+    """Of a schedule for ``request`` whose program is lowered in this way."""
+    way: Way = "steps"
+    if isinstance(steady, LibraryProgram):
+        way = "rings"
+    elif steady is not None:
+        way = "trees"
+    elif throttling is not None:
+        way = "throttled"
+    arrangement = steady.arrangement if isinstance(steady, SteadyState | SteadyPlan) else None
+    divided = steady.arrangement if isinstance(steady, SteadyState) else None
+    chunking = request.chunking
+    return Recipe(
+        by_time=by_time, size=request.size, chunks=request.chunks, chunk_bytes=chunking.chunk_bytes,
+        tau_ref=str(chunking.reference), rounding=chunking.rounding, exclusion=request.exclusion,
+        max_peers=request.max_peers, targets=tuple(t.name for t in request.targets),
+        runtime_costs=request.runtime is not None, programs=not request.schedule_only, way=way,
+        after=None if throttling is None else throttling.after, trees=trees,
+        division=None if divided is None else divided.division, turn=None if divided is None else divided.turn,
+        pieces=None if arrangement is None else arrangement.pieces,
+    )  # fmt: skip
+
+
+def recipe_in(document: ScheduleDocument, name: str) -> Recipe:
+    """The recipe in the header of ``document``, the file ``name``; where there is none, what the header tells.
+
+    Raises HetesynthError HS520 for one that cannot be.
+    """
+    stated = document.header.get("recipe")
+    if stated is None:
+        return _without_recipe(document, name)
+    if not isinstance(stated, dict):
+        raise _wrong(name, "it is not an object")
+    try:
+        return _Reader(stated).recipe()
+    except (KeyError, ValueError, OverflowError, ZeroDivisionError) as error:
+        raise _wrong(name, str(error)) from None
+
+
+def _without_recipe(document: ScheduleDocument, name: str) -> Recipe:
+    """Of a schedule of the fewest steps, or of whatever a document says no more of."""
+    size, rounding = document.header.get("chunk_bytes"), document.header.get("rounding", "ceil")
+    if size is not None and (not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= MOST):
+        raise _wrong(name, "chunk_bytes is no size")
+    if rounding not in ROUNDINGS:
+        raise _wrong(name, "there is no such rounding")
+    return Recipe(
+        by_time=False, size=None, chunks=document.chunks_per_rank, chunk_bytes=size, tau_ref="slowest",
+        rounding=rounding, exclusion="auto", max_peers=None, targets=("portable",), runtime_costs=True,
+        programs=True, way="steps",
+    )  # fmt: skip
+
+
+def _wrong(name: str, reason: str) -> HetesynthError:
+    return HetesynthError(
+        f"{name}: the recipe in its header cannot be: {reason}"[:300],
+        code="HS520",
+        help="give a schedule JSON that `hetesynth synth` wrote",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Checks one recipe."""
+
+    values: Mapping[str, Any]
+
+    def recipe(self) -> Recipe:
+        """The recipe; KeyError or ValueError where it is none."""
+        return Recipe(
+            by_time=self._flag("by_time"), size=self._integer("size"), chunks=self._integer("chunks") or 1,
+            chunk_bytes=self._integer("chunk_bytes"), tau_ref=self._reference(),
+            rounding=self._one_of("rounding", ROUNDINGS), exclusion=self._one_of("exclusion", get_args(Exclusion)),
+            max_peers=self._integer("max_peers"), targets=self._targets(),
+            runtime_costs=self._flag("runtime_costs"), programs=self._flag("programs"),
+            way=self._one_of("way", get_args(Way)), after=self._text("after"), trees=self._integer("trees"),
+            division=self._text("division"), turn=self._number("turn"), pieces=self._integer("pieces"),
+        )  # fmt: skip
+
+    def _flag(self, key: str) -> bool:
+        if not isinstance(self.values[key], bool):
+            raise ValueError(f"{key} is neither true nor false")
+        return bool(self.values[key])
+
+    def _integer(self, key: str) -> int | None:
+        value = self.values[key]
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST):
+            raise ValueError(f"{key} is no positive integer")
+        return value
+
+    def _number(self, key: str) -> float | None:
+        value = self.values[key]
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise ValueError(f"{key} is no number")
+        return None if value is None else float(value)
+
+    def _text(self, key: str) -> str | None:
+        value = self.values[key]
+        if value is not None and (not isinstance(value, str) or len(value) > 40):
+            raise ValueError(f"{key} is no word")
+        return value
+
+    def _reference(self) -> str:
+        text = self._text("tau_ref") or "slowest"
+        if text[:1].isdigit() and (re.fullmatch(r"[0-9]+([./][0-9]+)?", text) is None or Fraction(text) <= 0):
+            raise ValueError("tau_ref is no time")
+        return text
+
+    def _one_of(self, key: str, words: tuple[Any, ...]) -> Any:
+        if self.values[key] not in words:
+            raise ValueError(f"there is no such {key}")
+        return self.values[key]
+
+    def _targets(self) -> tuple[str, ...]:
+        named = self.values["targets"]
+        if not isinstance(named, list) or not named:
+            raise ValueError("there is no such target")
+        if not all(isinstance(name, str) and name in TARGETS for name in named):
+            raise ValueError("there is no such target")
+        return tuple(dict.fromkeys(named))
+
+
+def topology_hash(topology: Topology) -> str:
+    """SHA-256 of what schedules depend on: GPUs by name, wires, groups, how many links."""
+    digest = hashlib.sha256()
+    digest.update(repr([vertex.name for vertex in topology.vertices]).encode())
+    for wire in topology.wires:
+        rate = None if wire.bandwidth is None else str(wire.bandwidth)
+        digest.update(repr((wire.src, wire.dst, wire.kind, rate, wire.lanes, str(wire.latency))).encode())
+    digest.update(repr(len(topology.links)).encode())
+    if topology.measured:
+        digest.update(repr(topology.measured).encode())
+    for group in topology.groups:
+        digest.update(repr((group.name, str(group.bandwidth), group.links, group.lanes)).encode())
+    return digest.hexdigest()

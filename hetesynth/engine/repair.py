@@ -1,0 +1,143 @@
+"""Repair: an old schedule file and a changed cluster to a verified schedule with its programs, and what changed.
+
+In: a ``RepairRequest``. Out: a ``Repaired``: judged files as of ``synth``, how far it is from the new bounds, and
+what each rank sends and receives now that it did not before. Nothing is written here.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NoReturn
+
+from hetesynth.engine.addressing import demand_addressable, demand_carried
+from hetesynth.engine.artifacts import Synthesis, demand_callable, finished
+from hetesynth.engine.carry_over import CarryOver, demand_same_cluster
+from hetesynth.engine.choice.repaired import Repair
+from hetesynth.engine.compilation import compilation
+from hetesynth.engine.formats import suffixes
+from hetesynth.engine.recipe import Recipe, recipe_in
+from hetesynth.engine.request import Request
+from hetesynth.engine.schedule_difference import ScheduleDifference, schedule_difference
+from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.files.regular_files import open_regular
+from hetesynth.files.schedule_json import MAX_BYTES, ScheduleDocument, read_schedule_json
+from hetesynth.model.problem import Budget
+from hetesynth.model.runtime_costs import NCCL_TABLES
+from hetesynth.model.target import Target, target
+from hetesynth.policy import DEFAULT, Policy
+from hetesynth.search.search import Progress, no_progress
+from hetesynth.topology.language import load_topology
+
+COMPOSITION = "hetesynth-composition"
+
+
+@dataclass(frozen=True)
+class RepairRequest:
+    """What is asked for: the old schedule (None: it is at hand), the cluster it was made for, the changed one.
+
+    ``targets``: empty: those of the old schedule. ``schedule_only``: no programs, as where the old one had none.
+    """
+
+    schedule: Path | None
+    before: os.PathLike[str]
+    after: os.PathLike[str]
+    budget: Budget
+    targets: tuple[Target, ...] = ()
+    schedule_only: bool = False
+    single_root: bool = False
+    policy: Policy = DEFAULT
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """The files of the repaired schedule, and how it differs from the old one."""
+
+    asked: RepairRequest
+    document: ScheduleDocument
+    changes: CarryOver
+    synthesis: Synthesis
+    difference: ScheduleDifference
+
+
+def repair(asked: RepairRequest, progress: Progress = no_progress) -> Repaired:
+    """Repair the schedule. Raises HetesynthError where files do not fit together or there is no schedule."""
+    document, recipe = _read(asked)
+    before = load_topology(asked.before)
+    demand_same_cluster(document, before, str(asked.schedule))
+    return repaired(asked, document, recipe, CarryOver(before, load_topology(asked.after)), progress)
+
+
+def repaired(
+    asked: RepairRequest, document: ScheduleDocument, recipe: Recipe, changes: CarryOver,
+    progress: Progress = no_progress,
+) -> Repaired:  # fmt: skip
+    """The same where the files were read."""
+    request = _request(asked, document, recipe, changes)
+    demand_callable(request)
+    run = compilation(request, progress)
+    work = Repair(run, document, recipe, changes)
+    if work.size is not None:
+        demand_addressable(request, work.size)
+    solved = work.solved()
+    synthesis = finished(solved)
+    if synthesis.programs and synthesis.program_seconds is None:
+        synthesis = replace(synthesis, program_seconds=solved.programs.seconds)
+    if work.size is not None:
+        demand_carried(synthesis, work.size)
+    difference = schedule_difference(changes, document, solved.problem, solved.solution.schedule)
+    return Repaired(asked, document, changes, synthesis, difference)
+
+
+def _request(asked: RepairRequest, document: ScheduleDocument, recipe: Recipe, changes: CarryOver) -> Request:
+    """What the old schedule was asked for with, on the changed cluster."""
+    targets = asked.targets or tuple(target(name) for name in recipe.targets)
+    return Request(
+        topology=asked.after, collective=document.collective, chunks=recipe.chunks,
+        root=changes.root(document.root), budget=asked.budget, chunking=recipe.chunking,
+        exclusion=recipe.exclusion, schedule_only=asked.schedule_only or not recipe.programs,
+        max_peers=recipe.max_peers, targets=targets, single_root=asked.single_root, size=recipe.size,
+        runtime=NCCL_TABLES if recipe.runtime_costs else None, objective="time", policy=asked.policy,
+    )  # fmt: skip
+
+
+def suffixes_of(asked: RepairRequest) -> list[str]:
+    """Of the files that a repair writes."""
+    document, recipe = _read(asked)
+    targets = asked.targets or tuple(target(name) for name in recipe.targets)
+    schedule_only = asked.schedule_only or not recipe.programs
+    return [*suffixes(Request(asked.after, document.collective, schedule_only=schedule_only, targets=targets))]
+
+
+def _read(asked: RepairRequest) -> tuple[ScheduleDocument, Recipe]:
+    """The old schedule and how it was made."""
+    if asked.schedule is None:
+        raise InternalError("a repair of no schedule file")
+    document = read_document(asked.schedule)
+    return document, recipe_in(document, str(asked.schedule))
+
+
+def read_document(path: Path) -> ScheduleDocument:
+    """The schedule in the file. Raises HetesynthError HS520, HS540 or, for a composition, HS653."""
+    try:
+        if path.exists() and not path.is_file():
+            raise OSError("not a regular file")
+        with open_regular(path) as file:
+            data = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise HetesynthError(
+            f"cannot read {path}: {reason}", code="HS540", help="give a schedule JSON that `hetesynth synth` wrote"
+        ) from error
+    if f'"{COMPOSITION}"'.encode() in data[:200]:
+        _refuse_composition(path)
+    return read_schedule_json(data, str(path))
+
+
+def _refuse_composition(path: Path) -> NoReturn:
+    raise HetesynthError(
+        f"{path} is a composition of pods: the inside of a pod was solved once for all of its type",
+        code="HS653",
+        help="synthesize the changed cluster anew, with --strategy composition or without",
+    )

@@ -1,0 +1,77 @@
+"""What the user asks for.
+
+In: options of the command line. Out: a ``Request``, made once for a command; every stage reads it, none changes
+it. Commands of several runs make a request for each: ``--root all`` one a root, ``compare`` one a strategy.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from hetesynth.model.collective import CollectiveName
+from hetesynth.model.problem import Budget
+from hetesynth.model.runtime_costs import RuntimeCosts
+from hetesynth.model.target import PORTABLE, Target
+from hetesynth.model.topology import Rank
+from hetesynth.policy import DEFAULT, Policy
+from hetesynth.search.chunking import ChunkingOptions
+
+if TYPE_CHECKING:
+    from hetesynth.topology.language.nccl_graph import RingFile
+
+Exclusion = Literal["auto", "step", "program"]
+Objective = Literal["steps", "time"]
+FirstCandidate = Literal["greedy", "flood", "nothing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asks for.
+
+    ``exclusion``: where HeteCCL's eq. 8 holds, which forbids two additions to one chunk at a rank at once.
+    ``step``: in the schedule, as the paper does for allreduce. ``program``: only in the program, which orders
+    the additions, so the schedule may take fewer steps. ``auto``: step for allreduce, program for the others.
+    ``targets``: the runtimes to write for; one schedule serves them all.
+    ``single_root``: the user's promise that all calls have this root, which is demanded where a runtime does not
+    look at it.
+    ``budget``: of the whole command. Where a ``Compilation`` or a ``budget`` is handed over beside the request,
+    that is spent (a part of this one, or what is left of it); this one is the default.
+    ``size``: of the collective's buffer; what is not stated is then chosen by predicted time, chunks too where
+    ``fixed_chunks`` is None. ``chunks_stated``: one chunk per rank is asked for; more than one always are.
+    ``objective``: which program strategy auto writes where no size is stated. ``steps``: that of the schedule with
+    the fewest steps. ``time``, the default of the command line: the quickest for the size that its chunks make.
+    ``rings``: NCCL's own, for strategy ring.
+    ``policy``: every threshold by which the stages decide.
+    ``runtime``: what thread blocks and kernels cost, in all predictions; None: nothing.
+    ``calls``: of which sizes programs are used, both ends included, as the runtime counts (0: no limit).
+    ``first_candidate``: what strategy cegis begins with, by name or a schedule file; None: nothing is stated.
+    """
+
+    topology: os.PathLike[str]
+    collective: CollectiveName
+    chunks: int = 1
+    root: Rank | None = None
+    strategy: str = "auto"
+    budget: Budget = field(default_factory=Budget)
+    chunking: ChunkingOptions = field(default_factory=ChunkingOptions)
+    exclusion: Exclusion = "auto"
+    schedule_only: bool = False  # no programs: for clusters past what a program can hold
+    max_peers: int | None = None  # of a rank; by default what thread blocks allow, past the policy's many_ranks
+    targets: tuple[Target, ...] = (PORTABLE,)
+    single_root: bool = False
+    size: int | None = None
+    chunks_stated: bool = False
+    rings: tuple[RingFile, ...] = ()
+    policy: Policy = DEFAULT
+    runtime: RuntimeCosts | None = None
+    objective: Objective = "steps"
+    calls: tuple[int, int] = (0, 0)
+    first_candidate: FirstCandidate | Path | None = None
+
+    @property
+    def fixed_chunks(self) -> int | None:
+        """The chunks per rank that are asked for; None where one, the default, was not stated."""
+        return self.chunks if self.chunks_stated or self.chunks > 1 else None

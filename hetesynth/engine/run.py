@@ -1,0 +1,228 @@
+"""Executing a program with real bytes: read, judge, run on every rank, report.
+
+In: a file and the user's options. Out: a ``RunReport``. Where no MPI launcher started this process, it starts one
+rank per GPU and waits; where one did, it is a rank itself, and only rank 0 has a report.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from hetesynth.errors import HetesynthError
+from hetesynth.execute.files import leave_result, leave_start, result_directory
+from hetesynth.execute.job import Job, Part, RunOptions, own_part, plan_job, program_job
+from hetesynth.execute.launch import launch, launched
+from hetesynth.execute.outcome import Run, WrongBytes
+from hetesynth.model.collective import MAX_GUESSED_ROOTS, ROOTED
+from hetesynth.model.verdict import Violation
+
+MAX_LOCAL_RANKS = 512
+
+Transport = Literal["mpi", "in-process"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """``unchecked``: run what the judge refuses too. ``in_process``: no MPI, all ranks in this process."""
+
+    path: Path
+    options: RunOptions = field(default_factory=RunOptions)
+    unchecked: bool = False
+    in_process: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """``size``: bytes of the larger buffer. ``chunk``: bytes. ``passes``: loops over the buffer, by their name in
+    the JSON."""
+
+    file: str
+    collective: str
+    ranks: int
+    root: int | None
+    dtype: str
+    reduction: str | None
+    size: int
+    chunk: int
+    passes: int
+    transport: Transport
+    runs: tuple[Run, ...]
+
+    @property
+    def correct(self) -> bool:
+        """Whether every run ended with every byte right."""
+        return bool(self.runs) and all(run.correct for run in self.runs)
+
+
+def run_file(request: RunRequest) -> RunReport | None:
+    """Runs the file. None: this is a rank other than 0 and all went well or rank 0 says what did not.
+
+    Raises HetesynthError: HS8xx, and what reading raises.
+    """
+    if request.in_process:
+        return _in_process(request)
+    if launched(os.environ):
+        return _as_rank(request)
+    job, parts = prepare(request)
+    _fits_here(job, parts)
+    report = _received(launch(_command(request, job), job.ranks))
+    return replace(report, file=str(request.path))
+
+
+def prepare(request: RunRequest) -> tuple[Job, list[Part]]:
+    """Reads and judges an XML or a plan. HetesynthError: HS542 no MSCCL XML, HS809 refused by the judge
+    (exit code 1)."""
+    from hetesynth.engine.formats import demand_algorithm, demand_one_run, format_of
+
+    demand_one_run(request.path)
+    if format_of(request.path) == "mscclpp-json":
+        return _prepare_plan(request)
+    from hetesynth.judge.msccl.judge import program_violations
+    from hetesynth.judge.msccl.reader import load_program
+
+    read = load_program(request.path)
+    demand_algorithm(read, request.path)
+    program, options = read.program, request.options
+    if program is None:
+        _refuse(request, program_violations(read))
+        raise HetesynthError(f"{request.path} cannot be read as a program", code="HS809", exit_code=1)
+    if program.collective in ROOTED and program.root is None and options.root is None:
+        options = _with_root(options, program.ranks, lambda root: program_violations(read, root=root))
+    if not request.unchecked:
+        _refuse(request, program_violations(read, root=options.root))
+    return program_job(program, options), [own_part(program, rank) for rank in range(program.ranks)]
+
+
+def _prepare_plan(request: RunRequest) -> tuple[Job, list[Part]]:
+    from hetesynth.judge.mscclpp.judge import plan_violations
+    from hetesynth.judge.mscclpp.reader import load_plan
+
+    plan, options = load_plan(request.path), request.options
+    if plan.collective in ROOTED and options.root is None:
+        options = _with_root(options, plan.ranks, lambda root: plan_violations(plan, root=root))
+    if not request.unchecked:
+        _refuse(request, plan_violations(plan, root=options.root))
+    return plan_job(plan, options), list(plan.gpus)
+
+
+def _refuse(request: RunRequest, violations: Sequence[Violation]) -> None:
+    if violations:
+        more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
+        raise HetesynthError(
+            f"{request.path} is refused: {violations[0].kind}: {violations[0].message}{more}",
+            code="HS809",
+            exit_code=1,
+            help=f"hetesynth verify {request.path} says more; --unchecked runs it all the same",
+        )
+
+
+def _with_root(options: RunOptions, ranks: int, judge: Callable[[int], Sequence[Violation]]) -> RunOptions:
+    """The root for which the program is right, where the file does not say; else none."""
+    for root in range(min(ranks, MAX_GUESSED_ROOTS)):
+        if not judge(root):
+            return replace(options, root=root)
+    return options
+
+
+def _fits_here(job: Job, parts: Sequence[Part]) -> None:
+    """All ranks as processes of this machine."""
+    if job.ranks > MAX_LOCAL_RANKS:
+        raise HetesynthError(
+            f"{job.ranks} ranks are too many processes for one machine", code="HS813",
+            help="start it under an MPI launcher across machines, or use --in-process",
+        )  # fmt: skip
+    _memory_fits(job, parts)
+
+
+def _memory_fits(job: Job, parts: Sequence[Part]) -> None:
+    need = sum(job.memory_bytes(part) for part in parts)
+    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if need > available // 2:
+        raise HetesynthError(
+            f"all ranks together need {need / 2**30:.1f} GiB; this machine has {available / 2**30:.1f}",
+            code="HS804", help="use a smaller --size",
+        )  # fmt: skip
+
+
+def _in_process(request: RunRequest) -> RunReport:
+    from hetesynth.execute.inprocess import run_in_process
+
+    job, parts = prepare(request)
+    _memory_fits(job, parts)
+    return _report(request, job, "in-process", list(run_in_process(job, parts)))
+
+
+def _as_rank(request: RunRequest) -> RunReport | None:
+    """As a rank, which this process is. What rank 0 has to say goes to whoever launched us, or is returned."""
+    from hetesynth.execute.mpi import run_over_mpi
+
+    directory = result_directory()
+    jobs: list[Job] = []
+
+    def ready() -> tuple[Job, list[Part]]:
+        job, parts = prepare(request)
+        jobs.append(job)
+        return job, parts
+
+    def finished(runs: list[Run]) -> None:
+        if directory is not None:
+            leave_result(directory, json.dumps(asdict(_report(request, jobs[0], "mpi", runs))))
+
+    try:
+        first, runs = run_over_mpi(
+            ready, (lambda: leave_start(directory)) if directory else lambda: None, finished
+        )
+    except HetesynthError as error:
+        if directory is not None and error.code != "HS800":
+            leave_result(directory, json.dumps({"error": _plain_error(error)}))
+        raise
+    if directory is not None or not first:
+        return None
+    return _report(request, jobs[0], "mpi", runs)
+
+
+def _plain_error(error: HetesynthError) -> dict[str, Any]:
+    return {"message": error.message, "code": error.code, "help": error.help, "exit_code": error.exit_code}
+
+
+def _received(text: str) -> RunReport:
+    """The report of rank 0, or its error."""
+    plain = json.loads(text)
+    if "error" in plain:
+        error = plain["error"]
+        raise HetesynthError(
+            error["message"], code=error["code"], help=error["help"], exit_code=error["exit_code"]
+        )
+    runs = tuple(
+        Run(**{**run, "first": tuple(WrongBytes(**w) for w in run["first"]), "diagnosis": tuple(run["diagnosis"])})
+        for run in plain["runs"]
+    )
+    return RunReport(**{**plain, "runs": runs})
+
+
+def _report(request: RunRequest, job: Job, transport: Transport, runs: list[Run]) -> RunReport:
+    numbers, reference = job.numbers, job.reference
+    return RunReport(
+        file=str(request.path), collective=reference.name, ranks=job.ranks, root=reference.root,
+        dtype=numbers.dtype, reduction=numbers.reduction if numbers.reduces else None, size=job.size,
+        chunk=job.loops.chunk * numbers.item_bytes, passes=len(job.loops.slices), transport=transport,
+        runs=tuple(runs),
+    )  # fmt: skip
+
+
+def _command(request: RunRequest, job: Job) -> list[str]:
+    """How a rank is started: this command again; the judge has spoken, and the root is known."""
+    options = replace(request.options, root=job.reference.root)
+    values: dict[str, object] = {
+        "--op": options.reduction, "--dtype": options.dtype, "--size": options.size,
+        "--pass-size": options.message_bytes, "--slots": options.slots, "--root": options.root,
+        "--repeat": options.repeat, "--seed": options.seed, "--timeout": options.timeout,
+    }  # fmt: skip
+    arguments = [text for name, value in values.items() if value is not None for text in (name, str(value))]
+    return [sys.executable, "-m", "hetesynth", "run", str(request.path.absolute()), "--unchecked", *arguments]

@@ -1,0 +1,75 @@
+"""A schedule JSON on the cluster that it is for, replayed with the capacities and chunks that it was made with.
+
+In: a file, a topology. Out: violations. Of programs nothing is known here.
+"""
+
+from __future__ import annotations
+
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+from hetesynth.engine.schedule_sizes import asked_collective
+from hetesynth.errors import HetesynthError
+from hetesynth.files.regular_files import open_regular
+from hetesynth.files.schedule_json import MAX_BYTES, ScheduleDocument, read_schedule_json
+from hetesynth.model.topology import Topology
+from hetesynth.model.verdict import Violation
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.verify import VerifyPolicy
+from hetesynth.search.chunking import ROUNDINGS, ChunkingOptions, Rounding, chunk
+
+
+def read_schedule(path: Path) -> ScheduleDocument:
+    """The document at ``path``, whose transfers may at least deliver what it asks for.
+
+    HetesynthError: it cannot be read, or is none.
+    """
+    try:
+        with open_regular(path) as file:
+            document = read_schedule_json(file.read(MAX_BYTES + 1), str(path))
+    except OSError as error:
+        raise HetesynthError(f"{path} cannot be read: {error.strerror}", code="HS540") from error
+    asked_collective(document, str(path))
+    return document
+
+
+def replayed(
+    path: Path, document: ScheduleDocument, topology: Topology, policy: VerifyPolicy = DEFAULT.verify
+) -> list[Violation]:  # fmt: skip
+    """What is wrong with the schedule of ``path`` on ``topology``."""
+    from hetesynth.judge.schedule.judge import schedule_violations
+
+    ends = [(link.src, link.dst) for link in topology.links]
+    others = [link for link in document.links if link[0] >= len(ends) or ends[link[0]] != link[1:]]
+    if others:
+        index, source, destination = others[0]
+        message = f"link {index} goes from rank {source} to rank {destination}, and not on {topology.name}"
+        return [Violation("no-such-link", message, link=index)]
+    goal = asked_collective(document, str(path))
+    problem = chunk(topology, chunking_of(document, topology)).problem(goal)
+    return schedule_violations(problem, document.schedule, policy)
+
+
+def chunking_of(document: ScheduleDocument, topology: Topology) -> ChunkingOptions:
+    """Chunks and steps as the schedule has them on ``topology``, for which it was made."""
+    size, rounding, stated = (
+        document.header.get("chunk_bytes"),
+        document.header.get("rounding"),
+        stated_step(document),
+    )
+    chunk_bytes = size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else None
+    rule: Rounding = next((r for r in ROUNDINGS if r == rounding), "ceil")
+    latencies = document.header.get("latencies") is not False
+    tau_ref = chunk(topology, ChunkingOptions(chunk_bytes, "slowest", rule, latencies)).tau_ref
+    if stated is not None and abs(stated / tau_ref - 1) >= Fraction(1, 10**9):
+        tau_ref = stated
+    return ChunkingOptions(chunk_bytes or chunk(topology).chunk_bytes, tau_ref, rule, latencies)
+
+
+def stated_step(document: ScheduleDocument) -> Fraction | None:
+    """The seconds of a step that a document states; None where it states none."""
+    told = document.header.get("tau_ref_us")
+    if not isinstance(told, (int, float)) or isinstance(told, bool) or not 0 < told <= sys.float_info.max:
+        return None
+    return Fraction(str(told)) / 1_000_000

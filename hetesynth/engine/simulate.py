@@ -1,0 +1,167 @@
+"""What a file takes: a schedule, a program or a plan, at one size or many.
+
+In: a path, a topology, sizes. Out: predictions, once the judge of its kind accepts the file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hetesynth.engine.formats import FileKind, demand_algorithm, demand_one_run, format_of, kind_of
+from hetesynth.engine.plan_predictor import PlanPredictor
+from hetesynth.engine.predictors import (
+    CostOptions,
+    Prediction,
+    ProgramPredictor,
+    SchedulePredictor,
+    _misfit,
+)
+from hetesynth.errors import HetesynthError
+from hetesynth.files.regular_files import open_regular
+from hetesynth.model.deadline import now
+from hetesynth.model.problem import Arc, Problem
+from hetesynth.model.target import PORTABLE, Target
+from hetesynth.model.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class FilePredictions:
+    """What the file at ``path`` costs on ``topology`` at every size asked for."""
+
+    path: Path
+    kind: FileKind
+    topology: Topology
+    options: CostOptions
+    predictions: tuple[Prediction, ...]
+    spent: Mapping[str, float]  # seconds to read the files, and to simulate
+
+
+def simulate_file(
+    path: Path, topology: os.PathLike[str], sizes: Sequence[int], options: CostOptions, target: Target = PORTABLE
+) -> FilePredictions:
+    """Predict a schedule JSON, an MSCCL XML with the messages of ``target``, or an MSCCL++ plan at ``sizes``.
+
+    Raises HetesynthError for what cannot be simulated.
+    """
+    from hetesynth.topology.language import load_topology
+
+    began = now()
+    cluster = load_topology(topology)
+    predictor = file_predictor(path, cluster, options, target)
+    ready = now()
+    predictions = tuple(predictor.predict(size) for size in sizes)
+    spent = {"read": ready - began, "simulate": now() - ready}
+    return FilePredictions(path, predictor.kind, cluster, options, predictions, spent)
+
+
+def file_predictor(
+    path: Path, topology: Topology, options: CostOptions, target: Target = PORTABLE
+) -> SchedulePredictor | ProgramPredictor | PlanPredictor:
+    """The predictor of what ``path`` holds: JSON is a schedule or a plan, anything else MSCCL XML."""
+    from hetesynth.files.schedule_json import MAX_BYTES
+
+    demand_one_run(path)
+    if format_of(path) == "msccl-xml":
+        return program_predictor(path, topology, options, target)
+    if kind_of(_contents(path, MAX_BYTES), path) == "plan":
+        return plan_predictor(path, topology, options)
+    return schedule_predictor(path, topology, options)
+
+
+def schedule_predictor(path: Path, topology: Topology, options: CostOptions) -> SchedulePredictor:
+    """The predictor of a schedule JSON. Raises HetesynthError where it is none for ``topology``."""
+    from hetesynth.engine.schedule_sizes import asked_collective
+    from hetesynth.files.schedule_json import MAX_BYTES, read_schedule_json
+    from hetesynth.judge.schedule.judge import schedule_violations
+
+    document = read_schedule_json(_contents(path, MAX_BYTES), str(path))
+    ends = {i: (link.src, link.dst) for i, link in enumerate(topology.links)}
+    if document.ranks != topology.ranks or any(ends.get(i) != (src, dst) for i, src, dst in document.links):
+        raise HetesynthError(
+            f"{path} is not a schedule for {topology.name}: their ranks or links differ",
+            code="HS561",
+            help="give the topology it was synthesized for",
+        )
+    goal = asked_collective(document, str(path))
+    room = len(document.schedule.transfers) + 1  # the hardware's limits are the simulator's business
+    arcs = tuple(Arc(link.src, link.dst, room) for link in topology.links)
+    problem = Problem(topology.ranks, topology.ranks, (), arcs, (), goal)
+    wrong = schedule_violations(problem, document.schedule, options.policy.verify)
+    if wrong:
+        raise HetesynthError(
+            f"{path} is no schedule of its collective: {wrong[0].message}",
+            code="HS562",
+            help="give a schedule JSON as `hetesynth synth` wrote it",
+            exit_code=1,
+        )
+    try:
+        return SchedulePredictor(topology, problem, document.schedule, options)
+    except ValueError as error:
+        raise _misfit(error) from error
+
+
+def program_predictor(
+    path: Path, topology: Topology, options: CostOptions, target: Target = PORTABLE
+) -> ProgramPredictor:  # fmt: skip
+    """The predictor of an MSCCL XML. Raises HetesynthError where it is wrong or not for ``topology``."""
+    from hetesynth.judge.msccl.judge import program_violations
+    from hetesynth.judge.msccl.reader import load_program
+
+    read = load_program(path)
+    demand_algorithm(read, path)
+    if read.program is not None and read.program.ranks != topology.ranks:
+        raise HetesynthError(
+            f"{path} is for {read.program.ranks} ranks, {topology.name} has {topology.ranks}",
+            code="HS561",
+            help="give the topology it was made for",
+        )
+    links = {(link.src, link.dst) for link in topology.links}
+    wrong = program_violations(read, links=links, max_findings=1)
+    if read.program is None or wrong:
+        raise HetesynthError(
+            f"{path} cannot be simulated: {wrong[0].message if wrong else 'there is no program in it'}",
+            code="HS562",
+            help=f"hetesynth verify {path} --topo TOPOLOGY says more",
+            exit_code=1,
+        )
+    return ProgramPredictor(topology, read.program, options, target)
+
+
+def _contents(path: Path, most: int) -> bytes:
+    try:
+        if path.exists() and not path.is_file():
+            raise OSError("not a regular file")
+        with open_regular(path) as file:
+            return file.read(most + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise HetesynthError(
+            f"cannot read {path}: {reason}", code="HS540", help="give a schedule JSON or an MSCCL XML"
+        ) from error
+
+
+def plan_predictor(path: Path, topology: Topology, options: CostOptions) -> PlanPredictor:
+    """The predictor of an MSCCL++ plan file. Raises HetesynthError where it is wrong or not for ``topology``."""
+    from hetesynth.judge.mscclpp.judge import plan_violations
+    from hetesynth.judge.mscclpp.reader import load_plan
+
+    plan = load_plan(path)
+    if plan.ranks != topology.ranks:
+        raise HetesynthError(
+            f"{path} is for {plan.ranks} ranks, {topology.name} has {topology.ranks}",
+            code="HS561",
+            help="give the topology it was made for",
+        )
+    links = {(link.src, link.dst) for link in topology.links}
+    wrong = plan_violations(plan, links=links, servers=topology.servers, max_findings=1)
+    if wrong:
+        raise HetesynthError(
+            f"{path} cannot be simulated: {wrong[0].message}",
+            code="HS562",
+            help=f"hetesynth verify {path} --topo TOPOLOGY says more",
+            exit_code=1,
+        )
+    return PlanPredictor(topology, plan, options)

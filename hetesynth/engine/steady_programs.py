@@ -1,0 +1,219 @@
+"""Programs that are not lowered step by step: in steady state, or as a library runs them. How one is carried
+along from the choice to the file.
+
+In: a problem, a schedule along trees, a ``Pipeline``. Out: a predictor or the file of its program. Where a
+target or a form of the collective cannot hold it, there is none, and the schedule is lowered step by step.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from hetesynth.engine.formats import Emitted, xml_of
+from hetesynth.engine.predictors import CostOptions, ProgramPredictor
+from hetesynth.errors import HetesynthError
+from hetesynth.model.collective import Collective
+from hetesynth.model.cost import Costs
+from hetesynth.model.problem import Problem
+from hetesynth.model.program import Program
+from hetesynth.model.schedule import Schedule
+from hetesynth.model.topology import Rank, Topology
+from hetesynth.programs.msccl.library_programs import (
+    demand_fit,
+    direct_program,
+    fits,
+    ring_program,
+    tree_program,
+)
+from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, check_options, stated_max_bytes
+from hetesynth.programs.steady_state.lower import Arrangement, lower_steady_state
+
+
+class Pipeline(Protocol):
+    """How the trees of a schedule become a program that keeps all of them busy at once."""
+
+    @property
+    def label(self) -> str:
+        """What tells it from others of the same schedule."""
+
+    def lowered(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
+        """The program. HetesynthError where the target cannot hold it, or the collective has no such form."""
+
+
+@dataclass(slots=True)
+class LatestProgram:
+    """The program that was lowered last, and of what, so that the file of a program that was timed needs no second
+    lowering."""
+
+    question: tuple[Problem, Schedule, LoweringOptions] | None = None
+    lowered: Lowered | None = None
+
+    def of(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered | None:
+        """The program of ``schedule``, under the name and for the sizes of ``options``, if it is that one."""
+        if self.question is None or self.lowered is None:
+            return None
+        last_problem, last_schedule, last_options = self.question
+        if last_problem is not problem or last_schedule != schedule or last_options != options.unnamed:
+            return None
+        program = replace(
+            self.lowered.program, name=options.name, min_bytes=options.min_bytes,
+            max_bytes=stated_max_bytes(options),
+        )  # fmt: skip
+        return replace(self.lowered, program=program)
+
+    def keep(self, problem: Problem, schedule: Schedule, options: LoweringOptions, lowered: Lowered) -> None:
+        """Remember ``lowered``."""
+        self.question, self.lowered = (problem, schedule, options.unnamed), lowered
+
+    def forget(self) -> None:
+        """It is needed no more."""
+        self.question = self.lowered = None
+
+
+@dataclass(frozen=True, slots=True)
+class SteadyState:
+    """``arrangement`` of the trees of a schedule, on links of ``costs``. ``latest``: its program, once there is
+    one."""
+
+    arrangement: Arrangement
+    costs: Costs
+    latest: LatestProgram = field(default_factory=LatestProgram, compare=False, repr=False)
+
+    @property
+    def label(self) -> str:
+        """What tells it from others of the same schedule."""
+        a = self.arrangement
+        return f"steady state, {a.pieces} pieces, {a.division} channels, turn {a.turn:g}"
+
+    def lowered(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
+        """As ``lower_steady_state``."""
+        check_options(problem, options)
+        lowered = self.latest.of(problem, schedule, options)
+        if lowered is None:
+            lowered = lower_steady_state(problem, schedule, self.costs, self.arrangement, options)
+            self.latest.keep(problem, schedule, options, lowered)
+        return lowered
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryProgram:
+    """A program as a library runs it, whatever schedule goes along the same links."""
+
+    @property
+    def label(self) -> str:
+        """What tells it from others of the same schedule."""
+        raise NotImplementedError
+
+    def program(self, collective: Collective, options: LoweringOptions) -> Program:
+        """It, without limits of a target. ``collective``: in as many parts as it has channels or chunks."""
+        raise NotImplementedError
+
+    def lowered(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
+        """It, of the collective of ``problem``. HetesynthError HS501 where it does not fit."""
+        check_options(problem, options)
+        program = self.program(problem.collective, options)
+        demand_fit(program, options.target)
+        sizes = replace(program, min_bytes=options.min_bytes, max_bytes=stated_max_bytes(options))
+        return Lowered(sizes, ())
+
+    def fit(self, collective: Collective, options: LoweringOptions) -> bool:
+        """Whether the target holds it."""
+        return fits(self.program(collective, options), options.target)
+
+
+@dataclass(frozen=True, slots=True)
+class Rings(LibraryProgram):
+    """Rings as NCCL runs them: one thread block of each rank for each channel, in the ``orders`` of the ranks.
+    ``apart``: see ``ring_program``."""
+
+    orders: tuple[tuple[Rank, ...], ...]
+    apart: int = 0
+
+    @property
+    def label(self) -> str:
+        """What tells it from others of the same schedule."""
+        return f"rings on {len(self.orders)} channels" + (", ranks in turn" if self.apart else "")
+
+    def program(self, collective: Collective, options: LoweringOptions) -> Program:
+        """See ``ring_program``."""
+        fused = collective.reduces and "rrc" in options.target.ops
+        return ring_program(
+            options.name, collective, self.orders, self.apart, in_place=options.in_place, fused=fused
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Trees(LibraryProgram):
+    """NCCL's AllReduce along double binary trees, one a channel."""
+
+    trees: tuple[tuple[Rank, ...], ...]
+
+    @property
+    def label(self) -> str:
+        """What tells it from others of the same schedule."""
+        return f"trees on {len(self.trees)} channels"
+
+    def program(self, collective: Collective, options: LoweringOptions) -> Program:
+        """See ``tree_program``."""
+        fused = "rrc" in options.target.ops
+        parts = len(collective.chunks)
+        return tree_program(options.name, self.trees, parts, in_place=options.in_place, fused=fused)
+
+
+@dataclass(frozen=True, slots=True)
+class Sends(LibraryProgram):
+    """Each chunk straight to its receiver, on so many channels."""
+
+    channels: int
+
+    @property
+    def label(self) -> str:
+        """What tells it from others of the same schedule."""
+        return f"sends on {self.channels} channels"
+
+    def program(self, collective: Collective, options: LoweringOptions) -> Program:
+        """See ``direct_program``."""
+        return direct_program(options.name, collective, self.channels, in_place=options.in_place)
+
+
+def steady_emitted(
+    problem: Problem, schedule: Schedule, steady: Pipeline | None, options: LoweringOptions
+) -> Emitted | None:
+    """The file of the program; None where ``steady`` is, or where the target cannot hold it."""
+    if steady is None or options.target.format != "msccl-xml":
+        return None
+    lowered = _lowered(problem, schedule, steady, options)
+    return None if lowered is None else xml_of(lowered, options)
+
+
+def steady_predictor(
+    topology: Topology, problem: Problem, schedule: Schedule, steady: Pipeline, options: LoweringOptions,
+    costs: CostOptions,
+) -> ProgramPredictor | None:  # fmt: skip
+    """The predictor of the program, for any size; None where the target cannot hold it."""
+    with no_collections():
+        lowered = _lowered(problem, schedule, steady, options)
+        return None if lowered is None else ProgramPredictor(topology, lowered.program, costs, options.target)
+
+
+@contextmanager
+def no_collections() -> Iterator[None]:
+    """Without collections of garbage: lowering makes many objects and no garbage, and took 1.6 times as long."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
+
+
+def _lowered(problem: Problem, schedule: Schedule, steady: Pipeline, options: LoweringOptions) -> Lowered | None:
+    try:
+        return steady.lowered(problem, schedule, options)
+    except HetesynthError:
+        return None

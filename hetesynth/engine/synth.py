@@ -1,0 +1,417 @@
+"""The main job: a topology and a collective to judged files.
+
+text -> Topology -> capacities -> Problem -> Schedule -> Program -> XML and JSON, each result judged before
+anything is written.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from hetesynth.engine.addressing import demand_addressable, demand_carried
+from hetesynth.engine.artifacts import (
+    UNFIT,
+    Choice,
+    ProgramSpec,
+    SolvedRequest,
+    Synthesis,
+    demand_callable,
+    finished,
+    judged_files,
+    step_model,
+)
+from hetesynth.engine.choice.candidates import strategy_of
+from hetesynth.engine.choice.effort import Effort
+from hetesynth.engine.compilation import Compilation, compilation
+from hetesynth.engine.first_candidate import demand_first_candidate, first_candidate
+from hetesynth.engine.phases import PhaseTimer
+from hetesynth.engine.predictors import CostOptions
+from hetesynth.engine.problem import load_problem, no_schedule
+from hetesynth.engine.request import Request
+from hetesynth.engine.ring_baseline import is_simulated
+from hetesynth.engine.steady_programs import LibraryProgram, SteadyState
+from hetesynth.engine.time_optimality import Bounds, bounds_of, implied_size
+from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.model.cegis_trace import CegisTrace
+from hetesynth.model.deadline import no_deadline, now
+from hetesynth.model.decisions import Decisions
+from hetesynth.model.problem import Budget, Problem
+from hetesynth.model.verdict import GaveUp, Infeasible
+from hetesynth.model.words import microseconds
+from hetesynth.processes import Tell, last_result
+from hetesynth.search.chunking import Chunking
+from hetesynth.search.effort import for_steps
+from hetesynth.search.interrupts import abandoned
+from hetesynth.search.registry import demand_strategy
+from hetesynth.search.search import Ending, Progress, no_progress
+from hetesynth.topology.language import load_topology
+
+if TYPE_CHECKING:
+    from hetesynth.engine.choice.choice import Chosen, Keep
+    from hetesynth.engine.choice.program_ranking import Ranked
+    from hetesynth.engine.time_verdict import TimeVerdict
+
+
+def synthesize(
+    request: Request, progress: Progress = no_progress, budget: Budget | None = None,
+    decisions: Decisions | None = None, trace: CegisTrace | None = None, *, began: float | None = None,
+) -> Synthesis:  # fmt: skip
+    """The main job. Raises HetesynthError when there is no schedule (exit 1) or none was found (exit 3).
+
+    ``budget``: what is spent, by default that of the request. Where it has seconds the work is done in a process
+    that hands over each better ``Synthesis`` and is killed when they are over: the last one is the result, and
+    says that it was cut short. One that ends before is what there is without seconds. ``began``: from which moment
+    of ``time.monotonic`` they count, by default from now. ``decisions``, ``trace``: records to write to, which are
+    there where nothing is found too.
+    """
+    spent = budget or request.budget
+    record = Decisions() if decisions is None else decisions
+    steps = CegisTrace() if trace is None else trace
+    if spent.seconds is None:
+        return synthesized(compilation(request, progress, spent, record, steps))
+    before, began = len(steps.entries), time.monotonic() if began is None else began
+
+    def work(tell: Tell) -> Synthesis:
+        def told(what: str, best: int | None) -> None:
+            tell("progress", (what, best))
+
+        def improved(synthesis: Synthesis) -> None:
+            tell("result", _with_warnings(synthesis))
+
+        try:
+            run = compilation(request, told, spent, record, steps, improved=improved)
+            return _with_warnings(synthesized(run))
+        finally:
+            tell("records", (record.entries, steps.entries[before:]))
+
+    def heard(kind: str, value: Any) -> None:
+        if kind == "progress":
+            progress(*value)
+        else:
+            record.entries[:], steps.entries[before:] = value
+
+    synthesis, ended = last_result(work, began + spent.seconds, request.policy.compile.grace, heard)
+    if synthesis is None:
+        if ended == "interrupt":
+            raise KeyboardInterrupt
+        message = f"nothing was found, judged and timed in {spent.seconds:g} s"
+        raise HetesynthError(message, code="HS602", exit_code=3, help="raise --time-budget, or leave it out")
+    if ended == "done":
+        return synthesis
+    record.entries[:], steps.entries[before:] = synthesis.decisions, synthesis.cegis
+    return _cut(synthesis, ended, time.monotonic() - began)
+
+
+def _cut(synthesis: Synthesis, ending: Ending, seconds: float) -> Synthesis:
+    """The same as what a search had that was ended by ``ending`` after ``seconds``."""
+    by_clock, timer, choice = ("search",) if ending == "time" else (), synthesis.timer, synthesis.choice
+    timer.phases["search"] = timer.phases.get("search", 0.0) + max(0.0, seconds - timer.total)
+    solution = replace(synthesis.solution, cut_short=True, ending=ending)
+    cut = replace(
+        synthesis, cut_short=True, ending=ending, solution=solution,
+        choice=None if choice is None else replace(choice, cut_short=True, ending=ending),
+        decided_by_clock=tuple(dict.fromkeys((*synthesis.decided_by_clock, *by_clock))),
+    )  # fmt: skip
+    vars(cut)["warnings"] = synthesis.warnings  # they do not depend on the ending
+    return cut
+
+
+def _with_warnings(synthesis: Synthesis) -> Synthesis:
+    """The same, its warnings known: why a target cannot hold the library's program may take seconds to tell."""
+    vars(synthesis)["warnings"] = synthesis.warnings  # which keeps them: they are pickled with it
+    return synthesis
+
+
+def synthesized(run: Compilation) -> Synthesis:
+    """What ``run`` finds, in this process: after its deadline no candidate is begun."""
+    request, shown = run.request, Shown()
+    demand_strategy(request.strategy, sized=request.size is not None)
+    demand_first_candidate(request)
+    demand_callable(request, every_root=run.every_root)
+    try:
+        synthesis = _by_steps(run, shown) if request.size is None else _for_size(run, shown, request.size)
+    except KeyboardInterrupt:
+        if shown.best is None:
+            raise
+        synthesis = replace(finished(shown.best), cut_short=True, ending="interrupt")
+    try:
+        return replace(synthesis, verdict=verdict_of(synthesis))
+    except KeyboardInterrupt:
+        return replace(synthesis, cut_short=True, ending="interrupt")
+
+
+@dataclass
+class Shown:
+    """``best``: what was shown as the best so far, which no Ctrl-C loses, and its ``seconds``. ``waiting``: a
+    quicker candidate than the one of ``handed`` seconds whose files were made last, which took ``took`` until
+    ``since``."""
+
+    best: SolvedRequest | None = None
+    seconds: float = math.inf
+    waiting: tuple[Bounds, int, Ranked] | None = None
+    handed: float = math.inf
+    took: float = 0.0
+    since: float = -math.inf
+
+
+def verdict_of(synthesis: Synthesis, *, hurried: bool = False) -> TimeVerdict | None:
+    """The time of what is written beside the limit and the library; None where no time is simulated. ``hurried``:
+    beside the library only where that was simulated before."""
+    from hetesynth.engine.time_verdict import time_verdict
+
+    optimality, request = synthesis.time_optimality, synthesis.request
+    if optimality.bound is None:
+        return None
+    options, root = CostOptions.of(request), synthesis.problem.collective.root
+    without_library = None
+    if not is_simulated(synthesis.topology, request.collective, root, optimality.size, options):
+        without_library = "interrupted" if abandoned() else "the time budget is over" if hurried else None
+    with synthesis.timer.phase("predict"):
+        bounds = bounds_of(synthesis.topology, request.collective, root, options)
+        if not synthesis.programs:
+            return time_verdict(
+                synthesis.topology, root, bounds, optimality.size, optimality.seconds, options, "schedule",
+                without_library=without_library,
+            )  # fmt: skip
+        plan = synthesis.targets[0].format == "mscclpp-json"
+        return time_verdict(
+            synthesis.topology, root, bounds, optimality.size, synthesis.program_seconds, options,
+            "plan" if plan else "program", without_library=without_library,
+        )  # fmt: skip
+
+
+def _by_steps(run: Compilation, shown: Shown) -> Synthesis:
+    """The schedule of the fewest steps; with objective time the quickest program for the size that it implies."""
+    request = run.request
+    chunking, problem = load_problem(request, run.timer)
+    strategy_of(request, chunking.topology)  # what cannot be asked for is refused before anything is searched for
+    if request.objective == "time" and request.strategy == "auto" and not request.schedule_only:
+        return _quickest(run, shown, chunking, problem)
+    solved = _step_search(run, chunking, problem, run.budget.part(request.policy.compile.step_share))
+    shown.best = solved
+    last = request.schedule_only or request.strategy != "auto" or solved.solution.ending == "interrupt"
+    if last or run.improved is not None:  # the verdict, and a quicker program of it, may come too late
+        synthesis = finished(solved)
+        if run.improved is not None:
+            run.improved(replace(synthesis, verdict=verdict_of(synthesis, hurried=True)))
+        if last:
+            return synthesis
+    return finished(_pipelined(run, solved))
+
+
+def _pipelined(run: Compilation, solved: SolvedRequest) -> SolvedRequest:
+    """The same with the program that is quickest for the size that the chunks make."""
+    from hetesynth.engine.choice.step_programs import step_candidate, step_program
+
+    size = implied_size(solved.problem, solved.chunking.chunk_bytes)
+    try:
+        with run.timer.phase("choice"):
+            ranked = step_program(solved, step_candidate(solved, size), size, run.deadline, run.decisions)
+    except (HetesynthError, KeyboardInterrupt):  # the plain program is written
+        return solved
+    if ranked.seconds is not None:
+        record = run.decisions.inside("files")
+        record.note(ranked.candidate.label, "chosen", f"{ranked.way}: {microseconds(ranked.seconds)}")
+    programs = replace(solved.programs, throttling=ranked.throttling, steady=ranked.steady)
+    return replace(solved, programs=programs)
+
+
+def _step_search(run: Compilation, chunking: Chunking, problem: Problem, budget: Budget) -> SolvedRequest:
+    """The schedule of the fewest steps that is found with ``budget``."""
+    from hetesynth.engine.verified_solver import verified_solver
+
+    request, timer = run.request, run.timer
+    strategy = strategy_of(request, chunking.topology)
+    with timer.phase("search"):
+        record = run.decisions.inside("steps")
+        solver = verified_solver(strategy, budget, for_steps(request.policy, run.budget.effort))
+        solver = replace(solver, first_candidate=first_candidate(request, problem), trace=run.trace)
+        outcome = replace(solver, progress=run.progress, decisions=record).solve(problem)
+    match outcome:
+        case Infeasible(reason=reason):
+            raise no_schedule(reason)
+        case GaveUp(reason=reason):
+            other = "" if request.strategy == "auto" else ", or use --strategy auto"
+            way_out = f"raise --time-budget or --max-peers{other}"
+            late = " in the time budget" if run.budget.clock_decisions else ""
+            raise HetesynthError(f"{reason}{late}", code="HS602", exit_code=3, help=way_out)
+    steps, bound = outcome.schedule.makespan, outcome.bound.steps
+    record.note(request.strategy, "chosen", f"its schedule has {steps} steps; the bound is {bound}")
+    timer.phases["bound"] = outcome.bound_seconds
+    timer.phases["search"] -= outcome.bound_seconds
+    programs = ProgramSpec(request.targets)
+    return SolvedRequest(run, request.strategy, chunking, problem, outcome, programs)
+
+
+def _quickest(run: Compilation, shown: Shown, chunking: Chunking, problem: Problem) -> Synthesis:
+    """The quickest program for the size that the chunks of ``problem`` make, be it of the schedule of the fewest
+    steps or not.
+
+    The choice comes before the search for steps: what is written is what it finds. Where it fails the program of
+    the fewest steps is written; where that search is interrupted, or finds nothing, the report does without.
+    """
+    from hetesynth.engine.choice.choice import choose, with_schedule
+
+    request, topology, size = run.request, chunking.topology, implied_size(problem, chunking.chunk_bytes)
+    sized = replace(request, size=size, chunking=replace(request.chunking, chunk_bytes=None))
+    chosen: Chosen | None = None
+    try:
+        demand_addressable(request, size)
+        with run.timer.phase("choice"):
+            budget, record = run.budget_left.part(request.policy.compile.step_share), run.decisions.inside("time")
+            keep = _keeping(run, shown, size)
+            chosen = choose(topology, sized, size, run.progress, budget, record, keep, run.trace)
+    except HetesynthError:  # too large or too small a size, too little time
+        pass
+    if chosen is None:
+        shown.best = _step_search(run, chunking, problem, run.budget_left)
+        return finished(shown.best)
+    solved: SolvedRequest | None = None
+    interrupted = chosen.run.interrupted
+    try:
+        if not interrupted:
+            solved = _step_search(run, chunking, problem, run.budget_left)
+            interrupted = solved.solution.ending == "interrupt"
+    except KeyboardInterrupt:
+        interrupted = True
+    except HetesynthError as error:
+        if error.code != "HS602":  # another than that the search gave up
+            raise
+    if solved is not None and not interrupted:
+        chosen = with_schedule(chosen, sized, solved, run.deadline)
+    synthesis = _written(run, shown, chosen, size)
+    if solved is None or synthesis.solution is solved.solution:
+        return replace(synthesis, ending="interrupt", cut_short=True) if interrupted else synthesis
+    ending = "interrupt" if interrupted or synthesis.ending == "interrupt" else solved.solution.ending
+    return replace(synthesis, step_model=step_model(solved), ending=ending)
+
+
+def _keeping(run: Compilation, shown: Shown, size: int) -> Keep:
+    """What keeps the best candidate of a tuning run as what was shown, and hands its files over to whoever ends
+    the run in time."""
+
+    def keep(bounds: Bounds, tried: int, ranked: Ranked) -> None:
+        seconds = _seconds(ranked)
+        if (shown.best is None or ranked.seconds is not None) and seconds < shown.seconds:
+            choice = Choice(ranked.candidate.label, tried, True, (), "interrupt")
+            shown.best, shown.seconds = _solved(run, bounds, size, ranked, choice), seconds
+        if run.improved is None:
+            return
+        before = None if shown.waiting is None else shown.waiting[2]
+        schedule_alone = before is not None and before.seconds is not None and ranked.seconds is None
+        if not schedule_alone and seconds < (shown.handed if before is None else _seconds(before)):
+            shown.waiting = bounds, tried, ranked
+        _hand_over(run, run.improved, shown, size)
+
+    return keep
+
+
+def _seconds(ranked: Ranked) -> float:
+    """Of its program, or of its schedule where there is none or it was not timed."""
+    return ranked.candidate.seconds if ranked.seconds is None else ranked.seconds
+
+
+def _hand_over(run: Compilation, improved: Callable[[Synthesis], None], shown: Shown, size: int) -> None:
+    """Hand over the files of the candidate that waits, if it is much quicker than the last of which files were
+    made, or these took no longer than what has passed since: files take at most half of the time then."""
+    from hetesynth.engine.choice.program_ranking import ranked_programs, timed_target
+
+    request, began = run.request, now()
+    if shown.waiting is None:
+        return
+    bounds, tried, ranked = shown.waiting
+    soon = _seconds(ranked) <= shown.handed * (1.0 - request.policy.compile.handed_over)
+    if not soon and began < shown.since + shown.took:
+        return
+    shown.waiting = None
+    if ranked.seconds is None and timed_target(request) is not None:
+        topology, everything = ranked.candidate.chunking.topology, Effort(math.inf)
+        ranked = ranked_programs(
+            topology, request, [ranked.candidate], size, no_deadline(), Decisions(), everything
+        )[0]
+    if (ranked.seconds is not None or timed_target(request) is None) and _seconds(ranked) < shown.handed:
+        choice = Choice(ranked.candidate.label, tried, True, (), "time")
+        apart = replace(run, timer=PhaseTimer())  # for the whole run this is a part of the search
+        try:
+            synthesis = judged_files(_solved(apart, bounds, size, ranked, choice))
+            demand_carried(synthesis, size)
+        except HetesynthError as error:
+            if error.code not in UNFIT:
+                raise
+        else:
+            synthesis = _timed(synthesis, ranked)
+            improved(replace(synthesis, verdict=verdict_of(synthesis, hurried=True)))
+            shown.handed = _seconds(ranked)
+    shown.since = now()
+    shown.took = shown.since - began
+
+
+def _timed(synthesis: Synthesis, ranked: Ranked) -> Synthesis:
+    """The same with the time that the trial of its program said, where that was not worked out again."""
+    return synthesis if synthesis.program_seconds else replace(synthesis, program_seconds=ranked.seconds)
+
+
+def _solved(run: Compilation, bounds: Bounds, size: int, entry: Ranked, choice: Choice) -> SolvedRequest:
+    targets = run.request.targets
+    timed = isinstance(entry.steady, SteadyState | LibraryProgram) and targets[0].format == "msccl-xml"
+    seconds = entry.seconds if timed else None
+    spec = ProgramSpec(targets, entry.throttling, *run.request.calls, steady=entry.steady, seconds=seconds)
+    pipelined = entry.candidate.pipelined
+    choice = replace(choice, pipelined=pipelined is not None, trees=None if pipelined is None else pipelined.trees)
+    return entry.candidate.solved(run, spec, bounds.optimality(size, entry.candidate.seconds), choice)
+
+
+def _for_size(run: Compilation, shown: Shown, size: int) -> Synthesis:
+    """The candidate with the quickest program for ``size`` whose programs fit every target."""
+    from hetesynth.engine.choice.choice import choose
+
+    request, timer = run.request, run.timer
+    demand_addressable(request, size)
+    with timer.phase("parse"):
+        topology = load_topology(request.topology)
+    with timer.phase("search"):
+        keep = _keeping(run, shown, size)
+        chosen = choose(topology, request, size, run.progress, run.budget_left, run.decisions, keep, run.trace)
+    return _written(run, shown, chosen, size)
+
+
+def _written(run: Compilation, shown: Shown, chosen: Chosen, size: int) -> Synthesis:
+    """The files of the first that fits every target."""
+    tuning, interrupted = chosen.run, chosen.run.interrupted
+    unfit: list[tuple[str, float, str]] = []
+    refusal: HetesynthError | None = None
+    record = run.decisions.inside("files")
+    queue, first = list(chosen.ranked), chosen.ranked[0]
+    shown.best = _solved(run, tuning.bounds, size, first, Choice(first.candidate.label, 1, True))
+    while queue:
+        if abandoned():
+            raise KeyboardInterrupt
+        entry = queue.pop(0)
+        candidate = entry.candidate
+        short = interrupted or bool(run.budget.clock_decisions)
+        ending = "interrupt" if interrupted else "time" if short and not tuning.cut_short else tuning.ending
+        others = ((one.candidate.label, one.seconds) for one in queue if one.candidate.label != candidate.label)
+        runner_up = next(((label, seconds) for label, seconds in others if seconds is not None), None)
+        choice = Choice(candidate.label, len(tuning.tried), short, tuple(unfit), ending, runner_up=runner_up)
+        record.note(candidate.label, "chosen", _why_chosen(entry, first=entry is first))
+        try:
+            synthesis = judged_files(_solved(run, tuning.bounds, size, entry, choice))
+            demand_carried(synthesis, size)
+            return _timed(synthesis, entry)
+        except HetesynthError as error:
+            if error.code not in UNFIT:
+                raise
+            refusal = refusal or error
+            unfit.append((candidate.label, candidate.seconds, error.message))
+            record.note(candidate.label, "refused", error.message)
+    raise refusal or InternalError("a tuning run without candidates")
+
+
+def _why_chosen(entry: Ranked, *, first: bool) -> str:
+    kind, seconds = ("schedule", entry.candidate.seconds) if entry.seconds is None else ("program", entry.seconds)
+    next_best = "the quickest" if first else "the quickest that fits the targets"
+    return f"{next_best}, its {kind} takes {microseconds(seconds)}"

@@ -1,0 +1,175 @@
+"""The verdict on what is written: its time beside the proved limit and beside what a library takes.
+
+In: the time of a program, the bounds in seconds, what the library takes (``library_rival``). Out: a
+``TimeVerdict``, and the line with which every report begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from hetesynth.engine.fused_receives import EQUAL
+from hetesynth.engine.rival import Rival, held_by, library_rival, switch_reduces
+from hetesynth.library.machine import library_of
+from hetesynth.model.words import AT_RATES, of_limit, size_text, whole_percent
+
+if TYPE_CHECKING:
+    from hetesynth.engine.predictors import CostOptions
+    from hetesynth.engine.time_optimality import Bounds
+    from hetesynth.model.target import Target
+    from hetesynth.model.topology import Rank, Topology
+
+Timed = Literal["program", "plan", "schedule"]
+ALIKE = 0.01  # share of the time; formulas miss published runs by more (docs/reality.md)
+EXACT = 6  # digits of a size that is one's own
+_THOUSAND = 1_000.0  # microseconds, from which on tenths are not printed
+
+
+@dataclass(frozen=True, slots=True)
+class TimeVerdict:
+    """What takes ``seconds`` for ``size`` bytes (None: it was not simulated), and what to hold it against.
+
+    ``limit``: seconds that no algorithm undercuts at the rates by which times are predicted, ``line_limit``: at
+    those that the topology states. ``tree_limit``: those that algorithms along trees do not
+    undercut, where that is known to be more. ``rings``: seconds of ``library``, or why there are none.
+    ``checked``: whether these were compared with published runs. ``switch_reduces``: whether the hardware has
+    what ``limit`` does not know: switches that add. ``rival``: what takes ``rings``.
+    """
+
+    timed: Timed
+    size: int
+    seconds: float | None
+    limit: float
+    line_limit: float
+    tree_limit: float | None
+    library: str
+    rings: float | str
+    checked: bool = True
+    switch_reduces: bool = False
+    rival: Rival | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def percent_of_limit(self) -> float | None:
+        """100: nothing is quicker."""
+        return None if not self.seconds else 100.0 * self.limit / self.seconds
+
+    @property
+    def percent_of_tree_limit(self) -> float | None:
+        """The same among algorithms along trees."""
+        return None if not self.seconds or self.tree_limit is None else 100.0 * self.tree_limit / self.seconds
+
+    @property
+    def factor_over_library(self) -> float | None:
+        """How many times as fast as the library."""
+        return None if not self.seconds or isinstance(self.rings, str) else self.rings / self.seconds
+
+    @property
+    def slower_than_library(self) -> bool:
+        """Whether the library is quicker, by more than simulations can tell."""
+        return self.factor_over_library is not None and self.factor_over_library < 1 - ALIKE
+
+    @property
+    def line(self) -> str:
+        """``program 1,425 us for 192 MB: 97 % of the proved limit (simulated), 1.26 x NCCL's rings``."""
+        return verdict_line([self])
+
+    def warning(self, target: Target) -> str | None:
+        """What to say where the library is quicker than what is written for ``target``."""
+        if not self.slower_than_library or isinstance(self.rings, str):
+            return None
+        how = "" if self.rival is None else f", {held_by(self.rival, target)}"
+        size = size_text(self.size, EXACT)
+        return f"{self.library} is quicker: {_us(self.rings)} for {size}{how}"
+
+    def figures(self) -> dict[str, Any]:
+        """What ``--json`` says."""
+        return {
+            "verdict": self.line,
+            "program_us": None if self.seconds is None or self.timed == "schedule" else self.seconds * 1e6,
+            "limit_us": self.limit * 1e6,
+            "limit_at_line_rate_us": self.line_limit * 1e6,
+            "percent_of_limit": self.percent_of_limit,
+            "percent_of_tree_limit": self.percent_of_tree_limit,
+            "limit_without_switch_reduction": self.switch_reduces,
+            "library": None if isinstance(self.rings, str) else self.library,
+            "library_checked": self.checked,
+            "library_us": None if isinstance(self.rings, str) else self.rings * 1e6,
+            "no_library": self.rings if isinstance(self.rings, str) else None,
+            "factor_over_library": self.factor_over_library,
+            "slower_than_library": self.slower_than_library,
+        }
+
+
+def time_verdict(
+    topology: Topology, root: Rank | None, bounds: Bounds, size: int, seconds: float | None, options: CostOptions,
+    timed: Timed = "program", *, without_library: str | None = None,
+) -> TimeVerdict:  # fmt: skip
+    """The verdict on ``seconds`` for ``size`` bytes, which ``bounds`` and a library are held against.
+    ``without_library``: why the library's program is not simulated, None: it is."""
+    tree_limit = bounds.optimality(size, seconds).tree_bound_seconds
+    limit, line_limit = bounds.seconds(size), bounds.stated_seconds(size)
+    most = options.policy.autotune.max_ranks_rings
+    if without_library is None and topology.ranks > most:
+        without_library = f"{topology.ranks} ranks are more than the {most} for which a library is simulated"
+    rival = without_library or library_rival(topology, bounds.name, root, size, options, limit)
+    adds = switch_reduces(topology, bounds.name)
+    if isinstance(rival, Rival):
+        return TimeVerdict(
+            timed, size, seconds, limit, line_limit, tree_limit, rival.name, rival.seconds, rival.checked, adds,
+            rival,
+        )  # fmt: skip
+    library = library_of(topology) or "the library"
+    return TimeVerdict(timed, size, seconds, limit, line_limit, tree_limit, library, rival, True, adds)
+
+
+def verdict_line(verdicts: Sequence[TimeVerdict]) -> str:
+    """One line for all sizes: of one size its time, of several the least and the most of each figure."""
+    first, last = verdicts[0], verdicts[-1]
+    if len(verdicts) == 1:
+        took = "not simulated" if first.seconds is None else _us(first.seconds)
+        what = f"{first.timed} {took} for {size_text(first.size, EXACT)}"
+    else:
+        what = f"{first.timed}s for {size_text(first.size)} to {size_text(last.size)}"
+    shares = [v.percent_of_limit for v in verdicts if v.percent_of_limit is not None]
+    at_line = [100.0 * v.line_limit / v.seconds for v in verdicts if v.seconds]
+    what_limit = "limit without switch reduction" if first.switch_reduces else "limit"
+    rates = ""
+    if any(v.line_limit != v.limit for v in verdicts):
+        rates = AT_RATES + (f", {_span(at_line, whole_percent)} % at line rate" if shares else "")
+    near = of_limit(_span(shares, whole_percent), what_limit, rates) if shares else ""
+    parts = [near or f"{what_limit} {_us(first.limit)} (proved{rates})"]
+    trees = [v.percent_of_tree_limit for v in verdicts if v.percent_of_tree_limit is not None]
+    parts += [f"{_span(trees, whole_percent)} % of that of trees"] if trees else []
+    factors = [v.factor_over_library for v in verdicts if v.factor_over_library is not None]
+    if factors:
+        beside = ", which runs as a program" if first.timed == "schedule" else ""
+        parts.append(f"{_span(factors, _factor)} x {_library(verdicts)}{beside}")
+    elif isinstance(first.rings, str):
+        parts.append(f"not beside {first.library}: {first.rings}")
+    return f"{what}: {', '.join(parts)}"
+
+
+def _library(verdicts: Sequence[TimeVerdict]) -> str:
+    """The library, with what it runs where that is the same at all sizes, and whether its times were checked."""
+    rivals = [v for v in verdicts if v.factor_over_library is not None]
+    name, checked = rivals[0].library, all(v.checked for v in rivals)
+    if any(v.library != name for v in rivals):
+        name = name.partition(" (")[0]
+    return name if checked else f"{name}, not checked against measurements"
+
+
+def _us(seconds: float) -> str:
+    us = seconds * 1e6
+    return f"{us:,.0f} us" if us >= _THOUSAND else f"{us:.4g} us"
+
+
+def _factor(factor: float) -> str:
+    """Two decimals, more where these would hide that it is less than 1."""
+    return f"{factor:.4f}" if factor < 1 - EQUAL and f"{factor:.2f}" == "1.00" else f"{factor:.2f}"
+
+
+def _span(values: Sequence[float], text: Callable[[float], str]) -> str:
+    low, high = text(min(values)), text(max(values))
+    return low if low == high else f"{low} to {high}"

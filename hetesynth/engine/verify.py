@@ -1,0 +1,356 @@
+"""Judging files that others made: which judge a file needs, and what it says, target by target.
+
+In: a path and a Question. Out: a Judged, or its SARIF log. Knows no rule itself.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from hetesynth import __version__
+from hetesynth.engine.formats import HEAD, demand_one_run, format_of
+from hetesynth.errors import HetesynthError
+from hetesynth.files.regular_files import open_regular, read_regular
+from hetesynth.model.pods import PodCluster
+from hetesynth.model.target import TARGETS, Format, Target
+from hetesynth.model.topology import Rank, Topology
+from hetesynth.model.verdict import Violation
+from hetesynth.topology.language import load_pods, load_topology
+
+if TYPE_CHECKING:
+    from hetesynth.judge.msccl.reader import ReadResult
+    from hetesynth.report.sarif import SarifResult
+
+Level = Literal["error", "portability", "warning", "note"]
+"""Wrong; refused by some runtime (without a target); wrong for some calls, of large size, with another root or
+over NICs, or not what it seems; good to know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A violation, how much it weighs, and for which of the targets asked for (none asked: empty)."""
+
+    level: Level
+    violation: Violation
+    targets: tuple[str, ...] = ()
+
+    @property
+    def help(self) -> str:
+        """What to do about it; empty where there is no rule."""
+        from hetesynth.judge.mscclpp.rules import ALL_BY_ID
+
+        rule = self.violation.rule
+        return ALL_BY_ID[rule].help if rule in ALL_BY_ID else ""
+
+
+UNCHECKED = "HX216"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """All about one file. ``acceptance``: per target asked for, what its reader does with the file. ``readable``:
+    whether it is a file of its kind at all."""
+
+    findings: tuple[Finding, ...]
+    acceptance: tuple[tuple[str, str], ...] = ()
+    readable: bool = True
+
+    @property
+    def data_checked(self) -> bool:
+        """False where a file names no collective that says what its data must be, as ``coll="custom"`` does."""
+        return all(finding.violation.rule != UNCHECKED for finding in self.findings)
+
+    def count(self, *levels: Level) -> int:
+        """Findings of these levels."""
+        return sum(f.level in levels for f in self.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of a file. ``sms``: multiprocessors of a GPU, None: as the target usually has.
+
+    ``topology`` is a file with the cluster, ``given`` and ``pods`` the cluster itself, where it was read before.
+    ``documents``: whether schedules are checked without a cluster too, as far as that goes.
+    """
+
+    topology: os.PathLike[str] | None = None
+    root: Rank | None = None
+    targets: tuple[Target, ...] = ()
+    sms: int | None = None
+    given: Topology | None = None
+    pods: PodCluster | None = None
+    documents: bool = False
+
+    def cluster(self, path: Path, ranks: int | None) -> Topology | None:
+        """The topology to check against; None when there is none.
+
+        HetesynthError HS604: the file at ``path`` is for another number of ``ranks`` (None: it does not say).
+        """
+        topology = self.given
+        if topology is None and self.topology is not None:
+            topology = load_topology(self.topology)
+        if topology is None:
+            return None
+        if ranks is not None and ranks != topology.ranks:
+            raise HetesynthError(
+                f"{path} is for {ranks} ranks, {topology.name} has {topology.ranks}",
+                code="HS604",
+                help="give the topology that the file was made for",
+            )
+        return topology
+
+
+def judge_file(path: Path, question: Question) -> Judged:
+    """Judges MSCCL XML, an MSCCL++ plan, a composition, and a schedule where there is a cluster to replay it on;
+    HetesynthError: it cannot be read, or a target reads another kind."""
+    demand_one_run(path)
+    if is_composition(path):
+        return _judge_composition(path, question)
+    if is_schedule(path) and (question.documents or question.given is not None or question.topology is not None):
+        return _judge_schedule(path, question)
+    for target in question.targets:
+        check_format(path, target)
+    return _JUDGES[format_of(path)](path, question)
+
+
+def is_composition(path: Path) -> bool:
+    """Whether the file at ``path`` begins as a composition does."""
+    return b'"hetesynth-composition"' in _head(path)
+
+
+def is_schedule(path: Path) -> bool:
+    """Whether the file at ``path`` begins as a schedule JSON does."""
+    return b'"hetesynth-schedule"' in _head(path)
+
+
+def _head(path: Path) -> bytes:
+    """How the file begins; nothing of what cannot be read, of which the reader says why."""
+    try:
+        if not path.is_file():
+            return b""
+        with open_regular(path) as stream:
+            return stream.read(HEAD)
+    except (OSError, ValueError):
+        return b""
+
+
+def _judge_schedule(path: Path, question: Question) -> Judged:
+    """Replayed on the cluster; without one only what the file says of itself, and a note that says so."""
+    from hetesynth.engine.schedule_replay import read_schedule, replayed
+
+    document = read_schedule(path)
+    cluster = question.cluster(path, document.ranks)
+    if cluster is None:
+        message = "only its document was checked: --topo replays it"
+        return Judged((Finding("note", Violation("file", message)),))
+    return Judged(tuple(Finding("error", violation) for violation in replayed(path, document, cluster)))
+
+
+def _judge_composition(path: Path, question: Question) -> Judged:
+    """Every transfer; loads only with a topology, which a note says."""
+    from hetesynth.judge.composition.judge import judge_composition
+    from hetesynth.search.bounds.pods import composed_bound
+
+    cluster = question.pods
+    if cluster is None and question.topology is not None:
+        cluster = load_pods(question.topology)
+    try:
+        data = read_regular(path)
+    except OSError as error:
+        raise HetesynthError(f"{path} cannot be read: {error.strerror}", code="HS540") from error
+    verdict = judge_composition(data, cluster)
+    findings = [Finding("error", violation) for violation in verdict.violations]
+    document = verdict.document
+    if cluster is not None and document is not None and not verdict.violations:
+        shape = document.collective, document.chunks, document.chunk_bytes
+        proved = math.floor(composed_bound(cluster, *shape).seconds * 10**12)
+        if document.claimed_bound > proved:
+            message = f"the bound is said to be {document.claimed_bound} ps, and {proved} are proved"
+            findings.append(Finding("error", Violation("certificate", message)))
+    if cluster is None:
+        unloaded = Violation("overloaded", "loads of wires are not checked; --topo gives the cluster")
+        findings.append(Finding("note", unloaded))
+    return Judged(tuple(findings), readable=verdict.readable)
+
+
+def installed(path: Path, target: Target) -> list[Finding]:
+    """Which calls would run the file at ``path`` once ``target`` has it, where those are not what one may think.
+
+    HetesynthError: as ``check_format``. A file that cannot be read has no findings; ``judge_file`` says why.
+    """
+    check_format(path, target)
+    violations: list[Violation] = []
+    with suppress(HetesynthError):
+        if target.format == "msccl-xml":
+            from hetesynth.judge.msccl.lint_calls import call_warnings
+            from hetesynth.judge.msccl.lint_metadata import metadata
+            from hetesynth.judge.msccl.reader import load_program
+
+            read = load_program(path)
+            if read.algo_line is not None:
+                violations += [
+                    *metadata(read.algo, read.program, read.algo_line, target),
+                    *call_warnings(read, target),
+                ]
+        else:
+            from hetesynth.judge.mscclpp.calls import plan_warnings
+            from hetesynth.judge.mscclpp.reader import load_plan
+
+            violations += plan_warnings(load_plan(path))
+    return [Finding("warning", violation, (target.name,)) for violation in violations]
+
+
+def check_format(path: Path, target: Target) -> None:
+    """HetesynthError HS540: there is no such file; HS543: a run that wrote it with others was cut off; HS603: the
+    target reads files of another kind."""
+    demand_one_run(path)
+    if not path.is_file():
+        raise HetesynthError(f"{path} is not a file", code="HS540", help="give a file that was written")
+    kind = format_of(path)
+    if target.format != kind:
+        raise HetesynthError(
+            f"{path} is {_KINDS[kind]}, which {target.name} does not read",
+            code="HS603",
+            help=f"{target.name} reads {_KINDS[target.format]}",
+        )
+
+
+def _judge_xml(path: Path, question: Question) -> Judged:
+    from hetesynth.judge.msccl.judge import notes, profile_violations, program_violations
+    from hetesynth.judge.msccl.lint_calls import call_warnings
+    from hetesynth.judge.msccl.linter import lint_targets
+    from hetesynth.judge.msccl.reader import load_program
+
+    read = load_program(path)
+    cluster = question.cluster(path, None if read.program is None else read.program.ranks)
+    links = _pairs(cluster)
+    if question.targets:
+        verdicts = lint_targets(read, question.targets, root=question.root, links=links, sms=question.sms)
+        findings = _merged((v.target, v.violations) for v in verdicts)
+        acceptance = tuple((v.target, v.acceptance) for v in verdicts)
+    else:
+        errors = program_violations(read, root=question.root, links=links, sms=question.sms)
+        findings = [Finding("error", v) for v in errors]
+        findings += [Finding("portability", v) for v in profile_violations(read)]
+        acceptance = ()
+    calls = _merged(((t.name, call_warnings(read, t)) for t in question.targets), "warning")
+    warnings = [*(Finding("warning", v) for v in read.warnings), *calls]
+    warnings += [*_size_warnings(read, findings, question), *_network(read, question, cluster)]
+    judged = (*findings, *warnings, *_notes(notes(read)))
+    return Judged(judged, acceptance, read.algo_line is not None)
+
+
+def _size_warnings(read: ReadResult, findings: list[Finding], question: Question) -> list[Finding]:
+    """Only for programs that run right: whatever stops them stops them at every size. With targets: what goes
+    wrong at sizes for which none of them would select the file."""
+    from hetesynth.judge.msccl.judge import large_message_violations
+
+    stops = ("deadlock", "race", "undefined-data", "wrong-data")
+    if any(f.level == "error" and f.violation.kind in stops for f in findings):
+        return []
+    return [Finding("warning", v) for v in large_message_violations(read, root=question.root)]
+
+
+def _network(read: ReadResult, question: Question, cluster: Topology | None) -> list[Finding]:
+    """What goes wrong over NICs: a warning where the topology has servers between which the program sends."""
+    from hetesynth.judge.msccl.lint_network import network_violations
+
+    if read.program is None:
+        return []
+    violations = network_violations(read.program, question.targets, None if cluster is None else cluster.servers)
+    return [Finding("note" if cluster is None else "warning", v) for v in violations]
+
+
+def _notes(violations: Iterable[Violation]) -> list[Finding]:
+    return [Finding("note", v) for v in violations]
+
+
+def _merged(by_target: Iterable[tuple[str, Sequence[Violation]]], level: Level = "error") -> list[Finding]:
+    """The same finding for several targets is one."""
+    targets_of: dict[Violation, list[str]] = {}
+    for target, violations in by_target:
+        for violation in violations:
+            targets_of.setdefault(violation, []).append(target)
+    return [Finding(level, violation, tuple(targets)) for violation, targets in targets_of.items()]
+
+
+def _pairs(cluster: Topology | None) -> set[tuple[int, int]] | None:
+    """(source, destination) of every link."""
+    return None if cluster is None else {(link.src, link.dst) for link in cluster.links}
+
+
+def _judge_plan(path: Path, question: Question) -> Judged:
+    from hetesynth.judge.mscclpp.calls import plan_warnings
+    from hetesynth.judge.mscclpp.judge import open_range_violations, plan_violations
+    from hetesynth.judge.mscclpp.reader import load_plan
+
+    plan = load_plan(path)
+    cluster = question.cluster(path, len(plan.gpus))
+    violations = plan_violations(
+        plan,
+        root=question.root,
+        links=_pairs(cluster),
+        servers=None if cluster is None else cluster.servers,
+        sms=question.sms or TARGETS["mscclpp"].multiprocessors,
+    )
+    names = tuple(target.name for target in question.targets)
+    large: Level = "error" if question.targets else "warning"
+    calls = plan_warnings(plan, question.root) if names else []
+    return Judged(
+        (
+            *(Finding("error", v, names) for v in violations),
+            *(Finding(large, v, names) for v in open_range_violations(plan)),
+            *(Finding("warning", v, names) for v in calls),
+        )
+    )
+
+
+_JUDGES: dict[Format, Callable[[Path, Question], Judged]] = {"msccl-xml": _judge_xml, "mscclpp-json": _judge_plan}
+_KINDS: dict[Format, str] = {"msccl-xml": "MSCCL XML", "mscclpp-json": "an MSCCL++ plan"}
+
+
+def sarif(path: Path, judged: Judged) -> dict[str, Any]:
+    """The findings as a SARIF log: errors, warnings (portability too) and notes, with all rules that they name."""
+    return sarif_of([(path, judged)])
+
+
+def sarif_of(files: Sequence[tuple[Path, Judged]]) -> dict[str, Any]:
+    """The findings of several files as one log."""
+    from hetesynth.judge.mscclpp.rules import ALL_BY_ID
+    from hetesynth.report.sarif import SarifRule, sarif_log
+
+    named = sorted({_rule_id(f.violation) for _, judged in files for f in judged.findings})
+    rules_of = {name: ALL_BY_ID[name] for name in named if name in ALL_BY_ID}
+    rules = [
+        SarifRule(name, rules_of[name].name, rules_of[name].summary, rules_of[name].help)
+        if name in rules_of
+        else SarifRule(name, name, f"What is wrong is of the kind {name}.", "See docs/verify.md.")
+        for name in named
+    ]
+    results = [_sarif_result(path, f) for path, judged in files for f in judged.findings]
+    return sarif_log("", rules, results, __version__)
+
+
+def _sarif_result(path: Path, finding: Finding) -> SarifResult:
+    from hetesynth.report.sarif import Level as SarifLevel
+    from hetesynth.report.sarif import SarifResult
+
+    levels: dict[Level, SarifLevel] = {
+        "error": "error", "portability": "warning", "warning": "warning", "note": "note",
+    }  # fmt: skip
+    v = finding.violation
+    parts = (("gpu", v.rank), ("thread block", v.thread_block), ("step", v.step))
+    place = "/".join(f"{word} {number}" for word, number in parts if number is not None)
+    properties = (("targets", list(finding.targets)),) if finding.targets else ()
+    level = levels[finding.level]
+    return SarifResult(_rule_id(v), level, v.message, v.line, place or None, properties, path=str(path))
+
+
+def _rule_id(violation: Violation) -> str:
+    return violation.rule or violation.kind

@@ -1,0 +1,133 @@
+"""The judge of lower bounds: rechecks from the witness alone that no schedule takes fewer steps.
+
+In: a problem, a bound, and for solver queries an oracle that says whether a text is unsatisfiable. Out: what is
+wrong with the bound, nothing for a good one, and whether all of its proof was rechecked. Knows nothing of how
+bounds are found and uses none of that code; what it demands of a witness is in docs/certificates.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hetesynth.judge.bounds.cuts import cut_steps, flow_steps, last_step_steps, volume_steps
+from hetesynth.judge.bounds.growth import growth_steps
+from hetesynth.judge.bounds.laws import NEVER, Refuted, demand, hops_from, turned_around
+from hetesynth.judge.bounds.prices import price_steps
+from hetesynth.judge.bounds.query import query_steps
+from hetesynth.model.bound import (
+    CutWitness,
+    DistanceWitness,
+    FlowWitness,
+    GrowthWitness,
+    LastStepWitness,
+    LowerBound,
+    PriceWitness,
+    UnsatWitness,
+    VolumeWitness,
+)
+from hetesynth.model.problem import Problem
+from hetesynth.model.verdict import Violation
+
+Unsat = Callable[[str], "bool | None"]  # an SMT-LIB 2 text -> unsatisfiable, satisfiable, not known
+
+_WITNESS = {
+    "trivial": type(None), "doubling": type(None), "distance": DistanceWitness, "cut": CutWitness,
+    "last-step": LastStepWitness,
+    "flow": FlowWitness, "volume": VolumeWitness, "price": PriceWitness, "growth": GrowthWitness,
+    "unsat": UnsatWitness,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Recheck:
+    """``violations``: what is wrong. ``open``: what was left unchecked, in words; None when nothing was."""
+
+    violations: tuple[Violation, ...] = ()
+    open: str | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether the bound is proved by what was rechecked."""
+        return not self.violations and self.open is None
+
+
+def recheck(problem: Problem, bound: LowerBound, *, unsat: Unsat | None = None) -> Recheck:
+    """Whether the witness of ``bound`` proves that every schedule of ``problem`` has as many steps as it says."""
+    try:
+        proved = _proved_steps(problem, bound)
+        least = 0 if bound.witness is None else proved  # what has no witness may claim less than it could
+        demand(least <= bound.steps <= proved, f"it claims {bound.steps} steps, its proof gives {proved}")
+        return Recheck(open=_undecided(bound, unsat))
+    except Refuted as reason:
+        return Recheck((Violation("certificate", f"the {bound.method} bound does not hold: {reason}"),))
+
+
+def _undecided(bound: LowerBound, unsat: Unsat | None) -> str | None:
+    """For a query, what the oracle leaves open. Refuted when it is satisfiable after all."""
+    if not isinstance(bound.witness, UnsatWitness):
+        return None
+    answer = None if unsat is None else unsat(bound.witness.query)
+    demand(answer is not False, "its query is satisfiable")
+    return None if answer else "its query, which no second solver decided in time"
+
+
+def _proved_steps(problem: Problem, bound: LowerBound) -> int:
+    witness = bound.witness
+    expected = _WITNESS.get(bound.method)
+    demand(expected is not None and isinstance(witness, expected), f"its witness is a {type(witness).__name__}")
+    view = turned_around(problem) if bound.backwards else problem
+    match witness:
+        case DistanceWitness():
+            return _distance_steps(view, witness)
+        case CutWitness():
+            return cut_steps(view, witness)
+        case LastStepWitness():
+            return last_step_steps(view, witness)
+        case FlowWitness():
+            return flow_steps(view, witness)
+        case GrowthWitness():
+            return growth_steps(view, witness)
+        case VolumeWitness():
+            return volume_steps(view, witness)
+        case PriceWitness():
+            return price_steps(view, witness)
+        case UnsatWitness():
+            return query_steps(view, witness)
+        case None:
+            return _trivial_steps(view) if bound.method == "trivial" else _doubling_steps(view)
+
+
+def _trivial_steps(problem: Problem) -> int:
+    """One step where something has to move: a chunk to a target, or contributions to each other."""
+    collective = problem.collective
+    pairs = zip(collective.pre, collective.post, strict=True)
+    return int(any(not post <= pre or (collective.reduces and len(pre) > 1) for pre, post in pairs))
+
+
+def _distance_steps(problem: Problem, claim: DistanceWitness) -> int:
+    """A chunk crosses one link a step: from its nearest holder, or from every contributor."""
+    collective = problem.collective
+    if claim.hops == 0:
+        return 0
+    demand(0 <= claim.chunk < len(collective.chunks), f"there is no chunk {claim.chunk}")
+    demand(claim.rank in collective.post[claim.chunk], f"rank {claim.rank} does not want chunk {claim.chunk}")
+    away = hops_from(problem, [claim.rank], against=True)
+    holders = [away[r] for r in collective.pre[claim.chunk]]
+    hops = max(holders) if collective.reduces else min(holders)
+    text = f"chunk {claim.chunk} is {hops} links away from rank {claim.rank}, not {claim.hops}"
+    demand(claim.hops == hops or hops == NEVER, text)
+    return claim.hops
+
+
+def _doubling_steps(problem: Problem) -> int:
+    """Eq. 8: the contributions in a value, or the holders of a chunk, at most double each step."""
+    demand(
+        problem.exclusive_reduction, "nothing forbids several additions, or sends, of one chunk at once (eq. 8)"
+    )
+    collective = problem.collective
+    steps = 0
+    for pre, post in set(zip(collective.pre, collective.post, strict=True)):
+        start, end = (1, len(pre)) if collective.reduces else (len(pre), len(pre | post))
+        steps = max(steps, (-(-end // start) - 1).bit_length())
+    return steps

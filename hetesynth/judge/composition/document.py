@@ -1,0 +1,255 @@
+"""The document of a composition, read with suspicion.
+
+In: bytes. Out: a ``Document`` whose numbers are in range, or ``NotReadable``. Whether it is right the judge says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetesynth.files.strict_json import JsonLimits, JsonRefused, read_json
+
+Ints = NDArray[np.int64]
+
+FORMAT = "hetesynth-composition"
+VERSION = 1
+MAX_BYTES = 1 << 30
+MAX_DEPTH = 16
+MAX_RANKS = 1 << 16
+MAX_CELLS = 1 << 29
+MAX_TIME = 1 << 53
+COLLECTIVES = {"allgather": (False,), "reducescatter": (True,), "allreduce": (True, False)}
+"""The phases of each collective: whether they add."""
+
+
+class NotReadable(Exception):
+    """The text is no composition; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateEntry:
+    """A GPU of a pod and the wires of its pod to the edge and from there."""
+
+    gpu: int
+    out: tuple[int, ...]
+    into: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KindEntry:
+    """Pods with the same schedules; ``order``: their GPUs by position. Steps are rows of (slot, link)."""
+
+    order: Ints
+    gates: tuple[GateEntry, ...]
+    slots: Ints
+    own: Ints
+    links: tuple[tuple[int, int, tuple[int, ...]], ...]
+    home: tuple[Ints, ...]
+    entered: tuple[Ints, ...]
+
+    @property
+    def ranks(self) -> int:
+        """The number of GPUs."""
+        return len(self.order)
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseEntry:
+    """One phase. ``moves[r]``: rows of (sender pod, receiver pod, first position, count). Times: picoseconds."""
+
+    adds: bool
+    kinds: tuple[KindEntry, ...]
+    kind_of: Ints
+    uplinks: tuple[Ints, ...]
+    paths: dict[tuple[int, int], tuple[int, ...]]
+    rounds: Ints
+    batches: tuple[tuple[Ints, ...], ...]
+    moves: tuple[Ints, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A composition as it was written. ``pods``: name, first rank, size. ``claimed_time``, ``claimed_bound``: what
+    its header says, in picoseconds."""
+
+    collective: str
+    ranks: int
+    chunks: int
+    chunk_bytes: int
+    pods: tuple[tuple[str, int, int], ...]
+    phases: tuple[PhaseEntry, ...]
+    claimed_time: int
+    claimed_bound: int
+
+    @property
+    def positions(self) -> int:
+        """The number of chunks."""
+        return self.ranks * self.chunks
+
+
+def read_document(data: bytes) -> Document:
+    """The document in ``data``; NotReadable otherwise."""
+    if len(data) > MAX_BYTES:
+        fail(f"{len(data)} bytes are more than the {MAX_BYTES} that a composition may have")
+    try:
+        values = read_json(data, JsonLimits(MAX_DEPTH))
+    except JsonRefused as refusal:
+        fail(str(refusal))
+    fields = _fields(values, "the document", _TOP)
+    if fields["format"] != FORMAT or fields["version"] != VERSION:
+        fail(f"its format is not {FORMAT!r}, version {VERSION}")
+    if str(fields["collective"]) not in COLLECTIVES:
+        fail(f"{str(fields['collective'])[:40]!r} is not composed")
+    ranks = _integer(fields["ranks"], "ranks", 1, MAX_RANKS)
+    chunks = _integer(fields["chunks_per_rank"], "chunks_per_rank", 1, MAX_CELLS)
+    if ranks * ranks * chunks > MAX_CELLS:
+        fail(f"{ranks} ranks with {chunks} chunks each are too many to judge")
+    pods = _pods(fields["pods"], ranks)
+    reader = _PhaseReader(pods, ranks * chunks, chunks)
+    phases = tuple(reader.phase(row) for row in _list(fields["phases"], "phases"))
+    size = _integer(fields["chunk_bytes"], "chunk_bytes", 1, MAX_TIME)
+    header = fields["header"] if isinstance(fields["header"], dict) else {}
+    claims = [_integer(header.get(name), name, 0, MAX_TIME) for name in ("picoseconds", "bound_picoseconds")]
+    return Document(fields["collective"], ranks, chunks, size, pods, phases, claims[0], claims[1])
+
+
+_TOP = (
+    "format", "version", "header", "cluster", "collective", "ranks", "chunks_per_rank", "chunk_bytes", "pods",
+    "phases",
+)  # fmt: skip
+_PHASE = "adds", "kinds", "kind_of", "uplinks", "paths", "rounds", "batches", "moves"
+_KIND = "order", "gates", "slots", "own", "links", "home", "entered"
+
+
+def fail(what: str) -> NoReturn:
+    """The text is no composition."""
+    raise NotReadable(what)
+
+
+def _fields(value: object, where: str, names: tuple[str, ...]) -> dict[str, Any]:
+    if not isinstance(value, dict) or set(value) != set(names):
+        fail(f"{where} is not an object with the fields {', '.join(names)}")
+    return value
+
+
+def _list(value: object, where: str, length: int | None = None) -> list[Any]:
+    if not isinstance(value, list) or (length is not None and len(value) != length):
+        fail(f"{where} is not a list" + ("" if length is None else f" of {length}"))
+    return value
+
+
+def _integer(value: object, where: str, low: int, high: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        fail(f"{where}: {str(value)[:40]} is not an integer from {low} to {high}")
+    return value
+
+
+def _integers(value: object, where: str, high: int) -> tuple[int, ...]:
+    return tuple(_integer(v, where, 0, high) for v in _list(value, where))
+
+
+def _table(value: object, where: str, limits: tuple[int, ...]) -> Ints:
+    """Rows of as many integers as there are limits, each from 0 to below its limit."""
+    rows = _list(value, where)
+    if any(not isinstance(row, list) or len(row) != len(limits) for row in rows):
+        fail(f"{where}: a row is not a list of {len(limits)}")
+    if any(type(v) is not int or not 0 <= v < MAX_TIME for row in rows for v in row):
+        fail(f"{where}: a value is not an integer in range")
+    table = np.array(rows, np.int64).reshape(len(rows), len(limits))
+    if (table >= np.array(limits, np.int64)).any():
+        fail(f"{where}: a value is out of range")
+    return table
+
+
+def _pods(value: object, ranks: int) -> tuple[tuple[str, int, int], ...]:
+    pods, following = [], 0
+    for row in _list(value, "pods"):
+        name, first, size = _list(row, "a pod", 3)
+        if not isinstance(name, str):
+            fail("the name of a pod is not a string")
+        if _integer(first, f"pod {name}", 0, ranks) != following:
+            fail(f"pod {name} does not begin at rank {following}")
+        following += _integer(size, f"pod {name}", 1, ranks)
+        pods.append((name, first, size))
+    if following != ranks:
+        fail(f"the pods have {following} ranks, not {ranks}")
+    return tuple(pods)
+
+
+@dataclass(frozen=True, slots=True)
+class _PhaseReader:
+    pods: tuple[tuple[str, int, int], ...]
+    positions: int
+    chunks: int
+
+    def phase(self, value: object) -> PhaseEntry:
+        fields = _fields(value, "a phase", _PHASE)
+        kinds_of = _integers(fields["kind_of"], "kind_of", len(_list(fields["kinds"], "kinds")) - 1)
+        if len(kinds_of) != len(self.pods):
+            fail("kind_of does not name a kind for each pod")
+        kinds = tuple(self._kind(row, k, kinds_of) for k, row in enumerate(fields["kinds"]))
+        uplinks = tuple(
+            _table(row, "uplinks", (MAX_TIME, MAX_TIME)) for row in _list(fields["uplinks"], "uplinks")
+        )
+        if [len(u) for u in uplinks] != [len(kinds[k].gates) for k in kinds_of]:
+            fail("uplinks do not fit the gates of the pods")
+        paths = {}
+        for row in _list(fields["paths"], "paths"):
+            ends = _integers(_list(row, "a path", 3)[:2], "a path", MAX_TIME)
+            paths[ends[0], ends[1]] = _integers(row[2], "a path", MAX_TIME)
+        rounds = _table(fields["rounds"], "rounds", (MAX_TIME, MAX_TIME))
+        pods = len(self.pods)
+        limits = pods, pods, self.positions, self.positions + 1
+        moves = tuple(_table(row, "moves", limits) for row in _list(fields["moves"], "moves", len(rounds)))
+        if any((m[:, 2] + m[:, 3] > self.positions).any() for m in moves):
+            fail("a move names a position that there is not")
+        batches = self._batches(fields["batches"], kinds, len(rounds) + 1)
+        adds = bool(_integer(fields["adds"], "adds", 0, 1))
+        return PhaseEntry(adds, kinds, np.array(kinds_of, np.int64), uplinks, paths, rounds, batches, moves)
+
+    def _batches(self, value: object, kinds: tuple[KindEntry, ...], count: int) -> tuple[tuple[Ints, ...], ...]:
+        batches = []
+        for kind, rows in zip(kinds, _list(value, "batches", len(kinds)), strict=True):
+            lengths = [len(kind.home) + 1] + [len(kind.entered) + 1] * (count - 1)
+            times = [
+                np.array(_integers(_list(row, "a batch", length), "a batch", MAX_TIME), np.int64)
+                for row, length in zip(_list(rows, "batches", count), lengths, strict=True)
+            ]
+            if any((np.diff(t) < 0).any() for t in times):
+                fail("the steps of a batch run backwards")
+            batches.append(tuple(times))
+        return tuple(batches)
+
+    def _kind(self, value: object, number: int, kinds_of: tuple[int, ...]) -> KindEntry:
+        fields = _fields(value, "a kind", _KIND)
+        sizes = {self.pods[p][2] for p, k in enumerate(kinds_of) if k == number}
+        if len(sizes) != 1:
+            fail(f"the pods of kind {number} are not of one size")
+        ranks = sizes.pop()
+        gates = []
+        for row in _list(fields["gates"], "gates"):
+            gpu, out, into = _list(row, "a gate", 3)
+            wires = _integers(out, "a gate", MAX_TIME), _integers(into, "a gate", MAX_TIME)
+            gates.append(GateEntry(_integer(gpu, "a gate", 0, ranks - 1), *wires))
+        links = []
+        for row in _list(fields["links"], "links"):
+            src, dst, path = _list(row, "a link", 3)
+            ends = _integer(src, "a link", 0, ranks - 1), _integer(dst, "a link", 0, ranks - 1)
+            links.append((*ends, _integers(path, "a link", MAX_TIME)))
+        slots = _integers(fields["slots"], "slots", len(gates) - 1)
+        own = _integers(fields["own"], "own", len(gates) - 1)
+        if not slots or (own and len(own) != ranks * self.chunks):
+            fail("slots are missing, or own gates do not fit the chunks of a pod")
+        home, entered = (
+            tuple(_table(step, name, (size, len(links))) for step in _list(fields[name], name))
+            for name, size in (("home", ranks), ("entered", len(slots)))
+        )
+        numbers = np.array(slots, np.int64), np.array(own, np.int64)
+        order = _integers(fields["order"], "order", ranks - 1)
+        if sorted(order) != list(range(ranks)):
+            fail("the order of a kind does not name each GPU once")
+        return KindEntry(np.array(order, np.int64), tuple(gates), *numbers, tuple(links), home, entered)

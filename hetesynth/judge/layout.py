@@ -1,0 +1,98 @@
+"""Buffers of a collective: which memory they share, what they hold at the start and must hold at the end.
+
+In: a collective, the chunks of each rank's buffers, whether it runs in place, and the root. Out: cells (one for
+each chunk of memory of one GPU), the value of each input chunk and the value each output chunk must end with.
+Knows neither instructions nor operations; how many chunks the buffers have is read from a program in
+``msccl/buffer_sizes.py`` and from a plan in ``mscclpp/buffer_sizes.py``, because the two formats state it
+differently. The emitter's layout, ``programs/layout.py``, is another one: it is judged by this.
+
+Aliasing follows NCCL's rules: in place means ``send == recv`` for allreduce, alltoall, broadcast and reduce;
+``send == recv + rank * block`` for allgather (and gather at the root); ``recv == send + rank * block`` for
+reducescatter (and scatter at the root). The buffers that NCCL lets be null away from the root (input of
+broadcast and scatter, output of reduce and gather) do not exist there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hetesynth.judge.contributions import Value
+from hetesynth.model.program import Buffer
+from hetesynth.model.topology import Rank
+
+COLLECTIVES = frozenset(
+    {"allgather", "reducescatter", "allreduce", "broadcast", "reduce", "gather", "scatter", "alltoall"}
+)
+ROOTED = frozenset({"broadcast", "reduce", "gather", "scatter"})
+_INPUT_IN_OUTPUT = frozenset({"allgather", "gather"})  # in place the input is the own block of the output
+_OUTPUT_IN_INPUT = frozenset({"reducescatter", "scatter"})  # in place the output is the own block of the input
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One way to place the buffers. ``inputs``, ``outputs``: chunks of each rank's buffers. ``block``: chunks of
+    one rank's share; None: the final data is not known."""
+
+    collective: str
+    in_place: bool
+    root: Rank | None
+    inputs: Sequence[int]
+    outputs: Sequence[int]
+    block: int | None
+
+    def cell(self, owner: Rank, seen_from: Rank, buffer: Buffer, index: int) -> int:
+        """The memory of ``owner`` that ``seen_from`` means by a chunk of the owner's ``buffer``.
+
+        MSCCL++ finds a remote buffer by the offset that the *own* buffer has in its allocation: out of place all
+        offsets are taken as equal, but in place the input of an allgather (and the output of a reducescatter)
+        begins elsewhere on every rank, so a peer's is missed by the difference.
+        """
+        inputs, outputs = self.inputs[owner], self.outputs[owner]
+        if not self.in_place:
+            return {"i": 0, "o": inputs, "s": inputs + outputs}[buffer] + index
+        if buffer == "s":  # behind whatever a shift may reach
+            return (inputs + outputs + 1) * (len(self.inputs) + 1) + index
+        shift = seen_from * (self.block or 0)
+        if buffer == "i":
+            return shift + index if self.collective in _INPUT_IN_OUTPUT else index
+        return shift + index if self.collective in _OUTPUT_IN_INPUT else index
+
+    def missing_buffer(self, rank: Rank, buffer: Buffer) -> bool:
+        """Whether NCCL gives this rank no such buffer: only the root's is real."""
+        if self.root is None or rank == self.root or self.in_place:
+            return False
+        absent = {"broadcast": "i", "scatter": "i", "reduce": "o", "gather": "o"}
+        return absent.get(self.collective) == buffer
+
+    def initial(self, rank: Rank, cell: int) -> Value | None:
+        """What a cell holds before the first instruction; None: undefined."""
+        if self.collective in ("broadcast", "scatter") and rank != self.root:
+            return None
+        chunk = cell - self.cell(rank, rank, "i", 0)
+        return (chunk, 1 << rank) if 0 <= chunk < self.inputs[rank] else None
+
+    def expected(self, rank: Rank, chunk: int) -> Value | None:
+        """What output chunk ``chunk`` must hold at ``rank`` at the end; None: anything."""
+        if self.block is None:
+            return None
+        owner, part = divmod(chunk, self.block)
+        everyone = (1 << len(self.inputs)) - 1
+        match self.collective:
+            case "allgather":
+                return part, 1 << owner
+            case "gather":
+                return (part, 1 << owner) if rank == self.root else None
+            case "alltoall":
+                return rank * self.block + part, 1 << owner
+            case "allreduce":
+                return chunk, everyone
+            case "reduce":
+                return (chunk, everyone) if rank == self.root else None
+            case "reducescatter":
+                return rank * self.block + chunk, everyone
+            case "broadcast" if self.root is not None:
+                return chunk, 1 << self.root
+            case "scatter" if self.root is not None:
+                return rank * self.block + chunk, 1 << self.root
+        return None

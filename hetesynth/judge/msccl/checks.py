@@ -1,0 +1,270 @@
+"""What can be seen without running: GPUs, thread blocks, connections, ranges, dependences.
+
+In: a program. Out: findings that hang, crash or corrupt whatever runtime executes it. The executor relies on
+them: it runs only programs that pass. Does not know the limits of runtimes (profile.py) nor the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Literal
+
+from hetesynth.judge.layout import COLLECTIVES, ROOTED
+from hetesynth.judge.msccl.buffer_sizes import Sizes, buffer_sizes
+from hetesynth.judge.msccl.findings import Findings, Place, shown
+from hetesynth.model.program import GpuProgram, Instruction, ThreadBlock
+from hetesynth.model.topology import Rank
+
+SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})
+RECEIVES = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
+READS_SRC = frozenset({"s", "rrs", "rrc", "rrcs", "cpy", "re"})
+WRITES_DST = frozenset({"r", "rcs", "rrc", "rrcs", "cpy", "re"})
+
+READER_CHECKS: dict[str, tuple[str, ...]] = {
+    "s": ("src",), "r": ("dst",), "rcs": ("dst",), "rrs": ("src",), "rrc": (), "rrcs": ("src", "dst"),
+    "cpy": ("src", "dst"), "re": ("src", "dst"),
+}  # fmt: skip
+"""The sides whose first chunk readers hold against the buffer's size; -1 passes."""
+
+Blocks = dict[int, ThreadBlock]
+Connection = tuple[Rank, Rank, int]
+"""(sender, receiver, channel)."""
+
+
+def structure(findings: Findings, links: Collection[tuple[int, int]] | None) -> None:
+    """All static checks, in the order of the file."""
+    _gpus(findings)
+    _declared_sizes(findings)
+    for g, gpu in enumerate(findings.program.gpus):
+        _thread_blocks(findings, g, gpu)
+        blocks = {b.id: b for b in gpu.thread_blocks}
+        published = {b.id: publishers(b) for b in gpu.thread_blocks}
+        for t, block in enumerate(gpu.thread_blocks):
+            _peers(findings, Place(g, t), block)
+            for s, instruction in enumerate(block.instructions):
+                _ranges(findings, Place(g, t, s), gpu, instruction)
+            _dependences(findings, Place(g, t), block, blocks, published)
+            _chained_reductions(findings, g, t)
+    _connections(findings, links)
+
+
+def _gpus(findings: Findings) -> None:
+    program = findings.program
+    seen: set[Rank] = set()
+    for g, gpu in enumerate(program.gpus):
+        if gpu.rank in seen:
+            findings.add("gpu-twice", f"gpu id {gpu.rank} stands twice", Place(g))
+        elif not 0 <= gpu.rank < program.ranks:
+            findings.add("gpu-unknown", f"gpu id {gpu.rank} is out of range: ngpus={program.ranks}", Place(g))
+        seen.add(gpu.rank)
+    for rank in range(program.ranks):
+        if rank not in seen:
+            findings.add("missing-gpu", f"there is no gpu {rank}, though ngpus={program.ranks}")
+
+
+def _declared_sizes(findings: Findings) -> None:
+    program = findings.program
+    if program.collective not in COLLECTIVES:
+        return
+    sizes = buffer_sizes(program)
+    if sizes is None:
+        text = f"nchunksperloop={program.chunks_per_loop} is no multiple of ngpus={program.ranks}"
+        findings.add("not-divisible", f"{text}: {program.collective} cuts its buffer into one block per rank")
+        return
+    for g, gpu in enumerate(program.gpus):
+        _size(findings, g, "i_chunks", gpu.input_chunks, sizes.input, sizes)
+        _size(findings, g, "o_chunks", gpu.output_chunks, sizes.output, sizes)
+
+
+def _size(findings: Findings, g: int, name: str, declared: int, expected: int, sizes: Sizes) -> None:
+    """0 means the buffer is not used; a rooted collective may declare anything where the buffer is not real."""
+    if declared in (0, expected):
+        return
+    program = findings.program
+    if program.collective in ROOTED and declared in (sizes.block, sizes.input, sizes.output):
+        return
+    text = f"{name}={declared} does not fit nchunksperloop={program.chunks_per_loop}"
+    text += f": {program.collective} on {program.ranks} ranks has {expected}"
+    findings.add("declared-size", text, Place(g))
+
+
+def _thread_blocks(findings: Findings, g: int, gpu: GpuProgram) -> None:
+    seen: set[int] = set()
+    count = len(gpu.thread_blocks)
+    for t, block in enumerate(gpu.thread_blocks):
+        if block.id in seen:
+            findings.add("block-twice", f"thread block id {block.id} stands twice in gpu {gpu.rank}", Place(g, t))
+        elif not 0 <= block.id < count:
+            text = f"thread block id {block.id} leaves a gap: {count} thread blocks need the ids 0 to {count - 1}"
+            findings.add("block-gap", text, Place(g, t))
+        seen.add(block.id)
+
+
+def _peers(findings: Findings, place: Place, block: ThreadBlock) -> None:
+    program = findings.program
+    rank = program.gpus[place.gpu].rank
+    for word, peer in (("send", block.send_peer), ("recv", block.recv_peer)):
+        if peer is not None and not 0 <= peer < program.ranks:
+            findings.add("peer-unknown", f"{word} peer {peer} is no rank: ngpus={program.ranks}", place)
+        elif peer == rank:
+            findings.add("own-peer", f"{word} peer {peer} is the own rank of gpu {rank}", place)
+    used = block.send_peer is not None or block.recv_peer is not None
+    if block.channel < 0 or (used and block.channel >= program.channels):
+        text = f"channel {block.channel} is never connected: nchannels={program.channels}"
+        findings.add("channel-unconnected", text, place)
+
+
+def _ranges(findings: Findings, place: Place, gpu: GpuProgram, instruction: Instruction) -> None:
+    op, count = instruction.op, instruction.count
+    if op == "nop":
+        return
+    block = gpu.thread_blocks[place.block or 0]
+    if op in SENDS and block.send_peer is None:
+        findings.add("no-peer", f"`{op}` sends, but the thread block has no send peer", place)
+    if op in RECEIVES and block.recv_peer is None:
+        findings.add("no-peer", f"`{op}` receives, but the thread block has no recv peer", place)
+    if count < 1:
+        rule = "zero-count" if count == 0 else "negative-count"
+        findings.add(rule, f"cnt={count}: an instruction moves at least one chunk", place)
+        return
+    sizes = {"i": gpu.input_chunks, "o": gpu.output_chunks, "s": gpu.scratch_chunks}
+    sides: list[tuple[Literal["src", "dst"], bool]] = [("src", op in READS_SRC), ("dst", op in WRITES_DST)]
+    for side, matters in sides:
+        part = instruction.src if side == "src" else instruction.dst
+        if not matters:
+            continue
+        if part is None:
+            findings.add("no-buffer", f"`{op}` has no {side} buffer", place)
+        elif part.offset < 0 or part.offset + count > sizes[part.buffer]:
+            text = f"`{op}` touches {shown(part, count)} as {side}, but {part.buffer}_chunks={sizes[part.buffer]}"
+            outside = part.offset < -1 or part.offset >= sizes[part.buffer]
+            findings.add("offset-refused" if outside and side in READER_CHECKS[op] else "range", text, place)
+
+
+def publishers(block: ThreadBlock) -> list[int | None]:
+    """For each step, the first from there on that publishes its number (hasdep, and no nop), or None."""
+    published: list[int | None] = [None] * len(block.instructions)
+    following: int | None = None
+    for s in range(len(block.instructions) - 1, -1, -1):
+        if block.instructions[s].has_dependents and block.instructions[s].op != "nop":
+            following = s
+        published[s] = following
+    return published
+
+
+def _dependences(
+    findings: Findings, of: Place, block: ThreadBlock, blocks: Blocks, published: dict[int, list[int | None]]
+) -> None:
+    pending = False
+    for s, instruction in enumerate(block.instructions):
+        place, last = Place(of.gpu, of.block, s), s + 1 == len(block.instructions)
+        if instruction.depends is not None:
+            _dependence(findings, place, block, blocks, published, instruction.depends)
+        if instruction.op != "nop":
+            if pending and instruction.depends is None:
+                text = "the step after a nop has no dependence of its own: it must carry the last one"
+                findings.add("nop-dependence-lost", text, place)
+            pending = False
+            continue
+        pending = pending or instruction.depends is not None
+        if instruction.depends is None:
+            findings.add("nop-without-dependence", "a nop without a dependence shifts the step numbers", place)
+        if last:
+            findings.add("nop-last", "a nop stands last: its dependence is lost", place)
+
+
+def _dependence(
+    findings: Findings, place: Place, block: ThreadBlock, blocks: Blocks,
+    published: dict[int, list[int | None]], on: tuple[int, int],
+) -> None:  # fmt: skip
+    number, step = on
+    target = blocks.get(number)
+    if target is None:
+        rule = "missing-block"
+        text = f"depends on thread block {number}, which gpu {findings.program.gpus[place.gpu].rank} does not have"
+    elif number == block.id:
+        rule = "own-block"
+        text = f"depends on its own thread block {number}: steps of a thread block are in order anyway"
+    elif not 0 <= step < len(target.instructions):
+        rule = "missing-step"
+        text = f"depends on step {step} of thread block {number}, which has {len(target.instructions)} steps"
+    elif published[number][step] is None:
+        rule = "never-published"
+        text = f"depends on step {step} of thread block {number}, which never publishes it (hasdep=0)"
+    else:
+        return
+    findings.add(rule, text, place)
+
+
+def continues(a: Instruction, b: Instruction) -> bool:
+    """Whether `re` ``b`` right after `re` ``a`` adds to the same place from the same buffer."""
+    if not (a.op == b.op == "re" and a.dst == b.dst) or a.src is None or b.src is None:
+        return False
+    return a.src.buffer == b.src.buffer
+
+
+def _chained_reductions(findings: Findings, g: int, t: int) -> None:
+    """Runtimes merge consecutive `re` of one target into one instruction; the count of the last one wins."""
+    instructions = findings.program.gpus[g].thread_blocks[t].instructions
+    for s in range(1, len(instructions)):
+        a, b = instructions[s - 1], instructions[s]
+        if b.depends is None and not a.has_dependents and a.count != b.count and continues(a, b):
+            text = f"runtimes merge this `re` with the one before it, and cnt={b.count} replaces cnt={a.count}"
+            findings.add("reduction-count", text, Place(g, t, s))
+
+
+def _connections(findings: Findings, links: Collection[tuple[int, int]] | None) -> None:
+    program = findings.program
+    sending: dict[Connection, Place] = {}
+    receiving: dict[Connection, Place] = {}
+    for g, gpu in enumerate(program.gpus):
+        for t, block in enumerate(gpu.thread_blocks):
+            if block.send_peer is not None:
+                key = (gpu.rank, block.send_peer, block.channel)
+                _claim(findings, sending, key, Place(g, t), f"send to gpu {block.send_peer}")
+            if block.recv_peer is not None:
+                key = (block.recv_peer, gpu.rank, block.channel)
+                _claim(findings, receiving, key, Place(g, t), f"receive from gpu {block.recv_peer}")
+    allowed = None if links is None else frozenset(links)
+    for key in sorted(sending.keys() | receiving.keys()):
+        if allowed is not None and key[:2] not in allowed:
+            text = f"a connection from gpu {key[0]} to gpu {key[1]}: the topology has no such link"
+            findings.add("no-such-link", text, sending.get(key) or receiving.get(key))
+        _pair(findings, key, sending.get(key), receiving.get(key))
+
+
+def _claim(findings: Findings, claims: dict[Connection, Place], key: Connection, place: Place, what: str) -> None:
+    first = claims.setdefault(key, place)
+    if first != place:
+        other = findings.program.gpus[first.gpu].thread_blocks[first.block or 0].id
+        text = f"duplicate connection: thread block {other} already has the {what} on channel {key[2]}"
+        findings.add("duplicate-connection", f"{text}; both would share one FIFO", place)
+
+
+def _pair(findings: Findings, key: Connection, sender: Place | None, receiver: Place | None) -> None:
+    """Each message of a connection meets a receive of the same count."""
+    sent, got = _counts(findings, sender, SENDS), _counts(findings, receiver, RECEIVES)
+    src, dst, channel = key
+    name = f"from gpu {src} to gpu {dst} on channel {channel}"
+    if sender is None and got:
+        text = f"unpaired connection: messages {name} are received, but gpu {src} never sends there"
+        findings.add("unpaired-connection", text, receiver)
+    elif receiver is None and sent:
+        text = f"unpaired connection: messages {name} are sent, but gpu {dst} never receives there"
+        findings.add("unpaired-connection", text, sender)
+    elif len(sent) != len(got):
+        text = f"the connection {name} sends {len(sent)} messages but receives {len(got)}"
+        findings.add("message-count", text, sender if sent[len(got) :] else receiver)
+    else:
+        for k, ((a, _), (b, step)) in enumerate(zip(sent, got, strict=True)):
+            if a != b and receiver is not None:
+                text = f"message {k} {name} is sent with cnt={a} but received with cnt={b}"
+                findings.add("message-size", text, Place(receiver.gpu, receiver.block, step))
+                return
+
+
+def _counts(findings: Findings, place: Place | None, ops: frozenset[str]) -> list[tuple[int, int]]:
+    if place is None or place.block is None:
+        return []
+    block = findings.program.gpus[place.gpu].thread_blocks[place.block]
+    return [(x.count, s) for s, x in enumerate(block.instructions) if x.op in ops]

@@ -1,0 +1,386 @@
+"""Executes a program under one aliasing: bounded FIFOs, dependences, values, races, deadlock, final data.
+
+In: a program that passed checks.structure, and a layout. Out: findings.
+
+How runtimes execute it: the thread blocks of a GPU run side by side, each its steps in order. A message is one
+instruction's ``cnt`` chunks; a connection holds ``slots`` of them, a send waits for a free slot, a receive for a
+message. A step with hasdep publishes its number when done; a dependence on step k waits for a published number
+>= k, so it is sure of everything up to the first publishing step from k on, and of no more.
+
+One order of execution is enough. Each FIFO has one writer and one reader and nothing else decides who goes
+on, so whether a program stops is the same in every order, and so are its values unless there is a race, which
+is found from the happens-before relation, not from the order chosen. That relation is: steps of one thread block;
+a publishing step before those that wait for it; send k of a connection before receive k; receive k before send
+k + slots.
+
+Large buffers: the runtime repeats the whole program over slices of every chunk of all three buffers. Slices
+are disjoint (scratch has full chunks too), flags carry the loop number, FIFOs keep their order: loops that overlap
+touch different memory, and one loop without deadlock means that no number of them deadlocks.
+
+Large chunks: a runtime splits ``cnt`` chunks into messages of k chunks, k from 71 down to 1 as chunks grow. With
+``split`` = k a message has at most k chunks. k = 1 is the worst case for deadlock: where a send of k chunks waits
+for the receive two messages back, the first of the same chunks sent singly waits for a receive that is there or
+later in the receiver's order, so every circle of waits for some k is one for k = 1; and what hangs for some k
+hangs for all below. Races are judged for whole messages (the fewest waits for slots) and for the smallest messages
+that calls lead to (the least that one message orders).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hetesynth.judge.contributions import BROKEN, SumDefect, Value, added, named
+from hetesynth.judge.layout import Layout
+from hetesynth.judge.msccl.checks import READS_SRC, RECEIVES, SENDS, WRITES_DST, publishers
+from hetesynth.judge.msccl.findings import Findings, Place, shown
+from hetesynth.judge.msccl.memory import Clock, ProgramAccess, ProgramMemory, Span, parts
+from hetesynth.model.program import Buffer, BufferSlice, Instruction
+
+_BUFFERS: tuple[Buffer, ...] = ("i", "o", "s")
+_SUM_RULES: dict[SumDefect, str] = {"different chunks": "different-chunks", "added twice": "added-twice"}
+MAX_COUNTED_WRONG = 1000
+MAX_SHOWN_WAITS = 6
+
+_Event = tuple[Clock, int, int]
+"""(clock, thread block, stamp): what is known once that instruction is done."""
+
+
+@dataclass(slots=True)
+class _Channel:
+    """A connection: messages under way, and the receives that free slots for later sends. ``sends``: in the whole
+    program."""
+
+    sender: int = -1
+    receiver: int = -1
+    sends: int = 0
+    messages: list[tuple[list[Value], _Event]] = field(default_factory=list)  # at most one a slot
+    freed: list[_Event] = field(default_factory=list)
+    sent: int = 0
+    received: int = 0
+
+
+@dataclass(slots=True)
+class _Publication:
+    """A published step: how many instructions still wait for it, which thread blocks stand still for it, and what
+    they learn from it."""
+
+    waiting: int = 0
+    event: _Event | None = None
+    sleepers: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Block:
+    """A thread block while it runs. ``step``: the instruction it is at, ``part``: which message of that one;
+    ``done``: instructions, or messages of them, finished. ``shared``: others may hold ``clock``, it must stay.
+    ``waits``: for each instruction, the thread block and its step that publishes what it waits for, or None."""
+
+    index: int
+    place: Place
+    instructions: tuple[Instruction, ...]
+    bases: dict[Buffer, int]
+    clock: Clock
+    step: int = 0
+    part: int = 0
+    done: int = 0
+    shared: bool = True
+    inbound: _Channel = field(default_factory=_Channel)
+    outbound: _Channel = field(default_factory=_Channel)
+    waits: list[tuple[int, int] | None] = field(default_factory=list)
+
+    @property
+    def wait(self) -> tuple[int, int] | None:
+        """Of the instruction that it is at."""
+        return self.waits[self.step]
+
+    @property
+    def runs(self) -> bool:
+        """Whether instructions are left."""
+        return self.step < len(self.instructions)
+
+    @property
+    def here(self) -> Place:
+        """The step that the thread block is at."""
+        return Place(self.place.gpu, self.place.block, self.step)
+
+
+class Execution:
+    """One run of the program of ``findings``, to which ``run`` reports, with its buffers as ``layout`` says.
+    ``split``: the most chunks of a message, 0: as many as its instruction says."""
+
+    def __init__(self, layout: Layout, slots: int, findings: Findings, split: int = 0) -> None:
+        self._program = findings.program
+        self._layout = layout
+        self._slots = slots
+        self._findings = findings
+        self._split = split
+        gpus = self._program.gpus
+        places = [Place(g, t) for g, gpu in enumerate(gpus) for t in range(len(gpu.thread_blocks))]
+        self._position = {(p.gpu, gpus[p.gpu].thread_blocks[p.block or 0].id): k for k, p in enumerate(places)}
+        self._publishers = [publishers(gpus[p.gpu].thread_blocks[p.block or 0]) for p in places]
+        self._blocks = self._prepared(places)
+        self._published: dict[tuple[int, int], _Publication] = {}
+        self._count_waits()
+        self._memory = [ProgramMemory(layout, gpu.rank, findings, places, split) for gpu in gpus]
+        self._connect()
+
+    def run(self) -> None:
+        """Executes until nothing moves; then deadlock or final data."""
+        ready = deque(range(len(self._blocks)))
+        queued = [True] * len(self._blocks)
+        while ready:
+            index = ready.popleft()
+            queued[index] = False
+            for woken in self._advance(self._blocks[index]):
+                if not queued[woken]:
+                    queued[woken] = True
+                    ready.append(woken)
+            if self._findings.full:
+                return
+        if any(b.runs for b in self._blocks):
+            self._deadlocks()
+        else:
+            self._final_data()
+
+    # -- preparing
+
+    def _prepared(self, places: list[Place]) -> list[_Block]:
+        gpus = self._program.gpus
+        bases = [{b: self._layout.cell(gpu.rank, gpu.rank, b, 0) for b in _BUFFERS} for gpu in gpus]
+        code = [gpus[p.gpu].thread_blocks[p.block or 0].instructions for p in places]
+        longest = max((sum(parts(x, self._split) for x in instructions) for instructions in code), default=0)
+        self._start: Clock = np.zeros(len(places), dtype=np.min_scalar_type(longest))
+        return [_Block(k, p, code[k], bases[p.gpu], self._start) for k, p in enumerate(places)]
+
+    def _count_waits(self) -> None:
+        for block in self._blocks:
+            block.waits = [self._wait(block, x) for x in block.instructions]
+            for wait in filter(None, block.waits):
+                self._published.setdefault(wait, _Publication()).waiting += 1
+
+    def _wait(self, block: _Block, x: Instruction) -> tuple[int, int] | None:
+        """What the instruction waits for: a thread block and its step that publishes."""
+        if x.depends is None:
+            return None
+        other = self._position[block.place.gpu, x.depends[0]]
+        step = self._publishers[other][x.depends[1]]
+        return None if step is None else (other, step)
+
+    def _connect(self) -> None:
+        channels: dict[tuple[int | None, int | None, int], _Channel] = {}
+        for block in self._blocks:
+            gpu = self._program.gpus[block.place.gpu]
+            tb = gpu.thread_blocks[block.place.block or 0]
+            block.outbound = channels.setdefault((gpu.rank, tb.send_peer, tb.channel), _Channel())
+            block.outbound.sender = block.index
+            block.outbound.sends = sum(parts(x, self._split) for x in tb.instructions if x.op in SENDS)
+            block.inbound = channels.setdefault((tb.recv_peer, gpu.rank, tb.channel), _Channel())
+            block.inbound.receiver = block.index
+
+    # -- running
+
+    def _blocked_on(self, block: _Block) -> tuple[str, int] | None:
+        """What the next instruction waits for, and which thread block could end the wait."""
+        x, wait = block.instructions[block.step], block.wait
+        if wait is not None and self._blocks[wait[0]].step <= wait[1]:
+            return "dependence", wait[0]
+        if x.op in RECEIVES and not block.inbound.messages:
+            return "message", block.inbound.sender
+        if x.op in SENDS and len(block.outbound.messages) >= self._slots:
+            return "slot", block.outbound.receiver
+        return None
+
+    def _advance(self, block: _Block) -> Iterator[int]:
+        """Runs the thread block as far as it goes; yields those that may go on because of it."""
+        while block.runs:
+            x = block.instructions[block.step]
+            blocked = self._blocked_on(block)
+            if blocked is not None:
+                wait = block.wait if blocked[0] == "dependence" else None
+                if wait is not None:
+                    self._published[wait].sleepers.append(block.index)
+                return
+            self._execute(block, x)
+            yield from self._step_done(block, x)
+            if x.op in RECEIVES:
+                yield block.inbound.sender
+            if x.op in SENDS:
+                yield block.outbound.receiver
+
+    def _step_done(self, block: _Block, x: Instruction) -> list[int]:
+        """Goes on to the next message or step; the thread blocks that stood still for the step."""
+        block.done += 1
+        block.part += 1
+        if block.part < parts(x, self._split):
+            return []
+        step = block.step
+        block.part, block.step = 0, step + 1
+        sleepers: list[int] = []
+        publication = self._published.get((block.index, step))
+        if publication is not None:
+            publication.event = self._event(block, block.done)
+            sleepers, publication.sleepers = publication.sleepers, []
+        if not block.runs:
+            block.clock = self._start  # what it knew stays only in the events that others wait for
+        return sleepers
+
+    def _event(self, block: _Block, stamp: int) -> _Event:
+        block.shared = True
+        return block.clock, block.index, stamp
+
+    def _learn(self, block: _Block, event: _Event) -> None:
+        """The thread block now knows all that ``event`` knows."""
+        clock, source, stamp = event
+        if source == block.index or block.clock[source] >= stamp:
+            return
+        if block.shared:
+            block.clock = np.maximum(block.clock, clock)
+            block.shared = False
+        else:
+            np.maximum(block.clock, clock, out=block.clock)
+        block.clock[source] = stamp
+
+    def _execute(self, block: _Block, x: Instruction) -> None:
+        if x.depends is not None and not block.part:
+            self._take_published(block)
+        incoming: list[Value] = []
+        inbound = block.inbound if x.op in RECEIVES else None
+        outbound = block.outbound if x.op in SENDS else None
+        if inbound is not None:
+            incoming, event = inbound.messages.pop(0)
+            self._learn(block, event)
+        if outbound is not None:
+            if outbound.sent >= self._slots:
+                self._learn(block, outbound.freed.pop(0))
+            outbound.sent += 1
+        outgoing = self._move(block, x, incoming)
+        if inbound is not None:
+            if inbound.received + self._slots < inbound.sends:  # else no send waits for it
+                inbound.freed.append(self._event(block, block.done + 1))
+            inbound.received += 1
+        if outbound is not None:
+            outbound.messages.append((outgoing, self._event(block, block.done + 1)))
+
+    def _take_published(self, block: _Block) -> None:
+        wait = block.wait
+        if wait is None:
+            return
+        publication = self._published[wait]
+        if publication.event is not None:
+            self._learn(block, publication.event)
+        publication.waiting -= 1
+        if not publication.waiting:
+            del self._published[wait]
+
+    def _move(self, block: _Block, x: Instruction, incoming: list[Value]) -> list[Value]:
+        """Reads, adds, writes; returns what a sending instruction sends."""
+        src = self._span(block, x, x.src) if x.op in READS_SRC else None
+        dst = self._span(block, x, x.dst) if x.op in WRITES_DST else None
+        access = ProgramAccess(block.index, block.done + 1, block.clock, block.step)
+        memory = self._memory[block.place.gpu]
+        data = incoming
+        if src is not None:
+            values = memory.read(access, src.first, src.size, src)
+            data = self._added(incoming, values, block) if x.op in RECEIVES else values
+        if x.op == "cpy" and src is not None and dst is not None and src.first == dst.first:
+            return (
+                data  # a chunk copied onto itself (the own block, in place) changes nothing for those who read it
+            )
+        if x.op == "re" and dst is not None:
+            data = self._added(memory.read(access, dst.first, dst.size, dst), data, block)
+        if dst is not None:
+            if src is not None and 0 < abs(src.first - dst.first) < src.size:
+                self._findings.add("overlap", f"`{x.op}` reads and writes overlapping chunks", block.here)
+            memory.write(access, dst.first, data, dst)
+        return data
+
+    def _added(self, a: list[Value], b: list[Value], block: _Block) -> list[Value]:
+        return added(a, b, lambda defect, text: self._findings.add(_SUM_RULES[defect], text, block.here))
+
+    def _span(self, block: _Block, x: Instruction, part: BufferSlice | None) -> Span | None:
+        """The cells that the message at hand touches on one side."""
+        if part is None:
+            return None
+        before = block.part * self._split
+        offset = part.offset + before
+        count = min(self._split, x.count - before) if parts(x, self._split) > 1 else x.count
+        return Span(block.bases[part.buffer] + offset, count, part.buffer, offset)
+
+    # -- the end
+
+    def _deadlocks(self) -> None:
+        """Follows who waits for whom; each cycle is reported once."""
+        seen: set[int] = set()
+        for block in self._blocks:
+            path: list[int] = []
+            index = block.index
+            while index not in seen and self._blocks[index].runs:
+                seen.add(index)
+                path.append(index)
+                blocked = self._blocked_on(self._blocks[index])
+                if blocked is None:
+                    break
+                index = blocked[1]
+            if index in path:
+                self._report_cycle(path[path.index(index) :])
+
+    def _report_cycle(self, cycle: list[int]) -> None:
+        waits = [self._wait_text(self._blocks[index]) for index in cycle[:MAX_SHOWN_WAITS]]
+        if len(cycle) > MAX_SHOWN_WAITS:
+            waits.append(f"and {len(cycle) - MAX_SHOWN_WAITS} more")
+        text = f"deadlock, {len(cycle)} thread blocks wait in a circle: " + "; ".join(waits)
+        block = self._blocks[cycle[0]]
+        rule = "split-deadlock" if self._split else "deadlock"
+        self._findings.add(rule, text, block.here)
+
+    def _wait_text(self, block: _Block) -> str:
+        who = self._findings.where(block.here)
+        blocked = self._blocked_on(block)
+        if blocked is None:
+            return who
+        on = self._findings.where(self._blocks[blocked[1]].place)
+        wait = block.wait
+        if blocked[0] == "dependence" and wait is not None:
+            return f"{who} waits for step {wait[1]} of {on}"
+        if blocked[0] == "message":
+            return f"{who} waits for a message from {on}"
+        return f"{who} waits for {on} to take one of the {self._slots} messages under way"
+
+    def _final_data(self) -> None:
+        for g, gpu in enumerate(self._program.gpus):
+            chunks = self._layout.outputs[gpu.rank]
+            base, wrong, first = self._layout.cell(gpu.rank, gpu.rank, "o", 0), 0, ""
+            for chunk in range(chunks):
+                expected = self._layout.expected(gpu.rank, chunk)
+                value = self._memory[g].value(base + chunk)
+                if expected is None or value == expected:
+                    continue
+                wrong += 1
+                if value != BROKEN and not first:
+                    first = f"o[{chunk}] ends with {named(value)}, not {named(expected)}"
+                if wrong >= MAX_COUNTED_WRONG:
+                    break
+            if first:
+                more = f" ({wrong} of its {chunks} output chunks are wrong)" if wrong > 1 else ""
+                self._findings.add("final-data", first + more, Place(g))
+
+
+def buffers_touched(layout: Layout, findings: Findings) -> None:
+    """Accesses that this aliasing forbids: the caller's input out of place, and buffers that only the root has."""
+    for g, gpu in enumerate(findings.program.gpus):
+        for t, block in enumerate(gpu.thread_blocks):
+            for s, x in enumerate(block.instructions):
+                for part, writes in ((x.src, False), (x.dst, True)):
+                    used = x.op in (WRITES_DST if writes else READS_SRC)
+                    if part is None or not used:
+                        continue
+                    if layout.missing_buffer(gpu.rank, part.buffer):
+                        text = f"touches {shown(part, x.count)}, but only the root has that buffer"
+                        findings.add("root-only-buffer", text, Place(g, t, s))
+                    elif writes and part.buffer == "i" and not layout.in_place:
+                        text = f"writes {shown(part, x.count)}: out of place the input buffer must stay as it is"
+                        findings.add("input-overwritten", text, Place(g, t, s))

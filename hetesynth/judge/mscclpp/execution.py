@@ -1,0 +1,374 @@
+"""Executes an MSCCL++ plan: one-sided writes, signals, barriers, semaphores; values, races, deadlock.
+
+In: a plan that passed ``checks`` and a layout. Out: findings.
+
+How the runtime executes it: the thread blocks of a GPU run side by side, each its operations in order. Copies
+and sums are made by all threads of a block, signals, waits and port puts by single threads; only ``nop`` and
+``barrier`` make the threads of a block wait for each other. So what a wait learns holds after the next of these,
+and a signal guarantees what came before the last of these. A relaxed signal says that the kernel runs and no
+more. A port channel moves data on its own: the source is read, and the target written, some time before a later
+signal of the channel arrives; the sender knows so after a flush. What two threads of a block push to a channel is
+in order only if they meet in between (``thread_order``). Kernels start and end by themselves: memory of a peer
+may be touched only between a first signal from it and its last wait.
+
+One order of execution is enough: signals are counted per channel with one sender and one receiver, so whether a
+plan stops does not depend on the order, nor do values unless there is a race, which is found from
+happens-before. Only a semaphore that several thread blocks acquire may depend on it; an acquire then learns what
+it is sure of.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from hetesynth.judge.contributions import BROKEN, SumDefect, Value, added, named
+from hetesynth.judge.layout import Layout
+from hetesynth.judge.mscclpp.findings import PlanFindings, PlanPlace
+from hetesynth.judge.mscclpp.memory import PlanAccess, PlanMemory
+from hetesynth.judge.mscclpp.state import BlockState, ChannelEnd, Event, PortPut, SemaphoreState, meet_all
+from hetesynth.judge.mscclpp.thread_order import Order, orders
+from hetesynth.model.plan import CHANNEL_TYPES, ChannelType, LocalSlice, Plan, PlanOperation, Slice
+from hetesynth.model.topology import Rank
+
+MAX_SHOWN_WAITS = 6
+_SUM_RULES: dict[SumDefect, str] = {
+    "different chunks": "plan-different-chunks", "added twice": "plan-added-twice",
+}  # fmt: skip
+
+
+class PlanExecution:
+    """One run of ``plan`` with its buffers as ``layout`` says; ``run`` reports to ``findings``."""
+
+    def __init__(self, plan: Plan, layout: Layout, findings: PlanFindings) -> None:
+        self._layout, self._plan, self._findings = layout, plan, findings
+        codes = [(PlanPlace(g, t), code) for g, gpu in enumerate(plan.gpus) for t, code in enumerate(gpu.blocks)]
+        names = [str(place) for place, _ in codes]
+        self._own: list[range] = []
+        for gpu in plan.gpus:
+            begin = self._own[-1].stop if self._own else 0
+            self._own.append(range(begin, begin + len(gpu.blocks)))
+        self._ends: list[ChannelEnd] = []
+        self._end_of: dict[tuple[Rank, ChannelType, int], int] = {}
+        self._connect(names)
+        self._started = len(names)
+        self._hints: dict[int, str] = {}
+        self._memory = [PlanMemory(layout, g, findings, names, self._hints) for g in range(plan.ranks)]
+        self._semaphores = [[SemaphoreState(v, v) for v in gpu.semaphores] for gpu in plan.gpus]
+        self._releasers = self._count_releases()
+        self._barriers: dict[tuple[Rank, int | None], list[BlockState]] = {}
+        self._blocks: list[BlockState] = []
+        for k, (place, code) in enumerate(codes):
+            clock = np.zeros(self._started + plan.ranks, dtype=np.int32)
+            clock[self._started + place.gpu] = 1
+            self._blocks.append(BlockState(k, place, code, clock, self._started))
+        self._orders = [orders(code) for _, code in codes]
+        self._ready = OrderedDict.fromkeys(range(len(codes)))
+
+    def run(self) -> None:
+        """Executes until nothing moves; then deadlock, or what is left over, and final data."""
+        while self._ready and not self._findings.full:
+            index, _ = self._ready.popitem(last=False)
+            self._advance(self._blocks[index])
+        if self._findings.full:
+            return
+        if any(b.done < len(b.code.operations) for b in self._blocks):
+            self._deadlock()
+        else:
+            self._leftovers()
+            self._final_data()
+
+    # -- preparing
+
+    def _connect(self, names: list[str]) -> None:
+        """The k-th channel to a peer meets the peer's k-th back, of the same type."""
+        met: dict[tuple[Rank, Rank, ChannelType], list[int]] = {}
+        for g, gpu in enumerate(self._plan.gpus):
+            for kind in CHANNEL_TYPES:
+                for c, peer in enumerate(gpu.peers(kind)):
+                    end = ChannelEnd(g, kind, c)
+                    if kind == "port":
+                        end.engine = len(names)
+                        names.append(f"the port channel {c} of gpu {g} to gpu {peer}")
+                    self._end_of[g, kind, c] = len(self._ends)
+                    met.setdefault((g, peer, kind), []).append(len(self._ends))
+                    self._ends.append(end)
+        for (g, peer, kind), mine in met.items():
+            for a, b in zip(mine, met.get((peer, g, kind), []), strict=False):
+                self._ends[a].far = b
+
+    def _count_releases(self) -> dict[tuple[Rank, int], Counter[int]]:
+        releases: dict[tuple[Rank, int], Counter[int]] = {}
+        for g, gpu in enumerate(self._plan.gpus):
+            for t, block in enumerate(gpu.blocks):
+                for operation in block.operations:
+                    if operation.op == "sem_release":
+                        for s in operation.semaphores:
+                            releases.setdefault((g, s), Counter())[self._own[g][t]] += 1
+        return releases
+
+    # -- running
+
+    def _advance(self, block: BlockState) -> None:
+        operations = block.code.operations
+        while block.done < len(operations) and not self._blocked(block, operations[block.done]):
+            operation = operations[block.done]
+            self._execute(block, operation, PlanPlace(block.place.gpu, block.place.block, block.done))
+            block.done += 1
+
+    def _blocked(self, block: BlockState, operation: PlanOperation) -> bool:
+        gpu = block.place.gpu
+        match operation.op:
+            case "wait" | "rlxwait":
+                return any(not end.inbox for end in self._ends_of(block, operation))
+            case "sem_acquire":
+                return any(self._semaphores[gpu][s].value < 1 for s in operation.semaphores)
+            case "barrier":
+                return not self._arrive(block, operation)
+        return False
+
+    def _arrive(self, block: BlockState, operation: PlanOperation) -> bool:
+        """Whether all have come to the barrier; the last to come lets everybody go on."""
+        members = self._barriers.setdefault((block.place.gpu, operation.barrier), [])
+        if block.arrived:
+            if block in members:
+                return False
+            block.arrived = False
+            return True
+        block.arrived = True
+        members.append(block)
+        if len(members) != operation.blocks:
+            return False
+        meet_all(members)
+        self._wake(member.index for member in members)
+        members.clear()
+        block.arrived = False
+        return True
+
+    def _wake(self, blocks: Iterable[int]) -> None:
+        self._ready.update(OrderedDict.fromkeys(blocks))
+
+    def _execute(self, block: BlockState, operation: PlanOperation, place: PlanPlace) -> None:
+        match operation.op:
+            case "nop":
+                block.meet()
+            case "barrier":
+                pass  # the last to arrive did it for all
+            case "signal" | "rlxsignal":
+                self._signal(block, operation, place)
+            case "wait" | "rlxwait":
+                relaxed = operation.op == "rlxwait" and operation.channel_type != "port"
+                for end in self._ends_of(block, operation):
+                    self._uses(block, end, "wait", place)
+                    event = end.inbox.popleft()
+                    block.pending.append(replace(event, relaxed=True) if relaxed else event)
+            case "flush":
+                for thread, end in enumerate(self._ends_of(block, operation)):
+                    self._flush(block, end, thread)
+            case "sem_acquire" | "sem_release":
+                self._semaphore(block, operation)
+            case "put" | "pws" | "pwsf" if operation.channel_type == "port":
+                self._port_puts(block, operation, place)
+            case _:
+                self._move(block, operation, place)
+
+    def _ends_of(self, block: BlockState, operation: PlanOperation) -> list[ChannelEnd]:
+        kind = operation.channel_type or "memory"
+        channels = block.code.channels(kind)
+        return [self._ends[self._end_of[block.place.gpu, kind, channels[c]]] for c in operation.channels]
+
+    def _uses(self, block: BlockState, end: ChannelEnd, use: str, place: PlanPlace) -> None:
+        """A channel's counters belong to one thread block at a time."""
+        who, segment = end.last.get(use, (block.index, block.segment))
+        if who != block.index and block.clock[who] < segment:
+            other = self._blocks[who].place
+            text = f"uses a channel that {other} uses too: nothing orders the two"
+            self._findings.add("plan-channel-shared", text, place)
+        end.last[use] = block.index, block.segment
+
+    def _signal(self, block: BlockState, operation: PlanOperation, place: PlanPlace) -> None:
+        for thread, end in enumerate(self._ends_of(block, operation)):
+            self._signal_on(block, end, thread, place)
+
+    def _signal_on(self, block: BlockState, end: ChannelEnd, thread: int, place: PlanPlace) -> None:
+        self._uses(block, end, "signal", place)
+        turn = end.turn(block)
+        turn[1] += 1
+        puts = None
+        relaxed = turn[1] <= self._order(block, end).relaxed
+        if end.kind == "port":
+            puts = end.engine, end.before_signal(block)
+            self._hint(block, end, thread, puts[1], "signals")
+        self._deliver(end, block.event(puts, relaxed), place)
+
+    def _flush(self, block: BlockState, end: ChannelEnd, thread: int) -> None:
+        sure = end.before_thread(block, thread)
+        self._hint(block, end, thread, sure, "flushes")
+        block.await_puts(end, sure, thread)
+
+    def _order(self, block: BlockState, end: ChannelEnd) -> Order:
+        return self._orders[block.index][block.segment, end.kind, end.channel]
+
+    def _hint(self, block: BlockState, end: ChannelEnd, thread: int, sure: int, does: str) -> None:
+        """Remembers why a put is not covered: another thread made it, and the two have not met."""
+        if sure == len(end.puts):
+            return
+        put = end.puts[sure]
+        if put.block != block.index:
+            text = f"{self._blocks[put.block].place} also puts on this channel, unordered"
+        elif put.thread != thread:
+            text = f"thread {put.thread} of the block puts and thread {thread} {does}: a nop must stand between"
+        else:
+            return
+        self._hints.setdefault(end.engine, text)
+
+    def _deliver(self, end: ChannelEnd, event: Event, place: PlanPlace) -> None:
+        if end.far is None:
+            self._findings.add("plan-no-far-end", "signals on a channel that has no far end", place)
+            return
+        far = self._ends[end.far]
+        far.inbox.append(event)
+        self._wake(self._own[far.gpu])
+
+    def _semaphore(self, block: BlockState, operation: PlanOperation) -> None:
+        gpu = block.place.gpu
+        for s in operation.semaphores:
+            semaphore = self._semaphores[gpu][s]
+            if operation.op == "sem_release":
+                semaphore.value += 1
+                semaphore.releases.append(block.event())
+                self._wake(self._own[gpu])
+                continue
+            block.pending += semaphore.acquire(block.index, self._releasers.get((gpu, s), Counter()))
+
+    # -- data
+
+    def _move(self, block: BlockState, operation: PlanOperation, place: PlanPlace) -> None:
+        """Everything that the threads of the block copy and add themselves."""
+        access = PlanAccess(block.index, block.segment, block.index, block.segment, block.done, block.clock, place)
+        if operation.op in ("put", "get", "copy"):
+            for src, dst in zip(operation.src, operation.dst, strict=True):
+                self._write(block, operation, access, dst, self._read(block, operation, access, src))
+            return
+        total = self._read(block, operation, access, operation.src[0])
+        for part in operation.src[1:]:
+            values = self._read(block, operation, access, part)
+            total = added(total, values, lambda defect, text: self._findings.add(_SUM_RULES[defect], text, place))
+        for part in operation.dst:
+            self._write(block, operation, access, part, total)
+
+    def _port_puts(self, block: BlockState, operation: PlanOperation, place: PlanPlace) -> None:
+        for thread, end in enumerate(self._ends_of(block, operation)):
+            before, turn = end.before_thread(block, thread), end.turn(block)
+            covered = self._order(block, end).covers[turn[0]]
+            turn[0] += 1
+            end.puts.append(PortPut(block.index, block.segment, thread, covered))
+            access = PlanAccess(
+                end.engine, len(end.puts), block.index, block.segment, block.done, block.clock, place, before
+            )  # fmt: skip
+            values = self._read(block, operation, access, operation.src[thread])
+            self._write(block, operation, access, operation.dst[thread], values)
+            if operation.op in ("pws", "pwsf"):
+                self._signal_on(block, end, thread, place)
+            if operation.op == "pwsf":
+                self._flush(block, end, thread)
+
+    def _located(self, block: BlockState, operation: PlanOperation, part: Slice) -> tuple[Rank, int, str]:
+        """(owner, first cell, name) of a slice."""
+        gpu = block.place.gpu
+        if isinstance(part, LocalSlice):
+            owner, buffer = gpu, part.buffer
+        else:
+            remote = self._plan.gpus[gpu].remote_buffers[
+                block.code.buffers(operation.channel_type or "memory")[part.buffer_id]
+            ]
+            owner, buffer = remote.rank, remote.buffer
+        last = part.index + part.size - 1
+        text = f"{buffer}[{part.index}]" if part.size == 1 else f"{buffer}[{part.index}..{last}]"
+        name = text if owner == gpu else f"{text} of gpu {owner}"
+        return owner, self._layout.cell(owner, gpu, buffer, part.index), name
+
+    def _reached(self, access: PlanAccess, owner: Rank, name: str) -> None:
+        if not access.clock[self._started + owner]:
+            text = f"touches {name}, whose kernel may not have started: nothing has been heard from it"
+            self._findings.add("plan-early-access", text, access.place)
+
+    def _read(self, block: BlockState, operation: PlanOperation, access: PlanAccess, part: Slice) -> list[Value]:
+        owner, first, name = self._located(block, operation, part)
+        self._reached(access, owner, name)
+        return self._memory[owner].read(access, first, part.size, name)
+
+    def _write(
+        self, block: BlockState, operation: PlanOperation, access: PlanAccess, part: Slice, values: list[Value]
+    ) -> None:
+        owner, first, name = self._located(block, operation, part)
+        self._reached(access, owner, name)
+        if name[0] == "i" and not self._plan.in_place:
+            text = f"writes {name}: out of place the input buffer must stay as it is"
+            self._findings.add("plan-input-overwritten", text, access.place)
+        self._memory[owner].write(access, first, values, name)
+
+    # -- the end
+
+    def _deadlock(self) -> None:
+        stuck = [b for b in self._blocks if b.done < len(b.code.operations)]
+        shown = "; ".join(self._waits_for(b) for b in stuck[:MAX_SHOWN_WAITS])
+        more = f"; and {len(stuck) - MAX_SHOWN_WAITS} more" if len(stuck) > MAX_SHOWN_WAITS else ""
+        text = f"deadlock, {len(stuck)} thread block{'s' if len(stuck) > 1 else ''} wait for ever: {shown}{more}"
+        place = stuck[0].place
+        self._findings.add("plan-deadlock", text, PlanPlace(place.gpu, place.block, stuck[0].done))
+
+    def _waits_for(self, block: BlockState) -> str:
+        operation = block.code.operations[block.done]
+        who = str(PlanPlace(block.place.gpu, block.place.block, block.done))
+        if operation.op == "barrier":
+            return f"{who} at barrier {operation.barrier}"
+        if operation.op == "sem_acquire":
+            semaphores = self._semaphores[block.place.gpu]
+            consumed = [str(s) for s in operation.semaphores if semaphores[s].value < 1]
+            return f"{who} for semaphore {', '.join(consumed)}"
+        kind = operation.channel_type or "memory"
+        peers = self._plan.gpus[block.place.gpu].peers(kind)
+        dry = [
+            str(peers[c])
+            for c in (block.code.channels(kind)[c] for c in operation.channels)
+            if not self._ends[self._end_of[block.place.gpu, kind, c]].inbox
+        ]
+        return f"{who} for a signal of gpu {', '.join(dry)}"
+
+    def _leftovers(self) -> None:
+        """The next run must find channels and semaphores as this one did, and nothing still under way."""
+        for end in self._ends:
+            if end.inbox:
+                text = f"{len(end.inbox)} signals on a {end.kind} channel are never waited for"
+                self._findings.add(
+                    "plan-signals-left", f"{text}: the next run would take them for its own", PlanPlace(end.gpu)
+                )
+        for g, semaphores in enumerate(self._semaphores):
+            for s, semaphore in enumerate(semaphores):
+                if semaphore.value != semaphore.start:
+                    text = f"semaphore {s} ends with {semaphore.value}, not {semaphore.start} as it began"
+                    self._findings.add("plan-semaphore-left", text, PlanPlace(g))
+        for g, own in enumerate(self._own):
+            clock = np.zeros(self._started + self._plan.ranks, dtype=np.int32)
+            for index in own:
+                self._blocks[index].meet()
+                clock = np.maximum(clock, self._blocks[index].clock)
+            self._memory[g].outlived(clock, own)
+
+    def _final_data(self) -> None:
+        for g in range(self._plan.ranks):
+            first, wrong = "", 0
+            chunks = self._plan.gpus[g].output_chunks
+            for chunk in range(chunks):
+                expected = self._layout.expected(g, chunk)
+                value = self._memory[g].value(self._layout.cell(g, g, "o", chunk))
+                if expected is not None and value not in (expected, BROKEN):  # which follows from another finding
+                    first = first or f"o[{chunk}] ends with {named(value)}, not {named(expected)}"
+                    wrong += 1
+            if wrong:
+                more = f" ({wrong} of its {chunks} output chunks are wrong)" if wrong > 1 else ""
+                self._findings.add("plan-final-data", first + more, PlanPlace(g))

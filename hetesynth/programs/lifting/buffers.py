@@ -1,0 +1,139 @@
+"""Which chunk of a collective stands where: the buffers of a program seen from its collective.
+
+In: a program. Out: the shape of its collective (chunks per rank, pieces, root) and, once that collective is built,
+the chunk behind every cell at the start and at the end. Knows nothing of instructions.
+
+The conventions are NCCL's, as MSCCL XML uses them: allgather's output holds rank j's block at j*c, alltoall's
+input block j goes to rank j, in place means the pointers that NCCL calls in place. A cell is one chunk of memory:
+buffer and offset, with one name for both views of aliased memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+
+from hetesynth.errors import HetesynthError
+from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, Collective
+from hetesynth.model.program import RECEIVES, SENDS, Buffer, Program
+from hetesynth.model.topology import Rank
+
+Cell = tuple[Buffer, int]
+MAX_CHUNKS = 4_000_000
+_BLOCKED = frozenset({"allgather", "reducescatter", "alltoall"})
+_BLOCK_IN_INPUT = frozenset({"reducescatter", "scatter"})
+_BLOCK_IN_OUTPUT = frozenset({"allgather", "gather"})
+_RECEIVES_LEAST = frozenset({"broadcast", "scatter"})
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The size of a program's collective.
+
+    ``chunks_per_rank``: as the model counts (``search/collectives/library``). ``pieces``: chunks of the model in
+    one of the program; above 1 only for an allreduce whose chunks do not divide among the ranks.
+    """
+
+    chunks_per_rank: int
+    pieces: int = 1
+
+
+def shape(program: Program) -> Shape:
+    """The shape of ``program``'s collective.
+
+    Raises HetesynthError HS701 for a collective without a stated result (``custom`` and the like), HS702 for
+    chunks that cannot be cut into one block per rank, HS304 for too many of them.
+    """
+    name, chunks, ranks = program.collective, program.chunks_per_loop, program.ranks
+    if name not in COLLECTIVE_NAMES:
+        raise HetesynthError(
+            f"collective {name!r} does not say what must be where in the end: there is nothing to schedule",
+            code="HS701",
+            help=f"only these can be imported: {', '.join(COLLECTIVE_NAMES)}",
+        )
+    extent = Shape(chunks)
+    if name == "allreduce":
+        pieces = ranks // gcd(chunks, ranks)
+        extent = Shape(chunks * pieces // ranks, pieces)
+    elif name in _BLOCKED or (name in ("gather", "scatter") and not _whole_block(program)):
+        if chunks % ranks:
+            raise HetesynthError(
+                f"{chunks} chunks a loop cannot be cut into {ranks} equal blocks",
+                code="HS702",
+                exit_code=1,
+                help="run `hetesynth verify` on the file",
+            )
+        extent = Shape(chunks // ranks)
+    total = extent.chunks_per_rank * (ranks * ranks if name == "alltoall" else ranks)
+    if total > MAX_CHUNKS:
+        raise HetesynthError(
+            f"the file moves {total} chunks, more than {MAX_CHUNKS}", code="HS304", help="use fewer chunks a loop"
+        )
+    return extent
+
+
+def _whole_block(program: Program) -> bool:
+    """Gather and scatter: whether the chunks of a loop cut one rank's block (else the root's whole buffer)."""
+    own = [g.input_chunks if program.collective == "gather" else g.output_chunks for g in program.gpus]
+    return max(own, default=0) == program.chunks_per_loop
+
+
+def likely_roots(program: Program) -> list[Rank]:
+    """Ranks of a rooted program, the likeliest root first: it receives least, in reduce and gather sends least."""
+    if program.collective not in ROOTED:
+        return []
+    ops = RECEIVES if program.collective in _RECEIVES_LEAST else SENDS
+    moved = dict.fromkeys(range(program.ranks), 0)
+    for gpu in program.gpus:
+        moved[gpu.rank] = sum(x.count for tb in gpu.thread_blocks for x in tb.instructions if x.op in ops)
+    return sorted(moved, key=lambda rank: (moved[rank], rank))
+
+
+@dataclass(frozen=True, slots=True)
+class Buffers:
+    """The memory of a program that carries out ``collective``, whose chunk k is piece k of an allreduce's chunks
+    when ``pieces`` is above 1; only the first piece of each is named here."""
+
+    collective: Collective
+    pieces: int
+    in_place: bool
+
+    def cell(self, rank: Rank, buffer: Buffer, offset: int) -> Cell:
+        """The memory behind one chunk of a buffer."""
+        if not self.in_place or buffer == "s":
+            return buffer, offset
+        own = rank * self.collective.chunks_per_rank
+        if self.collective.name in _BLOCK_IN_INPUT:
+            return "i", offset + (own if buffer == "o" else 0)
+        return "o", offset + (own if buffer == "i" and self.collective.name in _BLOCK_IN_OUTPUT else 0)
+
+    def at_start(self) -> dict[tuple[Rank, Cell], int]:
+        """The chunk that each cell of each rank holds before the first instruction."""
+        return {
+            (rank, self.cell(rank, "i", self._input(k))): k
+            for k in range(0, len(self.collective.chunks), self.pieces)
+            for rank in self.collective.pre[k]
+        }
+
+    def at_end(self) -> dict[tuple[Rank, int], Cell]:
+        """The cell where each (rank, chunk) that the collective asks for must stand."""
+        return {
+            (rank, k): self.cell(rank, "o", self._output(k))
+            for k in range(0, len(self.collective.chunks), self.pieces)
+            for rank in self.collective.post[k]
+        }
+
+    def _input(self, k: int) -> int:
+        name, chunk, parts = self.collective.name, self.collective.chunks[k], self.collective.chunks_per_rank
+        if name == "allreduce":
+            return k // self.pieces
+        if name == "alltoall":
+            return chunk.block[1] * parts + chunk.part
+        return chunk.part + (chunk.block[0] * parts if name in _BLOCK_IN_INPUT else 0)
+
+    def _output(self, k: int) -> int:
+        name, chunk, parts = self.collective.name, self.collective.chunks[k], self.collective.chunks_per_rank
+        if name == "allreduce":
+            return k // self.pieces
+        blocked = name == "alltoall" or name in _BLOCK_IN_OUTPUT
+        return chunk.part + (chunk.block[0] * parts if blocked else 0)

@@ -1,0 +1,340 @@
+"""Transfers -> messages: which channel carries each, how many chunks go together, and in which order.
+
+In: a problem, a schedule and a ``ChannelPlan`` (what to do differently because a limit did not hold). Out:
+messages. Knows nothing of buffers and thread blocks.
+
+Concurrent transfers of one pair of ranks (over all parallel links between them) take distinct channels, so
+the number of channels of a pair is the largest number of chunks the schedule ever has in flight on it:
+at most C(u, v), and non-uniform (HeteCCL 5.3).
+
+The order. Every message has a send key and a receive key; sorted, they put all instructions of all GPUs in one
+order: within a tick, wave by wave, first all sends of the wave and then all its receives. A connection has at
+most one message in a wave, and a message longer than the FIFO has a wave of its own. See ``thread_blocks`` for
+why that excludes deadlock.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from heapq import heapreplace
+from typing import NamedTuple
+
+from hetesynth.errors import HetesynthError
+from hetesynth.model.problem import Problem
+from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.model.target import Target
+from hetesynth.model.topology import Rank
+from hetesynth.programs.msccl.edge_colouring import evenly_spread_channels
+
+Pair = tuple[Rank, Rank]
+_TrackRun = tuple[int, int]  # (track of a pair, run in time on it); each has a channel of its own
+Key = tuple[int, int, int, int, int]
+"""A place in the total order of all instructions: tick, commits first, wave, sends first, message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What one send and the receive it meets carry: ``chunks`` of ``src`` to ``dst`` on ``channel``."""
+
+    index: int
+    src: Rank
+    dst: Rank
+    channel: int
+    start: int
+    end: int
+    wave: int
+    chunks: tuple[int, ...]
+    reduce: bool
+
+    @property
+    def send_key(self) -> Key:
+        """Where the send stands in the order."""
+        return self.start, 1, self.wave, 0, self.index
+
+    @property
+    def receive_key(self) -> Key:
+        """Where the receive stands in the order."""
+        return self.start, 1, self.wave, 1, self.index
+
+    @property
+    def commit_key(self) -> Key:
+        """Where the arriving value starts to count: before anything else of tick ``end``."""
+        return self.end, 0, 0, 0, self.index
+
+
+@dataclass(frozen=True)
+class ChannelPlan:
+    """How to depart from one channel per concurrent chunk, so that limits hold.
+
+    ``max_channels``: channels a pair may use for concurrent chunks (absent: as many as the target has).
+    ``runs_in_time``: into how many runs, each on channels of its own, the longest track of a pair is split in
+    time; the others into runs no longer than those. ``merge``: neighbouring chunks that share a channel in a tick
+    become one message; ``unmerged``: (pair, tick) where that must not be done. ``adjacent_only``: only chunks with
+    adjacent numbers are taken as neighbours. ``dealt_evenly``: instead of all that, over how many channels the
+    transfers of a pair are dealt out evenly. ``streams``: instead of all that, the stream of each transfer, by its
+    chunk and whether it adds; streams of a pair have channels of their own. ``spread_peers_evenly``: the peers of
+    a rank are spread evenly over channels, not put on the lowest with room. ``min_channels``: over how many
+    channels what a pair carries is spread, as far as it is in so many transfers and ``max_channels`` allows, where
+    fewer would not fill its link.
+    """
+
+    max_channels: Mapping[Pair, int] = field(default_factory=dict)
+    runs_in_time: Mapping[Pair, int] = field(default_factory=dict)
+    merge: bool = True
+    unmerged: frozenset[tuple[Pair, int]] = frozenset()
+    adjacent_only: bool = False
+    dealt_evenly: Mapping[Pair, int] = field(default_factory=dict)
+    streams: Mapping[tuple[int, bool], int] = field(default_factory=dict)
+    spread_peers_evenly: bool = False
+    min_channels: Mapping[Pair, int] = field(default_factory=dict)
+
+
+def messages(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: Target, slots: int) -> list[Message]:
+    """The messages of ``schedule``; ``slots`` is the depth of a FIFO in messages.
+
+    Raises HetesynthError HS503 when the channels of ``target`` do not suffice.
+    """
+    runs: dict[tuple[Pair, _TrackRun], list[Transfer]] = {}
+    sum_steps = 1 if "rrc" in target.ops else 2
+    for pair, transfers in sorted(transfers_by_pair(problem, schedule).items()):
+        if plan.streams:
+            runs_of_pair = _by_stream(transfers, plan.streams)
+        elif pair in plan.dealt_evenly:
+            runs_of_pair = _dealt_evenly(transfers, plan.dealt_evenly[pair], sum_steps)
+        else:
+            channels = min(plan.max_channels.get(pair, target.channels), target.channels)
+            spread = min(plan.min_channels.get(pair, 1), channels, len(transfers))
+            if pair not in plan.runs_in_time and spread > len(_tracks(transfers)[1]):
+                runs_of_pair = _dealt_evenly(transfers, spread, sum_steps)
+            else:
+                runs_of_pair = _runs(transfers, channels, plan.runs_in_time.get(pair, 1), sum_steps)
+        for run, carried in runs_of_pair.items():
+            runs[pair, run] = carried
+    channel = _channel_numbers(runs, target, evenly=plan.spread_peers_evenly)
+    unnumbered: list[_UnnumberedMessage] = []
+    for (pair, run), carried in runs.items():
+        unnumbered.extend(_waves(pair, channel[pair, run], _grouped(pair, carried, plan, target)))
+    return _numbered(unnumbered, slots)
+
+
+def transfers_by_pair(problem: Problem, schedule: Schedule) -> dict[Pair, list[Transfer]]:
+    """The transfers over all parallel links of each pair of ranks, in order."""
+    by_pair: dict[Pair, list[Transfer]] = defaultdict(list)
+    for t in schedule.transfers:
+        arc = problem.arcs[t.link]
+        by_pair[arc.src, arc.dst].append(t)
+    return by_pair
+
+
+def steps_of(problem: Problem, schedule: Schedule, target: Target) -> dict[Pair, int]:
+    """Steps of the receiver for all that each pair carries, chunk by chunk."""
+    sum_steps = 1 if "rrc" in target.ops else 2
+    return {
+        pair: sum(sum_steps if t.reduce else 1 for t in transfers)
+        for pair, transfers in transfers_by_pair(problem, schedule).items()
+    }
+
+
+def concurrent_chunks(problem: Problem, schedule: Schedule) -> dict[Pair, int]:
+    """The most chunks that each pair carries at once: at most C(u, v)."""
+    by_pair = transfers_by_pair(problem, schedule)
+    return {pair: len(_tracks(transfers)[1]) for pair, transfers in by_pair.items()}
+
+
+def tracks_of(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: Target) -> dict[Pair, int]:
+    """How many channels each pair uses for concurrent chunks, not counting those for further runs in time."""
+    tracks: dict[Pair, int] = {}
+    for pair, transfers in transfers_by_pair(problem, schedule).items():
+        spread = min(plan.min_channels.get(pair, 1), len(transfers))
+        most = min(plan.max_channels.get(pair, target.channels), target.channels)
+        tracks[pair] = min(max(spread, len(_tracks(transfers)[1])), most)
+    return tracks
+
+
+class _UnnumberedMessage(NamedTuple):
+    """A message whose wave and index are not settled; in the order of all."""
+
+    start: int
+    wave: int
+    src: Rank
+    dst: Rank
+    channel: int
+    transfers: list[Transfer]
+
+    @property
+    def place(self) -> tuple[int, int, Rank, Rank, int]:
+        """What orders messages."""
+        return self[:5]
+
+
+def _runs(
+    transfers: list[Transfer], channels: int, runs_in_time: int, sum_steps: int
+) -> dict[_TrackRun, list[Transfer]]:
+    """The transfers of a pair by track and run in time; transfers that overlap in time take distinct tracks.
+
+    ``sum_steps``: steps of the receiver for a value that is added.
+    """
+    track_of, free_from = _tracks(transfers)
+    in_order = sorted(transfers, key=_transfer_key)
+    if len(free_from) > channels:
+        track_of = _on_fewer_tracks(in_order, track_of, channels)
+    tracks: dict[int, list[Transfer]] = defaultdict(list)
+    for t in in_order:
+        tracks[track_of[_transfer_key(t)]].append(t)
+    steps = {track: [sum_steps if t.reduce else 1 for t in carried] for track, carried in tracks.items()}
+    longest = -(-max(map(sum, steps.values()), default=0) // runs_in_time)
+    runs: dict[_TrackRun, list[Transfer]] = {}
+    for track in sorted(tracks):
+        for number, carried in enumerate(_split(tracks[track], steps[track], longest)):
+            runs[track, number] = carried
+    return runs
+
+
+def _dealt_evenly(transfers: list[Transfer], number: int, sum_steps: int) -> dict[_TrackRun, list[Transfer]]:
+    """The transfers of a pair on ``number`` tracks of one run each: each goes to the track with the fewest steps
+    so far."""
+    tracks: list[list[Transfer]] = [[] for _ in range(number)]
+    steps = [(0, track) for track in range(number)]
+    for t in sorted(transfers, key=_transfer_key):
+        steps_so_far, track = steps[0]
+        tracks[track].append(t)
+        heapreplace(steps, (steps_so_far + (sum_steps if t.reduce else 1), track))
+    return {(track, 0): carried for track, carried in enumerate(tracks) if carried}
+
+
+def _by_stream(
+    transfers: list[Transfer], streams: Mapping[tuple[int, bool], int]
+) -> dict[_TrackRun, list[Transfer]]:  # fmt: skip
+    """The transfers of a pair on a track for each stream, of one run each."""
+    tracks: dict[int, list[Transfer]] = defaultdict(list)
+    for t in sorted(transfers, key=_transfer_key):
+        tracks[streams[t.chunk, t.reduce]].append(t)
+    return {(track, 0): tracks[stream] for track, stream in enumerate(sorted(tracks))}
+
+
+def _split(carried: list[Transfer], steps: list[int], longest: int) -> list[list[Transfer]]:
+    """As few runs in time as can be ``longest`` steps each, of about equal length."""
+    whole = sum(steps)
+    number = -(-whole // longest)
+    length = -(-whole // number)
+    runs: list[list[Transfer]] = [[] for _ in range(number)]
+    before = 0
+    for t, needed in zip(carried, steps, strict=True):
+        runs[before // length].append(t)
+        before += needed
+    return [run for run in runs if run]
+
+
+def _tracks(transfers: list[Transfer]) -> tuple[dict[tuple[int, int, int], int], list[int]]:
+    """The track of each transfer by start, chunk and link, and when each track is free again."""
+    free_from: list[int] = []
+    track_of: dict[tuple[int, int, int], int] = {}
+    for t in sorted(transfers, key=lambda t: (t.start, t.link, t.chunk)):
+        track = next((i for i, end in enumerate(free_from) if end <= t.start), len(free_from))
+        free_from[track : track + 1] = [t.end]
+        track_of[_transfer_key(t)] = track
+    return track_of, free_from
+
+
+def _transfer_key(t: Transfer) -> tuple[int, int, int]:
+    return t.start, t.chunk, t.link
+
+
+def _on_fewer_tracks(
+    transfers: list[Transfer], track_of: Mapping[tuple[int, int, int], int], tracks: int
+) -> dict[tuple[int, int, int], int]:
+    """Tracks 0 to tracks-1 only; transfers that start together and have to share do so with their neighbours."""
+    by_start: dict[int, list[Transfer]] = defaultdict(list)
+    for t in transfers:
+        by_start[t.start].append(t)
+    return {
+        _transfer_key(t): i * tracks // len(group) if len(group) > tracks else track_of[_transfer_key(t)] % tracks
+        for group in by_start.values()
+        for i, t in enumerate(group)
+    }
+
+
+def _channel_numbers(
+    runs: Iterable[tuple[Pair, _TrackRun]], target: Target, *, evenly: bool
+) -> dict[tuple[Pair, _TrackRun], int]:
+    """The lowest channel for each run that its pair does not use and that has room at both ends.
+
+    ``evenly``: the first run of every pair has a channel where the peers of each rank are spread evenly.
+    """
+    sending: dict[tuple[Rank, int], int] = defaultdict(int)
+    receiving: dict[tuple[Rank, int], int] = defaultdict(int)
+    used: dict[Pair, set[int]] = defaultdict(set)
+    channel: dict[tuple[Pair, _TrackRun], int] = {}
+    max_peers = target.max_peers_per_channel
+    first = [pair for pair, run in sorted(runs) if run == (0, 0)] if evenly else []
+    even_channel = dict(zip(first, evenly_spread_channels(first, max_peers), strict=True))
+    for pair, run in sorted(runs, key=lambda pair_run: (pair_run[1], pair_run[0])):
+        src, dst = pair
+        even = even_channel.get(pair) if run == (0, 0) else None
+        for c in range(target.channels) if even is None else (even,):
+            if c not in used[pair] and sending[src, c] < max_peers and receiving[dst, c] < max_peers:
+                break
+        else:
+            raise HetesynthError(
+                f"ranks {src} and {dst} need more channels than {target.channels}, the limit of target "
+                f"{target.name}",
+                code="HS503",
+                help="use fewer chunks per rank, or a schedule with fewer peers per rank",
+            )
+        used[pair].add(c)
+        sending[src, c] += 1
+        receiving[dst, c] += 1
+        channel[pair, run] = c
+    return channel
+
+
+def _grouped(pair: Pair, carried: list[Transfer], plan: ChannelPlan, target: Target) -> list[list[Transfer]]:
+    """The transfers that travel as one message each: single ones unless the plan merges."""
+    groups: list[list[Transfer]] = []
+    for t in carried:
+        last = groups[-1] if groups else []
+        if (
+            plan.merge
+            and last
+            and (pair, t.start) not in plan.unmerged
+            and (t.start, t.end, t.reduce) == (last[0].start, last[0].end, last[0].reduce)
+            and len(last) < target.max_count
+            and not (plan.adjacent_only and last[-1].chunk + 1 != t.chunk)
+        ):
+            last.append(t)
+        else:
+            groups.append([t])
+    return groups
+
+
+def _waves(pair: Pair, channel: int, groups: list[list[Transfer]]) -> Iterator[_UnnumberedMessage]:
+    """One message a group; groups of one tick take one wave after the other."""
+    wave: dict[int, int] = defaultdict(int)
+    for group in groups:
+        start = group[0].start
+        yield _UnnumberedMessage(start, wave[start], *pair, channel, group)
+        wave[start] += 1
+
+
+def _numbered(unnumbered: list[_UnnumberedMessage], slots: int) -> list[Message]:
+    """The messages in order with their indices; those longer than a FIFO alone in their wave, after the others."""
+    unnumbered = sorted(unnumbered, key=lambda m: m.place)
+    waves: dict[int, int] = defaultdict(int)
+    for m in unnumbered:
+        waves[m.start] = max(waves[m.start], m.wave + 1)
+    long = [i for i, m in enumerate(unnumbered) if len(m.transfers) > slots]
+    for i in long:
+        m = unnumbered[i]
+        unnumbered[i] = m._replace(wave=waves[m.start])
+        waves[m.start] += 1
+    if long:
+        unnumbered.sort(key=lambda m: m.place)
+    return [_message(i, m) for i, m in enumerate(unnumbered)]
+
+
+def _message(index: int, m: _UnnumberedMessage) -> Message:
+    first = m.transfers[0]
+    chunks = tuple(t.chunk for t in m.transfers)
+    return Message(index, m.src, m.dst, m.channel, m.start, first.end, m.wave, chunks, first.reduce)

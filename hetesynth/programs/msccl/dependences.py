@@ -1,0 +1,220 @@
+"""Thread blocks -> instructions with dependences.
+
+In: the operations of every rank in the total order, and its thread blocks. Out: ``ThreadBlock``s whose ``depends``
+make every execution equal to that order on every cell: a read waits for the last write (RAW), a write for the
+last write and all reads since (WAW, WAR). So additions to one cell never run at the same time (HeteCCL eq. 8).
+Knows nothing of the schedule.
+
+Order within a thread block is implicit. Whatever else implies a dependence makes it superfluous, and it is
+dropped: other dependences, the order of thread blocks, and messages, also by way of other GPUs (a transitive
+reduction of happens-before). That a send waits for a free slot of its FIFO is not counted: a runtime with deeper
+FIFOs than its documentation says would turn such an order into a race. Of several dependences that remain, all
+but the last stand on nops just before the step. A step that something waits for is marked; no other is.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from hetesynth.model.program import Instruction, ThreadBlock
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.lowering import LoweringPolicy
+from hetesynth.programs.layout import Cell
+from hetesynth.programs.msccl.placement import Operation
+from hetesynth.programs.msccl.thread_blocks import Block
+
+_Position = tuple[int, int]  # (thread block, operation within it)
+_Progress = dict[int, int]  # thread block -> how many of its operations are known to be finished
+Waits = list[tuple[int, ...]]
+"""For each operation of a rank, the operations of other thread blocks it names, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankBlocks:
+    """The operations of one rank and its thread blocks."""
+
+    operations: tuple[Operation, ...]
+    blocks: list[Block]
+
+    def positions(self) -> dict[int, _Position]:
+        """Operation -> where it runs."""
+        return {i: (b, n) for b, block in enumerate(self.blocks) for n, i in enumerate(block.operations)}
+
+
+def all_waits(rank: RankBlocks, conflicts: Waits) -> Waits:
+    """Every direct conflict with another thread block, implied or not; ``conflicts``: of its operations."""
+    block_of = [0] * len(rank.operations)
+    for b, block in enumerate(rank.blocks):
+        for i in block.operations:
+            block_of[i] = b
+    return [
+        tuple([j for j in before if block_of[j] != block]) if before else ()
+        for before, block in zip(conflicts, block_of, strict=True)
+    ]
+
+
+def waits_without_local(rank: RankBlocks, waits: Waits) -> Waits:
+    """Those of ``waits`` (``all_waits``) that order on the same GPU does not imply."""
+    position = rank.positions()
+    by_operation: list[_Progress] = []  # what each operation knows of other thread blocks
+    latest: dict[int, _Progress] = {}
+    needed: Waits = []
+    for i, before in enumerate(waits):
+        block = position[i][0]
+        progress = latest.setdefault(block, {})
+        named: list[int] = []
+        if before:
+            progress = latest[block] = dict(progress)
+        for j in reversed(before):
+            other, theirs = position[j]
+            if progress.get(other, 0) > theirs:
+                continue
+            named.append(j)
+            progress[other] = theirs + 1
+            for b, finished in by_operation[j].items():
+                if finished > progress.get(b, 0):
+                    progress[b] = finished
+        by_operation.append(progress)
+        needed.append(tuple(named[::-1]))
+    return needed
+
+
+def conflicts_of(operations: tuple[Operation, ...]) -> Waits:
+    """For each operation, the earlier ones it conflicts with directly on some cell, in order."""
+    wrote: dict[Cell, int] = {}
+    read: dict[Cell, list[int]] = {}
+    conflicts: Waits = []
+    for i, op in enumerate(operations):
+        before = {wrote[cell] for cell in op.reads if cell in wrote}
+        for cell in op.writes:
+            if cell in wrote:
+                before.add(wrote[cell])
+            if cell in read:
+                before.update(read.pop(cell))
+            wrote[cell] = i
+        for cell in op.reads:
+            read.setdefault(cell, []).append(i)
+        before.discard(i)
+        conflicts.append(tuple(sorted(before)) if before else ())
+    return conflicts
+
+
+def total_order(ranks: Sequence[Sequence[Operation]]) -> array[int]:
+    """The operations of all ranks, counted through, in the total order."""
+    keys = [op.key for operations in ranks for op in operations]
+    return array("i", sorted(range(len(keys)), key=keys.__getitem__))
+
+
+class HappensBefore:
+    """The operations of all ranks as one graph, numbered in the total order.
+
+    Edges: the operation before in the same thread block, the dependences, the send of a message before its
+    receive.
+    """
+
+    def __init__(
+        self,
+        ranks: Sequence[RankBlocks],
+        waits: Sequence[Waits],
+        order: array[int] | None = None,
+        policy: LoweringPolicy = DEFAULT.lowering,
+    ) -> None:
+        """``order``: ``total_order`` where that is known. ``policy``: how far ``implied`` looks."""
+        self.first = [0]
+        for rank in ranks:
+            self.first.append(self.first[-1] + len(rank.operations))
+        self.total_order = total_order([rank.operations for rank in ranks]) if order is None else order
+        number = len(self.total_order)
+        self.max_visited = policy.max_visited if number <= policy.large_from else policy.max_visited_large
+        self.place = array("i", [0]) * number
+        for place, g in enumerate(self.total_order):
+            self.place[g] = place
+        self.previous = array("i", [-1]) * number
+        self.sender = array("i", [-1]) * number
+        self.waits: list[tuple[int, ...]] = []
+        sent: dict[int, int] = {}
+        for r, rank in enumerate(ranks):
+            base = self.first[r]
+            for block in rank.blocks:
+                for before, after in zip(block.operations, block.operations[1:], strict=False):
+                    self.previous[base + after] = base + before
+            self.waits += [tuple(base + j for j in named) if named else () for named in waits[r]]
+            for i, op in enumerate(rank.operations):
+                out = op.message if op.op == "s" else op.forwards
+                if out is not None:
+                    sent[out.index] = base + i
+        for r, rank in enumerate(ranks):
+            for i, op in enumerate(rank.operations):
+                if op.message is not None and op.op.startswith("r") and op.op != "re":
+                    self.sender[self.first[r] + i] = sent[op.message.index]
+
+    @cached_property
+    def _before(self) -> list[tuple[int, ...]]:
+        """By place in the total order, the places of what comes directly before."""
+        place = self.place
+        return [
+            tuple([place[p] for p in (self.previous[g], self.sender[g], *self.waits[g]) if p >= 0])
+            for g in self.total_order
+        ]
+
+    def implied(self, g: int) -> set[int]:
+        """The dependences of ``g`` that another path leads to."""
+        before, place, most = self._before, self.place, self.max_visited
+        at = {place[j]: j for j in self.waits[g]}
+        earliest, missing = min(at), set(at)
+        stack = [q for p in before[place[g]] for q in before[p]]
+        seen: set[int] = set()
+        while stack:
+            p = stack.pop()
+            if p < earliest or p in seen:
+                continue
+            seen.add(p)
+            if len(seen) > most:
+                break
+            if p in missing:
+                missing.discard(p)
+                if not missing:
+                    break
+            stack += before[p]
+        return {j for p, j in at.items() if p in seen}
+
+    def reduced(self, waits: Sequence[Waits]) -> list[Waits]:
+        """The dependences that nothing else implies, by rank."""
+        kept: list[Waits] = []
+        for r, of_rank in enumerate(waits):
+            base = self.first[r]
+            of_rank = list(of_rank)
+            for i, named in enumerate(of_rank):
+                if named:
+                    gone = self.implied(base + i)
+                    if gone:
+                        of_rank[i] = tuple(j for j in named if base + j not in gone)
+            kept.append(of_rank)
+        return kept
+
+
+def written(rank: RankBlocks, needed: Waits) -> tuple[ThreadBlock, ...]:
+    """The thread blocks, numbered in the order given, with nops in place so that steps can be named."""
+    position = rank.positions()
+    step: dict[int, int] = {}
+    for block in rank.blocks:
+        at = 0
+        for i in block.operations:
+            at += max(0, len(needed[i]) - 1)
+            step[i] = at
+            at += 1
+    targets = {j for named in needed for j in named}
+    done = []
+    for b, block in enumerate(rank.blocks):
+        instructions: list[Instruction] = []
+        for i in block.operations:
+            waits = [(position[j][0], step[j]) for j in needed[i]]
+            instructions += [Instruction("nop", None, None, 0, wait) for wait in waits[:-1]]
+            op = rank.operations[i]
+            last = waits[-1] if waits else None
+            instructions.append(Instruction(op.op, op.src, op.dst, op.count, last, i in targets))
+        done.append(ThreadBlock(b, block.send_peer, block.recv_peer, block.channel, tuple(instructions)))
+    return tuple(done)

@@ -1,0 +1,309 @@
+"""Messages -> operations on buffers: from where each send reads, where each receive lands, which additions and
+copies the receiver makes.
+
+In: messages and a layout. Out: the operations of every rank in the total order (see ``channels``), and scratch
+sizes. Knows nothing of thread blocks and dependences: it says which memory every operation touches, and the
+order says what it must find there.
+
+A value lives in its *home*: the output chunk where the rank owes it, else a scratch chunk. Before anything
+arrives it is read from the input, which is never written out of place. The first value added at a rank lands
+in the home and the rank's own input is added to it; every other one lands in a scratch chunk and is added to
+the home. A value that must not yet overwrite what its home holds (an in-place alltoall; a partial sum still
+to be sent) waits in scratch and is copied later.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+from hetesynth.errors import HetesynthError
+from hetesynth.model.program import BufferSlice, Op
+from hetesynth.model.target import Target
+from hetesynth.model.topology import Rank
+from hetesynth.programs.layout import Cell, CopySlice, Layout, chunk_at
+from hetesynth.programs.msccl.channels import Key, Message
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An instruction before its thread block is known.
+
+    ``message``: the message it sends, receives or adds; None for own-block copies.
+    ``src`` and ``dst`` are mirrored for a send and its receive, so the cells tell what this rank touches.
+    ``key``: its place in the total order. ``forwards``: the message that a receive sends on at once.
+    """
+
+    op: Op
+    src: BufferSlice
+    dst: BufferSlice
+    count: int
+    message: Message | None
+    reads: tuple[Cell, ...]
+    writes: tuple[Cell, ...]
+    key: Key = (0, 0, 0, 0, 0)
+    forwards: Message | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Operations by rank in order, scratch chunks by rank, and messages whose chunks are not neighbours."""
+
+    operations: tuple[tuple[Operation, ...], ...]
+    scratch: tuple[int, ...]
+    fragmented: tuple[Message, ...]
+
+
+RankChunk = int  # rank times the number of chunks, plus chunk
+_START: Key = (-1, 0, 0, 0, 0)
+
+
+def place(layout: Layout, messages: list[Message], target: Target) -> Placement:
+    """The operations that carry out ``messages``.
+
+    When ``fragmented`` is not empty, those messages must be taken apart and the placement repeated.
+    """
+    return _Placer(layout, messages, target).run()
+
+
+class _Placer:
+    def __init__(self, layout: Layout, messages: list[Message], target: Target) -> None:
+        self.layout = layout
+        self.messages = messages
+        self.max_count = target.max_count
+        self.chunks = len(layout.collective.chunks)
+        self.operations: list[list[Operation]] = [[] for _ in range(layout.collective.ranks)]
+        self.scratch = [0] * layout.collective.ranks
+        self.fragmented: list[Message] = []
+        self.held: dict[RankChunk, BufferSlice] = {}
+        self.homes: dict[RankChunk, BufferSlice] = {}
+        self.free_scratch: dict[tuple[Rank, Rank, int], list[BufferSlice]] = defaultdict(list)
+        self.landings: dict[int, list[BufferSlice]] = {}
+        self.sent: dict[int, list[BufferSlice]] = {}
+        self.later: dict[int, Key] = {}
+        self.settling: list[Key] = []
+        self.cells: dict[Cell, tuple[Cell]] = {}
+        self.send_keys = [m.send_key for m in messages]
+        self.receive_keys = [m.receive_key for m in messages]
+        self.commit_keys = [m.commit_key for m in messages]
+        self._note_accesses()
+
+    def _note_accesses(self) -> None:
+        """Who arrives first at each (rank, chunk), and when each value is sent on or changed."""
+        self.first: dict[RankChunk, int] = {}
+        self.sends: dict[RankChunk, list[Key]] = {}
+        self.commits: dict[RankChunk, list[Key]] = {}
+        for m in self.messages:
+            commit = self.commit_keys[m.index]
+            for k in m.chunks:
+                at = m.dst * self.chunks + k
+                self.sends.setdefault(m.src * self.chunks + k, []).append(self.send_keys[m.index])
+                self.commits.setdefault(at, []).append(commit)
+                first = self.first.get(at)
+                if first is None or commit < self.commit_keys[first]:
+                    self.first[at] = m.index
+        self.reader_of: dict[tuple[Rank, Cell], list[int]] = defaultdict(list)
+        for k, holders in enumerate(self.layout.collective.pre):
+            for rank in sorted(holders):
+                source = self.layout.source(rank, k)
+                if source is not None:
+                    self.held[rank * self.chunks + k] = source
+                    self.reader_of[rank, self.layout.cell(rank, source)].append(k)
+
+    def run(self) -> Placement:
+        self._copy_own_blocks()
+        for key in sorted([*self.send_keys, *self.receive_keys, *self.commit_keys]):
+            while self.settling and self.settling[0] < key:
+                self._settle(heappop(self.settling))
+            m = self.messages[key[4]]
+            if not key[1]:
+                self._commit(m, key)
+            elif not key[3]:
+                self._send(m)
+            else:
+                self._receive(m, key)
+        while self.settling:
+            self._settle(heappop(self.settling))
+        operations = tuple(tuple(sorted(ops, key=lambda op: op.key)) for ops in self.operations)
+        return Placement(operations, tuple(self.scratch), tuple(self.fragmented))
+
+    def _copy_own_blocks(self) -> None:
+        """Chunks a rank owes and has from the start, and that nothing will change: input to output."""
+        moves: dict[Rank, list[tuple[BufferSlice, BufferSlice]]] = defaultdict(list)
+        for k, holders in enumerate(self.layout.collective.pre):
+            for rank in holders:
+                at = rank * self.chunks + k
+                target = self.layout.target(rank, k)
+                if target is None or at in self.first:
+                    continue
+                source = self.held[at]
+                if not self._same(rank, source, target):
+                    moves[rank].append((source, target))
+        for rank in sorted(moves):
+            in_order = sorted(moves[rank], key=lambda move: move[1].offset)
+            for run in _runs(in_order, self.max_count):
+                self._emit(rank, "cpy", run, None, _START)
+
+    def _send(self, m: Message) -> None:
+        places = []
+        for k in m.chunks:
+            source = self.held.get(m.src * self.chunks + k)
+            if source is None:
+                raise HetesynthError(
+                    f"step {m.start}: rank {m.src} sends chunk {k} before it holds it",
+                    code="HS507",
+                    help="this schedule does not verify; it cannot be lowered",
+                )
+            places.append(source)
+        self.sent[m.index] = places
+
+    def _receive(self, m: Message, key: Key) -> None:
+        """Choose where the message lands, and write down the send, which has to repeat it, and the receive."""
+        landings = [self._landing(m, k) for k in m.chunks]
+        waiting = [i for i, place in enumerate(landings) if place is None]
+        scratch = self._scratch_of_arrivals(m, len(waiting)) if waiting else []
+        for i, chunk in zip(waiting, scratch, strict=True):
+            landings[i] = chunk
+        destinations = [place for place in landings if place is not None]
+        self.landings[m.index] = destinations
+        sources = self.sent.pop(m.index)
+        runs = list(_runs(list(zip(sources, destinations, strict=True)), len(destinations)))
+        if len(runs) != 1:
+            self.fragmented.append(m)
+        self._emit(m.src, "s", runs[0], m, self.send_keys[m.index])
+        self._emit(m.dst, "r", runs[0], m, key)
+
+    def _landing(self, m: Message, k: int) -> BufferSlice | None:
+        """The home when the arriving value may be written there at once; None when it must wait in scratch."""
+        at = m.dst * self.chunks + k
+        current, home = self.held.get(at), self._home(m.dst, k)
+        first = self.first[at] == m.index
+        occupied = not first or (current is not None and self._same(m.dst, current, home))
+        if m.reduce and (current is not None or not first):
+            return None if occupied else home
+        received, counts = self.receive_keys[m.index], self.commit_keys[m.index]
+        busy = occupied and any(
+            received < key < counts for key in (*self.sends.get(at, ()), *self.commits.get(at, ()))
+        )
+        until = self._foreign_use(m, k, home)
+        if until is not None:
+            self.later[m.index] = max(until, self.later.get(m.index, until))
+        return None if busy or until is not None else home
+
+    def _foreign_use(self, m: Message, k: int, home: BufferSlice) -> Key | None:
+        """When another chunk whose input is the home's memory is sent for the last time, if after this arrival."""
+        others = self.reader_of.get((m.dst, self.layout.cell(m.dst, home)), ())
+        uses = [
+            key
+            for other in others
+            if other != k
+            for key in self.sends.get(m.dst * self.chunks + other, ())
+            if key > self.receive_keys[m.index]
+        ]
+        return (max(uses)[0] + 1, 0, 0, 0, m.index) if uses else None
+
+    def _commit(self, m: Message, key: Key) -> None:
+        """The value counts from now on: add it, copy it home, or note where it is."""
+        additions, copies = [], []
+        until = self.later.get(m.index, key)
+        for k, landed in zip(m.chunks, self.landings[m.index], strict=True):
+            at = m.dst * self.chunks + k
+            current, home = self.held.get(at), self._home(m.dst, k)
+            at_home = landed == home
+            if m.reduce and current is not None:
+                additions.append((current if at_home else landed, home))
+                self.held[at] = home
+            elif at_home:
+                self.held[at] = home
+            elif until > key:
+                self.held[at] = landed
+            else:
+                copies.append((landed, home))
+                self.held[at] = home
+        self._emit_all(m, "re", additions, key)
+        self._emit_all(m, "cpy", copies, key)
+        if until > key:
+            heappush(self.settling, until)
+            return
+        if m.reduce:
+            self._give_back(m)
+        del self.landings[m.index]
+
+    def _settle(self, key: Key) -> None:
+        """Copy home what had to wait for the last use of its home's old content."""
+        m = self.messages[key[4]]
+        copies = []
+        for k, landed in zip(m.chunks, self.landings.pop(m.index), strict=True):
+            home = self._home(m.dst, k)
+            if landed != home:
+                copies.append((landed, home))
+                self.held[m.dst * self.chunks + k] = home
+        self._emit_all(m, "cpy", copies, key)
+
+    def _home(self, rank: Rank, k: int) -> BufferSlice:
+        target = self.layout.target(rank, k)
+        if target is not None:
+            return target
+        at = rank * self.chunks + k
+        if at not in self.homes:
+            self.homes[at] = self._scratch(rank, 1)[0]
+        return self.homes[at]
+
+    def _scratch_of_arrivals(self, m: Message, count: int) -> list[BufferSlice]:
+        """Scratch chunks for arrivals; a connection takes again those whose additions are done."""
+        free = self.free_scratch[m.dst, m.src, m.channel]
+        if m.reduce and count == 1 and free:
+            return [free.pop()]
+        return self._scratch(m.dst, count)
+
+    def _give_back(self, m: Message) -> None:
+        """A message of one chunk that was added is done with its scratch chunk."""
+        landed = self.landings[m.index]
+        if len(landed) == 1 and landed[0].buffer == "s" and landed[0] != self._home(m.dst, m.chunks[0]):
+            self.free_scratch[m.dst, m.src, m.channel].append(landed[0])
+
+    def _scratch(self, rank: Rank, count: int) -> list[BufferSlice]:
+        offset = self.scratch[rank]
+        self.scratch[rank] += count
+        return [chunk_at("s", offset + i) for i in range(count)]
+
+    def _same(self, rank: Rank, a: BufferSlice, b: BufferSlice) -> bool:
+        return self.layout.cell(rank, a) == self.layout.cell(rank, b)
+
+    def _emit_all(self, m: Message, op: Op, moves: list[tuple[BufferSlice, BufferSlice]], key: Key) -> None:
+        for run in _runs(moves, self.max_count):
+            self._emit(m.dst, op, run, m, key)
+
+    def _emit(self, rank: Rank, op: Op, run: CopySlice, m: Message | None, key: Key) -> None:
+        src, dst, count = run
+        reads = () if op == "r" else self._cells(rank, src, count)
+        writes = () if op == "s" else self._cells(rank, dst, count)
+        if op == "re":
+            reads = (*reads, *writes)
+        self.operations[rank].append(Operation(op, src, dst, count, m, reads, writes, key))
+
+    def _cells(self, rank: Rank, place: BufferSlice, count: int) -> tuple[Cell, ...]:
+        if count == 1:
+            cell = self.layout.cell(rank, place)
+            return self.cells.setdefault(cell, (cell,))
+        chunks = (BufferSlice(place.buffer, place.offset + i) for i in range(count))
+        return tuple(self.layout.cell(rank, chunk) for chunk in chunks)
+
+
+def _runs(moves: list[tuple[BufferSlice, BufferSlice]], longest: int) -> Iterator[CopySlice]:
+    """Neighbouring moves together, at most ``longest`` of them: (from, to, how many)."""
+    i = 0
+    while i < len(moves):
+        src, dst = moves[i]
+        count = 1
+        while i + count < len(moves) and count < longest:
+            near, far = moves[i + count]
+            if near != BufferSlice(src.buffer, src.offset + count) or far != BufferSlice(
+                dst.buffer, dst.offset + count
+            ):
+                break
+            count += 1
+        yield src, dst, count
+        i += count

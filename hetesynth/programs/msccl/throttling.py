@@ -1,0 +1,113 @@
+"""Throttling: a send waits until what should go before it has gone, as far as its own GPU can know that.
+
+In: the operations of every rank in their thread blocks, their dependences, and a ``Throttling``: when the bytes of
+each transfer ought to flow. Out: the same dependences and more. Thread blocks know no order among each other: all
+sends that are ready start at once and share the NIC, so what others must forward is late with everything else. A
+schedule simulated in the order of its steps says when each transfer has the wires to itself; here a send waits for
+the one operation of its GPU that ends last before the send ought to begin. That is one dependence a send, and
+never more steps than the target allows.
+
+No deadlock: such a dependence points backwards in the total order of instructions (``thread_blocks``), as every
+other does. Does not know costs, nor whether it helps: that is measured (docs/decisions/0006-throttling.md).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from hetesynth.model.problem import Problem
+from hetesynth.model.schedule import Schedule
+from hetesynth.model.topology import Rank
+from hetesynth.programs.msccl.channels import Message
+from hetesynth.programs.msccl.dependences import RankBlocks, Waits
+from hetesynth.programs.msccl.placement import Operation
+
+After = Literal["any", "sends", "shared"]
+AFTERS: tuple[After, ...] = get_args(After)
+"""What a send may have to wait for: any operation of its GPU, its sends, or its sends over a common resource."""
+
+_Flow = tuple[Rank, Rank, int, int]  # (from, to, start, chunk)
+
+
+@dataclass(frozen=True)
+class Throttling:
+    """When transfers ought to flow, in seconds: ``flows`` from (from, to, start, chunk) to (begin, end of bytes).
+
+    ``shared``: the resources of each pair of ranks that other pairs use too.
+    """
+
+    flows: Mapping[_Flow, tuple[float, float]]
+    shared: Mapping[tuple[Rank, Rank], frozenset[int]]
+    after: After = "any"
+
+    @classmethod
+    def of(
+        cls, problem: Problem, schedule: Schedule, begin: Sequence[float], end: Sequence[float], after: After
+    ) -> Throttling:  # fmt: skip
+        """``begin`` and ``end``: seconds, one each for ``schedule.transfers``."""
+        flows: dict[_Flow, tuple[float, float]] = {}
+        for t, begins, ends in zip(schedule.transfers, begin, end, strict=True):
+            arc = problem.arcs[t.link]
+            flows[arc.src, arc.dst, t.start, t.chunk] = (float(begins), float(ends))
+        shared: dict[tuple[Rank, Rank], set[int]] = {}
+        for number, resource in enumerate(problem.binding_resources):
+            for a in resource.arcs if len(resource.arcs) > 1 else ():
+                shared.setdefault((problem.arcs[a].src, problem.arcs[a].dst), set()).add(number)
+        return cls(flows, {pair: frozenset(numbers) for pair, numbers in shared.items()}, after)
+
+    def cut(self, pieces: int) -> Throttling:
+        """The same where every chunk is cut into ``pieces``."""
+        flows = {
+            (src, dst, start, chunk * pieces + j): span
+            for (src, dst, start, chunk), span in self.flows.items()
+            for j in range(pieces)
+        }
+        return replace(self, flows=flows)
+
+    def span(self, m: Message) -> tuple[float, float]:
+        """When the first byte of a message flows and when the last one has."""
+        flows = [self.flows[m.src, m.dst, m.start, k] for k in m.chunks]
+        return min(begin for begin, _ in flows), max(end for _, end in flows)
+
+
+def throttled(rank: RankBlocks, waits: Waits, throttling: Throttling, max_steps: int) -> Waits:
+    """``waits`` and one more for each send that something goes before; none where a block would grow too long."""
+    block_of = {i: b for b, block in enumerate(rank.blocks) for i in block.operations}
+    steps = [sum(max(1, len(waits[i])) for i in block.operations) for block in rank.blocks]
+    throttled_waits = list(waits)
+    for i, j in _before(rank.operations, throttling):
+        b = block_of[i]
+        nop = 1 if throttled_waits[i] else 0
+        if block_of[j] == b or j in throttled_waits[i] or steps[b] + nop > max_steps:
+            continue
+        throttled_waits[i] = tuple(sorted((*throttled_waits[i], j)))
+        steps[b] += nop
+    return throttled_waits
+
+
+def _before(operations: Sequence[Operation], throttling: Throttling) -> Iterator[tuple[int, int]]:
+    """(send, what it ought to wait for) for each send before which something ends; both as positions."""
+    ends: list[tuple[float, int]] = []
+    sends: dict[int, Message] = {}
+    for i, op in enumerate(operations):
+        out = op.message if op.op == "s" else op.forwards
+        if out is not None:
+            sends[i] = out
+        moved = out or op.message
+        if moved is not None and (out is not None or throttling.after == "any"):
+            ends.append((throttling.span(moved)[1], i))
+    ends.sort()
+    for i, m in sends.items():
+        for _, j in reversed(ends[: bisect_right(ends, (throttling.span(m)[0], len(operations)))]):
+            if j < i and (throttling.after != "shared" or _share(sends[j], m, throttling)):
+                yield i, j
+                break
+
+
+def _share(a: Message, b: Message, throttling: Throttling) -> bool:
+    """Whether two messages draw from a common resource."""
+    none: frozenset[int] = frozenset()
+    return not throttling.shared.get((a.src, a.dst), none).isdisjoint(throttling.shared.get((b.src, b.dst), none))

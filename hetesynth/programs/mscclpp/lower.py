@@ -1,0 +1,128 @@
+"""Lowering for MSCCL++: a schedule becomes a ``Plan``, memory channels inside a server and port channels between.
+
+In: a problem, a schedule that verifies, the server of each rank. Out: a plan within the limits of the runtime.
+Reading order: ``placement`` (where values land), ``blocks`` (thread blocks). Knows no judge and no
+JSON.
+
+MSCCL++ cannot do without a buffer: where NCCL has none (the output of a gather, the input of a scatter, away from
+the root) the plan declares one block, which is never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from hetesynth.errors import HetesynthError
+from hetesynth.model.plan import OPEN_MAX_BYTES, ChannelType, GpuPlan, Plan, PlanBlock, RemoteBuffer
+from hetesynth.model.problem import Problem
+from hetesynth.model.schedule import Schedule
+from hetesynth.model.target import TARGETS
+from hetesynth.model.topology import Rank
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.lowering import LoweringPolicy
+from hetesynth.programs.layout import Layout, in_place_supported
+from hetesynth.programs.mscclpp.block_channels import RemoteName, Share, Spread
+from hetesynth.programs.mscclpp.blocks import thread_blocks
+from hetesynth.programs.mscclpp.placement import PlanMessage, PlanPlacement, place_plan
+from hetesynth.programs.mscclpp.sizes import message_range
+
+RESIDENT_BLOCKS = TARGETS["mscclpp"].resident_thread_blocks
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """What to make of a schedule; sizes in bytes of the call as NCCL counts it, 0 for no upper limit but the
+    runtime's own. ``policy``: the thresholds by which the lowering decides."""
+
+    name: str
+    in_place: bool = False
+    min_bytes: int = 0
+    max_bytes: int = 0
+    policy: LoweringPolicy = DEFAULT.lowering
+
+
+def lower_plan(problem: Problem, schedule: Schedule, options: PlanOptions, servers: Sequence[str]) -> Plan:
+    """The plan that carries out ``schedule``; ``servers[r]`` names the server of rank r.
+
+    Raises HetesynthError: HS505 the collective has no such form, HS507 the schedule sends what a rank does not
+    hold, HS508 it does not fit the runtime's limits, HS509 buffers of the least size are too large for it.
+    """
+    _check(problem, options, servers)
+    layout = Layout(problem.collective, options.in_place)
+    placement = place_plan(problem, schedule, layout)
+    gpus = tuple(_gpu(layout, placement, rank, servers, options.policy) for rank in range(problem.ranks))
+    name = problem.collective.name
+    least, most = message_range(name, gpus, options.min_bytes, options.max_bytes)
+    return Plan(
+        name=options.name,
+        collective=name,
+        protocol="Simple",
+        in_place=options.in_place,
+        gpus=gpus,
+        min_bytes=least,
+        max_bytes=most,
+    )
+
+
+def _check(problem: Problem, options: PlanOptions, servers: Sequence[str]) -> None:
+    name = problem.collective.name
+    if options.in_place and not in_place_supported(name):
+        raise HetesynthError(f"{name} has no in-place form", code="HS505", help="use the out-of-place form")
+    if len(servers) != problem.ranks:
+        raise ValueError(f"{len(servers)} servers are named for {problem.ranks} ranks")
+    if options.min_bytes < 0 or not 0 <= options.max_bytes <= OPEN_MAX_BYTES:
+        raise HetesynthError("a size is out of range", code="HS505", help="use 0 for no limit")
+    if options.max_bytes and options.min_bytes > options.max_bytes:
+        raise HetesynthError(
+            f"the smallest size, {options.min_bytes} bytes, is above the largest, {options.max_bytes}",
+            code="HS505",
+            help="swap them, or use 0 as the largest for no limit",
+        )
+
+
+def _gpu(
+    layout: Layout, placement: PlanPlacement, rank: Rank, servers: Sequence[str], policy: LoweringPolicy
+) -> GpuPlan:
+    outgoing = [m for m in placement.messages if m.src == rank]
+    incoming = [m for m in placement.messages if m.dst == rank]
+    peers = sorted({m.dst for m in outgoing} | {m.src for m in incoming})
+    near: dict[ChannelType, tuple[Rank, ...]] = {
+        "memory": tuple(p for p in peers if servers[p] == servers[rank]),
+        "port": tuple(p for p in peers if servers[p] != servers[rank]),
+    }
+    names: set[RemoteName] = {(m.dst, to.buffer) for m in outgoing for _, to, _ in m.slices}
+    remote = tuple(sorted(names))
+    additions, early, late = placement.additions[rank], placement.early[rank], placement.late[rank]
+    share = Share(rank, layout, outgoing, incoming, additions, early, late, near, remote)
+    inputs, outputs = layout.sizes(rank)
+    block = layout.collective.chunks_per_rank
+    return GpuPlan(
+        rank=rank,
+        input_chunks=inputs or block,
+        output_chunks=outputs or block,
+        scratch_chunks=placement.scratch[rank],
+        blocks=_fitted(share, policy),
+        memory_peers=near["memory"],
+        port_peers=near["port"],
+        remote_buffers=tuple(
+            RemoteBuffer(peer, buffer, ("memory" if peer in near["memory"] else "port",))
+            for peer, buffer in remote
+        ),
+    )
+
+
+def _fitted(share: Share, policy: LoweringPolicy) -> tuple[PlanBlock, ...]:
+    """As many thread blocks as may run together, with as few peers each as that allows."""
+    for together, (memory, port) in product((False, True), policy.peers_per_block):
+        blocks = thread_blocks(share, Spread(memory, port), together=together, work=policy.work_per_phase)
+        if blocks is not None and len(blocks) <= RESIDENT_BLOCKS:
+            return blocks
+    messages: Sequence[PlanMessage] = (*share.outgoing, *share.incoming)
+    raise HetesynthError(
+        f"rank {share.rank} moves {len(messages)} messages: they do not fit into {RESIDENT_BLOCKS} thread blocks "
+        "of 64 operations and 16 barriers, all that MSCCL++ holds",
+        code="HS508",
+        help="use fewer chunks per rank, or a schedule with fewer steps",
+    )

@@ -1,0 +1,256 @@
+"""Transfers -> puts, additions and copies: where each value lands, as MSCCL++ writes into peers.
+
+In: a problem, a schedule and a layout. Out: messages (what one rank puts into another during the same ticks), the
+additions of every rank by tick, and copies before and after. Knows nothing of thread blocks and channels.
+
+A put lands when the sender says, not when the receiver looks, so a landing place must be free from the start:
+
+- A copy that is the last arrival of its chunk lands where the chunk must stand in the end, which out of place
+  nothing else touches. In place the home may hold what the rank has yet to send; then, and on relays, the chunk
+  lands in scratch and is copied home at the very end.
+- A value to be added lands in a scratch chunk of its own. Sums build up in the home, or in the first landing place
+  where a complete value will arrive in the home by a put later.
+
+In place, a complete value may be put over the rank's own contribution: the one message in which that left the rank
+precedes the complete value everywhere (``_replaces_own``).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from hetesynth.errors import HetesynthError
+from hetesynth.model.plan import MAX_SLICES
+from hetesynth.model.problem import Problem
+from hetesynth.model.program import BufferSlice
+from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.model.topology import Rank
+from hetesynth.programs.layout import CopySlice, Layout
+
+
+@dataclass(frozen=True, slots=True)
+class PlanMessage:
+    """What ``src`` puts into ``dst`` at tick ``start``, to be there at tick ``end``; ``index``: on this pair."""
+
+    src: Rank
+    dst: Rank
+    start: int
+    end: int
+    index: int
+    slices: tuple[CopySlice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """``count`` chunks from ``into`` on become the sum of those from each of ``sources`` on."""
+
+    into: BufferSlice
+    sources: tuple[BufferSlice, ...]
+    count: int
+
+
+@dataclass(slots=True)
+class PlanPlacement:
+    """``additions[rank][tick]``: rounds, one after the other. ``early`` copies never wait; ``late`` ones are
+    last."""
+
+    messages: list[PlanMessage]
+    additions: list[dict[int, list[list[Addition]]]]
+    early: list[list[CopySlice]]
+    late: list[list[CopySlice]]
+    scratch: list[int] = field(default_factory=list)
+
+
+RankChunk = tuple[Rank, int]
+"""(rank, chunk)."""
+
+
+def place_plan(problem: Problem, schedule: Schedule, layout: Layout) -> PlanPlacement:
+    """Where everything lands. Raises HetesynthError HS507 for a schedule that sends what a rank does not hold."""
+    return _Placer(problem, schedule, layout).run()
+
+
+class _Placer:
+    def __init__(self, problem: Problem, schedule: Schedule, layout: Layout) -> None:
+        self.problem, self.layout = problem, layout
+        self.collective = problem.collective
+        ranks = self.collective.ranks
+        self.scratch = [0] * ranks
+        self.additions: list[dict[int, list[list[Addition]]]] = [{} for _ in range(ranks)]
+        self.groups: dict[tuple[int, Rank, Rank, int], list[Transfer]] = defaultdict(list)
+        self.into: dict[RankChunk, list[Transfer]] = defaultdict(list)
+        self.sends: dict[RankChunk, list[Transfer]] = defaultdict(list)
+        for t in schedule.transfers:
+            arc = problem.arcs[t.link]
+            self.groups[t.start, arc.src, arc.dst, t.end].append(t)
+            self.into[arc.dst, t.chunk].append(t)
+            self.sends[arc.src, t.chunk].append(t)
+        self.held: dict[RankChunk, BufferSlice] = {}
+        self.owners: dict[tuple[Rank, tuple[str, int]], list[int]] = defaultdict(list)
+        for k, holders in enumerate(self.collective.pre):
+            for rank in sorted(holders):
+                source = layout.source(rank, k)
+                if source is not None:
+                    self.held[rank, k] = source
+                    self.owners[rank, layout.cell(rank, source)].append(k)
+        self.landing_place: dict[Transfer, BufferSlice] = {}
+
+    def run(self) -> PlanPlacement:
+        early = self._own_blocks()
+        arrivals: dict[int, list[Transfer]] = defaultdict(list)
+        for t in sorted(self.groups):
+            arrivals[t[3]] += self.groups[t]
+        messages: list[PlanMessage] = []
+        number: dict[tuple[Rank, Rank], int] = defaultdict(int)
+        starts = {key[0] for key in self.groups}
+        by_start: dict[int, list[tuple[int, Rank, Rank, int]]] = defaultdict(list)
+        for key in sorted(self.groups):
+            by_start[key[0]].append(key)
+        for tick in sorted(starts | arrivals.keys()):
+            self._arrive(tick, arrivals.get(tick, []))
+            for key in by_start.get(tick, []):
+                start, src, dst, end = key
+                slices = tuple(self._sent(src, dst, sorted(self.groups[key], key=lambda t: t.chunk)))
+                messages.append(PlanMessage(src, dst, start, end, number[src, dst], slices))
+                number[src, dst] += 1
+        return PlanPlacement(messages, self.additions, early, self._copies_home(), self.scratch)
+
+    def _own_blocks(self) -> list[list[CopySlice]]:
+        """Out of place, chunks a rank owes, has from the start and is never sent again: input to output."""
+        copies: list[list[CopySlice]] = []
+        for rank in range(self.collective.ranks):
+            pairs: list[tuple[BufferSlice, BufferSlice]] = []
+            for k in range(len(self.collective.chunks)):
+                target, source = self.layout.target(rank, k), self.held.get((rank, k))
+                if target is None or source is None or self.layout.in_place or (rank, k) in self.into:
+                    continue
+                pairs.append((source, target))
+            copies.append(list(neighbours(pairs)))
+        return copies
+
+    def _sent(self, src: Rank, dst: Rank, group: Sequence[Transfer]) -> Iterator[CopySlice]:
+        pairs = []
+        for t in group:
+            if (src, t.chunk) not in self.held:
+                raise HetesynthError(
+                    f"step {t.start}: rank {src} sends chunk {t.chunk} before it holds it",
+                    code="HS507",
+                    help="this schedule does not verify; it cannot be lowered",
+                )
+            home = None if t.reduce else self._free_home(dst, t)
+            if home is None:
+                home = BufferSlice("s", self.scratch[dst])
+                self.scratch[dst] += 1
+            self.landing_place[t] = home
+            pairs.append((self.held[src, t.chunk], home))
+        return neighbours(pairs)
+
+    def _free_home(self, rank: Rank, t: Transfer) -> BufferSlice | None:
+        """The home of the chunk when a copy may be put there at any time."""
+        target = self.layout.target(rank, t.chunk)
+        last = all(other.end < t.end or other is t for other in self.into[rank, t.chunk])
+        if target is None or not last:
+            return None
+        if not self.layout.in_place:
+            return target
+        if self.collective.name == "reducescatter":
+            return (
+                None  # a peer finds the output where its own begins, which in place is not where this rank's does
+            )
+        for k in self.owners.get((rank, self.layout.cell(rank, target)), []):
+            used = self.sends.get((rank, k)) or self.into.get((rank, k)) or rank in self.collective.post[k]
+            if (k != t.chunk and used) or (k == t.chunk and not self._replaces_own(rank, t)):
+                return None
+        return target
+
+    def _replaces_own(self, rank: Rank, t: Transfer) -> bool:
+        """Whether every use of the rank's own contribution comes before ``t`` on the way that made ``t``'s
+        value."""
+        before = [s for s in self.sends.get((rank, t.chunk), []) if s.start < t.end]
+        added = [a for a in self.into[rank, t.chunk] if a is not t]
+        if not before:
+            return not added
+        left = before[0]
+        return len(before) == 1 and left.reduce and left.end <= t.start and all(a.end <= left.start for a in added)
+
+    def _arrive(self, tick: int, arrived: list[Transfer]) -> None:
+        """The values of ``arrived`` count from now on."""
+        sums: dict[RankChunk, list[BufferSlice]] = defaultdict(list)
+        for t in arrived:
+            if not t.reduce:
+                self.held[self.problem.arcs[t.link].dst, t.chunk] = self.landing_place[t]
+        for t in arrived:
+            if t.reduce:
+                sums[self.problem.arcs[t.link].dst, t.chunk].append(self.landing_place[t])
+        rounds: dict[tuple[Rank, int], list[Addition]] = defaultdict(list)
+        for at in sorted(sums):
+            current = self.held.get(at)
+            sources = ([] if current is None else [current]) + sums[at]
+            into = self._home_of_sum(at, tick, sums[at][0])
+            self.held[at] = into if len(sources) > 1 else sources[0]
+            step = 0
+            while len(sources) > 1:
+                rounds[at[0], step].append(Addition(into, tuple(sources[:MAX_SLICES]), 1))
+                sources = [into, *sources[MAX_SLICES:]]
+                step += 1
+        for rank, step in sorted(rounds):
+            self.additions[rank].setdefault(tick, []).append(list(_merged(rounds[rank, step])))
+
+    def _home_of_sum(self, at: RankChunk, tick: int, landing: BufferSlice) -> BufferSlice:
+        rank, k = at
+        target = self.layout.target(rank, k)
+        replaced = any(not t.reduce and t.end > tick for t in self.into[at])
+        if target is not None and not replaced:
+            return target
+        current = self.held.get(at)
+        return current if current is not None and current.buffer == "s" else landing
+
+    def _copies_home(self) -> list[list[CopySlice]]:
+        """Chunks that do not yet stand where they must."""
+        copies: list[list[CopySlice]] = []
+        for rank in range(self.collective.ranks):
+            pairs: list[tuple[BufferSlice, BufferSlice]] = []
+            for k in range(len(self.collective.chunks)):
+                target, source = self.layout.target(rank, k), self.held.get((rank, k))
+                if target is None or source is None:
+                    continue
+                arrived = self.layout.in_place or (rank, k) in self.into
+                if arrived and self.layout.cell(rank, source) != self.layout.cell(rank, target):
+                    pairs.append((source, target))
+            copies.append(list(neighbours(pairs)))
+        return copies
+
+
+def neighbours(pairs: list[tuple[BufferSlice, BufferSlice]]) -> Iterator[CopySlice]:
+    """Pairs (from, to) of chunks side by side in both buffers as one slice."""
+    ordered = sorted(pairs, key=lambda m: (m[1].buffer, m[1].offset))
+    i = 0
+    while i < len(ordered):
+        src, dst = ordered[i]
+        count = 1
+        while i + count < len(ordered) and ordered[i + count] == (_after(src, count), _after(dst, count)):
+            count += 1
+        yield src, dst, count
+        i += count
+
+
+def _after(part: BufferSlice, count: int) -> BufferSlice:
+    return BufferSlice(part.buffer, part.offset + count)
+
+
+def _merged(additions: list[Addition]) -> Iterator[Addition]:
+    ordered = sorted(additions, key=lambda a: (a.into.buffer, a.into.offset))
+    i = 0
+    while i < len(ordered):
+        first = ordered[i]
+        count = 1
+        while i + count < len(ordered):
+            near = ordered[i + count]
+            following = (_after(first.into, count), *(_after(s, count) for s in first.sources))
+            if (near.into, *near.sources) != following:
+                break
+            count += 1
+        yield Addition(first.into, first.sources, count)
+        i += count

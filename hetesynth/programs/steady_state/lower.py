@@ -1,0 +1,232 @@
+"""Trees -> a program in steady state.
+
+In: a problem, a schedule in which the transfers of each chunk are its tree, costs, options. Out: a ``Program``
+within the limits of the target. ``arrangements`` lists those that may fit, the most promising first; the caller
+simulates their programs and keeps the fastest.
+
+They differ in pieces, channels and order. ``pieces`` of every chunk are written into the program, one after
+the other, in the order of their phases (``pieces``); what is still longer than a message loops. Each pair of
+ranks has the channels that ``connections`` gives it, and its messages are dealt out over them in order. Sends and
+receives have thread blocks of their own. The rest is the lowering of schedules: messages, placement, dependences;
+its argument against deadlock holds, as the ticks are one order of all instructions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hetesynth.errors import HetesynthError
+from hetesynth.model.cost import Costs, chunk_bytes
+from hetesynth.model.problem import Problem
+from hetesynth.model.schedule import Schedule
+from hetesynth.model.target import Target
+from hetesynth.policy.lowering import LoweringPolicy
+from hetesynth.programs.layout import Layout
+from hetesynth.programs.msccl.assembly import Assembly
+from hetesynth.programs.msccl.channels import ChannelPlan, messages
+from hetesynth.programs.msccl.chunk_times import NO_TIMES
+from hetesynth.programs.msccl.fitting import FEWER, within
+from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, check_options, written_program
+from hetesynth.programs.msccl.placement import place
+from hetesynth.programs.msccl.thread_blocks import BlockPlan
+from hetesynth.programs.steady_state.connections import (
+    SHARED,
+    Division,
+    Room,
+    blocks_by_rank,
+    channels_of_pairs,
+    fewest_channels,
+    slowdown,
+)
+from hetesynth.programs.steady_state.pieces import in_pieces
+from hetesynth.programs.steady_state.traffic import Pair, Traffic
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """One program of those that carry out the same trees.
+
+    ``pieces``: of every chunk, in the program. ``piece_bytes``: of one, at the size that is meant. ``division``:
+    of channels among pairs. ``turn``: see ``Traffic.phases``. ``estimate``: its time over that of the fullest
+    resource.
+    """
+
+    pieces: int
+    piece_bytes: float
+    division: Division
+    turn: float
+    estimate: float
+
+
+def arrangements(
+    problem: Problem, schedule: Schedule, costs: Costs, options: LoweringOptions, size: int
+) -> list[Arrangement]:
+    """The arrangements that may fit, for a buffer of ``size`` bytes, the most promising first."""
+    collective, policy = problem.collective, options.policy
+    whole = chunk_bytes(collective.name, collective.ranks, collective.chunks_per_rank, size)
+    message = options.target.fifo(options.protocol, collective.name).slice_bytes
+    traffic = _traffic(problem, schedule, costs, options.target)
+    room = Room(_blocks(options.target), _step_limits(options.target, policy)[0], options.target.channels)
+    listed = list(_own_arrangements(traffic, whole, message, room, options))
+    for pieces in dict.fromkeys(_piece_numbers(traffic, problem, whole, message, options)):
+        piece_bytes = min(whole / pieces, message)
+        longest = traffic.longest(piece_bytes)
+        seen: list[dict[Pair, int]] = []
+        for division in SHARED:
+            channels = channels_of_pairs(traffic, pieces, piece_bytes, division, room, policy)
+            if channels is None or channels in seen:
+                continue
+            seen.append(channels)
+            shared = any(number > channels[pair] for pair, number in traffic.messages.items())
+            rounds = whole / piece_bytes
+            fills = rounds / pieces if shared else 1.0
+            filling = policy.steady_filling * max(1.0, fills) * longest / rounds
+            estimate = slowdown(traffic, piece_bytes, channels) + filling
+            turns = policy.steady_turns if shared else policy.steady_turns[:1]
+            listed += [Arrangement(pieces, piece_bytes, division, turn, estimate) for turn in turns]
+    order = {turn: place for place, turn in enumerate(policy.steady_turns)}
+    return sorted(listed, key=lambda arrangement: (order[arrangement.turn], arrangement.estimate))
+
+
+def _own_arrangements(
+    traffic: Traffic, whole: float, message: int, room: Room, options: LoweringOptions
+) -> Iterator[Arrangement]:
+    """Those with a channel for every stream: whole chunks, and smaller pieces as far as they save time."""
+    pieces, policy, least = 1, options.policy, math.inf
+    while pieces == 1 or whole / pieces >= policy.steady_least_own_piece:
+        piece_bytes = min(whole / pieces, message)
+        channels = channels_of_pairs(traffic, pieces, piece_bytes, "own", room, policy)
+        if channels is None:
+            return
+        if pieces == 1 or whole / pieces < message:
+            filling = policy.steady_filling * traffic.longest(piece_bytes) * piece_bytes / whole
+            estimate = slowdown(traffic, piece_bytes, channels) + filling
+            if estimate <= policy.steady_pieces_save * least:
+                yield Arrangement(pieces, piece_bytes, "own", policy.steady_turns[0], estimate)
+            least = min(least, estimate)
+        pieces *= 2
+
+
+def lower_steady_state(
+    problem: Problem, schedule: Schedule, costs: Costs, arrangement: Arrangement, options: LoweringOptions
+) -> Lowered:
+    """The program that carries out ``schedule`` as ``arrangement`` says.
+
+    Raises HetesynthError: HS501 to HS504 a limit of the target, HS505 the collective has no such form, HS507 the
+    schedule sends what a rank does not hold.
+    """
+    check_options(problem, options)
+    target, policy = options.target, options.policy
+    traffic = _traffic(problem, schedule, costs, target)
+    phases = traffic.phases(arrangement.piece_bytes, arrangement.turn)
+    whole, order = in_pieces(problem, schedule, phases, arrangement.pieces, policy.steady_ticks)
+    layout = Layout(whole.collective, options.in_place)
+    for steps in _step_limits(target, policy):
+        room = Room(_blocks(target), steps, target.channels)
+        channels = channels_of_pairs(
+            traffic, arrangement.pieces, arrangement.piece_bytes, arrangement.division, room, policy
+        )
+        if channels is None:
+            break
+        plan = ChannelPlan(merge=False, dealt_evenly=channels)
+        if arrangement.division == "own":
+            plan = ChannelPlan(merge=False, streams=_streams(traffic, arrangement.pieces))
+        lowered = _draft(whole, order, layout, plan, options)
+        if lowered is not None:
+            return lowered
+    raise HetesynthError(
+        f"{arrangement.pieces} pieces of {len(problem.collective.chunks)} chunks do not fit into "
+        f"{target.thread_blocks} thread blocks of {target.max_steps} steps; target {target.name} allows no more",
+        code="HS501",
+        help=FEWER,
+    )
+
+
+def _draft(
+    problem: Problem, schedule: Schedule, layout: Layout, plan: ChannelPlan, options: LoweringOptions
+) -> Lowered | None:
+    """The program with the channels of ``plan``, or None where it exceeds a limit."""
+    target, slots = options.target, options.target.slots(options.protocol)
+    carried = messages(problem, schedule, plan, target, slots)
+    placement = place(layout, carried, target)
+    assembly = Assembly(placement, carried, options.optimizations, target, slots, options.policy)
+    grouped = assembly.grouped([BlockPlan(NO_TIMES, sharing="none") for _ in range(problem.ranks)])
+    if not within(grouped.steps, target):
+        return None
+    ordered = assembly.ordered(grouped)
+    if not within(ordered.steps, target):
+        return None
+    assembled = assembly.assembled(ordered)
+    program = written_program(layout, assembled, options)
+    return Lowered(program, (), assembled.savings, assembled.critical_path)
+
+
+def _streams(traffic: Traffic, pieces: int) -> dict[tuple[int, bool], int]:
+    """The stream of each piece, by whether it is added."""
+    return {
+        (chunk * pieces + piece, adds): 2 * stream + adds
+        for chunk, stream in traffic.stream_of.items()
+        for piece in range(pieces)
+        for adds in (False, True)
+    }
+
+
+def _traffic(problem: Problem, schedule: Schedule, costs: Costs, target: Target) -> Traffic:
+    return Traffic.of(problem, schedule, costs, 1 if "rrc" in target.ops else 2)
+
+
+def _blocks(target: Target) -> int:
+    """Thread blocks of a rank for connections; one is for copies."""
+    return target.thread_blocks - 1
+
+
+def _step_limits(target: Target, policy: LoweringPolicy) -> Sequence[int]:
+    """Steps of a thread block that messages may fill; fewer where dependences need nops."""
+    return [max(1, int(share * target.max_steps)) for share in policy.steady_filled_steps]
+
+
+def _piece_numbers(
+    traffic: Traffic, problem: Problem, whole: float, message: int, options: LoweringOptions
+) -> Iterator[int]:
+    """As many pieces as fit and are not too small; shares of that, which leave thread blocks for even connections;
+    the fewest that need no loop; one, which loops."""
+    policy = options.policy
+    most = min(_most_pieces(traffic, problem, options), int(whole // policy.steady_least_piece))
+    unlooped = -(-int(whole) // message)
+    for share in policy.steady_piece_shares:
+        if share * most > 1:
+            yield int(share * most)
+    if 1 < unlooped < most:
+        yield unlooped
+    yield 1
+
+
+def _most_pieces(traffic: Traffic, problem: Problem, options: LoweringOptions) -> int:
+    """The most pieces whose steps fit into thread blocks, and into what a reader stores."""
+    target = options.target
+    steps = _step_limits(target, options.policy)[0]
+    low, high = 0, target.max_nodes
+    while low < high:
+        pieces = (low + high + 1) // 2
+        if _holds(traffic, pieces, steps, problem, target):
+            low = pieces
+        else:
+            high = pieces - 1
+    return low
+
+
+def _holds(traffic: Traffic, pieces: int, steps: int, problem: Problem, target: Target) -> bool:
+    fewest = fewest_channels(traffic, pieces, steps)
+    blocks = blocks_by_rank(fewest)
+    nodes: dict[int, int] = dict.fromkeys(range(problem.ranks), 1 + problem.ranks + target.thread_blocks)
+    for (src, dst), number in traffic.messages.items():
+        nodes[src] += number * pieces
+        nodes[dst] += traffic.steps[src, dst] * pieces
+    return (
+        max(blocks.values(), default=0) <= _blocks(target)
+        and max(fewest.values(), default=0) <= target.channels
+        and max(nodes.values()) <= target.max_nodes
+        and len(problem.collective.chunks) * pieces <= target.max_offset
+    )

@@ -1,0 +1,261 @@
+"""The strategies that are put together from several techniques: auto, and those that end with Z3.
+
+``auto`` applies the rules of ``RULES`` one after the other to the same search: each names its conditions and what
+it runs. What was applied or skipped, and why, is noted in the search's decisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+
+from hetesynth.model.bound import LowerBound
+from hetesynth.model.collective import PERSONALIZED
+from hetesynth.model.problem import Problem
+from hetesynth.model.verdict import Outcome
+from hetesynth.policy import Policy
+from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.greedy import direct, greedy
+from hetesynth.search.interrupts import finishing
+from hetesynth.search.registry import strategy as registered
+from hetesynth.search.registry import with_few_peers
+from hetesynth.search.rules import Rule, applicable
+from hetesynth.search.search import Search
+from hetesynth.search.strategy import Strategy
+from hetesynth.search.trees import balanced_trees, packed_trees
+
+StepRule = Rule[Search, LowerBound | None]
+"""One technique of ``auto``, which may prove a bound."""
+
+
+def applying(rules: tuple[StepRule, ...]) -> Callable[[Search], LowerBound | None]:
+    """What applies ``rules`` in order, and returns the last bound that one of them proved."""
+
+    def improve(search: Search) -> LowerBound | None:
+        proved: LowerBound | None = None
+        for rule in applicable(rules, search, search.decisions):
+            proved = _applied(rule, search) or proved
+        return proved
+
+    return improve
+
+
+def _applied(rule: StepRule, search: Search) -> LowerBound | None:
+    """Run ``rule``, and note how many steps it offered."""
+    before = None if search.best is None else search.best.makespan
+    search.fewest_offered = None
+    proved: LowerBound | None = None
+    try:
+        proved = rule.run(search)
+    finally:
+        offered = search.fewest_offered
+        steps = "no schedule" if offered is None else f"steps: {offered}"
+        best = "" if before is None or (offered is not None and offered < before) else f"; the best has {before}"
+        bound = f"; proved that no schedule has fewer than {proved.steps}" if proved is not None else ""
+        search.decisions.note(rule.name, "applied", steps + best + bound)
+    return proved
+
+
+def _bound_met(search: Search) -> str | None:
+    return f"the bound of {search.target} steps is met" if search.done else None
+
+
+def _out_of_time(search: Search) -> str | None:
+    return "the time budget is over" if search.out_of_time() else None
+
+
+def _schedule_found(search: Search) -> str | None:
+    """Few peers matter where nothing else found a schedule, or where most chunks have to be relayed."""
+    if search.best is None:
+        return None
+    if not _relays(search.problem):
+        return "there is a schedule, and most chunks need no relay"
+    return _bound_met(search) or _out_of_time(search)
+
+
+def _direct_refuses(search: Search) -> str | None:
+    return direct.refuses(search.problem, search.policy)
+
+
+def _tree_packing_refuses(search: Search) -> str | None:
+    return packed_trees.refuses(search.problem, search.policy)
+
+
+def _trees_refuse(search: Search) -> str | None:
+    policy, problem = search.policy.trees, search.problem
+    work, most = search.target * problem.collective.deliveries, policy.max_deliveries * policy.max_ranks
+    if work > most:
+        return f"{work:,} deliveries to look at, step by step, are more than {most:,}"
+    return balanced_trees.refuses(problem, search.policy)
+
+
+def _model_small(search: Search) -> str | None:
+    few, sends = search.policy.steps.few_sends, _sends(search.problem, search.target)
+    return None if sends > few else f"{sends:,} Send variables are not more than {few:,}"
+
+
+def _model_large(search: Search) -> str | None:
+    most, sends = search.policy.steps.max_sends, _sends(search.problem, search.target)
+    return f"{sends:,} Send variables are more than {most:,}" if sends > most else None
+
+
+def _many_deliveries(search: Search) -> str | None:
+    return _too_many_deliveries(search.problem, search.policy)
+
+
+def _few_peers(search: Search) -> LowerBound | None:
+    """A baseline that needs few peers; greedy rounds may run out of them."""
+    for row in with_few_peers(fallback=True):
+        strategy = registered(row.name)
+        reason = strategy.refuses(search.problem, search.policy)
+        if reason is None:
+            search.decisions.note(row.name, "applied", "the first of those with few peers that takes the problem")
+            strategy.improve(search)
+            return None
+        search.decisions.note(row.name, "refused", reason)
+    return None
+
+
+def _neighbourhoods(search: Search) -> LowerBound | None:
+    """Neighbourhood search; Z3 is imported when it runs, not before."""
+    from hetesynth.search.smt import neighbourhood_search
+
+    policy = search.policy.steps
+    share = policy.neighbourhood_share if _model_large(search) is None else 1.0
+    neighbourhood_search.improve(search, rlimit=policy.neighbourhood_rlimit, share=share)
+    return None
+
+
+def _many_checkpoints(search: Search) -> str | None:
+    """Filling steps takes as long as there are ranks, and steps, to look at for each delivery."""
+    problem, most = search.problem, search.policy.steps.checkpoint_work
+    work = problem.collective.deliveries * max(problem.ranks, search.target)
+    return f"{work:,} ranks or steps to look at are more than {most:,}" if work > most else None
+
+
+def _much_relayed(search: Search) -> str | None:
+    """Steps are refilled with what goes nearer to those who want it, whichever way is crowded."""
+    return "most chunks have to be relayed, and refilling spreads no relays" if _relays(search.problem) else None
+
+
+def _checkpoints(search: Search) -> LowerBound | None:
+    """From checkpoint to checkpoint, for the fewest steps that are not excluded and a few more."""
+    from hetesynth.search.smt import cegis
+
+    policy, best = search.policy.steps, search.best
+    last = search.target + policy.checkpoint_targets
+    for steps in range(search.target, last if best is None else min(last, best.makespan)):
+        units, attempts, share = policy.checkpoint_rlimit, policy.checkpoint_attempts, policy.checkpoint_share
+        schedule = cegis.from_checkpoints(search, steps, units, attempts, share)
+        if schedule is not None:
+            search.offer(schedule, "cegis")
+            return None
+        search.solver_spent = True  # other ties and more units might do
+    return None
+
+
+def _exact(search: Search) -> LowerBound | None:
+    policy = search.policy.steps
+    rlimit = policy.cegis_rlimit_small if _model_small(search) else policy.cegis_rlimit
+    return _exactly("cegis", _cegis_module, rlimit=rlimit)(search)
+
+
+RULES: tuple[StepRule, ...] = (
+    Rule("direct", (_direct_refuses,), direct.improve),
+    Rule("greedy", (_bound_met,), greedy.improve),
+    Rule("few peers", (_schedule_found,), _few_peers),
+    Rule("checkpoints", (_bound_met, _many_checkpoints, _much_relayed, _out_of_time), _checkpoints),
+    Rule("tree-packing", (_bound_met, _tree_packing_refuses, _out_of_time), packed_trees.improve),
+    Rule("trees", (_bound_met, _trees_refuse, _out_of_time), balanced_trees.improve),
+    Rule("lns", (_bound_met, _model_small, _many_deliveries, _out_of_time), _neighbourhoods),
+    Rule("cegis", (_bound_met, _model_large, _out_of_time), _exact),
+)
+"""What ``auto`` tries, in this order."""
+
+
+def _relays(problem: Problem) -> bool:
+    """Whether most chunks have to be relayed because ranks may not send to all others."""
+    few = problem.max_peers is not None and problem.max_peers < problem.ranks - 1
+    return few and problem.collective.name in PERSONALIZED
+
+
+def _sends(problem: Problem, steps: int) -> int:
+    """Upper estimate of the Send variables of a step model."""
+    return len(problem.collective.chunks) * len(problem.arcs) * max(1, steps)
+
+
+def _too_many_deliveries(problem: Problem, policy: Policy) -> str | None:
+    """Why a problem is too large even for neighbourhood search, or None."""
+    deliveries = problem.collective.deliveries
+    most = policy.steps.max_deliveries
+    return f"it has more than {most} deliveries ({deliveries})" if deliveries > most else None
+
+
+def _too_many_sends(problem: Problem, policy: Policy) -> str | None:
+    """Why a problem is too large for a model of all steps that the user asks for, or None."""
+    sends, most = _sends(problem, _diameter(problem)), policy.steps.max_sends_requested
+    return f"its model would have more than {most} variables ({sends})" if sends > most else None
+
+
+def _diameter(problem: Problem) -> int:
+    hops = CopyProblem(problem).hops
+    return max((h for row in hops for h in row if h < problem.ranks), default=1)
+
+
+def _cegis_module() -> ModuleType:
+    from hetesynth.search.smt import cegis
+
+    return cegis
+
+
+def _monolithic_module() -> ModuleType:
+    from hetesynth.search.smt import monolithic
+
+    return monolithic
+
+
+def _exactly(
+    name: str, module: Callable[[], ModuleType], **options: int
+) -> Callable[[Search], LowerBound | None]:  # fmt: skip
+    """The outer loop of an exact strategy; Z3 is imported when it runs, not before."""
+
+    def improve(search: Search) -> LowerBound | None:
+        from hetesynth.search.smt.step_model import StepModel
+        from hetesynth.search.smt.step_search import raise_target
+
+        synthesize = module().synthesize
+
+        def decide(steps: int) -> tuple[Outcome, Callable[[], str]]:
+            answer: tuple[Outcome, StepModel | None] = synthesize(search, steps, **options)
+            outcome, model = answer
+            return outcome, lambda: model.smt2() if model is not None else ""
+
+        return raise_target(search, decide, name)
+
+    return improve
+
+
+def _cegis(search: Search) -> LowerBound | None:
+    """Algorithm 1: a first candidate, then CEGIS; where that is ended before it has anything, a greedy round."""
+    try:
+        return _exactly("cegis", _cegis_module)(search)
+    finally:
+        if search.best is None:
+            with finishing(however_often=True):  # short, and without it there is nothing
+                greedy.one_round(search)
+
+
+def _lns(search: Search) -> LowerBound | None:
+    """One greedy round as the schedule to shorten."""
+    from hetesynth.search.smt import neighbourhood_search
+
+    greedy.one_round(search)
+    if not search.done:
+        neighbourhood_search.improve(search)
+    return None
+
+
+AUTO = Strategy("auto", applying(RULES))
+CEGIS = Strategy("cegis", _cegis, _too_many_sends)
+LNS = Strategy("lns", _lns, _too_many_deliveries)
+MONOLITHIC = Strategy("monolithic", _exactly("monolithic", _monolithic_module), _too_many_sends)

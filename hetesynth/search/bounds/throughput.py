@@ -1,0 +1,303 @@
+"""How fast bytes can move at best: cuts of the physical graph, exact (the optimum of ForestColl, section 4), and
+prices.
+
+In: a topology and a collective's name. Out: lower bounds on completion time, affine in the size of the buffer,
+each with its witness. For allgather the largest cut bound is the throughput optimum itself where only wires limit:
+for every set of vertices, what must leave it against what can leave it, by maximum flows and Newton's method on
+the ratio, in integers. Where groups are stated, prices of resources (``packing.py``) say more. Reductions are
+copies on the reversed graph. Knows no chunks, steps or schedules.
+
+The size of the buffer is that of the largest buffer of a rank: the output of an allgather, the input of a
+reduce-scatter, the root's buffer of a gather or a scatter.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from math import lcm
+
+import numpy as np
+
+from hetesynth.model.collective import ROOTED, CollectiveName
+from hetesynth.model.time_bound import PartCrossings, SlowestPath, TimeBound, VertexCut
+from hetesynth.model.topology import Link, Rank, Topology, Wire
+from hetesynth.policy import DEFAULT, Policy
+from hetesynth.policy.bounds import BoundsPolicy
+from hetesynth.search.bounds.packing import price_bounds
+from hetesynth.search.bounds.wire_graph import Ratio, WireGraph, narrowest, rate
+
+INT62 = 2**62
+
+
+def time_bounds(
+    topology: Topology,
+    name: CollectiveName,
+    root: Rank | None = None,
+    policy: Policy = DEFAULT,
+) -> tuple[TimeBound, ...]:
+    """Every bound for the collective ``name``, the one that says most about large buffers first; those that do not
+    hold for every algorithm come last.
+
+    Raises ValueError when a rooted collective has no root.
+    """
+    if (name in ROOTED) != (root is not None):
+        raise ValueError(f"{name}: root {root} does not fit")
+    bounds = cut_bounds(topology, name, root, policy.bounds)
+    bounds += price_bounds(topology, name, root, policy)
+    bounds.append(_by_latency(topology, name, root, policy.bounds))
+    return tuple(sorted(bounds, key=lambda b: (b.scope != "all", -b.seconds_per_byte, -b.latency, b.kind)))
+
+
+def cut_bounds(
+    topology: Topology, name: CollectiveName, root: Rank | None, policy: BoundsPolicy
+) -> list[TimeBound]:  # fmt: skip
+    """The bounds by cuts and by volume, which are quicker to compute than prices."""
+    bounds = _by_cuts(topology, name, root, policy)
+    if name in ("allgather", "reducescatter", "allreduce", "alltoall"):
+        bounds += _by_volume(topology, name, policy)
+    return bounds
+
+
+def reversed_topology(topology: Topology) -> Topology:
+    """The same hardware with every direction turned around: on it a reduction is a copy."""
+    wires = tuple(replace(w, src=w.dst, dst=w.src) for w in topology.wires)
+    links = tuple(replace(x, src=x.dst, dst=x.src, wires=x.wires[::-1]) for x in topology.links)
+    return replace(topology, wires=wires, links=links)
+
+
+def _by_cuts(topology: Topology, name: CollectiveName, root: Rank | None, policy: BoundsPolicy) -> list[TimeBound]:
+    """The cut bounds: one for a copy, seen from both sides for allreduce and alltoall."""
+    n = topology.ranks
+    backwards = reversed_topology(topology)
+    match name:
+        case "allgather":
+            return _cuts(topology, _everyone(n), Fraction(1, n), range(n), False, policy)
+        case "reducescatter":
+            return _cuts(backwards, _everyone(n), Fraction(1, n), range(n), True, policy)
+        case "gather" | "scatter":
+            graph = topology if name == "gather" else backwards
+            return _cuts(graph, _everyone(n), Fraction(1, n), (root or 0,), name == "scatter", policy)
+        case "broadcast" | "reduce":
+            graph = topology if name == "broadcast" else backwards
+            others = [r for r in range(n) if r != root]
+            return _cuts(graph, {root or 0: 1}, Fraction(1), others, name == "reduce", policy)
+        case "allreduce":  # whatever is on one side, a sum of it must reach the other
+            out_of = _cuts(topology, {0: 1}, Fraction(1), range(1, n), False, policy)
+            return out_of + _cuts(backwards, {0: 1}, Fraction(1), range(1, n), True, policy)
+        case _:
+            return _exchange_cuts(topology, policy)
+
+
+def _exchange_cuts(topology: Topology, policy: BoundsPolicy) -> list[TimeBound]:
+    """Alltoall: from every rank inside a server (or a rank alone) to every one outside, and back."""
+    n = topology.ranks
+    parts = _servers(topology) if len(_servers(topology)) > 1 else tuple((r,) for r in range(n))
+    others = [tuple(r for r in range(n) if r not in part) for part in parts]
+    graph = WireGraph.of(topology, policy)
+    bounds = []
+    for part in (*parts, *others):
+        width, side = narrowest(topology, part, graph)
+        if width is not None:
+            outside = Fraction(sum(1 for r in range(n) if r not in side), n)
+            bounds.append(_cut_bound(topology, side, _everyone(n), outside, False))
+    return [max(bounds, key=lambda b: b.seconds_per_byte)] if bounds else []
+
+
+def _everyone(ranks: int) -> dict[Rank, int]:
+    return dict.fromkeys(range(ranks), 1)
+
+
+def _cuts(
+    topology: Topology,
+    supply: Mapping[Rank, int],
+    unit: Fraction,
+    sinks: Sequence[Rank],
+    backwards: bool,
+    policy: BoundsPolicy,
+) -> list[TimeBound]:
+    """The smallest cut ratio over all sinks, and the same with stated groups counted where they bind."""
+    graph = WireGraph.of(topology, policy)
+    worst: Ratio | None = None
+    for sink in _hardest(topology, sinks, policy):
+        worst = graph.smallest_ratio({r: s for r, s in supply.items() if r != sink}, sink, worst)
+    if worst is None:
+        return []
+    sides = [worst[1], *_server_sides(topology, graph)] if topology.groups else [worst[1]]
+    bounds = [
+        _cut_bound(topology, side, supply, unit, backwards)
+        for side in sides
+        if not side.issuperset(sinks) and not side.isdisjoint(supply)
+    ]
+    return [max(bounds, key=lambda b: b.seconds_per_byte)]
+
+
+def _hardest(topology: Topology, sinks: Sequence[Rank], policy: BoundsPolicy) -> Sequence[Rank]:
+    """All of ``sinks``; of very many those that least bandwidth leads to, which leaves the bound valid."""
+    if len(sinks) <= policy.cut_sinks:
+        return sinks
+    last = {(link.dst, link.wires[-1]) for link in topology.links}
+    entering = dict.fromkeys(sinks, Fraction(0))
+    for rank, w in sorted(last):
+        if rank in entering:
+            entering[rank] += rate(topology.wires[w]) or 0
+    return sorted(sinks, key=lambda r: (entering[r], r))[: policy.cut_sinks]
+
+
+def _server_sides(topology: Topology, graph: WireGraph) -> list[frozenset[int]]:
+    """For every server into which bandwidth is limited: the source side of its narrowest cut."""
+    servers = _servers(topology)
+    cuts = [narrowest(topology, part, graph) for part in servers if len(servers) > 1]
+    return [side for width, side in cuts if width is not None]
+
+
+def _cut_bound(
+    topology: Topology, side: frozenset[int], supply: Mapping[Rank, int], unit: Fraction, backwards: bool
+) -> TimeBound:
+    share = unit * sum(units for rank, units in supply.items() if rank in side)
+    bandwidth, groups = bandwidth_out_of(topology, side)
+    crossing = [link for link in topology.links if _leaves(link, side, topology.wires)]
+    latency = min((link.latency for link in crossing), default=Fraction(0))
+    inside = sum(1 for r in range(topology.ranks) if r in side)
+    verb = "enter" if backwards else "leave"
+    proof = (
+        f"{_amount(share)} must {verb} {inside} of {topology.ranks} GPUs, at no more than "
+        f"{float(bandwidth) / 1e9:g} GB/s"
+    )
+    stated = tuple(sorted(groups))
+    witness = VertexCut(tuple(sorted(side)), share, bandwidth, stated)
+    return TimeBound("cut", latency, share / bandwidth, proof, witness, backwards)
+
+
+def _amount(share: Fraction) -> str:
+    if share < 1:
+        return f"{share} of the buffer"
+    return "all of the buffer" if share == 1 else f"{share} times the buffer"
+
+
+def _leaves(link: Link, side: frozenset[int], wires: tuple[Wire, ...]) -> bool:
+    return any(wires[w].src in side and wires[w].dst not in side for w in link.wires)
+
+
+def bandwidth_out_of(topology: Topology, side: frozenset[int]) -> tuple[Fraction, frozenset[int]]:
+    """Bytes per second that can leave ``side``, and the stated groups counted in place of their links' wires.
+
+    A group replaces the crossing wires that only its links use, where it is the smaller of the two.
+    """
+    crossing = {w for w, wire in enumerate(topology.wires) if wire.src in side and wire.dst not in side}
+    users: dict[int, set[int]] = defaultdict(set)
+    for i, link in enumerate(topology.links):
+        for w in link.wires:
+            if w in crossing:
+                users[w].add(i)
+    crossing = {w for w in crossing if users[w]}
+    counted: set[int] = set()
+    total = Fraction(0)
+    for g, group in sorted(
+        enumerate(topology.groups), key=lambda item: (item[1].bandwidth * item[1].lanes, item[0])
+    ):
+        members = set(group.links)
+        covered = {w for w in crossing if users[w] <= members}
+        rates = [rate(topology.wires[w]) for w in covered]
+        if covered and (None in rates or sum(r for r in rates if r is not None) > group.bandwidth * group.lanes):
+            crossing -= covered
+            counted.add(g)
+            total += group.bandwidth * group.lanes
+    for w in sorted(crossing):
+        width = rate(topology.wires[w])
+        if width is None:
+            raise ValueError("an unlimited wire crosses the cut")
+        total += width
+    return total, frozenset(counted)
+
+
+def _by_volume(topology: Topology, name: CollectiveName, policy: BoundsPolicy) -> list[TimeBound]:
+    """What all parts together must take in against what they can: GPUs, servers, GPUs joined by wide links."""
+    single = tuple((r,) for r in range(topology.ranks))
+    partitions = [single, _servers(topology), *_neighbourhoods(topology, policy)]
+    graph = WireGraph.of(topology, policy)
+    bounds = [_volume_bound(topology, name, p, graph) for p in partitions if 1 < len(p) <= policy.volume_parts]
+    return [bound for bound in bounds if bound is not None]
+
+
+def _servers(topology: Topology) -> tuple[tuple[Rank, ...], ...]:
+    members: dict[str, list[Rank]] = defaultdict(list)
+    for rank in range(topology.ranks):
+        members[topology.vertices[rank].server].append(rank)
+    return tuple(tuple(ranks) for ranks in members.values())
+
+
+def _neighbourhoods(topology: Topology, policy: BoundsPolicy) -> list[tuple[tuple[Rank, ...], ...]]:
+    """Ranks joined by links of some rate or a higher one, for the highest rates: NVLink's modules in a server."""
+    rates = sorted({link.bandwidth * link.lanes for link in topology.links}, reverse=True)
+    of = list(range(topology.ranks))
+    partitions = []
+    for least in rates[: policy.volume_tiers]:
+        for link in topology.links:
+            if link.bandwidth * link.lanes >= least and of[link.src] != of[link.dst]:
+                old, new = of[link.dst], of[link.src]
+                of = [new if x == old else x for x in of]
+        members: dict[int, list[Rank]] = defaultdict(list)
+        for rank, part in enumerate(of):
+            members[part].append(rank)
+        partitions.append(tuple(tuple(ranks) for ranks in members.values()))
+    return [parts for parts in dict.fromkeys(partitions) if 1 < len(parts) < topology.ranks]
+
+
+def _volume_bound(
+    topology: Topology, name: CollectiveName, parts: tuple[tuple[Rank, ...], ...], graph: WireGraph
+) -> TimeBound | None:
+    """Each byte enters p - 1 parts (allreduce: another p - 1 to be summed). None: a part has no limit."""
+    narrow: list[tuple[Fraction, frozenset[int]]] = []
+    for part in parts:
+        width, side = narrowest(topology, part, graph)
+        if width is None:
+            return None
+        narrow.append((width, side))
+    bandwidth = sum((width for width, _ in narrow), Fraction(0))
+    share = Fraction((len(parts) - 1) * (2 if name == "allreduce" else 1))
+    if name == "alltoall":  # a block for every pair of ranks in different parts, each crossing once
+        share = Fraction(topology.ranks**2 - sum(len(p) ** 2 for p in parts), topology.ranks)
+    latency = min((link.latency for link in topology.links), default=Fraction(0))
+    proof = f"{len(parts)} parts take in {float(share):g} buffers at {float(bandwidth) / 1e9:g} GB/s together"
+    witness = PartCrossings(parts, tuple(tuple(sorted(side)) for _, side in narrow), share)
+    return TimeBound("volume", latency, share / bandwidth, proof, witness)
+
+
+def _by_latency(
+    topology: Topology, name: CollectiveName, root: Rank | None, policy: BoundsPolicy
+) -> TimeBound:  # fmt: skip
+    """The farthest pair that must hear of each other, by sums of link latencies, and the bytes that go there."""
+    n = topology.ranks
+    outward, inward = name in ("broadcast", "scatter"), name in ("gather", "reduce")
+    sources = [root or 0] if outward else list(range(n))
+    best: tuple[Fraction, Rank, Rank] = (Fraction(-1), 0, 0)
+    reach = _latencies(topology)
+    for u in sources:
+        for v in [root or 0] if inward else range(n):
+            if u != v and reach[u][v] > best[0]:
+                best = (reach[u][v], u, v)
+    latency, u, v = best
+    share = Fraction(1) if name in ("allreduce", "broadcast", "reduce") else Fraction(1, n)
+    entering, side = narrowest(topology, (v,), WireGraph.of(topology, policy))
+    if entering is None:  # wires without a limit lead there: only latency counts
+        share, entering = Fraction(0), Fraction(1)
+    proof = f"from {topology.vertices[u].name} to {topology.vertices[v].name} takes {float(latency) * 1e6:g} us"
+    return TimeBound("latency", latency, share / entering, proof, SlowestPath(u, v, share, tuple(sorted(side))))
+
+
+def _latencies(topology: Topology) -> list[list[Fraction]]:
+    """The least sum of link latencies between every two ranks, exact (Floyd 1962)."""
+    n = topology.ranks
+    unit = lcm(*(link.latency.denominator for link in topology.links))
+    far = sum(int(latency * unit) for latency in {link.latency for link in topology.links}) * n + 1
+    reach = np.full((n, n), far, dtype=np.int64 if far < INT62 else object)
+    for link in topology.links:
+        reach[link.src, link.dst] = min(reach[link.src, link.dst], int(link.latency * unit))
+    np.fill_diagonal(reach, 0)
+    for via in range(n):
+        np.minimum(reach, reach[:, via, None] + reach[None, via, :], out=reach)
+    seconds = {int(x): Fraction(int(x), unit) for x in np.unique(reach)}
+    return [[seconds[int(x)] for x in row] for row in reach]

@@ -1,0 +1,253 @@
+"""Column generation: price resources, ask for the cheapest structures, pack them, until prices prove the optimum.
+
+In: a network and what a collective demands of it. Out: a ``FractionalPacking``: structures with weights, the
+seconds that their loads take of the fullest resource, and prices by which no packing takes less than the bound.
+All amounts are shares of the buffer, so seconds are for each byte of it.
+
+After its first round there is a feasible packing and a bound, so the loop may end at any: at a deadline, which is
+noted, the packing is not the optimum and the bound is lower than need be. Prices are smoothed (Wentges
+1997): structures are asked for at prices between the best so far and those of the master program, which keeps
+them from swinging; and before the first solution come a few rounds of multiplicative weights (Garg and Koenemann
+2007), which give prices and columns to begin with.
+
+Structures that are asked for at one price load the same cheap resources. Where many ranks stand for themselves
+they are asked a few at a time, and prices rise in between with what the trees so far load: those of the next few
+avoid it. A sweep asks every rank once; some sweeps come before the first solution, one more follows on each
+solution that is better than the last.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hetesynth.model.deadline import Deadline
+from hetesynth.policy.packing import PackingPolicy
+from hetesynth.search.packing.master import Master, MasterSolution
+from hetesynth.search.packing.network import Network
+from hetesynth.search.packing.pairs import Floats, Ints
+from hetesynth.search.packing.structures import Demands, Exchanging, Offer, Reducing, Structure
+from hetesynth.search.packing.symmetry import Symmetry
+from hetesynth.search.portable_math import dot, exp
+
+PACKING = "packings cut short"  # what the clock decided
+
+
+@dataclass(frozen=True, eq=False)
+class FractionalPacking:
+    """``weights[i]`` shares of the buffer travel along ``structures[i]`` and, alike, along their images; many
+    are 0.
+
+    ``seconds``: for each byte of the buffer, of the fullest resource. ``prices``: by resource, sum of price x
+    rate = 1; by them no packing takes less than ``bound`` seconds a byte, as a floating-point number.
+    ``rounds``: how often structures were asked for, a sweep counted once. ``cut_short``: a deadline ended it
+    before the optimum was proved.
+    """
+
+    structures: tuple[Structure, ...]
+    weights: Floats
+    seconds: float
+    bound: float
+    prices: Floats
+    rounds: int
+    cut_short: bool
+
+    @property
+    def gap(self) -> float:
+        """How far the packing may be from the optimum, as a share of its seconds."""
+        return 1.0 - self.bound / self.seconds
+
+
+@dataclass
+class _Generation:
+    network: Network
+    demands: Demands
+    alike: Symmetry
+    policy: PackingPolicy
+    deadline: Deadline
+    master: Master = field(init=False)
+    structures: list[Structure] = field(default_factory=list)
+    numbers: dict[tuple[int, bytes, bytes], int] = field(default_factory=dict)  # of structures
+    turns: Counter[int] = field(default_factory=Counter)  # how often each was offered in sweeps
+    last: MasterSolution | None = None
+    bound: float = 0.0
+    prices: Floats = field(init=False)  # of orbits, those of the bound
+    rounds: int = 0
+    cut_short: bool = False
+
+    def __post_init__(self) -> None:
+        orbit = self.alike.resource_orbit
+        self.rate: Floats = np.bincount(orbit, self.network.rate).astype(np.float64)
+        self.prices = np.zeros(len(self.rate))
+        self.orbits = len(self.alike.representatives)
+        self.in_turns = self.orbits > self.policy.ranks_together and not isinstance(self.demands, Exchanging)
+        if isinstance(self.demands, Reducing):
+            self.master = Master(self.rate, None, len(self.demands.out_trees.roots))
+        else:
+            self.master = Master(self.rate, self.demands.amounts, 0)
+
+    def loads(self, structure: Structure) -> Floats:
+        """Of a unit of it on each orbit of resources."""
+        of_resources = self.network.loads_of(structure.links, structure.crossings)
+        return np.bincount(self.alike.resource_orbit, of_resources, len(self.rate)).astype(np.float64)
+
+    def ask(self, prices: Floats, places: Ints | None) -> Offer:
+        """The cheapest structures at ``prices`` of orbits; the bound is kept where it is the best."""
+        offer = self.demands.offer(prices[self.alike.resource_orbit], places)
+        self.rounds += not self.in_turns
+        if offer.least > self.bound:
+            self.bound, self.prices = offer.least, prices
+        return offer
+
+    def add(self, offer: Offer) -> int:
+        """New columns; how many."""
+        before = len(self.structures)
+        for structure in offer.structures:
+            if structure.key not in self.numbers:
+                self.numbers[structure.key] = len(self.structures)
+                self.structures.append(structure)
+                self.master.add(structure.row, self.loads(structure))
+        return len(self.structures) - before
+
+    def warm_up(self) -> None:
+        """Rounds of multiplicative weights, one at least, or sweeps, the first of them whole."""
+        total = np.zeros(len(self.rate))
+        if self.in_turns:
+            self.sweep(total, self.policy.sweeps)
+            self.rounds = self.policy.sweeps
+            return
+        for _ in range(self.policy.warm_up_rounds):
+            total = total + self._offered(total, self.policy.warm_up_sharpness, self.demands.every_place)
+            if self.late():
+                break
+
+    def sweep(self, total: Floats, times: int) -> None:
+        """Offers at prices that rise with ``total``, the seconds of each resource so far, and with each offer."""
+        every, random = self.demands.every_place, np.random.default_rng(0)
+        turns = -(-self.orbits // self.policy.ranks_of_a_turn)
+        parts = min(turns, len(every))
+        order = every
+        for number in range(times * turns):
+            if number % parts == 0:
+                order = random.permutation(every)
+            total = total + self._offered(total, self.policy.turn_sharpness, order[number % parts :: parts])
+            if (number >= parts - 1 or self.last is not None) and self.late():
+                break
+
+    def _offered(self, total: Floats, sharpness: float, places: Ints) -> Floats:
+        """Ask for the structures of ``places`` at prices that rise steeply with ``total``; the seconds of each
+        resource that they take."""
+        length = exp(sharpness * total / max(total.max(), 1e-300)) / self.rate
+        offer = self.ask(length / dot(length, self.rate), places)
+        self.add(offer)
+        self.turns.update(self.numbers[s.key] for s in offer.structures)
+        seconds: Floats = sum((self._share(s) * self.loads(s) for s in offer.structures), 0.0) / self.rate
+        return seconds
+
+    def _share(self, structure: Structure) -> float:
+        """What its row carries of the buffer; an allreduce is spread over all roots."""
+        if isinstance(self.demands, Reducing):
+            return 1.0 / len(self.demands.every_place)
+        return float(self.demands.amounts[structure.row])
+
+    def late(self) -> bool:
+        """Whether the deadline ends it, which is noted once."""
+        self.cut_short = self.cut_short or self.deadline.expired(PACKING)
+        return self.cut_short
+
+    def solve(self) -> MasterSolution:
+        """The optimum over the structures so far; where the deadline comes first, the best packing before."""
+        solution = self.master.solve(self._seconds_left())
+        if solution is not None:
+            return solution
+        if not self.late():  # the solver's clock is another one
+            self.deadline.clock_decisions.note(PACKING)
+            self.cut_short = True
+        return self.last or self._average()
+
+    def _seconds_left(self) -> float:
+        """For the next solution: the first gets some seconds in any case, those of few ranks all they need."""
+        if not self.in_turns:
+            return math.inf
+        return max(self.deadline.left(), self.policy.first_solution_seconds if self.last is None else 0.0)
+
+    def _average(self) -> MasterSolution:
+        """All that was offered in sweeps, every offer of a row alike."""
+        of_row: Counter[int] = Counter()
+        for i, times in self.turns.items():
+            of_row[self.structures[i].row] += times
+        weights = np.zeros(len(self.structures))
+        for i, times in self.turns.items():
+            structure = self.structures[i]
+            weights[i] = self._share(structure) * times / of_row[structure.row]
+        return MasterSolution(float(self.seconds(weights).max()), weights, self.prices)
+
+    def seconds(self, weights: Floats) -> Floats:
+        """Of each resource, with ``weights`` of the structures that there were."""
+        carried = [w * self.loads(s) for s, w in zip(self.structures, weights, strict=False) if w > 0.0]
+        seconds: Floats = np.sum(carried, axis=0) / self.rate
+        return seconds
+
+    def round(self, solution: MasterSolution) -> bool:
+        """More structures; whether new came.
+
+        Ranks that stand for themselves: those at the prices of the master and, where it has gained, a sweep that
+        starts from its loads.
+        """
+        if not self.in_turns:
+            return self.smoothed(solution)
+        self.rounds += 1
+        gained = self.last is None or solution.seconds <= self.last.seconds * (1.0 - self.policy.gap)
+        self.last = solution
+        before = len(self.structures)
+        self.add(self.ask(solution.prices, None))
+        if solution.seconds * (1.0 - self.policy.gap) <= self.bound:
+            return True
+        if gained:
+            self.sweep(self.seconds(solution.weights) * self._sweeps_so_far(), 1)
+        else:
+            self.smoothed(solution)
+        return len(self.structures) > before
+
+    def _sweeps_so_far(self) -> float:
+        """How often a row has been offered something in sweeps, on average."""
+        rows = len(self.demands.every_place) * (2 if isinstance(self.demands, Reducing) else 1)
+        return self.turns.total() / rows
+
+    def smoothed(self, solution: MasterSolution) -> bool:
+        """Ask once at smoothed prices and, where that gives nothing new, at those of the master; whether new
+        came."""
+        share = self.policy.smoothing
+        if self.add(self.ask(share * self.prices + (1.0 - share) * solution.prices, None)):
+            return True
+        return bool(self.add(self.ask(solution.prices, self.demands.every_place)))
+
+
+def pack(
+    network: Network, demands: Demands, alike: Symmetry, policy: PackingPolicy, deadline: Deadline
+) -> FractionalPacking:  # fmt: skip
+    """The optimal packing within the policy's gap; the best so far at ``deadline`` or where rounds run out.
+
+    Raises ValueError where some rank cannot be reached.
+    """
+    generation = _Generation(network, demands, alike, policy, deadline)
+    generation.warm_up()
+    while True:
+        solution = generation.solve()
+        optimal = solution.seconds * (1.0 - policy.gap) <= generation.bound
+        if optimal or generation.rounds >= policy.most_rounds or generation.late():
+            break
+        if not generation.round(solution):
+            break
+    return FractionalPacking(
+        structures=tuple(generation.structures),
+        weights=np.append(solution.weights, np.zeros(len(generation.structures) - len(solution.weights))),
+        seconds=solution.seconds,
+        bound=generation.bound,
+        prices=generation.prices[alike.resource_orbit],
+        rounds=generation.rounds,
+        cut_short=generation.cut_short,
+    )

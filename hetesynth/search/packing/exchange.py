@@ -1,0 +1,368 @@
+"""Few whole trees: links of trees are exchanged for others until resources and connections are evenly loaded.
+
+In: an expansion, a number of trees, connections that a rank may have. Out: a ``WholePacking``. A fractional
+packing is many trees that are even together; a few of them, rounded, are not: each may cross one NIC many times.
+So the trees themselves are changed. A move takes away the link by which a rank gets its chunk and joins the part
+below it to the rest by another link, wherever that enters the part, whose links on the way are turned around; or
+it gives an allreduce another root. It is kept where a steep sum of loads falls. Where moves end, a tree is laid
+anew at the prices of what the others load, and kept where moves from there end lower. Every rank has a load of its
+own, connections that begin or end there, as each has a thread block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hetesynth.search.packing.network import Network
+from hetesynth.search.packing.pairs import Floats, Ints
+from hetesynth.search.packing.rounding import NONE, ROUND, Carrier, Expansion, WholePacking, whole
+from hetesynth.search.portable_math import dot, exp, expm1
+
+LARGEST = 500.0  # exponent that a float holds
+
+
+def few_trees(expansion: Expansion, trees: int, connections: int | None) -> WholePacking:
+    """``trees`` trees of each root, or in all in an allreduce, with no more than ``connections`` of a rank where
+    that can be. Absent: any number.
+
+    Fuller than what ``whole`` finds only where that has too many connections.
+    """
+    rounded = whole(expansion, trees)
+    exchange = _Exchange(expansion, rounded.carriers, connections)
+    fitted = exchange.loads.within_connections
+    exchange.improve()
+    packing = exchange.packing(rounded.least)
+    if exchange.loads.within_connections != fitted:
+        return rounded if fitted else packing
+    return packing if packing.seconds <= rounded.seconds * (1.0 + ROUND) else rounded
+
+
+class _Loads:
+    """What trees put on each column: a resource, or the connections of a rank; 1 is what it may carry. The last
+    column is none."""
+
+    def __init__(self, network: Network, unit: Floats, connections: int | None) -> None:
+        """``unit``: chunks that each resource carries in the fractional optimum."""
+        links, resources = len(network.src), len(unit)
+        self.none = resources + network.ranks
+        uses = np.diff(network.uses_start)
+        most = int(uses.max(initial=0))
+        self.columns: Ints = np.full((links, most + 2), self.none)
+        places = np.arange(len(network.uses)) - network.uses_start[network.link_of_use]
+        self.columns[network.link_of_use, places] = network.uses
+        self.columns[:, most] = resources + network.src
+        self.columns[:, most + 1] = resources + network.dst
+        share = 0.0 if connections is None else 1.0 / connections
+        self.weight: Floats = np.concatenate([1.0 / unit, np.full(network.ranks, share), [0.0]])
+        self.load: Floats = np.zeros(self.none + 1)
+        self.resources = resources
+
+    def add(self, links: Ints | Sequence[int], sign: int) -> None:
+        """A chunk more on each of ``links``, or with -1 one less."""
+        columns = self.columns[links].ravel()
+        np.add.at(self.load, columns, sign * self.weight[columns])
+
+    @property
+    def highest(self) -> float:
+        """Of all columns."""
+        return float(self.load.max())
+
+    @property
+    def fullest(self) -> float:
+        """Of all resources."""
+        return float(self.load[: self.resources].max())
+
+    @property
+    def within_connections(self) -> bool:
+        """Whether no rank has more than it may."""
+        return bool(self.load[self.resources :].max() <= 1.0 + ROUND)
+
+    @property
+    def by_link(self) -> Floats:
+        """The highest of the columns of each link."""
+        highest: Floats = self.load[self.columns].max(axis=1)
+        return highest
+
+
+@dataclass(frozen=True, eq=False)
+class _Steep:
+    """The sum of exp(sharpness x (load / top - 1)) over all columns."""
+
+    loads: _Loads
+    sharpness: float
+    top: float
+
+    def _terms(self) -> Floats:
+        terms: Floats = exp(np.minimum(self.sharpness * (self.loads.load / self.top - 1.0), LARGEST))
+        terms[self.loads.none] = 0.0
+        return terms
+
+    @property
+    def sum(self) -> float:
+        """As it is."""
+        return float(self._terms().sum())
+
+    def growth(self) -> Floats:
+        """By how much a chunk on a column makes it grow."""
+        steeper = np.minimum(self.sharpness * self.loads.weight / self.top, LARGEST)
+        growth: Floats = self._terms() * expm1(steeper)
+        return growth
+
+    def relief(self) -> Floats:
+        """By how much the sum falls when a link carries a chunk less."""
+        relief: Floats = -self._terms() * expm1(-self.sharpness * self.loads.weight / self.top)
+        by_link: Floats = relief[self.loads.columns].sum(axis=1)
+        return by_link
+
+
+@dataclass(eq=False)
+class _Tree:
+    """``link_to[v]``: the link over which rank v gets the chunk; -1 at the root. In-trees are trees on the network
+    with its links turned around."""
+
+    network: Network
+    root: int
+    link_to: Ints
+
+    @classmethod
+    def of(cls, network: Network, root: int, links: Ints) -> _Tree:
+        """The tree of ``links``."""
+        link_to = np.full(network.ranks, -1)
+        link_to[network.dst[links]] = links
+        return cls(network, root, link_to)
+
+    @property
+    def links(self) -> Ints:
+        """All of it."""
+        return self.link_to[self.link_to >= 0]
+
+    def parents(self) -> list[int]:
+        """The rank that each gets the chunk from; -1 at the root."""
+        parents: list[int] = np.where(self.link_to >= 0, self.network.src[self.link_to], -1).tolist()
+        return parents
+
+    def below(self, top: int, parents: Sequence[int]) -> list[int]:
+        """``top`` and what gets the chunk through it, parents first."""
+        children: list[list[int]] = [[] for _ in parents]
+        for rank, parent in enumerate(parents):
+            if parent >= 0:
+                children[parent].append(rank)
+        reached = [top]
+        for rank in reached:
+            reached += children[rank]
+        return reached
+
+
+@dataclass(frozen=True, eq=False)
+class _Rehang:
+    """A change of a tree: the chunk enters the ranks below ``top`` at ``entry`` over ``link`` (-1: ``entry`` is
+    the root now); links from there up to ``top`` are turned around."""
+
+    tree: _Tree
+    link_to: Ints
+    root: int
+    removed: list[int]
+    added: list[int]
+
+    @classmethod
+    def of(
+        cls, tree: _Tree, top: int, entry: int, link: int, cheapest: Ints, parents: Sequence[int]
+    ) -> _Rehang | None:  # fmt: skip
+        """The change; None where a link on the way has no counterpart. ``cheapest``: the link of each pair."""
+        link_to = tree.link_to.copy()
+        removed = [] if tree.link_to[top] < 0 else [int(tree.link_to[top])]
+        added = [] if link < 0 else [link]
+        rank = entry
+        link_to[entry] = link
+        while rank != top:
+            parent = parents[rank]
+            back = int(cheapest[rank, parent])
+            if back < 0:
+                return None
+            removed.append(int(tree.link_to[rank]))
+            added.append(back)
+            link_to[parent] = back
+            rank = parent
+        return cls(tree, link_to, entry if link < 0 else tree.root, removed, added)
+
+
+class _Exchange:
+    """The trees of some carriers, and moves that make their loads more even."""
+
+    def __init__(self, expansion: Expansion, carriers: Sequence[Carrier], connections: int | None) -> None:
+        network = expansion.network
+        self.expansion, self.policy, self.network = expansion, expansion.policy, network
+        self.unit: Floats = len(carriers) * expansion.packing.seconds * network.rate
+        self.loads = _Loads(network, self.unit, connections)
+        self.backwards = network.reversed()
+        self.carriers = [self._trees(carrier) for carrier in carriers]
+        for tree in self._all():
+            self.loads.add(tree.links, 1)
+        self.tries = 0
+
+    def _trees(self, carrier: Carrier) -> list[_Tree]:
+        trees = [_Tree.of(self.network, carrier.root, carrier.outward)]
+        if self.expansion.free_root:
+            trees.append(_Tree.of(self.backwards, carrier.root, carrier.inward))
+        return trees
+
+    def _all(self) -> Iterator[_Tree]:
+        for trees in self.carriers:
+            yield from trees
+
+    @property
+    def _ended(self) -> bool:
+        return self.tries >= self.policy.exchange_tries or (
+            self.loads.within_connections and not self._may_be_less(self.loads.fullest)
+        )
+
+    def _may_be_less(self, fullest: float) -> bool:
+        """Whether whole trees may load the fullest resource less.
+
+        At the prices of the fractional packing all trees together cost its bound at least, and so do the loads;
+        each load is a whole number of chunks.
+        """
+        below, packing = fullest * (1.0 - self.policy.gap), self.expansion.packing
+        least = packing.bound / packing.seconds * (1.0 - ROUND)
+        if below < least:
+            return False
+        worth = packing.prices * self.network.rate
+        share = self.loads.weight[: self.loads.resources]
+        return bool(dot(worth, np.floor(below / share + ROUND) * share) >= worth.sum() * least)
+
+    def improve(self) -> None:
+        """Moves, then trees laid anew, until nothing falls or the tries are spent."""
+        for sharpness in self.policy.exchange_sharpness:
+            self._settle(sharpness)
+        for _ in range(self.policy.exchange_rounds):
+            fallen = [self._lay_anew(k) for k in range(len(self.carriers)) if not self._ended]
+            if not any(fallen):
+                return
+
+    def _settle(self, sharpness: float, top: float | None = None) -> None:
+        """Moves until none is left."""
+        moved = True
+        while moved and not self._ended:
+            steep = _Steep(self.loads, sharpness, max(1.0, self.loads.highest) if top is None else top)
+            moved = self._sweep(steep)
+
+    def _sweep(self, steep: _Steep) -> bool:
+        """Every link on what is nearly full may be exchanged, every root of an allreduce moved; whether some
+        were."""
+        moved = False
+        for tree in self._all():
+            high = np.append(self.loads.by_link, 0.0)[tree.link_to]
+            full = np.flatnonzero(high >= self.policy.exchange_from * steep.top)
+            for rank in full[np.argsort(-high[full], kind="stable")].tolist():
+                if tree.link_to[rank] >= 0 and not self._ended:
+                    moved |= self._rehang(steep, tree, rank)
+        if self.expansion.free_root:
+            for trees in self.carriers:
+                if not self._ended:
+                    moved |= self._reroot(steep, trees)
+        return moved
+
+    def _rehang(self, steep: _Steep, tree: _Tree, top: int) -> bool:
+        """Join the ranks below ``top`` to the others where that costs least; whether it was kept."""
+        self.tries += 1
+        before, link = steep.sum, int(tree.link_to[top])
+        parents = tree.parents()
+        part = tree.below(top, parents)
+        self.loads.add([link], -1)
+        costs, links, turned = self._turned(steep, tree, part, parents)
+        self.loads.add([link], 1)
+        inside = np.zeros(self.network.ranks, dtype=np.bool_)
+        inside[part] = True
+        joining = np.where(inside[None, :] & ~inside[:, None], costs + turned[None, :], np.inf)
+        src, entry = divmod(int(joining.argmin()), self.network.ranks)
+        if not np.isfinite(joining[src, entry]) or links[src, entry] == link:
+            return False
+        change = _Rehang.of(tree, top, entry, int(links[src, entry]), links, parents)
+        return change is not None and self._kept(steep, before, [change])
+
+    def _reroot(self, steep: _Steep, trees: Sequence[_Tree]) -> bool:
+        """Give the trees of an allreduce's chunk the root that costs least; whether it was kept."""
+        self.tries += 1
+        before, root = steep.sum, trees[0].root
+        total = np.zeros(self.network.ranks)
+        views: list[tuple[_Tree, Ints, list[int]]] = []
+        for tree in trees:
+            parents = tree.parents()
+            _, links, turned = self._turned(steep, tree, tree.below(root, parents), parents)
+            total += turned
+            views.append((tree, links, parents))
+        total[root] = np.inf
+        entry = int(total.argmin())
+        if not np.isfinite(total[entry]):
+            return False
+        offered = [_Rehang.of(tree, root, entry, -1, links, parents) for tree, links, parents in views]
+        changes = [change for change in offered if change is not None]
+        return len(changes) == len(trees) and self._kept(steep, before, changes)
+
+    def _turned(
+        self, steep: _Steep, tree: _Tree, part: Sequence[int], parents: Sequence[int]
+    ) -> tuple[Floats, Ints, Floats]:
+        """What the cheapest link of each pair costs, which it is, and what it costs to turn around the links from
+        each rank of ``part`` up to its first."""
+        by_link: Floats = steep.growth()[self.loads.columns].sum(axis=1)
+        costs, links = tree.network.pairs.cheapest(by_link)
+        relief = steep.relief()
+        turned = np.zeros(self.network.ranks)
+        for rank in part[1:]:
+            parent = parents[rank]
+            turned[rank] = turned[parent] + costs[rank, parent] - relief[tree.link_to[rank]]
+        return costs, links, turned
+
+    def _kept(self, steep: _Steep, before: float, changes: Sequence[_Rehang]) -> bool:
+        """Make ``changes``; take them back where the sum does not fall."""
+        removed = [link for change in changes for link in change.removed]
+        added = [link for change in changes for link in change.added]
+        self.loads.add(removed, -1)
+        self.loads.add(added, 1)
+        if steep.sum < before * (1.0 - ROUND):
+            for change in changes:
+                change.tree.link_to, change.tree.root = change.link_to, change.root
+            return True
+        self.loads.add(added, -1)
+        self.loads.add(removed, 1)
+        return False
+
+    def _lay_anew(self, number: int) -> bool:
+        """Lay the trees of a carrier anew and move from there; whether the sum fell. Else all is as before."""
+        top = max(1.0, self.loads.highest)
+        steep = _Steep(self.loads, self.policy.exchange_sharpness[-1], top)
+        before, load = steep.sum, self.loads.load.copy()
+        saved = [(tree, tree.root, tree.link_to) for tree in self._all()]
+        trees = self.carriers[number]
+        for tree in trees:
+            self.loads.add(tree.links, -1)
+        growth = steep.growth()[: self.loads.resources]
+        carrier = self._cheapest(growth + ROUND * growth.max(), trees[0].root)
+        for tree, fresh in zip(trees, self._trees(carrier), strict=True):
+            tree.root, tree.link_to = fresh.root, fresh.link_to
+            self.loads.add(tree.links, 1)
+        self._settle(steep.sharpness, top)
+        if steep.sum < before * (1.0 - ROUND):
+            return True
+        for tree, root, link_to in saved:
+            tree.root, tree.link_to = root, link_to
+        self.loads.load = load
+        return False
+
+    def _cheapest(self, prices: Floats, root: int) -> Carrier:
+        """The cheapest trees at ``prices`` of ``root``, or of any where that is free."""
+        offered = self.expansion.cheapest(prices)
+        return offered[0] if self.expansion.free_root else next(c for c in offered if c.root == root)
+
+    def packing(self, least: float) -> WholePacking:
+        """The carriers as they are."""
+        carriers = tuple(
+            Carrier(trees[0].root, trees[0].links, trees[1].links if len(trees) > 1 else NONE)
+            for trees in self.carriers
+        )
+        chunks_on: Floats = np.round(self.loads.load[: self.loads.resources] * self.unit)
+        seconds = float((chunks_on / self.network.rate).max()) / len(carriers)
+        return WholePacking(carriers, chunks_on, seconds, least)

@@ -1,0 +1,157 @@
+"""The links of a cluster and the resources they draw from, as arrays for the pricing of trees and paths.
+
+In: a topology. Out: a ``Network``: for each link its ends and the resources it uses, for each resource its rate,
+exact and in floating point. A resource is a wire with a bandwidth or a stated group; one that another implies
+(its links all draw from a resource that is no faster) is left out. Knows no collective and no size.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from hetesynth.model.topology import Rank, Topology
+from hetesynth.search.packing.pairs import Floats, Ints, Pairs
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """``src[i]``, ``dst[i]``: ends of link i. Link i draws from ``uses[uses_start[i]:uses_start[i + 1]]``.
+
+    ``rates[r]``: bytes per second of resource r, exact; ``limits[r]``: what it is in the topology, a wire
+    (("wire", index)) or a stated group (("group", index)), or ("resource", index) where links were given without
+    one. ``latency``: seconds, by link.
+    """
+
+    ranks: int
+    src: Ints
+    dst: Ints
+    uses_start: Ints
+    uses: Ints
+    rates: tuple[Fraction, ...]
+    limits: tuple[tuple[str, int], ...]
+    latency: Floats
+
+    @classmethod
+    def of(cls, topology: Topology) -> Network:
+        """The network of all links of ``topology``."""
+        ends = [(link.src, link.dst) for link in topology.links]
+        return cls._of_limits(topology.ranks, ends, _members(topology), [float(x.latency) for x in topology.links])
+
+    @classmethod
+    def of_links(
+        cls, ranks: int, ends: Sequence[tuple[Rank, Rank]], resources: Sequence[Sequence[int]],
+        rates: Sequence[Fraction], latency: Sequence[float],
+    ) -> Network:  # fmt: skip
+        """Link i joins ``ends[i]`` and draws from ``resources[i]``."""
+        users: list[list[int]] = [[] for _ in rates]
+        for i, used in enumerate(resources):
+            for r in used:
+                users[r].append(i)
+        limits = [(("resource", r), rates[r], frozenset(links)) for r, links in enumerate(users) if links]
+        return cls._of_limits(ranks, ends, limits, latency)
+
+    @classmethod
+    def _of_limits(
+        cls, ranks: int, ends: Sequence[tuple[Rank, Rank]], limits: list[Limit], latency: Sequence[float]
+    ) -> Network:  # fmt: skip
+        kept = _not_implied(limits)
+        users: list[list[int]] = [[] for _ in ends]
+        for number, (_, _, links) in enumerate(kept):
+            for i in links:
+                users[i].append(number)
+        return cls(
+            ranks=ranks,
+            src=np.array([src for src, _ in ends], dtype=np.int64),
+            dst=np.array([dst for _, dst in ends], dtype=np.int64),
+            uses_start=np.cumsum([0, *map(len, users)], dtype=np.int64),
+            uses=np.array([r for used in users for r in used], dtype=np.int64),
+            rates=tuple(rate for _, rate, _ in kept),
+            limits=tuple(limit for limit, _, _ in kept),
+            latency=np.array(latency, dtype=np.float64),
+        )
+
+    @cached_property
+    def rate(self) -> Floats:
+        """Bytes per second of each resource."""
+        return np.array([float(rate) for rate in self.rates])
+
+    @cached_property
+    def link_rate(self) -> Floats:
+        """Bytes per second of each link alone."""
+        return np.minimum.reduceat(self.rate[self.uses], self.uses_start[:-1])
+
+    @cached_property
+    def link_of_use(self) -> Ints:
+        """The link of each entry of ``uses``."""
+        return np.repeat(np.arange(len(self.src)), np.diff(self.uses_start))
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """The links by pairs of ranks."""
+        return Pairs.of(self.ranks, self.src, self.dst)
+
+    def reversed(self) -> Network:
+        """The same network with every link turned around: on it a reduction is a copy."""
+        return replace(self, src=self.dst, dst=self.src)
+
+    def link_prices(self, prices: Floats) -> Floats:
+        """The price of a byte over each link: the sum of those of its resources."""
+        return np.add.reduceat(prices[self.uses], self.uses_start[:-1])
+
+    def loads(self, crossings: Floats) -> Floats:
+        """Bytes on each resource when ``crossings[i]`` bytes cross link i."""
+        return np.bincount(self.uses, crossings[self.link_of_use], len(self.rates)).astype(np.float64)
+
+    def loads_of(self, links: Ints, crossings: Floats) -> Floats:
+        """The same when ``crossings[i]`` bytes cross link ``links[i]`` and none the others."""
+        first, many = self.uses_start[links], self.uses_start[links + 1] - self.uses_start[links]
+        end = np.cumsum(many)
+        places = np.arange(end[-1] if len(end) else 0) + np.repeat(first - end + many, many)
+        return np.bincount(self.uses[places], np.repeat(crossings, many), len(self.rates)).astype(np.float64)
+
+
+Limit = tuple[tuple[str, int], Fraction, frozenset[int]]  # what it is, its rate, the links that draw from it
+
+
+def _members(topology: Topology) -> list[Limit]:
+    """Every wire with a bandwidth and every group, with the links that draw from it."""
+    over: dict[int, list[int]] = defaultdict(list)
+    for i, link in enumerate(topology.links):
+        for w in dict.fromkeys(link.wires):
+            over[w].append(i)
+    limits: list[Limit] = []
+    for w, links in sorted(over.items()):
+        bandwidth = topology.wires[w].bandwidth
+        if bandwidth is not None:
+            limits.append((("wire", w), bandwidth * topology.wires[w].lanes, frozenset(links)))
+    for g, group in enumerate(topology.groups):
+        limits.append((("group", g), group.bandwidth * group.lanes, frozenset(group.links)))
+    return limits
+
+
+def _not_implied(limits: list[Limit]) -> list[Limit]:
+    """``limits`` without those whose links all draw from another limit that is no faster, in their order."""
+    by_link: dict[int, list[int]] = defaultdict(list)
+    for number, (_, _, links) in enumerate(limits):
+        for i in links:
+            by_link[i].append(number)
+    kept = []
+    for number, (_, rate, links) in enumerate(limits):
+        rarest = min(links, key=lambda i: len(by_link[i]))
+        if not any(_implies(limits[other], other, rate, links, number) for other in by_link[rarest]):
+            kept.append(limits[number])
+    return kept
+
+
+def _implies(limit: Limit, place: int, rate: Fraction, links: frozenset[int], number: int) -> bool:
+    """Whether ``limit`` makes the limit ``number`` of ``rate`` on ``links`` superfluous; of equal ones the first
+    does."""
+    if place == number or limit[1] > rate or not links <= limit[2]:
+        return False
+    return limit[1] < rate or len(links) < len(limit[2]) or place < number

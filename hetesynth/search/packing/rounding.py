@@ -1,0 +1,289 @@
+"""Whole chunks: how many each tree carries, so that the fullest resource has little more than its share.
+
+In: a fractional packing and a number of chunks. Out: a ``WholePacking``: a tree for each chunk. Candidates are
+the trees of the packing and those that cost hardly more at its prices, with their images under the
+automorphisms. Chunks begin where the packing's weights put them, rounded down; the rest goes, one by one, to
+where a steep sum of loads grows least, and chunks move as long as that sum falls.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from hetesynth.policy.packing import PackingPolicy
+from hetesynth.search.packing.column_generation import FractionalPacking
+from hetesynth.search.packing.network import Network
+from hetesynth.search.packing.pairs import Floats, Ints
+from hetesynth.search.packing.structures import Demands
+from hetesynth.search.packing.symmetry import Automorphisms, Symmetry
+from hetesynth.search.portable_math import added, dot, exp
+
+
+@dataclass(frozen=True, eq=False)
+class Carrier:
+    """What carries a chunk: ``outward``: links of a tree from ``root``; ``inward``: of one to it, in an
+    allreduce."""
+
+    root: int
+    outward: Ints
+    inward: Ints
+
+    @property
+    def key(self) -> tuple[int, bytes, bytes]:
+        """What tells carriers apart."""
+        return self.root, np.sort(self.outward).tobytes(), np.sort(self.inward).tobytes()
+
+
+@dataclass(frozen=True, eq=False)
+class WholePacking:
+    """``carriers[k]``: of chunk k. ``chunks_on[r]``: how many chunks resource r carries. ``seconds``: of the
+    fullest resource for each byte of the buffer, all chunks being alike; ``least``: what no packing is below."""
+
+    carriers: tuple[Carrier, ...]
+    chunks_on: Floats
+    seconds: float
+    least: float
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """``carriers[k]`` of group ``group[k]`` with ``loads[k, r]`` chunks on resource r; ``shares[k]`` of the
+    chunks of its group in the fractional packing."""
+
+    carriers: tuple[Carrier, ...]
+    group: Ints
+    loads: Floats
+    shares: Floats
+
+
+NONE: Ints = np.array([], dtype=np.int64)
+ROUND = 1e-6  # of a chunk, or of a sum of loads: less is no difference
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """A fractional packing with the network and the symmetry it was found with. ``demands``: with a row for every
+    rank. ``free_root``: of an allreduce."""
+
+    network: Network
+    alike: Symmetry
+    demands: Demands
+    packing: FractionalPacking
+    free_root: bool
+    policy: PackingPolicy
+
+    @cached_property
+    def candidates(self) -> Candidates:
+        """The trees that may carry chunks, images included."""
+        sides: dict[tuple[int, bool], dict[bytes, tuple[Ints, float]]] = defaultdict(dict)
+        rows = len(self.alike.representatives)
+        automorphisms = Automorphisms(self.network)
+        for i in self._near_optimal():
+            structure = self.packing.structures[i]
+            inward = self.free_root and structure.row >= rows
+            for ranks in self.alike.ranks:
+                root, links = int(ranks[structure.root]), automorphisms.images(structure.links, ranks)
+                trees = sides[root, inward]
+                key = np.sort(links).tobytes()
+                before = trees[key][1] if key in trees else 0.0
+                trees[key] = links, before + float(self.packing.weights[i]) / len(self.alike.ranks)
+        return self._combined(sides)
+
+    def _near_optimal(self) -> list[int]:
+        """Structures with a weight, and the cheapest others of each row."""
+        packing = self.packing
+        by_link = self.network.link_prices(packing.prices)
+        costs = np.array([dot(by_link[s.links], s.crossings) for s in packing.structures])
+        by_row: dict[int, list[int]] = defaultdict(list)
+        for i, structure in enumerate(packing.structures):
+            by_row[structure.row].append(i)
+        kept: list[int] = []
+        for row in sorted(by_row):
+            ordered = sorted(
+                by_row[row], key=lambda i: (packing.weights[i] <= self.policy.least_weight, costs[i], i)
+            )
+            weighty = sum(packing.weights[i] > self.policy.least_weight for i in ordered)
+            kept += ordered[: max(weighty, self.policy.trees_of_root)]
+        return kept
+
+    def _combined(self, sides: dict[tuple[int, bool], dict[bytes, tuple[Ints, float]]]) -> Candidates:
+        carriers: list[Carrier] = []
+        group: list[int] = []
+        loads: list[Floats] = []
+        shares: list[float] = []
+        for root in sorted({root for root, _ in sides}):
+            outward = sorted(sides[root, False].values(), key=lambda tree: -tree[1])
+            inward = (
+                sorted(sides[root, True].values(), key=lambda tree: -tree[1]) if self.free_root else [(NONE, 1.0)]
+            )
+            total = added(w for _, w in outward)
+            if self.free_root and total <= self.policy.least_weight:
+                continue
+            for (out, w), (back, v) in self._pairs(outward, inward):
+                carriers.append(Carrier(root, out, back))
+                group.append(0 if self.free_root else root)
+                loads.append(self.loads(out) + self.loads(back))
+                shares.append(
+                    (w * v / max(added(x for _, x in inward), 1e-300))
+                    if self.free_root
+                    else w / max(total, 1e-300)
+                )
+        matrix = np.array(loads)
+        return Candidates(tuple(carriers), np.array(group), matrix, np.array(shares))
+
+    def _pairs(
+        self, outward: list[tuple[Ints, float]], inward: list[tuple[Ints, float]]
+    ) -> list[tuple[tuple[Ints, float], tuple[Ints, float]]]:
+        most = self.policy.trees_of_root if self.free_root else len(outward)
+        return [(o, i) for o in outward[:most] for i in inward[:most]]
+
+    def cheapest(self, prices: Floats) -> list[Carrier]:
+        """The cheapest trees of every root at ``prices``, or of an allreduce's cheapest roots."""
+        offer = self.demands.offer(prices / dot(prices, self.network.rate), None)
+        if not self.free_root:
+            return [Carrier(s.root, s.links, NONE) for s in offer.structures]
+        many = len(offer.structures) // 2
+        both = zip(offer.structures[:many], offer.structures[many:], strict=True)
+        return [Carrier(outward.root, outward.links, inward.links) for outward, inward in both]
+
+    def loads(self, links: Ints) -> Floats:
+        """Of a chunk along ``links``, by resource."""
+        crossings = np.bincount(links, minlength=len(self.network.src)).astype(np.float64)
+        return self.network.loads(crossings)
+
+
+def whole(expansion: Expansion, chunks: int) -> WholePacking:
+    """``chunks`` chunks of each group: of every root, or of all roots together in an allreduce."""
+    search = _Search(expansion, chunks)
+    search.begin()
+    search.improve()
+    for _ in range(expansion.policy.rounding_repricings):
+        if search.near_optimal or not search.add(expansion.cheapest(search.pressure() / expansion.network.rate)):
+            break
+        search.improve()
+    return search.packing()
+
+
+@dataclass(frozen=True, eq=False)
+class _SteepSum:
+    """The sum of exp(sharpness x (load / top - 1)) over all resources; ``factors[k]``: by what a chunk more of
+    candidate k multiplies its terms."""
+
+    top: float
+    sharpness: float
+    factors: Floats
+
+    def sum(self, load: Floats) -> float:
+        """For ``load``; infinite where it is far above ``top``."""
+        return float(_steep_terms(load, self.top, self.sharpness).sum())
+
+    def best(self, load: Floats, of: Ints) -> int:
+        """The candidate among ``of`` with which the sum grows least."""
+        return int(of[dot(self.factors[of], _steep_terms(load, self.top, self.sharpness)).argmin()])
+
+
+def _steep_terms(load: Floats, top: float, sharpness: float) -> Floats:
+    """The terms of the steep sum for ``load``, by resource; infinite where that is far above ``top``."""
+    with np.errstate(over="ignore"):
+        terms: Floats = exp(sharpness * (load / top - 1.0))
+    return terms
+
+
+class _Search:
+    """Chunks on candidates. ``scaled[k, r]``: what a chunk of candidate k adds to resource r, 1 being what the
+    fractional optimum puts on the fullest."""
+
+    def __init__(self, expansion: Expansion, chunks: int) -> None:
+        candidates = expansion.candidates
+        self.policy, self.rate = expansion.policy, expansion.network.rate
+        self.expansion, self.chunks = expansion, chunks
+        self.carriers, self.group = list(candidates.carriers), candidates.group
+        self.keys = {carrier.key for carrier in self.carriers}
+        self.pieces = chunks * len(np.unique(self.group))
+        self.unit = self.pieces * expansion.packing.seconds * self.rate
+        self.scaled: Floats = candidates.loads / self.unit
+        self.numbers: Ints = np.floor(candidates.shares * chunks + ROUND).astype(np.int64)
+        self.load: Floats = (self.numbers[:, None] * self.scaled).sum(axis=0)
+        self.members = self._members()
+        self._last: _SteepSum | None = None
+
+    def _members(self) -> dict[int, Ints]:
+        return {int(g): np.flatnonzero(self.group == g) for g in np.unique(self.group)}
+
+    @property
+    def near_optimal(self) -> bool:
+        """Whether the fullest resource has hardly more than in the fractional packing."""
+        return bool(self.load.max() <= 1.0 + self.policy.gap)
+
+    def begin(self) -> None:
+        """Put every chunk on some candidate, a chunk of each group in turn."""
+        lacking = {g: self.chunks - int(self.numbers[of].sum()) for g, of in self.members.items()}
+        while any(lacking.values()):
+            for g, of in self.members.items():
+                if lacking[g] > 0:
+                    lacking[g] -= 1
+                    steep = self._steep(max(1.0, float(self.load.max())))
+                    best = steep.best(self.load, of)
+                    self.numbers[best] += 1
+                    self.load = self.load + self.scaled[best]
+
+    def improve(self) -> None:
+        """Move chunks to other candidates of their group as long as that makes loads more even."""
+        for _ in range(self.policy.rounding_sweeps):
+            if self.near_optimal or not self._sweep():
+                break
+
+    def _sweep(self) -> bool:
+        """Offer every chunk another candidate, those on full resources first; whether some moved."""
+        steep, moved_some = self._steep(max(1.0, float(self.load.max()))), False
+        value = steep.sum(self.load)
+        carried = np.flatnonzero(self.numbers)
+        for k in carried[np.argsort(-dot(self.scaled[carried], self.pressure()), kind="stable")]:
+            without = self.load - self.scaled[k]
+            to = steep.best(without, self.members[int(self.group[k])])
+            moved = without + self.scaled[to]
+            if to != k and steep.sum(moved) < value * (1.0 - ROUND):
+                self.numbers[k] -= 1
+                self.numbers[to] += 1
+                self.load, value, moved_some = moved, steep.sum(moved), True
+        return moved_some
+
+    def pressure(self) -> Floats:
+        """How much each resource is worth to relieve."""
+        return _steep_terms(self.load, max(1.0, float(self.load.max())), self.policy.rounding_sharpness)
+
+    def _steep(self, top: float) -> _SteepSum:
+        if self._last is None or self._last.top != top or len(self._last.factors) != len(self.scaled):
+            sharpness = self.policy.rounding_sharpness
+            with np.errstate(over="ignore"):  # of a few chunks one may be many times what a resource should carry
+                factors: Floats = exp(sharpness * self.scaled / top)
+            self._last = _SteepSum(top, sharpness, factors)
+        return self._last
+
+    def add(self, carriers: Sequence[Carrier]) -> bool:
+        """More candidates; whether there are any."""
+        new = [c for c in carriers if c.key not in self.keys]
+        if not new:
+            return False
+        self.keys |= {c.key for c in new}
+        self.carriers += new
+        groups = [0 if self.expansion.free_root else c.root for c in new]
+        self.group = np.append(self.group, groups)
+        loads = np.array([self.expansion.loads(c.outward) + self.expansion.loads(c.inward) for c in new])
+        self.scaled = np.concatenate([self.scaled, loads / self.unit])
+        self.numbers = np.append(self.numbers, np.zeros(len(new), dtype=np.int64))
+        self.members = self._members()
+        return True
+
+    def packing(self) -> WholePacking:
+        """Chunks in the order of their roots."""
+        order = np.argsort([c.root for c in self.carriers], kind="stable")
+        carriers = [self.carriers[k] for k in np.repeat(order, self.numbers[order])]
+        chunks_on: Floats = self.load * self.unit
+        seconds = float((chunks_on / self.rate).max()) / self.pieces
+        return WholePacking(tuple(carriers), chunks_on, seconds, self.expansion.packing.bound)

@@ -1,0 +1,244 @@
+"""Structures: what carries the data of a collective, and the cheapest at given prices.
+
+In: a network, prices of resources. Out: ``Structure``s (trees, or all shortest paths of a rank) and what
+everything costs at least.
+
+| collective | structures | rows of the master program |
+|---|---|---|
+| allgather, broadcast | spanning out-trees | a root |
+| reduce-scatter, reduce | spanning in-trees: out-trees of the reversed network | a root |
+| allreduce | an in-tree and an out-tree of one root, whichever it is | two for each rank that may be a root |
+| alltoall | the paths from a rank to all others | a source |
+| scatter, gather | paths from (to) the root | a destination |
+
+Of ranks that stand alike only one has a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from hetesynth.model.collective import CollectiveName
+from hetesynth.policy.packing import PackingPolicy
+from hetesynth.search.packing.contraction import Contraction, contract, earliest
+from hetesynth.search.packing.network import Network
+from hetesynth.search.packing.pairs import Floats, Ints
+from hetesynth.search.packing.symmetry import Symmetry
+from hetesynth.search.portable_math import dot
+
+BACKWARDS: frozenset[CollectiveName] = frozenset({"reducescatter", "reduce", "gather"})
+"""Carried on the reversed network."""
+
+
+@dataclass(frozen=True, eq=False)
+class Structure:
+    """``links`` with how often a unit of row ``row`` crosses each. ``root``: of a tree, or the source of
+    paths."""
+
+    row: int
+    root: int
+    links: Ints
+    crossings: Floats
+
+    @property
+    def key(self) -> tuple[int, bytes, bytes]:
+        """What tells structures apart."""
+        order = np.argsort(self.links, kind="stable")
+        return self.row, self.links[order].tobytes(), self.crossings[order].tobytes()
+
+
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """``least``: what the whole collective costs at least at the prices. ``structures`` that cost about that."""
+
+    least: float
+    structures: list[Structure]
+
+
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """Spanning out-trees of a network: a row for each of ``roots``, from row ``first`` on."""
+
+    network: Network
+    roots: Ints
+    first: int
+    seconds: Floats  # by link: what counts as early among trees of one price
+
+    def priced(self, prices: Floats) -> PricedTrees:
+        """The cheapest trees at ``prices`` of resources."""
+        by_link = self.network.link_prices(prices)
+        costs, links = self.network.pairs.cheapest(by_link)
+        return PricedTrees(self, costs, links, contract(costs), float(by_link.max()))
+
+
+@dataclass(frozen=True, eq=False)
+class PricedTrees:
+    """``costs``, ``links``: the cheapest between every two ranks."""
+
+    trees: Trees
+    costs: Floats
+    links: Ints
+    contraction: Contraction
+    highest: float
+
+    @cached_property
+    def root_costs(self) -> Floats:
+        """What the cheapest tree of each of the roots costs."""
+        costs: Floats = self.contraction.root_costs()[self.trees.roots]
+        return costs
+
+    def structures(self, places: Sequence[int] | Ints, slack: float) -> list[Structure]:
+        """An early tree for each of the roots at ``places``; ``slack``: in shares of the highest price of a
+        link."""
+        roots = self.trees.roots[places]
+        seconds = np.where(self.links >= 0, self.trees.seconds[self.links], np.inf)
+        parent, _ = earliest(self.contraction, self.costs, seconds, roots, slack * self.highest)
+        structures = []
+        for place, root, before in zip(places, roots, parent, strict=True):
+            below = np.flatnonzero(before >= 0)
+            used = self.links[before[below], below]
+            structures.append(Structure(self.trees.first + int(place), int(root), used, np.ones(len(used))))
+        return structures
+
+
+@dataclass(frozen=True, eq=False)
+class ShortestPaths:
+    """Paths from sources to all other ranks."""
+
+    network: Network
+    sources: Ints
+
+    def priced(self, prices: Floats) -> tuple[Floats, Ints, Ints]:
+        """``distance[i, t]`` from source i; ``before[i, t]``: the rank before t on the way; the link of each
+        pair."""
+        costs, links = self.network.pairs.cheapest(self.network.link_prices(prices))
+        n = self.network.ranks
+        distance = np.full((len(self.sources), n), np.inf)
+        distance[np.arange(len(self.sources)), self.sources] = 0.0
+        before = np.full(distance.shape, -1, dtype=np.int64)
+        done = np.zeros(distance.shape, dtype=np.bool_)
+        rows = np.arange(len(self.sources))
+        for _ in range(n):
+            at = np.where(done, np.inf, distance).argmin(axis=1)
+            done[rows, at] = True
+            through = distance[rows, at][:, None] + costs[at]
+            better = (through < distance) & ~done
+            distance = np.where(better, through, distance)
+            before = np.where(better, at[:, None], before)
+        return distance, before, links
+
+    def crossings(self, before: Ints, links: Ints, place: int, targets: Iterable[int]) -> tuple[Ints, Floats]:
+        """The links from source ``place`` to ``targets``, with how many of these paths cross each."""
+        counts: dict[int, float] = {}
+        for target in targets:
+            at = target
+            while before[place, at] >= 0:
+                link = int(links[before[place, at], at])
+                counts[link] = counts.get(link, 0.0) + 1.0
+                at = int(before[place, at])
+        used = sorted(counts)
+        return np.array(used, dtype=np.int64), np.array([counts[i] for i in used])
+
+
+class Copying:
+    """Allgather and broadcast, or backwards reduce-scatter and reduce: trees of given roots."""
+
+    def __init__(self, trees: Trees, amounts: Floats, slack: float) -> None:
+        self.trees, self.amounts, self.slack = trees, amounts, slack
+
+    @property
+    def every_place(self) -> Ints:
+        """All that may be asked for."""
+        return np.arange(len(self.amounts))
+
+    def offer(self, prices: Floats, places: Ints | None) -> Offer:
+        """The cheapest trees of the roots at ``places``, by default of all."""
+        priced = self.trees.priced(prices)
+        structures = priced.structures(self.every_place if places is None else places, self.slack)
+        return Offer(float(dot(priced.root_costs, self.amounts)), structures)
+
+
+class Reducing:
+    """Allreduce: an in-tree and an out-tree of the same root, whichever it is. Rows: out-trees, then in-trees."""
+
+    def __init__(self, out_trees: Trees, in_trees: Trees, few_roots: int, slack: float) -> None:
+        self.out_trees, self.in_trees, self.few_roots, self.slack = out_trees, in_trees, few_roots, slack
+
+    @property
+    def every_place(self) -> Ints:
+        """All that may be asked for."""
+        return np.arange(len(self.out_trees.roots))
+
+    def offer(self, prices: Floats, places: Ints | None) -> Offer:
+        """The cheapest trees of the roots at ``places``, by default of the cheapest roots."""
+        outward, inward = self.out_trees.priced(prices), self.in_trees.priced(prices)
+        both = outward.root_costs + inward.root_costs
+        cheapest = np.argsort(both, kind="stable")
+        places = cheapest[: self.few_roots] if places is None else cheapest[np.isin(cheapest, places)]
+        structures = [*outward.structures(places, self.slack), *inward.structures(places, self.slack)]
+        return Offer(float(both.min()), structures)
+
+
+class Exchanging:
+    """Alltoall: all paths of a source together; scatter and gather: each path of the root a structure of its
+    own."""
+
+    def __init__(self, paths: ShortestPaths, amounts: Floats, targets: Ints | None) -> None:
+        self.paths, self.amounts, self.targets = paths, amounts, targets
+
+    @property
+    def every_place(self) -> Ints:
+        """All that may be asked for."""
+        return np.arange(len(self.amounts))
+
+    def offer(self, prices: Floats, places: Ints | None) -> Offer:
+        """The cheapest paths of the sources, or to the targets, at ``places``, by default of all."""
+        distance, before, links = self.paths.priced(prices)
+        structures = []
+        if self.targets is not None:
+            least = float(dot(distance[0, self.targets], self.amounts))
+            for row in self.every_place if places is None else places:
+                used, counts = self.paths.crossings(before, links, 0, [int(self.targets[row])])
+                structures.append(Structure(int(row), int(self.paths.sources[0]), used, counts))
+            return Offer(least, structures)
+        least = float(dot(distance.sum(axis=1), self.amounts))
+        for row in self.every_place if places is None else places:
+            used, counts = self.paths.crossings(before, links, row, range(self.paths.network.ranks))
+            structures.append(Structure(int(row), int(self.paths.sources[row]), used, counts))
+        return Offer(least, structures)
+
+
+Demands = Copying | Reducing | Exchanging
+
+
+def demands(
+    network: Network, name: CollectiveName, root: int | None, alike: Symmetry, policy: PackingPolicy
+) -> Demands:
+    """What ``name`` asks for on ``network``: rows for one of the ranks that stand alike, amounts for all of them.
+
+    Amounts are shares of the buffer. With a root, ``alike`` has to leave it where it is.
+    """
+    seconds, slack = network.latency + policy.slice_bytes / network.link_rate, policy.slack
+    n = network.ranks
+    roots = alike.representatives
+    orbit_size = np.bincount(alike.rank_orbit).astype(np.float64)
+    graph = network.reversed() if name in BACKWARDS else network
+    single = np.array([root or 0])
+    match name:
+        case "allgather" | "reducescatter":
+            return Copying(Trees(graph, roots, 0, seconds), orbit_size / n, slack)
+        case "broadcast" | "reduce":
+            return Copying(Trees(graph, single, 0, seconds), np.ones(1), slack)
+        case "allreduce":
+            out_trees = Trees(network, roots, 0, seconds)
+            in_trees = Trees(network.reversed(), roots, len(roots), seconds)
+            return Reducing(out_trees, in_trees, policy.few_roots, slack)
+        case "alltoall":
+            return Exchanging(ShortestPaths(graph, roots), orbit_size / n, None)
+        case _:
+            targets = np.array([r for r in range(n) if r != root])
+            return Exchanging(ShortestPaths(graph, single), np.full(len(targets), 1.0 / n), targets)

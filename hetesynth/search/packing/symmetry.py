@@ -1,0 +1,241 @@
+"""Ranks that stand alike: a small group of automorphisms of a network, so that alike ranks are priced once.
+
+In: a network and the server of each rank. Out: ``Symmetry``: permutations of the ranks that map every link to a
+link and every resource to a resource of the same rate, closed under composition, and the orbits of ranks and
+resources. Averaging a packing over the group leaves its time as it is, so there is an optimal one that treats
+orbits alike.
+
+Candidates are what clusters have: equal servers in turn, the GPUs of all servers or of one in turn, rows and
+columns of grids. Images of resources are matched by sums of random words; nothing rests on it, as loads and
+prices are worked out anew from what comes of it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from hetesynth.model.topology import Rank
+from hetesynth.search.packing.network import Network
+from hetesynth.search.packing.pairs import Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Symmetry:
+    """``ranks[g]``: where element g of the group takes each rank; element 0 is the identity. ``rank_orbit``,
+    ``resource_orbit``: the orbit of each, numbered from 0 by first appearance."""
+
+    ranks: Ints
+    rank_orbit: Ints
+    resource_orbit: Ints
+
+    @property
+    def representatives(self) -> Ints:
+        """The first rank of each orbit."""
+        first: Ints = np.unique(self.rank_orbit, return_index=True)[1]
+        return first
+
+
+@dataclass(frozen=True, eq=False)
+class _Element:
+    ranks: Ints
+    resources: Ints
+
+
+def symmetry(network: Network, servers: Sequence[str], largest: int, fixed: Rank | None = None) -> Symmetry:
+    """A group of at most ``largest`` automorphisms, of those that leave rank ``fixed`` where it is."""
+    checker = Automorphisms(network)
+    generators: list[_Element] = []
+    group = [np.arange(network.ranks)]
+    rank_orbit, resource_orbit = group[0], np.arange(len(network.rates))
+    for candidate in _candidates(servers, network.ranks, fixed):
+        if np.array_equal(rank_orbit[candidate], rank_orbit):
+            continue
+        element = checker.element(candidate)
+        if element is None:
+            continue
+        closed = _closure([*(g.ranks for g in generators), candidate], largest)
+        if closed is not None:
+            generators.append(element)
+            group = closed
+            rank_orbit = _orbits([g.ranks for g in generators], network.ranks)
+            resource_orbit = _orbits([g.resources for g in generators], len(network.rates))
+    return Symmetry(np.array(group), rank_orbit, resource_orbit)
+
+
+def trivial(network: Network) -> Symmetry:
+    """The identity alone."""
+    ranks = np.arange(network.ranks)
+    return Symmetry(ranks[None], ranks, np.arange(len(network.rates)))
+
+
+class Automorphisms:
+    """Extends permutations of ranks to links and resources."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        n, links = network.ranks, len(network.src)
+        words = np.random.default_rng(0).integers(0, 2**63, size=links, dtype=np.uint64)
+        self.words = words
+        rates = np.unique(np.array([float(r) for r in network.rates]), return_inverse=True)[1]
+        self.rate_class = rates.astype(np.uint64)
+        self.kind = self._kinds()
+        self.key = (network.src * n + network.dst) * (self.kind.max() + 1) + self.kind
+        self.order = np.argsort(self.key, kind="stable")
+        self.sorted_key = self.key[self.order]
+        self.place = np.empty(links, dtype=np.int64)  # of a link among those with its ends and kind
+        self.place[self.order] = np.arange(links) - np.searchsorted(self.sorted_key, self.sorted_key)
+        self.sums = self._sums(np.arange(links))
+        self.sum_order = np.argsort(self.sums, kind="stable")
+
+    def _kinds(self) -> Ints:
+        """Parallel links told apart by latency and rate."""
+        network = self.network
+        rate = np.minimum.reduceat(network.rate[network.uses], network.uses_start[:-1])
+        looks = np.stack([network.latency, rate, np.diff(network.uses_start).astype(np.float64)], axis=1)
+        kinds: Ints = np.unique(looks, axis=0, return_inverse=True)[1].reshape(-1)
+        return kinds
+
+    def _sums(self, image: Ints) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
+        """One word for each resource: of the images of its links and its rate."""
+        network = self.network
+        sums = np.zeros(len(network.rates), dtype=np.uint64)
+        np.add.at(sums, network.uses, self.words[image[network.link_of_use]])
+        return sums ^ (self.rate_class << np.uint64(1))
+
+    def images(self, links: Ints, ranks: Ints) -> Ints:
+        """Where the automorphism that moves ``ranks`` takes ``links``."""
+        network = self.network
+        kinds = self.kind.max() + 1
+        moved = (ranks[network.src[links]] * network.ranks + ranks[network.dst[links]]) * kinds + self.kind[links]
+        image: Ints = self.order[np.searchsorted(self.sorted_key, moved) + self.place[links]]
+        return image
+
+    def element(self, ranks: Ints) -> _Element | None:
+        """The automorphism that moves ``ranks``; None where there is none (that keeps parallel links in
+        order)."""
+        network = self.network
+        moved = (ranks[network.src] * network.ranks + ranks[network.dst]) * (self.kind.max() + 1) + self.kind
+        order = np.argsort(moved, kind="stable")
+        if not np.array_equal(moved[order], self.sorted_key):
+            return None
+        links = np.empty(len(moved), dtype=np.int64)
+        links[order] = self.order
+        sums = self._sums(links)
+        image_order = np.argsort(sums, kind="stable")
+        if not np.array_equal(sums[image_order], self.sums[self.sum_order]):
+            return None
+        resources = np.empty(len(sums), dtype=np.int64)
+        resources[image_order] = self.sum_order
+        return _Element(ranks, resources)
+
+
+def _closure(generators: Sequence[Ints], largest: int) -> list[Ints] | None:
+    """The group that ``generators`` make; None where it is larger than ``largest``."""
+    group = [np.arange(len(generators[0]))]
+    seen = {group[0].tobytes()}
+    for element in group:
+        for generator in generators:
+            product = generator[element]
+            if product.tobytes() not in seen:
+                if len(group) >= largest:
+                    return None
+                seen.add(product.tobytes())
+                group.append(product)
+    return group
+
+
+def _orbits(permutations: Sequence[Ints], size: int) -> Ints:
+    orbit = np.arange(size)
+    while True:
+        smaller = orbit.copy()
+        for permutation in permutations:
+            np.minimum.at(smaller, permutation, orbit)
+            smaller = np.minimum(smaller, smaller[permutation])
+        if np.array_equal(smaller, orbit):
+            numbered: Ints = np.unique(orbit, return_inverse=True)[1]
+            return numbered
+        orbit = smaller
+
+
+def _candidates(servers: Sequence[str], n: int, fixed: Rank | None) -> Iterator[Ints]:
+    """Permutations that may be automorphisms, those that move most ranks first; all leave ``fixed`` alone."""
+    members: dict[str, list[int]] = defaultdict(list)
+    for rank, server in enumerate(servers):
+        members[server].append(rank)
+    blocks = [np.array(ranks) for ranks in members.values() if fixed not in ranks]
+    if len(members) == 1 and fixed is None:
+        yield from _grids(n)
+    sizes = sorted({len(block) for block in blocks}, reverse=True)
+    if len(blocks) > 1:
+        yield _servers_in_turn(blocks, sizes, n)
+        for size in sizes:
+            yield _servers_in_turn(blocks, [size], n)
+        yield from _servers_swapped(blocks, n)
+    for step in (1, 2, 4):
+        yield _inside([_turned(len(block), step) for block in blocks], blocks, n)
+        yield _inside([_paired(len(block), step) for block in blocks], blocks, n)
+    for place in range(len(blocks)):
+        for step in (1, 2):
+            moves = [_turned(len(b), step if i == place else 0) for i, b in enumerate(blocks)]
+            yield _inside(moves, blocks, n)
+    if fixed is not None:
+        home = next(ranks for ranks in members.values() if fixed in ranks)
+        others = [np.array([r for r in home if r != fixed], dtype=np.int64)]
+        yield _inside([_turned(len(others[0]), 1)], others, n)
+
+
+def _grids(n: int) -> Iterator[Ints]:
+    """A ring, and rows and columns of grids in turn or mirrored."""
+    ranks = np.arange(n)
+    yield (ranks + 1) % n
+    for rows in range(2, n // 2 + 1):
+        if n % rows == 0:
+            grid = ranks.reshape(rows, n // rows)
+            for axis in (0, 1):
+                yield np.roll(grid, 1, axis=axis).ravel()
+            yield grid[::-1].ravel()
+            yield grid[:, ::-1].ravel()
+            if rows * rows == n:
+                yield grid.T.ravel()
+
+
+def _servers_in_turn(blocks: Sequence[Ints], sizes: Sequence[int], n: int) -> Ints:
+    """Each server of some of the ``sizes`` to the next of its size."""
+    image = np.arange(n)
+    for size in sizes:
+        alike = [block for block in blocks if len(block) == size]
+        for block, following in zip(alike, alike[1:] + alike[:1], strict=True):
+            image[block] = following
+    return image
+
+
+def _servers_swapped(blocks: Sequence[Ints], n: int) -> Iterator[Ints]:
+    """Neighbours of one size exchanged: half of the servers may differ from the others in what size does not
+    tell."""
+    for a, b in pairwise(blocks):
+        if len(a) == len(b):
+            image = np.arange(n)
+            image[a], image[b] = b, a
+            yield image
+
+
+def _turned(size: int, step: int) -> Ints:
+    return (np.arange(size) + step) % size
+
+
+def _paired(size: int, step: int) -> Ints:
+    """Places whose numbers differ in the bit ``step`` exchanged, where all have a partner."""
+    places = np.arange(size)
+    return places ^ step if size % (2 * step) == 0 else places
+
+
+def _inside(moves: Sequence[Ints], blocks: Sequence[Ints], n: int) -> Ints:
+    image = np.arange(n)
+    for move, block in zip(moves, blocks, strict=True):
+        image[block] = block[move]
+    return image

@@ -1,0 +1,195 @@
+"""What rounds and spreads load, and how long they take at least.
+
+In: gates, the network, the size of a chunk. Out: durations in picoseconds, rounded up: the latency of the slowest
+path, then the bytes of the fullest wire or group over its rate, then the addition where values are summed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetesynth.model.pods import PodCluster, rate_of
+from hetesynth.model.topology import Topology
+from hetesynth.search.pods.gates import Gates, Network
+from hetesynth.search.pods.spread import Spread
+
+Ints = NDArray[np.int64]
+
+PICOSECONDS = 10**12
+
+
+class NoPath(Exception):
+    """Two gates between which chunks are to move have no path; says which in words."""
+
+
+def picoseconds(seconds: Fraction) -> int:
+    """Rounded up."""
+    return math.ceil(seconds * PICOSECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Paths:
+    """Lists of wires one after another, those of list i from ``begin[i]`` on, and the latency of each."""
+
+    begin: Ints
+    wires: Ints
+    latency: Ints
+
+    def load(self, count: Ints, size: int) -> Ints:
+        """What each wire carries if list i is used ``count[i]`` times."""
+        length = np.diff(self.begin)
+        carried = np.bincount(self.wires, weights=np.repeat(count, length), minlength=size)
+        return carried.astype(np.int64)
+
+
+def _paths(rows: Sequence[Sequence[int]], latency: Sequence[int]) -> _Paths:
+    begin = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
+    wires = np.array([w for row in rows for w in row], np.int64)
+    return _Paths(begin, wires, np.array([sum(latency[w] for w in row) for row in rows], np.int64))
+
+
+class Crossings:
+    """Loads of transfers between gates, which are numbered over all pods one after another."""
+
+    def __init__(self, gates: Gates, chunk_bytes: int, *, adding: bool) -> None:
+        cluster = gates.cluster
+        self._cluster = cluster
+        self._bytes = chunk_bytes
+        self._latency = [picoseconds(w.latency) for w in cluster.wires]
+        rows_out, rows_in, heads, tails = [], [], [], []
+        for p, pod in enumerate(cluster.pods):
+            for gate, uplink in zip(gates.kind(p).gates, gates.uplinks[p], strict=True):
+                rows_out.append([*(pod.wires[w] for w in gate.out), uplink.out])
+                rows_in.append([uplink.into, *(pod.wires[w] for w in gate.into)])
+                heads.append(cluster.wires[uplink.out].dst)
+                tails.append(cluster.wires[uplink.into].src)
+        self._out, self._in = _paths(rows_out, self._latency), _paths(rows_in, self._latency)
+        self._heads, self._tails = np.array(heads, np.int64), np.array(tails, np.int64)
+        self.network = Network(cluster)
+        self.paths: dict[tuple[int, int], tuple[int, ...]] = {}
+        self._rates, self._by_rate, self._begin = _rates(cluster)
+        self.after = max((_addition(t, chunk_bytes) for t in cluster.types), default=0) if adding else 0
+
+    def duration(self, src: Ints, dst: Ints) -> int:
+        """Picoseconds of one round that moves a chunk from each gate of ``src`` to that of ``dst``. NoPath."""
+        load, wait = self.load(src, dst)
+        return self.lasting(load, wait)
+
+    def lasting(self, load: Ints, wait: int) -> int:
+        """Picoseconds in which all wires carry ``load`` chunks after ``wait``."""
+        return wait + self.after + picoseconds(self._fullest(load))
+
+    def load(self, src: Ints, dst: Ints) -> tuple[Ints, int]:
+        """What each wire carries in such a round, and its longest latency. NoPath."""
+        gates, wires = len(self._heads), len(self._cluster.wires)
+        load = self._out.load(np.bincount(src, minlength=gates), wires)
+        load += self._in.load(np.bincount(dst, minlength=gates), wires)
+        pairs, of_pair, often = np.unique(
+            self._heads[src] * len(self._cluster.vertices) + self._tails[dst],
+            return_inverse=True, return_counts=True,
+        )  # fmt: skip
+        between = []
+        for pair, count in zip(pairs.tolist(), often.tolist(), strict=True):
+            path = self._path(*divmod(pair, len(self._cluster.vertices)))
+            between.append(sum(self._latency[w] for w in path))
+            for wire in path:
+                load[wire] += count
+        waits = self._out.latency[src] + self._in.latency[dst] + np.array(between, np.int64)[of_pair.ravel()]
+        return load, int(waits.max(initial=0))
+
+    def _path(self, head: int, tail: int) -> tuple[int, ...]:
+        if (head, tail) not in self.paths:
+            path = self.network.path(head, tail)
+            if path is None:
+                names = self._cluster.vertices[head].name, self._cluster.vertices[tail].name
+                raise NoPath(f"nothing leads from {names[0]} to {names[1]}")
+            self.paths[head, tail] = path
+        return self.paths[head, tail]
+
+    def _fullest(self, load: Ints) -> Fraction:
+        """Seconds of the fullest wire."""
+        most = np.maximum.reduceat(load[self._by_rate], self._begin).tolist() if len(self._begin) else []
+        return max((m * self._bytes / r for m, r in zip(most, self._rates, strict=True)), default=Fraction(0))
+
+
+def _rates(cluster: PodCluster) -> tuple[list[Fraction], Ints, Ints]:
+    """The different rates, the wires that have one ordered by it, and where each rate begins."""
+    wires: dict[Fraction, list[int]] = defaultdict(list)
+    for number, wire in enumerate(cluster.wires):
+        rate = rate_of(wire)
+        if rate is not None:
+            wires[rate].append(number)
+    sizes = [len(numbers) for numbers in wires.values()]
+    begin = np.cumsum([0, *sizes[:-1]]) if sizes else np.zeros(0)
+    return list(wires), np.array([w for ws in wires.values() for w in ws], np.int64), begin.astype(np.int64)
+
+
+def _addition(pod: Topology, chunk_bytes: int) -> int:
+    """Picoseconds of adding a chunk, at the slowest GPU."""
+    return max((picoseconds(chunk_bytes / r) for r in pod.reduce_bandwidth if r), default=0)
+
+
+@dataclass
+class Inside:
+    """Durations of the steps of spreads, by type and how many chunks each slot has."""
+
+    types: Sequence[Topology]
+    chunk_bytes: int
+    adding: bool
+    _durations: dict[tuple[int, Spread, tuple[int, ...]], tuple[int, ...]] = field(default_factory=dict)
+
+    def durations(self, number: int, spread: Spread, count: tuple[int, ...]) -> tuple[int, ...]:
+        """Picoseconds of each step of ``spread`` with ``count[i]`` chunks in slot i."""
+        key = number, spread, count
+        if key not in self._durations:
+            pod = self.types[number]
+            self._durations[key] = tuple(self._step(pod, step, count) for step in spread.steps)
+        return self._durations[key]
+
+    def _step(self, pod: Topology, step: Sequence[tuple[int, int]], count: Sequence[int]) -> int:
+        on_link: dict[int, int] = defaultdict(int)
+        for slot, link in step:
+            on_link[link] += count[slot]
+        used = {link: n for link, n in on_link.items() if n}
+        if not used:
+            return 0
+        load: dict[int, int] = defaultdict(int)
+        for link, n in used.items():
+            for wire in pod.links[link].wires:
+                load[wire] += n
+        seconds = [n * self.chunk_bytes / r for w, n in load.items() if (r := rate_of(pod.wires[w])) is not None]
+        for group in pod.groups:
+            in_group = sum(used.get(link, 0) for link in group.links)
+            seconds.append(in_group * self.chunk_bytes / (group.bandwidth * group.lanes))
+        wait = max(sum(picoseconds(pod.wires[w].latency) for w in pod.links[link].wires) for link in used)
+        return wait + picoseconds(max(seconds)) + (_addition(pod, self.chunk_bytes) if self.adding else 0)
+
+
+@dataclass(frozen=True)
+class StepLoads:
+    """What one step of a spread loads in a pod for a chunk of each slot, by wire and by stated group."""
+
+    wires: Ints
+    groups: Ints
+    group_rates: tuple[Fraction, ...]
+    wait: int
+
+    @classmethod
+    def of(cls, pod: Topology, step: Sequence[tuple[int, int]], slots: int) -> StepLoads:
+        """The loads of ``step``."""
+        wires = np.zeros((slots, len(pod.wires)), np.int64)
+        groups = np.zeros((slots, len(pod.groups)), np.int64)
+        for slot, link in step:
+            wires[slot, list(pod.links[link].wires)] += 1
+            for g, group in enumerate(pod.groups):
+                groups[slot, g] += link in group.links
+        rates = tuple(group.bandwidth * group.lanes for group in pod.groups)
+        waits = [sum(picoseconds(pod.wires[w].latency) for w in pod.links[i].wires) for _, i in step]
+        return cls(wires, groups, rates, max(waits, default=0))

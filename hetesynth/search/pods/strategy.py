@@ -1,0 +1,171 @@
+"""Composition on the flat problem, in steps: routes between pods and inside them, then list scheduling.
+
+In: a search over a copying problem whose chunks each start at one rank and are for all. Chunks go around a ring of
+pods, or by doubling, from one rank of a pod to one of the next over the least loaded link; inside a pod each
+goes on along the tree that the pod's own allgather has for the rank at which it enters. Pods that are alike are
+solved once. For clusters that are small enough for their links to be listed; ``compose`` is for others.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from hetesynth.model.problem import Arc, Problem, Resource, Segment
+from hetesynth.model.topology import Rank
+from hetesynth.policy import Policy
+from hetesynth.search.collectives.library import collective
+from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.greedy.greedy import STRATEGY as GREEDY
+from hetesynth.search.list_scheduling import list_schedule
+from hetesynth.search.pods.rounds import Blocks, Round, doubling, ring
+from hetesynth.search.routes import Load, arcs_between
+from hetesynth.search.search import Search
+from hetesynth.search.solve import Solution, Solver
+from hetesynth.search.strategy import Strategy
+
+Trees = dict[Rank, tuple[int, ...]]  # for each rank of a pod, the arcs by which its chunk reaches the others
+
+
+def pod_ranks(problem: Problem) -> list[list[Rank]]:
+    """The ranks of each pod: of one instance of the cluster, whose name is the first part of a server's."""
+    pods: dict[str, list[Rank]] = defaultdict(list)
+    for rank, server in enumerate(problem.servers):
+        pods[server.partition(".")[0]].append(rank)
+    return list(pods.values())
+
+
+def _refuses(problem: Problem, policy: Policy) -> str | None:
+    """Why ``problem`` is not composed; None: it is."""
+    pods = pod_ranks(problem)
+    if len(pods) < 2:
+        return "the cluster has one instance, so there is nothing to compose"
+    if problem.collective.name != "allgather":
+        return f"{problem.collective.name} is not composed"
+    between = {(arc.src, arc.dst) for arc in problem.arcs}
+    for mine, others in ((p, q) for p in pods for q in pods if p is not q):
+        lonely = next((u for u in mine if not any((u, v) in between for v in others)), None)
+        if lonely is not None:
+            return f"rank {lonely} has no link to the pod of rank {others[0]}"
+    return None
+
+
+def _improve(search: Search) -> None:
+    problem = search.problem
+    pods = pod_ranks(problem)
+    trees = _trees(search, pods)
+    if trees is None:
+        return
+    tables = CopyProblem(problem)
+    for name, rounds in _ways(problem, pods):
+        routes = _routes(tables, pods, trees, rounds)
+        schedule = list_schedule(tables, routes, lambda: search.budget.strict_deadline and search.out_of_time())
+        if schedule is not None:
+            search.offer(schedule, f"composition, {name}")
+
+
+def _ways(problem: Problem, pods: Sequence[Sequence[Rank]]) -> Iterable[tuple[str, list[Round]]]:
+    """Rounds between pods; positions count the chunks of pod after pod."""
+    origins = _by_pod(problem, pods)
+    counts = tuple(map(len, origins))
+    firsts = tuple(sum(counts[:p]) for p in range(len(pods)))
+    blocks, order = Blocks(firsts, counts), range(len(pods))
+    yield "ring", ring(blocks, order, max(counts))
+    yield "doubling", doubling(blocks, order)
+
+
+def _by_pod(problem: Problem, pods: Sequence[Sequence[Rank]]) -> list[list[int]]:
+    """The chunks that start in each pod, one of each rank in turn."""
+    pod_of = {rank: p for p, ranks in enumerate(pods) for rank in ranks}
+    chunks: list[list[int]] = [[] for _ in pods]
+    ordered = sorted(problem.collective.chunks, key=lambda chunk: (chunk.part, chunk.index))
+    for chunk in ordered:
+        chunks[pod_of[min(problem.collective.pre[chunk.index])]].append(chunk.index)
+    return chunks
+
+
+def _routes(
+    tables: CopyProblem, pods: Sequence[Sequence[Rank]], trees: Sequence[Trees], rounds: Iterable[Round]
+) -> list[list[int]]:
+    """The arcs of every chunk."""
+    problem, load, between = tables.problem, Load(tables), arcs_between(tables)
+    routes: list[list[int]] = [[] for _ in problem.collective.chunks]
+    at: dict[tuple[int, int], Rank] = {}  # pod, chunk -> where it entered
+    chunk_at = [k for chunks in _by_pod(problem, pods) for k in chunks]
+    pod_of = {rank: p for p, ranks in enumerate(pods) for rank in ranks}
+    for k, pre in enumerate(problem.collective.pre):
+        origin = min(pre)
+        at[pod_of[origin], k] = origin
+        routes[k] += trees[pod_of[origin]][origin]
+    for moves in rounds:
+        for move in moves:
+            for k in chunk_at[move.first : move.first + move.chunks]:
+                src = at[move.src, k]
+                arcs = [a for dst in pods[move.dst] for a in between.get((src, dst), ())]
+                arc = min(arcs, key=lambda a: (load.after(a), a))
+                load.take(arc)
+                entry = problem.arcs[arc].dst
+                at[move.dst, k] = entry
+                routes[k] += [arc, *trees[move.dst][entry]]
+    return routes
+
+
+def _trees(search: Search, pods: Sequence[Sequence[Rank]]) -> list[Trees] | None:
+    """For each pod the trees of its own allgather; None: the search inside one has none."""
+    budget = search.budget.part(search.policy.pods.inside_share)
+    solver = Solver(GREEDY, budget, search.oracle, search.progress, search.policy)
+    solved: dict[Problem, Solution | None] = {}
+    trees: list[Trees] = []
+    for ranks in pods:
+        if len(ranks) == 1:
+            trees.append({ranks[0]: ()})
+            continue
+        inside, arcs = _inside(search.problem, ranks)
+        if inside not in solved:
+            answer = solver.solve(inside)
+            solved[inside] = answer if isinstance(answer, Solution) else None
+        solution = solved[inside]
+        if solution is None:
+            return None
+        of_rank: dict[Rank, tuple[int, ...]] = dict.fromkeys(ranks, ())
+        for t in solution.schedule.transfers:
+            of_rank[ranks[t.chunk]] += (arcs[t.link],)
+        trees.append(of_rank)
+    return trees
+
+
+def _inside(problem: Problem, ranks: Sequence[Rank]) -> tuple[Problem, list[int]]:
+    """An allgather of the pod of ``ranks`` by itself, and the arcs of ``problem`` that its arcs are. Vertices and
+    segments get numbers of their own, so that pods that are alike give equal problems."""
+    number = {rank: i for i, rank in enumerate(ranks)}
+    arcs = [a for a, arc in enumerate(problem.arcs) if arc.src in number and arc.dst in number]
+    local = {a: i for i, a in enumerate(arcs)}
+    crossed = sorted({s for a in arcs for s in problem.arcs[a].segments})
+    segment_of = {s: i for i, s in enumerate(crossed)}
+    for s in crossed:
+        for vertex in (problem.segments[s].src, problem.segments[s].dst):
+            number.setdefault(vertex, len(number))
+    segments = tuple(
+        Segment(
+            number[problem.segments[s].src], number[problem.segments[s].dst], problem.segments[s].capacity, f"{i}"
+        )
+        for i, s in enumerate(crossed)
+    )
+    inner = tuple(
+        Arc(number[arc.src], number[arc.dst], arc.capacity, tuple(segment_of[s] for s in arc.segments))
+        for arc in (problem.arcs[a] for a in arcs)
+    )
+    groups: list[Resource] = []
+    for group in problem.groups:
+        members = tuple(local[a] for a in group.arcs if a in local)
+        if members:
+            groups.append(Resource(f"group {len(groups)}", members, group.capacity))
+    alone = replace(
+        problem, ranks=len(ranks), vertices=len(number), segments=segments, arcs=inner, groups=tuple(groups),
+        collective=collective("allgather", len(ranks), 1), servers=(),
+    )  # fmt: skip
+    return alone, arcs
+
+
+STRATEGY = Strategy("composition", _improve, _refuses)

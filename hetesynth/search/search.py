@@ -1,0 +1,162 @@
+"""What a search carries with it: its deadline, its seed, the best schedule so far, and the oracle.
+
+A search is anytime: every accepted schedule has passed the oracle that the pipeline handed in, and the best one
+survives a deadline or an interrupt. Work is counted in rounds and solver resource units, not in seconds, so
+the same seed gives the same schedule; the deadline only ends a search early, and ``clock_decisions`` says where.
+``ending`` says which budget ended it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
+
+from hetesynth.errors import InternalError
+from hetesynth.model.cegis_trace import CegisTrace
+from hetesynth.model.deadline import ClockDecisions, Deadline, now
+from hetesynth.model.decisions import Decisions
+from hetesynth.model.problem import Budget, Problem
+from hetesynth.model.schedule import Schedule
+from hetesynth.model.verdict import Violation
+from hetesynth.policy import DEFAULT, Policy
+from hetesynth.search.copy_problem import excess
+
+Oracle = Callable[[Problem, Schedule], list[Violation]]
+Candidate = Literal["greedy", "flood", "nothing"] | Schedule  # what CEGIS begins with
+Progress = Callable[[str, int | None], None]  # what is being done; steps of the best schedule so far
+BEST = "; best "  # in a progress line: what follows is how the best so far stands, by time
+
+
+# what ended a search: the bound was met, nothing was left to try, the solver's resource units, time, Ctrl-C
+Ending = Literal["bound", "tried", "solver", "time", "interrupt"]
+ENDINGS: tuple[Ending, ...] = get_args(Ending)  # of two searches in a row, the later in this list counts
+
+
+def combined(endings: Iterable[Ending], *, interrupted: bool, cut_short: bool) -> Ending:
+    """What ended several searches: Ctrl-C or the clock if it decided anything, else the last in ``ENDINGS``."""
+    if interrupted:
+        return "interrupt"
+    return "time" if cut_short else max(endings, key=ENDINGS.index, default="tried")
+
+
+class OutOfTime(Exception):
+    """The deadline passed in the middle of something."""
+
+
+def no_progress(what: str, steps: int | None) -> None:
+    """A progress callback that shows nothing."""
+
+
+@dataclass
+class Search:
+    """One search over one problem. ``target``: a proved lower bound; reaching it ends the search.
+
+    ``trace``: what CEGIS did; ``first_candidate``: what it begins with (``smt/seeds.py``).
+    ``fewest_offered``: steps of the shortest schedule that was offered since somebody set it to None.
+    """
+
+    problem: Problem
+    target: int
+    budget: Budget
+    oracle: Oracle
+    progress: Progress = no_progress
+    policy: Policy = DEFAULT
+    decisions: Decisions = field(default_factory=Decisions)
+    trace: CegisTrace = field(default_factory=CegisTrace)
+    first_candidate: Candidate = "greedy"
+    best: Schedule | None = None
+    interrupted: bool = False
+    solver_spent: bool = False  # the solver's budget ended before it had an answer
+    crowded: str | None = None  # why a schedule with too many peers was not kept
+    started: float = field(default_factory=now)
+    first_seconds: float | None = None
+    fewest_offered: int | None = None
+    clock_decisions: ClockDecisions = field(init=False)  # of this search; the record of the budget is told too
+
+    def __post_init__(self) -> None:
+        self.clock_decisions = self.budget.clock_decisions.inside()
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether the clock or Ctrl-C decided anything, so that another run may find something else."""
+        return self.interrupted or bool(self.clock_decisions)
+
+    def offer(self, schedule: Schedule, what: str, *, ties: bool = False) -> bool:
+        """Keep ``schedule`` if it is better (or, with ``ties``, as good) and the oracle finds nothing; whether it
+        was kept. One that needs more peers than the problem allows is no answer to it, and is not kept."""
+        if self.fewest_offered is None or schedule.makespan < self.fewest_offered:
+            self.fewest_offered = schedule.makespan
+        if self.best is not None and schedule.makespan >= self.best.makespan + ties:
+            return False
+        crowded = excess(self.problem, {t.link for t in schedule.transfers})
+        if crowded is not None:
+            self.crowded = f"{what}: {crowded}"
+            return False
+        violations = self.oracle(self.problem, schedule)
+        if violations:
+            raise InternalError(f"{what} proposed a schedule that does not verify: {violations[0].message}")
+        self.best = schedule
+        if self.first_seconds is None:
+            self.first_seconds = self.elapsed()
+        self.progress(what, schedule.makespan)
+        return True
+
+    @property
+    def done(self) -> bool:
+        """Whether the best schedule meets the bound."""
+        return self.reached(0)
+
+    def reached(self, steps: int) -> bool:
+        """Whether the best schedule meets the bound, or has no more than ``steps`` steps."""
+        return self.best is not None and self.best.makespan <= max(steps, self.target)
+
+    @property
+    def ending(self) -> Ending:
+        """What ended the search."""
+        if self.done:
+            return "bound"
+        if self.interrupted:
+            return "interrupt"
+        if self.cut_short:
+            return "time"
+        return "solver" if self.solver_spent else "tried"
+
+    def elapsed(self) -> float:
+        """Seconds since the search began."""
+        return now() - self.started
+
+    @property
+    def deadline(self) -> Deadline:
+        """The end of the budget; what it decides is noted as of this search."""
+        return replace(self.budget.deadline(self.started), clock_decisions=self.clock_decisions)
+
+    def remaining(self) -> float | None:
+        """Seconds left, or None without a limit."""
+        return None if self.budget.seconds is None else self.budget.seconds - self.elapsed()
+
+    def stop_check(self, interrupted: threading.Event, reserve: float = 0.0) -> Callable[[], None]:
+        """What long work calls now and then: raises KeyboardInterrupt or OutOfTime when it is to end, which is
+        ``reserve`` seconds before the deadline."""
+
+        def check() -> None:
+            if interrupted.is_set():
+                raise KeyboardInterrupt
+            if self.out_of_time(reserve):
+                raise OutOfTime
+
+        return check
+
+    def may_leave(self) -> bool:
+        """True where the deadline has passed and something may be left unfinished: there is a schedule, or the
+        deadline is strict."""
+        return (self.best is not None or self.budget.strict_deadline) and self.out_of_time()
+
+    def out_of_time(self, seconds: float = 0.0) -> bool:
+        """Whether the deadline passes within ``seconds``; remembers that it cut the search short."""
+        left = self.remaining()
+        if left is not None and left <= seconds:
+            self.clock_decisions.note("search")
+            return True
+        return False

@@ -1,0 +1,105 @@
+"""Servers as strategies see them, and paths through them.
+
+Servers are those of the topology. Where it tells none apart, or every GPU is one of its own, they are groups of
+ranks that wide links join.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hetesynth.model.problem import Problem
+from hetesynth.model.topology import Rank
+from hetesynth.policy import Policy
+from hetesynth.policy.bounds import BoundsPolicy
+from hetesynth.search.bounds.regions import partitions
+from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.routes import Load, NoRoute, arcs_between
+
+
+class ServerGraph:
+    """A problem's ranks and arcs with its servers, and the load of its resources so far."""
+
+    def __init__(self, tables: CopyProblem, policy: Policy) -> None:
+        self.policy = policy.baselines
+        self.tables = tables
+        self.between: Mapping[tuple[int, int], list[int]] = arcs_between(tables)
+        self.load = Load(tables)
+        self.servers = servers(tables, policy.bounds)
+        self.server_of = {r: s for s, ranks in enumerate(self.servers) for r in ranks}
+
+    def arc(self, src: Rank, dst: Rank) -> int | None:
+        """The least loaded arc from ``src`` to ``dst``."""
+        return min(self.between.get((src, dst), ()), key=lambda a: (self.load.after(a), a), default=None)
+
+    def need(self, src: Rank, dst: Rank) -> int:
+        """The same, or NoRoute when no link joins the two."""
+        arc = self.arc(src, dst)
+        if arc is None:
+            raise NoRoute(f"no link from rank {src} to rank {dst}")
+        return arc
+
+    def bridge(
+        self, sources: Sequence[Rank], targets: Sequence[Rank], avoid: frozenset[Rank] = frozenset()
+    ) -> int:
+        """The least loaded arc from one group of ranks to another, not from ``avoid``; NoRoute when none is."""
+        arcs = [a for u in sources if u not in avoid for v in targets for a in self.between.get((u, v), ())]
+        if not arcs:
+            raise NoRoute(f"no link from ranks {list(sources)} to ranks {list(targets)}")
+        return min(arcs, key=lambda a: (self.load.after(a), a))
+
+    def path_through(self, ranks: Sequence[Rank], first: Rank, last: Rank | None) -> list[int]:
+        """Arcs of a path over all of ``ranks`` from ``first`` (to ``last``), the least loaded first."""
+        tries = 0
+        goals = set(ranks)
+        path: list[int] = []
+        seen = {first}
+
+        def extend(at: Rank) -> bool:
+            nonlocal tries
+            tries += 1
+            if len(seen) == len(goals):
+                return last is None or at == last
+            if tries > self.policy.path_tries or (at == last and len(seen) < len(goals)):
+                return False
+            steps = [self.arc(at, to) for to in sorted(goals - seen)]
+            for arc in sorted((a for a in steps if a is not None), key=lambda a: (self.load.after(a), a)):
+                to = self.tables.problem.arcs[arc].dst
+                seen.add(to)
+                path.append(arc)
+                if extend(to):
+                    return True
+                path.pop()
+                seen.remove(to)
+            return False
+
+        if not extend(first):
+            raise NoRoute(f"no path through ranks {list(ranks)}")
+        return path
+
+
+def servers(tables: CopyProblem, policy: BoundsPolicy) -> list[tuple[Rank, ...]]:
+    """The servers that the topology tells apart; where it tells none, groups by the width of links."""
+    problem = tables.problem
+    return told_apart(problem.servers) or by_width(problem, policy)
+
+
+def ring_servers(problem: Problem, policy: BoundsPolicy) -> list[tuple[Rank, ...]]:
+    """The same for rings: one server, or GPUs that are a server each, is passed in whatever order links lead."""
+    if any(problem.servers):
+        return told_apart(problem.servers) or [tuple(range(problem.ranks))]
+    return by_width(problem, policy)
+
+
+def told_apart(names: Sequence[str]) -> list[tuple[Rank, ...]]:
+    """The ranks of each server in order of appearance; none where there is one, or each has one GPU."""
+    members: dict[str, list[Rank]] = {}
+    for rank, name in enumerate(names):
+        members.setdefault(name, []).append(rank)
+    return [tuple(ranks) for ranks in members.values()] if 1 < len(members) < len(names) else []
+
+
+def by_width(problem: Problem, policy: BoundsPolicy) -> list[tuple[Rank, ...]]:
+    """The coarsest groups of ranks that links of some width join; all ranks when there is one such group only."""
+    groups = [parts for parts in partitions(problem, policy) if len(parts) < problem.ranks]
+    return groups[-1] if groups else [tuple(range(problem.ranks))]

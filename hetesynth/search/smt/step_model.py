@@ -1,0 +1,214 @@
+"""The step model of HeteCCL 5.1 in Z3: Send(k, u, v, t) and Has(k, u, t) for a fixed number of steps.
+
+In: a copying problem and T. The laws of motion (eq. 2, 3, delivery) are always there; capacity (eq. 4, 5),
+single receipt (eq. 6) and exclusion (eq. 8) are added one by one, as counterexamples demand them. Variables that
+distance alone decides are constants. Everything is Boolean and pseudo-Boolean, so Z3's finite-domain solver
+takes it; ``unknown`` is reported as such and never read as unsatisfiable.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from hetesynth.model.schedule import Transfer
+from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.smt.cardinality import CardinalityEncoding, native
+from hetesynth.search.smt.clauses import Answer, Clauses, Options
+
+Sending = tuple[int, int, int]  # chunk, arc, step
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """One law at one place.
+
+    ``peers``: rank ``a`` sends to, and receives from, at most ``max_peers`` others.
+    ``capacity``: resource ``a`` (eq. 4, 5). ``once``: chunk ``a`` reaches rank ``b`` over one link (eq. 6).
+    ``exclusive``: rank ``b`` sends chunk ``a`` to one peer a step (eq. 8 in the dual). ``step``: where it holds;
+    None: everywhere. ``peers`` is of all steps.
+    """
+
+    kind: Literal["capacity", "once", "exclusive", "peers"]
+    a: int
+    b: int = 0
+    step: int | None = None
+
+
+def size(tables: CopyProblem, steps: int) -> int:
+    """How many Send variables the model has, before it is built."""
+    problem = tables.problem
+    total = 0
+    origins: dict[frozenset[int], int] = defaultdict(int)
+    for pre in problem.collective.pre:
+        origins[pre] += 1
+    for pre, count in origins.items():
+        early = [min(tables.hops[u][v] for u in pre) for v in range(problem.ranks)]
+        total += count * sum(max(0, steps - early[arc.src]) for arc in problem.arcs if arc.dst not in pre)
+    return total
+
+
+class StepModel:
+    """Z3's view of one problem with ``steps`` steps.
+
+    ``stop_check`` is called now and then while the model is built, and may raise to give it up; ``stop`` ends a
+    check. ``encoding``: of limits; ``options``: of the solver.
+    """
+
+    def __init__(
+        self,
+        tables: CopyProblem,
+        steps: int,
+        stop_check: Callable[[], None] = lambda: None,
+        stop: threading.Event | None = None,
+        *,
+        encoding: CardinalityEncoding = native,
+        options: Options | None = None,
+    ) -> None:
+        self.tables = tables
+        self.steps = steps
+        self.encoding = encoding
+        self.clauses = Clauses(stop, options)
+        self.laws: set[Law] = set()
+        self.send: dict[Sending, int] = {}
+        self._has: dict[tuple[int, int, int], int | bool] = {}
+        self._earliest = [
+            [min(tables.hops[u][v] for u in pre) for v in range(tables.problem.ranks)]
+            for pre in tables.problem.collective.pre
+        ]
+        for k in range(len(tables.problem.collective.chunks)):
+            stop_check()
+            self._declare(k)
+            self._a_sender_holds_and_a_receiver_lacks(k)
+            self._holding_is_having_received(k)
+            self._every_target_is_served(k)
+
+    def _declare(self, k: int) -> None:
+        """Send and Has variables of chunk k; constants where distance or the start decides."""
+        problem = self.tables.problem
+        pre = problem.collective.pre[k]
+        for rank in range(problem.ranks):
+            for t in range(self.steps + 1):
+                if rank in pre:
+                    self._has[k, rank, t] = True
+                elif t < self._earliest[k][rank]:
+                    self._has[k, rank, t] = False
+                else:
+                    self._has[k, rank, t] = self.clauses.variable(f"has_{k}_{rank}_{t}")
+        for a, arc in enumerate(problem.arcs):
+            if arc.dst not in pre:
+                for t in range(self._earliest[k][arc.src], self.steps):
+                    self.send[k, a, t] = self.clauses.variable(f"send_{k}_{a}_{t}")
+
+    def _a_sender_holds_and_a_receiver_lacks(self, k: int) -> None:
+        """Send(k,u,v,t) implies Has(k,u,t) and not Has(k,v,t) (eq. 2)."""
+        for a, arc in enumerate(self.tables.problem.arcs):
+            for t in range(self.steps):
+                send = self.send.get((k, a, t))
+                if send is None:
+                    continue
+                sender, receiver = self._has[k, arc.src, t], self._has[k, arc.dst, t]
+                if not isinstance(sender, bool):
+                    self.clauses.clause(-send, sender)
+                if not isinstance(receiver, bool):
+                    self.clauses.clause(-send, -receiver)
+
+    def _holding_is_having_received(self, k: int) -> None:
+        """Has(k,u,t+1) iff Has(k,u,t) or some Send(k,v,u,t) (eq. 3)."""
+        for rank in range(self.tables.problem.ranks):
+            for t in range(self.steps):
+                now, then = self._has[k, rank, t], self._has[k, rank, t + 1]
+                if isinstance(then, bool):
+                    continue
+                causes = [self.send[k, a, t] for a in self.tables.into[rank] if (k, a, t) in self.send]
+                if not isinstance(now, bool):
+                    causes.append(now)
+                self.clauses.clause(-then, *causes)
+                for cause in causes:
+                    self.clauses.clause(-cause, then)
+
+    def _every_target_is_served(self, k: int) -> None:
+        """Has(k,u,T) for every u in post(k)."""
+        for rank in sorted(self.tables.problem.collective.post[k]):
+            holds = self._has[k, rank, self.steps]
+            if holds is False:
+                self.clauses.clause()
+            elif holds is not True:
+                self.clauses.clause(holds)
+
+    def add(self, law: Law) -> bool:
+        """Demand ``law`` at its step or at every step; False when it was already there."""
+        if law in self.laws:
+            return False
+        self.laws.add(law)
+        if law.kind == "peers":
+            self._a_rank_has_few_peers(law.a, sending=True)
+            self._a_rank_has_few_peers(law.a, sending=False)
+            return True
+        for t in range(self.steps) if law.step is None else (law.step,):
+            if law.kind == "capacity":
+                self._a_resource_is_not_overloaded(law.a, t)
+            elif law.kind == "once":
+                self._a_chunk_arrives_over_one_link(law.a, law.b, t)
+            else:
+                self._a_chunk_leaves_over_one_link(law.a, law.b, t)
+        return True
+
+    def _a_resource_is_not_overloaded(self, r: int, t: int) -> None:
+        """The sum of Send over the links of a resource is at most its capacity (eq. 4, 5)."""
+        resource = self.tables.problem.resources[r]
+        chunks = range(len(self.tables.problem.collective.chunks))
+        sends = [self.send[k, a, t] for k in chunks for a in resource.arcs if (k, a, t) in self.send]
+        self._at_most(sends, resource.capacity)
+
+    def _a_chunk_arrives_over_one_link(self, k: int, rank: int, t: int) -> None:
+        """A rank receives a chunk at most once (eq. 6); eq. 2 already forbids it in different steps."""
+        self._at_most([self.send[k, a, t] for a in self.tables.into[rank] if (k, a, t) in self.send], 1)
+
+    def _a_chunk_leaves_over_one_link(self, k: int, rank: int, t: int) -> None:
+        """A rank adds one arriving value to a chunk in a step (eq. 8), seen in the reversed problem."""
+        self._at_most([self.send[k, a, t] for a in self.tables.out_of[rank] if (k, a, t) in self.send], 1)
+
+    def _a_rank_has_few_peers(self, rank: int, *, sending: bool) -> None:
+        """A rank sends to, or receives from, at most ``max_peers`` others over the whole schedule."""
+        problem = self.tables.problem
+        met: dict[int, int] = {}
+        for a in self.tables.out_of[rank] if sending else self.tables.into[rank]:
+            peer = problem.arcs[a].dst if sending else problem.arcs[a].src
+            if peer not in met:
+                met[peer] = self.clauses.variable(f"met_{rank}_{peer}_{int(sending)}")
+            for k in range(len(problem.collective.chunks)):
+                for t in range(self.steps):
+                    if (k, a, t) in self.send:
+                        self.clauses.clause(-self.send[k, a, t], met[peer])
+        self._at_most([met[peer] for peer in sorted(met)], problem.max_peers or problem.ranks)
+
+    def _at_most(self, sends: list[int], limit: int) -> None:
+        if len(sends) > limit:
+            self.encoding(self.clauses, sends, limit)
+
+    @property
+    def spent(self) -> int:
+        """Solver resource units."""
+        return self.clauses.spent
+
+    def check(self, frozen: Iterable[Sending], rlimit: int, seconds: float | None) -> Answer:
+        """Solve with ``frozen`` sends forced; ``unknown`` after ``rlimit`` resource units or ``seconds``."""
+        return self.clauses.check([self.send[s] for s in sorted(frozen)], rlimit, seconds)
+
+    def core(self) -> list[Sending]:
+        """The frozen sends that the last ``unsat`` blames; none: there is no schedule at all."""
+        names = self.clauses.core()
+        return [s for s in sorted(self.send) if f"send_{s[0]}_{s[1]}_{s[2]}" in names] if names else []
+
+    def transfers(self) -> list[Transfer]:
+        """The sends of the last model."""
+        true = set(self.clauses.true(self.send.values()))
+        return sorted(Transfer(t, t + 1, k, a) for (k, a, t), variable in self.send.items() if variable in true)
+
+    def smt2(self) -> str:
+        """The laws so far as SMT-LIB 2, to be checked by any solver."""
+        return self.clauses.smt2()

@@ -1,0 +1,221 @@
+"""From any collective to copying problems and back: inversion, composition, bound, search.
+
+In: a problem, a strategy, a budget, an oracle. Out: the best schedule found with the best lower bound proved, or
+``Infeasible``. Never raises on Ctrl-C once a schedule exists: it returns that schedule and says it was cut short.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from hetesynth.errors import HetesynthError
+from hetesynth.model.bound import Certificate, LowerBound
+from hetesynth.model.cegis_trace import CegisTrace
+from hetesynth.model.deadline import now
+from hetesynth.model.decisions import Decisions
+from hetesynth.model.problem import Budget, Problem
+from hetesynth.model.schedule import Schedule
+from hetesynth.model.verdict import GaveUp, Infeasible
+from hetesynth.policy import DEFAULT, Policy
+from hetesynth.policy.bounds import BoundsPolicy
+from hetesynth.policy.packing import PackingPolicy
+from hetesynth.search.bounds.distance import reach
+from hetesynth.search.bounds.lower import all_bounds, lower_bound, quick_bound
+from hetesynth.search.collectives.composition import split
+from hetesynth.search.collectives.inversion import DUAL, invert, reverse_schedule
+from hetesynth.search.copy_problem import excess
+from hetesynth.search.interrupts import abandoned, finishing
+from hetesynth.search.interrupts import interrupted as pressed
+from hetesynth.search.search import ENDINGS, Candidate, Ending, Oracle, Progress, Search, no_progress
+from hetesynth.search.strategy import Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """A schedule that the oracle accepted and what is known of the optimum.
+
+    ``cut_short``: time or an interrupt ended the search, so another run may differ. ``within``: for allreduce, the
+    bound on schedules that put a reduce-scatter before an allgather, as this one does (HeteCCL appendix I).
+    ``ending``: which budget ended the search, or that it met the bound.
+    """
+
+    schedule: Schedule
+    bound: LowerBound
+    cut_short: bool
+    bound_seconds: float
+    first_seconds: float
+    within: int | None = None
+    ending: Ending = "tried"
+
+    @property
+    def certificate(self) -> Certificate:
+        """Steps against the bound."""
+        return Certificate(self.schedule.makespan, self.bound)
+
+
+def bounds_of(problem: Problem, policy: Policy = DEFAULT) -> list[LowerBound]:
+    """Every lower bound for any collective, best first; a reduction to one rank is bounded by its dual."""
+    if problem.collective.name in DUAL:
+        dual, _ = invert(problem)
+        return [_of_the_dual(bound) for bound in all_bounds(dual, policy.bounds, policy.packing)]
+    return all_bounds(problem, policy.bounds, policy.packing)
+
+
+@lru_cache(maxsize=16)
+def _known_bound(problem: Problem, policy: BoundsPolicy, packing: PackingPolicy) -> LowerBound:
+    """The bound, worked out once where strategies try the same problem in turn."""
+    return lower_bound(problem, policy, packing)
+
+
+def _of_the_dual(bound: LowerBound) -> LowerBound:
+    return replace(bound, proof=f"{bound.proof} (in the reversed problem)", backwards=not bound.backwards)
+
+
+def _part(whole: Candidate, *, reduce: bool) -> Candidate:
+    """Of a schedule of an allreduce its additions or its copies, which begin with the first of them."""
+    if not isinstance(whole, Schedule):
+        return whole
+    part = [t for t in whole.transfers if t.reduce == reduce]
+    first = min((t.start for t in part), default=0)
+    return Schedule.of(replace(t, start=t.start - first, end=t.end - first) for t in part)
+
+
+@dataclass(frozen=True, slots=True)
+class Solver:
+    """Everything a search needs besides the problem."""
+
+    strategy: Strategy
+    budget: Budget
+    oracle: Oracle
+    progress: Progress = no_progress
+    policy: Policy = DEFAULT
+    decisions: Decisions = field(default_factory=Decisions, compare=False, repr=False)
+    trace: CegisTrace = field(default_factory=CegisTrace, compare=False, repr=False)
+    first_candidate: Candidate = "greedy"
+
+    def solve(self, problem: Problem) -> Solution | Infeasible | GaveUp:
+        """The best schedule for ``problem``, or why there is none."""
+        if problem.collective.name == "allreduce" and not self.strategy.whole:
+            return self._composed(problem)
+        if problem.collective.name in DUAL:
+            dual, recover = invert(problem)
+            solved = self._copying(dual, self.budget, backwards=True)
+            if not isinstance(solved, Solution):
+                return solved
+            return replace(solved, schedule=recover(solved.schedule), bound=_of_the_dual(solved.bound))
+        return self._copying(problem, self.budget)
+
+    def _composed(self, problem: Problem) -> Solution | Infeasible | GaveUp:
+        first, second, join = split(problem)
+        started = now()
+        half = self._phase("reduce-scatter", self.budget.part(self.policy.steps.first_phase_share))
+        whole = self.first_candidate
+        half = replace(half, first_candidate=_part(whole, reduce=True))
+        scatter = half.solve(first)
+        if not isinstance(scatter, Solution):
+            return scatter
+        interrupted = scatter.ending == "interrupt" or pressed()
+        gather: Solution | Infeasible | GaveUp | None = None
+        if not interrupted:
+            try:
+                later = self._phase("allgather", self.budget.left_after(now() - started))
+                gather = replace(later, first_candidate=_part(whole, reduce=False)).solve(second)
+            except KeyboardInterrupt:
+                if abandoned():
+                    raise
+                interrupted = True
+        if gather is None:  # the quickest second phase completes the first, unless it takes too long
+            with finishing():
+                moment = self.policy.steps.first_schedule_seconds
+                gather = self._phase("allgather", replace(self.budget, seconds=moment)).solve(second)
+        if not isinstance(gather, Solution):
+            return gather
+        schedule = join(scatter.schedule, gather.schedule)
+        crowded = excess(problem, {t.link for t in schedule.transfers})
+        if crowded is not None:  # a limit of one peer is too little for two phases that use different links
+            return GaveUp(f"both phases together: {crowded}", now() - started)
+        before = now()
+        with finishing(however_often=True) as interrupt:
+            bound = _known_bound(problem, self.policy.bounds, self.policy.packing)
+        interrupted |= interrupt.is_set()
+        return Solution(
+            schedule=schedule,
+            bound=bound,
+            cut_short=scatter.cut_short or gather.cut_short or interrupted,
+            bound_seconds=scatter.bound_seconds + gather.bound_seconds + now() - before,
+            first_seconds=scatter.first_seconds + gather.first_seconds,
+            within=scatter.bound.steps + gather.bound.steps,
+            ending="interrupt" if interrupted else max(scatter.ending, gather.ending, key=ENDINGS.index),
+        )
+
+    def _phase(self, name: str, budget: Budget) -> Solver:
+        """What solves one phase of an allreduce."""
+        parts = {"decisions": self.decisions.inside(name), "trace": self.trace.inside(name)}
+        return replace(self, budget=budget, **parts)  # type: ignore[arg-type]
+
+    def _first_candidate(self, *, backwards: bool) -> Candidate:
+        """What CEGIS begins with; a schedule of a reduction is turned around like the problem."""
+        first = self.first_candidate
+        return reverse_schedule(first) if backwards and isinstance(first, Schedule) else first
+
+    def _copying(
+        self, problem: Problem, budget: Budget, *, backwards: bool = False
+    ) -> Solution | Infeasible | GaveUp:  # fmt: skip
+        """``backwards``: the problem is a reduction's, reversed, and texts say so."""
+        stranded = reach(problem).stranded
+        if stranded is not None:
+            chunk, rank = stranded
+            return Infeasible(f"no path leads chunk {chunk} to rank {rank}")
+        refused = self.strategy.refuses(problem, self.policy)
+        if refused:
+            raise HetesynthError(
+                f"strategy {self.strategy.name} does not take this problem: {refused}"
+                + (" (in the reversed problem)" if backwards else ""),
+                code="HS306",
+                help="use --strategy auto, fewer chunks, or a larger --max-peers; "
+                "`hetesynth strategies` lists which collectives each takes",
+            )
+        started = now()
+        self.progress("bound", None)
+        opened = self._opened(problem, budget, backwards=backwards)
+        if opened is not None:
+            return opened
+        bound = _known_bound(problem, self.policy.bounds, self.policy.packing)
+        bound_seconds = now() - started
+        search = self._search(problem, bound, budget, backwards=backwards)
+        try:
+            proved = self.strategy.improve(search)
+        except KeyboardInterrupt:
+            if search.best is None:
+                raise
+            proved = None
+            search.interrupted = True
+        if search.best is None:
+            reason = f"strategy {self.strategy.name} found no schedule"
+            return GaveUp(f"{reason} ({search.crowded})" if search.crowded else reason, search.elapsed())
+        if proved is not None and proved.steps > bound.steps:
+            bound = proved
+        search.target = max(search.target, bound.steps)
+        first = search.first_seconds or 0.0
+        return Solution(search.best, bound, search.cut_short, bound_seconds, first, ending=search.ending)
+
+    def _search(self, problem: Problem, bound: LowerBound, budget: Budget, *, backwards: bool) -> Search:
+        return Search(
+            problem, bound.steps, budget, self.oracle, self.progress, self.policy, self.decisions, self.trace,
+            self._first_candidate(backwards=backwards),
+        )  # fmt: skip
+
+    def _opened(self, problem: Problem, budget: Budget, *, backwards: bool) -> Solution | None:
+        """What the opening of the strategy finds, if that meets a bound that is proved in no time."""
+        if self.strategy.opening is None:
+            return None
+        started = now()
+        bound = quick_bound(problem, self.policy.bounds)
+        seconds = now() - started
+        search = self._search(problem, bound, budget, backwards=backwards)
+        self.strategy.opening(search)
+        if search.best is None or not search.done:
+            return None
+        first = search.first_seconds or 0.0
+        return Solution(search.best, bound, search.cut_short, seconds, first, ending=search.ending)

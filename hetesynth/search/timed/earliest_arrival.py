@@ -1,0 +1,224 @@
+"""Earliest arrival first, in seconds: routes for a given chunk size, from the fewest hops to the least load.
+
+In: a copying problem, seconds of latency per arc, seconds a chunk keeps each resource busy. Out: routes with start
+times, and a schedule of the step model with these routes. A delivery is chosen by when it would arrive, the sooner
+the farther it leads, plus a price for the resources it uses; without prices chunks take the quickest path (small
+buffers), with prices they cross scarce resources once and spread (large buffers). Prices are negotiated over
+rounds: what was busiest becomes dearer.
+
+Sources: TACOS (MICRO 2024), matching over time; PathFinder's negotiated congestion. A transfer keeps a resource
+busy for the chunk's bytes at the resource's own rate, so that a wide port serves several slow flows at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.policy import Policy
+from hetesynth.policy.timed import TimedPolicy
+from hetesynth.search.copy_problem import CopyProblem, without_useless
+from hetesynth.search.machine_code import most_interpreted
+from hetesynth.search.peers import within_peers, without_peers
+from hetesynth.search.portable_math import added
+from hetesynth.search.prices import dearer
+from hetesynth.search.search import Search
+from hetesynth.search.strategy import Strategy
+from hetesynth.search.timed.earliest_arrival_kernel import Network, Round, run_round
+from hetesynth.search.timed.kernel_records import Floats, rows, run_kernel
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTimes:
+    """Seconds: ``alpha[a]`` of arc a before its bytes flow, ``busy[r]`` that a chunk takes of resource r alone."""
+
+    alpha: Sequence[float]
+    busy: Sequence[float]
+
+    def bandwidth_seconds(self, tables: CopyProblem) -> list[float]:
+        """For each arc, the seconds from the first byte to the last."""
+        return [max((self.busy[r] for r in used), default=0.0) for used in tables.resources_of]
+
+    def transfer_seconds(self, tables: CopyProblem) -> list[float]:
+        """For each arc, the seconds that a transfer takes alone."""
+        return [alpha + s for alpha, s in zip(self.alpha, self.bandwidth_seconds(tables), strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class TimedRoutes:
+    """When chunk k begins to cross arc a, ``start[k, a]``, seconds of work per resource, and when all is there,
+    as the strategy predicts it."""
+
+    start: dict[tuple[int, int], float]
+    load: list[float]
+    seconds: float
+
+
+def full_speed_transfers(tables: CopyProblem, link_times: LinkTimes) -> list[int]:
+    """For each resource how many of its slowest transfers it serves at full speed; those of one step share it."""
+    seconds = link_times.bandwidth_seconds(tables)
+    longest = [max(seconds[a] for a in resource.arcs) for resource in tables.resources]
+    return [
+        max(1, int(slowest / b + 1e-9)) if b > 0 else 1
+        for slowest, b in zip(longest, link_times.busy, strict=True)
+    ]
+
+
+def schedule_of(tables: CopyProblem, timed: TimedRoutes, most: Sequence[int] | None = None) -> Schedule:
+    """The routes in the step model: every resource serves its transfers in the order of their start times, at most
+    ``most`` in a step."""
+    problem = tables.problem
+    current = [0] * len(tables.resources)  # the step that a resource is filling
+    full = [r.capacity for r in tables.resources]
+    if most is not None:
+        full = [min(capacity, number) for capacity, number in zip(full, most, strict=True)]
+    room = list(full)
+    arrival = {(k, rank): 0 for k, pre in enumerate(problem.collective.pre) for rank in pre}
+    sent: dict[tuple[int, int], int] = {}
+    transfers = []
+    for _, k, a in sorted((begins, k, a) for (k, a), begins in timed.start.items()):
+        arc, used = problem.arcs[a], tables.resources_of[a]
+        step = max([arrival[k, arc.src], *(current[r] + (room[r] == 0) for r in used)])
+        if problem.exclusive_reduction:
+            step = max(step, sent.get((k, arc.src), -1) + 1)
+        for r in used:
+            room[r] = (room[r] if current[r] == step else full[r]) - 1
+            current[r] = step
+        arrival[k, arc.dst], sent[k, arc.src] = step + 1, step
+        transfers.append(Transfer(step, step + 1, k, a))
+    return without_useless(problem, transfers, max((t.end for t in transfers), default=0))
+
+
+def rounds(
+    tables: CopyProblem,
+    link_times: LinkTimes,
+    weight: float,
+    ended: Callable[[], bool],
+    policy: Policy,
+) -> list[TimedRoutes]:
+    """Rounds with prices of ``weight`` times the seconds a resource is kept busy, until ``ended``: at least one,
+    and without prices no more."""
+    scarcity = [1.0] * len(tables.resources)
+    routes: list[TimedRoutes] = []
+    number = policy.timed.arrival_rounds if weight else 1
+    while len(routes) < number and not (routes and ended()):
+        price = [weight * s * b for s, b in zip(scarcity, link_times.busy, strict=True)]
+        timed = earliest_arrival(tables, link_times, price, policy)
+        routes.append(timed)
+        scarcity = _raised(scarcity, timed.load, policy.timed)
+    return routes
+
+
+def _raised(scarcity: Sequence[float], load: Sequence[float], policy: TimedPolicy) -> list[float]:
+    """What each resource costs in the next round: the more the busier it was, the cheapest one 1."""
+    most = max(load, default=0.0) or 1.0
+    growth, exponent = policy.arrival_growth, policy.arrival_exponent
+    raised = [dearer(s, seconds / most, growth, exponent) for s, seconds in zip(scarcity, load, strict=True)]
+    least = min(raised, default=1.0)
+    return [s / least for s in raised]
+
+
+def earliest_arrival(
+    tables: CopyProblem, link_times: LinkTimes, price: Sequence[float], policy: Policy
+) -> TimedRoutes:
+    """One round: always the delivery with the least arrival time plus price of its resources."""
+    chunks, arcs = len(tables.problem.collective.chunks), tables.problem.arcs
+    network, progress = _network(tables, link_times, price), _round(tables)
+    large = chunks * len(arcs) > most_interpreted(run_round, policy.machine_code.earliest_arrival)
+    count, seconds = run_kernel(run_round, network, progress, compiled=large)
+    transfers = zip(progress.chunks[:count].tolist(), progress.arcs[:count].tolist(), strict=True)
+    begins = progress.begins[:count].tolist()
+    return TimedRoutes(dict(zip(transfers, begins, strict=True)), progress.load.tolist(), float(seconds))
+
+
+def _network(tables: CopyProblem, link_times: LinkTimes, price: Sequence[float]) -> Network:
+    """What the kernel reads."""
+    flow = link_times.transfer_seconds(tables)
+    cost = [added(price[r] for r in used) for used in tables.resources_of]
+    (out_start, out_arcs), (uses_start, uses) = rows(tables.out_of), rows(tables.resources_of)
+    return Network(
+        arc_src=np.array([arc.src for arc in tables.problem.arcs]),
+        arc_dst=np.array([arc.dst for arc in tables.problem.arcs]),
+        out_start=out_start,
+        out_arcs=out_arcs,
+        uses_start=uses_start,
+        uses=uses,
+        cost=np.array(cost, dtype=np.float64),
+        flow=np.array(flow),
+        busy=np.array(link_times.busy),
+        distance=_distances(tables, flow).ravel(),
+    )
+
+
+def _round(tables: CopyProblem) -> Round:
+    """What the kernel changes, as it is before the first transfer."""
+    collective, ranks = tables.problem.collective, tables.problem.ranks
+    holds = np.full((len(collective.chunks), ranks), np.inf)
+    lacks = np.zeros(holds.shape, dtype=np.bool_)
+    for k, (pre, post) in enumerate(zip(collective.pre, collective.post, strict=True)):
+        holds[k, sorted(pre)] = 0.0
+        lacks[k, sorted(post - pre)] = True
+    return Round(
+        holds=holds.ravel(),
+        lacks=lacks.ravel(),
+        nearest=np.zeros(holds.size),
+        lacking=np.zeros(len(collective.chunks), dtype=np.int64),
+        free=np.zeros(len(tables.resources)),
+        load=np.zeros(len(tables.resources)),
+        chunks=np.zeros(holds.size, dtype=np.int64),
+        arcs=np.zeros(holds.size, dtype=np.int64),
+        begins=np.zeros(holds.size),
+    )
+
+
+def _distances(tables: CopyProblem, flow: Sequence[float]) -> Floats:
+    """Seconds from every rank to every other along the quickest arcs, on idle links."""
+    n = tables.problem.ranks
+    distance = np.full((n, n), np.inf)
+    np.fill_diagonal(distance, 0.0)
+    for a in tables.arcs:
+        arc = tables.problem.arcs[a]
+        distance[arc.src, arc.dst] = min(distance[arc.src, arc.dst], flow[a])
+    for via in range(n):
+        np.minimum(distance, distance[:, via, None] + distance[None, via, :], out=distance)
+    return distance
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What arcs cost: ``alpha[a]`` seconds, ``resources[a]`` the physical resources behind arc a, ``rate`` theirs
+    in bytes per second, and the bytes of a chunk. ``servers``: of each rank, where that is told."""
+
+    alpha: Sequence[float]
+    resources: Sequence[Sequence[int]]
+    rate: Sequence[float]
+    chunk_bytes: float
+    servers: Sequence[str] = ()
+
+    def link_times(self, tables: CopyProblem) -> LinkTimes:
+        """The seconds of a problem on these links: a law is as fast as the slowest resource all its arcs use."""
+        busy = []
+        for resource in tables.resources:
+            common = set(self.resources[resource.arcs[0]]).intersection(
+                *(self.resources[a] for a in resource.arcs)
+            )
+            slowest = min((self.rate[r] for r in common), default=float("inf"))
+            busy.append(self.chunk_bytes / slowest)
+        return LinkTimes(self.alpha, busy)
+
+
+def timed_strategy(rates: Rates, weight: float) -> Strategy:
+    """A strategy that offers the quickest of a few rounds, as it predicts them itself."""
+
+    def improve(search: Search) -> None:
+        tables = within_peers(search.problem, search.policy.bounds)
+        if tables is None:
+            return
+        routes = rounds(tables, rates.link_times(tables), weight, search.out_of_time, search.policy)
+        best = min(routes, key=lambda timed: timed.seconds)
+        search.offer(schedule_of(tables, best), "timed")
+
+    return Strategy("timed", improve, without_peers)

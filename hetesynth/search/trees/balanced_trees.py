@@ -1,0 +1,166 @@
+"""Load-balanced trees, then list scheduling: the second schedule that auto tries.
+
+In: a copying problem whose chunks go to everybody. Every chunk is routed on a tree that grows by the cheapest link
+to a rank not yet reached; a resource costs exponentially more the nearer it is to carrying what the lower bound
+allows (Aspnes et al. 1997), and chunks are rerouted in turn until the load is even. Then a list schedule: of the
+deliveries whose sender holds the chunk, those go first on which most work waits (Graham 1966). Trees see the load
+of the whole schedule where the greedy rounds see one step. Out: schedules that keep every capacity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetesynth.errors import InternalError
+from hetesynth.model.problem import Problem
+from hetesynth.policy import DEFAULT, Policy
+from hetesynth.search.list_scheduling import Tree, list_schedule_by_work
+from hetesynth.search.peers import stranded, within_peers
+from hetesynth.search.portable_math import exp
+from hetesynth.search.search import Search
+from hetesynth.search.strategy import Strategy
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
+    """Why the problem is not for trees to everybody, or None."""
+    collective = problem.collective
+    pairs = zip(collective.pre, collective.post, strict=True)
+    if any(len(pre) != 1 or len(pre | post) != problem.ranks for pre, post in pairs):
+        return "some chunk does not go from one rank to all others"
+    deliveries = len(collective.chunks) * problem.ranks
+    trees = policy.trees
+    many = deliveries > trees.max_deliveries or len(problem.arcs) > trees.max_arcs
+    if many or problem.ranks > trees.max_ranks:
+        return "it is too large"
+    return stranded(problem, policy.bounds)
+
+
+def improve(search: Search, rounds: int | None = None) -> None:
+    """Offer schedules along balanced trees until the bound is met, the rounds are used up or time is out.
+
+    ``rounds``: None: as many as the policy says.
+    """
+    policy = search.policy.trees
+    if refuses(search.problem, search.policy) is not None:
+        return
+    rng = np.random.default_rng(search.budget.seed)
+    routing = TreeRouting(search.problem, max(1, search.target), rng, search.policy)
+    for number in range(policy.rounds if rounds is None else rounds):
+        for _ in range(policy.sweeps):
+            if search.done or search.out_of_time() or not routing.sweep():
+                return
+        noise = policy.noise * min(number, 1)
+        schedule = list_schedule_by_work(routing.tables, routing.trees, noise, rng, search.may_leave)
+        if schedule is None:
+            return
+        search.offer(schedule, "trees")
+
+
+@dataclass
+class TreeRouting:
+    """Trees of all chunks and the load they put on every resource."""
+
+    problem: Problem
+    target: float  # steps that the load is to fit into
+    rng: np.random.Generator
+    policy: Policy
+    sharpness: float | None = None  # None: that of balanced trees in the policy
+
+    def __post_init__(self) -> None:
+        tables = within_peers(self.problem, self.policy.bounds)
+        if tables is None:
+            raise InternalError("trees for a problem that they refuse")
+        self.tables = tables
+        self.exponent = self.policy.trees.sharpness if self.sharpness is None else self.sharpness
+        self.capacity: Floats = np.array([r.capacity for r in tables.resources], dtype=np.float64)
+        self.uses = tables.resources_of
+        self.load: Floats = np.zeros(len(self.capacity))
+        self.scarcity: Floats = np.ones(len(self.capacity))  # how much dearer each resource is than its load says
+        self.links: Ints = np.array(tables.arcs, dtype=np.int64)
+        self.src: Ints = np.array([self.problem.arcs[a].src for a in tables.arcs], dtype=np.int64)
+        self.dst: Ints = np.array([self.problem.arcs[a].dst for a in tables.arcs], dtype=np.int64)
+        uses = [self.uses[a] for a in tables.arcs]
+        self.link_of_use: Ints = np.repeat(np.arange(len(uses)), [len(used) for used in uses])
+        self.flat: Ints = np.array([r for used in uses for r in used], dtype=np.int64)
+        self.trees: list[Tree] = [[] for _ in self.problem.collective.chunks]
+
+    @property
+    def fullest(self) -> float:
+        """Steps of work on the busiest resource."""
+        return float((self.load / self.capacity).max(initial=0.0))
+
+    def sweep(self, *, overfull_only: bool = False) -> bool:
+        """Reroute every chunk once, in random order; False when some rank cannot be reached.
+
+        ``overfull_only``: only chunks that cross a resource with more load than fits.
+        """
+        for k in self.rng.permutation(len(self.trees)).tolist():
+            if overfull_only and self.trees[k] and not self._crosses_overfull(self.trees[k]):
+                continue
+            self._book(self.trees[k], -1)
+            tree = self._tree(min(self.problem.collective.pre[k]))
+            if tree is None:
+                return False
+            self.trees[k] = tree
+            self._book(tree, 1)
+        return True
+
+    def _crosses_overfull(self, tree: Tree) -> bool:
+        most = self.target + 1e-9
+        return any(self.load[r] > self.capacity[r] * most for _, _, a in tree for r in self.uses[a])
+
+    def _book(self, tree: Tree, times: int) -> None:
+        for _, _, a in tree:
+            for r in self.uses[a]:
+                self.load[r] += times
+
+    def _costs(self) -> tuple[Floats, Ints]:
+        """The cheapest link of every pair of ranks and its cost, at the present load."""
+        share = self.load / (self.capacity * self.target)
+        with np.errstate(over="ignore"):  # what is far overfull costs more than any way around it
+            price = self.scarcity * exp(self.exponent * share) / self.capacity
+        cost = np.zeros(len(self.src))
+        np.add.at(cost, self.link_of_use, price[self.flat])
+        cost *= 1.0 + self.policy.trees.cost_noise * self.rng.random(len(cost))
+        ranks = self.problem.ranks
+        dear_first = np.argsort(-cost, kind="stable")
+        best: Floats = np.full((ranks, ranks), np.inf)
+        arc: Ints = np.full((ranks, ranks), -1, dtype=np.int64)
+        best[self.src[dear_first], self.dst[dear_first]] = cost[dear_first]
+        arc[self.src[dear_first], self.dst[dear_first]] = self.links[dear_first]
+        return best, arc
+
+    def _tree(self, root: int) -> Tree | None:
+        """A tree from ``root`` to everybody, by the cheapest link out of what is reached (Prim 1957)."""
+        cost, arc = self._costs()
+        ranks = self.problem.ranks
+        depth = np.zeros(ranks)
+        nearest = cost[root].copy()
+        parent: Ints = np.full(ranks, root, dtype=np.int64)
+        outside = np.ones(ranks, dtype=np.bool_)
+        outside[root] = False
+        nearest[root] = np.inf
+        tree: Tree = []
+        for _ in range(ranks - 1):
+            v = int(nearest.argmin())
+            if nearest[v] == np.inf:
+                return None
+            u = int(parent[v])
+            tree.append((u, v, int(arc[u, v])))
+            depth[v] = depth[u] + 1
+            outside[v] = False
+            nearest[v] = np.inf
+            through = cost[v] * (1.0 + self.policy.trees.depth_cost * depth[v])
+            closer = outside & (through < nearest)
+            nearest[closer] = through[closer]
+            parent[closer] = v
+        return tree
+
+
+STRATEGY = Strategy("trees", improve, refuses)

@@ -1,0 +1,1 @@
+"""Everything that describes a cluster: the language, importers, calibration, lint."""

@@ -1,0 +1,297 @@
+"""The work of ``hetesynth topo calibrate``: measurements and a topology to figures, and the topology with them.
+
+In: a ``CalibrationRequest``. Out: a ``Calibrated``: the fit, how far each point is off, what is written. Writes
+nothing itself.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from hetesynth.errors import HetesynthError
+from hetesynth.model.diagnostics import visible
+from hetesynth.model.runtime_costs import NCCL_TABLES, OURS
+from hetesynth.model.topology import Topology
+from hetesynth.policy import DEFAULT, Policy
+from hetesynth.topology.calibrate.fit import Figure, Fit, Observation, Stated, fit
+from hetesynth.topology.calibrate.link_class import LinkClass, named_class
+from hetesynth.topology.calibrate.measurements import PAIRWISE, Operation, Series
+from hetesynth.topology.calibrate.models import Algorithm, coefficients, default_algorithm
+from hetesynth.topology.calibrate.readers.registry import read_file
+from hetesynth.topology.calibrate.update import Figures, rounded, updated
+from hetesynth.topology.language import load_topology
+from hetesynth.topology.language.source import line_end_of, read_source
+from hetesynth.topology.lint.limits import NVLINK_KINDS
+from hetesynth.topology.lint.models import limits_of
+from hetesynth.topology.lint.roles import NETWORK, NVLINK
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationRequest:
+    """What to fit.
+
+    ``channels``: the measured program had so many, and its thread blocks may have been what limited it. ``sizes``:
+    bytes, least and most. ``start``: seconds before a collective moves anything; None: by the tables of the GPU.
+    ``hold_out``: every so manieth size is kept from the fit and predicted instead.
+    """
+
+    topology: Path
+    measurements: tuple[Path, ...]
+    link_class: str | None = None
+    operation: Operation | None = None
+    algorithm: Algorithm | None = None
+    ranks: int | None = None
+    channels: int | None = None
+    sizes: tuple[float, float] | None = None
+    start: float | None = None
+    hold_out: int | None = None
+    policy: Policy = DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A measured point beside what the fit says; ``used``: it was fitted, not predicted."""
+
+    series: str
+    size: float
+    measured: float
+    predicted: float
+    used: bool
+
+    @property
+    def off(self) -> float:
+        """Measured over predicted, less 1."""
+        return self.measured / self.predicted - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """``figures`` are those that are written, ``copy`` is a thread block's rate, ``text`` the new topology."""
+
+    topology: Topology
+    links: LinkClass
+    fit: Fit
+    copy: Figure | None
+    points: tuple[Compared, ...]
+    figures: Figures
+    remarks: tuple[str, ...]
+    text: str
+
+    def mean_off(self, *, used: bool) -> float | None:
+        """The mean of the differences, signs aside, of the points that were fitted or of those that were not."""
+        shares = [abs(point.off) for point in self.points if point.used == used]
+        return sum(shares) / len(shares) if shares else None
+
+
+def calibrate(request: CalibrationRequest) -> Calibrated:
+    """The figures of ``request.link_class`` by the measurements. HetesynthError HS825 to HS827, HS840 to HS848."""
+    topology = load_topology(request.topology)
+    links = named_class(topology, request.link_class)
+    series = [s for path in request.measurements for s in read_file(path, request.operation, request.ranks)]
+    observed = [(s.title, o) for s in series for o in _observations(s, request, topology, links)]
+    if not observed:
+        raise HetesynthError(
+            "no point is within --sizes", code="HS848", help="widen --sizes, or leave it out for all points"
+        )
+    sizes = sorted({o.size for _, o in observed})
+    held_out = set(sizes[1 :: request.hold_out]) if request.hold_out else set()
+    stated = _stated(topology, links)
+    fitted = fit([o for _, o in observed if o.size not in held_out], stated, request.policy.fitting)
+    points = tuple(
+        Compared(title, o.size, o.seconds, fitted.seconds(o), o.size not in held_out) for title, o in observed
+    )
+    _demand_possible(fitted, observed, topology, links, request.policy)
+    copy = _copy_rate(fitted, links, request)
+    figures, remarks = _written(fitted, copy, links, _most(topology, links)[0], request.policy)
+    line_end = line_end_of(request.topology)
+    source = read_source(request.topology)
+    note = _note(series, fitted, figures, stated, _latencies(topology, links))
+    changed, effects = updated(source.text, source.name, topology, links, figures, note)
+    remarks = (*fitted.remarks, *remarks, *_farthest(fitted, observed), *_mixed(topology, links), *effects)
+    return Calibrated(topology, links, fitted, copy, points, figures, remarks, changed.replace("\n", line_end))
+
+
+def _observations(
+    series: Series, request: CalibrationRequest, topology: Topology, links: LinkClass
+) -> list[Observation]:
+    """The points of ``series`` as terms of the model, the sizes that are asked for."""
+    pair = series.operation in PAIRWISE
+    algorithm = default_algorithm(series.operation) if pair or request.algorithm is None else request.algorithm
+    ranks = None if pair else series.ranks or request.ranks
+    terms = coefficients(series.operation, algorithm, ranks)
+    width = 1 if pair else links.width
+    start = 0.0 if pair else _start(request, topology)
+    low, high = request.sizes or (0.0, float("inf"))
+    return [
+        Observation(
+            p.size, p.seconds, terms.latencies, p.size * terms.moved / width, p.size * terms.reduced, start, p.line
+        )
+        for p in series.points
+        if low <= p.size <= high
+    ]
+
+
+def _start(request: CalibrationRequest, topology: Topology) -> float:
+    return NCCL_TABLES.start(topology.models, OURS) if request.start is None else request.start
+
+
+def _stated(topology: Topology, links: LinkClass) -> Stated:
+    reduce = [r for r in topology.reduce_bandwidth if r is not None]
+    return Stated(float(links.alpha), float(links.rate), float(min(reduce)) if reduce else None)
+
+
+def _demand_possible(
+    fitted: Fit,
+    observed: Sequence[tuple[str, Observation]],
+    topology: Topology,
+    links: LinkClass,
+    policy: Policy,
+) -> None:
+    """HS825: times fall as sizes grow; HS826, HS827: the rate, or one size, is above what links carry."""
+    for title in dict.fromkeys(title for title, _ in observed):
+        points = sorted((o for t, o in observed if t == title), key=lambda o: o.size)
+        half = len({o.size for o in points}) > 1 and len(points) // 2
+        if half:
+            small, large = (median(o.seconds for o in part) for part in (points[:half], points[-half:]))
+            if large * (1 + policy.fitting.robust_scale) < small:
+                raise HetesynthError(
+                    f"{title}: the larger half of the sizes takes {large * 1e6:.4g} us, "
+                    f"the smaller half {small * 1e6:.4g} us: times fall as sizes grow",
+                    code="HS825",
+                    help="check the columns and the order of the sizes, and measure again",
+                )
+    (most, carries), rate = _most(topology, links), fitted.rate
+    beyond = {o.size for _, o in observed if o.moved > o.seconds * most * (1 + policy.fitting.most_error)}
+    absurd = len(beyond) == 1 and len({o.size for _, o in observed}) > 2
+    title, fastest = max(observed, key=lambda o: o[1].moved / o[1].seconds)
+    point = f"{_named(title, fastest)} takes {fastest.seconds * 1e6:.4g} us"
+    sure = 0.0 if rate.stated else rate.value * (1 - rate.error)
+    if not absurd and (beyond or sure * policy.fitting.limiting > most):
+        raise HetesynthError(
+            f"the fit says {rate.value / 1e9:.4g} GB/s, and {carries}; the fastest point: {point}",
+            code="HS826",
+            help="the run may have used other links or a reduction in the switch (NVLS, SHARP), the point may be "
+            "wrong, or the topology states an earlier measured rate: state what the hardware carries",
+        )
+    if absurd:
+        raise HetesynthError(
+            f"{point}, {fastest.moved / fastest.seconds / 1e9:.4g} GB/s, and {carries}",
+            code="HS827",
+            help="remove this line or measure it again; if it is right, the run used other links, NVLS or SHARP",
+        )
+
+
+def _most(topology: Topology, links: LinkClass) -> tuple[float, str]:
+    """What a link of the class carries at most, as stated and by the data sheets of the GPUs that it joins."""
+    most, why = links.rate, f"{links.title} carries {float(links.rate) / 1e9:.4g} GB/s at most, as stated"
+    if links.kind not in NVLINK_KINDS:
+        return float(most), why
+    for model in sorted({topology.models[topology.links[i].src] for i in links.links}):
+        limits = limits_of(model)
+        if limits is None or not limits.links:
+            continue
+        one = limits.most if limits.word == "xGMI" else limits.spec  # NVLink's `most` is what is signalled
+        if one * limits.links / links.width < most:
+            most = one * limits.links / links.width
+            why = f"{limits.links} {limits.word}s of {limits.name} carry {float(one) / 1e9:g} GB/s each"
+            why += f", {float(most) / 1e9:.4g} GB/s at most for {links.title}"
+    return float(most), why
+
+
+def _named(title: str, point: Observation) -> str:
+    """``m.csv: in place, line 7, 1024 bytes``."""
+    return f"{title}{f', line {point.line}' if point.line else ''}, {point.size:.0f} bytes"
+
+
+def _farthest(fitted: Fit, observed: Sequence[tuple[str, Observation]]) -> tuple[str, ...]:
+    """The outlier that is farthest from the fit."""
+    if not fitted.outliers:
+        return ()
+    title, point = max(observed, key=lambda o: abs(math.log(o[1].seconds / fitted.seconds(o[1]))))
+    times = f"{point.seconds * 1e6:.4g} us measured, {fitted.seconds(point) * 1e6:.4g} us fitted"
+    return (f"farthest from the fit: {_named(title, point)}: {times}",)
+
+
+def _copy_rate(fitted: Fit, links: LinkClass, request: CalibrationRequest) -> Figure | None:
+    """What one thread block copies, where the program had few and the links carried less than they can."""
+    if request.channels is None:
+        return None
+    total = fitted.rate.value * links.width
+    if fitted.rate.value >= request.policy.fitting.limiting * float(links.rate):
+        return None
+    return Figure(total / request.channels, fitted.rate.error)
+
+
+def _written(
+    fitted: Fit, copy: Figure | None, links: LinkClass, most: float, policy: Policy
+) -> tuple[Figures, tuple[str, ...]]:
+    """The fitted figures that are sure enough to be written; with a copy rate, the link's rate stays."""
+    remarks: list[str] = []
+    role = NETWORK if links.kind == "net" else NVLINK if links.kind in NVLINK_KINDS else None
+
+    def sure(figure: Figure | None, name: str) -> float | None:
+        if figure is None or figure.stated:
+            return None
+        if figure.error == float("inf"):
+            remarks.append(f"{name} has no interval by so few points: it stays as stated; measure more points")
+            return None
+        if fitted.spread > policy.fitting.most_error or 2 * fitted.outliers > len(fitted.residuals):
+            remarks.append(
+                f"the points spread by {fitted.spread:.0%} around the model, {fitted.outliers} of "
+                f"{len(fitted.residuals)} are outliers: {name} stays as stated"
+            )
+            return None
+        if figure.error > policy.fitting.most_error:
+            remarks.append(f"{name} is uncertain by {figure.error:.0%}: it stays as stated; measure more points")
+            return None
+        if name == "rate" and float(rounded(figure.value)) > most:
+            remarks.append(f"rate is above the {most / 1e9:.4g} GB/s that the links carry: it stays as stated")
+            return None
+        if name == "alpha" and role and not role.least_latency <= rounded(figure.value) <= role.most_latency:
+            remarks.append(f"{role.what} has no alpha of {figure.value * 1e6:.2g} us: it stays as stated")
+            return None
+        return float(rounded(figure.value))
+
+    if copy is not None:
+        return Figures(copy=sure(copy, "the copy rate")), tuple(remarks)
+    return Figures(
+        alpha=sure(fitted.alpha, "alpha"), rate=sure(fitted.rate, "rate"), reduce=sure(fitted.reduce, "reduce")
+    ), tuple(remarks)  # fmt: skip
+
+
+def _latencies(topology: Topology, links: LinkClass) -> str:
+    """All that links of the class have: ``0.7 and 0.936 us``."""
+    stated = sorted({topology.links[i].latency for i in links.links})
+    return f"{' and '.join(f'{float(s) * 1e6:g}' for s in stated)} us"
+
+
+def _mixed(topology: Topology, links: LinkClass) -> tuple[str, ...]:
+    """What a class puts together that one measurement may not be of."""
+    members = [topology.links[i] for i in links.links]
+    models = sorted({topology.models[end] for link in members for end in (link.src, link.dst)} - {""})
+    remarks = []
+    if len({link.latency for link in members}) > 1:
+        remarks.append(f"links of the class had {_latencies(topology, links)}: the fit is given to all of them")
+    if len(models) > 1:
+        remarks.append(f"links of the class join GPUs of several models: {', '.join(models)}")
+    return tuple(remarks)
+
+
+def _note(
+    series: Sequence[Series], fitted: Fit, figures: Figures, stated: Stated, latencies: str
+) -> str:  # fmt: skip
+    """Where the figures come from, on one line."""
+    sources = ", ".join(dict.fromkeys(f"{Path(s.source).name} ({s.tool})" for s in series))
+    before = []
+    if figures.rate is not None:
+        before.append(f"{stated.rate / 1e9:g} GB/s")
+    if figures.alpha is not None:
+        before.append(latencies)
+    was = f"; before: {', '.join(before)}" if before else ""
+    text = f"{len(fitted.residuals)} points of {sources}, spread {fitted.spread:.1%}{was}"
+    return re.sub(r"\s+", " ", visible(text))[:400]

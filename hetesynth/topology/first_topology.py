@@ -1,0 +1,205 @@
+"""``init``: the first topology of a newcomer, to be edited.
+
+In: a type of the node library, how many servers or their hosts, a place. Out: a file with comments that is a whole
+topology as it stands. A file that exists is never replaced. Knows nothing of printing.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hetesynth.errors import HetesynthError
+from hetesynth.model.diagnostics import visible
+
+if TYPE_CHECKING:
+    from hetesynth.topology.language.library import LibraryType
+
+FILE_NAME = "topo.dsl"
+MAX_SERVERS = 1024  # as many as a statement may have
+_COMMA = re.compile(r",(?![^\[]*\])")  # between names, not inside of brackets
+_BRACKETS = re.compile(r"\[([0-9, -]*)\]")
+_INTERVAL = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
+_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_NO_LETTER = re.compile(r"[^A-Za-z0-9_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class FirstTopology:
+    """What goes into the file. ``instances``: a statement for each group of servers: its names and its hosts, ""
+    where none are stated. ``rack``: the pod to name instead where nothing in a server joins its GPUs, else "".
+    """
+
+    cluster: str
+    library: str
+    node_type: str
+    is_pod: bool
+    model: str
+    servers: int
+    instances: tuple[tuple[str, str], ...]
+    rack: str = ""
+
+    @property
+    def remark(self) -> str:
+        """What is to be known of servers whose GPUs meet outside of them only."""
+        return f"nothing joins the GPUs inside a {self.node_type}; a rack with NVLink is {self.rack}" * bool(
+            self.rack
+        )
+
+
+def first_topology(place: Path, node_type: str, servers: int | None, hosts: str) -> tuple[Path, FirstTopology]:
+    """The file's path and what is to be in it.
+
+    Raises HetesynthError HS643 for an unknown type, HS644 for a file that exists, HS645 for hosts that are none or
+    are not as many as the servers.
+    """
+    from hetesynth.topology.language.library import library_type
+
+    path = _file(place)
+    if os.path.lexists(path):
+        raise HetesynthError(
+            f"{str(path)!r} exists",
+            code="HS644",
+            help="init never replaces a file: name another place, or edit it",
+        )
+    entry = library_type(node_type)
+    groups = _groups(hosts)
+    number = sum(size for _, size in groups)
+    if groups and entry.sort == "pod":
+        help_ = "a host is of a server: state them in a pod of your own"
+        raise HetesynthError(f"{node_type} is a pod of several servers", code="HS645", help=help_)
+    if groups and servers not in (None, number):
+        message = f"{number} hosts for {servers} servers"
+        raise HetesynthError(message, code="HS645", help="leave --servers out: each host is a server")
+    total = number or (2 if servers is None else servers)
+    instances = _instances(groups) if groups else ((_names("a", 0, total, only=True), ""),)
+    name, is_pod = _cluster_name(path), entry.sort == "pod"
+    rack = "" if entry.inside else _rack_of(entry)
+    return path, FirstTopology(name, entry.library, entry.name, is_pod, entry.model, total, instances, rack)
+
+
+def _rack_of(entry: LibraryType) -> str:
+    """The pod of the same file that is made of such servers."""
+    from hetesynth.topology.language.library import types_of
+
+    pods = [other.name for other in types_of(entry.library) if other.sort == "pod"]
+    return pods[0] if pods else "a pod of your own"
+
+
+def write_first_topology(path: Path, first: FirstTopology) -> None:
+    """Write the file; its folder is made where it is absent."""
+    from hetesynth.files.atomic import write_atomically
+
+    path.parent.mkdir(exist_ok=True)
+    write_atomically(path, text(first, visible(path.name)).encode())
+
+
+def text(first: FirstTopology, file_name: str = FILE_NAME) -> str:
+    """The topology with its comments."""
+    instances = "\n".join(
+        f"  instance {names} = {first.node_type}" + (f' {{ host "{hosts}" }}' if hosts else "")
+        for names, hosts in first.instances
+    )
+    some = first.instances[0][0]
+    one = some if "[" not in some else f"{some.partition('[')[0]}0"
+    nics, gpu = ("*.*.nic*", f"{one}.t0.gpu3") if first.is_pod else ("*.nic*", f"{one}.gpu3")
+    fabric = f"fabric ib {{ join {nics}; latency 1.3 us }}"
+    network = fabric if first.servers > 1 or first.rack else f"# {fabric}"
+    if first.rack:
+        instances = f"  # {first.remark[0].upper()}{first.remark[1:]}.\n{instances}"
+    hosts = "" if first.is_pod or first.instances[0][1] else _HOSTS.format(hint=_host_hint(first))
+    return _TEXT.format(
+        cluster=first.cluster, file=file_name, library=first.library, model=first.model, type=first.node_type,
+        instances=instances, hosts=hosts, network=network, gpu=gpu, nics=nics.replace("*.", f"{one}.", 1),
+    )  # fmt: skip
+
+
+def _host_hint(first: FirstTopology) -> str:
+    """The same instances with hosts."""
+    hosts = "node17" if first.servers == 1 else f"node[10-{9 + first.servers}]"
+    return f'instance {first.instances[0][0]} = {first.node_type} {{ host "{hosts}" }}'
+
+
+_HOSTS = """
+  # The machines behind them, for `hetesynth topo ranks`, which writes hostfiles:
+  #   {hint}
+"""
+
+_TEXT = """\
+# The cluster {cluster}: written by `hetesynth init` to be edited. What begins with # is a comment.
+#
+# Its links and their rates, which rank is which GPU, and programs for a collective:
+#   hetesynth topo show {file}
+#   hetesynth topo ranks {file}
+#   hetesynth synth {file} --coll allreduce --size 64MB -o ar
+
+# The types of servers, here with {model}. `hetesynth topo library` lists all types, and with the name of one
+# ({type}) shows it with the sources of its figures. Servers of your own: `node` in dsl/reference.md.
+import {library}
+
+cluster {cluster} {{
+  # Servers. Ranks are their GPUs in this order. For servers of another type import it and add a line.
+{instances}
+{hosts}
+  # The network that the NICs are plugged into. It blocks nothing: only NICs limit. For leaves and spines see
+  # section 2.7 of dsl/reference.md.
+  {network}
+
+  # What differs from the data sheet:
+  #   set {nics} {{ bandwidth 100 Gbps }}    # NICs of another rate
+  #   disable {gpu}                    # a GPU that is out of order
+}}
+"""
+
+
+def _file(place: Path) -> Path:
+    """``place`` itself if it is named like a topology, else the file in that folder."""
+    return place if place.suffix == ".dsl" and not place.is_dir() else place / FILE_NAME
+
+
+def _cluster_name(path: Path) -> str:
+    """After the file, or after its folder where the file has the usual name."""
+    stem = path.stem if path.name != FILE_NAME else path.resolve().parent.name
+    name = _NO_LETTER.sub("_", stem).strip("_")[:40]
+    return name if name and name[0].isalpha() else f"cluster_{name}".rstrip("_")
+
+
+def _groups(hosts: str) -> list[tuple[str, int]]:
+    """Hosts that are written together, each with their number: ``node[10-13]`` is four, ``node17`` one."""
+    groups = []
+    for word in (part.strip() for part in _COMMA.split(hosts) if part.strip()):
+        intervals = _BRACKETS.findall(word)
+        number = math.prod(sum(_size(interval) for interval in inside.split(",")) for inside in intervals)
+        if not _HOST.fullmatch(_BRACKETS.sub("0", word)) or not 1 <= number <= MAX_SERVERS:
+            raise HetesynthError(
+                f"{word[:60]!r} is no name of hosts", code="HS645", help='write node17,node18 or "node[10-13]"'
+            )
+        groups.append((word, number))
+    return groups
+
+
+def _size(interval: str) -> int:
+    """How many numbers ``7`` or ``10-13`` names; of what is neither more than any list may have."""
+    ends = _INTERVAL.fullmatch(interval.strip())
+    first, last = (int(ends[1]), int(ends[2] or ends[1])) if ends else (0, -1)
+    return last - first + 1 if last >= first else MAX_SERVERS + 1
+
+
+def _instances(groups: list[tuple[str, int]]) -> tuple[tuple[str, str], ...]:
+    """``a[0-3]`` with ``node[10-13]``, and so on."""
+    result, first = [], 0
+    for hosts, size in groups:
+        only = len(groups) == 1
+        result.append((_names("a", first, size, only=only), hosts))
+        first += size
+    return tuple(result)
+
+
+def _names(letter: str, first: int, size: int, *, only: bool) -> str:
+    if size > 1:
+        return f"{letter}[{first}-{first + size - 1}]"
+    return letter if only else f"{letter}{first}"

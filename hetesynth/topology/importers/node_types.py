@@ -1,0 +1,110 @@
+"""The node library by name: which file has a type, its GPUs, and what its NICs carry."""
+
+from __future__ import annotations
+
+import functools
+import re
+from fractions import Fraction
+
+from hetesynth.errors import HetesynthError, did_you_mean
+from hetesynth.topology.importers.machine import Machine, Remark
+from hetesynth.topology.importers.pcie import gpus_of_nics
+from hetesynth.topology.importers.wording import network_rate
+from hetesynth.topology.language.language import library_names, library_path
+
+_NODE = re.compile(r"^node\s+([A-Za-z_][A-Za-z0-9_]*)", re.MULTILINE)
+
+
+def node_types() -> dict[str, str]:
+    """Every type of the library with the name of its file."""
+    paths = {name: library_path(name) for name in library_names()}
+    texts = {name: path.read_text(encoding="utf-8") for name, path in paths.items() if path is not None}
+    return {node: name for name, text in texts.items() for node in _NODE.findall(text)}
+
+
+def file_of(node_type: str) -> str:
+    """The library file with ``node_type``; HetesynthError HS734 where none has it."""
+    types = node_types()
+    if node_type not in types:
+        raise HetesynthError(
+            f"--node-type: the node library has no type {node_type[:40]!r}",
+            code="HS734",
+            help=did_you_mean(node_type.lower(), types, f"one of: {', '.join(sorted(types))}"),
+        )
+    return types[node_type]
+
+
+def pod_of(node_type: str) -> str:
+    """The pod of the library that is made of servers of this type, which NVLink joins; "" where there is none."""
+    path = library_path(file_of(node_type))
+    text = path.read_text(encoding="utf-8") if path is not None else ""
+    pods = re.findall(rf"^pod (\w+)[^{{]*\{{[^}}]*?= {node_type}\b", text, re.MULTILINE)
+    return pods[0] if pods else ""
+
+
+def gpus_of(node_type: str) -> int:
+    """How many GPUs a type of the library has."""
+    from hetesynth.topology.language import parse_topology
+
+    file = file_of(node_type)
+    text = f"import {file}\ncluster c {{ instance a = {node_type} }}"
+    return parse_topology(text, f"the library's {node_type}").ranks
+
+
+@functools.cache
+def with_nics(node_type: str, nics: int, rate: Fraction | None) -> tuple[str, tuple[str, ...]]:
+    """The type with the NICs that a file states, as far as it has parameters for them, and what contradicts it.
+
+    ``nics``: 0, and ``rate``: None, where the file does not tell.
+    """
+    from hetesynth.topology.language.library import library_type
+
+    entry = library_type(node_type)
+    wished = {"nics": str(nics)} if nics and nics != entry.nics else {}
+    if rate is not None and rate * entry.nics != entry.outside:
+        wished["rate"] = network_rate(rate)
+    if not wished:
+        return node_type, ()
+    told = f"{nics} NIC{'s' * (nics != 1)}" if nics else "NICs"
+    told += f" of {network_rate(rate)}" if rate is not None else ""
+    told += f", and the library's {node_type} has {entry.nics} of {network_rate(entry.outside / entry.nics)}"
+    declared = {parameter.partition("=")[0].strip() for parameter in entry.parameters}
+    if wished.keys() <= declared and (not nics or entry.gpus % nics == 0 or nics % entry.gpus == 0):
+        given = ", ".join(f"{name} = {value}" for name, value in wished.items())
+        rest = "" if rate is not None else "; --nic-rate states a rate other than the library's"
+        return f"{node_type}({given})", (f"{told}: {given} taken{rest}",)
+    return node_type, (f"{told}, which are taken: name another --node-type, or correct the text",)
+
+
+def without_nvlink(node_type: str) -> tuple[Remark, ...]:
+    """A warning where servers are parts of a pod of the library, as no file says which of them NVLink joins."""
+    pod = pod_of(node_type) if node_type else ""
+    if not pod:
+        return ()
+    text = (
+        f"NVLink between servers is left out: {node_type} is a part of {pod}, and the file does not tell of which"
+    )
+    return (Remark("suspicious", f"{text}; write an instance of {pod} for each rack", "warning"),)
+
+
+def nic_rates(machine: Machine) -> tuple[Fraction, ...]:
+    """The rates of the NICs that a server's text has, in order; of a library type those of the library."""
+    if machine.node_type:
+        return _rates_of(machine.node_type)
+    return tuple(machine.nics[n].rate or Fraction(0) for n in gpus_of_nics(machine))
+
+
+@functools.cache
+def _rates_of(node_type: str) -> tuple[Fraction, ...]:
+    """What each NIC of a type sends: two of its servers are joined, and the wires of one are read off."""
+    from hetesynth.topology.language import parse_topology
+
+    file = file_of(node_type.partition("(")[0])
+    text = f"import {file}\ncluster c {{ instance a = {node_type} instance b = {node_type} "
+    topology = parse_topology(text + "fabric f { join *.nic* } }", f"the library's {node_type}")
+    fabric = next(i for i, vertex in enumerate(topology.vertices) if vertex.kind == "fabric")
+    return tuple(
+        (wire.bandwidth or Fraction(0)) * wire.lanes
+        for wire in topology.wires
+        if wire.dst == fabric and topology.vertices[wire.src].server == "a"
+    )

@@ -1,0 +1,61 @@
+"""Sources -> Topology: the topology language (dsl/), its parser and its elaboration.
+
+In: the text of a .dsl file. Out: a ``Topology``, or findings that point into the text.
+Knows nothing of chunks, steps or collectives. Importing this package loads neither lark nor the grammar.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hetesynth.model.pods import PodCluster
+from hetesynth.model.topology import Topology
+from hetesynth.topology.language.given import GivenTopology
+from hetesynth.topology.language.reachability import unreachable_pairs
+
+__all__ = ["GivenTopology", "load_pods", "load_topology", "parse_pods", "parse_topology", "unreachable_pairs"]
+
+
+def load_topology(path: str | os.PathLike[str]) -> Topology:
+    """The cluster that the file at ``path`` describes, or that was given in its place.
+
+    Raises ``HetesynthError`` when the file cannot be read and ``SourceError`` when its text is wrong.
+    """
+    if isinstance(path, GivenTopology):
+        return path.topology
+    from hetesynth.topology.language.elaborate import topology_of
+    from hetesynth.topology.language.source import read_source
+
+    return topology_of(read_source(path))
+
+
+def load_pods(path: str | os.PathLike[str]) -> PodCluster:
+    """The cluster that the file at ``path`` describes, as pods; no link between two pods is worked out.
+
+    Raises as ``load_topology`` does.
+    """
+    from hetesynth.topology.language.elaborate import pods_of
+    from hetesynth.topology.language.source import read_source
+
+    return pods_of(read_source(path))
+
+
+def parse_pods(text: str, filename: str = "<text>") -> PodCluster:
+    """The cluster that ``text`` describes, as pods; for text that is in no file."""
+    from hetesynth.topology.language.elaborate import pods_of
+    from hetesynth.topology.language.source import checked_source
+
+    return pods_of(checked_source(text, filename))
+
+
+def parse_topology(text: str, filename: str = "<text>") -> Topology:
+    """The cluster that ``text`` describes; ``filename`` is the name findings carry.
+
+    The entry for text that is in no file; the commands read files.
+
+    Relative imports start from the directory of ``filename``. Raises ``SourceError``.
+    """
+    from hetesynth.topology.language.elaborate import topology_of
+    from hetesynth.topology.language.source import checked_source
+
+    return topology_of(checked_source(text, filename))

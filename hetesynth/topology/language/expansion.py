@@ -1,0 +1,379 @@
+"""Parameters, loops and expressions -> a syntax tree without them, and what instances add -> types of their own.
+
+In: a ``Program`` as written. Out: the same ``Program`` with every number worked out, every loop repeated, and for
+each use of a type with other arguments or with parts of its own one more type. Spans stay where they were written.
+Looks no part up and measures nothing. Any class of the syntax tree passes through: words and amounts are replaced
+wherever they are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar, cast
+
+from hetesynth.model.diagnostics import Span
+from hetesynth.topology.language.expressions import Value, Variables, evaluated, ranges
+from hetesynth.topology.language.findings import Findings, did_you_mean
+from hetesynth.topology.language.imports import Program
+from hetesynth.topology.language.names import MAX_RANGE, WORK_OF_A_NAME, expand
+from hetesynth.topology.language.syntax import (
+    Amount,
+    Argument,
+    Detach,
+    Element,
+    Instance,
+    Join,
+    Loop,
+    NodeType,
+    PodType,
+    Property,
+    Shared,
+    Word,
+)
+from hetesynth.topology.language.units import UNITS, Dimension
+
+MAX_STATEMENTS = 100_000
+MAX_NESTED_LOOPS = 64
+
+_BASE_UNITS: dict[Dimension, str] = {"count": "", "bandwidth": "B/s", "time": "s", "size": "B", "length": "m"}
+_COMPUTED = re.compile(r"\[([^\]]*[A-Za-z_(][^\]]*)\]")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAMES = re.compile(r"[A-Za-z_*\[][^(){}\s]*")
+
+Added = Element | Join | Shared | Detach
+_Item = TypeVar("_Item")
+
+
+def expanded(program: Program, findings: Findings) -> Program:
+    """``program`` without parameters, loops and expressions; ``SourceError`` when something is wrong in them."""
+    before = len(findings)
+    expansion = _Expansion(program.nodes, findings, dict(program.nodes))
+    items = expansion.items(program.cluster.items, {}, in_pod=False)
+    if len(findings) > before:
+        findings.raise_any()
+    return Program(expansion.types, replace(program.cluster, items=tuple(items)))
+
+
+@dataclass(slots=True)
+class _Expansion:
+    """One run. ``types``: those as written, and those that were made of them, by the name instances carry."""
+
+    written: dict[str, NodeType | PodType]
+    findings: Findings
+    types: dict[str, NodeType | PodType]
+    _names: dict[object, str] = field(default_factory=dict)
+    _constant: dict[int, bool] = field(default_factory=dict)
+    _values_of: dict[Word, list[Value | str]] = field(default_factory=dict)  # of loops without variables
+    _statements: int = 0
+
+    def items(self, items: Iterable[_Item], variables: Variables, *, in_pod: bool, depth: int = 0) -> list[_Item]:
+        """The statements with loops repeated and variables replaced."""
+        result: list[_Item] = []
+        for item in items:
+            if isinstance(item, Loop):
+                result += cast("list[_Item]", self._repeated(item, variables, in_pod, depth))
+                continue
+            if variables:
+                self._count(item)
+            rewritten = cast(_Item, self._replaced(item, variables))
+            if isinstance(rewritten, Instance):
+                rewritten = cast(_Item, self._instance(rewritten, item, variables, in_pod))
+            result.append(rewritten)
+        return result
+
+    def _repeated(self, loop: Loop, variables: Variables, in_pod: bool, depth: int) -> list[Any]:
+        if depth >= MAX_NESTED_LOOPS:
+            self.findings.add("HS208", loop.span, f"loops are nested deeper than {MAX_NESTED_LOOPS} levels")
+            self.findings.raise_any()
+        name = loop.name.text
+        if not _NAME.fullmatch(name) or name in variables:
+            problem = "is a variable already" if name in variables else "cannot be the name of a variable"
+            help_ = "choose another name, of letters, digits and underscores"
+            self.findings.add(
+                "HS203" if name in variables else "HS210", loop.name.span, f"`{name}` {problem}", help_
+            )
+            return []
+        result: list[Any] = []
+        self._count(loop)
+        for value in self._values(loop.values, variables):
+            self._count(loop)
+            result += self.items(loop.items, {**variables, name: value}, in_pod=in_pod, depth=depth + 1)
+        return result
+
+    def _count(self, item: Any) -> None:
+        self._statements += 1
+        if self._statements > MAX_STATEMENTS:
+            message = f"loops and parameters make more than {MAX_STATEMENTS} statements"
+            self.findings.add("HS208", item.span, message, "name hardware by range rather than one by one")
+            self.findings.raise_any()
+
+    def _values(self, word: Word, variables: Variables) -> list[Value | str]:
+        """What a loop goes through: numbers, or words; worked out once where no variable is in it."""
+        if any(name in variables for name in _NAME.findall(word.text)):
+            return self._worked_out(word, variables)
+        if word not in self._values_of:
+            self._values_of[word] = self._worked_out(word, variables)
+        return self._values_of[word]
+
+    def _worked_out(self, word: Word, variables: Variables) -> list[Value | str]:
+        values: list[Value | str] = []
+        offset = 0
+        for piece in _pieces(word.text):
+            lead = len(piece) - len(piece.lstrip())
+            span = Span(
+                word.span.file, word.span.line, word.span.column + offset + lead, max(1, len(piece.strip()))
+            )
+            values += self._piece(Word(piece.strip(), span), variables)
+            offset += len(piece) + 1
+            if len(values) > MAX_RANGE:
+                self.findings.add(
+                    "HS208", word.span, f"a loop goes through more than {MAX_RANGE} values", "use less"
+                )
+                return []
+        return values
+
+    def _piece(self, word: Word, variables: Variables) -> list[Value | str]:
+        if _NAME.fullmatch(word.text) and word.text in variables:
+            return [variables[word.text]]
+        if _NAMES.fullmatch(word.text) and "-" not in word.text.partition("[")[0]:
+            if "*" in word.text:
+                help_ = "name what to go through: a, b, c[0-3]"
+                self.findings.add("HS210", word.span, "a loop cannot go through a pattern with `*`", help_)
+                return []
+            return list(expand(self._word(word, variables), self.findings))
+        meant = _as_elsewhere(word.text)
+        if meant:
+            self.findings.add("HS230", word.span, f"`{word.text[:40]}` is not a range", f"write {meant}")
+            return []
+        pairs = ranges(word.text, word.span, variables, self.findings, may_be_empty=True) or []
+        values: list[Value | str] = []
+        for first, last in pairs:
+            if last < first - 1:
+                help_ = f"write {last}-{first}; {first}-{first - 1} would be no value at all"
+                self.findings.add("HS208", word.span, f"the range {first}-{last} runs backwards", help_)
+            if last - first >= MAX_RANGE:
+                self.findings.add(
+                    "HS208", word.span, f"a loop goes through more than {MAX_RANGE} values", "use less"
+                )
+                return []
+            values += [Value(i) for i in map(_fraction, range(first, last + 1))]
+        return values
+
+    # --- types and their uses
+
+    def _instance(self, item: Instance, written: Any, variables: Variables, in_pod: bool) -> Instance:
+        """The instance, of a type made for its arguments and for what it adds."""
+        node = self.written.get(item.node.text)
+        if node is None or (in_pod and isinstance(node, PodType)):
+            return item
+        overrides = self.items(item.overrides, variables, in_pod=False)
+        added = tuple(o for o in overrides if isinstance(o, (Element, Join, Shared, Detach)))
+        changes = tuple(o for o in overrides if not isinstance(o, (Element, Join, Shared, Detach)))
+        bound = self._bound(node, item)
+        if bound is None:
+            return item
+        name = self._type(node, bound, added)
+        return replace(item, node=Word(name, item.node.span), overrides=changes)
+
+    def _type(self, node: NodeType | PodType, bound: dict[str, Value], added: tuple[Added, ...]) -> str:
+        """The name of the type with these values of parameters and these statements behind its own."""
+        base = (node.name.text, tuple(bound.items()))
+        key = (*base, added)
+        name = self._names.get(key)
+        if name is not None:
+            return name
+        if added:
+            plain = self.types[self._type(node, bound, ())]
+            new: NodeType | PodType = replace(plain, items=(*plain.items, *added))  # type: ignore[arg-type]
+        else:
+            items = self.items(node.items, cast(Variables, bound), in_pod=isinstance(node, PodType))
+            title = Word(_title(node.name.text, bound), node.name.span)
+            new = replace(node, name=title, items=tuple(items), parameters=())  # type: ignore[arg-type]
+        shown = "".join(f", {parameter} = {value.number}" for parameter, value in bound.items())[2:]
+        name = f"{node.name.text}({shown})" if bound or added else node.name.text
+        if added or name in self._names.values():
+            name += f" + {len(self._names)}"
+        self._names[key] = name
+        self.types[name] = new
+        return name
+
+    def _bound(self, node: NodeType | PodType, item: Instance) -> dict[str, Value] | None:
+        """The value of each parameter: what the instance says, else the default; None when one is missing."""
+        given = self._given(node, item)
+        if given is None:
+            return None
+        bound: dict[str, Value] = {}
+        for parameter in node.parameters:
+            name = parameter.name.text
+            if name in bound:
+                help_ = "rename one"
+                self.findings.add("HS203", parameter.name.span, f"there are two parameters `{name}`", help_)
+            default = self._value(parameter, bound)
+            value = given.get(name, default)
+            if value is None:
+                if parameter.value is None:
+                    message = f"`{node.name.text}` needs a value for `{name}`"
+                    help_ = f"write {node.name.text}({name} = ...)"
+                    self.findings.add("HS209", item.node.span, message, help_)
+                return None
+            if default is not None and value.dimension != default.dimension:
+                message = f"`{name}` of `{node.name.text}` is {default.sort}, not {value.sort}"
+                span = next(a.name.span for a in item.arguments if a.name.text == name)
+                self.findings.add("HS206", span, message, f"its default is on line {parameter.name.span.line}")
+                return None
+            bound[name] = value
+        return bound
+
+    def _given(self, node: NodeType | PodType, item: Instance) -> dict[str, Value] | None:
+        """The arguments of an instance, whose variables are replaced already; None when one has no value."""
+        names = [parameter.name.text for parameter in node.parameters]
+        given: dict[str, Value] = {}
+        for argument in item.arguments:
+            name = argument.name.text
+            if name not in names:
+                help_ = did_you_mean(name, names, f"declare it: node {node.name.text}({name} = ...)")
+                message = f"`{node.name.text}` has no parameter `{name[:60]}`"
+                self.findings.add("HS201", argument.name.span, message, help_)
+            elif name in given:
+                self.findings.add("HS209", argument.name.span, f"`{name}` is given twice", "keep one")
+            unread = isinstance(argument.value, Amount) and argument.value.expression and not argument.value.number
+            value = None if unread else self._value(argument, {})  # what is unread was reported
+            if value is None:
+                return None
+            given[name] = value
+        return given
+
+    def _value(self, argument: Argument, variables: dict[str, Value]) -> Value | None:
+        amount = argument.value
+        if amount is None or isinstance(amount, Word):
+            return None
+        if amount.number and amount.expression:
+            dimension: Dimension = UNITS[amount.unit][0] if amount.unit else "count"
+            return Value(_fraction(amount.number), dimension)
+        text = amount.expression or f"{amount.number} {amount.unit}"
+        start = replace(amount.span, column=amount.span.column + bool(amount.expression))
+        return evaluated(text, start, cast(Variables, variables), self.findings)
+
+    # --- words and amounts
+
+    def _is_constant(self, item: object) -> bool:
+        """Whether there is nothing to replace; by identity, as every item is one of the trees as written."""
+        constant = self._constant.get(id(item))
+        if constant is None:
+            constant = self._constant[id(item)] = not _has_variables(item)
+        return constant
+
+    def _replaced(self, item: Any, variables: Variables) -> Any:
+        """``item`` with its expressions worked out and the variables in its names replaced."""
+        if self._is_constant(item):
+            return item
+        if isinstance(item, Word):
+            return self._word(item, variables)
+        if isinstance(item, Amount):
+            return self._amount(item, variables)
+        if isinstance(item, tuple):
+            return tuple([self._replaced(part, variables) for part in item])
+        if isinstance(item, Argument):
+            return replace(item, value=self._argument(item.value, variables))
+        if isinstance(item, (Span, Loop)) or not dataclasses.is_dataclass(item) or _is_text(item):
+            return item
+        skipped = ("overrides",) if isinstance(item, Instance) else ()
+        changes = {
+            f.name: self._replaced(getattr(item, f.name), variables)
+            for f in dataclasses.fields(item)
+            if f.name not in skipped
+        }
+        return replace(cast(Any, item), **changes)
+
+    def _argument(self, value: Amount | Word | None, variables: Variables) -> Amount | None:
+        """The value of an argument: a bare word is a variable."""
+        if isinstance(value, Word):
+            return self._amount(Amount("", "", value.span, value.text), variables, inside=0)
+        return self._amount(value, variables) if value is not None else None
+
+    def _amount(self, amount: Amount, variables: Variables, inside: int = 1) -> Amount:
+        if not amount.expression or amount.number:
+            return amount
+        start = replace(amount.span, column=amount.span.column + inside)
+        value = evaluated(amount.expression, start, variables, self.findings)
+        if value is None:
+            return amount
+        return replace(amount, number=str(value.number), unit=_BASE_UNITS[value.dimension])
+
+    def _word(self, word: Word, variables: Variables) -> Word:
+        """``word`` with the variables in its brackets replaced: ``gpu[i]``, ``leaf_[s]``, ``gpu[(2*i)-(3*i)]``."""
+        if "[" not in word.text:
+            return word
+
+        def bracket(match: re.Match[str]) -> str:
+            inside = match[1].strip()
+            value = variables.get(inside)
+            if isinstance(value, str):
+                return value
+            span = replace(word.span, column=word.span.column + match.start(1))
+            pairs = ranges(match[1], span, variables, self.findings)
+            if pairs is None:
+                return match[0]
+            if len(pairs) == 1 and pairs[0][0] == pairs[0][1]:
+                return str(pairs[0][0])
+            return "[" + ",".join(f"{first}-{last}" for first, last in pairs) + "]"
+
+        text = _COMPUTED.sub(bracket, word.text)
+        self.findings.spend(WORK_OF_A_NAME + len(text) // 8, word.span)
+        return Word(text, word.span) if text != word.text else word
+
+
+def _as_elsewhere(text: str) -> str:
+    """What a range of other languages is here: ``range(4)``, ``0..3``, ``0:3``, ``0 to 3``; else empty."""
+    call = re.fullmatch(r"range\s*\(\s*(?:(\w+)\s*,\s*)?(\w+)\s*\)", text)
+    if call:
+        last = str(int(call[2]) - 1) if call[2].isdecimal() and 0 < int(call[2]) < 10**6 else f"({call[2]}-1)"
+        return f"{call[1] or 0}-{last}"
+    ends = re.fullmatch(r"(\w+|\([^()]*\))\s*(?:\.\.+=?|:|\bto\b|\u2013|\u2014)\s*(\w+|\([^()]*\))", text)
+    return f"{ends[1]}-{ends[2]}"[:60] if ends else ""
+
+
+def _title(name: str, bound: dict[str, Value]) -> str:
+    """``hgx(n = 8)``: the type as messages name it, with those of its parameters that are plain numbers."""
+    shown = [f"{parameter} = {value.number}" for parameter, value in bound.items() if value.dimension == "count"]
+    return f"{name}({', '.join(shown)[:60]})" if shown else name
+
+
+def _fraction(number: int | str) -> Any:
+    from fractions import Fraction
+
+    return Fraction(number)
+
+
+def _is_text(item: object) -> bool:
+    """A property whose words are text, not names."""
+    return isinstance(item, Property) and item.name in ("model", "kind")
+
+
+def _has_variables(item: Any) -> bool:
+    """Whether anything in ``item`` has to be worked out."""
+    if isinstance(item, Word):
+        return _COMPUTED.search(item.text) is not None
+    if isinstance(item, Amount):
+        return bool(item.expression) and not item.number
+    if isinstance(item, tuple):
+        return any(_has_variables(part) for part in item)
+    if isinstance(item, (Argument, Loop)):
+        return True
+    if isinstance(item, Span) or not dataclasses.is_dataclass(item) or _is_text(item):
+        return False
+    return any(_has_variables(getattr(item, f.name)) for f in dataclasses.fields(item))
+
+
+def _pieces(text: str) -> Sequence[str]:
+    """``text`` cut at the commas that stand in no bracket."""
+    pieces, depth, start = [], 0, 0
+    for at, character in enumerate(text):
+        depth += (character in "([") - (character in ")]")
+        if character == "," and depth == 0:
+            pieces.append(text[start:at])
+            start = at + 1
+    return [*pieces, text[start:]]

@@ -1,0 +1,315 @@
+"""Arithmetic on exact rationals with units: what stands between parentheses, and in the brackets of names.
+
+In: the text of an expression, its place, the values of variables. Out: a ``Value``, or a finding. ``+ - * / %``,
+``min(,)`` and ``max(,)``. A quantity may be multiplied and divided by numbers, and divided by one of its sort.
+Knows nothing of statements.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from hetesynth.model.diagnostics import Span
+from hetesynth.topology.language.findings import Findings, did_you_mean
+from hetesynth.topology.language.units import MAX_DIGITS, UNITS, Dimension
+
+MAX_LENGTH = 1000  # of an expression, in characters
+MAX_NESTING = 64
+MAX_BITS = 256  # of a numerator or a denominator
+MAX_INDEX = 10**6
+WORK_OF_A_CHARACTER = 2  # in units of one name tried against a pattern
+
+_TOKEN = re.compile(
+    r"(?P<space>\s+|(?:#|//)[^\n]*)"
+    r"|(?P<number>[0-9]+(?:\.[0-9]+)?)(?:[ \t]*(?P<unit>[A-Za-z\u00b5\u03bc]+(?:/s(?![A-Za-z0-9_]))?))?"
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
+    r"|(?P<sign>[-+*/%(),])"
+)
+_WITHOUT_UNIT = re.compile(
+    r"(?P<space>\s+)|(?P<number>[0-9]+)(?P<unit>)|(?P<name>[A-Za-z_]\w*)|(?P<sign>[-+*/%(),])"
+)
+_NAMES: dict[Dimension, str] = {
+    "count": "a number", "bandwidth": "a bandwidth", "time": "a time", "size": "a size", "length": "a length",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An exact number: a plain one (dimension ``count``), or B/s, seconds, bytes, metres."""
+
+    number: Fraction
+    dimension: Dimension = "count"
+
+    @property
+    def sort(self) -> str:
+        """``a bandwidth``: what it is a value of."""
+        return _NAMES[self.dimension]
+
+
+Variables = Mapping[str, Value | str]  # a string is a word that a loop goes through
+
+
+class _WrongError(Exception):
+    """What is wrong with an expression, and at which character."""
+
+    def __init__(self, code: str, offset: int, message: str, help: str = "") -> None:
+        super().__init__(message)
+        self.code, self.offset, self.message, self.help = code, offset, message, help
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str  # number, name, sign, end
+    text: str
+    offset: int
+    unit: str = ""
+
+
+def evaluated(text: str, span: Span, variables: Variables, findings: Findings) -> Value | None:
+    """The value of ``text``, which begins at ``span``; None, with a finding, when it has none."""
+    findings.spend(WORK_OF_A_CHARACTER * len(text), span)
+    try:
+        reader = _Reader(_tokens(text, _TOKEN), variables)
+        value = reader.sum(0)
+        reader.expect_end()
+    except _WrongError as error:
+        findings.add(error.code, _place(span, text, error.offset), error.message, error.help)
+        return None
+    return value
+
+
+def ranges(
+    text: str, span: Span, variables: Variables, findings: Findings, *, may_be_empty: bool = False
+) -> list[tuple[int, int]] | None:
+    """``0-(n-1),i`` as pairs of first and last number; None, with a finding, when that is no list of ranges.
+
+    ``may_be_empty``: 0-(0-1) is a range without a number.
+    """
+    findings.spend(WORK_OF_A_CHARACTER * len(text), span)
+    try:
+        return list(_Reader(_tokens(text, _WITHOUT_UNIT), variables).ranges(-1 if may_be_empty else 0))
+    except _WrongError as error:
+        findings.add(error.code, _place(span, text, error.offset), error.message, error.help)
+        return None
+
+
+def _place(span: Span, text: str, offset: int) -> Span:
+    """Where character ``offset`` of ``text`` is; ``span`` is where the text begins."""
+    line = text.count("\n", 0, offset)
+    if line:
+        return Span(span.file, span.line + line, offset - text.rfind("\n", 0, offset))
+    return Span(span.file, span.line, span.column + offset)
+
+
+def _tokens(text: str, pattern: re.Pattern[str]) -> list[_Token]:
+    if len(text) > MAX_LENGTH:
+        message = f"an expression is longer than {MAX_LENGTH} characters"
+        raise _WrongError(
+            "HS230", 0, message, "name parts of it: a parameter may have an expression as its default"
+        )
+    tokens: list[_Token] = []
+    at = 0
+    while at < len(text):
+        match = pattern.match(text, at)
+        if match is None:
+            help_ = "use numbers, variables, + - * / %, min(,), max(,) and parentheses"
+            raise _WrongError("HS230", at, f"`{text[at]}` cannot stand in an expression", help_)
+        if match["number"]:
+            tokens.append(_Token("number", match["number"], at, match["unit"] or ""))
+        elif match["name"] or match["sign"]:
+            tokens.append(_Token("name" if match["name"] else "sign", match[0], at))
+        at = match.end()
+    return [*tokens, _Token("end", "", max(0, len(text.rstrip()) - 1))]
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Recursive descent over the tokens; values are computed on the way."""
+
+    tokens: list[_Token]
+    variables: Variables
+    at: int = 0
+
+    def sum(self, depth: int) -> Value:
+        """Terms with + and - between them."""
+        if depth > MAX_NESTING:
+            message = f"an expression is nested deeper than {MAX_NESTING} levels"
+            raise _WrongError("HS230", self.tokens[self.at].offset, message, "write it in simpler words")
+        value = self._product(depth)
+        while (sign := self._sign("+", "-")) is not None:
+            other = self._product(depth)
+            if other.dimension != value.dimension:
+                message = f"`{sign.text}` joins {value.sort} and {other.sort}"
+                raise _WrongError("HS206", sign.offset, message, "both sides have to be of one sort")
+            number = value.number + other.number if sign.text == "+" else value.number - other.number
+            value = _bounded(Value(number, value.dimension), sign)
+        return value
+
+    def _product(self, depth: int) -> Value:
+        value = self._factor(depth)
+        while (sign := self._sign("*", "/", "%")) is not None:
+            value = _bounded(_combined(value, sign, self._factor(depth)), sign)
+        return value
+
+    def _factor(self, depth: int) -> Value:
+        negative = False
+        while self._sign("-") is not None:
+            negative = not negative
+        value = self._atom(depth)
+        return replace(value, number=-value.number) if negative else value
+
+    def _atom(self, depth: int) -> Value:
+        token = self._next()
+        if token.kind == "number":
+            return _literal(token, self.variables)
+        if token.kind == "name":
+            if self._sign("(") is not None:
+                return self._call(token, depth)
+            return self._variable(token)
+        if token.text == "(":
+            value = self.sum(depth + 1)
+            self._expect(")")
+            return value
+        shown = f"`{token.text}`" if token.text else "the end"
+        raise _WrongError("HS230", token.offset, f"a number or a variable is expected, not {shown}")
+
+    def _variable(self, token: _Token) -> Value:
+        value = self.variables.get(token.text)
+        if value is None:
+            otherwise = "variables are the parameters of a node type and the names behind `for`"
+            help_ = did_you_mean(token.text, self.variables, otherwise)
+            raise _WrongError("HS201", token.offset, f"there is no variable `{token.text[:60]}`", help_)
+        if isinstance(value, str):
+            help_ = f"write [{token.text}] in a name"
+            raise _WrongError("HS206", token.offset, f"`{token.text}` is the word `{value}`, not a number", help_)
+        return value
+
+    def _call(self, name: _Token, depth: int) -> Value:
+        choose: Callable[[list[Fraction]], Fraction] | None = {"min": min, "max": max}.get(name.text)
+        if choose is None:
+            message = f"there is no function `{name.text[:60]}`"
+            raise _WrongError("HS230", name.offset, message, "there are min(,) and max(,)")
+        values = [self.sum(depth + 1)]
+        while self._sign(",") is not None:
+            values.append(self.sum(depth + 1))
+        self._expect(")")
+        other = next((value for value in values if value.dimension != values[0].dimension), None)
+        if other is not None:
+            message = f"`{name.text}` of {values[0].sort} and {other.sort}"
+            raise _WrongError("HS206", name.offset, message, "its values have to be of one sort")
+        return Value(choose([value.number for value in values]), values[0].dimension)
+
+    def ranges(self, least: int) -> list[tuple[int, int]]:
+        """Numbers, variables and parenthesised expressions, or two of them with - between, after commas."""
+        pairs: list[tuple[int, int]] = []
+        while True:
+            start = self.at
+            first = self._index(0)
+            last = self._index(least) if self._sign("-") is not None else first
+            pairs.append((first, last))
+            if self._sign(",") is None:
+                self._expect_end_of_ranges(start, "[{}]" if least == 0 else "{}")
+                return pairs
+
+    def _index(self, least: int) -> int:
+        token = self.tokens[self.at]
+        value = self._atom(0)
+        if value.dimension != "count":
+            raise _WrongError("HS206", token.offset, f"a number is expected here, not {value.sort}")
+        if value.number.denominator != 1 or not least <= value.number <= MAX_INDEX:
+            shown = str(value.number)[:24]
+            message = f"the number of a part has to be whole and 0 to {MAX_INDEX}, not {shown}"
+            raise _WrongError(
+                "HS208", token.offset, message, "check the expression and the values it is used with"
+            )
+        return int(value.number)
+
+    def _expect_end_of_ranges(self, start: int, form: str) -> None:
+        """As ``expect_end``; what is worked out in a range stands in parentheses of its own."""
+        token = self.tokens[self.at]
+        if token.kind == "sign" and token.text in "+-*/%":
+            message = f"`{token.text}` stands outside of parentheses"
+            raise _WrongError("HS230", token.offset, message, f"write {self._in_parentheses(start, form)}")
+        if token.text in ("to", ".."):
+            help_ = f"write {form.format('0-3')}"
+            raise _WrongError("HS230", token.offset, f"`{token.text}` is not a range", help_)
+        self.expect_end()
+
+    def _in_parentheses(self, start: int, form: str) -> str:
+        """The range that begins at ``start``, with what has to be worked out in parentheses."""
+        texts: list[str] = []
+        for token in self.tokens[start:-1]:
+            if token.text == "," and "(" not in "".join(texts):
+                break
+            texts.append(token.text)
+        if len(texts) > 1 and texts[1] == "-":
+            return form.format(f"{texts[0]}-({''.join(texts[2:])[:60]})")
+        return form.format(f"({''.join(texts)[:60]})") + f", or {form.format('(2*i)-(2*i+1)')} for a range"
+
+    def expect_end(self) -> None:
+        """Raise unless everything was read."""
+        token = self.tokens[self.at]
+        if token.kind != "end":
+            message = f"unexpected `{token.text[:40]}` in an expression"
+            raise _WrongError(
+                "HS230", token.offset, message, "there is an operator missing, or a bracket too many"
+            )
+
+    def _next(self) -> _Token:
+        token = self.tokens[self.at]
+        self.at += token.kind != "end"
+        return token
+
+    def _sign(self, *texts: str) -> _Token | None:
+        token = self.tokens[self.at]
+        if token.kind == "sign" and token.text in texts:
+            self.at += 1
+            return token
+        return None
+
+    def _expect(self, text: str) -> None:
+        token = self._next()
+        if token.kind != "sign" or token.text != text:
+            shown = f"`{token.text[:40]}`" if token.text else "the end"
+            raise _WrongError("HS230", token.offset, f"`{text}` is expected, not {shown}")
+
+
+def _literal(token: _Token, variables: Variables) -> Value:
+    if len(token.text) > MAX_DIGITS:
+        message = f"a number may have at most {MAX_DIGITS} digits"
+        raise _WrongError("HS208", token.offset, message, "use a larger unit")
+    if not token.unit:
+        return Value(Fraction(token.text))
+    if token.unit not in UNITS:
+        times = f"write `{token.text} * {token.unit}`" if token.unit in variables else ""
+        help_ = times or did_you_mean(token.unit, UNITS, "units are written like 25 GB/s, 0.7 us, 16 MB")
+        raise _WrongError("HS205", token.offset, f"unknown unit `{token.unit[:40]}`", help_)
+    dimension, factor = UNITS[token.unit]
+    return Value(Fraction(token.text) * factor, dimension)
+
+
+def _combined(left: Value, sign: _Token, right: Value) -> Value:
+    """The product, quotient or remainder of two values."""
+    if sign.text != "*" and right.number == 0:
+        help_ = "check the values that this is used with"
+        raise _WrongError("HS231", sign.offset, "division by zero", help_)
+    if sign.text == "*" and "count" in (left.dimension, right.dimension):
+        dimension = left.dimension if right.dimension == "count" else right.dimension
+        return Value(left.number * right.number, dimension)
+    if sign.text == "/" and right.dimension in ("count", left.dimension):
+        dimension = left.dimension if right.dimension == "count" else "count"
+        return Value(left.number / right.number, dimension)
+    if sign.text == "%" and left.dimension == right.dimension == "count":
+        return Value(left.number % right.number)
+    message = f"`{sign.text}` of {left.sort} and {right.sort} has no meaning here"
+    help_ = "a quantity is multiplied and divided by numbers, or divided by one of its sort"
+    raise _WrongError("HS206", sign.offset, message, help_)
+
+
+def _bounded(value: Value, sign: _Token) -> Value:
+    if max(value.number.numerator.bit_length(), value.number.denominator.bit_length()) > MAX_BITS:
+        raise _WrongError("HS231", sign.offset, "the numbers become too large", "use larger units")
+    return value

@@ -1,0 +1,175 @@
+"""Follows imports and gathers the node types, pods and the one cluster of a program.
+
+In: a ``Source``. Out: a ``Program``. Library imports come from dsl/library, path imports from the folder of the
+importing file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from hetesynth.errors import HetesynthError
+from hetesynth.model.diagnostics import SourceError, Span
+from hetesynth.topology.language import paper
+from hetesynth.topology.language.findings import Findings, did_you_mean
+from hetesynth.topology.language.language import library_names, library_path, library_types
+from hetesynth.topology.language.names import plain
+from hetesynth.topology.language.parser import parse
+from hetesynth.topology.language.source import SUFFIX, Source, is_topology_file, no_standard_input, read_source
+from hetesynth.topology.language.syntax import Cluster, Define, File, Import, NodeType, PodType
+
+MAX_IMPORTS = 32
+MAX_IMPORT_DEPTH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The node types and pods by name, imported ones included, and the cluster."""
+
+    nodes: dict[str, NodeType | PodType]
+    cluster: Cluster
+
+
+def resolve(source: Source, findings: Findings) -> Program:
+    """Parse ``source`` and everything it imports; raises ``SourceError`` when there is no cluster to elaborate."""
+    findings.sources[source.name] = source.text
+    main = paper.lowered(parse(source), findings)
+    loader = _Loader(findings)
+    loader.load(main, (_identity(source.name),))
+    if loader.incomplete:
+        findings.raise_any()
+    clusters = [item for item in main.items if isinstance(item, Cluster)]
+    for cluster in clusters:
+        plain(cluster.name, "a cluster", findings)
+    for cluster in clusters[1:]:
+        findings.add("HS203", cluster.span, "a file describes one cluster", "put the other one into its own file")
+    if not clusters:
+        help_ = "add `cluster NAME { instance a = NODE ... }`"
+        findings.add("HS200", Span(source.name, 1, 1), "there is no cluster in this file", help_)
+        findings.raise_any()
+    findings.sources.update(source.aside)
+    return Program(loader.nodes, replace(clusters[0], items=(*clusters[0].items, *source.losses)))
+
+
+def _identity(name: str) -> str:
+    return str(Path(name).resolve()) if "\0" not in name else name
+
+
+@dataclass(slots=True)
+class _Loader:
+    findings: Findings
+    nodes: dict[str, NodeType | PodType] = field(default_factory=dict)
+    incomplete: bool = False  # an import failed: names may be missing
+    _loaded: set[str] = field(default_factory=set)
+
+    def load(self, file: File, chain: tuple[str, ...]) -> None:
+        """Take in the node types of ``file``, imports first. ``chain`` holds the files being imported."""
+        for item in file.items:
+            if isinstance(item, Import):
+                self._follow(item, file, chain)
+        for item in file.items:
+            if isinstance(item, (NodeType, PodType)):
+                self._add(item)
+            elif len(chain) > 1 and isinstance(item, (Cluster, Define)):
+                help_ = "move the node types into a file of their own and import that"
+                self.findings.add(
+                    "HS215", item.span, "an imported file may only define node types and pods", help_
+                )
+
+    def _add(self, node: NodeType | PodType) -> None:
+        what = "node type" if isinstance(node, NodeType) else "pod"
+        name = plain(node.name, f"a {what}", self.findings)
+        if name is None:
+            return
+        if name in self.nodes:
+            first = self.nodes[name].name.span
+            where = f"the first is at {first.file}:{first.line}"
+            self.findings.add("HS203", node.name.span, f"there are two {what}s `{name}`", f"rename one; {where}")
+            return
+        self.nodes[name] = node
+
+    def _follow(self, item: Import, file: File, chain: tuple[str, ...]) -> None:
+        path = self._path(item, file)
+        if path is None:
+            self.incomplete = True
+            return
+        identity = _identity(str(path))
+        if identity in chain:
+            shown = " -> ".join(Path(name).name for name in (*chain[chain.index(identity) :], identity))
+            self.findings.add(
+                "HS216", item.target.span, f"the imports form a cycle: {shown}", "remove one of them"
+            )
+            self.incomplete = True
+            return
+        if identity in self._loaded:
+            return
+        if len(self._loaded) >= MAX_IMPORTS or len(chain) >= MAX_IMPORT_DEPTH:
+            message = f"more than {MAX_IMPORTS} imports, or deeper than {MAX_IMPORT_DEPTH}"
+            self.findings.add("HS216", item.target.span, message, "collect the node types in fewer files")
+            return
+        self._loaded.add(identity)
+        imported = self._read(item, path)
+        if imported is not None:
+            self.load(imported, (*chain, identity))
+
+    def _path(self, item: Import, file: File) -> Path | None:
+        target = item.target
+        if item.is_path:
+            named = no_standard_input(Path(file.name).parent / target.text)
+            if not is_topology_file(named):
+                message = f"`{target.text[:60]}` is no topology file"
+                help_ = (
+                    f"only files called *{SUFFIX} can be imported: what is wrong with others is shown to nobody"
+                )
+                self.findings.add("HS215", target.span, message, help_)
+                return None
+            return named
+        path = library_path(target.text)
+        if path is None:
+            message = f"the node library has no `{target.text[:60]}`"
+            help_ = _library_meant(target.text)
+            self.findings.add("HS215", target.span, message, help_)
+        return path
+
+    def _read(self, item: Import, path: Path) -> File | None:
+        try:
+            source = read_source(path)
+            self.findings.sources[source.name] = source.text
+            return parse(source)
+        except SourceError as error:
+            self.findings.sources.update(error.sources)
+            self.findings.extend(error.diagnostics)
+        except HetesynthError as error:
+            self.findings.add("HS215", item.target.span, f"cannot import: {error.message}", error.help)
+        self.incomplete = True
+        return None
+
+
+def type_meant(name: str, types: Collection[str]) -> str:
+    """A way out for a node type that is not there: the import that is missing, or the nearest of ``types``."""
+    library = library_types()
+    if name in library:
+        return f"add `import {library[name]}` at the top of the file"
+    if name in library_names():
+        own = ", ".join(f"`{node}`" for node, file in library.items() if file == name)
+        imported = any(node in types for node, file in library.items() if file == name)
+        return f"`{name}` is a file of the library; " + (
+            f"its node types are {own}" if imported else f"import it for {own}"
+        )
+    small = {node.lower(): node for node in [*library, *types]}
+    near = small.get(name.lower().replace("_", "")) or small.get(name.lower())
+    if near:
+        return f"did you mean `{near}`?" + ("" if near in types else f" add `import {library[near]}`")
+    otherwise = "define it, `node NAME { ... }`, or import a file of the library: " + ", ".join(library_names())
+    return did_you_mean(name, types, otherwise)
+
+
+def _library_meant(name: str) -> str:
+    stem = name.removesuffix(".dsl")
+    if library_types().get(name):
+        return f"`{name}` is a node type: `import {library_types()[name]}` brings it"
+    if name != stem:
+        return f"`import {stem}`" if stem in library_names() else f'a file of your own is imported as "{name}"'
+    return did_you_mean(name, library_names(), 'a file of your own is imported as "path.dsl"')

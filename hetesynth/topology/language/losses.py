@@ -1,0 +1,213 @@
+"""``without``, ``down`` and ``degrade``: what failed or became slow in a cluster described as it was built.
+
+In: statements with the scope they stand in. Out: disabled parts before wires are laid, wires without or with less
+bandwidth afterwards, and a note for each statement. Statements count in the order written, those of pods first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from hetesynth.model.topology import NETWORK_KINDS, VertexKind
+from hetesynth.topology.language.expressions import MAX_BITS
+from hetesynth.topology.language.findings import Findings
+from hetesynth.topology.language.hardware_graph import HardwareGraph, Rate
+from hetesynth.topology.language.names import Part, Scope, expand
+from hetesynth.topology.language.properties import lanes_of
+from hetesynth.topology.language.syntax import Degrade, Down, Loss, Without, Word
+from hetesynth.topology.language.units import measure, share
+
+WORK_OF_A_RATE = 8  # in units of one name tried against a pattern
+
+_NETWORK = NETWORK_KINDS | {"nic"}
+
+
+@dataclass(slots=True)
+class Losses:
+    """The losses of one cluster: first the parts, then, once all wires are laid, the wires."""
+
+    hardware: HardwareGraph
+    findings: Findings
+    notes: list[str] = field(default_factory=list)
+    lost: set[str] = field(default_factory=set)  # parts whose loss a note tells
+    _later: list[tuple[Down | Degrade, Scope]] = field(default_factory=list)
+    _between: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    _at: dict[str, list[int]] = field(default_factory=dict)
+    _kinds: dict[str, VertexKind] = field(default_factory=dict)
+
+    def take(self, loss: Loss, scope: Scope) -> None:
+        """``without`` now; ``down`` and ``degrade`` are kept for ``apply``."""
+        if not isinstance(loss, Without):
+            self._later.append((loss, scope))
+            return
+        for part in _lost(loss.targets, scope, self.findings):
+            part.disabled = True
+            self.lost.add(part.name)
+        self.notes.append(f"{_shown(loss.targets, scope)} lost")
+
+    def apply(self) -> None:
+        """Change the wires, which are all laid."""
+        if not self._later:
+            return
+        self._kinds = self.hardware.kinds()
+        for index, (src, dst, _) in enumerate(self.hardware.wires()):
+            self._between.setdefault((src, dst), []).append(index)
+            self._at.setdefault(src, []).append(index)
+            self._at.setdefault(dst, []).append(index)
+        dropped: set[int] = set()
+        for loss, scope in self._later:
+            if isinstance(loss, Down):
+                dropped.update(self._wires(loss, scope))
+                self.notes.append(f"{_shown(loss.left, scope)} {_arrow(loss)} {_shown(loss.right, scope)} down")
+            else:
+                self._degrade(loss, scope)
+        self.hardware.drop(dropped)
+
+    # --- wires
+
+    def _wires(self, loss: Down | Degrade, scope: Scope) -> list[int]:
+        """The wires between the two sides, i-th with i-th or one with every one."""
+        left, right = scope.resolve(loss.left), scope.resolve(loss.right)
+        if not left or not right:
+            return []
+        if len(left) != len(right) and 1 not in (len(left), len(right)):
+            message = f"{len(left)} parts on the left cannot be paired with {len(right)} on the right"
+            help_ = "name as many on both sides, or one on either side"
+            self.findings.add("HS212", loss.span, message, help_)
+            return []
+        width = max(len(left), len(right))
+        self.findings.spend(WORK_OF_A_RATE * width, loss.span)
+        wires: dict[int, None] = {}
+        for i in range(width):
+            wires.update(dict.fromkeys(self._joining(left[i % len(left)], right[i % len(right)], loss)))
+        return list(wires)
+
+    def _joining(self, a: Part, b: Part, loss: Down | Degrade) -> list[int]:
+        ends_a, ends_b = self.hardware.vertices_of(a), self.hardware.vertices_of(b)
+        ways = [(p, q) for p in ends_a for q in ends_b if p != q]
+        ways += [(q, p) for p, q in ways] if loss.both_ways else []
+        wires = [wire for way in ways for wire in self._between.get(way, ())]
+        if not wires and not (a.disabled or b.disabled):
+            message = f"no wire leads from `{a.name}` to `{b.name}`"
+            help_ = "name two parts that a link, a port, an `attach` or a `join` joins directly"
+            self.findings.add("HS224", loss.left[0].span, message, help_)
+        return wires
+
+    def _degrade(self, loss: Degrade, scope: Scope) -> None:
+        percent = loss.amount.unit == "%"
+        value = (
+            share(loss.amount, self.findings)
+            if percent
+            else measure(loss.amount, "bandwidth", "a bandwidth", self.findings)
+        )
+        lanes = lanes_of(loss.lanes, self.findings)
+        slowed: set[int] = set()  # a wire between two parts of one statement is slowed down once
+        for concerned, name in self._concerned(loss, scope):
+            self.findings.spend(WORK_OF_A_RATE * (1 + len(concerned)), loss.span)
+            wires = [wire for wire in concerned if wire not in slowed]
+            slowed.update(wires)
+            if not wires and concerned:
+                continue
+            if value is not None and percent:
+                self._scale(wires, value, name, loss)
+            elif value is not None:
+                self._limit(wires, Rate("", value, lanes), name, loss)
+        right = f" {_arrow(loss)} {_shown(loss.right, scope)}" if loss.right else ""
+        amount = f"{loss.amount.number} {loss.amount.unit}" + (f" x {lanes}" if lanes > 1 else "")
+        self.notes.append(f"{_shown(loss.left, scope)}{right} degraded to {amount}")
+
+    def _concerned(self, loss: Degrade, scope: Scope) -> list[tuple[list[int], str]]:
+        """The wires that ``loss`` slows down, and what they are called."""
+        if loss.right:
+            wires = self._wires(loss, scope)
+            return [(wires, f"{loss.left[0].text} {_arrow(loss)} {loss.right[0].text}")] if wires else []
+        parts = [part for part in scope.resolve(loss.left) if not part.disabled]
+        self.findings.spend(len(parts), loss.span)
+        return [(self._own(part, loss), part.name) for part in parts]
+
+    def _own(self, part: Part, loss: Degrade) -> list[int]:
+        """The wires whose rate is that of ``part``."""
+        ends = self.hardware.vertices_of(part)
+        wires = [wire for end in ends for wire in self._at.get(end, ())]
+        self.findings.spend(WORK_OF_A_RATE * len(wires), loss.span)
+        if part.kind in ("bus", "fabric"):
+            return [
+                wire for way in zip(ends[::2], ends[1::2], strict=False) for wire in self._between.get(way, ())
+            ]
+        limiting = [wire for wire in wires if self.hardware.wires()[wire][2].bandwidth is not None]
+        if part.kind == "nic":
+            outside = [
+                wire
+                for wire in limiting
+                if any(self._kinds[end] in _NETWORK for end in self.hardware.wires()[wire][:2] if end not in ends)
+            ]
+            return outside or limiting
+        return limiting
+
+    def _scale(self, wires: Sequence[int], factor: Fraction, name: str, loss: Degrade) -> None:
+        limiting = [wire for wire in wires if self.hardware.wires()[wire][2].bandwidth is not None]
+        if not limiting:
+            self._unlimited(name, loss)
+        for wire in limiting:
+            rate = self.hardware.wires()[wire][2]
+            if rate.bandwidth is not None:
+                less = rate.bandwidth * factor
+                if max(less.numerator.bit_length(), less.denominator.bit_length()) > MAX_BITS:
+                    help_ = "state once what is left of its bandwidth"
+                    self.findings.add("HS231", loss.amount.span, f"`{name}` has a rate of too many digits", help_)
+                    self.findings.raise_any()
+                self.hardware.change(wire, replace(rate, bandwidth=less))
+
+    def _limit(self, wires: Sequence[int], limit: Rate, name: str, loss: Degrade) -> None:
+        rates = [self.hardware.wires()[wire][2] for wire in wires]
+        if not rates:
+            self._unlimited(name, loss)
+        elif all(_total(rate) is not None and _slower(rate, limit) for rate in rates):
+            message = f"`{name}` is slower than {loss.amount.number} {loss.amount.unit} already"
+            self.findings.add("HS208", loss.amount.span, message, "give what is left of its bandwidth, or 50 %")
+        for wire, rate in zip(wires, rates, strict=True):
+            if not _slower(rate, limit):
+                self.hardware.change(wire, replace(rate, bandwidth=limit.bandwidth, lanes=limit.lanes))
+
+    def _unlimited(self, name: str, loss: Degrade) -> None:
+        message = f"`{name}` has no bandwidth of its own"
+        help_ = "name a NIC, a switch, a bus, a GPU, or two parts that are joined: `degrade A <-> B to RATE`"
+        self.findings.add("HS211", loss.left[0].span, message, help_)
+
+
+def _total(rate: Rate) -> Fraction | None:
+    return None if rate.bandwidth is None else rate.bandwidth * rate.lanes
+
+
+def _slower(rate: Rate, limit: Rate) -> bool:
+    total, most = _total(rate), _total(limit)
+    return total is not None and most is not None and total < most
+
+
+def _lost(words: Iterable[Word], scope: Scope, findings: Findings) -> list[Part]:
+    """The parts behind ``words``; the name of an instance, or a pattern for such, means all its parts."""
+    instances: dict[str, list[Part]] = {}
+    for name, part in scope.parts.items():
+        for dot in re.finditer(r"\.", name):
+            instances.setdefault(name[: dot.start()], []).append(part)
+    parts: dict[str, Part] = {}
+    for word in words:
+        findings.spend(len(scope.parts), word.span)
+        for pattern in expand(word, findings):
+            findings.spend(len(instances), word.span)
+            regex = re.compile("[^.]*".join(map(re.escape, re.split(r"\*+", pattern))))
+            inside = [part for name in instances if regex.fullmatch(name) for part in instances[name]]
+            named = inside or scope.resolve([Word(pattern, word.span)])
+            parts.update({part.name: part for part in named})
+    return list(parts.values())
+
+
+def _shown(words: Sequence[Word], scope: Scope) -> str:
+    return ", ".join(scope.prefix + word.text for word in words)
+
+
+def _arrow(loss: Down | Degrade) -> str:
+    return "<->" if loss.both_ways else "->"

@@ -1,0 +1,204 @@
+"""Names, ranges and globs -> the parts they stand for.
+
+In: words as written, the parts in scope. Out: lists of parts, in the order written (ranges) or declared (globs).
+``*`` (or ``[*]``) matches any run of characters except a dot. Knows nothing of wires.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import product
+
+from hetesynth.model.diagnostics import Span
+from hetesynth.model.topology import VertexKind
+from hetesynth.topology.language.findings import Findings, did_you_mean
+from hetesynth.topology.language.syntax import Word
+
+MAX_RANGE = 4096
+MAX_SPELLING = 80  # longer names get no guess
+WORK_OF_A_NAME = 16  # in units of one name tried against a pattern
+
+_ALL = re.compile(r"\[[ \t]*\*[ \t]*\]")
+_BRACKET = re.compile(r"\[([^\]]*)\]")
+_INTERVAL = re.compile(r"\s*(\d{1,6})\s*(?:-\s*(\d{1,6})\s*)?")
+
+
+@dataclass(slots=True, eq=False)
+class Part:
+    """One piece of hardware while a cluster is put together; names are global (``a.gpu0``).
+
+    ``inlets`` and ``outlets`` are vertex names: where wires from others end and wires to others start.
+    """
+
+    name: str
+    kind: VertexKind
+    server: str
+    span: Span
+    link_kind: str = ""
+    kind_stated: bool = False  # or it is the kind of all such parts
+    model: str = ""
+    bandwidth: Fraction | None = None
+    lanes: int = 1
+    latency: Fraction = Fraction(0)
+    reduce: Fraction | None = None
+    copy: Fraction | None = None
+    disabled: bool = False
+    inlet: str = ""
+    outlet: str = ""
+    receive: tuple[Fraction, int] | None = None  # bandwidth and lanes towards the GPUs, where they are others
+    host: str = ""
+    capabilities: tuple[str, ...] = ()
+    pod: str = ""  # the instance of the cluster that it belongs to
+
+    def __post_init__(self) -> None:
+        self.inlet = self.inlet or self.name
+        self.outlet = self.outlet or self.name
+
+
+@dataclass(slots=True)
+class Scope:
+    """The parts that names refer to inside one instance (``gpu0``) or in the cluster (``a.gpu0``)."""
+
+    title: str
+    findings: Findings
+    parts: dict[str, Part] = field(default_factory=dict)
+    prefix: str = ""
+
+    def declare(self, local_name: str, part: Part, span: Span) -> None:
+        """Bring ``part`` into scope; a second part of the same name is a finding."""
+        if local_name in self.parts:
+            first = self.parts[local_name].span
+            message = f"`{local_name}` is already declared in {self.title}"
+            self.findings.add("HS203", span, message, f"choose another name; the first is on line {first.line}")
+            return
+        self.parts[local_name] = part
+
+    def resolve(self, words: Iterable[Word]) -> list[Part]:
+        """The parts behind ``words``, each once, in order; unknown names are findings."""
+        parts: dict[str, Part] = {}
+        for word in words:
+            for pattern in expand(word, self.findings):
+                self.findings.spend(WORK_OF_A_NAME, word.span)
+                for part in self._matching(pattern, word):
+                    parts[part.name] = part
+        return list(parts.values())
+
+    def _matching(self, pattern: str, word: Word) -> list[Part]:
+        if "*" not in pattern:
+            part = self.parts.get(pattern)
+            if part is None and not self._is_told("HS201", pattern, word.span):
+                message = f"{self.title} has no `{_short(pattern)}`"
+                self.findings.add("HS201", word.span, message, self._known(pattern))
+            return [part] if part is not None else []
+        self.findings.spend(len(self.parts), word.span)
+        regex = re.compile("".join("[^.]*" if c == "*" else re.escape(c) for c in re.sub(r"\*+", "*", pattern)))
+        matched = [part for name, part in self.parts.items() if regex.fullmatch(name)]
+        if not matched and not self._is_told("HS202", pattern, word.span):
+            message = f"`{_short(pattern)}` matches nothing in {self.title}"
+            self.findings.add("HS202", word.span, message, self._known(pattern.replace("*", "")))
+        return matched
+
+    def _is_told(self, code: str, pattern: str, span: Span) -> bool:
+        """Whether it was said here, or parts like ``pattern`` lack because their declaration is wrong."""
+        if not self.findings or self.findings.reported(code, span):
+            return bool(self.findings)
+        like = ("." in name for name in self.parts) if "." in pattern else self.parts
+        return not any(like)
+
+    def _known(self, wrong: str) -> str:
+        near = re.fullmatch(r"((?:\w+\.)?gpu)\d+", wrong)
+        gpus = [name for name in self.parts if near and re.fullmatch(re.escape(near.group(1)) + r"\d+", name)]
+        if gpus:
+            return f"there are {len(gpus)} such GPUs, {gpus[0]} to {gpus[-1]}"
+        return self._written_otherwise(wrong) or did_you_mean(
+            wrong, self.parts, f"{self.title} has {_summary(self.parts)}"
+        )
+
+    def _written_otherwise(self, wrong: str) -> str:
+        """The help for another spelling of what is there: without its instance, in capitals, in the plural."""
+        if len(wrong) > MAX_SPELLING:
+            return ""
+        if any(name.startswith(f"{wrong}.") for name in self.parts):
+            return f"`{wrong}` is an instance; name its parts: {wrong}.nic*, {wrong}.gpu0"
+        stem = wrong.rstrip("0123456789")
+        tails = {name.rpartition(".")[2].rstrip("0123456789") for name in self.parts}
+        if "." not in wrong and stem in tails and stem not in self.parts:
+            part = f"{wrong}*" if stem == wrong else wrong
+            return f"parts are named with their instance: *.{part} of all, or a.{part}"
+        singular = re.sub(r"s(?=\d*$)", "", wrong)
+        for other in (wrong.lower(), singular, singular.lower()):
+            if other != wrong and (other in self.parts or f"{other}0" in self.parts):
+                return f"did you mean `{other}`?" if other in self.parts else f"did you mean `{other}*`?"
+        return ""
+
+
+def _summary(parts: dict[str, Part]) -> str:
+    stems = dict.fromkeys(re.sub(r"\d+", "*", name) for name in parts)
+    shown = list(stems)[:12]
+    return ", ".join(shown) + (", ..." if len(stems) > 12 else "") if shown else "no parts"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def plain(word: Word, what: str, findings: Findings) -> str | None:
+    """``word`` as the name of ``what``: no range, no glob, no dot; None, with a finding, otherwise."""
+    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", word.text):
+        return word.text
+    help_ = "use at most 64 letters, digits and underscores, the first not a digit"
+    findings.add("HS210", word.span, f"`{_short(word.text)}` cannot be the name of {what}", help_)
+    return None
+
+
+def declared(word: Word, what: str, findings: Findings) -> list[str]:
+    """The names a declaration makes: ``nic[0-3]`` makes four; globs and dots are findings."""
+    names = expand(word, findings)
+    if any("*" in name or "." in name for name in names) or any(len(name) > 64 for name in names):
+        help_ = "use at most 64 letters, digits and underscores, with a range if several are meant: nic[0-3]"
+        findings.add("HS210", word.span, f"`{_short(word.text)}` cannot be the name of {what}", help_)
+        return []
+    return names
+
+
+def expand(word: Word, findings: Findings) -> list[str]:
+    """``word`` with its ranges written out: ``gpu[0-1,3]`` gives gpu0, gpu1, gpu3; globs stay."""
+    if "[" not in word.text:
+        return [word.text]
+    pieces: list[list[str]] = []
+    total = 1
+    for position, piece in enumerate(_BRACKET.split(_ALL.sub("*", word.text))):
+        options = [piece] if position % 2 == 0 else _indices(piece, word, findings)
+        pieces.append(options)
+        total *= len(options)
+        if total > MAX_RANGE:
+            findings.add(
+                "HS208", word.span, f"`{_short(word.text)}` names more than {MAX_RANGE} parts", "use less"
+            )
+            return []
+    return ["".join(choice) for choice in product(*pieces)]
+
+
+def _indices(text: str, word: Word, findings: Findings) -> list[str]:
+    """``0-3,6`` as 0, 1, 2, 3, 6."""
+    numbers: dict[str, None] = {}
+    for piece in text.split(","):
+        match = _INTERVAL.fullmatch(piece)
+        if match is None:
+            ends = re.fullmatch(r"\s*(\d+)\s*(?:\.+|:|to|\u2013|\u2014)\s*(\d+)\s*", piece)
+            help_ = f"write [{ends[1]}-{ends[2]}]" if ends else "write it like [0-3] or [0,2,5-7]"
+            findings.add("HS210", word.span, f"`[{_short(text)}]` is not a range", help_)
+            return []
+        first = int(match.group(1))
+        last = int(match.group(2) or first)
+        if last < first or last - first >= MAX_RANGE:
+            backwards = last < first
+            problem = "runs backwards" if backwards else f"names more than {MAX_RANGE} parts"
+            help_ = f"write {last}-{first}" if backwards else "give a smaller range"
+            findings.add("HS208", word.span, f"the range {first}-{last} {problem}", help_)
+            return []
+        numbers.update(dict.fromkeys(str(i) for i in range(first, last + 1)))
+    return list(numbers)

@@ -1,0 +1,231 @@
+"""Reads a source file and refuses what cannot be a topology before any parsing.
+
+In: a path or a text. Out: a ``Source``. Checks size, encoding, NUL bytes, the pairing of brackets
+and that no string holds characters that cannot be seen. Figure 10 of HeteCCL gets the brackets that its print
+lacks.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TextIO
+
+from hetesynth.errors import HetesynthError
+from hetesynth.files.regular_files import open_regular
+from hetesynth.model.diagnostics import HIDDEN, Diagnostic, SourceError, Span
+from hetesynth.topology.language import figure10
+from hetesynth.topology.language.overridden import OverriddenFile
+from hetesynth.topology.language.syntax import Loss
+
+MAX_SOURCE_BYTES = 1 << 18
+MAX_DEPTH = 32
+MAX_HIDDEN = 10
+SUFFIX = ".dsl"  # of files that others name
+STANDARD_INPUT = "-"  # in place of a path
+
+_TOKENS = re.compile(r'(?:#|//)[^\n]*|"[^"\n]*"|\n|[()\[\]{}]')
+_ODD_SPACES = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")  # other tools would count lines at them
+_CLOSERS = {"(": ")", "[": "]", "{": "}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A text and the name its findings carry (a path, or ``<text>``).
+
+    ``warnings``: what was mended in it; ``written`` is what it was before. ``losses``: what failed, stated beside
+    it, with the texts that say so in ``aside``.
+    """
+
+    name: str
+    text: str
+    written: str = ""
+    warnings: tuple[Diagnostic, ...] = ()
+    losses: tuple[Loss, ...] = ()
+    aside: tuple[tuple[str, str], ...] = ()
+
+
+def read_source(path: str | os.PathLike[str]) -> Source:
+    """The checked text of the file at ``path``, or of standard input for ``-``, however often it is asked for.
+
+    ``HetesynthError`` when it cannot be read as text.
+    """
+    name = os.fspath(path)
+    if not isinstance(name, str):
+        name = os.fsdecode(name)
+    content = _content(name)
+    name = "standard input" if name == STANDARD_INPUT else name
+    source = checked_source(_decoded(content, name), name)
+    if isinstance(path, OverriddenFile):
+        return replace(source, losses=path.losses, aside=path.sources)
+    return source
+
+
+def line_end_of(path: str | os.PathLike[str]) -> str:
+    """How the lines of a file end, which ``Source`` does not keep."""
+    return "\r\n" if b"\r\n" in _content(os.fspath(path)) else "\n"
+
+
+def _content(name: str) -> bytes:
+    return _standard_input() if name == STANDARD_INPUT else _bytes_of(name)
+
+
+def checked_source(text: str, name: str) -> Source:
+    """``text`` with its line ends made uniform; ``SourceError`` when size, characters or brackets are wrong."""
+    if len(text) > MAX_SOURCE_BYTES:
+        raise _too_large(name, len(text))
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    text = _ODD_SPACES.sub(" ", text)
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise _binary(name, f"there is a NUL byte on line {line}")
+    completed = figure10.completed(text, name)
+    source = Source(name, text) if completed is None else Source(name, completed.text, text, completed.warnings)
+    diagnostics = [*_hidden_characters(source), *_bracket_findings(source)]
+    if diagnostics:
+        raise SourceError(diagnostics, {name: text})
+    return source
+
+
+def is_topology_file(path: Path) -> bool:
+    """True where ``path``, or what it is a link to, is called as topologies are. What one file names may be shown
+    to somebody who could not read it otherwise."""
+    try:
+        return path.resolve().suffix == SUFFIX or path.is_dir()
+    except (OSError, ValueError, RuntimeError):
+        return False
+
+
+def no_standard_input(path: Path) -> Path:
+    """``path`` as that of a file in any case: what a file imports is never standard input."""
+    return path.absolute() if os.fspath(path) == STANDARD_INPUT else path
+
+
+def _standard_input() -> bytes:
+    if sys.stdin is None:
+        raise HetesynthError("standard input is closed", code="HS101", help="name a file in place of -")
+    content = _all_of(sys.stdin)
+    if len(content) > MAX_SOURCE_BYTES:
+        raise _too_large("standard input", None)
+    return content
+
+
+@lru_cache(maxsize=1)  # it can be read once, and commands ask for their topology several times
+def _all_of(stream: TextIO) -> bytes:
+    try:
+        return stream.buffer.read(MAX_SOURCE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise HetesynthError(
+            f"standard input cannot be read: {error}", code="HS101", help="name a file in place of -"
+        ) from None
+
+
+def _bytes_of(name: str) -> bytes:
+    if "\0" in name:
+        raise HetesynthError("a file name cannot contain a NUL byte", code="HS101")
+    path = Path(name)
+    try:
+        if path.is_dir():
+            help_ = f"name a file in it, for example {path / 'topo.dsl'}"
+            raise HetesynthError(f"{name} is a directory, not a topology file", code="HS101", help=help_)
+        if path.suffix == SUFFIX and not is_topology_file(path):
+            message = f"{name} is a link to a file that is not called *{SUFFIX}"
+            raise HetesynthError(message, code="HS101", help="name that file itself")
+        with open_regular(path) as file:
+            content = file.read(MAX_SOURCE_BYTES + 1)
+    except FileNotFoundError:
+        help_ = "check the path; the examples are in examples/*/topo.dsl"
+        raise HetesynthError(f"{name} does not exist", code="HS101", help=help_) from None
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise HetesynthError(
+            f"{name} cannot be read: {reason}", code="HS101", help="check its permissions"
+        ) from None
+    if len(content) > MAX_SOURCE_BYTES:
+        raise _too_large(name, None)
+    return content
+
+
+def _decoded(content: bytes, name: str) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise _binary(name, f"line {line} is not UTF-8") from None
+
+
+def _too_large(name: str, size: int | None) -> HetesynthError:
+    shown = f" ({size} characters)" if size is not None else ""
+    limit = f"{MAX_SOURCE_BYTES >> 10} KiB"
+    help_ = "describe repeated hardware once, with node types, ranges and `instance b[0-7] = ...`"
+    return HetesynthError(
+        f"{name} is larger than {limit}{shown}, the limit for a topology", code="HS102", help=help_
+    )
+
+
+def _binary(name: str, evidence: str) -> HetesynthError:
+    help_ = "give a topology written in the DSL, as UTF-8 text"
+    return HetesynthError(f"{name} is not a text file: {evidence}", code="HS103", help=help_)
+
+
+def _hidden_characters(source: Source) -> list[Diagnostic]:
+    """Strings that would steer a terminal or turn the direction of writing around; the first findings."""
+    diagnostics: list[Diagnostic] = []
+    for number, line in enumerate(source.text.split("\n"), 1):
+        if HIDDEN.search(line) is None:
+            continue
+        for token in _TOKENS.finditer(line):
+            hidden = HIDDEN.search(token[0]) if token[0].startswith('"') else None
+            if hidden is not None and len(diagnostics) < MAX_HIDDEN:
+                span = Span(source.name, number, token.start() + hidden.start() + 1)
+                message = f"the character U+{ord(hidden[0]):04X} cannot be part of a name"
+                help_ = "remove it: names are shown on terminals and in reports"
+                diagnostics.append(Diagnostic("HS106", span, message, help_))
+    return diagnostics
+
+
+def _bracket_findings(source: Source) -> list[Diagnostic]:
+    """The first bracket without a partner, or nested too deep; at most one finding."""
+    line, line_start = 1, 0
+    opened: list[tuple[str, Span]] = []
+    suspect: Span | None = None  # a `{` that an oddly indented `}` closed: there one may be missing
+    for match in _TOKENS.finditer(source.text):
+        token = match.group()
+        if token == "\n":
+            line, line_start = line + 1, match.end()
+        elif token in _CLOSERS:
+            opened.append((token, Span(source.name, line, match.start() - line_start + 1)))
+            if len(opened) > MAX_DEPTH:
+                message = f"brackets are nested deeper than {MAX_DEPTH} levels"
+                return [Diagnostic("HS104", opened[-1][1], message, "no topology needs this; check the brackets")]
+        elif token in ")]}":
+            span = Span(source.name, line, match.start() - line_start + 1)
+            if not opened:
+                return [Diagnostic("HS105", span, f"`{token}` closes nothing", "remove it, or open it before")]
+            bracket, where = opened.pop()
+            if _CLOSERS[bracket] != token:
+                message = f"`{token}` closes `{bracket}` of line {where.line}, column {where.column}"
+                return [Diagnostic("HS105", span, message, f"put `{_CLOSERS[bracket]}` before it")]
+            if suspect is None and _closes_another(source.text, where, span):
+                suspect = where
+    if opened:
+        bracket, where = opened[-1]
+        where = suspect if suspect is not None and bracket == "{" else where
+        return [
+            Diagnostic("HS105", where, f"`{bracket}` is never closed", f"add the missing `{_CLOSERS[bracket]}`")
+        ]
+    return []
+
+
+def _closes_another(text: str, opened: Span, closed: Span) -> bool:
+    """Whether a `}` that starts its line stands further left than the line of the `{` it closes."""
+    if opened.line == closed.line:
+        return False
+    lines = text.split("\n", closed.line)
+    before = lines[closed.line - 1][: closed.column - 1]
+    opening = lines[opened.line - 1]
+    return not before.strip() and len(before) < len(opening) - len(opening.lstrip())

@@ -1,0 +1,316 @@
+"""The syntax tree of a topology source: what was written, with spans, before anything is looked up.
+
+Both forms of the language end here; ``define`` statements are lowered to the block form by ``paper``.
+Knows nothing of lark, units or names in scope.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hetesynth.model.diagnostics import Span
+
+ElementKind = Literal["switch", "nic", "bus", "fabric", "cpu", "numa", "pcie", "router"]
+JoinKind = Literal["link", "attach", "mesh", "upi", "wan"]
+NetworkKind = Literal["ring", "grid", "torus", "hypercube", "rails", "leafspine", "dragonfly"]
+EdgeSign = Literal["->", ">->"]
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A name or a pattern for names, as written: ``gpu0``, ``gpu[0-3]``, ``a*.nic*``; or a string's text."""
+
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A number and its unit as written: ``450 GB/s``. The unit is empty where none was given.
+
+    ``expression``: what stood between parentheses; ``number`` is empty until ``expansion`` has worked it out, then
+    the exact value, ``25/3``, in the unit.
+    """
+
+    number: str
+    unit: str
+    span: Span
+    expression: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """``bandwidth 25 GB/s x 2``, ``ports gpu[0-7]``, ``kind nvlink``: one line inside a pair of braces.
+
+    ``amount`` and ``lanes`` are those of rates, times, sizes; ``words`` and ``far`` (right of ``<->``) the rest.
+    ``two_sided``: members have a right side even where ``far`` is empty, for other buses to join.
+    """
+
+    name: str
+    span: Span
+    amount: Amount | None = None
+    lanes: Amount | None = None
+    words: tuple[Word, ...] = ()
+    far: tuple[Word, ...] = ()
+    two_sided: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """``import h20`` from the node library, or ``import "path.dsl"`` relative to the importing file."""
+
+    target: Word
+    is_path: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Gpus:
+    """``gpus 8 except 3``."""
+
+    count: Amount
+    missing: tuple[Amount, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """A switch (CPU, NUMA node, PCIe switch, router), a NIC, a bus or a fabric, with its properties."""
+
+    kind: ElementKind
+    name: Word
+    properties: tuple[Property, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """``link A <-> B``, ``upi``, ``wan``, ``attach A -> B`` or ``mesh A`` (``right`` empty)."""
+
+    kind: JoinKind
+    left: tuple[Word, ...]
+    right: tuple[Word, ...]
+    both_ways: bool
+    properties: tuple[Property, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """``ring A``, ``grid A 4x4``, ``rails R { ... }``: a network in one line.
+
+    ``parts`` are those that are joined, of a ring, grid, torus or hypercube; ``name`` names the rest.
+    """
+
+    kind: NetworkKind
+    name: Word
+    parts: tuple[Word, ...]
+    sizes: tuple[int, ...]
+    properties: tuple[Property, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """One line of a shared group: the links from ``left`` to ``right``."""
+
+    left: tuple[Word, ...]
+    right: tuple[Word, ...]
+    both_ways: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """``shared NAME RATE { A -> B }``: a stated limit on links together; ``optional``: where there are any."""
+
+    name: Word
+    amount: Amount
+    lanes: Amount | None
+    flows: tuple[Flow, ...]
+    span: Span
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """``set TARGETS { ... }``."""
+
+    targets: tuple[Word, ...]
+    properties: tuple[Property, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Disable:
+    """``disable TARGETS``: hardware that is out of order."""
+
+    targets: tuple[Word, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Without:
+    """``without TARGETS``: parts or whole instances that are lost."""
+
+    targets: tuple[Word, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Down:
+    """``down A <-> B``: the wires between two parts are lost, in one direction or both."""
+
+    left: tuple[Word, ...]
+    right: tuple[Word, ...]
+    both_ways: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Detach:
+    """``detach A -> B``: what joins A and B so far is taken away."""
+
+    left: tuple[Word, ...]
+    right: tuple[Word, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Degrade:
+    """``degrade A to RATE`` or ``degrade A <-> B to 50 %``; ``right`` is empty for parts."""
+
+    left: tuple[Word, ...]
+    right: tuple[Word, ...]
+    both_ways: bool
+    amount: Amount
+    lanes: Amount | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """``for NAME in VALUES { ... }``; ``values`` is the text up to the brace."""
+
+    name: Word
+    values: Word
+    items: tuple[ClusterItem | NodeItem | Override, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """``n = 8`` behind the name of a type: a parameter and its default, or its value in one instance.
+
+    ``value``: an amount, a variable of where it stands, or None, a parameter without a default.
+    """
+
+    name: Word
+    value: Amount | Word | None
+
+
+Loss = Without | Down | Degrade
+Override = Change | Disable | Property | Element | Join | Shared | Detach | Loop
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """``instance NAME = NODE(arguments) x COUNT { overrides }``."""
+
+    name: Word
+    node: Word
+    count: Amount | None
+    overrides: tuple[Override, ...]
+    span: Span
+    arguments: tuple[Argument, ...] = ()
+
+
+NodeItem = Property | Gpus | Element | Join | Network | Shared | Detach | Loop
+PodItem = Instance | Element | Join | Network | Shared | Change | Disable | Loss | Detach | Loop
+ClusterItem = Property | PodItem
+
+
+@dataclass(frozen=True, slots=True)
+class NodeType:
+    """``node NAME(parameters) { ... }``."""
+
+    name: Word
+    items: tuple[NodeItem, ...]
+    span: Span
+    parameters: tuple[Argument, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodType:
+    """``pod NAME { ... }``: servers and what joins them, to be used like a node type."""
+
+    name: Word
+    items: tuple[PodItem, ...]
+    span: Span
+    parameters: tuple[Argument, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """``cluster NAME { ... }``."""
+
+    name: Word
+    items: tuple[ClusterItem, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Paper form: ``left -> right`` or ``left >-> right``."""
+
+    left: Value
+    right: Value
+    sign: EdgeSign
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """Paper form: ``( ... )`` or ``[ ... ]``."""
+
+    items: tuple[Value | Edge, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Paper form: ``direct => VALUE``."""
+
+    key: Word
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """Paper form: ``{direct => ..., switch => ...}``."""
+
+    entries: tuple[Entry, ...]
+    span: Span
+
+
+Value = Amount | Word | Sequence | Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Define:
+    """Paper form: ``define NAME = VALUE``."""
+
+    name: Word
+    value: Value
+    span: Span
+
+
+TopItem = Import | NodeType | PodType | Cluster | Define
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A whole source, in the order of its statements."""
+
+    name: str
+    items: tuple[TopItem, ...]

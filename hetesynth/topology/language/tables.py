@@ -1,0 +1,86 @@
+"""The parser of the topology language, from tables computed beforehand where they fit.
+
+Out: a ``Lark``. Building the LALR tables takes longer than everything else the frontend does, so dsl/ carries them
+as plain JSON: data, no pickle, read only from where the grammar itself is read. They are used when they were made
+from this very grammar by this very version of Lark, else the tables are built anew: slower, and the same language.
+
+``python -m hetesynth.topology.language.tables`` writes them; a test says when that is due.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import lark
+from lark import Lark
+from lark.grammar import Rule
+from lark.lexer import PatternRE, PatternStr, TerminalDef
+
+from hetesynth.topology.language.language import dsl_directory, grammar_text
+
+TABLES = "topology.tables.json"
+_WORD_END = r"(?![A-Za-z0-9_.*\[])"
+
+
+def parser() -> Lark:
+    """The parser of the grammar, from its tables or built."""
+    return _stored(dsl_directory() / TABLES) or built()
+
+
+def built() -> Lark:
+    """The parser with tables of its own."""
+    lark_parser: Lark = Lark(
+        grammar_text(),
+        parser="lalr",
+        lexer="contextual",
+        maybe_placeholders=False,
+        propagate_positions=True,
+        edit_terminals=_bounded,
+    )
+    lark_parser.options.options["edit_terminals"] = None  # done, and no data
+    return lark_parser
+
+
+def is_word(terminal: TerminalDef) -> bool:
+    """Whether it is a word of the language, such as `switch`."""
+    return terminal.pattern.value.endswith(_WORD_END)
+
+
+def _bounded(terminal: TerminalDef) -> None:
+    """A word of the language ends where a name would: `clusters` is not `cluster s`, `nic[0]` not `nic [0]`."""
+    if isinstance(terminal.pattern, PatternStr) and terminal.pattern.value.isalpha():
+        terminal.pattern = PatternRE(terminal.pattern.value + _WORD_END)
+        terminal.priority = 1  # before names, where both may stand
+
+
+def stamp() -> str:
+    """What tables must have been made from: the grammar and the version of Lark."""
+    return hashlib.sha256(f"lark {lark.__version__}\n{grammar_text()}".encode()).hexdigest()
+
+
+def _stored(path: Path) -> Lark | None:
+    """The parser from the tables at ``path``, None when they are missing, damaged or of another grammar."""
+    try:
+        tables: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if tables["stamp"] != stamp():
+            return None
+        states = tables["data"]["parser"]["parser"]
+        states["states"] = {int(state): actions for state, actions in states["states"].items()}
+        memo = {int(number): value for number, value in tables["memo"].items()}
+        loaded: Lark = Lark._load_from_dict(tables["data"], memo)  # type: ignore[no-untyped-call]
+        return loaded
+    except Exception:  # whatever is wrong with them: the grammar is still there
+        return None
+
+
+def text() -> str:
+    """The tables as they are stored."""
+    data, memo = built().memo_serialize([TerminalDef, Rule])
+    return json.dumps({"stamp": stamp(), "data": data, "memo": memo}, separators=(",", ":")) + "\n"
+
+
+if __name__ == "__main__":
+    (dsl_directory() / TABLES).write_text(text(), encoding="utf-8")

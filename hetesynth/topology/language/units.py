@@ -1,0 +1,158 @@
+"""Numbers with units -> exact fractions in bytes per second, seconds and bytes.
+
+In: an ``Amount`` as written. Out: a Fraction, or a finding. Decimal prefixes are powers of 1000 (GB),
+binary ones powers of 1024 (GiB); ``b`` is a bit, ``B`` a byte.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Literal
+
+from hetesynth.topology.language.findings import Findings, did_you_mean
+from hetesynth.topology.language.syntax import Amount
+
+Dimension = Literal["bandwidth", "time", "size", "count", "length"]
+
+MAX_DIGITS = 18
+MAX_LANES = 1024
+
+_DECIMAL = {"": 1, "K": 10**3, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+
+
+def _table() -> dict[str, tuple[Dimension, Fraction]]:
+    table: dict[str, tuple[Dimension, Fraction]] = {
+        "s": ("time", Fraction(1)),
+        "ms": ("time", Fraction(1, 10**3)),
+        "us": ("time", Fraction(1, 10**6)),
+        "\u00b5s": ("time", Fraction(1, 10**6)),
+        "\u03bcs": ("time", Fraction(1, 10**6)),
+        "ns": ("time", Fraction(1, 10**9)),
+        "km": ("length", Fraction(10**3)),
+        "m": ("length", Fraction(1)),
+    }
+    for prefix, factor in (_DECIMAL | _BINARY).items():
+        table[f"{prefix}B"] = ("size", Fraction(factor))
+        for name in (f"{prefix}B/s", f"{prefix}Bps"):
+            table[name] = ("bandwidth", Fraction(factor))
+        for name in (f"{prefix}b/s", f"{prefix}bps", f"{prefix}bit/s"):
+            table[name] = ("bandwidth", Fraction(factor, 8))
+    return table
+
+
+UNITS = _table()
+_EXAMPLES = {
+    "bandwidth": "25 GB/s or 400 Gbps",
+    "time": "0.7 us",
+    "size": "16 MB",
+    "count": "8",
+    "length": "50 km",
+}
+_ARTICLES = {
+    "bandwidth": "a bandwidth",
+    "time": "a time",
+    "size": "a size",
+    "count": "a plain number",
+    "length": "a length",
+}
+
+
+def measure(amount: Amount, dimension: Dimension, what: str, findings: Findings) -> Fraction | None:
+    """``amount`` in B/s, seconds or bytes; None, with a finding, when number or unit is wrong.
+
+    Bandwidths and sizes must be positive, times must not be negative.
+    """
+    number = _number(amount, findings)
+    if number is None or not _unit_fits(amount, dimension, what, findings):
+        return None
+    if number < 0 or (number == 0 and dimension not in ("time", "length")):
+        wrong = "zero" if number == 0 else "negative"
+        help_ = (
+            "remove the link or `disable` the hardware if it is out of order" if dimension == "bandwidth" else ""
+        )
+        findings.add("HS207", amount.span, f"{what} must not be {wrong}", help_)
+        return None
+    return number * UNITS[amount.unit][1]
+
+
+def count(amount: Amount, what: str, most: int, findings: Findings, least: int = 1) -> int | None:
+    """``amount`` as a whole number from ``least`` to ``most``; None, with a finding, otherwise."""
+    number = _number(amount, findings)
+    if number is None:
+        return None
+    if amount.unit or number.denominator != 1:
+        shown = f"; it is {amount.number} {amount.unit}".rstrip()[:40] if amount.expression else ""
+        help_ = f"write a whole number from {least} to {most}, as 8" if most > least else ""
+        findings.add("HS206", amount.span, f"{what} must be a whole number without a unit{shown}", help_)
+        return None
+    if not least <= number <= most:
+        help_ = f"give a number from {least} to {most}"
+        shown = f" with {amount.number}"[:40] if amount.expression else ""
+        findings.add("HS208", amount.span, f"{what} is out of range{shown}", help_)
+        return None
+    return int(number)
+
+
+def ratio(amount: Amount, what: str, findings: Findings) -> Fraction | None:
+    """``amount`` as a plain number above zero; None, with a finding, otherwise."""
+    number = _number(amount, findings)
+    if number is None:
+        return None
+    if amount.unit:
+        findings.add("HS206", amount.span, f"{what} is a number without a unit", "write it like 2 or 1.5")
+        return None
+    if number <= 0:
+        findings.add("HS207", amount.span, f"{what} must be more than zero", "write it like 2 or 1.5")
+        return None
+    return number
+
+
+def share(amount: Amount, findings: Findings) -> Fraction | None:
+    """``amount``, in percent, as a share of the whole; None, with a finding, where it is not in (0, 1]."""
+    number = _number(amount, findings)
+    if number is None or 0 < number <= 100:
+        return None if number is None else number / 100
+    help_ = "what is lost altogether is `down` or `without`"
+    findings.add("HS208", amount.span, "a share is more than 0 % and at most 100 %", help_)
+    return None
+
+
+def _number(amount: Amount, findings: Findings) -> Fraction | None:
+    if len(amount.number) > MAX_DIGITS and not amount.expression:
+        findings.add("HS208", amount.span, f"a number may have at most {MAX_DIGITS} digits", "use a larger unit")
+        return None
+    return Fraction(amount.number)
+
+
+def _unit_fits(amount: Amount, dimension: Dimension, what: str, findings: Findings) -> bool:
+    example = _EXAMPLES[dimension]
+    if not amount.unit:
+        findings.add("HS204", amount.span, f"{what} needs a unit", f"write it like {example}")
+        return False
+    if amount.unit not in UNITS:
+        fitting = [unit for unit, (dim, _) in UNITS.items() if dim == dimension]
+        help_ = _unit_help(amount.unit, fitting, example)
+        findings.add("HS205", amount.span, f"unknown unit `{amount.unit[:40]}`", help_)
+        return False
+    measures = UNITS[amount.unit][0]
+    if measures != dimension:
+        unit = amount.unit if not amount.expression else f"{amount.unit} (as this expression is)"
+        message = f"{what} cannot be given in {unit}, {_ARTICLES[measures]}"
+        findings.add("HS206", amount.span, message, f"write it like {example}")
+        return False
+    return True
+
+
+def _unit_help(wrong: str, fitting: list[str], example: str) -> str:
+    if wrong.upper().endswith("T/S"):
+        return "transfers are no bytes: PCIe x16 at 8, 16, 32 GT/s carries about 12, 24, 48 GB/s"
+    same = [unit for unit in fitting if unit.lower() == wrong.lower()]
+    if len({unit[-3:-2] for unit in same} & {"b", "B"}) == 2 and "B" not in wrong:
+        bits = next(unit for unit in same if "b" in unit)
+        octets = next(unit for unit in same if "B" in unit)
+        return f"did you mean `{octets}`, bytes, or `{bits}`, bits?"
+    if same:
+        best = max(same, key=lambda unit: sum(a == b for a, b in zip(unit, wrong, strict=True)))
+        return f"did you mean `{best}`? (b is a bit, B a byte)"
+    return did_you_mean(wrong, fitting, f"write it like {example}")

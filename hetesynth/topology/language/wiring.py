@@ -1,0 +1,404 @@
+"""Declarations -> parts, then parts -> wires, for one scope (an instance or the cluster).
+
+In: the items of a node type or a cluster. Out: parts and wires in the ``HardwareGraph``. Every part is declared,
+and every override applied, before the first wire is laid, so that wires see the final rates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from hetesynth.errors import InternalError
+from hetesynth.model.diagnostics import Span
+from hetesynth.model.topology import NETWORK_KINDS
+from hetesynth.topology.language.findings import Findings
+from hetesynth.topology.language.hardware_graph import HardwareGraph, Rate
+from hetesynth.topology.language.names import Part, Scope, declared
+from hetesynth.topology.language.networks import by_server, even
+from hetesynth.topology.language.properties import (
+    Measured,
+    lanes_of,
+    measured,
+    refuse_directions,
+    require,
+    require_rate,
+)
+from hetesynth.topology.language.syntax import Change, Detach, Disable, Element, Join, Property, Word
+from hetesynth.topology.language.units import measure
+
+MAX_WIRES = 1_000_000
+
+_KINDS = {
+    "switch": "switch", "nic": "net", "bus": "bus", "fabric": "net",
+    "cpu": "cpu", "numa": "numa", "pcie": "pcie", "router": "net",
+}  # fmt: skip
+_WHAT = {
+    "switch": "a switch", "nic": "a NIC", "bus": "a bus", "fabric": "a fabric",
+    "cpu": "a CPU", "numa": "a NUMA node", "pcie": "a PCIe switch", "router": "a router",
+}  # fmt: skip
+_JOIN_KINDS = {"link": "direct", "mesh": "direct", "attach": "attach", "upi": "upi", "wan": "wan"}
+_CAPABILITIES = ("multicast", "reduction")
+_PLACES = ("ports", "port", "members", "join")
+
+
+@dataclass(slots=True)
+class Wiring:
+    """Declares and connects the parts of one scope after the other in the same hardware."""
+
+    hardware: HardwareGraph
+    findings: Findings
+    _fabric_of: dict[str, str] = field(default_factory=dict)
+    _portless: list[tuple[Part, Element]] = field(default_factory=list)
+    _lonely: list[tuple[Part, Part, Span]] = field(default_factory=list)  # a fabric, its one NIC
+    _linked: set[str] = field(default_factory=set)  # by a link, or as a port
+
+    # --- parts
+
+    def declare(self, element: Element, scope: Scope, server: str) -> None:
+        """Bring the parts of a switch, NIC, bus or fabric declaration into scope."""
+        what = _WHAT[element.kind]
+        values = measured([p for p in element.properties if p.name not in _PLACES], self.findings)
+        self._check_rates(element)
+        for local in declared(element.name, what, self.findings):
+            part = Part(scope.prefix + local, element.kind, server, element.name.span)
+            part.link_kind, part.kind_stated = values.kind or _KINDS[element.kind], values.kind is not None
+            part.bandwidth, part.lanes = values.send or (values.bandwidth, values.lanes)
+            part.receive = values.receive
+            part.latency = values.latency or part.latency
+            part.capabilities = tuple(c for c in _CAPABILITIES if _has(element, c))
+            self._split(part, element)
+            scope.declare(local, part, element.name.span)
+            self.hardware.add(part)
+
+    def _check_rates(self, element: Element) -> None:
+        title = f"{element.kind} `{element.name.text}`"
+        members = next((p for p in element.properties if p.name == "members"), None)
+        if element.kind == "fabric" or (element.kind == "bus" and members is not None and not _two_sided(members)):
+            refuse_directions(element.properties, f"a {element.kind}", self.findings)
+        needed = element.kind in ("nic", "bus") or members is not None or _has(element, "ports")
+        if needed and element.kind != "fabric":
+            require_rate(element.properties, title, element.span, self.findings)
+
+    def _split(self, part: Part, element: Element) -> None:
+        """A pipe stands between an entry and an exit vertex: one for a medium, two for a bus with two sides."""
+        members = next((p for p in element.properties if p.name == "members"), None)
+        if members is not None and _two_sided(members):
+            ends = [f"{part.name}.{direction}.{end}" for direction in ("fwd", "rev") for end in ("in", "out")]
+            part.outlet, part.inlet = ends[1], ends[2]
+        elif members is not None or (part.kind == "fabric" and part.bandwidth is not None):
+            ends = [f"{part.name}.in", f"{part.name}.out"]
+            part.inlet, part.outlet = ends
+        else:
+            return
+        self.hardware.split(part, ends)
+
+    def change(self, change: Change, scope: Scope) -> None:
+        """``set``: new rates, kinds, models or throughputs of kernels for parts in scope."""
+        values = measured(change.properties, self.findings)
+        for part in scope.resolve(change.targets):
+            if part.kind == "gpu":
+                self._change_gpu(part, change, values)
+            elif (values.model, values.reduce, values.copy) != (None, None, None):
+                message = f"`{part.name}` is {_WHAT[part.kind]}: only GPUs have `model`, `reduce` and `copy`"
+                self.findings.add("HS211", change.span, message, "name GPUs, or set bandwidth, latency or kind")
+            else:
+                self._change_part(part, change, values)
+
+    def _change_gpu(self, part: Part, change: Change, values: Measured) -> None:
+        if any(p.name in ("bandwidth", "latency", "kind") for p in change.properties):
+            message = f"`{part.name}` is a GPU: it has no bandwidth, latency or kind of its own"
+            self.findings.add("HS211", change.span, message, "set them on the switch, NIC or bus it is joined to")
+        part.model = values.model if values.model is not None else part.model
+        part.reduce = values.reduce if values.reduce is not None else part.reduce
+        part.copy = values.copy if values.copy is not None else part.copy
+
+    def _change_part(self, part: Part, change: Change, values: Measured) -> None:
+        if values.send or values.receive:
+            self._change_directions(part, change, values)
+        elif part.bandwidth is None and part.kind != "fabric" and values.bandwidth is not None:
+            message = f"`{part.name}` has no bandwidth to change: its ports have their own, or it has none"
+            self.findings.add("HS211", change.span, message, "state the rates where the switch is declared")
+            return
+        if values.bandwidth is not None:
+            if part.kind == "fabric" and part.bandwidth is None:
+                message = f"fabric `{part.name}` has no core bandwidth to change"
+                self.findings.add("HS211", change.span, message, "state `bandwidth` where the fabric is declared")
+                return
+            part.bandwidth, part.lanes, part.receive = values.bandwidth, values.lanes, None
+        part.latency = values.latency if values.latency is not None else part.latency
+        if values.kind is not None:
+            part.link_kind, part.kind_stated = values.kind, True
+
+    def _change_directions(self, part: Part, change: Change, values: Measured) -> None:
+        if values.bandwidth is not None or part.kind == "fabric" or part.bandwidth is None:
+            message = f"`{part.name}` cannot be given `send` and `receive` here"
+            help_ = "state them, without `bandwidth`, of a NIC, a bus with two sides or a switch with `ports`"
+            self.findings.add("HS211", change.span, message, help_)
+            return
+        back = part.receive or (part.bandwidth, part.lanes)
+        part.bandwidth, part.lanes = values.send or (part.bandwidth, part.lanes)
+        part.receive = values.receive or back
+
+    def disable(self, disable: Disable, scope: Scope) -> None:
+        """Take the named parts out of the cluster."""
+        for part in scope.resolve(disable.targets):
+            part.disabled = True
+
+    # --- wires
+
+    def lay_element(self, element: Element, scope: Scope) -> None:
+        """The wires of a switch's ports, a bus's members or a fabric's NICs."""
+        parts = [scope.parts[name] for name in declared(element.name, "it", self.findings) if name in scope.parts]
+        if element.kind not in ("nic", "bus", "fabric") and not _has(element, "members"):
+            self._lay_switch(element, parts, scope)
+        elif element.kind == "fabric" and not _has(element, "members"):
+            self._lay_fabric(element, parts, scope)
+        elif element.kind != "nic":
+            self._lay_bus(element, parts, scope)
+
+    def _lay_switch(self, element: Element, parts: Sequence[Part], scope: Scope) -> None:
+        ports = [p for p in element.properties if p.name in ("ports", "port")]
+        if not ports:
+            self._portless += [(part, element) for part in parts]
+        for part in parts:
+            joined = [(prop, self._others(part, prop.words, prop.span, scope)) for prop in ports]
+            if ports:
+                every = [other for _, others in joined for other in others]
+                self._refuse_network(part, every, ports[0].words[0].span)
+            for prop, others in joined:
+                there, back = _rates(part) if prop.name == "ports" else self._port_rates(part, prop)
+                for other in others:
+                    self._linked.add(other.name)
+                    away, towards = there, back
+                    if part.kind == "router" and other.kind == "nic":
+                        away, towards = map(_slower, (there, back), _rates(other))
+                    self.hardware.connect(other, part, away, towards)
+
+    def _refuse_network(self, part: Part, others: Sequence[Part], span: Span) -> None:
+        """A switch of servers (or a bus) leads from NICs to what is in their server, never to other servers."""
+        nics = [other for other in others if other.kind == "nic"]
+        servers = {nic.server for nic in nics}
+        if (
+            part.kind in NETWORK_KINDS
+            or part.server
+            or not nics
+            or (len(servers) == 1 and len(others) > len(nics))
+        ):
+            return
+        message = f"NIC `{nics[0].name}` leads nowhere over {_WHAT[part.kind]} between servers, `{part.name}`"
+        help_ = f"what joins NICs is a fabric: fabric {part.name} {{ join *.nic* }}; a switch joins fabrics"
+        self.findings.add("HS211", span, message, help_)
+
+    def _port_rates(self, part: Part, port: Property) -> tuple[Rate, Rate]:
+        """The rates of a port that states its own."""
+        if port.amount is None:
+            raise InternalError("a port without a rate")
+        bandwidth = measure(port.amount, "bandwidth", "a bandwidth", self.findings)
+        rate = Rate(part.link_kind, bandwidth, lanes_of(port.lanes, self.findings))
+        return rate, rate
+
+    def check_joined(self) -> None:
+        """A switch without ports is joined by links, and has no rate that would be that of ports."""
+        for part, element in self._portless:
+            rated = any(_has(element, name) for name in ("bandwidth", "send", "receive"))
+            if rated or part.name not in self._linked:
+                title = f"{element.kind} `{element.name.text}`"
+                like = "" if part.server else "ports leaf0, leaf1"  # between servers fabrics are joined
+                require(element.properties, "ports", title, element.span, self.findings, like)
+        for fabric, nic, span in self._lonely:
+            if fabric.name not in self._linked:
+                message = f"fabric `{fabric.name}` joins one NIC only, `{nic.name}`"
+                self.findings.add("HS214", span, message, "join the NICs of every server: join *.nic*")
+
+    def detach(self, detach: Detach, scope: Scope) -> None:
+        """Take away what joins the named parts so far."""
+        pairs = self._paired(scope.resolve(detach.left), scope.resolve(detach.right), detach.span)
+        self.findings.spend(self.hardware.size + len(pairs), detach.span)
+        for a, b in self.hardware.disconnect(pairs):
+            message = f"nothing joins `{a.name}` and `{b.name}` here"
+            self.findings.add("HS202", detach.span, message, "name parts that the node type joins")
+
+    def _lay_fabric(self, element: Element, parts: Sequence[Part], scope: Scope) -> None:
+        join = require(element.properties, "join", f"fabric `{element.name.text}`", element.span, self.findings)
+        if join is None:
+            return
+        for part, words in zip(parts, self._joined_words(parts, join, scope), strict=False):
+            self._pipe(part, part.inlet, part.outlet)
+            joined = self._others(part, words, join.span, scope)
+            nics = [other for other in joined if self._joins_fabric(other, part, join.words[0].span)]
+            if len(joined) == 1 and len(nics) == 1:
+                self._lonely.append((part, nics[0], join.words[0].span))
+            for nic in nics:
+                kind = nic.link_kind if nic.kind_stated else part.link_kind
+                self.hardware.connect(nic, part, *(replace(rate, kind=kind) for rate in _rates(nic)))
+
+    def _joined_words(self, fabrics: Sequence[Part], join: Property, scope: Scope) -> list[tuple[Word, ...]]:
+        """What each fabric joins: of several the i-th joins the i-th NIC of every server."""
+        nics = scope.resolve(join.words) if len(fabrics) > 1 else []
+        if len(fabrics) == 1 or any(nic.kind != "nic" for nic in nics):
+            return [join.words] * len(fabrics)
+        servers = by_server(nics)
+        if not servers or even(servers, len(fabrics), "fabrics", join.words[0].span, self.findings) is None:
+            return []
+        span = join.words[0].span
+        names = [[nic.name.removeprefix(scope.prefix) for nic in of_server] for _, of_server in servers]
+        return [tuple(Word(of_server[i], span) for of_server in names) for i in range(len(fabrics))]
+
+    def _joins_fabric(self, part: Part, fabric: Part, span: Span) -> bool:
+        if part.kind != "nic":
+            message = f"a fabric joins NICs; `{part.name}` is {_WHAT.get(part.kind, 'a GPU')}"
+            help_ = "join its NICs, or use `link` with a bandwidth"
+            if part.kind == "fabric":
+                help_ = "what joins fabrics is a switch: switch spine { ports leaf0, leaf1; bandwidth 200 GB/s }"
+            self.findings.add("HS211", span, message, help_)
+            return False
+        first = self._fabric_of.setdefault(part.name, fabric.name)
+        if first != fabric.name:
+            message = f"`{part.name}` is already joined by fabric `{first}`"
+            self.findings.add("HS218", span, message, "give the server a NIC for each fabric")
+            return False
+        return True
+
+    def _lay_bus(self, element: Element, parts: Sequence[Part], scope: Scope) -> None:
+        members = require(element.properties, "members", f"bus `{element.name.text}`", element.span, self.findings)
+        if members is None:
+            return
+        for part in parts:
+            near = self._others(part, members.words, members.span, scope)
+            far = self._others(part, members.far, members.span, scope)
+            self._check_sides(near, far, members)
+            self._refuse_network(part, [*near, *far], members.words[0].span)
+            if not _two_sided(members):
+                self._pipe(part, part.inlet, part.outlet)
+                self._lay_side(part, part.inlet, part.outlet, near)
+                continue
+            self._pipe(part, f"{part.name}.fwd.in", f"{part.name}.fwd.out")
+            self._pipe(part, f"{part.name}.rev.in", f"{part.name}.rev.out", back=True)
+            self._lay_side(part, f"{part.name}.fwd.in", f"{part.name}.rev.out", near)
+            self._lay_side(part, f"{part.name}.rev.in", f"{part.name}.fwd.out", far)
+
+    def _check_sides(self, near: Sequence[Part], far: Sequence[Part], members: Property) -> None:
+        both = sorted({part.name for part in near} & {part.name for part in far})
+        if both:
+            self.findings.add(
+                "HS218", members.span, f"`{both[0]}` is on both sides of the bus", "keep it on one side"
+            )
+
+    def _pipe(self, part: Part, entry: str, exit_: str, *, back: bool = False) -> None:
+        """The one wire that everything crossing ``part`` in one direction shares, if it has one."""
+        if entry != exit_ and not part.disabled:
+            self.hardware.wire(entry, exit_, replace(_rates(part)[back], latency=part.latency))
+
+    def _lay_side(self, bus: Part, entry: str, exit_: str, members: Iterable[Part]) -> None:
+        """Wires that never limit, between one side of a bus and its members."""
+        side = Part(bus.name, bus.kind, bus.server, bus.span, disabled=bus.disabled, inlet=entry, outlet=exit_)
+        free = Rate(bus.link_kind)
+        for member in members:
+            self.hardware.connect(member, side, free, free)
+
+    def _others(self, part: Part, words: Iterable[Word], span: Span, scope: Scope) -> list[Part]:
+        """The parts behind ``words``; itself, or a second connection of the same pair, is a finding."""
+        others = []
+        for other in scope.resolve(words):
+            if other is part:
+                self.findings.add(
+                    "HS218", span, f"`{part.name}` is joined to itself", "leave it out of its own list"
+                )
+            elif not self.hardware.join_once(part, other):
+                message = f"`{part.name}` and `{other.name}` are joined twice"
+                self.findings.add(
+                    "HS218", span, message, "say it once: in a switch, a bus, a fabric or an `attach`"
+                )
+            else:
+                others.append(other)
+        return others
+
+    # --- links
+
+    def lay_join(self, join: Join, scope: Scope) -> None:
+        """The wires of ``link``, ``upi``, ``wan``, ``attach`` or ``mesh``."""
+        if join.kind != "attach" or any(p.name in ("send", "receive") for p in join.properties):
+            require_rate(join.properties, f"a {join.kind}", join.span, self.findings)
+        if join.kind == "mesh" or not join.both_ways:
+            refuse_directions(join.properties, f"a {join.kind}" if join.right == () else "`->`", self.findings)
+        values = measured(join.properties, self.findings)
+        kind = _JOIN_KINDS[join.kind]
+        there, back = values.rate(kind), values.rate_back(kind) if join.both_ways else None
+        left = scope.resolve(join.left)
+        pairs = (
+            [(a, b) for i, a in enumerate(left) for b in left[i + 1 :]]
+            if join.kind == "mesh"
+            else self._paired(left, scope.resolve(join.right), join.span)
+        )
+        if join.kind == "mesh" and len(left) == 1:
+            self.findings.add("HS212", join.span, "a mesh needs at least two GPUs", "use a range: mesh gpu[0-3]")
+        if self.hardware.size + len(pairs) > MAX_WIRES:
+            self.findings.add(
+                "HS208", join.span, f"more than {MAX_WIRES} wires", "describe the cluster with switches"
+            )
+            self.findings.raise_any()
+        for a, b in pairs:
+            if self._may_join(a, b, join):
+                self._linked.update((a.name, b.name))
+                self.hardware.connect(a, b, there, back)
+
+    def _paired(self, left: list[Part], right: list[Part], span: Span) -> list[tuple[Part, Part]]:
+        """i-th with i-th, or one with every one."""
+        if not left or not right:
+            return []
+        if len(left) != len(right) and 1 not in (len(left), len(right)):
+            message = f"{len(left)} parts on the left cannot be paired with {len(right)} on the right"
+            self.findings.add("HS212", span, message, "name as many on both sides, or one on either side")
+            return []
+        width = max(len(left), len(right))
+        return [(left[i % len(left)], right[i % len(right)]) for i in range(width)]
+
+    def _may_join(self, a: Part, b: Part, join: Join) -> bool:
+        if a is b:
+            self.findings.add("HS218", join.span, f"`{a.name}` is joined to itself", "name another end")
+            return False
+        if join.kind == "attach":
+            return self._may_attach(a, b, join)
+        bus = next((part for part in (a, b) if part.kind == "bus"), None)
+        if bus is not None:
+            message = f"`{bus.name}` is a bus: a {join.kind} cannot end there"
+            self.findings.add("HS211", join.span, message, f"name the other end in the `members` of `{bus.name}`")
+        for one, other in ((a, b), (b, a)):
+            if one.kind == "nic" and other.kind == "switch" and not other.server:
+                self._refuse_network(other, [one], join.span)
+        if join.kind == "mesh" and a.kind != "gpu":
+            self.findings.add("HS211", join.span, f"a mesh joins GPUs; `{a.name}` is none", "use `link`")
+        return bus is None
+
+    def _may_attach(self, a: Part, b: Part, join: Join) -> bool:
+        if b.kind != "nic" or a.kind == "nic" or a.kind in NETWORK_KINDS:
+            message = f"cannot attach `{a.name}` to `{b.name}`"
+            self.findings.add("HS211", join.span, message, "attach a GPU, a switch or a bus to a NIC")
+            return False
+        if not self.hardware.join_once(a, b):
+            message = f"`{a.name}` and `{b.name}` are joined twice"
+            self.findings.add("HS218", join.span, message, "attach a GPU to a NIC once")
+            return False
+        return True
+
+
+def _rates(part: Part) -> tuple[Rate, Rate]:
+    """The rates away from the GPUs and back."""
+    there = Rate(part.link_kind, part.bandwidth, part.lanes)
+    return there, Rate(part.link_kind, *part.receive) if part.receive else there
+
+
+def _slower(port: Rate, nic: Rate) -> Rate:
+    """What limits a NIC on a router: the port or its own rate."""
+    if nic.bandwidth is None or port.bandwidth is None:
+        return port
+    return port if port.bandwidth * port.lanes <= nic.bandwidth * nic.lanes else nic
+
+
+def _two_sided(members: Property) -> bool:
+    return bool(members.far) or members.two_sided
+
+
+def _has(element: Element, name: str) -> bool:
+    return any(prop.name == name for prop in element.properties)

@@ -1,0 +1,201 @@
+"""Lists that name a part twice, node types and imports that nothing uses (HS243, HS246, HS251).
+
+In: the syntax of the file. Out: findings at the words. Knows nothing of rates.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from hetesynth.model.diagnostics import Diagnostic
+from hetesynth.topology.language.findings import Findings
+from hetesynth.topology.language.inspection import Inspection, instances_in
+from hetesynth.topology.language.language import library_path
+from hetesynth.topology.language.names import expand
+from hetesynth.topology.language.parser import parse
+from hetesynth.topology.language.source import no_standard_input, read_source
+from hetesynth.topology.language.syntax import (
+    Change,
+    Cluster,
+    Degrade,
+    Detach,
+    Disable,
+    Down,
+    Element,
+    Import,
+    Instance,
+    Join,
+    Loop,
+    Network,
+    NodeType,
+    PodType,
+    Shared,
+    Without,
+    Word,
+)
+
+_PLAIN = re.compile(r"(?:[A-Za-z0-9_*.]|\[[0-9, \t-]*\]|\[\*\])*")  # without variables
+_ONE = re.compile(r"([A-Za-z_]+)\[([0-9]{1,6})\]")
+MAX_LISTED = 512  # words of one list that are compared with each other
+MAX_COMPARED = 10**6  # names of one list times its patterns: about a second
+
+
+def named_twice(inspection: Inspection) -> Iterator[Diagnostic]:
+    """Parts that stand twice in one list: `ports gpu[0-3], gpu[3-7]`."""
+    if inspection.is_paper:
+        return
+    for item in inspection.file.items:
+        if isinstance(item, (NodeType, PodType, Cluster)):
+            for statement in item.items:
+                yield from _twice_in(statement)
+
+
+def _twice_in(statement: object) -> Iterator[Diagnostic]:
+    for words in _lists(statement):
+        if all(_PLAIN.fullmatch(word.text) for word in words):
+            yield from _repeated(words)
+
+
+def _lists(statement: object) -> Iterator[Sequence[Word]]:
+    match statement:
+        case Element():
+            for prop in statement.properties:
+                yield prop.words
+                yield prop.far
+        case Join() | Detach() | Down() | Degrade():
+            yield statement.left
+            yield statement.right
+        case Change() | Disable() | Without():
+            yield statement.targets
+        case Network():
+            yield statement.parts
+            for prop in statement.properties:
+                yield prop.words
+        case Shared():
+            for flow in statement.flows:
+                yield flow.left
+                yield flow.right
+        case Loop(items=inner) | Instance(overrides=inner):
+            for item in inner:
+                yield from _lists(item)
+        case _:
+            return
+
+
+def _repeated(words: Sequence[Word]) -> Iterator[Diagnostic]:
+    first: dict[str, Word] = {}
+    globs: list[tuple[re.Pattern[str], Word]] = []
+    for word in words[:MAX_LISTED]:
+        written = len(_numbers(word.text))
+        names = expand(word, Findings())
+        patterns = [_pattern(name) for name in names if "*" in name]
+        if (len(first) + len(names)) * (len(globs) + len(patterns)) > MAX_COMPARED:
+            return
+        twice = _again(names, first, globs, patterns)
+        if twice is not None:
+            name, by = twice
+            again = "already named by" if by.text != word.text else "named twice: by"
+            message = f"`{name}` is {again} `{by.text}` in this list"
+            if by.text == name != word.text:
+                message = f"`{word.text}` names `{name}` again"
+            yield Diagnostic(
+                "HS243", word.span, message, "name each part once: did you mean another range?", "warning"
+            )
+        elif written > len(set(_numbers(word.text))):
+            message = f"`{word.text}` names a number twice"
+            yield Diagnostic("HS243", word.span, message, "name each part once", "warning")
+        for name in names:
+            first.setdefault(name, word)
+        globs += [(pattern, word) for pattern in patterns]
+
+
+def _again(
+    names: Sequence[str],
+    first: Mapping[str, Word],
+    globs: Sequence[tuple[re.Pattern[str], Word]],
+    patterns: Sequence[re.Pattern[str]],
+) -> tuple[str, Word] | None:
+    """One of ``names`` that stands in the list already, or one of the list that a pattern among them names."""
+    for name in names:
+        if name in first:
+            return name, first[name]
+        for pattern, by in globs:
+            if pattern.fullmatch(name):
+                return name, by
+    for pattern in patterns:
+        for name, by in first.items():
+            if pattern.fullmatch(name):
+                return name, by
+    return None
+
+
+def _pattern(name: str) -> re.Pattern[str]:
+    return re.compile("[^.]*".join(map(re.escape, re.split(r"\*+", name))))
+
+
+def _numbers(text: str) -> list[int]:
+    """The numbers that the ranges of a name list, repeated ones too."""
+    numbers: list[int] = []
+    for number, bracket in enumerate(re.findall(r"\[([^\]]*)\]", text)):
+        for piece in bracket.split(","):
+            ends = [int(end) for end in re.findall(r"\d+", piece)]
+            if ends and ends[-1] - ends[0] <= MAX_LISTED:
+                numbers += [(number << 32) + i for i in range(ends[0], ends[-1] + 1)]
+    return numbers
+
+
+def unused(inspection: Inspection) -> Iterator[Diagnostic]:
+    """Node types, pods and imports of the file that its cluster does not use."""
+    if inspection.cluster is None or inspection.is_paper:
+        return
+    in_use = {word.text for word in instances_in(inspection.cluster, inspection.types)}
+    for item in inspection.file.items:
+        if isinstance(item, (NodeType, PodType)) and item.name.text not in in_use:
+            what = "node type" if isinstance(item, NodeType) else "pod"
+            message = f"no instance is of {what} `{item.name.text}`"
+            yield Diagnostic("HS246", item.name.span, message, "remove it, or add `instance a = ...`", "warning")
+        elif isinstance(item, Import):
+            names = _names_in(item, inspection.file.name)
+            if names and not names & in_use:
+                message = f"nothing of `{item.target.text}` is used"
+                help_ = f"remove the import, or use one of {', '.join(sorted(names)[:6])}"
+                yield Diagnostic("HS246", item.target.span, message, help_, "warning")
+
+
+def one_of_a_range(inspection: Inspection) -> Iterator[Diagnostic]:
+    """``instance a[2] = h20x4``: one instance, a2, where two may have been meant."""
+    if inspection.is_paper:
+        return
+    for item in inspection.file.items:
+        if not isinstance(item, (PodType, Cluster)):
+            continue
+        names = [statement.name for statement in item.items if isinstance(statement, Instance)]
+        stems = Counter(re.split(r"[\[0-9]", word.text)[0] for word in names)
+        for word in names:
+            alone = _ONE.fullmatch(word.text)
+            if alone is not None and int(alone[2]) > 1 and stems[alone[1]] == 1:
+                message = f"`{word.text}` is one instance, `{alone[1]}{alone[2]}`"
+                help_ = f"did you mean {alone[2]} of them, `{alone[1]}[0-{int(alone[2]) - 1}]`?"
+                yield Diagnostic("HS251", word.span, message, help_, "note")
+
+
+def _names_in(item: Import, file: str) -> set[str]:
+    """What an import brings, with what the imported file imports itself."""
+    names: set[str] = set()
+    todo, seen = [(item, file)], set()
+    while todo:
+        each, importing = todo.pop()
+        own = no_standard_input(Path(importing).parent / each.target.text)
+        path = own if each.is_path else library_path(each.target.text)
+        if path is None or path in seen:
+            continue
+        seen.add(path)
+        for inner in parse(read_source(path)).items:
+            if isinstance(inner, (NodeType, PodType)):
+                names.add(inner.name.text)
+            elif isinstance(inner, Import):
+                todo.append((inner, str(path)))
+    return names

@@ -1,0 +1,328 @@
+"""What no server with GPUs of the stated model has, and NICs faster than what is behind them (HS252 to HS254).
+
+In: the cluster as built. Out: findings with both figures. What is too little is not told of servers in which
+something is out of order or was slowed by `degrade`; what is too much is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from hetesynth.model.diagnostics import Diagnostic, Span
+from hetesynth.model.topology import HOST_KINDS, NETWORK_KINDS, Topology, Wire
+from hetesynth.topology.language.inspection import Inspection
+from hetesynth.topology.language.names import Part
+from hetesynth.topology.lint.models import Limits, limits_of, model_with
+from hetesynth.topology.lint.roles import BITS, GB
+from hetesynth.topology.lint.symmetry import broken, gb, in_file, listed
+
+_SLACK = Fraction(5, 4)  # figures of two calibrations beside each other: 50 GB/s behind 48, 126 in a slot of 121
+_LINE_RATES = (1, 10, 25, 40, 50, 56, 100, 200, 400, 800, 1600)  # of NICs, Gbps
+_ETHERNET = (10, 25)  # Gbps that servers of any kind have, one or two of them
+_DEEP = 16  # bridges between a NIC and a GPU: more is no PCIe tree
+NVLINK_KINDS = ("nvlink", "nvswitch", "xgmi")
+_FAR_KINDS = ("net", "wan", "lan", "router", "uplink", "upi", "cpu", "numa")
+
+_Finding = tuple[str, str, str, str]  # code, where, message behind the name, help
+
+
+def beyond_models(inspection: Inspection) -> Iterator[Diagnostic]:
+    """Figures that GPUs of the stated model, or the NICs beside them, do not have."""
+    damaged = broken(inspection)
+    parts_of: dict[_Finding, list[str]] = defaultdict(list)
+    servers = _servers(inspection.topology)
+    for server, gpus in servers.items():
+        for name, limits, reach in gpus:
+            for message, help_ in (*_wide_slot(limits, reach.pcie), *_too_much(limits, reach)):
+                parts_of["HS252", server, message, help_].append(name)
+        limits, names = gpus[0][1], [name for name, _, _ in gpus]
+        if any(other is not limits for _, other, _ in gpus):
+            continue
+        if len(gpus) > limits.together:
+            message = (
+                f"{len(gpus)} GPUs in a server, where {limits.name} is in servers of at most {limits.together}"
+            )
+            help_ = "say how many GPUs one server has; `instance a[0-1] = ...` makes several"
+            parts_of["HS254", server, message, help_] = names
+        if server not in damaged and limits.links:
+            for message, help_ in _too_little(limits, [reach for _, _, reach in gpus]):
+                parts_of["HS252", server, message, help_] = names
+    for part, message, help_ in (*_wide_buses(inspection, servers), *_slow_nics(inspection, servers)):
+        parts_of["HS252", part.server, message, help_].append(part.name)
+    yield from told(inspection, parts_of)
+
+
+def _servers(topology: Topology) -> dict[str, list[tuple[str, Limits, _Reach]]]:
+    """The GPUs of models that are known, by server."""
+    limits_by_model = {model: limits for model in _models(topology) if (limits := limits_of(model)) is not None}
+    leaving: dict[int, list[Wire]] = defaultdict(list)
+    for wire in topology.wires:
+        leaving[wire.src].append(wire)
+    saved = _saved(topology)
+    servers: dict[str, list[tuple[str, Limits, _Reach]]] = defaultdict(list)
+    for rank, vertex in enumerate(topology.vertices[: topology.ranks]):
+        if vertex.model in limits_by_model:
+            reach = _reach(topology, leaving[rank], vertex.server, saved[rank])
+            servers[vertex.server].append((vertex.name, limits_by_model[vertex.model], reach))
+    return servers
+
+
+def _models(topology: Topology) -> set[str]:
+    return {vertex.model for vertex in topology.vertices[: topology.ranks]} - {""}
+
+
+def _wide_buses(
+    inspection: Inspection, servers: Mapping[str, Sequence[tuple[str, Limits, _Reach]]]
+) -> Iterator[tuple[Part, str, str]]:
+    for part in inspection.parts:
+        gpus = servers.get(part.server, ())
+        is_pcie = part.kind == "bus" and "pcie" in (part.link_kind + part.name).lower()
+        if gpus and is_pcie and part.bandwidth is not None:
+            for said in _wide_slot(gpus[0][1], part.bandwidth * part.lanes):
+                yield part, *said
+
+
+def _slow_nics(
+    inspection: Inspection, servers: Mapping[str, Sequence[tuple[str, Limits, _Reach]]]
+) -> Iterator[tuple[Part, str, str]]:
+    """NICs with an eighth of what is beside such GPUs; not where their twins in servers of that type differ."""
+    types = dict(inspection.servers)
+    twins: dict[tuple[str, str], list[tuple[Part, Fraction]]] = defaultdict(list)
+    count: Counter[str] = Counter()
+    for part in inspection.parts:
+        if part.kind == "nic" and part.bandwidth is not None and not part.disabled:
+            key = types.get(part.server, part.server), part.name.removeprefix(part.server)
+            twins[key].append((part, part.bandwidth * part.lanes))
+            count[part.server] += 1
+    for nics in twins.values():
+        for part, rate in nics if len({rate for _, rate in nics}) == 1 else ():
+            gpus = servers.get(part.server, ())
+            few = count[part.server] <= max(2, (len(gpus) - 1) // 2)
+            said = _nic(rate, gpus[0][1], few=few) if gpus else None
+            if said is not None:
+                yield part, *said
+
+
+@dataclass(frozen=True, slots=True)
+class _Reach:
+    """What leaves a GPU towards others: over NVLink as stated, over wires of no such kind, of both to switches;
+    the fastest connection with another GPU, and the fastest over PCIe.
+    """
+
+    stated: Fraction
+    other: Fraction
+    switched: Fraction
+    pair: Fraction
+    pcie: Fraction
+
+
+def _reach(topology: Topology, wires: list[Wire], server: str, saved: Fraction) -> _Reach:
+    stated, other, switched, pair, pcie = -saved, Fraction(0), Fraction(0), Fraction(0), Fraction(0)
+    for wire in wires:
+        far = topology.vertices[wire.dst]
+        if wire.bandwidth is None or far.kind in NETWORK_KINDS:
+            continue
+        rate, kind = wire.bandwidth * wire.lanes, wire.kind.lower()
+        local = far.name.rpartition(".")[2].lower()
+        if kind in NVLINK_KINDS:  # of POWER to CPUs as well
+            stated += rate
+        elif far.kind == "nic" or far.kind in HOST_KINDS or "pcie" in kind or local.startswith(("pcie", "plx")):
+            pcie = max(pcie, rate) if "c2c" not in kind else pcie
+            continue
+        elif kind not in _FAR_KINDS and far.server in (server, ""):
+            other += rate
+        else:
+            continue
+        switched += rate if far.kind == "switch" else Fraction(0)
+        pair = max(pair, rate if far.kind == "gpu" else Fraction(0))
+    return _Reach(stated, other, switched, pair, pcie)
+
+
+def _saved(topology: Topology) -> dict[int, Fraction]:
+    """By how much stated groups of direct links from one GPU limit it more than their wires do."""
+    saved: dict[int, Fraction] = defaultdict(Fraction)
+    for group in topology.groups:
+        links = [topology.links[number] for number in group.links]
+        if len({link.src for link in links}) == 1 and all(len(link.wires) == 1 for link in links):
+            over = sum((k.bandwidth * k.lanes for k in links), Fraction(0)) - group.bandwidth * group.lanes
+            saved[links[0].src] = max(saved[links[0].src], over)
+    return saved
+
+
+def _wide_slot(limits: Limits, rate: Fraction) -> Iterator[tuple[str, str]]:
+    if rate > limits.slot * _SLACK:
+        carried = gb(limits.slot)
+        message = f"{gb(rate)} of PCIe in one direction, where sixteen lanes of {limits.name} carry {carried}"
+        help_ = "is it PCIe of a later generation? to a CPU: `kind nvlink` or `c2c`?"
+        yield message, _both(rate, limits.slot) or help_
+
+
+def _too_much(limits: Limits, reach: _Reach) -> Iterator[tuple[str, str]]:
+    name, word, slot = limits.name, limits.word, limits.slot
+    total, spec = reach.stated + reach.other, limits.links * limits.spec
+    if reach.stated > 0 and not limits.links:
+        yield f"{word} ({gb(reach.stated)}), and {name} has none", "state `kind pcie`, or another model"
+    elif total > (limits.links * limits.most + (slot if reach.other else 0)) * Fraction(102, 100):
+        shown = f"{limits.links} links of {gb(limits.spec)}, {gb(spec)}" if limits.links else gb(slot)
+        like = _other(total, name) if reach.switched == total else ""
+        help_ = f"at most {gb(spec or slot)} are possible: one direction, bytes and not bits?"
+        yield (
+            f"{gb(total)} to other GPUs in one direction, where {name} has {shown}",
+            (_both(total, spec) or like or help_),
+        )
+
+
+def _too_little(limits: Limits, reached: list[_Reach]) -> Iterator[tuple[str, str]]:
+    """What is wrong where all GPUs of a server have as little."""
+    name, counted = limits.name, limits.links * limits.least
+    total, spec = max(reach.stated + reach.other for reach in reached), limits.links * limits.spec
+    if total == 0 and limits.always and len(reached) > 1:
+        has = f"{limits.links} links of {gb(limits.spec)}, {gb(spec)}"
+        message = f"no {limits.word} to other GPUs, where {name} has {has}"
+        yield message, "join them by a switch, in a server or for a rack: `switch s { ports *.gpu*; ... }`"
+    if 0 < total < counted and all(reach.switched == reach.stated + reach.other == total for reach in reached):
+        like = _other(total, name)
+        if like or 2 * total < counted:
+            message = (
+                f"{gb(total)} to its switch, where {name} has {limits.links} of {gb(limits.spec)}, {gb(spec)}"
+            )
+            yield message, like or _slower(total, spec)
+    pair = max(reach.pair for reach in reached)
+    if 0 < 2 * pair < limits.least:
+        message = f"at most {gb(pair)} to another GPU, where one {limits.word} of {name} carries {gb(limits.spec)}"
+        yield message, _slower(pair, limits.spec)
+
+
+def _both(rate: Fraction, spec: Fraction) -> str:
+    """The help where ``rate`` is about twice what there is."""
+    if Fraction(19, 10) * spec <= rate <= Fraction(22, 10) * spec:
+        return f"{gb(rate)} is both directions together: state one, {gb(spec)}"
+    return ""
+
+
+def _other(rate: Fraction, name: str) -> str:
+    model = model_with(rate)
+    return f"{gb(rate)} is what {model} has: is the model right?" if model and model not in name else ""
+
+
+def _slower(rate: Fraction, spec: Fraction) -> str:
+    if rate * BITS * 2 >= spec >= rate * BITS / 2:
+        return f"did you mean {gb(rate * BITS)}? (b is a bit, B a byte)"
+    return f"where it is slow on purpose, state {gb(spec)} and `degrade` it"
+
+
+def _nic(rate: Fraction, limits: Limits, *, few: bool) -> tuple[str, str] | None:
+    """What is wrong about a NIC of ``rate`` beside GPUs with ``limits``; ``few``: at most two, or under half."""
+    gbps = rate * BITS / GB
+    if gbps * BITS == limits.nic:
+        if gbps in _ETHERNET and few:
+            return None
+        message = f"{float(gbps):g} Gbps, where a NIC beside {limits.name} mostly has {float(limits.nic):g}"
+    elif gbps not in _LINE_RATES and gbps * BITS in (100, 200, 400, 800) and limits.nic:
+        message = f"{float(gbps):g} Gbps ({gb(rate)}), which no NIC has"
+    else:
+        return None
+    return message, f"did you mean {float(gbps):g} GB/s, {float(gbps * BITS):g} Gbps? (b is a bit, B a byte)"
+
+
+def behind_nics(inspection: Inspection) -> Iterator[Diagnostic]:
+    """NICs with more than what leads from them to GPUs carries; those with less behind them than their twins."""
+    topology = inspection.topology
+    damaged = broken(inspection)
+    numbers = {vertex.name: i for i, vertex in enumerate(topology.vertices)}
+    leaving: dict[int, list[Wire]] = defaultdict(list)
+    for wire in topology.wires:
+        leaving[wire.src].append(wire)
+    slots = {model: limits.slot for model in _models(topology) if (limits := limits_of(model))}
+    parts_of: dict[_Finding, list[str]] = defaultdict(list)
+    beside: dict[int, list[Fraction]] = defaultdict(list)  # a GPU: what it has of each NIC attached to it
+    inward: dict[str, list[tuple[Part, Fraction]]] = defaultdict(list)
+    for part in inspection.parts:
+        if part.name not in numbers or part.kind != "nic" or part.bandwidth is None or part.server in damaged:
+            continue
+        rate = max(
+            part.bandwidth * part.lanes,
+            *([part.receive[0] * part.receive[1]] if part.receive else []),
+            Fraction(0),
+        )
+        carried = _carried(topology, leaving, slots, numbers[part.name])
+        if not carried:
+            continue
+        users = [wire.dst for wire in leaving[numbers[part.name]] if wire.dst < topology.ranks]
+        for gpu in users:
+            beside[gpu].append(min(rate, carried) / len(users))
+        if carried * _SLACK >= rate:
+            inward[part.server].append((part, carried))
+        else:
+            message = f"{gb(rate)}, and what joins it to GPUs carries {gb(carried)}"
+            parts_of["HS253", part.server, message, _meant_nic(rate, carried)].append(part.name)
+    for gpu, rates in beside.items():
+        vertex = topology.vertices[gpu]
+        slot = slots.get(vertex.model)
+        if slot is not None and len(rates) > 1 and sum(rates) > slot * _SLACK:
+            total = sum(rates, Fraction(0))
+            message = f"{len(rates)} NICs of {gb(total)} together, and its slot carries {gb(slot)}"
+            help_ = "are their number and rate right? the slot is `pcie p { ports gpu0, nic[0-1]; ... }`"
+            parts_of["HS253", vertex.server, message, help_].append(vertex.name)
+    for server, nics in inward.items():
+        usual, alike = Counter(rate for _, rate in nics).most_common(1)[0]
+        less = [(part, rate) for part, rate in nics if rate * 2 <= usual]
+        if less and alike == len(nics) - len(less) and len(less) <= max(1, len(nics) // 4) and alike > 1:
+            for part, rate in less:
+                message = f"joined to GPUs with {gb(rate)}, where {alike} others of its server have {gb(usual)}"
+                parts_of["HS253", server, message, "check the lanes of its slot, x8 or x16"].append(part.name)
+    yield from told(inspection, parts_of)
+
+
+def _meant_nic(rate: Fraction, carried: Fraction) -> str:
+    """The help for a NIC with more than what is behind it."""
+    number = rate / GB
+    bits = ""
+    if number in _LINE_RATES[6:] and rate / BITS <= carried * _SLACK:
+        bits = f"{float(number):g} Gbps ({gb(rate / BITS)}), or "
+    return f"did you mean {bits}a slot of more lanes (x8, x16) or a later generation?"
+
+
+def _carried(
+    topology: Topology, leaving: dict[int, list[Wire]], slots: dict[str, Fraction], nic: int
+) -> Fraction | None:
+    """What the GPUs behind vertex ``nic`` together get from it; None where nothing limits it."""
+    seen = {nic}
+
+    def through(at: int, depth: int = 0) -> Fraction | None:
+        if depth > _DEEP:
+            return None
+        total = Fraction(0)
+        for wire in leaving[at]:
+            far = topology.vertices[wire.dst]
+            if (
+                wire.dst in seen
+                or far.kind in NETWORK_KINDS
+                or far.kind == "nic"
+                or far.server != topology.vertices[nic].server
+            ):
+                continue
+            seen.add(wire.dst)
+            stated = wire.bandwidth if wire.kind != "upi" else None  # between sockets it is nobody's slot
+            rates = [stated * wire.lanes] if stated is not None else []
+            behind = slots.get(far.model) if far.kind == "gpu" else through(wire.dst, depth + 1)
+            rates += [behind] if behind is not None else []
+            if not rates:
+                return None
+            total += min(rates)
+        return total
+
+    return through(nic)
+
+
+def told(inspection: Inspection, parts_of: dict[_Finding, list[str]]) -> Iterator[Diagnostic]:
+    """A warning for all servers, or parts of one, of which the same is parts_of."""
+    spans = {part.name: part.span for part in inspection.parts}
+    alike: dict[tuple[str, Span, str, str], list[str]] = defaultdict(list)
+    for (code, server, message, help_), names in parts_of.items():
+        alike[code, in_file(inspection, spans[names[0]], server), message, help_] += names
+    for (code, span, message, help_), names in alike.items():
+        yield Diagnostic(code, span, f"{listed(names)}: {message}", help_, "warning")

@@ -1,0 +1,237 @@
+"""Bandwidths and latencies that no such hardware has: bits for bytes, a prefix too much (HS241, HS242, HS249).
+
+In: what the file itself states, with units as written. Out: findings that name the value that was probably meant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from hetesynth.model.diagnostics import Diagnostic
+from hetesynth.topology.language.inspection import Inspection
+from hetesynth.topology.language.syntax import (
+    Amount,
+    Change,
+    Cluster,
+    Degrade,
+    Element,
+    Instance,
+    Join,
+    Network,
+    NodeType,
+    PodType,
+    Property,
+)
+from hetesynth.topology.language.units import MAX_DIGITS, UNITS
+from hetesynth.topology.lint.arguments import Origins
+from hetesynth.topology.lint.roles import (
+    BITS,
+    GB,
+    INSIDE,
+    LEAST_PCIE,
+    NVLINK,
+    NVSWITCH,
+    PCIE,
+    REDUCE,
+    PartIndex,
+    Role,
+    link_kind,
+    role_of,
+    role_of_part,
+)
+
+_SHORTER = {"s": "ms", "ms": "us", "us": "ns"}
+_LONGER = {"ns": "us", "us": "ms", "µs": "ms", "μs": "ms"}
+_PREFIXES = ("", "K", "M", "G", "T")
+_RATES = ("bandwidth", "send", "receive", "port", "uplink", "spine", "global", "degrade", "reduce")
+_LEAST_LEFT = Fraction(GB, 8)  # what may be left of degraded hardware
+
+
+@dataclass(frozen=True, slots=True)
+class _Stated:
+    """A rate or latency that the file states: of what, and where to point. ``alike``: those it compares with."""
+
+    prop: Property
+    role: Role
+    at: Amount
+    alike: tuple[int, str, str]
+
+
+def doubtful_rates(inspection: Inspection) -> Iterator[Diagnostic]:
+    """The doubtful ones among all rates that the file states."""
+    usual: list[_Stated] = []
+    for stated in _stated(inspection):
+        amount = stated.at
+        if not amount.number or amount.span.file != inspection.file.name:
+            continue
+        finding = _finding(stated)
+        if finding is not None:
+            yield finding
+        else:
+            usual.append(stated)
+    yield from _eighths(usual)
+
+
+def _stated(inspection: Inspection) -> Iterator[_Stated]:
+    """Every rate and latency of the types and of the cluster."""
+    parts, origins = PartIndex(inspection.parts), Origins(inspection)
+    items: list[tuple[str, NodeType | PodType | Cluster]] = [*inspection.expanded.items()]
+    items += [("", item) for item in inspection.stated if isinstance(item, Cluster)]
+    for number, (key, item) in enumerate(items):
+        for statement in item.items:
+            for prop, role in _roles(statement, parts, inside=isinstance(item, NodeType)):
+                if prop.amount is None:
+                    continue
+                kinds = isinstance(statement, (Element, Join, Network, Change)) and link_kind(statement)
+                alike = (number, role.what, f"{getattr(statement, 'kind', '')} {kinds or ''}")
+                of = [prop.amount] if isinstance(item, Cluster) else origins.of(prop.amount, key, item)
+                for amount in of:
+                    yield _Stated(prop, role, amount, alike)
+
+
+def _roles(
+    statement: object, parts: PartIndex, *, inside: bool, instance: Instance | None = None
+) -> Iterator[tuple[Property, Role]]:
+    """What ``statement`` says of rates, and of which hardware."""
+    if isinstance(statement, (Element, Join, Network)):
+        for prop in statement.properties:
+            yield prop, role_of(statement, prop, inside=inside)
+    elif isinstance(statement, Property):
+        if statement.name == "reduce":
+            yield statement, REDUCE
+    elif isinstance(statement, Change):
+        part = next(parts.matching(statement.targets, instance), None)
+        if part is not None:
+            for prop in statement.properties:
+                yield prop, REDUCE if prop.name == "reduce" else role_of_part(part)
+    elif isinstance(statement, Degrade):
+        part = next(parts.matching(statement.left, instance), None)
+        if part is not None:
+            role = INSIDE if statement.right else role_of_part(part)
+            left = Property("degrade", statement.span, amount=statement.amount, lanes=statement.lanes)
+            yield left, replace(role, what=f"what is left of {role.what}")
+    elif isinstance(statement, Instance):
+        for override in statement.overrides:
+            yield from _roles(override, parts, inside=True, instance=statement)
+
+
+def _value(amount: Amount, dimension: str) -> Fraction | None:
+    """B/s or seconds; None where ``amount`` is none of these."""
+    unit = UNITS.get(amount.unit)
+    if unit is None or unit[0] != dimension or (len(amount.number) > MAX_DIGITS and not amount.expression):
+        return None
+    return Fraction(amount.number) * unit[1]
+
+
+def _finding(stated: _Stated) -> Diagnostic | None:
+    prop, amount = stated.prop, stated.at
+    if prop.name == "latency":
+        value = _value(amount, "time")
+        return None if value is None else _latency(amount, value, stated.role)
+    value = _value(amount, "bandwidth") if prop.name in _RATES else None
+    if value is None:
+        return None
+    lanes = int(Fraction(prop.lanes.number)) if prop.lanes is not None and prop.lanes.number else 1
+    return _bandwidth(stated, value * lanes, lanes)
+
+
+def _bandwidth(stated: _Stated, value: Fraction, lanes: int) -> Diagnostic | None:
+    amount, role = stated.at, stated.role
+    if role.least <= value <= role.most:
+        return None
+    meant = _meant_bandwidth(amount, value, role)
+    if stated.prop.name == "degrade" and _LEAST_LEFT <= value <= role.most and not meant:
+        return None
+    shown = _written(amount) + (f" x {lanes}" if lanes > 1 else "")
+    if role == PCIE and value < LEAST_PCIE:
+        message = f"{shown} is less than any PCIe slot of a GPU or a NIC carries ({_rate(value)})"
+        help_ = "bridges of virtual machines say 2.5 GT/s x1; state the slot's rate: 24 GB/s for gen4 x16"
+        return Diagnostic("HS249", amount.span, message, help_, "warning")
+    message = f"{_is(shown, value)}, which {role.what} does not have"
+    if shown == _rate(value):
+        message = f"{shown} is not what {role.what} has"
+    help_ = (
+        f"did you mean {meant}? (b is a bit, B a byte)"
+        if meant
+        else f"{_rate(role.least)} to {_rate(role.most)} is usual"
+    )
+    return Diagnostic("HS241", amount.span, message, help_, "warning")
+
+
+def _meant_bandwidth(amount: Amount, value: Fraction, role: Role) -> str:
+    """The same number with another unit that such hardware has; the nearest by factor."""
+    match = re.fullmatch(r"([KMGT]?)(i?)(b|B|bit)(/s|ps)", amount.unit.replace("k", "K"))
+    if match is None or amount.expression:
+        return ""
+    prefix, binary, letter, per = match.groups()
+    candidates = [(prefix, "B" if letter != "B" else "b")]
+    place = _PREFIXES.index(prefix)
+    near = [_PREFIXES[p] for p in (place - 1, place + 1) if 0 <= p < len(_PREFIXES)]
+    candidates += [(other, letter) for other in near]
+    for other, sign in candidates:
+        unit = f"{other}{binary if other else ''}{sign}{per}"
+        if unit in UNITS and role.least <= value / UNITS[amount.unit][1] * UNITS[unit][1] <= role.most:
+            return f"`{amount.number} {unit}`"
+    return ""
+
+
+def _latency(amount: Amount, value: Fraction, role: Role) -> Diagnostic | None:
+    if value == 0 or role.least_latency <= value <= role.most_latency:
+        return None
+    much = "long" if value > role.most_latency else "short"
+    message = f"{_written(amount)} is too {much} for {role.what}"
+    other = (_SHORTER if much == "long" else _LONGER).get(amount.unit, "")
+    fits = (
+        other
+        and not amount.expression
+        and role.least_latency <= value / UNITS[amount.unit][1] * UNITS[other][1] <= role.most_latency
+    )
+    help_ = f"did you mean `{amount.number} {other}`?" if fits else "a latency is alpha: seconds for each transfer"
+    return Diagnostic("HS242", amount.span, message, help_, "warning")
+
+
+def _eighths(usual: list[_Stated]) -> Iterator[Diagnostic]:
+    """Rates that are an eighth of others like them, or eight times as much, where most are the others."""
+    groups: dict[tuple[int, str, str], dict[Fraction, list[Amount]]] = defaultdict(lambda: defaultdict(list))
+    for stated in usual:
+        value = _value(stated.at, "bandwidth")
+        if value and stated.prop.name in _RATES and stated.role in (INSIDE, NVLINK, NVSWITCH):
+            groups[stated.alike][value].append(stated.at)
+    for rates in groups.values():
+        for less, amounts in list(rates.items()):
+            more = rates.get(less * BITS)
+            if more is None:
+                continue
+            same = {Fraction(amount.number) for amount in more} & {Fraction(amount.number) for amount in amounts}
+            if same or len(more) >= 2 * len(amounts):
+                yield from _odd(amounts, less, less * BITS, "an eighth of")
+            elif len(amounts) >= 2 * len(more):
+                yield from _odd(more, less * BITS, less, "eight times")
+
+
+def _odd(amounts: list[Amount], value: Fraction, others: Fraction, times: str) -> Iterator[Diagnostic]:
+    help_ = f"did you mean {_rate(others)}? (b is a bit, B a byte)"
+    for amount in dict.fromkeys(amounts):
+        is_ = _is(_written(amount), value)
+        message = f"{is_}, {times} what others like it have ({_rate(others)})"
+        yield Diagnostic("HS241", amount.span, message, help_, "warning")
+
+
+def _is(shown: str, value: Fraction) -> str:
+    return shown if shown == _rate(value) else f"{shown} is {_rate(value)}"
+
+
+def _written(amount: Amount) -> str:
+    return amount.expression or f"{amount.number} {amount.unit}"
+
+
+def _rate(value: Fraction) -> str:
+    """``56.25 GB/s``."""
+    for size, unit in ((10**12, "TB/s"), (GB, "GB/s"), (10**6, "MB/s")):
+        if value >= size:
+            return f"{float(value / size):.4g} {unit}"
+    return f"{float(value):.4g} B/s"
