@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-os.environ["PYTHONPATH"] = str(Path(__file__).parent)  # of processes that tests start
+_PATHS = (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, _PATHS))  # of processes that tests start
 settings.register_profile("same", derandomize=True)
 settings.register_profile("explore", print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))

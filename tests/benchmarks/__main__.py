@@ -114,5 +114,5 @@ def _some(cases: list[Case]) -> list[Case]:
 
 
 if __name__ == "__main__":
-    os.environ["PYTHONPATH"] = str(ROOT / "tests")  # of the processes of cases
+    os.environ["PYTHONPATH"] = os.pathsep.join((str(ROOT), str(ROOT / "tests")))  # of the processes of cases
     sys.exit(run(sys.argv[1:]))
