@@ -36,7 +36,6 @@ from hetesynth.model.size_range import SizeRange
 from hetesynth.model.target import target
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.search.search import Ending, Progress, no_progress
-from hetesynth.topology.language import GivenTopology
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,7 @@ def cell_request(cell: Cell, topology: Topology) -> Request:
     options, extent = cell.options, cell.extent
     ranged = isinstance(extent, SizeRange)
     return Request(
-        topology=GivenTopology(topology.name, topology),
+        topology=topology,
         collective=cell.collective,
         chunks=1 if isinstance(extent, SizeRange) else extent,
         chunks_stated=not ranged,

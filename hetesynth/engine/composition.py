@@ -7,6 +7,7 @@ the bound of the whole. The links between GPUs of different pods are never built
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -61,10 +62,14 @@ def is_composed(request: Request) -> bool:
     """Whether strategy auto composes: the cluster has several pods and too many GPUs to be solved flat."""
     if request.strategy == STRATEGY:
         return True
-    if request.strategy != "auto" or request.collective not in COMPOSED:
+    if (
+        request.strategy != "auto"
+        or request.collective not in COMPOSED
+        or not isinstance(request.topology, str | os.PathLike)
+    ):
         return False
     try:
-        cluster = load_pods(request.topology)
+        cluster = load_pods(request.file)
     except SourceError:
         return False  # whoever reads the whole cluster says what is wrong with it
     return len(cluster.pods) > 1 and cluster.ranks > request.policy.pods.flat_ranks
@@ -80,7 +85,7 @@ def composed(run: Compilation) -> Composed:
             help=f"composed are {', '.join(COMPOSED)}; choose another strategy",
         )
     with timer.phase("parse"):
-        cluster = load_pods(request.topology)
+        cluster = load_pods(request.file)
         collective(request.collective, len(cluster.pods), request.chunks, request.root)  # does the root fit?
     demand_judgeable(cluster.ranks, request.chunks)
     task = _task(cluster, request)

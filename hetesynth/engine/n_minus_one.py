@@ -92,7 +92,7 @@ def _loss(
 ) -> tuple[Loss, Topology | None]:  # fmt: skip
     """One loss; what is left of the cluster, where something is."""
     kind, name = named
-    path = overridden(request.topology, [name])
+    path = overridden(request.file, [name])
     try:
         after = load_topology(path)
         changes = CarryOver(before, after)

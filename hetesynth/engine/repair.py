@@ -6,7 +6,6 @@ what each rank sends and receives now that it did not before. Nothing is written
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
@@ -28,7 +27,7 @@ from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.target import Target, target
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.search import Progress, no_progress
-from hetesynth.topology.language import load_topology
+from hetesynth.topology.language import TopologySource, load_topology
 
 COMPOSITION = "hetesynth-composition"
 
@@ -41,8 +40,8 @@ class RepairRequest:
     """
 
     schedule: Path | None
-    before: os.PathLike[str]
-    after: os.PathLike[str]
+    before: TopologySource
+    after: TopologySource
     budget: Budget
     targets: tuple[Target, ...] = ()
     schedule_only: bool = False

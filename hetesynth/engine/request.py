@@ -15,9 +15,10 @@ from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import RuntimeCosts
 from hetesynth.model.target import PORTABLE, Target
-from hetesynth.model.topology import Rank
+from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.chunking import ChunkingOptions
+from hetesynth.topology.language import TopologySource
 
 if TYPE_CHECKING:
     from hetesynth.topology.language.nccl_graph import RingFile
@@ -50,7 +51,7 @@ class Request:
     ``first_candidate``: what strategy cegis begins with, by name or a schedule file; None: nothing is stated.
     """
 
-    topology: os.PathLike[str]
+    topology: TopologySource
     collective: CollectiveName
     chunks: int = 1
     root: Rank | None = None
@@ -70,6 +71,13 @@ class Request:
     objective: Objective = "steps"
     calls: tuple[int, int] = (0, 0)
     first_candidate: FirstCandidate | Path | None = None
+
+    @property
+    def file(self) -> str | os.PathLike[str]:
+        """The file that describes the cluster. TypeError where the cluster itself was given."""
+        if isinstance(self.topology, Topology):
+            raise TypeError("pods and losses are read from the file that describes the cluster: give its path")
+        return self.topology
 
     @property
     def fixed_chunks(self) -> int | None:

@@ -5,7 +5,6 @@ In: a path, a topology, sizes. Out: predictions, once the judge of its kind acce
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from hetesynth.model.deadline import now
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Topology
+from hetesynth.topology.language import TopologySource
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class FilePredictions:
 
 
 def simulate_file(
-    path: Path, topology: os.PathLike[str], sizes: Sequence[int], options: CostOptions, target: Target = PORTABLE
+    path: Path, topology: TopologySource, sizes: Sequence[int], options: CostOptions, target: Target = PORTABLE
 ) -> FilePredictions:
     """Predict a schedule JSON, an MSCCL XML with the messages of ``target``, or an MSCCL++ plan at ``sizes``.
 

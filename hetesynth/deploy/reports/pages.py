@@ -30,7 +30,6 @@ from hetesynth.files.atomic import write_atomically
 from hetesynth.files.regular_files import open_regular
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.processes import side_by_side
-from hetesynth.topology.language import GivenTopology
 
 CELLS = "cells"
 SMALLEST, LARGEST = 1_000, 4_000_000_000  # bytes, between which curves are drawn
@@ -162,7 +161,7 @@ def make_page(job: PageJob) -> str:
     costs = CostOptions(runtime=NCCL_TABLES if job.runtime_costs else None)
     try:
         shown = report_of_file(
-            job.program, GivenTopology(cluster.name, cluster), sizes, costs,
+            job.program, cluster, sizes, costs,
             shown=job.size, title=job.title, verdict=job.verdict,
         )  # fmt: skip
     except HetesynthError as error:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from hetesynth.model.timeline import Timeline
     from hetesynth.report.cegis_run import CegisRun
     from hetesynth.report.contents import Curve, ProgramRun, Report, ScheduleRun
+    from hetesynth.topology.language import TopologySource
 
 SMALLEST, LARGEST = 1_000, 4_000_000_000
 USUAL_SIZE = 256_000_000
@@ -106,7 +107,7 @@ def report_of_synthesis(synthesis: Synthesis) -> Report:
 
 
 def report_of_file(
-    path: Path, topology: os.PathLike[str], sizes: Sequence[int], options: CostOptions, *,
+    path: Path, topology: TopologySource, sizes: Sequence[int], options: CostOptions, *,
     shown: int | None = None, title: str = "", verdict: str = "", target: Target = PORTABLE,
 ) -> Report:  # fmt: skip
     """The report of a schedule JSON, an MSCCL XML with the messages of ``target``, or an MSCCL++ plan, at the size

@@ -10,23 +10,26 @@ import os
 
 from hetesynth.model.pods import PodCluster
 from hetesynth.model.topology import Topology
-from hetesynth.topology.language.given import GivenTopology
 from hetesynth.topology.language.reachability import unreachable_pairs
 
-__all__ = ["GivenTopology", "load_pods", "load_topology", "parse_pods", "parse_topology", "unreachable_pairs"]
+__all__ = ["TopologySource", "load_pods", "load_topology", "parse_pods", "parse_topology", "unreachable_pairs"]
 
 
-def load_topology(path: str | os.PathLike[str]) -> Topology:
-    """The cluster that the file at ``path`` describes, or that was given in its place.
+TopologySource = str | os.PathLike[str] | Topology
+"""A cluster, or the file that describes it."""
+
+
+def load_topology(source: TopologySource) -> Topology:
+    """The cluster that the file at ``source`` describes, or that is given in its place.
 
     Raises ``HetesynthError`` when the file cannot be read and ``SourceError`` when its text is wrong.
     """
-    if isinstance(path, GivenTopology):
-        return path.topology
+    if isinstance(source, Topology):
+        return source
     from hetesynth.topology.language.elaborate import topology_of
     from hetesynth.topology.language.source import read_source
 
-    return topology_of(read_source(path))
+    return topology_of(read_source(source))
 
 
 def load_pods(path: str | os.PathLike[str]) -> PodCluster:
