@@ -221,7 +221,7 @@ def _every_root(
         logging_to(log, stated.strategy) as steps,
         watching(quiet=as_json, budget=stated.budget.seconds) as progress,
     ):
-        syntheses = every_root.for_every_root(stated, progress, steps)
+        syntheses = every_root.for_every_root(stated, progress, steps, began=click.get_current_context().obj)
     paths = every_root.write(syntheses, named or (output or Path()) / _name(syntheses[0]))
     if as_json:
         show(json.dumps(every_root_summary(syntheses, paths, explain=explain), indent=2))

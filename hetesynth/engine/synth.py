@@ -80,11 +80,11 @@ def synthesize(
             tell("progress", (what, best))
 
         def improved(synthesis: Synthesis) -> None:
-            tell("result", _with_warnings(synthesis))
+            tell("result", with_warnings(synthesis))
 
         try:
             run = compilation(request, told, spent, record, steps, improved=improved)
-            return _with_warnings(synthesized(run))
+            return with_warnings(synthesized(run))
         finally:
             tell("records", (record.entries, steps.entries[before:]))
 
@@ -120,7 +120,7 @@ def _cut(synthesis: Synthesis, ending: Ending, seconds: float) -> Synthesis:
     return cut
 
 
-def _with_warnings(synthesis: Synthesis) -> Synthesis:
+def with_warnings(synthesis: Synthesis) -> Synthesis:
     """The same, its warnings known: why a target cannot hold the library's program may take seconds to tell."""
     vars(synthesis)["warnings"] = synthesis.warnings  # which keeps them: they are pickled with it
     return synthesis

@@ -215,6 +215,20 @@ def test_files_for_every_root_in_one_command(capsys: pytest.CaptureFixture[str])
     assert first == {path.name: path.read_bytes() for path in Path().iterdir()}
 
 
+def test_a_budget_is_for_all_roots_and_says_what_it_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    """Time enough changes no byte; none at all is no result."""
+    asked = [*SYNTH, "--coll", "broadcast", "--root", "all", "--schedule-only"]
+    assert run(asked) == 0
+    first = {path.name: path.read_bytes() for path in Path().iterdir()}
+    capsys.readouterr()
+    assert run([*asked, "--time-budget", "500"]) == 0
+    assert "cut short" not in capsys.readouterr().out
+    assert first == {path.name: path.read_bytes() for path in Path().iterdir()}
+    assert run([*asked, "--time-budget", "0.001", "--json"]) in (0, 3)
+    said = json.loads(capsys.readouterr().out)
+    assert said["error"]["code"] == "HS602" if "error" in said else any(r["cut_short"] for r in said["roots"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [

@@ -198,14 +198,14 @@ def every_root_report(syntheses: Sequence[Synthesis], paths: Sequence[Path], *, 
     for synthesis in syntheses:
         root, steps = synthesis.problem.collective.root, synthesis.by_steps.solution.certificate.steps
         time = "" if synthesis.verdict is None else f", {synthesis.verdict.line}"
-        lines.append(f"  root {root:<7} {counted(steps, 'step')}, {_quality(synthesis)}{time}")
+        lines.append(f"  root {root:<7} {counted(steps, 'step')}, {_quality(synthesis)}{_cut(synthesis)}{time}")
     programs = ", every program executed" if first.programs else ""
     unproved = sum(not synthesis.by_steps.recheck.complete for synthesis in syntheses)
     bounds = f"bounds rechecked but for {counted(unproved, 'root')}" if unproved else "bounds rechecked"
     lines.append(f"  verified     every schedule replayed{programs}, {bounds}")
     lines += [f"  wrote        {path}" for path in paths]
     lines += [f"  {line}" for line in _install(first)]
-    lines += warning_lines(first.warnings)
+    lines += warning_lines(dict.fromkeys(warned for synthesis in syntheses for warned in synthesis.warnings))
     for synthesis in syntheses if explain else ():
         root = synthesis.problem.collective.root
         lines += [f"root {root}: {explanation(synthesis)}", *decision_lines(synthesis.decisions)]
@@ -238,6 +238,13 @@ _ENDINGS: dict[Ending, str] = {  # why the search did not go on
     "time": "; cut short by the time budget, more may improve it",
     "interrupt": "; cut short by Ctrl-C, more time may improve it",
 }
+
+
+def _cut(synthesis: Synthesis) -> str:
+    """That the choice for the size was cut short, where the steps do not say so."""
+    by_steps = synthesis.by_steps.solution
+    said = not by_steps.certificate.proven_optimal and by_steps.ending == synthesis.ending
+    return "" if said or not synthesis.cut_short else _ENDINGS.get(synthesis.ending, "")
 
 
 def _quality(synthesis: Synthesis) -> str:

@@ -137,8 +137,9 @@ def pool(
     table = _Table(sizes, until)
     table.add(runs.members)
     library = (math.inf,) * len(sizes)
-    if beside_library and runs.target is not None and not runs.interrupted:
+    if beside_library and runs.target is not None:
         library = tuple(library_seconds(topology, request, bounds, size) for size in sizes)
+    if beside_library and runs.target is not None and not runs.interrupted:
         quickest = [min(table.rows, key=lambda row, j=j: row[j]) for j in range(len(sizes))]  # type: ignore[misc]
         beaten = [row[j] > library[j] for j, row in enumerate(quickest)]
         between = [
