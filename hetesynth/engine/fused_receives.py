@@ -3,7 +3,7 @@ as many channels as fill a link or as few as the schedule needs.
 
 In: a schedule, a size, and how it is lowered for a target. Out: variants of lowering it, the one to write first. A
 fused receive saves an instruction, and holds the thread block and the slot of the message that it takes until what
-it sends has gone; plain instructions let the next message in meanwhile (docs/decisions/0007). More channels copy
+it sends has gone; plain instructions let the next message in meanwhile (docs/decisions.md, 7). More channels copy
 faster, and take thread blocks from each other.
 """
 

@@ -92,10 +92,10 @@ class AutotunePolicy(Record):
         33_000,
         "transfers",
         "Up to here server rings and rings, whose programs keep their schedule's time, come first with "
-        "any number of chunks (docs/decisions/0006). Not measured.",
+        "any number of chunks (docs/decisions.md, 6). Not measured.",
     )
     max_chunks_keeping_time: int = threshold(
-        8, "chunks per rank", "The same for the number of chunks (docs/decisions/0006). Not measured."
+        8, "chunks per rank", "The same for the number of chunks (docs/decisions.md, 6). Not measured."
     )
     max_chunks_misled: int = threshold(
         2, "chunks per rank", "Earliest arrival is tried up to here where it misleads. Not measured."
@@ -187,7 +187,7 @@ class AutotunePolicy(Record):
         12,
         "candidates",
         "So many of the quickest schedules are kept, as their programs may be slower or not fit the targets. With "
-        "8 instead of 12, six of 102 cells are up to 7 % slower and none is quicker (docs/decisions/0013).",
+        "8 instead of 12, six of 102 cells are up to 7 % slower and none is quicker (docs/decisions.md, 13).",
     )
     kept_keeping_time: int = threshold(
         3,
@@ -200,7 +200,7 @@ class AutotunePolicy(Record):
     max_program_transfers: int = threshold(
         33_000,
         "transfers",
-        "The program of a schedule of more transfers is not timed (docs/decisions/0006). Not measured.",
+        "The program of a schedule of more transfers is not timed (docs/decisions.md, 6). Not measured.",
     )
     max_programs_transfers: int = threshold(
         90_000,

@@ -32,13 +32,13 @@ class BoundsPolicy(Record):
         3_000_000,
         "edges over all flows",
         "Past it the remaining destinations of a flow bound are not tried. On all examples a flow bound takes "
-        "0.001 to 0.02 CPU seconds, 0.3 on a heterogeneous mesh without symmetry (docs/decisions/0005).",
+        "0.001 to 0.02 CPU seconds, 0.3 on a heterogeneous mesh without symmetry (docs/decisions.md, 5).",
     )
     plain_flow_edges: int = threshold(
         12_000,
         "edges",
         "Up to here the plain loops of a maximum flow take less time than importing scipy: 0.2 s of imports were "
-        "saved on 16 GPUs (docs/decisions/0005). The number itself: not measured.",
+        "saved on 16 GPUs (docs/decisions.md, 5). The number itself: not measured.",
     )
     growth_arcs: int = threshold(20_000, "arcs", "Past it the growth bound is left out. Not measured.")
     price_rounds: int = threshold(

@@ -60,7 +60,7 @@ class CompilePolicy(Record):
         10_000,
         "transfers",
         "Of a schedule whose programs with and without fused receives are both timed, which takes some seconds "
-        "(docs/decisions/0007). Not measured.",
+        "(docs/decisions.md, 7). Not measured.",
     )
     max_spread: int = threshold(
         10_000,

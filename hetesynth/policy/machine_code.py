@@ -37,13 +37,13 @@ class MachineCodePolicy(Record):
         "(deliveries + 8 x chunks) x ranks of a greedy round",
         "Rounds of more work are compiled from the first. With 130,000 to 200,000 a round takes 0.4 to 2 s "
         "interpreted, 0.8 s where numba and the machine code have to be loaded; without machine code on disk "
-        "compiling takes about 5 s more (docs/decisions/0001).",
+        "compiling takes about 5 s more (docs/decisions.md, 1).",
     )
     greedy_seconds: WorkLimits = threshold(
         WorkLimits.by_disk(absent=4.0, on_disk=0.3),
         "CPU seconds of greedy rounds",
         "After so many seconds of interpreted rounds of one problem the rest are compiled: about as long as "
-        "loading numba takes, or as compiling the kernel takes (about 5 s, docs/decisions/0001).",
+        "loading numba takes, or as compiling the kernel takes (about 5 s, docs/decisions.md, 1).",
     )
     earliest_arrival: WorkLimits = threshold(
         WorkLimits.by_numba(unloaded=20_000, loaded=2_000),

@@ -20,7 +20,7 @@ class SmtPolicy(Record):
         0,
         "1: yes, 0: no",
         "Whether a law that is learned holds at the step where it was broken, as in HeteCCL 5.2, or at every one. "
-        "Measured in docs/decisions/0017.",
+        "Measured in docs/decisions.md, 17.",
     )
     frozen_share: int = threshold(
         4,
@@ -48,7 +48,7 @@ class SmtPolicy(Record):
         3,
         "positions",
         "How many positions of the lexicographic comparison with an exchanged schedule are stated. Measured in "
-        "docs/decisions/0004.",
+        "docs/decisions.md, 4.",
     )
     neighbourhood_rlimit: int = threshold(
         40_000_000, "solver resource units", "What strategy lns spends on all neighbourhoods. Not measured."
@@ -77,7 +77,7 @@ class SmtPolicy(Record):
         4,
         "ranks",
         "How many ranks may pass on a free chunk that they do not want. Relays close v100_fail_one8 alltoall "
-        "(docs/decisions/0004); their number was not measured.",
+        "(docs/decisions.md, 4); their number was not measured.",
     )
     checkpoint_attempts: int = threshold(
         16, "attempts", "Of cegis from checkpoint to checkpoint, each with other ties. Not measured."

@@ -39,7 +39,7 @@ class StrategyRow:
 
     For tuning runs: ``candidate``: whether it is tried where a size is given. ``placed``: whether a rule says when
     (``choice/rules.py``); what is not placed, and no library's, comes last. ``schedules_only``: the collectives
-    for which it is tried only where no programs are made, as others are quicker (docs/decisions/0013).
+    for which it is tried only where no programs are made, as others are quicker (docs/decisions.md, 13).
     ``max_transfers``: of a candidate. ``every_chunking``: whether candidates that count seconds are made with
     every choice of capacities, not only with the paper's. ``keeps_time``: it is fixed and its ranks have few
     peers, so that programs hardly lose against its schedules; ``few_peers``: it needs few peers. Both numbers say

@@ -234,7 +234,6 @@ ALLOWED = {
         hetesynth/topology/language/parser.py: MAX_SYNTAX_ERRORS
         hetesynth/topology/language/source.py: MAX_HIDDEN
         hetesynth/topology/language/syntax_errors.py: _MAX_EXPECTED
-        hetesynth/policy/page.py: LONG_NUMBER
         hetesynth/report/contents.py: MAX_TASKS
         hetesynth/report/residual_plot.py: WIDTH HEIGHT LEFT RIGHT TOP BOTTOM _LEAST_RANGE
         hetesynth/report/drawing.py: GAP LETTER LINE BAR FAN FAN_STEP MOST_FAN SPACE MAX_ROW SERVERS_A_ROW

@@ -214,9 +214,8 @@ NEWCOMERS = {
     "A threshold": Newcomer(
         (Edit("hetesynth/policy/lowering.py",
               '    newcomer: int = threshold(1, "newcomers", "Lets one in. Not measured.")\n'),),
-        (Edit("docs/policy.md", "\n| `newcomer` | 1 | newcomers | Lets one in. Not measured. |",
-              "the rest is left for what orders them. Not measured. |"),),
-        ("tests/policy/test_policy.py::test_the_page_lists_every_threshold_as_it_is",),
+        (Edit("CONTRIBUTING.md", " 1,000,000 |\n| thresholds | 1,000 |\n| words of pages |", "| words of pages |"),),
+        ("tests/architecture/test_budget.py::test_the_house_keeps_its_budget[thresholds]",),
     ),
 }  # fmt: skip
 

@@ -1,6 +1,6 @@
 """Measures ways of CEGIS, and solvers behind it: ``python tests/benchmarks/cegis_laws.py``.
 
-Prints the two tables of docs/decisions/0017-checkpoints.md. First: from checkpoint to checkpoint, and all steps at
+Prints the two tables of docs/decisions.md, 17. First: from checkpoint to checkpoint, and all steps at
 once with laws learned everywhere or at the step where they were broken (HeteCCL 5.2). Second: the models of single
 steps that come up on the way, and of all steps, by Z3 and by other solvers; those that are not installed are left
 out (``pip install ortools python-sat``). CPU seconds, every run in a process of its own. ``--limit SECONDS``: of

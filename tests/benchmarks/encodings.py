@@ -1,6 +1,6 @@
 """Measures encodings of the step model against each other: ``python tests/benchmarks/encodings.py``.
 
-Prints the table of docs/decisions/0004-encodings.md: CPU seconds to build and to decide each instance with
+Prints the table of docs/decisions.md, 4: CPU seconds to build and to decide each instance with
 the monolithic model, every run in a process of its own, one after the other. ``--only WORD`` selects instances or
 encodings, ``--limit SECONDS`` is what one run may take (default 60).
 """

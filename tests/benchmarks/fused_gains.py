@@ -1,4 +1,4 @@
-"""Prints the table of docs/decisions/0007-fused-receives-by-time.md: programs with fused receives and without.
+"""Prints the table of docs/decisions.md, 7: programs with fused receives and without.
 
 Simulated microseconds for the executor's target, at the size that the topology's chunk implies and at 16 times
 that: ``python tests/benchmarks/fused_gains.py``.

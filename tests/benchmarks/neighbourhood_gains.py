@@ -1,6 +1,6 @@
 """What neighbourhood search gains on schedules of one greedy round.
 
-``python tests/benchmarks/neighbourhood_gains.py [WORD]`` prints the table of docs/decisions/0004-encodings.md:
+``python tests/benchmarks/neighbourhood_gains.py [WORD]`` prints the table of docs/decisions.md, 4:
 bound, steps before and after, CPU seconds of the search.
 """
 

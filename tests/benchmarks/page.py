@@ -217,7 +217,7 @@ def _missed(rows: Sequence[Row]) -> str:
         "## Goals missed",
         "",
         "Cells of all examples up to 64 GPUs whose steps are above what is proved, with the reasons:",
-        "[decision 17](decisions/0017-checkpoints.md).",
+        "[decision 17](decisions.md).",
         "",
         "| case | chunks | missed | gap | seconds by phase | proof of the bound |",
         "|---|---|---|---|---|---|",

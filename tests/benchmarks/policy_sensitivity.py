@@ -1,6 +1,6 @@
 """What becomes of schedules and programs when one threshold of the policy is halved or doubled.
 
-    python tests/benchmarks/policy_sensitivity.py [--only SECTION.NAME] > docs/policy_sensitivity.md
+    python tests/benchmarks/policy_sensitivity.py [--only SECTION.NAME]
 
 Each case is a whole synthesis in this process with a budget that does not bind. Compared are the steps of the
 schedule and the seconds of its program, or without programs of the schedule, with those of the default policy; and
@@ -124,7 +124,7 @@ def main() -> None:
     only = parser.parse_args().only
     print("# What thresholds are worth\n")
     print("Each threshold halved and doubled, the others as they are; written by")
-    print("`python tests/benchmarks/policy_sensitivity.py > docs/policy_sensitivity.md`, whose head says how.\n")
+    print("`python tests/benchmarks/policy_sensitivity.py`, whose head says how.\n")
     print("Cases by steps: " + "; ".join(f"{c} {n} c={k} {s}" for c, n, k, s in CASES_BY_STEPS) + ".\n")
     print("Cases by size: " + "; ".join(f"{c} {n} {size:,} B" for c, n, size in CASES_BY_SIZE) + ".\n")
     for section in (*STEPS, *SIZED):

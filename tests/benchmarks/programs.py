@@ -153,7 +153,7 @@ _SAVINGS = (
     "that is within them (fewer channels, or transfers spread over more of them, and no more), shown after `>`; a",
     "dash there: without sharing thread blocks there is none; a dash alone: the target never runs it. The",
     "critical path is in chunk times: every chunk takes one everywhere. Fused receives are used wherever they can",
-    "be here; `synth` writes what is quicker ([0007](decisions/0007-fused-receives-by-time.md)).",
+    "be here; `synth` writes what is quicker ([decision 7](decisions.md)).",
 )
 
 

@@ -1,6 +1,6 @@
 """What throttling gains: ``python tests/benchmarks/throttling_gains.py [WORD]``; WORD is in `cluster collective`.
 
-Prints the table of docs/decisions/0006-throttling.md: simulated microseconds of the schedule in its order, of its
+Prints the table of docs/decisions.md, 6: simulated microseconds of the schedule in its order, of its
 program as lowered and throttled, and of the programs of NCCL's ring and double tree, for the MSCCL executor.
 """
 

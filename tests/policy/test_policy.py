@@ -20,7 +20,6 @@ from hetesynth.model.target import TARGETS
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.lowering import LoweringPolicy
 from hetesynth.policy.machine_code import WorkLimits
-from hetesynth.policy.page import page
 from hetesynth.policy.policy import Policy
 from hetesynth.policy.threshold import threshold
 from hetesynth.programs.msccl.summary import ProgramSummary
@@ -60,7 +59,6 @@ def test_every_section_is_a_frozen_field_of_the_policy() -> None:
     defined = {
         value
         for name in modules
-        if not name.endswith("__main__")
         for value in vars(importlib.import_module(name)).values()
         if isinstance(value, type) and is_dataclass(value) and value is not Policy
     }
@@ -70,25 +68,6 @@ def test_every_section_is_a_frozen_field_of_the_policy() -> None:
         assert type(section).__module__.startswith("hetesynth.policy.")
     with pytest.raises(FrozenInstanceError):
         DEFAULT.lowering.max_attempts = 1  # type: ignore[misc]
-
-
-def test_the_page_lists_every_threshold_as_it_is() -> None:
-    """``python -m hetesynth.policy > docs/policy.md`` mends it."""
-    assert (ROOT / "docs" / "policy.md").read_text() == page()
-
-
-def test_a_page_has_a_row_for_each_threshold_and_leaves_empty_sections_out() -> None:
-    lines = page().splitlines()
-    for name, (field, _) in THRESHOLDS.items():
-        section = lines.index(f"## {name.partition('.')[0]}")
-        assert any(line.startswith(f"| `{field.name}` |") for line in lines[section:])
-    assert {line[3:] for line in lines if line.startswith("## ")} == {n for n, s in SECTIONS.items() if fields(s)}
-
-
-def test_a_page_shows_a_replaced_value() -> None:
-    policy = replace(DEFAULT, lowering=replace(DEFAULT.lowering, max_attempts=123_456, filled_steps=0.25))
-    assert "| `max_attempts` | 123,456 | drafts |" in page(policy)
-    assert "| `filled_steps` | 0.25 |" in page(policy)
 
 
 def test_a_threshold_keeps_what_it_was_declared_with() -> None:

@@ -1,7 +1,7 @@
 """Cardinality encodings that the compiler does not use: a totalizer and a sequential counter.
 
 In: clauses, variables and a limit. Out: the clauses say that at most so many of the variables are true. The
-solutions are those of ``native``, which the compiler uses; docs/decisions/0004-encodings.md compares the times.
+solutions are those of ``native``, which the compiler uses; docs/decisions.md, 4 compares the times.
 """
 
 from __future__ import annotations

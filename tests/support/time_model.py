@@ -2,7 +2,7 @@
 
 In: a copying problem and a number of steps. Out: sat, unsat or unknown, and a schedule. Says when a rank holds a
 chunk and over which link it got it, where the step model says which link carries which chunk in which step. It is
-the yardstick of docs/decisions/0004-encodings.md and an independent second opinion on optima.
+the yardstick of docs/decisions.md, 4 and an independent second opinion on optima.
 """
 
 from __future__ import annotations

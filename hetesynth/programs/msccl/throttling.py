@@ -8,7 +8,7 @@ the one operation of its GPU that ends last before the send ought to begin. That
 never more steps than the target allows.
 
 No deadlock: such a dependence points backwards in the total order of instructions (``thread_blocks``), as every
-other does. Does not know costs, nor whether it helps: that is measured (docs/decisions/0006-throttling.md).
+other does. Does not know costs, nor whether it helps: that is measured (docs/decisions.md, 6).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A ring of servers has in each server one rank that takes chunks from the server before and one that sends
 them on, the same one where that can be. So a NIC exchanges with one other all the time, and thread blocks that do
 not wait for each other still fill it; of a schedule with many partners the program takes longer than predicted
-(docs/decisions/0006-throttling.md). Unlike in NCCL's rings of ranks a chunk crosses into a server once only.
+(docs/decisions.md, 6). Unlike in NCCL's rings of ranks a chunk crosses into a server once only.
 There are as many rings as spread the load best.
 
 In an allreduce both phases turn the same way: the reversed problem of its first phase (eq. 8 holds there) is given

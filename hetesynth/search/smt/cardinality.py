@@ -1,7 +1,7 @@
 """The cardinality encoding: how a solver is told that at most so many of some variables are true.
 
 In: clauses, variables and a limit. Out: the clauses say so. Certificates state the limits themselves, whatever the
-encoding. Other encodings and their times: docs/decisions/0004-encodings.md.
+encoding. Other encodings and their times: docs/decisions.md, 4.
 """
 
 from __future__ import annotations

@@ -1,0 +1,51 @@
+"""The house keeps its budget: lines, modules, words and thresholds are at most what CONTRIBUTING.md grants."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from hetesynth.policy import DEFAULT
+from hetesynth.policy.policy import Policy
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ("*.md", "docs/**/*.md", "examples/**/*.md", "dsl/**/*.md")
+
+
+def lines(folder: str) -> int:
+    """Lines of Python below ``folder``."""
+    return sum(path.read_text().count("\n") for path in (ROOT / folder).rglob("*.py"))
+
+
+def words(*patterns: str) -> int:
+    """Words of the pages that match ``patterns``."""
+    return sum(len(path.read_text().split()) for pattern in patterns for path in ROOT.glob(pattern))
+
+
+COUNTED: dict[str, Callable[[], int]] = {
+    "lines of the package": lambda: lines("hetesynth"),
+    "modules": lambda: len(list((ROOT / "hetesynth").rglob("*.py"))),
+    "lines of tests and benchmarks": lambda: lines("tests"),
+    "thresholds": lambda: sum(len(fields(getattr(DEFAULT, section.name))) for section in fields(Policy)),
+    "words of pages": lambda: words(*PAGES),
+    "words of README.md": lambda: words("README.md"),
+}
+
+
+def granted() -> dict[str, int]:
+    """The table of CONTRIBUTING.md."""
+    rows = re.findall(r"^\| ([a-zA-Z. ]+) \| ([0-9,]+) \|", (ROOT / "CONTRIBUTING.md").read_text(), re.M)
+    return {name: int(most.replace(",", "")) for name, most in rows}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_the_house_keeps_its_budget(name: str) -> None:
+    assert COUNTED[name]() <= granted()[name], "make it smaller, or raise the table in a commit that says what for"
+
+
+def test_every_row_of_the_table_is_counted() -> None:
+    assert granted().keys() == COUNTED.keys()
