@@ -42,7 +42,8 @@ BOX = """import h20
 cluster box { instance a = h20x4 }
 """
 DOCUMENTED = [page for page in PAGES if printed(page)]
-LONG = ("README.md", "sizes.md", "composition.md")  # searches at many sizes, thousands of GPUs
+MAIN = ("README.md", "commands.md")
+LONG = ("README.md", "commands.md", "sizes.md", "composition.md")  # searches at many sizes, thousands of GPUs
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def made(page: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def cluster_of(page: Path) -> Path:
     """What the page calls topo.dsl."""
-    return ROOT / "examples" / "h20_4p8" / "topo.dsl" if page.name == "README.md" else FIG10
+    return ROOT / "examples" / "h20_4p8" / "topo.dsl" if page.name in MAIN else FIG10
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,7 @@ def test_the_commands_of_a_page_work(
     shutil.copy(cluster, "old.dsl")
     Path("schedules").mkdir()
     shutil.copy(made / "made.schedule.json", "schedules")
-    if page.name in ("README.md", "calibration.md"):
+    if page.name in (*MAIN, "calibration.md"):
         if page.name == "calibration.md":
             Path("topo.dsl").write_text(BOX)
         for collective in ("all_gather", "reduce_scatter"):
@@ -103,7 +104,7 @@ def test_the_commands_of_a_page_work(
         if arguments[:2] == ["topo", "detect"]:  # needs the machine's tools
             continue
         quick = ["--in-process"] if arguments[0] == "run" and "--in-process" not in arguments else []
-        differs = arguments[:2] == ["topo", "diff"] and (page.name == "README.md" or "--without" in arguments)
+        differs = arguments[:2] == ["topo", "diff"] and (page.name in MAIN or "--without" in arguments)
         assert run([*arguments, *quick]) == int(differs), arguments
 
 

@@ -15,7 +15,6 @@ from hetesynth.engine.request import Request
 from hetesynth.engine.synth import synthesize
 from hetesynth.errors import InternalError
 from hetesynth.model.collective import CollectiveName
-from hetesynth.model.problem import Budget
 from hetesynth.model.target import TARGETS
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.lowering import LoweringPolicy
@@ -86,7 +85,7 @@ def test_a_threshold_keeps_what_it_was_declared_with() -> None:
 def figures(policy: LoweringPolicy, target: str, collective: CollectiveName = "alltoall") -> ProgramSummary:
     """Those of the program of a small request whose lowering decides with ``policy``."""
     request = Request(
-        ROOT / "examples" / "h20_4x3" / "topo.dsl", collective, strategy="greedy", budget=Budget(20.0),
+        ROOT / "examples" / "h20_4x3" / "topo.dsl", collective, strategy="greedy",
         targets=(TARGETS[target],), policy=replace(DEFAULT, lowering=policy),
     )  # fmt: skip
     return next(iter(synthesize(request).programs.values())).figures
