@@ -146,7 +146,8 @@ def tune(
         raise HetesynthError(
             (run.refusals[0] if alone else f"no schedule for {request.collective} of {size} bytes was found")
             + (" in the time budget" if clock_decisions else ""),
-            code="HS610", exit_code=3, help="raise --time-budget, or choose another --strategy or --chunks",
+            code="HS610", exit_code=3,
+            help=("raise --time-budget, or choose" if clock_decisions else "choose") + " another --strategy or --chunks",
         )  # fmt: skip
     cut_short = run.interrupted or bool(clock_decisions)
     ranked = _ranked(run.candidates, request.policy.autotune)
