@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from hetesynth.engine.addressing import demand_addressable, demand_carried
 from hetesynth.engine.artifacts import Synthesis, demand_callable, finished
@@ -18,16 +18,107 @@ from hetesynth.engine.compilation import compilation
 from hetesynth.engine.formats import suffixes
 from hetesynth.engine.recipe import Recipe, recipe_in
 from hetesynth.engine.request import Request
-from hetesynth.engine.schedule_difference import ScheduleDifference, schedule_difference
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.files.regular_files import open_regular
 from hetesynth.files.schedule_json import MAX_BYTES, ScheduleDocument, read_schedule_json
-from hetesynth.model.problem import Budget
+from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.runtime_costs import NCCL_TABLES
+from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import Target, target
+from hetesynth.model.topology import Rank
 from hetesynth.policy import DEFAULT, Policy
+from hetesynth.search.collectives.library import collective
 from hetesynth.search.search import Progress, no_progress
 from hetesynth.topology.language import TopologySource, load_topology
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """In ``step``, chunk ``chunk`` to or from rank ``peer``; ``reduce``: it is added there."""
+
+    step: int
+    chunk: int
+    peer: Rank
+    reduce: bool
+
+
+@dataclass(frozen=True)
+class ScheduleDifference:
+    """``sends[r]`` and ``receives[r]``: what rank r does now and did not before. ``same``: transfers that are in
+    their step still, ``moved``: in another; ``new``; ``gone``: those of the old schedule that are not."""
+
+    sends: tuple[tuple[Changed, ...], ...]
+    receives: tuple[tuple[Changed, ...], ...]
+    same: int
+    moved: int
+    new: int
+    gone: int
+
+    def plain(self, changes: CarryOver, problem: Problem) -> list[dict[str, Any]]:
+        """For JSON: every rank with its name, its old number, and what it does now."""
+        old = {new: before for before, new in enumerate(changes.ranks) if new is not None}
+        chunks = problem.collective.chunks
+
+        def rows(entries: tuple[Changed, ...]) -> list[dict[str, Any]]:
+            return [
+                {
+                    "step": e.step,
+                    "chunk": e.chunk,
+                    "block": list(chunks[e.chunk].block),
+                    "peer": e.peer,
+                    "adds": e.reduce,
+                }
+                for e in entries
+            ]
+
+        return [
+            {
+                "rank": rank,
+                "gpu": changes.after.vertices[rank].name,
+                "old_rank": old.get(rank),
+                "sends": rows(self.sends[rank]),
+                "receives": rows(self.receives[rank]),
+            }
+            for rank in range(problem.ranks)
+        ]
+
+
+def schedule_difference(
+    changes: CarryOver, document: ScheduleDocument, problem: Problem, schedule: Schedule
+) -> ScheduleDifference:  # fmt: skip
+    """From the schedule of ``document`` to ``schedule``, a solution of ``problem``."""
+    before = collective(document.collective, document.ranks, document.chunks_per_rank, document.root)
+    carried = changes.transfers(document.schedule, before, problem.collective)
+    starts: dict[tuple[int, int, bool], list[int]] = {}
+    for t in carried.transfers:
+        starts.setdefault((t.chunk, t.link, t.reduce), []).append(t.start)
+    others: list[Transfer] = []
+    for t in schedule.transfers:
+        old = starts.get((t.chunk, t.link, t.reduce), [])
+        if t.start in old:
+            old.remove(t.start)
+        else:
+            others.append(t)
+    fresh = [t for t in others if not _taken_up(starts, t)]
+    sends: list[list[Changed]] = [[] for _ in range(problem.ranks)]
+    receives: list[list[Changed]] = [[] for _ in range(problem.ranks)]
+    for t in fresh:
+        arc = problem.arcs[t.link]
+        sends[arc.src].append(Changed(t.start, t.chunk, arc.dst, t.reduce))
+        receives[arc.dst].append(Changed(t.start, t.chunk, arc.src, t.reduce))
+    same, moved, new = len(schedule.transfers) - len(others), len(others) - len(fresh), len(fresh)
+    gone = len(document.schedule.transfers) - same - moved
+    return ScheduleDifference(tuple(map(tuple, sends)), tuple(map(tuple, receives)), same, moved, new, gone)
+
+
+def _taken_up(starts: dict[tuple[int, int, bool], list[int]], transfer: Transfer) -> bool:
+    """Whether the old schedule has it in another step, which is then taken up."""
+    old = starts.get((transfer.chunk, transfer.link, transfer.reduce))
+    if not old:
+        return False
+    old.pop(0)
+    return True
+
 
 COMPOSITION = "hetesynth-composition"
 

@@ -101,7 +101,7 @@ def ring_baseline(
     """The quickest program of a library for ``size`` bytes, or in words why there is none."""
     question = (topology, name, root, size, options)
     answer = _simulated(*question)
-    _asked.append(question)
+    _asked.append((question, "rings"))
     return answer
 
 
@@ -109,13 +109,12 @@ def is_simulated(
     topology: Topology, name: CollectiveName, root: Rank | None, size: int, options: CostOptions
 ) -> bool:  # fmt: skip
     """Whether what the library takes is known already: by rings or sends, and for AllReduce by trees."""
-    trees = name != "allreduce" or (topology, size, options) in _trees_asked
-    return trees and (topology, name, root, size, options) in _asked
+    question = topology, name, root, size, options
+    return (question, "rings") in _asked and (name != "allreduce" or (question, "trees") in _asked)
 
 
 _Question = tuple[Topology, CollectiveName, "Rank | None", int, CostOptions]
-_asked: deque[_Question] = deque(maxlen=64)  # as many as ``_simulated`` remembers
-_trees_asked: deque[tuple[Topology, int, CostOptions]] = deque(maxlen=64)
+_asked: deque[tuple[_Question, str]] = deque(maxlen=128)  # twice what ``_simulated`` remembers
 
 
 @lru_cache(maxsize=64)
@@ -205,7 +204,7 @@ def tree_baseline(topology: Topology, size: int, options: CostOptions) -> Baseli
     """NCCL's AllReduce along double binary trees, in as many parts and on as many channels as pay; None where a
     link is missing."""
     answer = _simulated_trees(topology, size, options)
-    _trees_asked.append((topology, size, options))
+    _asked.append(((topology, "allreduce", None, size, options), "trees"))
     return answer
 
 

@@ -140,7 +140,7 @@ ALLOWED = {
         hetesynth/search/bounds/throughput.py: INT62
         hetesynth/search/bounds/maxflow.py: INT32
         hetesynth/topology/convert.py: VERSION
-        hetesynth/engine/composition_document.py: VERSION
+        hetesynth/engine/composition.py: VERSION
         hetesynth/engine/formats.py: HEAD
         hetesynth/errors.py: __init__.exit_code
         hetesynth/execute/conductor.py: CONTROL MAX_TEXT

@@ -15,7 +15,7 @@ from support.clusters import cluster, ring
 from hetesynth.engine.choice import rules
 from hetesynth.engine.choice import tuning as sizing
 from hetesynth.engine.choice.candidates import CandidateSpecs
-from hetesynth.engine.choice.conditions import Situation
+from hetesynth.engine.choice.rules import Situation
 from hetesynth.engine.choice.tuning import tune
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.problem import ProblemFactory

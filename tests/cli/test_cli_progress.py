@@ -5,7 +5,7 @@ import math
 import pytest
 
 from hetesynth.cli.progress import ProgressLine
-from hetesynth.engine.choice.standing import Standing
+from hetesynth.engine.choice.choice import Standing
 from hetesynth.model import deadline
 
 

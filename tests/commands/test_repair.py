@@ -16,12 +16,10 @@ from support.random_sources import random_source
 from hetesynth.cli.main import run
 from hetesynth.engine.artifacts import Synthesis, write
 from hetesynth.engine.carry_over import CarryOver
-from hetesynth.engine.isomorphism import isomorphism
-from hetesynth.engine.n_minus_one import index, n_minus_one, single_losses
+from hetesynth.engine.n_minus_one import index, isomorphism, n_minus_one, single_losses
 from hetesynth.engine.recipe import recipe_in
-from hetesynth.engine.repair import Repaired, RepairRequest, repair
+from hetesynth.engine.repair import Repaired, RepairRequest, repair, schedule_difference
 from hetesynth.engine.request import Request
-from hetesynth.engine.schedule_difference import schedule_difference
 from hetesynth.engine.synth import synthesize
 from hetesynth.errors import HetesynthError
 from hetesynth.files.schedule_json import read_schedule_json

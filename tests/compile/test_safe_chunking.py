@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.clusters import cluster, ring
 
-from hetesynth.engine.safe_chunking import safe_chunking
+from hetesynth.engine.choice.candidates import safe_chunking
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT
 from hetesynth.search.bounds.throughput import time_bounds

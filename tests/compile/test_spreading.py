@@ -9,9 +9,8 @@ import pytest
 from compile.test_fused_receives import found, time, written
 from support.clusters import cluster
 
-from hetesynth.engine.fused_receives import emitted, lowering_variants
+from hetesynth.engine.fused_receives import channels_of_pairs, emitted, lowering_variants
 from hetesynth.engine.predictors import CostOptions, ProgramPredictor
-from hetesynth.engine.spreading import channels_of_pairs
 from hetesynth.judge.msccl.judge import program_violations
 from hetesynth.model.cost import costs
 from hetesynth.model.problem import Arc, Problem

@@ -11,10 +11,9 @@ import pytest
 from support.reports import EXAMPLES, made, report
 
 from hetesynth.cli.main import run
-from hetesynth.engine.page.report import check_reports, report_of_file, report_of_synthesis
-from hetesynth.engine.page.report_curves import baseline_curves
+from hetesynth.engine.page.report import baseline_curves, check_reports, report_of_file, report_of_synthesis
+from hetesynth.engine.page.report_blocks import chunks_moved
 from hetesynth.engine.predictors import CostOptions
-from hetesynth.engine.program_chunks import chunks_moved
 from hetesynth.engine.synth import synthesize
 from hetesynth.errors import HetesynthError
 from hetesynth.judge.msccl.reader import read_program

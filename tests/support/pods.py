@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from typing import Any
 
-from hetesynth.engine.composition_document import composition_document
+from hetesynth.engine.composition import composition_document
 from hetesynth.engine.verified_solver import verified_solver
 from hetesynth.model.pods import PodCluster
 from hetesynth.model.problem import Budget

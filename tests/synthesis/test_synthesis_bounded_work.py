@@ -6,7 +6,7 @@ import numpy as np
 from support.graphs import problem, star
 from support.solving import solve
 
-from hetesynth.engine.spreading import _width
+from hetesynth.engine.fused_receives import _width
 from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.search.auto import _many_checkpoints, _trees_refuse

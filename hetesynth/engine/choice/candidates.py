@@ -19,18 +19,68 @@ from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.problem import ProblemFactory
 from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError
-from hetesynth.model.collective import PERSONALIZED, transfers
+from hetesynth.model.collective import PERSONALIZED, CollectiveName, transfers
 from hetesynth.model.cost import Costs, chunk_bytes, costs
 from hetesynth.model.time_bound import TimeBound
-from hetesynth.model.topology import Topology
+from hetesynth.model.topology import Rank, SharedGroup, Topology, Wire
+from hetesynth.policy import Policy
 from hetesynth.policy.autotune import AutotunePolicy
 from hetesynth.search.bounds.throughput import cut_bounds
-from hetesynth.search.chunking import Chunking, ChunkingOptions, chunk
+from hetesynth.search.chunking import Capacity, Chunking, ChunkingOptions, chunk
 
 if TYPE_CHECKING:
     from hetesynth.search.registry import StrategyRow
     from hetesynth.search.strategy import Strategy
     from hetesynth.search.timed.earliest_arrival import Rates
+
+
+def safe_chunking(
+    topology: Topology, paper: Chunking, name: CollectiveName, root: Rank | None, ideal: float,
+    policy: Policy,
+) -> Chunking:  # fmt: skip
+    """Capacities rounded down, of the shortest step that loses little, or else of the one that loses least.
+
+    ``ideal``: seconds for each byte that the collective takes at least on the topology as it is, by cuts and
+    volume.
+    """
+    step = max(paper.chunk_bytes / link.bandwidth for link in topology.links)
+    best: tuple[float, Chunking] | None = None
+    for multiple in range(1, policy.compile.max_step_multiple + 1):
+        stated = replace(paper.options, reference=step * multiple, rounding="floor", latencies=False)
+        rounded = chunk(topology, stated)
+        if topology.ranks > policy.compile.max_compared_ranks:
+            return rounded
+        bounds = cut_bounds(_as_promised(topology, rounded), name, root, policy.bounds)
+        loss = max(float(b.seconds_per_byte) for b in bounds) / ideal - 1
+        if best is None or loss < best[0] - policy.compile.little_bandwidth:
+            best = loss, rounded
+        if loss <= policy.compile.little_bandwidth:
+            break
+    return best[1] if best else paper
+
+
+def _as_promised(topology: Topology, rounded: Chunking) -> Topology:
+    """The topology with the rates that the capacities stand for, where a step lasts until all bytes are there."""
+    limits: list[Wire | SharedGroup] = [*topology.wires, *topology.groups]
+    lasts = [
+        Fraction(capacity.chunks * rounded.chunk_bytes, capacity.lanes) / limit.bandwidth
+        for limit, capacity in zip(limits, [*rounded.wires, *rounded.groups], strict=True)
+        if capacity is not None and limit.bandwidth is not None
+    ]
+    step = max(lasts, default=rounded.tau_ref)
+
+    def rate(capacity: Capacity) -> Fraction:
+        return Fraction(capacity.chunks * rounded.chunk_bytes, capacity.lanes) / step
+
+    wires = tuple(
+        wire if capacity is None else replace(wire, bandwidth=rate(capacity))
+        for wire, capacity in zip(topology.wires, rounded.wires, strict=True)
+    )
+    groups = tuple(
+        replace(group, bandwidth=rate(capacity))
+        for group, capacity in zip(topology.groups, rounded.groups, strict=True)
+    )
+    return replace(topology, wires=wires, groups=groups)
 
 
 @dataclass(frozen=True)
@@ -172,7 +222,6 @@ class CandidateSpecs:
 
     def packed(self, chunks: int, paper: Chunking) -> Iterator[CandidateSpec]:
         """Packed trees on capacities that the hardware keeps, without and with a forwarding delay."""
-        from hetesynth.engine.safe_chunking import safe_chunking
         from hetesynth.search.registry import strategy
         from hetesynth.search.trees.packed_trees import forwarding_delay_strategy
 

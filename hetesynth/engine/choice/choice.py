@@ -25,7 +25,6 @@ from hetesynth.engine.choice.program_ranking import (
     timed_target,
 )
 from hetesynth.engine.choice.ring_candidate import library_candidates, why_skipped
-from hetesynth.engine.choice.standing import Standing
 from hetesynth.engine.choice.steady import SteadyCandidates
 from hetesynth.engine.choice.step_programs import step_candidate, step_program
 from hetesynth.engine.choice.tuning import UNTRIED, TuningRun, demand_paths, tune
@@ -40,7 +39,38 @@ from hetesynth.model.deadline import Deadline, now
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.topology import Rank, Topology
-from hetesynth.search.search import Ending, Progress, no_progress
+from hetesynth.model.words import microseconds, whole_percent
+from hetesynth.search.search import BEST, Ending, Progress, no_progress
+
+
+@dataclass
+class Standing:
+    """``listener``: shows the lines. ``limit``: seconds that nothing is quicker than; ``rings``: those of NCCL's
+    rings; 0 where they are not known yet. ``best``: seconds of the quickest so far."""
+
+    listener: Progress
+    limit: float = 0.0
+    rings: float = 0.0
+    best: float = math.inf
+
+    def tried(self, label: str, seconds: float) -> None:
+        """The program of ``label`` takes ``seconds``."""
+        self.best = min(self.best, seconds)
+        self.progress(f"{label}: {microseconds(seconds)}", None)
+
+    def progress(self, what: str, steps: int | None) -> None:
+        """Tell ``what`` is being done, and how it stands: by programs where some were timed."""
+        self.listener(what.split(BEST)[0] + self.text if self.text else what, steps)
+
+    @property
+    def text(self) -> str:
+        """``; best 5,716 us, 84 % of the limit, 1.17 x NCCL's rings``, as far as it is known."""
+        if math.isinf(self.best):
+            return ""
+        limit = f", {whole_percent(100 * self.limit / self.best)} % of the limit" if self.limit else ""
+        rings = f", {self.rings / self.best:.2f} x NCCL's rings" if self.rings else ""
+        return f"{BEST}{microseconds(self.best)}{limit}{rings}"
+
 
 Keep = Callable[[Bounds, int, Ranked], None]
 WAY_OUT = "raise --time-budget"

@@ -147,7 +147,7 @@ def tune(
             (run.refusals[0] if alone else f"no schedule for {request.collective} of {size} bytes was found")
             + (" in the time budget" if clock_decisions else ""),
             code="HS610", exit_code=3,
-            help=("raise --time-budget, or choose" if clock_decisions else "choose") + " another --strategy or --chunks",
+            help=("raise --time-budget, or " if clock_decisions else "") + "choose another --strategy or --chunks",
         )  # fmt: skip
     cut_short = run.interrupted or bool(clock_decisions)
     ranked = _ranked(run.candidates, request.policy.autotune)

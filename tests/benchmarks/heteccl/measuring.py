@@ -21,9 +21,9 @@ from hetesynth.engine.phases import PhaseTimer
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.problem import load_problem
 from hetesynth.engine.request import Request
-from hetesynth.engine.rival import library_rival
 from hetesynth.engine.synth import synthesize
 from hetesynth.engine.time_optimality import bounds_of
+from hetesynth.engine.time_verdict import library_rival
 from hetesynth.engine.verified_solver import verified_solver
 from hetesynth.errors import HetesynthError
 from hetesynth.model.problem import Budget

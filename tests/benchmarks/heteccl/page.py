@@ -31,7 +31,7 @@ _RIVALS = (
         for text in (
             "**NCCL**: what it would choose, by its own formulas, corrected by published runs ([reality.md]"
             "(reality.md)), or its rings, one for each NIC, through the best order of GPUs, simulated with as "
-            "many channels as pay: the quicker of both (`hetesynth/engine/rival.py`).",
+            "many channels as pay: the quicker of both (`hetesynth/engine/time_verdict.py`).",
             "**TACCL**: a sketch leaves some links between servers; routes are balanced by load over these, "
             "transfers list-scheduled in seconds, lowered step by step with one chunk a GPU. Two sketches of its "
             "repository, the quicker counts: a sender and a receiver for each NIC (sk1-dgx2-n2; here to every "
