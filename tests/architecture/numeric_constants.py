@@ -19,6 +19,7 @@ ALLOWED = {
         hetesynth/search/chunking.py: MAX_CAPACITY
         hetesynth/cli/building.py: SILENT
         hetesynth/cli/options.py: MAX_SIZES MAX_SIZE
+        hetesynth/engine/sizes.py: MAX_SIZES MAX_SIZE
         hetesynth/search/collectives/library.py: MAX_CHUNKS
         hetesynth/topology/first_topology.py: MAX_SERVERS
         hetesynth/files/regular_files.py: MAX_BYTES
@@ -172,6 +173,8 @@ ALLOWED = {
     "defaults of options": """
         hetesynth/model/size_range.py: FIRST LAST
         hetesynth/cli/options.py: buffer_sizes.factor
+        hetesynth/engine/sizes.py: buffer_sizes.factor
+        hetesynth/api.py: sizes_of.factor
         hetesynth/deploy/verify_files.py: FILES_OF_A_PROCESS
         hetesynth/engine/predictors.py: sizes_between.factor
         hetesynth/search/chunking.py: DEFAULT_CHUNK_BYTES
@@ -282,6 +285,7 @@ ALLOWED = {
         hetesynth/judge/race_detection.py: MANY
         """,
     "how long to wait for processes, locks and solvers": """
+        hetesynth/engine/every_root.py: FIRST_ONLY
         hetesynth/deploy/cell_check.py: SHARE
         hetesynth/deploy/workers.py: LIVES TOLD_AFTER
         hetesynth/deploy/dask_cluster.py: FETCH_SECONDS GIVEN LONELY_SECONDS LOOK_SECONDS
