@@ -7,13 +7,30 @@ Knows nothing of chunks, steps or collectives. Importing this package loads neit
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, field
 
 from hetesynth.model.pods import PodCluster
 from hetesynth.model.topology import Topology
-from hetesynth.topology.language.given import GivenTopology
 from hetesynth.topology.language.reachability import unreachable_pairs
 
 __all__ = ["GivenTopology", "load_pods", "load_topology", "parse_pods", "parse_topology", "unreachable_pairs"]
+
+
+@dataclass(frozen=True, slots=True)
+class GivenTopology(os.PathLike[str]):
+    """A cluster that was read before, in the place of the file at ``path`` that describes it.
+
+    No file is opened, so that work can be handed to a machine that does not have it.
+    """
+
+    path: str
+    topology: Topology = field(repr=False)
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def __str__(self) -> str:
+        return self.path
 
 
 def load_topology(path: str | os.PathLike[str]) -> Topology:
@@ -50,8 +67,6 @@ def parse_pods(text: str, filename: str = "<text>") -> PodCluster:
 
 def parse_topology(text: str, filename: str = "<text>") -> Topology:
     """The cluster that ``text`` describes; ``filename`` is the name findings carry.
-
-    The entry for text that is in no file; the commands read files.
 
     Relative imports start from the directory of ``filename``. Raises ``SourceError``.
     """
