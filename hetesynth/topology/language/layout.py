@@ -232,7 +232,10 @@ class _Layout:
         self._comments(piece.comments)
         if not self._line:
             self._line = _INDENT * self._depth + _CONTINUATION.removesuffix("  ")
-        end = self._closing()
+        end, open_braces = self._at, 1
+        while open_braces:
+            end += 1
+            open_braces += {"LBRACE": 1, "RBRACE": -1}.get(self.pieces[end].type, 0)
         inside = self.pieces[self._at + 1 : end + 1]
         nested = any(piece.type == "LBRACE" for piece in inside)
         several = any(piece.broken or piece.comments for piece in inside) or (nested and self._depth == 0)
@@ -255,15 +258,6 @@ class _Layout:
                 text += " "
             text += piece.text
         return text
-
-    def _closing(self) -> int:
-        """The place of the brace that closes the one here."""
-        open_braces = 0
-        for index in range(self._at, len(self.pieces)):
-            open_braces += {"LBRACE": 1, "RBRACE": -1}.get(self.pieces[index].type, 0)
-            if not open_braces:
-                return index
-        raise InternalError("a brace without its partner came through the parser")
 
     def _close(self, piece: Piece) -> None:
         opened = self.pieces[self._at - 1].type == "LBRACE" and not piece.comments

@@ -68,19 +68,10 @@ class Losses:
 
     def _wires(self, loss: Down | Degrade, scope: Scope) -> list[int]:
         """The wires between the two sides, i-th with i-th or one with every one."""
-        left, right = scope.resolve(loss.left), scope.resolve(loss.right)
-        if not left or not right:
-            return []
-        if len(left) != len(right) and 1 not in (len(left), len(right)):
-            message = f"{len(left)} parts on the left cannot be paired with {len(right)} on the right"
-            help_ = "name as many on both sides, or one on either side"
-            self.findings.add("HS212", loss.span, message, help_)
-            return []
-        width = max(len(left), len(right))
-        self.findings.spend(WORK_OF_A_RATE * width, loss.span)
+        pairs = scope.paired(loss.left, loss.right, loss.span)
+        self.findings.spend(WORK_OF_A_RATE * len(pairs), loss.span)
         wires: dict[int, None] = {}
-        for i in range(width):
-            a, b = left[i % len(left)], right[i % len(right)]
+        for a, b in pairs:
             ends_a, ends_b = self.hardware.vertices_of(a), self.hardware.vertices_of(b)
             ways = [(p, q) for p in ends_a for q in ends_b if p != q]
             ways += [(q, p) for p, q in ways] if loss.both_ways else []

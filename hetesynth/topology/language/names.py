@@ -7,7 +7,7 @@ In: words as written, the parts in scope. Out: lists of parts, in the order writ
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
@@ -85,6 +85,18 @@ class Scope:
                 for part in self._matching(pattern, word):
                     parts[part.name] = part
         return list(parts.values())
+
+    def paired(self, left: Sequence[Word], right: Sequence[Word], span: Span) -> list[tuple[Part, Part]]:
+        """The parts of two sides, i-th with i-th or one with every one; none, with a finding, otherwise."""
+        ones, others = self.resolve(left), self.resolve(right)
+        if not ones or not others:
+            return []
+        if len(ones) != len(others) and 1 not in (len(ones), len(others)):
+            message = f"{len(ones)} parts on the left cannot be paired with {len(others)} on the right"
+            self.findings.add("HS212", span, message, "name as many on both sides, or one on either side")
+            return []
+        width = max(len(ones), len(others))
+        return [(ones[i % len(ones)], others[i % len(others)]) for i in range(width)]
 
     def _matching(self, pattern: str, word: Word) -> list[Part]:
         if "*" not in pattern:

@@ -14,6 +14,7 @@ from itertools import combinations, product
 from hetesynth.model.diagnostics import Span
 from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.names import Part, Scope, plain
+from hetesynth.topology.language.properties import by_name
 from hetesynth.topology.language.syntax import Amount, Element, Join, Network, Property, Word
 from hetesynth.topology.language.units import count, ratio
 
@@ -123,12 +124,7 @@ class _Fabrics:
 
     def __init__(self, network: Network, name: str, servers: Servers, scope: Scope, findings: Findings) -> None:
         self.network, self.name, self.servers, self.scope, self.findings = network, name, servers, scope, findings
-        self._properties: dict[str, Property] = {}
-        for prop in network.properties:
-            if prop.name in self._properties:
-                help_ = f"keep one; the first is on line {self._properties[prop.name].span.line}"
-                findings.add("HS209", prop.span, f"`{prop.name}` is given twice", help_)
-            self._properties[prop.name] = prop
+        self._properties = by_name(network.properties, findings)
         self._shared = tuple(p for p in network.properties if p.name in ("latency", "kind"))
 
     def rails(self) -> list[Statement]:

@@ -40,6 +40,7 @@ from hetesynth.topology.language.paper_statements import (
     latencies,
 )
 from hetesynth.topology.language.properties import lanes_of
+from hetesynth.topology.language.reachability import joined_sets
 from hetesynth.topology.language.syntax import Amount, Define, Element, Flow, Join, Property, Shared, Value, Word
 from hetesynth.topology.language.units import count, measure
 
@@ -309,7 +310,7 @@ class _Network:
                 yield from self._between(internode)
             else:  # what is wrong with them has been said
                 list(entries(internode.behind.get("interbandwidth"), BETWEEN_NODES, self.findings))
-        for together in _joined_sets(self._joining):
+        for together in joined_sets(self._joining, lambda internode: {node.text for node in internode.nodes}):
             yield self._switch(together)
         # two groups for each NIC that a node has in several pairs: what leaves over it, and what enters
         for node, nics in self._uses.items():
@@ -470,15 +471,3 @@ class _Network:
                 findings.add("HS201", word.span, f"there is no node `{node[:60]}`", help_)
                 return ()
         return tuple(word if "." in word.text else replace(word, text=f"{word.text}.gpu*") for word in names)
-
-
-def _joined_sets(internodes: Iterable[Internode]) -> list[list[Internode]]:
-    """``internodes`` in sets that have no node in common."""
-    sets: list[tuple[set[str], list[Internode]]] = []
-    for internode in internodes:
-        names = {node.text for node in internode.nodes}
-        meeting = [entry for entry in sets if entry[0] & names]
-        merged = [other for entry in meeting for other in entry[1]]
-        sets = [entry for entry in sets if entry not in meeting]
-        sets.append((names.union(*(entry[0] for entry in meeting)), [*merged, internode]))
-    return [together for _, together in sets]

@@ -53,15 +53,19 @@ class Measured:
         gpu.copy = gpu.copy if self.copy is None else self.copy
 
 
-def measured(properties: Iterable[Property], findings: Findings) -> Measured:
-    """The properties as numbers; a property given twice is a finding."""
+def by_name(properties: Iterable[Property], findings: Findings) -> dict[str, Property]:
+    """The first property of each name; a property given twice is a finding."""
     seen: dict[str, Property] = {}
     for prop in properties:
-        if prop.name in seen:
+        if seen.setdefault(prop.name, prop) is not prop:
             help_ = f"keep one; the first is on line {seen[prop.name].span.line}"
             findings.add("HS209", prop.span, f"`{prop.name}` is given twice", help_)
-        else:
-            seen[prop.name] = prop
+    return seen
+
+
+def measured(properties: Iterable[Property], findings: Findings) -> Measured:
+    """The properties as numbers; a property given twice is a finding."""
+    seen = by_name(properties, findings)
 
     def number(name: str, dimension: Dimension, what: str) -> Fraction | None:
         prop = seen.get(name)

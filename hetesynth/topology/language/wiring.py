@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 
 from hetesynth.model.diagnostics import Span
 from hetesynth.model.topology import NETWORK_KINDS
@@ -182,7 +183,7 @@ class Wiring:
 
     def detach(self, detach: Detach, scope: Scope) -> None:
         """Take away what joins the named parts so far."""
-        pairs = self._paired(scope.resolve(detach.left), scope.resolve(detach.right), detach.span)
+        pairs = scope.paired(detach.left, detach.right, detach.span)
         self.findings.spend(len(self.hardware.wires) + len(pairs), detach.span)
         for a, b in self.hardware.disconnect(pairs):
             message = f"nothing joins `{a.name}` and `{b.name}` here"
@@ -286,14 +287,14 @@ class Wiring:
         if join.kind == "mesh" or not join.both_ways:
             refuse_directions(join.properties, f"a {join.kind}" if join.right == () else "`->`", self.findings)
         there, back = measured(join.properties, self.findings).rates(_JOIN_KINDS[join.kind])
-        left = scope.resolve(join.left)
-        pairs = (
-            [(a, b) for i, a in enumerate(left) for b in left[i + 1 :]]
-            if join.kind == "mesh"
-            else self._paired(left, scope.resolve(join.right), join.span)
-        )
-        if join.kind == "mesh" and len(left) == 1:
-            self.findings.add("HS212", join.span, "a mesh needs at least two GPUs", "use a range: mesh gpu[0-3]")
+        if join.kind == "mesh":
+            parts = scope.resolve(join.left)
+            pairs = list(combinations(parts, 2))
+            if len(parts) == 1:
+                help_ = "use a range: mesh gpu[0-3]"
+                self.findings.add("HS212", join.span, "a mesh needs at least two GPUs", help_)
+        else:
+            pairs = scope.paired(join.left, join.right, join.span)
         if len(self.hardware.wires) + len(pairs) > MAX_WIRES:
             help_ = "describe the cluster with switches"
             self.findings.add("HS208", join.span, f"more than {MAX_WIRES} wires", help_)
@@ -302,17 +303,6 @@ class Wiring:
             if self._may_join(a, b, join):
                 self._linked.update((a.name, b.name))
                 self.hardware.connect(a, b, there, back if join.both_ways else None)
-
-    def _paired(self, left: list[Part], right: list[Part], span: Span) -> list[tuple[Part, Part]]:
-        """i-th with i-th, or one with every one."""
-        if not left or not right:
-            return []
-        if len(left) != len(right) and 1 not in (len(left), len(right)):
-            message = f"{len(left)} parts on the left cannot be paired with {len(right)} on the right"
-            self.findings.add("HS212", span, message, "name as many on both sides, or one on either side")
-            return []
-        width = max(len(left), len(right))
-        return [(left[i % len(left)], right[i % len(right)]) for i in range(width)]
 
     def _may_join(self, a: Part, b: Part, join: Join) -> bool:
         if a is b:
