@@ -1,7 +1,6 @@
-"""Syntax tree -> Topology: instances are expanded, wires laid, links found, the result checked.
+"""Syntax tree -> ``Topology``, or a ``PodCluster`` without the links between pods, or everything that is wrong.
 
-In: a ``Source``. Out: a ``Topology``, or a ``PodCluster`` without the links between pods; or ``SourceError`` with
-everything that is wrong. Reading order: imports, parts, overrides, wires, checks, links, groups.
+Reading order: imports, parts, overrides, wires, checks, links, groups.
 """
 
 from __future__ import annotations

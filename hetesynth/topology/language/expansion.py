@@ -1,9 +1,7 @@
 """Parameters, loops and expressions -> a syntax tree without them, and what instances add -> types of their own.
 
-In: a ``Program`` as written. Out: the same ``Program`` with every number worked out, every loop repeated, and for
-each use of a type with other arguments or with parts of its own one more type. Spans stay where they were written.
-Looks no part up and measures nothing. Any class of the syntax tree passes through: words and amounts are replaced
-wherever they are.
+For each use of a type with other arguments or with parts of its own there is one more type. Spans stay where they
+were written. Looks no part up and measures nothing: words and amounts are replaced wherever they are.
 """
 
 from __future__ import annotations

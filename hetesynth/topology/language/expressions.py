@@ -1,8 +1,7 @@
 """Arithmetic on exact rationals with units: what stands between parentheses, and in the brackets of names.
 
-In: the text of an expression, its place, the values of variables. Out: a ``Value``, or a finding. ``+ - * / %``,
-``min(,)`` and ``max(,)``. A quantity may be multiplied and divided by numbers, and divided by one of its sort.
-Knows nothing of statements.
+``+ - * / %``, ``min(,)`` and ``max(,)``. A quantity may be multiplied and divided by numbers, and divided by one
+of its sort.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The cluster under construction: parts by name and the wires between them.
-
-In: parts and wires one by one. Out: vertices and wires of a ``Topology``, GPUs first.
-Disabled parts and their wires are left out. Knows nothing of the source's syntax.
-"""
+"""The cluster under construction: parts by name and the wires between them; disabled ones are left out."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Follows imports and gathers the node types, pods and the one cluster of a program.
 
-In: a ``Source``. Out: a ``Program``. Library imports come from dsl/library, path imports from the folder of the
-importing file.
+Library imports come from dsl/library, path imports from the folder of the importing file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Source -> everything that is known of a file that is right: syntax, parts with spans, the cluster.
+"""Source -> all that is known of a file that is right: syntax, parts with spans, the cluster.
 
-In: a ``Source``. Out: an ``Inspection``, or ``SourceError`` as any command would raise it. For those that look at
-files rather than at clusters. A file of node types alone is looked at as the cluster of one server of each.
+A file of node types alone is looked at as the cluster of one server of each.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``without``, ``down`` and ``degrade``: what failed or became slow in a cluster described as it was built.
 
-In: statements with the scope they stand in. Out: disabled parts before wires are laid, wires without or with less
-bandwidth afterwards, and a note for each statement. Statements count in the order written, those of pods first.
+Parts are disabled before wires are laid, wires removed or slowed afterwards, with a note for each statement.
+Statements count in the order written, those of pods first.
 """
 
 from __future__ import annotations

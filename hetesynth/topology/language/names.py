@@ -1,7 +1,6 @@
-"""Names, ranges and globs -> the parts they stand for.
+"""Names, ranges and globs -> the parts they stand for, in the order written (ranges) or declared (globs).
 
-In: words as written, the parts in scope. Out: lists of parts, in the order written (ranges) or declared (globs).
-``*`` (or ``[*]``) matches any run of characters except a dot. Knows nothing of wires.
+``*`` (or ``[*]``) matches any run of characters except a dot.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Networks in one line -> the links, fabrics and switches they stand for.
+"""Networks in one line -> the links, fabrics and switches they stand for, with the span of the network.
 
-In: a ``Network`` and the scope it stands in, whose other parts are declared. Out: ``Element`` and ``Join``
-statements with the span of the network. Parts are taken in the order in which they are named.
+Parts are taken in the order in which they are named.
 """
 
 from __future__ import annotations

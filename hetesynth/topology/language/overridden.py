@@ -1,7 +1,6 @@
 """A topology file with losses that are stated beside it, as ``--without`` and ``--degrade`` do.
 
-In: the values of these options. Out: an ``OverriddenFile``, a path wherever only a path is asked for. Findings
-about a loss point into the option's values, one a line.
+Findings about a loss point into the option's values, one a line.
 """
 
 from __future__ import annotations

@@ -34,8 +34,7 @@ from hetesynth.topology.language.paper_statements import (
     Rate,
     amount_of,
     bandwidth_of,
-    connections_between,
-    connections_in,
+    connections,
     entries,
     latencies,
 )
@@ -131,10 +130,10 @@ def _named_after(file: str) -> str:
 
 def _node_of(definition: NodeDefinition, findings: Findings) -> _Node:
     name, behind = definition.name, definition.behind
-    connections = connections_in(behind, findings)
+    stated = list(connections(behind, findings))
     pcie: dict[str, _Pcie] = {}
     nics: dict[str, list[Connection]] = {}
-    for connection in connections:
+    for connection in stated:
         gpus = connection.ends.sides[0]
         if connection.sort == "pcie":
             switch = _Pcie(f"pcie{connection.number}", frozenset(gpu.number for gpu in gpus))
@@ -157,7 +156,7 @@ def _node_of(definition: NodeDefinition, findings: Findings) -> _Node:
     if reduce is not None:
         amount = amount_of(reduce.name, reduce.value, findings)
         items.append(Property("reduce", reduce.name.span, amount=amount))
-    for connection in connections:
+    for connection in stated:
         items += _hardware(connection, nics, pcie, findings)
     items += _groups(behind.get("group"), _local_gpus, findings)
     overrides: tuple[syntax.Override, ...]
@@ -323,7 +322,7 @@ class _Network:
 
     def _between(self, internode: Internode) -> Iterator[syntax.ClusterItem]:
         """The wires and pipes of the connections that are stated; without, the internode joins NICs."""
-        connections = connections_between(internode.behind, len(internode.nodes), self.findings)
+        stated = list(connections(internode.behind, self.findings, len(internode.nodes)))
         if "interbandwidth" not in internode.behind:
             self._joining.append(internode)
             typed = internode.behind.get("interlinktype")
@@ -335,7 +334,7 @@ class _Network:
         first_pair, pipes = self._pairs, 0
         pairs = math.comb(len(internode.nodes), 2)
         self._pairs += pairs
-        for connection in connections:
+        for connection in stated:
             span = connection.ends.span
             sides = [
                 tuple(Word(f"{node.text}.gpu{gpu.number}", gpu.span) for gpu in side)

@@ -229,16 +229,6 @@ def amount_of(name: Word, value: Value, findings: Findings) -> Amount | None:
 # --- the connections behind a node or an internode
 
 
-def connections_in(behind: Table[str, Define], findings: Findings) -> list[Connection]:
-    """The connections inside a node."""
-    return list(_connections(behind, "", IN_A_NODE, 2, findings))
-
-
-def connections_between(behind: Table[str, Define], nodes: int, findings: Findings) -> list[Connection]:
-    """The connections between ``nodes`` nodes."""
-    return list(_connections(behind, "inter", BETWEEN_NODES, nodes, findings))
-
-
 def latencies(define: Define | None, keys: Table[str, str], findings: Findings) -> dict[str, Property]:
     """The latencies that ``define`` states for all connections of a sort."""
     stated: dict[str, Property] = {}
@@ -252,10 +242,12 @@ def latencies(define: Define | None, keys: Table[str, str], findings: Findings) 
     return stated
 
 
-def _connections(
-    behind: Table[str, Define], prefix: str, kinds: Table[str, str], lists: int, findings: Findings
-) -> Iterator[Connection]:
-    """Those in ``bandwidth``, in the order written; the latency of an entry counts before that of its sort."""
+def connections(behind: Table[str, Define], findings: Findings, nodes: int = 1) -> Iterator[Connection]:
+    """The connections inside a node, or between ``nodes`` nodes, in the order written.
+
+    The latency of an entry counts before that of its sort.
+    """
+    prefix, kinds, lists = ("", IN_A_NODE, 2) if nodes == 1 else ("inter", BETWEEN_NODES, nodes)
     latency = latencies(behind.get(f"{prefix}latency"), kinds, findings)
     kind_of: dict[str, Property] = {}
     for entry in entries(behind.get(f"{prefix}linktype"), kinds, findings):

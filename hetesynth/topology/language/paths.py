@@ -1,9 +1,8 @@
 """Wires -> GPU-to-GPU links: for each ordered pair the direct wires, else the shortest paths past other hardware.
 
-In: vertices and wires. Out: ``Link`` values in the order of (source, destination).
 A path never enters a third GPU, and passes a NIC only between its host side and its network side. Paths that enter
 networks (fabrics, routers) less often come first, then those that cross fewer CPUs, NUMA nodes and PCIe switches,
-then those with fewer wires. Knows nothing of the source.
+then those with fewer wires.
 """
 
 from __future__ import annotations

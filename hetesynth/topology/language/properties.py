@@ -1,7 +1,4 @@
-"""The properties between a pair of braces, measured: rates, times, kinds.
-
-In: ``Property`` values as written. Out: exact numbers; missing, repeated and out-of-place ones are findings.
-"""
+"""The properties between a pair of braces as exact numbers; missing, repeated and misplaced ones are findings."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Which ranks can pass data to which, over any number of links.
-
-In: a Topology. Out: pairs of ranks, or the parts a cluster falls into. Knows nothing of sources.
-"""
+"""Which ranks can pass data to which, over any number of links, and into what parts things fall."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Reads a source file and refuses what cannot be a topology before any parsing.
 
-In: a path or a text. Out: a ``Source``. Checks size, encoding, NUL bytes, the pairing of brackets
-and that no string holds characters that cannot be seen. Figure 10 of HeteCCL gets the brackets that its print
-lacks.
+Checks size, encoding, NUL bytes, the pairing of brackets and that no string holds characters that cannot be seen.
+Figure 10 of HeteCCL gets the brackets that its print lacks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Numbers with units -> exact fractions in bytes per second, seconds and bytes.
+"""Numbers with units -> exact fractions in bytes per second, seconds, bytes and metres.
 
-In: an ``Amount`` as written. Out: a Fraction, or a finding. Decimal prefixes are powers of 1000 (GB),
-binary ones powers of 1024 (GiB); ``b`` is a bit, ``B`` a byte.
+Decimal prefixes are powers of 1000 (GB), binary ones powers of 1024 (GiB); ``b`` is a bit, ``B`` a byte.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Declarations -> parts, then parts -> wires, for one scope (an instance or the cluster).
 
-In: the items of a node type or a cluster. Out: parts and wires in the ``HardwareGraph``. Every part is declared,
-and every override applied, before the first wire is laid, so that wires see the final rates.
+Every part is declared, and every override applied, before the first wire is laid: wires see the final rates.
 """
 
 from __future__ import annotations
