@@ -9,7 +9,7 @@ import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any
 
 from hetesynth.model.diagnostics import SourceWarning, render
 from hetesynth.model.pods import PodCluster
@@ -27,8 +27,6 @@ from hetesynth.topology.language.source import Source
 from hetesynth.topology.language.syntax import Cluster, Element, Instance, NodeType, PodType, Property, Shared
 from hetesynth.topology.language.units import count, measure
 from hetesynth.topology.language.wiring import Wiring
-
-AnyItem = TypeVar("AnyItem", syntax.NodeItem, syntax.PodItem, syntax.ClusterItem)
 
 MAX_GPUS = 2048
 MAX_POD_GPUS = 16 * MAX_GPUS
@@ -219,11 +217,9 @@ class _Elaboration:
         for part in scope.parts.values():
             part.host = host
 
-    def _networks(
-        self, items: tuple[AnyItem, ...], scope: Scope, server: str
-    ) -> tuple[AnyItem | Element | syntax.Join, ...]:
+    def _networks(self, items: tuple[Any, ...], scope: Scope, server: str) -> tuple[Any, ...]:
         """``items`` with networks in one line replaced by what they stand for, whose parts are declared."""
-        result: list[AnyItem | Element | syntax.Join] = []
+        result: list[Any] = []
         for item in items:
             if not isinstance(item, syntax.Network):
                 result.append(item)

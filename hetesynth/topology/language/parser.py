@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from lark import Discard, Lark, Token, Transformer, v_args
 from lark.exceptions import UnexpectedInput
@@ -27,9 +27,7 @@ MAX_RECOVERY_CHARACTERS = 1 << 16
 Words = tuple[Word, ...]
 _Parsed = list[Any]
 
-_ELEMENTS = ("switch", "nic", "bus", "fabric", "cpu", "numa", "pcie", "router")
-_JOINS = ("link", "attach", "mesh", "upi", "wan")
-_NETWORKS = ("ring", "grid", "torus", "hypercube", "rails", "leafspine", "dragonfly")
+_ELEMENTS, _JOINS, _NETWORKS = map(get_args, (syntax.ElementKind, syntax.JoinKind, syntax.NetworkKind))
 _OF_WORDS = ("measured", "kind", "model", "host", "multicast", "reduction")
 _OF_SELECTORS = ("ports", "join", "members")
 _OF_AMOUNTS = (

@@ -28,14 +28,17 @@ from hetesynth.topology.language.units import measure
 
 MAX_WIRES = 1_000_000
 
-_KINDS = {
-    "switch": "switch", "nic": "net", "bus": "bus", "fabric": "net",
-    "cpu": "cpu", "numa": "numa", "pcie": "pcie", "router": "net",
-}  # fmt: skip
-_WHAT = {
-    "switch": "a switch", "nic": "a NIC", "bus": "a bus", "fabric": "a fabric",
-    "cpu": "a CPU", "numa": "a NUMA node", "pcie": "a PCIe switch", "router": "a router",
-}  # fmt: skip
+_KINDS = {  # of the links of each sort of part, and what it is called
+    "switch": ("switch", "a switch"),
+    "nic": ("net", "a NIC"),
+    "bus": ("bus", "a bus"),
+    "fabric": ("net", "a fabric"),
+    "cpu": ("cpu", "a CPU"),
+    "numa": ("numa", "a NUMA node"),
+    "pcie": ("pcie", "a PCIe switch"),
+    "router": ("net", "a router"),
+}
+_WHAT = {sort: what for sort, (_, what) in _KINDS.items()}
 _JOIN_KINDS = {"link": "direct", "mesh": "direct", "attach": "attach", "upi": "upi", "wan": "wan"}
 _CAPABILITIES = ("multicast", "reduction")
 _PLACES = ("ports", "port", "members", "join")
@@ -68,7 +71,7 @@ class Wiring:
             require_rate(element.properties, title, element.span, self.findings)
         for local in declared(element.name, what, self.findings):
             part = Part(scope.prefix + local, element.kind, server, element.name.span)
-            part.link_kind, part.kind_stated = values.kind or _KINDS[element.kind], values.kind is not None
+            part.link_kind, part.kind_stated = values.kind or _KINDS[element.kind][0], values.kind is not None
             part.bandwidth, part.lanes = values.send or (values.bandwidth, values.lanes)
             part.receive = values.receive
             part.latency = values.latency or part.latency
