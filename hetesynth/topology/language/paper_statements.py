@@ -169,10 +169,10 @@ def gathered(defines: list[Define], findings: Findings) -> Definitions:
     return definitions
 
 
-def _put(known: dict[str, _Kept], define: Define, value: _Kept, findings: Findings) -> None:
-    if define.name.text in known:
+def _put(statements: dict[str, _Kept], define: Define, value: _Kept, findings: Findings) -> None:
+    if define.name.text in statements:
         findings.add("HS203", define.name.span, f"`{define.name.text}` is defined twice", "keep one of them")
-    known[define.name.text] = value
+    statements[define.name.text] = value
 
 
 def _settle_likeness(node: NodeDefinition, nodes: dict[str, NodeDefinition], findings: Findings) -> None:

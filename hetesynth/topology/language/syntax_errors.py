@@ -269,13 +269,13 @@ def _habit(above: list[str], here: str, column: int, expected: list[str], keywor
         stripped = (earlier.split("#")[0].rstrip() for earlier in reversed(above))
         before = next((earlier for earlier in stripped if earlier), "")
     signs = keywords + [sign for name, sign in (("LBRACE", "{"), ("RBRACE", "}")) if name in expected]
-    found = habit(before, rest, signs)
+    way_out = habit(before, rest, signs)
     unfinished = rf"(?:^|[;{{}}\s])(?:{_RATED})\s[^;{{}}]*$"
-    if not found and signs == ["{"] and re.search(unfinished, before[-_MOST:]):
+    if not way_out and signs == ["{"] and re.search(unfinished, before[-_MOST:]):
         return "what stands before it needs its properties: { bandwidth 25 GB/s }"
     word = re.match(rf"(?:({_OF_CLUSTERS})|{_OF_BLOCKS})(?![\w.*\[])", rest)
-    if found or word is None or "cluster" not in keywords:
-        return found
+    if way_out or word is None or "cluster" not in keywords:
+        return way_out
     block = "the cluster" if word[1] else "a node type or the cluster"
     return f"`{word[0]}` stands inside {block}: move it before the `}}` that ends the block"
 
@@ -286,9 +286,9 @@ def habit(before: str, rest: str, expected: Collection[str]) -> str:
     ``expected``: the words of the language that may stand there, in small letters, ``{`` and ``}`` among them.
     """
     before, rest = before[-_MOST:], rest[:_MOST]
-    found = _other_word(before, rest, expected) or _glued(rest, expected)
-    if found:
-        return found
+    way_out = _other_word(before, rest, expected) or _glued(rest, expected)
+    if way_out:
+        return way_out
     for ends, goes_on, help_ in _COMPILED:
         if help_.startswith("properties stand in braces") and "{" not in expected:
             continue
