@@ -48,20 +48,19 @@ ALLOWED = {
         hetesynth/topology/calibrate/readers/nvbandwidth.py: MAX_CASES
         hetesynth/topology/calibrate/readers/table.py: MAX_COLUMNS
         hetesynth/topology/language/elaborate.py: MAX_GPUS MAX_POD_GPUS MAX_INSTANCES MAX_PARTS MAX_POD_PARTS
+            MAX_HOST_NAME
         hetesynth/topology/language/expansion.py: MAX_STATEMENTS MAX_NESTED_LOOPS
         hetesynth/topology/language/expressions.py: MAX_LENGTH WORK_OF_A_CHARACTER MAX_NESTING MAX_BITS MAX_INDEX
         hetesynth/topology/language/findings.py: MAX_WORK
-        hetesynth/topology/language/hosts.py: MAX_HOST_NAME
-        hetesynth/topology/language/habits.py: _MOST
+        hetesynth/topology/language/syntax_errors.py: _MOST
         hetesynth/topology/language/imports.py: MAX_IMPORTS MAX_IMPORT_DEPTH
         hetesynth/topology/language/losses.py: WORK_OF_A_RATE
         hetesynth/topology/language/names.py: MAX_SPELLING MAX_RANGE WORK_OF_A_NAME
         hetesynth/topology/language/nccl_graph.py: MAX_BYTES MAX_CHANNELS MAX_GPUS MAX_ELEMENTS
         hetesynth/topology/language/networks.py: MAX_SWITCHES MAX_NETWORK_WIRES MAX_AXES
         hetesynth/topology/language/overridden.py: MAX_LOSSES MAX_VALUE
-        hetesynth/topology/language/paper.py: MAX_NODES MAX_NAME
-        hetesynth/topology/language/paper_connections.py: _WORK_OF_A_CONNECTION
-        hetesynth/topology/language/paper_network.py: _WORK_OF_A_PIPE
+        hetesynth/topology/language/paper.py: MAX_NODES MAX_NAME _WORK_OF_A_PIPE
+        hetesynth/topology/language/paper_statements.py: _WORK_OF_A_CONNECTION
         hetesynth/topology/language/parser.py: MAX_RECOVERY_CHARACTERS
         hetesynth/topology/language/paths.py: MAX_WAYS MANY_LINKS MAX_LINKS MAX_PATH_WIRES MAX_STEPS KEPT_STATES
             _MAX_CHAIN _UNREACHED
@@ -232,7 +231,7 @@ ALLOWED = {
         hetesynth/execute/memory.py: SHOWN_BYTES
         hetesynth/execute/outcome.py: MAX_SHOWN
         hetesynth/execute/stalls.py: MAX_LINES PER_RANK
-        hetesynth/topology/language/checks.py: _SHOWN_PARTS
+        hetesynth/topology/language/assembly.py: _SHOWN_PARTS
         hetesynth/topology/language/findings.py: MAX_FINDINGS
         hetesynth/topology/language/parser.py: MAX_SYNTAX_ERRORS
         hetesynth/topology/language/source.py: MAX_HIDDEN

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.topology.language import language, load_topology, parse_topology
+from hetesynth.topology.language import library, load_topology, parse_topology
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/topo.dsl"))
@@ -31,8 +31,8 @@ def test_every_example_loads_and_says_where_it_is_from(name: str) -> None:
 def test_every_library_node_loads_and_states_its_sources() -> None:
     import re
 
-    for name in language.library_names():
-        text = language.library_path(name).read_text()  # type: ignore[union-attr]
+    for name in library.library_names():
+        text = library.library_path(name).read_text()  # type: ignore[union-attr]
         assert text.startswith("#") and "data sheet" in text
         for node in re.findall(r"^node (\w+)", text, re.M):
             fabric = "fabric ib { join *.nic* }"
@@ -41,7 +41,7 @@ def test_every_library_node_loads_and_states_its_sources() -> None:
 
 def test_the_reference_names_every_library_node() -> None:
     reference = (ROOT / "dsl" / "reference.md").read_text()
-    assert [name for name in language.library_names() if f"`{name}`" not in reference] == []
+    assert [name for name in library.library_names() if f"`{name}`" not in reference] == []
 
 
 def test_the_tiers_of_the_reference_are_true() -> None:
@@ -82,14 +82,14 @@ def test_the_tour_is_true() -> None:
 
 
 def test_the_package_is_searched_before_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert language.dsl_directory() == ROOT / "dsl"
+    assert library.dsl_directory() == ROOT / "dsl"
     inside = tmp_path / "hetesynth" / "_dsl"
     inside.mkdir(parents=True)
     (inside / "topology.lark").write_text("start:")
     (tmp_path / "dsl").mkdir()
     (tmp_path / "dsl" / "topology.lark").write_text("start:")
-    monkeypatch.setattr(language, "_PACKAGE", tmp_path / "hetesynth")
-    assert language.dsl_directory() == inside
+    monkeypatch.setattr(library, "_PACKAGE", tmp_path / "hetesynth")
+    assert library.dsl_directory() == inside
 
 
 def test_importing_the_frontend_loads_no_grammar() -> None:
@@ -122,13 +122,13 @@ def test_a_wheel_carries_the_language(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         assert "hetesynth/py.typed" in names  # PEP 561: the annotations are for users too
-        assert {f"hetesynth/_dsl/library/{name}.dsl" for name in language.library_names()} <= names
+        assert {f"hetesynth/_dsl/library/{name}.dsl" for name in library.library_names()} <= names
         assert {f"hetesynth/_examples/{name}/topo.dsl" for name in EXAMPLES} <= names
         archive.extractall(tmp_path / "site")
     code = (
         f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r})\n"
-        "from hetesynth.topology.language import language, load_topology\n"
-        f"assert str(language.dsl_directory()).startswith({str(tmp_path)!r}), language.dsl_directory()\n"
+        "from hetesynth.topology.language import library, load_topology\n"
+        f"assert str(library.dsl_directory()).startswith({str(tmp_path)!r}), library.dsl_directory()\n"
         f"assert load_topology({str(ROOT / 'examples' / 'h20_4p8' / 'topo.dsl')!r}).ranks == 12\n"
         "from hetesynth.cli.main import run\n"
         "assert run(['topo', 'library']) == run(['init', 'first', '--node-type', 'mi300x8']) == 0\n"

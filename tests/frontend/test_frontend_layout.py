@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from support.random_sources import random_source
 
 from hetesynth.topology.language import parse_topology
-from hetesynth.topology.language.language import library_names, library_path
 from hetesynth.topology.language.layout import WIDTH, formatted
+from hetesynth.topology.language.library import library_names, library_path
 from hetesynth.topology.language.source import Source, checked_source, read_source
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -157,7 +157,7 @@ def test_networks_and_losses() -> None:
 
 def test_every_word_of_the_language_begins_a_statement_or_is_known_not_to() -> None:
     """A new word in the middle of a statement would otherwise go unnoticed."""
+    from hetesynth.topology.language.layout import heads, words
     from hetesynth.topology.language.parser import grammar_parser
-    from hetesynth.topology.language.pieces import heads, words
 
     assert words(grammar_parser()) - heads(grammar_parser()) == {"EXCEPT", "IN", "TO"}

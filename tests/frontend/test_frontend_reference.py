@@ -11,8 +11,7 @@ import pytest
 
 from hetesynth.model.topology import Topology
 from hetesynth.topology.language import load_topology, parse_topology
-from hetesynth.topology.language.paper_connections import BETWEEN_NODES, IN_A_NODE
-from hetesynth.topology.language.paper_definitions import NAMES
+from hetesynth.topology.language.paper_statements import BETWEEN_NODES, IN_A_NODE, NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTION = (ROOT / "dsl" / "reference.md").read_text().split("## 3. Paper form")[1].split("## 4. Limits")[0]

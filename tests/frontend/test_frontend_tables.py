@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hetesynth.topology.language import tables
-from hetesynth.topology.language.language import dsl_directory, library_names, library_path
+from hetesynth.topology.language.library import dsl_directory, library_names, library_path
 
 TEXTS = sorted(Path(__file__).resolve().parents[2].glob("examples/*/*.dsl"))
 LIBRARY = [path for path in map(library_path, library_names()) if path is not None]

@@ -9,8 +9,8 @@ import pytest
 
 from hetesynth.model.diagnostics import SourceError
 from hetesynth.topology.language import load_topology
-from hetesynth.topology.language.habits import habit
-from hetesynth.topology.language.language import library_names, library_types
+from hetesynth.topology.language.library import declared_types, library_names
+from hetesynth.topology.language.syntax_errors import habit
 
 WRONG = Path(__file__).resolve().parent / "wrong"
 NAMES = sorted(path.name for path in WRONG.glob("*.dsl"))
@@ -39,15 +39,15 @@ def test_there_are_many_and_few_end_with_a_list() -> None:
     assert len(lists) <= FEW_LISTS, lists
 
 
-@pytest.mark.parametrize("type_", library_types())
+@pytest.mark.parametrize("type_", declared_types())
 def test_a_type_of_the_library_without_its_import_names_the_import(type_: str, tmp_path: Path) -> None:
     """Whatever else is imported, and however alike its types are called."""
     for other in library_names():
-        if other != library_types()[type_]:
+        if other != declared_types()[type_]:
             path = tmp_path / "topo.dsl"
             path.write_text(f"import {other}\ncluster c {{ instance a = {type_} }}\n")
             (finding,) = refused(str(path)).diagnostics
-            assert finding.help == f"add `import {library_types()[type_]}` at the top of the file"
+            assert finding.help == f"add `import {declared_types()[type_]}` at the top of the file"
 
 
 @pytest.mark.parametrize(

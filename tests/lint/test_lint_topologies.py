@@ -16,7 +16,7 @@ from hetesynth.model.diagnostics import Diagnostic, SourceError
 from hetesynth.policy import DEFAULT
 from hetesynth.search.chunking import ChunkingOptions, chunk
 from hetesynth.topology.language import parse_topology
-from hetesynth.topology.language.language import library_names, library_path
+from hetesynth.topology.language.library import library_names, library_path
 from hetesynth.topology.language.quantity import parse_quantity
 from hetesynth.topology.language.source import Source, read_source
 from hetesynth.topology.lint import RULES, lint

@@ -105,11 +105,11 @@ def test_show_says_what_switches_can_do_and_what_is_doubtful(
 
 
 def test_show_works_the_links_of_a_file_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hetesynth.topology.language import checks
+    from hetesynth.topology.language import assembly
 
     calls = []
-    original = checks.links_over
-    monkeypatch.setattr(checks, "links_over", lambda *a: calls.append(1) or original(*a))
+    original = assembly.links_over
+    monkeypatch.setattr(assembly, "links_over", lambda *a: calls.append(1) or original(*a))
     assert run(["topo", "show", str(EXAMPLES / "h20_4p8" / "topo.dsl")]) == 0
     assert len(calls) == 1
 

@@ -21,7 +21,7 @@ from hetesynth.topology.importers.wording import bandwidth as bandwidth_text
 from hetesynth.topology.importers.wording import time as time_text
 from hetesynth.topology.language import parse_topology
 from hetesynth.topology.language.findings import Findings
-from hetesynth.topology.language.language import library_path
+from hetesynth.topology.language.library import library_path
 from hetesynth.topology.language.parser import parse
 from hetesynth.topology.language.properties import lanes_of
 from hetesynth.topology.language.source import checked_source, read_source

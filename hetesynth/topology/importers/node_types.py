@@ -10,7 +10,7 @@ from hetesynth.errors import HetesynthError, did_you_mean
 from hetesynth.topology.importers.machine import Machine, Remark
 from hetesynth.topology.importers.pcie import gpus_of_nics
 from hetesynth.topology.importers.wording import network_rate
-from hetesynth.topology.language.language import library_names, library_path
+from hetesynth.topology.language.library import library_names, library_path
 
 _NODE = re.compile(r"^node\s+([A-Za-z_][A-Za-z0-9_]*)", re.MULTILINE)
 

@@ -54,8 +54,6 @@ def parse_pods(text: str, filename: str = "<text>") -> PodCluster:
 def parse_topology(text: str, filename: str = "<text>") -> Topology:
     """The cluster that ``text`` describes; ``filename`` is the name findings carry.
 
-    The entry for text that is in no file; the commands read files.
-
     Relative imports start from the directory of ``filename``. Raises ``SourceError``.
     """
     from hetesynth.topology.language.elaborate import topology_of

@@ -1,9 +1,7 @@
 """Parameters, loops and expressions -> a syntax tree without them, and what instances add -> types of their own.
 
-In: a ``Program`` as written. Out: the same ``Program`` with every number worked out, every loop repeated, and for
-each use of a type with other arguments or with parts of its own one more type. Spans stay where they were written.
-Looks no part up and measures nothing. Any class of the syntax tree passes through: words and amounts are replaced
-wherever they are.
+For each use of a type with other arguments or with parts of its own there is one more type. Spans stay where they
+were written. Looks no part up and measures nothing: words and amounts are replaced wherever they are.
 """
 
 from __future__ import annotations
@@ -12,6 +10,7 @@ import dataclasses
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any, TypeVar, cast
 
 from hetesynth.model.diagnostics import Span
@@ -43,7 +42,6 @@ _COMPUTED = re.compile(r"\[([^\]]*[A-Za-z_(][^\]]*)\]")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAMES = re.compile(r"[A-Za-z_*\[][^(){}\s]*")
 
-Added = Element | Join | Shared | Detach
 _Item = TypeVar("_Item")
 
 
@@ -78,10 +76,10 @@ class _Expansion:
                 continue
             if variables:
                 self._count(item)
-            rewritten = cast(_Item, self._replaced(item, variables))
-            if isinstance(rewritten, Instance):
-                rewritten = cast(_Item, self._instance(rewritten, item, variables, in_pod))
-            result.append(rewritten)
+            rewritten = self._replaced(item, variables)
+            result.append(
+                self._instance(rewritten, variables, in_pod) if isinstance(item, Instance) else rewritten
+            )
         return result
 
     def _repeated(self, loop: Loop, variables: Variables, in_pod: bool, depth: int) -> list[Any]:
@@ -90,11 +88,11 @@ class _Expansion:
             self.findings.raise_any()
         name = loop.name.text
         if not _NAME.fullmatch(name) or name in variables:
-            problem = "is a variable already" if name in variables else "cannot be the name of a variable"
+            code, problem = "HS210", "cannot be the name of a variable"
+            if name in variables:
+                code, problem = "HS203", "is a variable already"
             help_ = "choose another name, of letters, digits and underscores"
-            self.findings.add(
-                "HS203" if name in variables else "HS210", loop.name.span, f"`{name}` {problem}", help_
-            )
+            self.findings.add(code, loop.name.span, f"`{name}` {problem}", help_)
             return []
         result: list[Any] = []
         self._count(loop)
@@ -112,28 +110,27 @@ class _Expansion:
 
     def _values(self, word: Word, variables: Variables) -> list[Value | str]:
         """What a loop goes through: numbers, or words; worked out once where no variable is in it."""
-        if any(name in variables for name in _NAME.findall(word.text)):
-            return self._worked_out(word, variables)
-        if word not in self._values_of:
-            self._values_of[word] = self._worked_out(word, variables)
-        return self._values_of[word]
-
-    def _worked_out(self, word: Word, variables: Variables) -> list[Value | str]:
+        fixed = not any(name in variables for name in _NAME.findall(word.text))
+        if fixed and word in self._values_of:
+            return self._values_of[word]
         values: list[Value | str] = []
-        offset = 0
+        column = word.span.column
         for piece in _pieces(word.text):
             lead = len(piece) - len(piece.lstrip())
-            span = Span(
-                word.span.file, word.span.line, word.span.column + offset + lead, max(1, len(piece.strip()))
-            )
+            span = Span(word.span.file, word.span.line, column + lead, max(1, len(piece.strip())))
             values += self._piece(Word(piece.strip(), span), variables)
-            offset += len(piece) + 1
+            column += len(piece) + 1
             if len(values) > MAX_RANGE:
-                self.findings.add(
-                    "HS208", word.span, f"a loop goes through more than {MAX_RANGE} values", "use less"
-                )
-                return []
+                self._say_too_many(word)
+                values = []
+                break
+        if fixed:
+            self._values_of[word] = values
         return values
+
+    def _say_too_many(self, word: Word) -> None:
+        message = f"a loop goes through more than {MAX_RANGE} values"
+        self.findings.add("HS208", word.span, message, "use less")
 
     def _piece(self, word: Word, variables: Variables) -> list[Value | str]:
         if _NAME.fullmatch(word.text) and word.text in variables:
@@ -155,44 +152,48 @@ class _Expansion:
                 help_ = f"write {last}-{first}; {first}-{first - 1} would be no value at all"
                 self.findings.add("HS208", word.span, f"the range {first}-{last} runs backwards", help_)
             if last - first >= MAX_RANGE:
-                self.findings.add(
-                    "HS208", word.span, f"a loop goes through more than {MAX_RANGE} values", "use less"
-                )
+                self._say_too_many(word)
                 return []
-            values += [Value(i) for i in map(_fraction, range(first, last + 1))]
+            values += [Value(Fraction(i)) for i in range(first, last + 1)]
         return values
 
     # --- types and their uses
 
-    def _instance(self, item: Instance, written: Any, variables: Variables, in_pod: bool) -> Instance:
+    def _instance(self, item: Instance, variables: Variables, in_pod: bool) -> Any:
         """The instance, of a type made for its arguments and for what it adds."""
         node = self.written.get(item.node.text)
         if node is None or (in_pod and isinstance(node, PodType)):
             return item
         overrides = self.items(item.overrides, variables, in_pod=False)
-        added = tuple(o for o in overrides if isinstance(o, (Element, Join, Shared, Detach)))
-        changes = tuple(o for o in overrides if not isinstance(o, (Element, Join, Shared, Detach)))
         bound = self._bound(node, item)
         if bound is None:
             return item
+        added = tuple(o for o in overrides if isinstance(o, (Element, Join, Shared, Detach)))
+        changes = tuple(o for o in overrides if not isinstance(o, (Element, Join, Shared, Detach)))
         name = self._type(node, bound, added)
         return replace(item, node=Word(name, item.node.span), overrides=changes)
 
-    def _type(self, node: NodeType | PodType, bound: dict[str, Value], added: tuple[Added, ...]) -> str:
+    def _type(
+        self,
+        node: NodeType | PodType,
+        bound: dict[str, Value],
+        added: tuple[Element | Join | Shared | Detach, ...],
+    ) -> str:
         """The name of the type with these values of parameters and these statements behind its own."""
-        base = (node.name.text, tuple(bound.items()))
-        key = (*base, added)
-        name = self._names.get(key)
-        if name is not None:
-            return name
+        key = (node.name.text, tuple(bound.items()), added)
+        if key in self._names:
+            return self._names[key]
         if added:
             plain = self.types[self._type(node, bound, ())]
             new: NodeType | PodType = replace(plain, items=(*plain.items, *added))  # type: ignore[arg-type]
         else:
             items = self.items(node.items, cast(Variables, bound), in_pod=isinstance(node, PodType))
-            title = Word(_title(node.name.text, bound), node.name.span)
+            # messages name a type with those of its parameters that are plain numbers: `hgx(n = 8)`
+            plain_numbers = (f"{p} = {value.number}" for p, value in bound.items() if value.dimension == "count")
+            shown = ", ".join(plain_numbers)[:60]
+            title = Word(node.name.text + (f"({shown})" if shown else ""), node.name.span)
             new = replace(node, name=title, items=tuple(items), parameters=())  # type: ignore[arg-type]
-        shown = "".join(f", {parameter} = {value.number}" for parameter, value in bound.items())[2:]
+        shown = ", ".join(f"{parameter} = {value.number}" for parameter, value in bound.items())
         name = f"{node.name.text}({shown})" if bound or added else node.name.text
         if added or name in self._names.values():
             name += f" + {len(self._names)}"
@@ -252,23 +253,19 @@ class _Expansion:
             return None
         if amount.number and amount.expression:
             dimension: Dimension = UNITS[amount.unit][0] if amount.unit else "count"
-            return Value(_fraction(amount.number), dimension)
+            return Value(Fraction(amount.number), dimension)
         text = amount.expression or f"{amount.number} {amount.unit}"
         start = replace(amount.span, column=amount.span.column + bool(amount.expression))
         return evaluated(text, start, cast(Variables, variables), self.findings)
 
     # --- words and amounts
 
-    def _is_constant(self, item: object) -> bool:
-        """Whether there is nothing to replace; by identity, as every item is one of the trees as written."""
-        constant = self._constant.get(id(item))
-        if constant is None:
-            constant = self._constant[id(item)] = not _has_variables(item)
-        return constant
-
     def _replaced(self, item: Any, variables: Variables) -> Any:
         """``item`` with its expressions worked out and the variables in its names replaced."""
-        if self._is_constant(item):
+        constant = self._constant.get(id(item))  # by identity, as every item is one of the trees as written
+        if constant is None:
+            constant = self._constant[id(item)] = not _has_variables(item)
+        if constant:
             return item
         if isinstance(item, Word):
             return self._word(item, variables)
@@ -277,7 +274,12 @@ class _Expansion:
         if isinstance(item, tuple):
             return tuple([self._replaced(part, variables) for part in item])
         if isinstance(item, Argument):
-            return replace(item, value=self._argument(item.value, variables))
+            value = item.value
+            if isinstance(value, Word):  # a bare word is a variable
+                value = self._amount(Amount("", "", value.span, value.text), variables, inside=0)
+            elif value is not None:
+                value = self._amount(value, variables)
+            return replace(item, value=value)
         if isinstance(item, (Span, Loop)) or not dataclasses.is_dataclass(item) or _is_text(item):
             return item
         skipped = ("overrides",) if isinstance(item, Instance) else ()
@@ -287,12 +289,6 @@ class _Expansion:
             if f.name not in skipped
         }
         return replace(cast(Any, item), **changes)
-
-    def _argument(self, value: Amount | Word | None, variables: Variables) -> Amount | None:
-        """The value of an argument: a bare word is a variable."""
-        if isinstance(value, Word):
-            return self._amount(Amount("", "", value.span, value.text), variables, inside=0)
-        return self._amount(value, variables) if value is not None else None
 
     def _amount(self, amount: Amount, variables: Variables, inside: int = 1) -> Amount:
         if not amount.expression or amount.number:
@@ -334,18 +330,6 @@ def _as_elsewhere(text: str) -> str:
         return f"{call[1] or 0}-{last}"
     ends = re.fullmatch(r"(\w+|\([^()]*\))\s*(?:\.\.+=?|:|\bto\b|\u2013|\u2014)\s*(\w+|\([^()]*\))", text)
     return f"{ends[1]}-{ends[2]}"[:60] if ends else ""
-
-
-def _title(name: str, bound: dict[str, Value]) -> str:
-    """``hgx(n = 8)``: the type as messages name it, with those of its parameters that are plain numbers."""
-    shown = [f"{parameter} = {value.number}" for parameter, value in bound.items() if value.dimension == "count"]
-    return f"{name}({', '.join(shown)[:60]})" if shown else name
-
-
-def _fraction(number: int | str) -> Any:
-    from fractions import Fraction
-
-    return Fraction(number)
 
 
 def _is_text(item: object) -> bool:

@@ -1,8 +1,7 @@
 """Arithmetic on exact rationals with units: what stands between parentheses, and in the brackets of names.
 
-In: the text of an expression, its place, the values of variables. Out: a ``Value``, or a finding. ``+ - * / %``,
-``min(,)`` and ``max(,)``. A quantity may be multiplied and divided by numbers, and divided by one of its sort.
-Knows nothing of statements.
+``+ - * / %``, ``min(,)`` and ``max(,)``. A quantity may be multiplied and divided by numbers, and divided by one
+of its sort.
 """
 
 from __future__ import annotations
@@ -31,9 +30,6 @@ _TOKEN = re.compile(
 _WITHOUT_UNIT = re.compile(
     r"(?P<space>\s+)|(?P<number>[0-9]+)(?P<unit>)|(?P<name>[A-Za-z_]\w*)|(?P<sign>[-+*/%(),])"
 )
-_NAMES: dict[Dimension, str] = {
-    "count": "a number", "bandwidth": "a bandwidth", "time": "a time", "size": "a size", "length": "a length",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +42,7 @@ class Value:
     @property
     def sort(self) -> str:
         """``a bandwidth``: what it is a value of."""
-        return _NAMES[self.dimension]
+        return "a number" if self.dimension == "count" else f"a {self.dimension}"
 
 
 Variables = Mapping[str, Value | str]  # a string is a word that a loop goes through
@@ -75,10 +71,10 @@ def evaluated(text: str, span: Span, variables: Variables, findings: Findings) -
         reader = _Reader(_tokens(text, _TOKEN), variables)
         value = reader.sum(0)
         reader.expect_end()
+        return value
     except _WrongError as error:
         findings.add(error.code, _place(span, text, error.offset), error.message, error.help)
         return None
-    return value
 
 
 def ranges(
@@ -107,9 +103,8 @@ def _place(span: Span, text: str, offset: int) -> Span:
 def _tokens(text: str, pattern: re.Pattern[str]) -> list[_Token]:
     if len(text) > MAX_LENGTH:
         message = f"an expression is longer than {MAX_LENGTH} characters"
-        raise _WrongError(
-            "HS230", 0, message, "name parts of it: a parameter may have an expression as its default"
-        )
+        help_ = "name parts of it: a parameter may have an expression as its default"
+        raise _WrongError("HS230", 0, message, help_)
     tokens: list[_Token] = []
     at = 0
     while at < len(text):
@@ -165,27 +160,24 @@ class _Reader:
         token = self._next()
         if token.kind == "number":
             return _literal(token, self.variables)
+        if token.kind == "name" and self._sign("(") is not None:
+            return self._call(token, depth)
         if token.kind == "name":
-            if self._sign("(") is not None:
-                return self._call(token, depth)
-            return self._variable(token)
+            value = self.variables.get(token.text)
+            if value is None:
+                otherwise = "variables are the parameters of a node type and the names behind `for`"
+                help_ = did_you_mean(token.text, self.variables, otherwise)
+                raise _WrongError("HS201", token.offset, f"there is no variable `{token.text[:60]}`", help_)
+            if isinstance(value, str):
+                message = f"`{token.text}` is the word `{value}`, not a number"
+                raise _WrongError("HS206", token.offset, message, f"write [{token.text}] in a name")
+            return value
         if token.text == "(":
             value = self.sum(depth + 1)
             self._expect(")")
             return value
         shown = f"`{token.text}`" if token.text else "the end"
         raise _WrongError("HS230", token.offset, f"a number or a variable is expected, not {shown}")
-
-    def _variable(self, token: _Token) -> Value:
-        value = self.variables.get(token.text)
-        if value is None:
-            otherwise = "variables are the parameters of a node type and the names behind `for`"
-            help_ = did_you_mean(token.text, self.variables, otherwise)
-            raise _WrongError("HS201", token.offset, f"there is no variable `{token.text[:60]}`", help_)
-        if isinstance(value, str):
-            help_ = f"write [{token.text}] in a name"
-            raise _WrongError("HS206", token.offset, f"`{token.text}` is the word `{value}`, not a number", help_)
-        return value
 
     def _call(self, name: _Token, depth: int) -> Value:
         choose: Callable[[list[Fraction]], Fraction] | None = {"min": min, "max": max}.get(name.text)
@@ -211,8 +203,17 @@ class _Reader:
             last = self._index(least) if self._sign("-") is not None else first
             pairs.append((first, last))
             if self._sign(",") is None:
-                self._expect_end_of_ranges(start, "[{}]" if least == 0 else "{}")
-                return pairs
+                break
+        form = "[{}]" if least == 0 else "{}"
+        token = self.tokens[self.at]
+        if token.kind == "sign" and token.text in "+-*/%":
+            message = f"`{token.text}` stands outside of parentheses"
+            raise _WrongError("HS230", token.offset, message, f"write {self._in_parentheses(start, form)}")
+        if token.text in ("to", ".."):
+            help_ = f"write {form.format('0-3')}"
+            raise _WrongError("HS230", token.offset, f"`{token.text}` is not a range", help_)
+        self.expect_end()
+        return pairs
 
     def _index(self, least: int) -> int:
         token = self.tokens[self.at]
@@ -222,21 +223,9 @@ class _Reader:
         if value.number.denominator != 1 or not least <= value.number <= MAX_INDEX:
             shown = str(value.number)[:24]
             message = f"the number of a part has to be whole and 0 to {MAX_INDEX}, not {shown}"
-            raise _WrongError(
-                "HS208", token.offset, message, "check the expression and the values it is used with"
-            )
+            help_ = "check the expression and the values it is used with"
+            raise _WrongError("HS208", token.offset, message, help_)
         return int(value.number)
-
-    def _expect_end_of_ranges(self, start: int, form: str) -> None:
-        """As ``expect_end``; what is worked out in a range stands in parentheses of its own."""
-        token = self.tokens[self.at]
-        if token.kind == "sign" and token.text in "+-*/%":
-            message = f"`{token.text}` stands outside of parentheses"
-            raise _WrongError("HS230", token.offset, message, f"write {self._in_parentheses(start, form)}")
-        if token.text in ("to", ".."):
-            help_ = f"write {form.format('0-3')}"
-            raise _WrongError("HS230", token.offset, f"`{token.text}` is not a range", help_)
-        self.expect_end()
 
     def _in_parentheses(self, start: int, form: str) -> str:
         """The range that begins at ``start``, with what has to be worked out in parentheses."""
@@ -254,9 +243,8 @@ class _Reader:
         token = self.tokens[self.at]
         if token.kind != "end":
             message = f"unexpected `{token.text[:40]}` in an expression"
-            raise _WrongError(
-                "HS230", token.offset, message, "there is an operator missing, or a bracket too many"
-            )
+            help_ = "there is an operator missing, or a bracket too many"
+            raise _WrongError("HS230", token.offset, message, help_)
 
     def _next(self) -> _Token:
         token = self.tokens[self.at]

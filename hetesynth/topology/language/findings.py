@@ -1,7 +1,4 @@
-"""Collects findings so that several are reported at once; raises them together.
-
-In: spans and messages. Out: a ``SourceError``. Knows nothing of grammars or topologies.
-"""
+"""Collects findings so that several are reported at once, and raises them together as a ``SourceError``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Follows imports and gathers the node types, pods and the one cluster of a program.
 
-In: a ``Source``. Out: a ``Program``. Library imports come from dsl/library, path imports from the folder of the
-importing file.
+Library imports come from dsl/library, path imports from the folder of the importing file.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.diagnostics import SourceError, Span
 from hetesynth.topology.language import paper
 from hetesynth.topology.language.findings import Findings, did_you_mean
-from hetesynth.topology.language.language import library_names, library_path, library_types
+from hetesynth.topology.language.library import declared_types, library_names, library_path
 from hetesynth.topology.language.names import plain
 from hetesynth.topology.language.parser import parse
 from hetesynth.topology.language.source import SUFFIX, Source, is_topology_file, no_standard_input, read_source
@@ -71,24 +70,18 @@ class _Loader:
                 self._follow(item, file, chain)
         for item in file.items:
             if isinstance(item, (NodeType, PodType)):
-                self._add(item)
+                what = "node type" if isinstance(item, NodeType) else "pod"
+                name = plain(item.name, f"a {what}", self.findings)
+                if name is not None and name in self.nodes:
+                    first = self.nodes[name].name.span
+                    help_ = f"rename one; the first is at {first.file}:{first.line}"
+                    self.findings.add("HS203", item.name.span, f"there are two {what}s `{name}`", help_)
+                elif name is not None:
+                    self.nodes[name] = item
             elif len(chain) > 1 and isinstance(item, (Cluster, Define)):
+                message = "an imported file may only define node types and pods"
                 help_ = "move the node types into a file of their own and import that"
-                self.findings.add(
-                    "HS215", item.span, "an imported file may only define node types and pods", help_
-                )
-
-    def _add(self, node: NodeType | PodType) -> None:
-        what = "node type" if isinstance(node, NodeType) else "pod"
-        name = plain(node.name, f"a {what}", self.findings)
-        if name is None:
-            return
-        if name in self.nodes:
-            first = self.nodes[name].name.span
-            where = f"the first is at {first.file}:{first.line}"
-            self.findings.add("HS203", node.name.span, f"there are two {what}s `{name}`", f"rename one; {where}")
-            return
-        self.nodes[name] = node
+                self.findings.add("HS215", item.span, message, help_)
 
     def _follow(self, item: Import, file: File, chain: tuple[str, ...]) -> None:
         path = self._path(item, file)
@@ -98,9 +91,8 @@ class _Loader:
         identity = _identity(str(path))
         if identity in chain:
             shown = " -> ".join(Path(name).name for name in (*chain[chain.index(identity) :], identity))
-            self.findings.add(
-                "HS216", item.target.span, f"the imports form a cycle: {shown}", "remove one of them"
-            )
+            message = f"the imports form a cycle: {shown}"
+            self.findings.add("HS216", item.target.span, message, "remove one of them")
             self.incomplete = True
             return
         if identity in self._loaded:
@@ -110,46 +102,46 @@ class _Loader:
             self.findings.add("HS216", item.target.span, message, "collect the node types in fewer files")
             return
         self._loaded.add(identity)
-        imported = self._read(item, path)
-        if imported is not None:
-            self.load(imported, (*chain, identity))
-
-    def _path(self, item: Import, file: File) -> Path | None:
-        target = item.target
-        if item.is_path:
-            named = no_standard_input(Path(file.name).parent / target.text)
-            if not is_topology_file(named):
-                message = f"`{target.text[:60]}` is no topology file"
-                help_ = (
-                    f"only files called *{SUFFIX} can be imported: what is wrong with others is shown to nobody"
-                )
-                self.findings.add("HS215", target.span, message, help_)
-                return None
-            return named
-        path = library_path(target.text)
-        if path is None:
-            message = f"the node library has no `{target.text[:60]}`"
-            help_ = _library_meant(target.text)
-            self.findings.add("HS215", target.span, message, help_)
-        return path
-
-    def _read(self, item: Import, path: Path) -> File | None:
         try:
             source = read_source(path)
             self.findings.sources[source.name] = source.text
-            return parse(source)
+            imported = parse(source)
         except SourceError as error:
             self.findings.sources.update(error.sources)
             self.findings.extend(error.diagnostics)
+            self.incomplete = True
         except HetesynthError as error:
             self.findings.add("HS215", item.target.span, f"cannot import: {error.message}", error.help)
-        self.incomplete = True
-        return None
+            self.incomplete = True
+        else:
+            self.load(imported, (*chain, identity))
+
+    def _path(self, item: Import, file: File) -> Path | None:
+        name, span = item.target.text, item.target.span
+        if item.is_path:
+            named = no_standard_input(Path(file.name).parent / name)
+            if is_topology_file(named):
+                return named
+            help_ = f"only files called *{SUFFIX} can be imported: what is wrong with others is shown to nobody"
+            self.findings.add("HS215", span, f"`{name[:60]}` is no topology file", help_)
+            return None
+        path = library_path(name)
+        if path is None:
+            stem = name.removesuffix(SUFFIX)
+            help_ = f"`import {stem}`"
+            if name in declared_types():
+                help_ = f"`{name}` is a node type: `import {declared_types()[name]}` brings it"
+            elif name == stem:
+                help_ = did_you_mean(name, library_names(), 'a file of your own is imported as "path.dsl"')
+            elif stem not in library_names():
+                help_ = f'a file of your own is imported as "{name}"'
+            self.findings.add("HS215", span, f"the node library has no `{name[:60]}`", help_)
+        return path
 
 
 def type_meant(name: str, types: Collection[str]) -> str:
     """A way out for a node type that is not there: the import that is missing, or the nearest of ``types``."""
-    library = library_types()
+    library = declared_types()
     if name in library:
         return f"add `import {library[name]}` at the top of the file"
     if name in library_names():
@@ -164,12 +156,3 @@ def type_meant(name: str, types: Collection[str]) -> str:
         return f"did you mean `{near}`?" + ("" if near in types else f" add `import {library[near]}`")
     otherwise = "define it, `node NAME { ... }`, or import a file of the library: " + ", ".join(library_names())
     return did_you_mean(name, types, otherwise)
-
-
-def _library_meant(name: str) -> str:
-    stem = name.removesuffix(".dsl")
-    if library_types().get(name):
-        return f"`{name}` is a node type: `import {library_types()[name]}` brings it"
-    if name != stem:
-        return f"`import {stem}`" if stem in library_names() else f'a file of your own is imported as "{name}"'
-    return did_you_mean(name, library_names(), 'a file of your own is imported as "path.dsl"')

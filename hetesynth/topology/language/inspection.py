@@ -1,7 +1,6 @@
-"""Source -> everything that is known of a file that is right: syntax, parts with spans, the cluster.
+"""Source -> all that is known of a file that is right: syntax, parts with spans, the cluster.
 
-In: a ``Source``. Out: an ``Inspection``, or ``SourceError`` as any command would raise it. For those that look at
-files rather than at clusters. A file of node types alone is looked at as the cluster of one server of each.
+A file of node types alone is looked at as the cluster of one server of each.
 """
 
 from __future__ import annotations
@@ -47,7 +46,11 @@ class Inspection:
 
 
 def inspected(source: Source) -> Iterator[Inspection]:
-    """The inspection of ``source``: one, or one for each node type and pod where it has no cluster."""
+    """The inspection of ``source``: one, or one for each node type and pod where it has no cluster.
+
+    There the statement that makes one server of it stands behind the text. A type whose GPUs meet outside of it
+    only, as in a tray of a larger NVLink domain, is left out.
+    """
     written = parse(source)
     file = paper.lowered(written, Findings())
     is_paper = any(isinstance(item, Define) for item in written.items)
@@ -56,21 +59,14 @@ def inspected(source: Source) -> Iterator[Inspection]:
         yield _inspection(source, file, is_paper=is_paper)
         return
     for node in types:
-        if all(parameter.value is not None for parameter in node.parameters):
-            yield from _alone(source, file, node)
-
-
-def _alone(source: Source, file: File, node: NodeType | PodType) -> Iterator[Inspection]:
-    """One server of type ``node``; the statement that makes it stands behind the text.
-
-    None where its GPUs meet outside of it only: a tray of a larger NVLink domain.
-    """
-    text = f"{source.text}\ncluster alone {{ instance a = {node.name.text} }}\n"
-    try:
-        yield replace(_inspection(replace(source, text=text), file, is_paper=False), cluster=None)
-    except SourceError as error:
-        if any(diagnostic.code != _APART for diagnostic in error.diagnostics):
-            raise
+        if any(parameter.value is None for parameter in node.parameters):
+            continue
+        text = f"{source.text}\ncluster alone {{ instance a = {node.name.text} }}\n"
+        try:
+            yield replace(_inspection(replace(source, text=text), file, is_paper=False), cluster=None)
+        except SourceError as error:
+            if any(diagnostic.code != _APART for diagnostic in error.diagnostics):
+                raise
 
 
 def _inspection(source: Source, file: File, *, is_paper: bool) -> Inspection:
@@ -80,16 +76,16 @@ def _inspection(source: Source, file: File, *, is_paper: bool) -> Inspection:
     topology, parts, servers = built_of(program, findings)
     own = (node for node in program.nodes.values() if node.name.span.file == source.name)
     return Inspection(
-        file,
-        is_paper,
-        written.cluster,
-        topology,
-        written.nodes,
-        (*own, program.cluster),
-        program.nodes,
-        parts,
-        servers,
-        findings.sources,
+        file=file,
+        is_paper=is_paper,
+        cluster=written.cluster,
+        topology=topology,
+        types=written.nodes,
+        stated=(*own, program.cluster),
+        expanded=program.nodes,
+        parts=parts,
+        servers=servers,
+        sources=findings.sources,
     )
 
 

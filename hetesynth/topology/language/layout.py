@@ -1,16 +1,19 @@
 """One layout for every source: tokens and comments stay, white space and semicolons are set anew.
 
-In: a ``Source``. Out: its text as ``topo fmt`` writes it. A statement a line, two columns for each open brace; a
-block that stands on one line stays there while it fits. Knows nothing of what the statements mean.
+In: a ``Source``. Out: its text as ``topo fmt`` writes it, or its tokens and comments in order, as the parser lexes
+them. A statement a line, two columns for each open brace; a block on one line stays there while it fits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from hetesynth.errors import InternalError
-from hetesynth.topology.language.pieces import Comment, Piece, pieces_of, tokens_of
+from hetesynth.topology.language import tables
+from hetesynth.topology.language.parser import grammar_parser, parse
 from hetesynth.topology.language.source import Source
 
 WIDTH = 115
@@ -20,6 +23,34 @@ _OPERATORS = ("PIECE", "LPAR", "LSQB", "RSQB", "RPAR")
 _OPENED = ("LPAR", "LSQB", "LBRACE")
 _CLOSED = ("RPAR", "RSQB", "RBRACE", "COMMA")
 
+_BRACKETS = re.compile(r"\[[^\]]*\]")
+_OUTSIDE_PARENTHESES = re.compile(r"\([^\]]*\)|[ \t]+")
+_INSIDE = re.compile(r"(\()[ \t]+|[ \t]+(\))")
+_COMMA = re.compile(r"[ \t]*,[ \t]*")
+_COMMENT = re.compile(r"(?:#|//)[^\n]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A comment with its sign; ``trailing``: behind something on its line; ``blank``: below an empty line."""
+
+    text: str
+    trailing: bool
+    blank: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A token and what stands before it. ``starts``: it begins a statement; ``adjacent``: no space before it."""
+
+    type: str
+    text: str
+    starts: bool
+    comments: tuple[Comment, ...]
+    blank: bool
+    broken: bool
+    adjacent: bool
+
 
 def formatted(source: Source) -> str:
     """The text of ``source`` in its one layout; ``SourceError`` where it does not parse."""
@@ -28,6 +59,93 @@ def formatted(source: Source) -> str:
     if list(tokens_of(Source(source.name, text))) != list(tokens_of(source)):
         raise InternalError(f"{source.name}: the layout would change what the file says")
     return text
+
+
+def pieces_of(source: Source) -> tuple[list[Piece], tuple[Comment, ...]]:
+    """The tokens of ``source`` but for its semicolons, and the comments behind the last one."""
+    parse(source)  # whatever is wrong with it is said here
+    lark = grammar_parser()
+    text = source.text
+    beginning = heads(lark)
+    flows = {tree.meta.start_pos for tree in lark.parse(text).iter_subtrees() if tree.data == "flow"}
+    pieces: list[Piece] = []
+    gap, end = "", 0
+    spaced = False  # the token before has a space at its end
+    for token in lark.parse_interactive(text).iter_parse():
+        written = str(token)
+        gap += text[end : token.start_pos]
+        end = token.end_pos or end
+        if token.type == "_SEMI":
+            gap += re.sub(r"[^\n]+", " ", written)
+            continue
+        if not written.strip():
+            gap += " "
+            continue
+        comments, rest = _comments(gap, first=not pieces)
+        piece = Piece(
+            token.type,
+            spelling(token.type, written),
+            token.type in beginning or token.start_pos in flows,  # a flow begins with a name
+            tuple(comments),
+            blank=rest.count("\n") > 1,
+            broken="\n" in gap,
+            adjacent=not gap and not spaced and not written[0].isspace(),
+        )
+        pieces.append(piece)
+        gap, spaced = "", written[-1] in " \t,"
+    return pieces, tuple(_comments(gap + text[end:], first=False)[0])
+
+
+def words(lark: Any) -> frozenset[str]:
+    """The types of the tokens that are words of the language, such as ``SWITCH``."""
+    return frozenset(t.name for t in lark.terminals if tables.is_word(t))
+
+
+def heads(lark: Any) -> frozenset[str]:
+    """The words that begin a statement: those that begin a rule of the grammar."""
+    return words(lark) & {rule.expansion[0].name for rule in lark.rules if rule.expansion}
+
+
+def _comments(gap: str, first: bool) -> tuple[list[Comment], str]:
+    """The comments of ``gap`` and the white space behind the last one, which its line end belongs to."""
+    comments: list[Comment] = []
+    end = 0
+    for match in _COMMENT.finditer(gap):
+        before = gap[end : match.start()]
+        trailing = "\n" not in before and not first and not comments
+        comments.append(Comment(match[0].rstrip(), trailing, blank=before.count("\n") > 1))
+        end = match.end()
+    return comments, gap[end:]
+
+
+def spelling(type_: str, text: str) -> str:
+    """The one spelling of a token: ``450GB/s`` as ``450 GB/s``, ``gpu[0, 2]`` as ``gpu[0,2]``."""
+    if type_ == "QUANTITY":
+        return re.sub(r"^(-?[0-9.]+)[ \t]*", r"\1 ", text)
+    if type_ == "LANES":
+        return re.sub(r"^x[ \t]*", "x ", text)
+    if type_ == "PIECE":
+        return _COMMA.sub(", ", " ".join(text.split())).strip()
+    if type_ == "LOOP":
+        text = _COMMA.sub(", ", _INSIDE.sub(r"\1\2", " ".join(text.split())))
+    if type_ in ("WORD", "PARTS", "LOOP"):
+        return _BRACKETS.sub(lambda m: _OUTSIDE_PARENTHESES.sub(_kept, m[0]), text)
+    return text
+
+
+def _kept(match: re.Match[str]) -> str:
+    return _INSIDE.sub(r"\1\2", " ".join(match[0].split())) if match[0].startswith("(") else ""
+
+
+def tokens_of(source: Source) -> Iterator[tuple[str, str]]:
+    """What a change of layout has to keep: types and spellings of tokens, and comments."""
+    pieces, last = pieces_of(source)
+    for piece in pieces:
+        for comment in piece.comments:
+            yield "COMMENT", comment.text
+        yield piece.type, piece.text
+    for comment in last:
+        yield "COMMENT", comment.text
 
 
 @dataclass(slots=True)
@@ -44,22 +162,19 @@ class _Layout:
 
     def text(self, last: tuple[Comment, ...]) -> str:
         while self._at < len(self.pieces):
-            self._next()
+            piece = self.pieces[self._at]
+            if piece.type == "RBRACE" and not self._value:
+                self._close(piece)
+            elif piece.starts:
+                self._begin(piece)
+            elif piece.type == "LBRACE" and not self._value:
+                self._open(piece)
+            else:
+                self._continue(piece)
+            self._at += 1
         self._comments(last)
         self._end()
         return "\n".join(self.lines) + "\n"
-
-    def _next(self) -> None:
-        piece = self.pieces[self._at]
-        if piece.type == "RBRACE" and not self._value:
-            self._close(piece)
-        elif piece.starts:
-            self._begin(piece)
-        elif piece.type == "LBRACE" and not self._value:
-            self._open(piece)
-        else:
-            self._continue(piece)
-        self._at += 1
 
     # --- statements
 
@@ -70,7 +185,10 @@ class _Layout:
         self._value = piece.type == "DEFINE"
         own = [comment for comment in piece.comments if not comment.trailing]
         if separate and (not own or self._after_block):
-            piece = _below_an_empty_line(piece)
+            comments = list(piece.comments)
+            if own:
+                comments[comments.index(own[0])] = replace(own[0], blank=True)
+            piece = replace(piece, comments=tuple(comments), blank=piece.blank or not own)
         self._after_block = False
         self._comments(piece.comments)
         self._end()
@@ -114,27 +232,24 @@ class _Layout:
         self._comments(piece.comments)
         if not self._line:
             self._line = _INDENT * self._depth + _CONTINUATION.removesuffix("  ")
-        inline = self._inline()
-        if inline is not None:
-            end, text = inline
-            self._line = f"{self._line.rstrip()} {text}" if self._line.strip() else self._line + text
-            self._at = end
-            return
-        self._line += " {" if self._line.strip() else "{"
-        self._depth += 1
-
-    def _inline(self) -> tuple[int, str] | None:
-        """The place of the closing brace and the block on one line, if that is how it stands and it fits.
-
-        At the top of a file a block with blocks in it has several lines.
-        """
-        end = self._closing()
+        end, open_braces = self._at, 1
+        while open_braces:
+            end += 1
+            open_braces += {"LBRACE": 1, "RBRACE": -1}.get(self.pieces[end].type, 0)
         inside = self.pieces[self._at + 1 : end + 1]
         nested = any(piece.type == "LBRACE" for piece in inside)
-        if any(piece.broken or piece.comments for piece in inside) or (nested and self._depth == 0):
-            return None
+        several = any(piece.broken or piece.comments for piece in inside) or (nested and self._depth == 0)
+        text = "{" if several else self._on_one_line(self._at, end)
+        if not several and len(self._line) + 1 + len(text) <= WIDTH:
+            self._at = end
+        else:
+            text = "{"
+            self._depth += 1
+        self._line = f"{self._line.rstrip()} {text}" if self._line.strip() else self._line + text
+
+    def _on_one_line(self, start: int, end: int) -> str:
         text = "{"
-        for before, piece in zip(self.pieces[self._at : end], inside, strict=True):
+        for before, piece in zip(self.pieces[start:end], self.pieces[start + 1 : end + 1], strict=True):
             if before.type == "LBRACE" or piece.type in ("LBRACE", "RBRACE"):
                 text += "" if (before.type, piece.type) == ("LBRACE", "RBRACE") else " "
             elif piece.starts:
@@ -142,16 +257,7 @@ class _Layout:
             elif not _closes_up(before, piece, paper=False):
                 text += " "
             text += piece.text
-        return (end, text) if len(self._line) + 1 + len(text) <= WIDTH else None
-
-    def _closing(self) -> int:
-        """The place of the brace that closes the one here."""
-        open_braces = 0
-        for index in range(self._at, len(self.pieces)):
-            open_braces += {"LBRACE": 1, "RBRACE": -1}.get(self.pieces[index].type, 0)
-            if not open_braces:
-                return index
-        raise InternalError("a brace without its partner came through the parser")
+        return text
 
     def _close(self, piece: Piece) -> None:
         opened = self.pieces[self._at - 1].type == "LBRACE" and not piece.comments
@@ -189,17 +295,8 @@ class _Layout:
             self.lines.append("")
 
 
-def _below_an_empty_line(piece: Piece) -> Piece:
-    """``piece`` with an empty line before it and its own comments."""
-    for index, comment in enumerate(piece.comments):
-        if not comment.trailing:
-            comments = (*piece.comments[:index], replace(comment, blank=True), *piece.comments[index + 1 :])
-            return replace(piece, comments=comments)
-    return replace(piece, blank=True)
-
-
 def _closes_up(before: Piece, piece: Piece, *, paper: bool) -> bool:
-    """Whether nothing stands between two tokens of a line."""
+    """True where nothing stands between two tokens of a line."""
     if piece.type in _CLOSED or before.type in _OPENED:
         return True
     if before.type == "COMMA":
@@ -208,8 +305,5 @@ def _closes_up(before: Piece, piece: Piece, *, paper: bool) -> bool:
         return False
     if piece.type == "LPAR" and before.type not in _OPERATORS:
         return before.type == "WORD"
-    if "LBRACE" in (before.type, piece.type):
-        return False
-    if before.type in _OPERATORS or piece.type in _OPERATORS:
-        return piece.adjacent and not before.starts
-    return False
+    joined = {before.type, piece.type} & set(_OPERATORS) and "LBRACE" not in (before.type, piece.type)
+    return bool(joined) and piece.adjacent and not before.starts

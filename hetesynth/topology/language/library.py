@@ -1,23 +1,24 @@
-"""What the node library holds: its types, with their GPUs, NICs, rates and sources.
+"""The language as data: the grammar, and the node library with the GPUs, NICs, rates and sources of its types.
 
-In: dsl/library. Out: a ``LibraryType`` for every node type and pod. The figures are those of one instance,
-elaborated like any cluster; nothing is written down twice.
+A wheel carries dsl/ as hetesynth/_dsl; an editable install has it at the top of the checkout. The figures of a
+type are those of one instance, elaborated like any cluster; nothing is written down twice.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import takewhile
 from pathlib import Path
 
-from hetesynth.errors import HetesynthError
+from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.topology import Topology
 from hetesynth.topology.language.findings import did_you_mean
-from hetesynth.topology.language.language import library_names, library_path
 
+_PACKAGE = Path(__file__).resolve().parents[2]
 _TYPE = re.compile(r"^(node|pod) (\w+)(?:\((.*?)\))? \{", re.MULTILINE)
-_COMMENT = re.compile(r"^#\s?(.*)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,80 +50,89 @@ class LibraryType:
         return self.header[0] if self.header else ""
 
 
+def dsl_directory() -> Path:
+    """The folder with ``topology.lark`` and ``library/``: in the package first, else in the checkout."""
+    for candidate in (_PACKAGE / "_dsl", _PACKAGE.parent / "dsl"):
+        if (candidate / "topology.lark").is_file():
+            return candidate
+    raise InternalError(f"the language data (dsl/) is neither in {_PACKAGE} nor next to it: broken install")
+
+
+def grammar_text() -> str:
+    """The Lark grammar."""
+    return (dsl_directory() / "topology.lark").read_text(encoding="utf-8")
+
+
+def library_names() -> list[str]:
+    """The names ``import`` knows, sorted."""
+    return sorted(path.stem for path in (dsl_directory() / "library").glob("*.dsl"))
+
+
+def library_path(name: str) -> Path | None:
+    """The library file behind ``import NAME``, or None."""
+    return dsl_directory() / "library" / f"{name}.dsl" if name in library_names() else None
+
+
+@functools.cache
+def declared_types() -> dict[str, str]:
+    """The file of each node type and pod of the library, by the type's name; nothing is elaborated."""
+    folder = dsl_directory() / "library"
+    texts = {name: (folder / f"{name}.dsl").read_text(encoding="utf-8") for name in library_names()}
+    return {declared[2]: name for name, text in texts.items() for declared in _TYPE.finditer(text)}
+
+
 def library_types() -> tuple[LibraryType, ...]:
     """Every type of the library, by file and in the order of the file."""
     return tuple(entry for name in library_names() for entry in types_of(name))
 
 
-def types_of(library: str) -> tuple[LibraryType, ...]:
-    """The types of one file of the library."""
-    path = library_path(library)
-    if path is None:
-        return ()
-    text = path.read_text(encoding="utf-8")
-    header = _header(text)
-    return tuple(_type(library, path, text, header, declared) for declared in _TYPE.finditer(text))
-
-
 def library_type(name: str) -> LibraryType:
     """The type called ``name``. Raises HetesynthError HS643 where there is none."""
-    declared = _declared()
+    declared = declared_types()
     if name not in declared:
         suggestion = did_you_mean(name, list(declared), "`hetesynth topo library` lists the types")
         raise HetesynthError(f"the node library has no type {name[:60]!r}", code="HS643", help=suggestion)
     return next(entry for entry in types_of(declared[name]) if entry.name == name)
 
 
-def _declared() -> dict[str, str]:
-    """The library of each type, by the type's name; nothing is elaborated."""
-    paths = [(name, library_path(name)) for name in library_names()]
-    texts = [(name, path.read_text(encoding="utf-8")) for name, path in paths if path is not None]
-    return {declared[2]: name for name, text in texts for declared in _TYPE.finditer(text)}
-
-
-def _header(text: str) -> tuple[str, ...]:
-    """The comment at the beginning of a file, without its signs."""
-    lines = []
-    for line in text.splitlines():
-        comment = _COMMENT.match(line)
-        if comment is None:
-            break
-        lines.append(comment[1])
-    return tuple(lines)
-
-
-def _type(library: str, path: Path, text: str, header: tuple[str, ...], declared: re.Match[str]) -> LibraryType:
-    sort, name, parameters = declared.groups()
-    topology = _beside_a_peer(library, name, sort)
-    own = [i for i, vertex in enumerate(topology.vertices) if vertex.name.startswith("a.")]
-    nics = {i for i in own if topology.vertices[i].kind == "nic"}
-    gpus = [i for i in own if i < topology.ranks]
-    body = text[declared.start() :]
-    return LibraryType(
-        name=name,
-        library=library,
-        path=path,
-        line=text.count("\n", 0, declared.start()) + 1,
-        sort=sort,
-        gpus=len(gpus),
-        model=topology.models[0],
-        nics=len(nics),
-        inside=min(_leaving(topology, {gpu}, set(own) - nics) for gpu in gpus),
-        outside=_leaving(topology, nics, set(range(len(topology.vertices))) - set(own)),
-        parameters=tuple(word.strip() for word in (parameters or "").split(",") if word.strip()),
-        header=header,
-        text=body[: body.index("\n}") + 2],
-    )
-
-
-def _beside_a_peer(library: str, name: str, sort: str) -> Topology:
-    """One instance, and a second server with which its NICs have a network."""
+def types_of(library: str) -> tuple[LibraryType, ...]:
+    """The types of one file of the library, each beside a second server with which its NICs have a network."""
     from hetesynth.topology.language import parse_topology
 
-    nics = "a.*.nic*" if sort == "pod" else "a.nic*"
-    peer = "node peer { gpus 1 nic nic0 { bandwidth 1 GB/s } attach gpu0 -> nic0 }"
-    servers = f"instance a = {name} instance p = peer fabric net {{ join {nics}, p.nic0 }}"
-    return parse_topology(f"import {library} {peer} cluster c {{ {servers} }}", f"<{library}>")
+    path = library_path(library)
+    if path is None:
+        return ()
+    text = path.read_text(encoding="utf-8")
+    comments = takewhile(lambda line: line.startswith("#"), text.splitlines())
+    header = tuple(re.sub(r"^#\s?", "", line) for line in comments)
+    types = []
+    for declared in _TYPE.finditer(text):
+        sort, name, parameters = declared.groups()
+        nic = "a.*.nic*" if sort == "pod" else "a.nic*"
+        peer = "node peer { gpus 1 nic nic0 { bandwidth 1 GB/s } attach gpu0 -> nic0 }"
+        servers = f"instance a = {name} instance p = peer fabric net {{ join {nic}, p.nic0 }}"
+        topology = parse_topology(f"import {library} {peer} cluster c {{ {servers} }}", f"<{library}>")
+        own = {i for i, vertex in enumerate(topology.vertices) if vertex.name.startswith("a.")}
+        nics = {i for i in own if topology.vertices[i].kind == "nic"}
+        gpus = [i for i in own if i < topology.ranks]
+        body = text[declared.start() :]
+        entry = LibraryType(
+            name=name,
+            library=library,
+            path=path,
+            line=text.count("\n", 0, declared.start()) + 1,
+            sort=sort,
+            gpus=len(gpus),
+            model=topology.models[0],
+            nics=len(nics),
+            inside=min(_leaving(topology, {gpu}, own - nics) for gpu in gpus),
+            outside=_leaving(topology, nics, set(range(len(topology.vertices))) - own),
+            parameters=tuple(word.strip() for word in (parameters or "").split(",") if word.strip()),
+            header=header,
+            text=body[: body.index("\n}") + 2],
+        )
+        types.append(entry)
+    return tuple(types)
 
 
 def _leaving(topology: Topology, ends: set[int], others: set[int]) -> Fraction:

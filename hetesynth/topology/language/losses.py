@@ -1,7 +1,7 @@
 """``without``, ``down`` and ``degrade``: what failed or became slow in a cluster described as it was built.
 
-In: statements with the scope they stand in. Out: disabled parts before wires are laid, wires without or with less
-bandwidth afterwards, and a note for each statement. Statements count in the order written, those of pods first.
+Parts are disabled before wires are laid, wires removed or slowed afterwards, with a note for each statement.
+Statements count in the order written, those of pods first.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Losses:
         """Change the wires, which are all laid."""
         if not self._later:
             return
-        self._kinds = self.hardware.kinds()
-        for index, (src, dst, _) in enumerate(self.hardware.wires()):
+        self._kinds = {vertex: p.kind for p in self.hardware.parts for vertex in self.hardware.vertices_of(p)}
+        for index, (src, dst, _) in enumerate(self.hardware.wires):
             self._between.setdefault((src, dst), []).append(index)
             self._at.setdefault(src, []).append(index)
             self._at.setdefault(dst, []).append(index)
@@ -64,56 +64,42 @@ class Losses:
                 self.notes.append(f"{_shown(loss.left, scope)} {_arrow(loss)} {_shown(loss.right, scope)} down")
             else:
                 self._degrade(loss, scope)
-        self.hardware.drop(dropped)
-
-    # --- wires
+        self.hardware.wires = [wire for i, wire in enumerate(self.hardware.wires) if i not in dropped]
 
     def _wires(self, loss: Down | Degrade, scope: Scope) -> list[int]:
         """The wires between the two sides, i-th with i-th or one with every one."""
-        left, right = scope.resolve(loss.left), scope.resolve(loss.right)
-        if not left or not right:
-            return []
-        if len(left) != len(right) and 1 not in (len(left), len(right)):
-            message = f"{len(left)} parts on the left cannot be paired with {len(right)} on the right"
-            help_ = "name as many on both sides, or one on either side"
-            self.findings.add("HS212", loss.span, message, help_)
-            return []
-        width = max(len(left), len(right))
-        self.findings.spend(WORK_OF_A_RATE * width, loss.span)
+        pairs = scope.paired(loss.left, loss.right, loss.span)
+        self.findings.spend(WORK_OF_A_RATE * len(pairs), loss.span)
         wires: dict[int, None] = {}
-        for i in range(width):
-            wires.update(dict.fromkeys(self._joining(left[i % len(left)], right[i % len(right)], loss)))
+        for a, b in pairs:
+            ends_a, ends_b = self.hardware.vertices_of(a), self.hardware.vertices_of(b)
+            ways = [(p, q) for p in ends_a for q in ends_b if p != q]
+            ways += [(q, p) for p, q in ways] if loss.both_ways else []
+            joining = [wire for way in ways for wire in self._between.get(way, ())]
+            wires.update(dict.fromkeys(joining))
+            if not joining and not (a.disabled or b.disabled):
+                message = f"no wire leads from `{a.name}` to `{b.name}`"
+                help_ = "name two parts that a link, a port, an `attach` or a `join` joins directly"
+                self.findings.add("HS224", loss.left[0].span, message, help_)
         return list(wires)
-
-    def _joining(self, a: Part, b: Part, loss: Down | Degrade) -> list[int]:
-        ends_a, ends_b = self.hardware.vertices_of(a), self.hardware.vertices_of(b)
-        ways = [(p, q) for p in ends_a for q in ends_b if p != q]
-        ways += [(q, p) for p, q in ways] if loss.both_ways else []
-        wires = [wire for way in ways for wire in self._between.get(way, ())]
-        if not wires and not (a.disabled or b.disabled):
-            message = f"no wire leads from `{a.name}` to `{b.name}`"
-            help_ = "name two parts that a link, a port, an `attach` or a `join` joins directly"
-            self.findings.add("HS224", loss.left[0].span, message, help_)
-        return wires
 
     def _degrade(self, loss: Degrade, scope: Scope) -> None:
         percent = loss.amount.unit == "%"
-        value = (
-            share(loss.amount, self.findings)
-            if percent
-            else measure(loss.amount, "bandwidth", "a bandwidth", self.findings)
-        )
+        if percent:
+            value = share(loss.amount, self.findings)
+        else:
+            value = measure(loss.amount, "bandwidth", "a bandwidth", self.findings)
         lanes = lanes_of(loss.lanes, self.findings)
         slowed: set[int] = set()  # a wire between two parts of one statement is slowed down once
         for concerned, name in self._concerned(loss, scope):
             self.findings.spend(WORK_OF_A_RATE * (1 + len(concerned)), loss.span)
             wires = [wire for wire in concerned if wire not in slowed]
             slowed.update(wires)
-            if not wires and concerned:
+            if value is None or (concerned and not wires):
                 continue
-            if value is not None and percent:
+            if percent:
                 self._scale(wires, value, name, loss)
-            elif value is not None:
+            else:
                 self._limit(wires, Rate("", value, lanes), name, loss)
         right = f" {_arrow(loss)} {_shown(loss.right, scope)}" if loss.right else ""
         amount = f"{loss.amount.number} {loss.amount.unit}" + (f" x {lanes}" if lanes > 1 else "")
@@ -134,57 +120,59 @@ class Losses:
         wires = [wire for end in ends for wire in self._at.get(end, ())]
         self.findings.spend(WORK_OF_A_RATE * len(wires), loss.span)
         if part.kind in ("bus", "fabric"):
-            return [
-                wire for way in zip(ends[::2], ends[1::2], strict=False) for wire in self._between.get(way, ())
-            ]
-        limiting = [wire for wire in wires if self.hardware.wires()[wire][2].bandwidth is not None]
-        if part.kind == "nic":
-            outside = [
-                wire
-                for wire in limiting
-                if any(self._kinds[end] in _NETWORK for end in self.hardware.wires()[wire][:2] if end not in ends)
-            ]
-            return outside or limiting
-        return limiting
+            pipes = zip(ends[::2], ends[1::2], strict=False)
+            return [wire for way in pipes for wire in self._between.get(way, ())]
+        limiting = self._limiting(wires)
+        if part.kind != "nic":
+            return limiting
+        outside = []
+        for wire in limiting:
+            others = [end for end in self.hardware.wires[wire][:2] if end not in ends]
+            if any(self._kinds[end] in _NETWORK for end in others):
+                outside.append(wire)
+        return outside or limiting
+
+    def _limiting(self, wires: Sequence[int]) -> list[int]:
+        return [wire for wire in wires if self.hardware.wires[wire][2].bandwidth is not None]
 
     def _scale(self, wires: Sequence[int], factor: Fraction, name: str, loss: Degrade) -> None:
-        limiting = [wire for wire in wires if self.hardware.wires()[wire][2].bandwidth is not None]
+        limiting = self._limiting(wires)
         if not limiting:
-            self._unlimited(name, loss)
+            self._say_unlimited(name, loss)
         for wire in limiting:
-            rate = self.hardware.wires()[wire][2]
-            if rate.bandwidth is not None:
-                less = rate.bandwidth * factor
-                if max(less.numerator.bit_length(), less.denominator.bit_length()) > MAX_BITS:
-                    help_ = "state once what is left of its bandwidth"
-                    self.findings.add("HS231", loss.amount.span, f"`{name}` has a rate of too many digits", help_)
-                    self.findings.raise_any()
-                self.hardware.change(wire, replace(rate, bandwidth=less))
+            rate = self.hardware.wires[wire][2]
+            less = (rate.bandwidth or Fraction(0)) * factor
+            if max(less.numerator.bit_length(), less.denominator.bit_length()) > MAX_BITS:
+                help_ = "state once what is left of its bandwidth"
+                self.findings.add("HS231", loss.amount.span, f"`{name}` has a rate of too many digits", help_)
+                self.findings.raise_any()
+            self._change(wire, replace(rate, bandwidth=less))
 
     def _limit(self, wires: Sequence[int], limit: Rate, name: str, loss: Degrade) -> None:
-        rates = [self.hardware.wires()[wire][2] for wire in wires]
+        rates = [self.hardware.wires[wire][2] for wire in wires]
         if not rates:
-            self._unlimited(name, loss)
-        elif all(_total(rate) is not None and _slower(rate, limit) for rate in rates):
+            self._say_unlimited(name, loss)
+        elif all(_slower(rate, limit) for rate in rates):
             message = f"`{name}` is slower than {loss.amount.number} {loss.amount.unit} already"
             self.findings.add("HS208", loss.amount.span, message, "give what is left of its bandwidth, or 50 %")
         for wire, rate in zip(wires, rates, strict=True):
             if not _slower(rate, limit):
-                self.hardware.change(wire, replace(rate, bandwidth=limit.bandwidth, lanes=limit.lanes))
+                self._change(wire, replace(rate, bandwidth=limit.bandwidth, lanes=limit.lanes))
 
-    def _unlimited(self, name: str, loss: Degrade) -> None:
+    def _change(self, wire: int, rate: Rate) -> None:
+        src, dst, _ = self.hardware.wires[wire]
+        self.hardware.wires[wire] = (src, dst, rate)
+
+    def _say_unlimited(self, name: str, loss: Degrade) -> None:
         message = f"`{name}` has no bandwidth of its own"
         help_ = "name a NIC, a switch, a bus, a GPU, or two parts that are joined: `degrade A <-> B to RATE`"
         self.findings.add("HS211", loss.left[0].span, message, help_)
 
 
-def _total(rate: Rate) -> Fraction | None:
-    return None if rate.bandwidth is None else rate.bandwidth * rate.lanes
-
-
 def _slower(rate: Rate, limit: Rate) -> bool:
-    total, most = _total(rate), _total(limit)
-    return total is not None and most is not None and total < most
+    if rate.bandwidth is None or limit.bandwidth is None:
+        return False
+    return rate.bandwidth * rate.lanes < limit.bandwidth * limit.lanes
 
 
 def _lost(words: Iterable[Word], scope: Scope, findings: Findings) -> list[Part]:

@@ -1,13 +1,12 @@
-"""Names, ranges and globs -> the parts they stand for.
+"""Names, ranges and globs -> the parts they stand for, in the order written (ranges) or declared (globs).
 
-In: words as written, the parts in scope. Out: lists of parts, in the order written (ranges) or declared (globs).
-``*`` (or ``[*]``) matches any run of characters except a dot. Knows nothing of wires.
+``*`` (or ``[*]``) matches any run of characters except a dot.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
@@ -70,9 +69,9 @@ class Scope:
     def declare(self, local_name: str, part: Part, span: Span) -> None:
         """Bring ``part`` into scope; a second part of the same name is a finding."""
         if local_name in self.parts:
-            first = self.parts[local_name].span
             message = f"`{local_name}` is already declared in {self.title}"
-            self.findings.add("HS203", span, message, f"choose another name; the first is on line {first.line}")
+            help_ = f"choose another name; the first is on line {self.parts[local_name].span.line}"
+            self.findings.add("HS203", span, message, help_)
             return
         self.parts[local_name] = part
 
@@ -85,6 +84,18 @@ class Scope:
                 for part in self._matching(pattern, word):
                     parts[part.name] = part
         return list(parts.values())
+
+    def paired(self, left: Sequence[Word], right: Sequence[Word], span: Span) -> list[tuple[Part, Part]]:
+        """The parts of two sides, i-th with i-th or one with every one; none, with a finding, otherwise."""
+        ones, others = self.resolve(left), self.resolve(right)
+        if not ones or not others:
+            return []
+        if len(ones) != len(others) and 1 not in (len(ones), len(others)):
+            message = f"{len(ones)} parts on the left cannot be paired with {len(others)} on the right"
+            self.findings.add("HS212", span, message, "name as many on both sides, or one on either side")
+            return []
+        width = max(len(ones), len(others))
+        return [(ones[i % len(ones)], others[i % len(others)]) for i in range(width)]
 
     def _matching(self, pattern: str, word: Word) -> list[Part]:
         if "*" not in pattern:
@@ -102,43 +113,33 @@ class Scope:
         return matched
 
     def _is_told(self, code: str, pattern: str, span: Span) -> bool:
-        """Whether it was said here, or parts like ``pattern`` lack because their declaration is wrong."""
+        """True where it was said here, or parts like ``pattern`` lack because their declaration is wrong."""
         if not self.findings or self.findings.reported(code, span):
             return bool(self.findings)
         like = ("." in name for name in self.parts) if "." in pattern else self.parts
         return not any(like)
 
     def _known(self, wrong: str) -> str:
+        """The help for a name that is not there: another spelling of what is, or what there is."""
         near = re.fullmatch(r"((?:\w+\.)?gpu)\d+", wrong)
         gpus = [name for name in self.parts if near and re.fullmatch(re.escape(near.group(1)) + r"\d+", name)]
         if gpus:
             return f"there are {len(gpus)} such GPUs, {gpus[0]} to {gpus[-1]}"
-        return self._written_otherwise(wrong) or did_you_mean(
-            wrong, self.parts, f"{self.title} has {_summary(self.parts)}"
-        )
-
-    def _written_otherwise(self, wrong: str) -> str:
-        """The help for another spelling of what is there: without its instance, in capitals, in the plural."""
-        if len(wrong) > MAX_SPELLING:
-            return ""
-        if any(name.startswith(f"{wrong}.") for name in self.parts):
-            return f"`{wrong}` is an instance; name its parts: {wrong}.nic*, {wrong}.gpu0"
-        stem = wrong.rstrip("0123456789")
-        tails = {name.rpartition(".")[2].rstrip("0123456789") for name in self.parts}
-        if "." not in wrong and stem in tails and stem not in self.parts:
-            part = f"{wrong}*" if stem == wrong else wrong
-            return f"parts are named with their instance: *.{part} of all, or a.{part}"
-        singular = re.sub(r"s(?=\d*$)", "", wrong)
-        for other in (wrong.lower(), singular, singular.lower()):
-            if other != wrong and (other in self.parts or f"{other}0" in self.parts):
-                return f"did you mean `{other}`?" if other in self.parts else f"did you mean `{other}*`?"
-        return ""
-
-
-def _summary(parts: dict[str, Part]) -> str:
-    stems = dict.fromkeys(re.sub(r"\d+", "*", name) for name in parts)
-    shown = list(stems)[:12]
-    return ", ".join(shown) + (", ..." if len(stems) > 12 else "") if shown else "no parts"
+        if len(wrong) <= MAX_SPELLING:
+            if any(name.startswith(f"{wrong}.") for name in self.parts):
+                return f"`{wrong}` is an instance; name its parts: {wrong}.nic*, {wrong}.gpu0"
+            stem = wrong.rstrip("0123456789")
+            tails = {name.rpartition(".")[2].rstrip("0123456789") for name in self.parts}
+            if "." not in wrong and stem in tails and stem not in self.parts:
+                part = f"{wrong}*" if stem == wrong else wrong
+                return f"parts are named with their instance: *.{part} of all, or a.{part}"
+            singular = re.sub(r"s(?=\d*$)", "", wrong)
+            for other in (wrong.lower(), singular, singular.lower()):
+                if other != wrong and (other in self.parts or f"{other}0" in self.parts):
+                    return f"did you mean `{other}`?" if other in self.parts else f"did you mean `{other}*`?"
+        stems = list(dict.fromkeys(re.sub(r"\d+", "*", name) for name in self.parts))
+        shown = ", ".join(stems[:12]) + (", ..." if len(stems) > 12 else "") if stems else "no parts"
+        return did_you_mean(wrong, self.parts, f"{self.title} has {shown}")
 
 
 def _short(text: str) -> str:
@@ -175,9 +176,8 @@ def expand(word: Word, findings: Findings) -> list[str]:
         pieces.append(options)
         total *= len(options)
         if total > MAX_RANGE:
-            findings.add(
-                "HS208", word.span, f"`{_short(word.text)}` names more than {MAX_RANGE} parts", "use less"
-            )
+            message = f"`{_short(word.text)}` names more than {MAX_RANGE} parts"
+            findings.add("HS208", word.span, message, "use less")
             return []
     return ["".join(choice) for choice in product(*pieces)]
 

@@ -45,41 +45,26 @@ def server_rings(topology: Topology, files: Sequence[RingFile]) -> tuple[tuple[R
     for rank in range(topology.ranks):
         servers[topology.vertices[rank].server].append(rank)
     named = {file.instance: read_rings(file.path) for file in files if file.instance is not None}
-    shared = [(file.path, read_rings(file.path)) for file in files if file.instance is None]
+    shared = [read_rings(file.path) for file in files if file.instance is None]
     unknown = sorted(named.keys() - servers.keys())
     if unknown:
-        raise HetesynthError(
-            f"--rings names an instance {unknown[0]!r} that {topology.name} has not",
-            code="HS623",
-            help=f"instances: {', '.join(sorted(servers))}",
-        )
-    orders = {server: _orders(server, len(ranks), named, shared) for server, ranks in servers.items()}
+        message = f"--rings names an instance {unknown[0]!r} that {topology.name} has not"
+        raise HetesynthError(message, code="HS623", help=f"instances: {', '.join(sorted(servers))}")
+    orders: dict[str, tuple[Order, ...]] = {}
+    for server, ranks in servers.items():
+        gpus = len(ranks)
+        if server in named and len(named[server][0]) != gpus:
+            message = f"the dump for {server} has {len(named[server][0])} GPUs, {server} has {gpus}"
+            raise HetesynthError(message, code="HS623", help="dump the graph on that server")
+        fitting = [named[server]] if server in named else [rings for rings in shared if len(rings[0]) == gpus]
+        if not fitting and gpus > 1:
+            message = f"no dump in --rings has the {gpus} GPUs of {server}"
+            raise HetesynthError(message, code="HS623", help=f"give one more: --rings {server}=FILE.xml")
+        orders[server] = fitting[0] if fitting else ((0,),)
     channels = max(len(rings) for rings in orders.values())
     return tuple(
         tuple(ranks[gpu] for s, ranks in servers.items() for gpu in orders[s][c % len(orders[s])])
         for c in range(channels)
-    )
-
-
-def _orders(
-    server: str, gpus: int, named: dict[str, tuple[Order, ...]], shared: Sequence[tuple[Path, tuple[Order, ...]]]
-) -> tuple[Order, ...]:  # fmt: skip
-    """The rings inside one server."""
-    if server in named and len(named[server][0]) != gpus:
-        raise HetesynthError(
-            f"the dump for {server} has {len(named[server][0])} GPUs, {server} has {gpus}",
-            code="HS623",
-            help="dump the graph on that server",
-        )
-    fitting = [named[server]] if server in named else [rings for _, rings in shared if len(rings[0]) == gpus]
-    if fitting:
-        return fitting[0]
-    if gpus == 1:
-        return ((0,),)
-    raise HetesynthError(
-        f"no dump in --rings has the {gpus} GPUs of {server}",
-        code="HS623",
-        help=f"give one more: --rings {server}=FILE.xml",
     )
 
 
@@ -104,15 +89,9 @@ def read_rings(path: Path) -> tuple[Order, ...]:
         raise _wrong(path, f"it is no XML: {str(error)[:200]}") from error
     if b"<!DOCTYPE" in data or b"<!ENTITY" in data:
         raise _wrong(path, "it declares a document type")
-    return _rings(path, root)
-
-
-def _rings(path: Path, root: object) -> tuple[Order, ...]:
-    from lxml import etree
-
-    if not isinstance(root, etree._Element) or root.tag != "graphs":
+    if root.tag != "graphs":
         raise _wrong(path, "its root element is not <graphs>")
-    if sum(1 for _, _ in zip(root.iter(), range(MAX_ELEMENTS + 1), strict=False)) > MAX_ELEMENTS:
+    if any(number >= MAX_ELEMENTS for number, _ in enumerate(root.iter())):
         raise _wrong(path, f"it has more than {MAX_ELEMENTS} elements")
     graph = next((g for g in root.iterfind("graph") if g.get("pattern") == RING_PATTERN), None)
     channels = [] if graph is None else graph.findall("channel")[: MAX_CHANNELS + 1]
@@ -120,7 +99,7 @@ def _rings(path: Path, root: object) -> tuple[Order, ...]:
         raise _wrong(path, "it has no graph of pattern 4 (ring) with channels")
     if len(channels) > MAX_CHANNELS:
         raise _wrong(path, f"it has more than {MAX_CHANNELS} channels")
-    orders = [tuple(_number(path, gpu.get("dev")) for gpu in channel.iterfind("gpu")) for channel in channels]
+    orders = [[_number(path, gpu.get("dev")) for gpu in channel.iterfind("gpu")] for channel in channels]
     gpus = sorted(orders[0])
     if not gpus or any(sorted(order) != gpus for order in orders) or len(set(gpus)) != len(gpus):
         raise _wrong(path, "its ring channels do not have the same GPUs, each once")

@@ -1,7 +1,6 @@
-"""Networks in one line -> the links, fabrics and switches they stand for.
+"""Networks in one line -> the links, fabrics and switches they stand for, with the span of the network.
 
-In: a ``Network`` and the scope it stands in, whose other parts are declared. Out: ``Element`` and ``Join``
-statements with the span of the network. Parts are taken in the order in which they are named.
+Parts are taken in the order in which they are named.
 """
 
 from __future__ import annotations
@@ -9,11 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import product
+from itertools import combinations, product
 
 from hetesynth.model.diagnostics import Span
 from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.names import Part, Scope, plain
+from hetesynth.topology.language.properties import by_name
 from hetesynth.topology.language.syntax import Amount, Element, Join, Network, Property, Word
 from hetesynth.topology.language.units import count, ratio
 
@@ -22,61 +22,68 @@ MAX_NETWORK_WIRES = 100_000
 MAX_AXES = 16  # of a grid or torus: more than the logarithm of the number of GPUs
 
 Statement = Element | Join
-Pair = tuple[int, int]
 Servers = list[tuple[str, list[Part]]]
 
 
 def statements_of(network: Network, scope: Scope, findings: Findings) -> list[Statement]:
     """What ``network`` stands for; nothing, with a finding, where it does not fit."""
+    span = network.name.span
     if network.parts:
-        parts = scope.resolve(network.parts)
+        parts = [Word(part.name.removeprefix(scope.prefix), span) for part in scope.resolve(network.parts)]
         pairs = _pairs(network, len(parts), findings) if parts else []
         findings.spend(len(pairs), network.span)
-        return [
-            Join("link", (_word(parts[a], scope, network),), (_word(parts[b], scope, network),), True,
-                 network.properties, network.span)
-            for a, b in pairs
-        ]  # fmt: skip
+        return [Join("link", (parts[a],), (parts[b],), True, network.properties, network.span) for a, b in pairs]
     name = plain(network.name, "a network", findings)
-    servers = _servers(network, scope, findings)
-    if name is None or not servers:
+    join = next((p for p in network.properties if p.name == "join"), None)
+    if join is None:
+        message = f"{network.kind} `{network.name.text}` needs `join`"
+        findings.add("HS209", network.span, message, "add for example `join *.nic*`")
         return []
-    return _Fabrics(network, name, servers, scope, findings).statements()
+    nics = scope.resolve(join.words)
+    wrong = next((part for part in nics if part.kind != "nic"), None)
+    if wrong is not None:
+        help_ = f"{network.kind} joins NICs: join *.nic*"
+        findings.add("HS211", join.words[0].span, f"`{wrong.name}` is no NIC", help_)
+        return []
+    if name is None or not nics:
+        return []
+    fabrics = _Fabrics(network, name, by_server(nics), scope, findings)
+    if network.kind == "rails":
+        return fabrics.rails()
+    return fabrics.leafspine() if network.kind == "leafspine" else fabrics.dragonfly()
 
 
 # --- wires between the parts themselves
 
 
-def _pairs(network: Network, parts: int, findings: Findings) -> list[Pair]:
+def _pairs(network: Network, parts: int, findings: Findings) -> list[tuple[int, int]]:
     """The pairs that are joined, by their places in the list of parts."""
+    span = network.name.span
     if network.kind == "hypercube":
         if parts < 2 or parts & (parts - 1):
             message = f"a hypercube has 2, 4, 8, ... parts; these are {parts}"
-            findings.add("HS212", network.name.span, message, "name a power of two")
+            findings.add("HS212", span, message, "name a power of two")
             return []
-        return [(i, i | bit) for i in range(parts) for bit in _bits(parts) if not i & bit]
+        bits = [1 << k for k in range(parts.bit_length() - 1)]
+        return [(i, i | bit) for i in range(parts) for bit in bits if not i & bit]
     if network.kind == "ring":
         if parts < 2:
-            findings.add("HS212", network.name.span, "a ring needs at least two parts", "use a range: gpu[0-3]")
+            findings.add("HS212", span, "a ring needs at least two parts", "use a range: gpu[0-3]")
             return []
         return list(_lattice((parts,), wrapped=True))
     if len(network.sizes) > MAX_AXES:
         message = f"a {network.kind} has at most {MAX_AXES} sizes; these are {len(network.sizes)}"
-        findings.add("HS208", network.name.span, message, "leave out sizes of 1")
+        findings.add("HS208", span, message, "leave out sizes of 1")
         return []
     if math.prod(network.sizes) != parts:
         shown = "x".join(map(str, network.sizes))
         message = f"a {network.kind} of {shown} has {math.prod(network.sizes)} parts; these are {parts}"
-        findings.add("HS212", network.name.span, message, "name as many parts as the sizes multiply to")
+        findings.add("HS212", span, message, "name as many parts as the sizes multiply to")
         return []
     return list(_lattice(network.sizes, wrapped=network.kind == "torus"))
 
 
-def _bits(parts: int) -> list[int]:
-    return [1 << k for k in range(parts.bit_length() - 1)]
-
-
-def _lattice(sizes: Sequence[int], *, wrapped: bool) -> Iterator[Pair]:
+def _lattice(sizes: Sequence[int], *, wrapped: bool) -> Iterator[tuple[int, int]]:
     """Neighbours along each axis, the last axis running fastest; where a size is 2 there is one wire, not two."""
     strides = [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
     for place in product(*map(range, sizes)):
@@ -86,10 +93,6 @@ def _lattice(sizes: Sequence[int], *, wrapped: bool) -> Iterator[Pair]:
                 yield number, number + stride
             elif wrapped and size > 2:
                 yield number, number - x * stride
-
-
-def _word(part: Part, scope: Scope, network: Network) -> Word:
-    return Word(part.name.removeprefix(scope.prefix), network.name.span)
 
 
 # --- fabrics that join NICs
@@ -115,82 +118,52 @@ def even(servers: Servers, number: int | None, what: str, span: Span, findings: 
     return expected
 
 
-def _servers(network: Network, scope: Scope, findings: Findings) -> Servers:
-    join = next((p for p in network.properties if p.name == "join"), None)
-    if join is None:
-        message = f"{network.kind} `{network.name.text}` needs `join`"
-        findings.add("HS209", network.span, message, "add for example `join *.nic*`")
-        return []
-    parts = scope.resolve(join.words)
-    wrong = next((part for part in parts if part.kind != "nic"), None)
-    if wrong is not None:
-        message = f"`{wrong.name}` is no NIC"
-        findings.add("HS211", join.words[0].span, message, f"{network.kind} joins NICs: join *.nic*")
-        return []
-    return by_server(parts)
-
-
 class _Fabrics:
     """The fabrics and switches of one network, and the links between them."""
 
-    def __init__(
-        self, network: Network, name: str, servers: Servers, scope: Scope, findings: Findings
-    ) -> None:  # fmt: skip
+    def __init__(self, network: Network, name: str, servers: Servers, scope: Scope, findings: Findings) -> None:
         self.network, self.name, self.servers, self.scope, self.findings = network, name, servers, scope, findings
-        self._properties: dict[str, Property] = {}
-        for prop in network.properties:
-            if prop.name in self._properties:
-                first = self._properties[prop.name].span.line
-                help_ = f"keep one; the first is on line {first}"
-                findings.add("HS209", prop.span, f"`{prop.name}` is given twice", help_)
-            self._properties[prop.name] = prop
+        self._properties = by_name(network.properties, findings)
         self._shared = tuple(p for p in network.properties if p.name in ("latency", "kind"))
 
-    def statements(self) -> list[Statement]:
-        """By the kind of the network."""
-        if self.network.kind == "rails":
-            return self._rails()
-        return self._leafspine() if self.network.kind == "leafspine" else self._dragonfly()
-
-    # --- the three
-
-    def _rails(self) -> list[Statement]:
+    def rails(self) -> list[Statement]:
         """Rail i joins the i-th NIC of every server; with ``spine`` a switch joins the rails."""
-        width = even(self.servers, None, "rails", self.network.name.span, self.findings)
+        span = self.network.name.span
+        width = even(self.servers, None, "rails", span, self.findings)
         if width is None:
             return []
         rails = [f"{self.name}{i}" for i in range(width)]
-        result: list[Statement] = [
-            self._fabric(rail, [nics[i] for _, nics in self.servers]) for i, rail in enumerate(rails)
-        ]
+        result: list[Statement] = []
+        result += [self._fabric(rail, [nics[i] for _, nics in self.servers]) for i, rail in enumerate(rails)]
         spine = self._properties.get("spine")
         if spine is not None:
-            rate = Property("bandwidth", spine.span, amount=spine.amount, lanes=spine.lanes)
-            result.append(self._switch(f"{self.name}_spine", rails, rate))
+            ports = Property("ports", self.network.span, words=tuple(Word(rail, span) for rail in rails))
+            result.append(self._switch(f"{self.name}_spine", (ports, _bandwidth(spine))))
         return result
 
-    def _leafspine(self) -> list[Statement]:
+    def leafspine(self) -> list[Statement]:
         """Leaf l joins the NICs of its servers, and every leaf is linked to every spine."""
-        width, spines = self._number("servers"), self._number("spines")
-        if width is None or spines is None:
+        width, number = self._number("servers"), self._number("spines")
+        if width is None or number is None:
             return []
-        result: list[Statement] = [self._switch(f"{self.name}_spine{s}", (), None) for s in range(spines)]
+        spines = [f"{self.name}_spine{s}" for s in range(number)]
+        result: list[Statement] = [self._switch(spine, ()) for spine in spines]
         leaves = [self.servers[i : i + width] for i in range(0, len(self.servers), width)]
-        self._limit(len(leaves) * spines)
-        for number, leaf in enumerate(leaves):
+        self._limit(len(leaves) * number)
+        for index, leaf in enumerate(leaves):
             nics = [nic for _, of_server in leaf for nic in of_server]
-            rates = self._uplink(nics, spines)
+            rates = self._uplink(nics, number)
             if rates is None:
                 return []
-            result.append(self._fabric(f"{self.name}_leaf{number}", nics))
-            leaf_name = f"{self.name}_leaf{number}"
-            result += [self._link(leaf_name, f"{self.name}_spine{s}", rates) for s in range(spines)]
+            name = f"{self.name}_leaf{index}"
+            result.append(self._fabric(name, nics))
+            result += [self._link(name, spine, rates) for spine in spines]
         return result
 
-    def _dragonfly(self) -> list[Statement]:
+    def dragonfly(self) -> list[Statement]:
         """Routers of a group are all joined, and of each two groups one router each."""
         groups, routers = self._number("groups"), self._number("routers")
-        local, far = self._rate("bandwidth"), self._rate("global")
+        local, far = self._needed("bandwidth", "100 GB/s"), self._needed("global", "100 GB/s")
         if groups is None or routers is None or local is None or far is None:
             return []
         each, rest = divmod(len(self.servers), groups * routers)
@@ -205,30 +178,26 @@ class _Fabrics:
             of_router = self.servers[number * each : (number + 1) * each]
             result.append(self._fabric(router, [nic for _, nics in of_router for nic in nics]))
         for group in names:
-            result += [self._link(a, b, (local,)) for i, a in enumerate(group) for b in group[i + 1 :]]
-        for g in range(groups):
-            for h in range(g + 1, groups):
-                ends = names[g][(h - g - 1) % routers], names[h][(g - h - 1) % groups % routers]
-                result.append(self._link(*ends, (far,)))
+            result += [self._link(a, b, (_bandwidth(local),)) for a, b in combinations(group, 2)]
+        for g, h in combinations(range(groups), 2):
+            ends = names[g][(h - g - 1) % routers], names[h][(g - h - 1) % groups % routers]
+            result.append(self._link(*ends, (_bandwidth(far),)))
         return result
 
     # --- their numbers
 
-    def _number(self, name: str) -> int | None:
-        prop = self._properties.get(name)
-        if prop is None or prop.amount is None:
-            message = f"{self.network.kind} `{self.name}` needs `{name}`"
-            self.findings.add("HS209", self.network.span, message, f"add for example `{name} 4`")
-            return None
-        return count(prop.amount, f"`{name}`", MAX_SWITCHES, self.findings)
-
-    def _rate(self, name: str) -> Property | None:
+    def _needed(self, name: str, example: str) -> Property | None:
         prop = self._properties.get(name)
         if prop is None:
             message = f"{self.network.kind} `{self.name}` needs `{name}`"
-            self.findings.add("HS209", self.network.span, message, f"add for example `{name} 100 GB/s`")
+            self.findings.add("HS209", self.network.span, message, f"add for example `{name} {example}`")
+        return prop
+
+    def _number(self, name: str) -> int | None:
+        prop = self._needed(name, "4")
+        if prop is None or prop.amount is None:
             return None
-        return Property("bandwidth", prop.span, amount=prop.amount, lanes=prop.lanes)
+        return count(prop.amount, f"`{name}`", MAX_SWITCHES, self.findings)
 
     def _limit(self, wires: int) -> None:
         if wires > MAX_NETWORK_WIRES:
@@ -244,12 +213,13 @@ class _Fabrics:
             self.findings.add("HS209", self.network.span, message, "add for example `oversubscription 2`")
             return None
         if stated is not None:
-            return (Property("bandwidth", stated.span, amount=stated.amount, lanes=stated.lanes),)
+            return (_bandwidth(stated),)
         factor = ratio(over.amount, "`oversubscription`", self.findings) if over and over.amount else None
         if over is None or factor is None:
             return None
-        sent = sum((nic.bandwidth * nic.lanes for nic in nics if nic.bandwidth), Fraction(0))
-        received = sum((_received(nic) for nic in nics), Fraction(0))
+        there = [(nic.bandwidth, nic.lanes) for nic in nics]
+        back = [nic.receive or (nic.bandwidth, nic.lanes) for nic in nics]
+        sent, received = (sum((rate * n for rate, n in way if rate), Fraction(0)) for way in (there, back))
         if not sent or not received:
             return None
         if sent == received:
@@ -262,28 +232,24 @@ class _Fabrics:
     # --- statements
 
     def _fabric(self, name: str, nics: Sequence[Part]) -> Element:
-        words = tuple(_word(nic, self.scope, self.network) for nic in nics)
-        join = Property("join", self.network.span, words=words)
-        return Element("fabric", Word(name, self.network.name.span), (join, *self._shared), self.network.span)
-
-    def _switch(self, name: str, ports: Sequence[str], rate: Property | None) -> Element:
         span = self.network.name.span
-        properties = self._shared
-        if rate is not None:
-            properties += (Property("ports", self.network.span, words=tuple(Word(p, span) for p in ports)), rate)
-        return Element("switch", Word(name, span), properties, self.network.span)
+        words = tuple(Word(nic.name.removeprefix(self.scope.prefix), span) for nic in nics)
+        join = Property("join", self.network.span, words=words)
+        return Element("fabric", Word(name, span), (join, *self._shared), self.network.span)
+
+    def _switch(self, name: str, properties: tuple[Property, ...]) -> Element:
+        word = Word(name, self.network.name.span)
+        return Element("switch", word, (*self._shared, *properties), self.network.span)
 
     def _link(self, a: str, b: str, rates: tuple[Property, ...]) -> Join:
         span = self.network.name.span
-        kinds = tuple(p for p in self._shared if p.name == "kind") or (
-            Property("kind", self.network.span, words=(Word("net", self.network.span),)),
-        )
+        net = Property("kind", self.network.span, words=(Word("net", self.network.span),))
+        kinds = tuple(p for p in self._shared if p.name == "kind") or (net,)
         return Join("link", (Word(a, span),), (Word(b, span),), True, (*rates, *kinds), self.network.span)
 
 
-def _received(nic: Part) -> Fraction:
-    bandwidth, lanes = nic.receive or (nic.bandwidth, nic.lanes)
-    return Fraction(0) if bandwidth is None else bandwidth * lanes
+def _bandwidth(stated: Property) -> Property:
+    return Property("bandwidth", stated.span, amount=stated.amount, lanes=stated.lanes)
 
 
 def _exact(name: str, rate: Fraction, span: Span) -> Property:

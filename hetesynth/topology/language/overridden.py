@@ -1,7 +1,6 @@
 """A topology file with losses that are stated beside it, as ``--without`` and ``--degrade`` do.
 
-In: the values of these options. Out: an ``OverriddenFile``, a path wherever only a path is asked for. Findings
-about a loss point into the option's values, one a line.
+Findings about a loss point into the option's values, one a line.
 """
 
 from __future__ import annotations
@@ -46,78 +45,72 @@ def overridden(
     path: str | os.PathLike[str], without: Sequence[str] = (), degrade: Sequence[str] = ()
 ) -> OverriddenFile:
     """The file at ``path`` with what ``--without`` and ``--degrade`` say; ``SourceError`` for a wrong value."""
-    sources = {"--without": "\n".join(map(_line, without)), "--degrade": "\n".join(map(_line, degrade))}
-    _check_sizes((*without, *degrade), sources)
-    losses: list[Loss] = [_without(text, line, sources) for line, text in enumerate(map(_line, without), 1)]
-    losses += [_degrade(text, line, sources) for line, text in enumerate(map(_line, degrade), 1)]
+    lines = {
+        option: [HIDDEN.sub("?", value).replace("\n", " ").replace("\t", " ") for value in values]
+        for option, values in (("--without", without), ("--degrade", degrade))
+    }
+    sources = {option: "\n".join(texts) for option, texts in lines.items()}
+    if len(without) + len(degrade) > MAX_LOSSES or any(len(value) > MAX_VALUE for value in (*without, *degrade)):
+        message = f"more than {MAX_LOSSES} losses, or one of more than {MAX_VALUE} characters"
+        span = Span("--without" if sources["--without"] else "--degrade", 1, 1)
+        raise SourceError([Diagnostic("HS208", span, message, "use ranges and *")], {})
+    losses = [
+        _Value(option, number, text, sources).loss()
+        for option, texts in lines.items()
+        for number, text in enumerate(texts, 1)
+    ]
     return OverriddenFile(os.fspath(path), tuple(losses), tuple(sources.items()))
 
 
-def _line(value: str) -> str:
-    return HIDDEN.sub("?", value).replace("\n", " ").replace("\t", " ")
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """One value of an option, the text of line ``line`` of what its findings point into."""
 
+    option: str
+    line: int
+    text: str
+    sources: dict[str, str]
 
-def _check_sizes(values: Sequence[str], sources: dict[str, str]) -> None:
-    option = "--without" if sources["--without"] else "--degrade"
-    if len(values) > MAX_LOSSES or any(len(value) > MAX_VALUE for value in values):
-        message = f"more than {MAX_LOSSES} losses, or one of more than {MAX_VALUE} characters"
-        raise SourceError([Diagnostic("HS208", Span(option, 1, 1), message, "use ranges and *")], {})
-
-
-def _without(text: str, line: int, sources: dict[str, str]) -> Loss:
-    arrow = _ARROW.search(text)
-    if arrow is None:
-        words = _words(text, 0, "--without", line, sources)
-        return Without(words, words[0].span)
-    left, right = _sides(text, arrow, "--without", line, sources)
-    return Down(left, right, arrow[0] == "<->", left[0].span)
-
-
-def _degrade(text: str, line: int, sources: dict[str, str]) -> Loss:
-    target, equals, amount = text.partition("=")
-    if not equals:
-        help_ = 'write TARGET=RATE, such as --degrade "a.nic*=18Gbps" or --degrade "a.gpu0<->a.gpu1=50%"'
-        raise _wrong("HS111", "--degrade", line, 0, text, "no rate is stated", help_, sources)
-    match = _RATE.fullmatch(amount)
-    if match is None:
-        help_ = "write a bandwidth with its unit, or a share: 18Gbps, 12.5GB/s, 50%"
+    def loss(self) -> Loss:
+        if self.option == "--without":
+            left, right, both_ways = self._ends(self.text)
+            return Down(left, right, both_ways, left[0].span) if right else Without(left, left[0].span)
+        target, equals, amount = self.text.partition("=")
         start = len(target) + 1
-        raise _wrong("HS111", "--degrade", line, start, amount, f"`{amount[:40]}` is no rate", help_, sources)
-    start = len(target) + 1 + match.start(1)
-    rate = Amount(match[1], match[2], Span("--degrade", line, start + 1, match.end(2) - match.start(1)))
-    lanes = Amount(match[3], "", rate.span) if match[3] else None
-    arrow = _ARROW.search(target)
-    if arrow is None:
-        words = _words(target, 0, "--degrade", line, sources)
-        return Degrade(words, (), False, rate, lanes, words[0].span)
-    left, right = _sides(target, arrow, "--degrade", line, sources)
-    return Degrade(left, right, arrow[0] == "<->", rate, lanes, left[0].span)
+        match = _RATE.fullmatch(amount)
+        if not equals:
+            help_ = 'write TARGET=RATE, such as --degrade "a.nic*=18Gbps" or --degrade "a.gpu0<->a.gpu1=50%"'
+            raise self._wrong("HS111", 0, self.text, "no rate is stated", help_)
+        if match is None:
+            help_ = "write a bandwidth with its unit, or a share: 18Gbps, 12.5GB/s, 50%"
+            raise self._wrong("HS111", start, amount, f"`{amount[:40]}` is no rate", help_)
+        span = Span(self.option, self.line, start + match.start(1) + 1, match.end(2) - match.start(1))
+        lanes = Amount(match[3], "", span) if match[3] else None
+        left, right, both_ways = self._ends(target)
+        return Degrade(left, right, both_ways, Amount(match[1], match[2], span), lanes, left[0].span)
 
+    def _ends(self, target: str) -> tuple[tuple[Word, ...], tuple[Word, ...], bool]:
+        """What is named left and right of the arrow, nothing right where there is none; whether both ways."""
+        arrow = _ARROW.search(target)
+        if arrow is None:
+            return self._words(target, 0), (), False
+        left = self._words(target[: arrow.start()], 0)
+        return left, self._words(target[arrow.end() :], arrow.end()), arrow[0] == "<->"
 
-def _sides(
-    text: str, arrow: re.Match[str], option: str, line: int, sources: dict[str, str]
-) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
-    left = _words(text[: arrow.start()], 0, option, line, sources)
-    return left, _words(text[arrow.end() :], arrow.end(), option, line, sources)
+    def _words(self, text: str, start: int) -> tuple[Word, ...]:
+        """The names and patterns in ``text``, which begins ``start`` characters into the line."""
+        words: list[Word] = []
+        for piece in _SIDE.finditer(text):
+            name = piece[0].strip()
+            column = start + piece.start() + len(piece[0]) - len(piece[0].lstrip())
+            if not _WORD.fullmatch(name):
+                help_ = 'name parts as in the file: "b.gpu3", "a.nic[0-1], b", "a.gpu0<->a.gpu1"'
+                raise self._wrong("HS210", column, name, f"`{name[:40]}` is no name", help_)
+            words.append(Word(name, Span(self.option, self.line, column + 1, len(name))))
+        if not words:
+            raise self._wrong("HS210", start, "", "a name is missing", "such as b.gpu3")
+        return tuple(words)
 
-
-def _words(text: str, start: int, option: str, line: int, sources: dict[str, str]) -> tuple[Word, ...]:
-    """The names and patterns in ``text``, which begins ``start`` characters into the line."""
-    words: list[Word] = []
-    for piece in _SIDE.finditer(text):
-        name = piece[0].strip()
-        column = start + piece.start() + len(piece[0]) - len(piece[0].lstrip())
-        if not _WORD.fullmatch(name):
-            help_ = 'name parts as in the file: "b.gpu3", "a.nic[0-1], b", "a.gpu0<->a.gpu1"'
-            raise _wrong("HS210", option, line, column, name, f"`{name[:40]}` is no name", help_, sources)
-        words.append(Word(name, Span(option, line, column + 1, len(name))))
-    if not words:
-        raise _wrong("HS210", option, line, start, "", "a name is missing", "such as b.gpu3", sources)
-    return tuple(words)
-
-
-def _wrong(
-    code: str, option: str, line: int, start: int, text: str, message: str, help_: str, sources: dict[str, str]
-) -> SourceError:
-    span = Span(option, line, start + 1, max(1, len(text)))
-    return SourceError([Diagnostic(code, span, message, help_)], sources)
+    def _wrong(self, code: str, start: int, text: str, message: str, help_: str) -> SourceError:
+        span = Span(self.option, self.line, start + 1, max(1, len(text)))
+        return SourceError([Diagnostic(code, span, message, help_)], self.sources)

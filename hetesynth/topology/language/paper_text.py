@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from hetesynth.model.topology import Topology, Wire
+from hetesynth.topology.language.paper_statements import IN_A_NODE
+from hetesynth.topology.language.reachability import joined_sets
 
 _GB, _US = 10**9, Fraction(1, 10**6)
-_KINDS = {"direct": "direct", "mesh": "direct", "port": "switch", "switch": "switch", "pcie": "pcie", "nic": "net"}
 _Key = tuple[str, Fraction, int, Fraction]  # kind, bandwidth, lanes, alpha
 
 
@@ -103,15 +104,18 @@ class _Writer:
                     self._nic(node, number, ranks[0])
                 elif vertex.kind != "bus":
                     raise _InexpressibleError(f"{vertex.kind} `{vertex.name}`")
-        for bus in buses:
-            self._pipe(node, bus, ranks[0])
+        for bus in buses:  # any other is a pipe between GPUs, or the PCIe switches that they are behind
+            pipe, near, far = self._ends(bus)
+            if pipe.dst not in self.behind:
+                left, right = (_list(self._gpus(side, bus), ranks[0]) for side in (near, far))
+                node.add("switch", f"({left}, {right})", _key(pipe, pipe.latency))
         yield str(len(ranks))
         yield from self._profile(ranks)
-        sorts = [sort for sort in _KINDS if node.entries[sort]]
+        sorts = [sort for sort in IN_A_NODE if node.entries[sort]]
         if sorts:
             each = ",\n  ".join(f"{sort} => [{', '.join(node.entries[sort])}]" for sort in sorts)
             yield f"define bandwidth = {{{each}}}"
-        types = [f"{sort} => {node.kinds[sort]}" for sort in sorts if node.kinds[sort] != _KINDS[sort]]
+        types = [f"{sort} => {node.kinds[sort]}" for sort in sorts if node.kinds[sort] != IN_A_NODE[sort]]
         if types:
             yield f"define linktype = {{{', '.join(types)}}}"
 
@@ -139,10 +143,10 @@ class _Writer:
                 if wire.dst in ranks and wire.dst < self.topology.ranks:
                     alike[_key(wire, wire.latency)].append((wire.src - ranks[0], wire.dst - ranks[0]))
         for key, pairs in alike.items():
-            for part in _joined(pairs):
+            for part in joined_sets(pairs, set):
                 ends = sorted({end for pair in part for end in pair})
                 if sorted(part) == [(a, b) for a in ends for b in ends if a != b]:
-                    node.add("mesh", _list(ends), key)
+                    node.add("mesh", _list(ends, 0), key)
                 else:
                     for a, b in part:
                         node.add("direct", f"({a},{b})", key)
@@ -156,7 +160,7 @@ class _Writer:
         if any(gpu >= self.topology.ranks for gpu in gpus) or len(keys) != 1 or len(alphas) != 1:
             raise _InexpressibleError(f"switch `{name}`, whose ports are not all GPUs at one rate")
         kind, bandwidth, lanes, _ = keys.pop()
-        node.add("port", _list([gpu - first for gpu in gpus]), (kind, bandwidth, lanes, alphas.pop()))
+        node.add("port", _list(gpus, first), (kind, bandwidth, lanes, alphas.pop()))
 
     def _nic(self, node: _Node, number: int, first: int) -> None:
         """A NIC with the GPUs that are attached to it, or are behind its PCIe switch."""
@@ -174,7 +178,7 @@ class _Writer:
             return  # no link leads over it
         if len(up) > 1:
             raise _InexpressibleError(f"NIC `{name}`, which several fabrics join")
-        node.add("nic", _list(sorted(gpu - first for gpu in gpus)), _key(up[0], up[0].latency))
+        node.add("nic", _list(sorted(gpus), first), _key(up[0], up[0].latency))
 
     # --- buses
 
@@ -193,23 +197,17 @@ class _Writer:
         nics = sum(self.topology.vertices[vertex].kind == "nic" for vertex in far)
         only = all(self.topology.vertices[vertex].kind in ("nic", "bus") for vertex in far)
         if all(gpu < self.topology.ranks for gpu in near) and only and nics <= 1:
-            node.add("pcie", _list([gpu - first for gpu in near]), _key(pipe, pipe.latency))
+            node.add("pcie", _list(near, first), _key(pipe, pipe.latency))
             self.behind[pipe.dst] = near
 
-    def _pipe(self, node: _Node, bus: str, first: int) -> None:
-        """Any other bus is a pipe between GPUs, or the PCIe switches that they are behind."""
-        pipe, near, far = self._ends(bus)
-        if pipe.dst in self.behind:
-            return
-        sides = []
-        for side in (near, far):
-            gpus: list[int] = []
-            for vertex in side:
-                if vertex >= self.topology.ranks and vertex not in self.behind:
-                    raise _InexpressibleError(f"bus `{bus}`, which joins more than GPUs and PCIe switches")
-                gpus += self.behind.get(vertex, [vertex])
-            sides.append(_list([gpu - first for gpu in gpus]))
-        node.add("switch", f"({sides[0]}, {sides[1]})", _key(pipe, pipe.latency))
+    def _gpus(self, side: Sequence[int], bus: str) -> list[int]:
+        """The GPUs on a side of a bus, those behind PCIe switches included."""
+        gpus: list[int] = []
+        for vertex in side:
+            if vertex >= self.topology.ranks and vertex not in self.behind:
+                raise _InexpressibleError(f"bus `{bus}`, which joins more than GPUs and PCIe switches")
+            gpus += self.behind.get(vertex, [vertex])
+        return gpus
 
     # --- between nodes
 
@@ -242,21 +240,16 @@ class _Writer:
 
     def _far_pipe(self, bus: str, number: dict[str, int]) -> Iterator[str]:
         """A bus between GPUs of two servers."""
-        pipe, near, far = self._ends(bus)
-        sides = [[gpu for vertex in side for gpu in self.behind.get(vertex, [vertex])] for side in (near, far)]
-        gpus = [*sides[0], *sides[1]]
-        if any(gpu >= self.topology.ranks for gpu in gpus):
-            raise _InexpressibleError(f"bus `{bus}`, which joins more than GPUs and PCIe switches")
+        pipe, *ends = self._ends(bus)
+        sides = [self._gpus(side, bus) for side in ends]
         servers = [{self.topology.servers[gpu] for gpu in side} for side in sides]
         if any(len(names) != 1 for names in servers) or servers[0] == servers[1]:
             raise _InexpressibleError(f"bus `{bus}`, whose sides are not one server each")
-        names = [names.pop() for names in servers]
-        lists = [
-            _list([gpu - self.ranks[name][0] for gpu in side]) for side, name in zip(sides, names, strict=True)
-        ]
-        yield f"define internode = (node{number[names[0]]}, node{number[names[1]]})"
+        (left, right), (a, b) = sides, (names.pop() for names in servers)
+        lists = f"{_list(left, self.ranks[a][0])}, {_list(right, self.ranks[b][0])}"
+        yield f"define internode = (node{number[a]}, node{number[b]})"
         rate = _rate(_key(pipe, pipe.latency))
-        yield f"define interbandwidth = {{switch => [(({lists[0]}, {lists[1]}) >-> {rate})]}}"
+        yield f"define interbandwidth = {{switch => [(({lists}) >-> {rate})]}}"
         if pipe.kind != "net":
             yield f"define interlinktype = {{switch => {pipe.kind}}}"
 
@@ -294,27 +287,12 @@ def _rate(key: _Key) -> str:
 
 def _decimal(value: Fraction) -> str:
     """``value`` with a decimal point, exactly."""
-    digits, rest = 0, value
-    while rest.denominator != 1 and digits < 12:
-        rest, digits = rest * 10, digits + 1
-    if rest.denominator != 1:
+    digits = next((n for n in range(13) if (value * 10**n).denominator == 1), None)
+    if digits is None:
         raise _InexpressibleError(f"the number {value}, which has no end as a decimal")
-    if not digits:
-        return str(rest.numerator)
-    text = str(rest.numerator).rjust(digits + 1, "0")
-    return f"{text[:-digits]}.{text[-digits:]}"
+    text = str(int(value * 10**digits)).rjust(digits + 1, "0")
+    return f"{text[:-digits]}.{text[-digits:]}" if digits else text
 
 
-def _list(numbers: Sequence[int]) -> str:
-    return f"({','.join(map(str, numbers))})"
-
-
-def _joined(pairs: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
-    """``pairs`` in sets that have no end in common."""
-    parts: list[tuple[set[int], list[tuple[int, int]]]] = []
-    for pair in pairs:
-        meeting = [part for part in parts if part[0] & set(pair)]
-        parts = [part for part in parts if part not in meeting]
-        together = [other for part in meeting for other in part[1]]
-        parts.append((set(pair).union(*(part[0] for part in meeting)), [*together, pair]))
-    return [together for _, together in parts]
+def _list(numbers: Sequence[int], first: int) -> str:
+    return f"({','.join(str(number - first) for number in numbers)})"

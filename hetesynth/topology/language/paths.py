@@ -1,16 +1,15 @@
 """Wires -> GPU-to-GPU links: for each ordered pair the direct wires, else the shortest paths past other hardware.
 
-In: vertices and wires. Out: ``Link`` values in the order of (source, destination).
 A path never enters a third GPU, and passes a NIC only between its host side and its network side. Paths that enter
 networks (fabrics, routers) less often come first, then those that cross fewer CPUs, NUMA nodes and PCIe switches,
-then those with fewer wires. Knows nothing of the source.
+then those with fewer wires.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -59,17 +58,11 @@ def _links(graph: _Graph, wires: Sequence[Wire], ranks: int) -> Iterator[Link]:
                 continue
             if v in direct:
                 for wire in direct[v]:
-                    kind, bandwidth, lanes, latency = _character((wire,), wires)
-                    yield Link(u, v, kind, (wire,), bandwidth, lanes, latency)
+                    yield Link.over(u, v, (wire,), wires)
                 continue
             last = graph.last[v]
             for i, j, between, (kind, bandwidth, lanes, latency) in graph.paths(u, v):
                 yield Link(u, v, kind, (first[i][0], *between, last[j][0]), bandwidth, lanes, latency)
-
-
-def _character(path: tuple[int, ...], wires: Sequence[Wire]) -> Character:
-    link = Link.over(0, 1, path, wires)
-    return link.kind, link.bandwidth, link.lanes, link.latency
 
 
 @dataclass(slots=True)
@@ -128,10 +121,15 @@ class _Graph:
                 self.first[wire.src].append((index, wire.dst))
             elif dst_gpu:
                 self.last[wire.dst].append((index, self._receiving(wire.src)))
-            else:
-                self._add(index, wire)
-        classes: dict[Wire, int] = {}
-        self._class = [classes.setdefault(_placeless(wire), len(classes)) for wire in wires]
+            else:  # next to a NIC, the other end says which side the wire is on
+                src, dst = vertices[wire.src].kind, vertices[wire.dst].kind
+                target = self._receiving(wire.dst) if _is_outside(src) else wire.dst
+                step = (index, target, 1 + _entry_cost(src, dst))
+                self._next.setdefault(self._source_state(index), []).append(step)
+        classes: dict[Wire, int] = {}  # equal for wires that carry alike, wherever they are
+        self._class = [
+            classes.setdefault(Wire(0, 1, w.kind, w.bandwidth, w.lanes, w.latency), len(classes)) for w in wires
+        ]
         signatures: dict[tuple[Hop, ...], int] = {}
         self._from = [self._signature(hops, signatures) for hops in self.first]
         self._to = [self._signature(hops, signatures) for hops in self.last]
@@ -144,7 +142,12 @@ class _Graph:
         self._kept = 0
         self._steps = 0
         self._most_ways = max(1, min(MAX_WAYS, MANY_LINKS // (ranks * ranks)))
-        self._ordinal = _ordinals(vertices, (state % len(vertices) for hops in self.last for _, state in hops))
+        seen: Counter[VertexKind] = Counter()
+        self._ordinal: dict[int, int] = {}  # which one of its kind each vertex next to a GPU is
+        for number in (state % len(vertices) for hops in self.last for _, state in hops):
+            if number not in self._ordinal:
+                self._ordinal[number] = seen[vertices[number].kind]
+                seen[vertices[number].kind] += 1
 
     def _signature(self, hops: list[Hop], numbers: dict[tuple[Hop, ...], int]) -> int:
         """A number for the neighbours of a GPU and the wires to them; equal for GPUs that may swap places."""
@@ -153,16 +156,6 @@ class _Graph:
     def _receiving(self, vertex: int) -> int:
         return vertex + len(self._vertices) if self._vertices[vertex].kind == "nic" else vertex
 
-    def _add(self, index: int, wire: Wire) -> None:
-        """A wire between forwarding vertices; next to a NIC, its other end says which side it is on."""
-        src, dst = self._vertices[wire.src].kind, self._vertices[wire.dst].kind
-        to_network = _is_outside(dst)
-        from_network = _is_outside(src)
-        source = wire.src if to_network else self._receiving(wire.src)
-        target = self._receiving(wire.dst) if from_network else wire.dst
-        cost = 1 + _entry_cost(src, dst)
-        self._next.setdefault(source, []).append((index, target, cost))
-
     def paths(self, u: int, v: int) -> list[LinkPath]:
         """The paths from ``u`` to ``v``, shared by all pairs with the same neighbours."""
         key = (self._from[u], self._to[v])
@@ -170,23 +163,19 @@ class _Graph:
         if paths is None:
             pairs = self._hop_pairs(u, v)
             most = max(1, self._most_ways // max(1, len(pairs)))
-            paths = [
-                self._path(u, v, i, j, between)
-                for i, j in pairs
-                for between in self._ways(self.first[u][i][1], self.last[v][j][1], most)
-            ]
+            paths = []
+            for i, j in pairs:
+                (out, start), (into, end) = self.first[u][i], self.last[v][j]
+                for between in self._ways(start, end, most):
+                    path = (out, *between, into)
+                    classes = tuple([self._class[wire] for wire in path])
+                    if classes not in self._characters:
+                        link = Link.over(u, v, path, self._wires)
+                        self._characters[classes] = (link.kind, link.bandwidth, link.lanes, link.latency)
+                    paths.append((i, j, between, self._characters[classes]))
             if self._alike[0][key[0]] * self._alike[1][key[1]] > 1:
                 self._paths[key] = paths
         return paths
-
-    def _path(self, u: int, v: int, i: int, j: int, between: tuple[int, ...]) -> LinkPath:
-        out, into = self.first[u][i][0], self.last[v][j][0]
-        path = (out, *between, into)
-        classes = tuple([self._class[wire] for wire in path])
-        character = self._characters.get(classes)
-        if character is None:
-            character = self._characters[classes] = _character(path, self._wires)
-        return i, j, between, character
 
     def _hop_pairs(self, u: int, v: int) -> list[tuple[int, int]]:
         """As many paths as the side with more equally good hops has, i-th with i-th where that is shortest."""
@@ -231,7 +220,11 @@ class _Graph:
     def _chain(self, start: int) -> _Chain:
         chain = self._chains.get(start)
         if chain is None:
-            root, cost, wires = start, _entry_cost("gpu", self._kind(start)), list[int]()
+            root, cost, wires = (
+                start,
+                _entry_cost("gpu", self._vertices[start % len(self._vertices)].kind),
+                list[int](),
+            )
             passed: dict[int, tuple[int, int]] = {}
             while len(self._next.get(root, ())) == 1 and len(wires) < _MAX_CHAIN:
                 wire, state, step = self._next[root][0]
@@ -305,9 +298,6 @@ class _Graph:
                     count[target] = count.get(target, 1) + count.get(state, 1)
         return _Reached(cost, via, count)
 
-    def _kind(self, state: int) -> VertexKind:
-        return self._vertices[state % len(self._vertices)].kind
-
     def _ways(self, start: int, end: int, most: int) -> list[tuple[int, ...]]:
         """The wires of the shortest paths from ``start`` to ``end``; of more than ``most`` the next in rotation.
 
@@ -347,7 +337,7 @@ class _Graph:
 
 
 def _is_outside(kind: VertexKind) -> bool:
-    """Whether a NIC's wire to this leads into the network; another NIC is on the other side of a cable."""
+    """True where a NIC's wire to this leads into the network; another NIC is on the other side of a cable."""
     return kind == "nic" or kind in NETWORK_KINDS
 
 
@@ -355,17 +345,3 @@ def _entry_cost(src: VertexKind, dst: VertexKind) -> int:
     if dst in NETWORK_KINDS:
         return 0 if src in NETWORK_KINDS else _FABRIC_COST
     return _HOST_COST if dst in HOST_KINDS else 0
-
-
-def _ordinals(vertices: Sequence[Vertex], numbers: Iterable[int]) -> dict[int, int]:
-    """Which one of its kind each vertex is."""
-    seen: dict[VertexKind, dict[int, int]] = {}
-    for number in numbers:
-        kind = seen.setdefault(vertices[number].kind, {})
-        kind.setdefault(number, len(kind))
-    return {number: ordinal for kind in seen.values() for number, ordinal in kind.items()}
-
-
-def _placeless(wire: Wire) -> Wire:
-    """``wire`` as if between the first two vertices: equal for wires that carry alike."""
-    return Wire(0, 1, wire.kind, wire.bandwidth, wire.lanes, wire.latency)

@@ -1,7 +1,4 @@
-"""The properties between a pair of braces, measured: rates, times, kinds.
-
-In: ``Property`` values as written. Out: exact numbers; missing, repeated and out-of-place ones are findings.
-"""
+"""The properties between a pair of braces as exact numbers; missing, repeated and misplaced ones are findings."""
 
 from __future__ import annotations
 
@@ -12,8 +9,9 @@ from fractions import Fraction
 from hetesynth.model.diagnostics import Span
 from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.hardware_graph import ZERO, Rate
-from hetesynth.topology.language.syntax import Amount, Property, Word
-from hetesynth.topology.language.units import MAX_LANES, count, measure
+from hetesynth.topology.language.names import Part
+from hetesynth.topology.language.syntax import Amount, Property
+from hetesynth.topology.language.units import MAX_LANES, Dimension, count, measure
 
 SECONDS_PER_METRE = Fraction(5, 10**9)  # of light in glass
 
@@ -38,44 +36,58 @@ class Measured:
     receive: LaneRate | None = None
     length: Fraction | None = None
 
-    def rate(self, kind: str) -> Rate:
-        """The rate of a wire with these properties; ``kind`` where none is stated."""
-        return self._rate(kind, self.send)
-
-    def rate_back(self, kind: str) -> Rate:
-        """The same of the wire in the other direction."""
-        return self._rate(kind, self.receive)
-
-    def _rate(self, kind: str, stated: LaneRate | None) -> Rate:
-        bandwidth, lanes = stated or (self.bandwidth, self.lanes)
+    def rates(self, kind: str) -> tuple[Rate, Rate]:
+        """The rates of the wires there and back; ``kind`` where none is stated."""
         latency = (self.latency or ZERO) + (self.length or ZERO) * SECONDS_PER_METRE
-        return Rate(self.kind or kind, bandwidth, lanes, latency)
+        both = (self.bandwidth, self.lanes)
+        there, back = (Rate(self.kind or kind, *(stated or both), latency) for stated in (self.send, self.receive))
+        return there, back
+
+    def put_on(self, gpu: Part) -> None:
+        """Give a GPU the model and throughputs that are stated."""
+        gpu.model = gpu.model if self.model is None else self.model
+        gpu.reduce = gpu.reduce if self.reduce is None else self.reduce
+        gpu.copy = gpu.copy if self.copy is None else self.copy
+
+
+def by_name(properties: Iterable[Property], findings: Findings) -> dict[str, Property]:
+    """The first property of each name; a property given twice is a finding."""
+    seen: dict[str, Property] = {}
+    for prop in properties:
+        if seen.setdefault(prop.name, prop) is not prop:
+            help_ = f"keep one; the first is on line {seen[prop.name].span.line}"
+            findings.add("HS209", prop.span, f"`{prop.name}` is given twice", help_)
+    return seen
 
 
 def measured(properties: Iterable[Property], findings: Findings) -> Measured:
     """The properties as numbers; a property given twice is a finding."""
-    seen: dict[str, Property] = {}
-    for prop in properties:
-        if prop.name in seen:
-            first = seen[prop.name].span.line
-            findings.add(
-                "HS209", prop.span, f"`{prop.name}` is given twice", f"keep one; the first is on line {first}"
-            )
-        else:
-            seen[prop.name] = prop
-    bandwidth, lanes = _rate(seen.get("bandwidth"), findings)
-    latency, length = seen.get("latency"), seen.get("length")
+    seen = by_name(properties, findings)
+
+    def number(name: str, dimension: Dimension, what: str) -> Fraction | None:
+        prop = seen.get(name)
+        return measure(prop.amount, dimension, what, findings) if prop and prop.amount else None
+
+    def lane_rate(name: str) -> LaneRate | None:
+        bandwidth = number(name, "bandwidth", "a bandwidth")
+        lanes = lanes_of(seen[name].lanes, findings) if name in seen else 1
+        return (bandwidth, lanes) if bandwidth is not None else None
+
+    def text(name: str) -> str | None:
+        return seen[name].words[0].text[:64] if name in seen and seen[name].words else None
+
+    bandwidth, lanes = lane_rate("bandwidth") or (None, 1)
     return Measured(
         bandwidth=bandwidth,
         lanes=lanes,
-        latency=measure(latency.amount, "time", "a latency", findings) if latency and latency.amount else None,
-        kind=_text(seen.get("kind")),
-        model=_text(seen.get("model")),
-        reduce=_throughput(seen.get("reduce"), "a reduce throughput", findings),
-        copy=_throughput(seen.get("copy"), "a copy rate", findings),
-        send=_direction(seen.get("send"), findings),
-        receive=_direction(seen.get("receive"), findings),
-        length=measure(length.amount, "length", "a length", findings) if length and length.amount else None,
+        latency=number("latency", "time", "a latency"),
+        kind=text("kind"),
+        model=text("model"),
+        reduce=number("reduce", "bandwidth", "a reduce throughput"),
+        copy=number("copy", "bandwidth", "a copy rate"),
+        send=lane_rate("send"),
+        receive=lane_rate("receive"),
+        length=number("length", "length", "a length"),
     )
 
 
@@ -117,28 +129,8 @@ def refuse_directions(properties: Iterable[Property], what: str, findings: Findi
             return
 
 
-def _direction(prop: Property | None, findings: Findings) -> LaneRate | None:
-    bandwidth, lanes = _rate(prop, findings)
-    return (bandwidth, lanes) if bandwidth is not None else None
-
-
-def _rate(prop: Property | None, findings: Findings) -> tuple[Fraction | None, int]:
-    if prop is None or prop.amount is None:
-        return None, 1
-    return measure(prop.amount, "bandwidth", "a bandwidth", findings), lanes_of(prop.lanes, findings)
-
-
 def lanes_of(amount: Amount | None, findings: Findings) -> int:
     """The number of lanes; 1 when none is given (or, with a finding, a wrong one)."""
     if amount is None:
         return 1
     return count(amount, "the number of lanes", MAX_LANES, findings) or 1
-
-
-def _throughput(prop: Property | None, what: str, findings: Findings) -> Fraction | None:
-    return measure(prop.amount, "bandwidth", what, findings) if prop is not None and prop.amount else None
-
-
-def _text(prop: Property | None) -> str | None:
-    words: tuple[Word, ...] = prop.words if prop else ()
-    return words[0].text[:64] if words else None

@@ -27,29 +27,20 @@ _EXAMPLES: dict[str, str] = {"size": "16MB", "time": "20us", "bandwidth": "400Gb
 def parse_quantity(text: str, dimension: Dimension, option: str) -> Fraction:
     """``text`` in bytes, seconds or bytes per second. Raises HetesynthError with an example."""
     match = _QUANTITY.fullmatch(text.strip()[: 4 * MAX_DIGITS])
-    unit = _UNITS.get(_size_unit(match[2]) if dimension == "size" else match[2]) if match else None
-    if match is None or unit is None or unit[0] != dimension or len(match[1]) > MAX_DIGITS:
-        raise HetesynthError(
-            f"{option}: {text!r} is not a {dimension} with a unit",
-            code="HS307",
-            help=_meant(text, dimension) or f"for example {_EXAMPLES.get(dimension, '')}",
-        )
-    value = Fraction(match[1]) * unit[1]
+    example = f"for example {_EXAMPLES.get(dimension, '')}"
+    word = match[2] if match else ""
+    if dimension == "size" and _SIZE.fullmatch(
+        word
+    ):  # `M`, `m` and `mib` are MiB, `mb` is MB; `Mb`, of bits, stays
+        word = word[0].upper() + ("B" if word[1:].lower() == "b" else "iB")
+    measures, factor = _UNITS.get(word, ("", Fraction(0)))
+    if match is None or measures != dimension or len(match[1]) > MAX_DIGITS:
+        help_ = _meant(text, dimension) or example
+        raise HetesynthError(f"{option}: {text!r} is not a {dimension} with a unit", code="HS307", help=help_)
+    value = Fraction(match[1]) * factor
     if value <= 0:
-        raise HetesynthError(
-            f"{option}: {text!r} must be positive",
-            code="HS307",
-            help=f"for example {_EXAMPLES.get(dimension, '')}",
-        )
+        raise HetesynthError(f"{option}: {text!r} must be positive", code="HS307", help=example)
     return value
-
-
-def _size_unit(word: str) -> str:
-    """The unit meant by ``word``: ``M``, ``m`` and ``mib`` are MiB, ``mb`` is MB. ``Mb``, of bits, stays."""
-    if _SIZE.fullmatch(word) is None:
-        return word
-    decimal = word[1:].lower() == "b"
-    return word[0].upper() + ("B" if decimal else "iB")
 
 
 def _meant(text: str, dimension: Dimension) -> str:

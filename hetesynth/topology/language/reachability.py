@@ -1,14 +1,15 @@
-"""Which ranks can pass data to which, over any number of links.
-
-In: a Topology. Out: pairs of ranks, or the parts a cluster falls into. Knows nothing of sources.
-"""
+"""Which ranks can pass data to which, over any number of links, and into what parts things fall."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import takewhile
+from typing import TypeVar
 
 from hetesynth.model.topology import Rank, Topology
+
+_Item = TypeVar("_Item")
+_Member = TypeVar("_Member")
 
 
 def unreachable_pairs(topology: Topology) -> tuple[tuple[Rank, Rank], ...]:
@@ -36,6 +37,18 @@ def separate_parts(topology: Topology) -> list[list[Rank]]:
             seen |= part
             parts.append(sorted(part))
     return parts
+
+
+def joined_sets(items: Iterable[_Item], members: Callable[[_Item], set[_Member]]) -> list[list[_Item]]:
+    """``items`` in sets that have no member in common."""
+    sets: list[tuple[set[_Member], list[_Item]]] = []
+    for item in items:
+        own = members(item)
+        meeting = [entry for entry in sets if entry[0] & own]
+        merged = [other for entry in meeting for other in entry[1]]
+        sets = [entry for entry in sets if entry not in meeting]
+        sets.append((own.union(*(entry[0] for entry in meeting)), [*merged, item]))
+    return [together for _, together in sets]
 
 
 def _neighbours(ranks: int, ends: Iterable[tuple[Rank, Rank]]) -> list[set[Rank]]:

@@ -1,15 +1,16 @@
 """Reads a source file and refuses what cannot be a topology before any parsing.
 
-In: a path or a text. Out: a ``Source``. Checks size, encoding, NUL bytes, the pairing of brackets
-and that no string holds characters that cannot be seen. Figure 10 of HeteCCL gets the brackets that its print
-lacks.
+Checks size, encoding, NUL bytes, the pairing of brackets and that no string holds characters that cannot be seen.
+Figure 10 of HeteCCL gets the brackets that its print lacks.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -18,7 +19,6 @@ from typing import TextIO
 from hetesynth.errors import HetesynthError
 from hetesynth.files.regular_files import open_regular
 from hetesynth.model.diagnostics import HIDDEN, Diagnostic, SourceError, Span
-from hetesynth.topology.language import figure10
 from hetesynth.topology.language.overridden import OverriddenFile
 from hetesynth.topology.language.syntax import Loss
 
@@ -31,6 +31,23 @@ STANDARD_INPUT = "-"  # in place of a path
 _TOKENS = re.compile(r'(?:#|//)[^\n]*|"[^"\n]*"|\n|[()\[\]{}]')
 _ODD_SPACES = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")  # other tools would count lines at them
 _CLOSERS = {"(": ")", "[": "]", "{": "}"}
+
+_PRINTED = """
+define nodenum = 2
+define node1 = 2
+define bandwidth = {direct => [( (0,1) -> (25,2) )
+, ( (1,0) -> (25,2) ) ]}
+define node2 = 4
+define bandwidth = {switch => [( ( (0,1) , (2,3)
+>-> (16,1) ) )!] , direct => [( (0,1) -> (25,2) )
+, ( (1,0) -> (25,2) ) , ( (2,3) -> (25,2) ) , ( (3,2)
+-> (25,2) ) ]}
+define internode = (node1, node2)
+define interbandwidth = {switch => [( ( (0,1)
+, (0,1,2,3) >-> (8,1) )!) ]}
+"""  # Figure 10 of HeteCCL; behind each ! stands a bracket that the print lacks
+_FIGURE_TOKENS = re.compile(r"(?P<skipped>(?:#|//)[^\n]*|\s+)|>->|->|=>|\w+|[^\s\w]")
+_LINES = {5: "]", 7: ")"}  # of the figure: what is missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +76,12 @@ def read_source(path: str | os.PathLike[str]) -> Source:
         name = os.fsdecode(name)
     content = _content(name)
     name = "standard input" if name == STANDARD_INPUT else name
-    source = checked_source(_decoded(content, name), name)
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise _binary(name, f"line {line} is not UTF-8") from None
+    source = checked_source(text, name)
     if isinstance(path, OverriddenFile):
         return replace(source, losses=path.losses, aside=path.sources)
     return source
@@ -70,21 +92,16 @@ def line_end_of(path: str | os.PathLike[str]) -> str:
     return "\r\n" if b"\r\n" in _content(os.fspath(path)) else "\n"
 
 
-def _content(name: str) -> bytes:
-    return _standard_input() if name == STANDARD_INPUT else _bytes_of(name)
-
-
 def checked_source(text: str, name: str) -> Source:
     """``text`` with its line ends made uniform; ``SourceError`` when size, characters or brackets are wrong."""
     if len(text) > MAX_SOURCE_BYTES:
-        raise _too_large(name, len(text))
+        raise _too_large(name, f" ({len(text)} characters)")
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     text = _ODD_SPACES.sub(" ", text)
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise _binary(name, f"there is a NUL byte on line {line}")
-    completed = figure10.completed(text, name)
-    source = Source(name, text) if completed is None else Source(name, completed.text, text, completed.warnings)
+    source = _figure_completed(text, name) or Source(name, text)
     diagnostics = [*_hidden_characters(source), *_bracket_findings(source)]
     if diagnostics:
         raise SourceError(diagnostics, {name: text})
@@ -105,12 +122,15 @@ def no_standard_input(path: Path) -> Path:
     return path.absolute() if os.fspath(path) == STANDARD_INPUT else path
 
 
-def _standard_input() -> bytes:
-    if sys.stdin is None:
-        raise HetesynthError("standard input is closed", code="HS101", help="name a file in place of -")
-    content = _all_of(sys.stdin)
+def _content(name: str) -> bytes:
+    if name == STANDARD_INPUT:
+        if sys.stdin is None:
+            raise HetesynthError("standard input is closed", code="HS101", help="name a file in place of -")
+        content, name = _all_of(sys.stdin), "standard input"
+    else:
+        content = _bytes_of(name)
     if len(content) > MAX_SOURCE_BYTES:
-        raise _too_large("standard input", None)
+        raise _too_large(name)
     return content
 
 
@@ -136,7 +156,7 @@ def _bytes_of(name: str) -> bytes:
             message = f"{name} is a link to a file that is not called *{SUFFIX}"
             raise HetesynthError(message, code="HS101", help="name that file itself")
         with open_regular(path) as file:
-            content = file.read(MAX_SOURCE_BYTES + 1)
+            return file.read(MAX_SOURCE_BYTES + 1)
     except FileNotFoundError:
         help_ = "check the path; the examples are in examples/*/topo.dsl"
         raise HetesynthError(f"{name} does not exist", code="HS101", help=help_) from None
@@ -145,26 +165,12 @@ def _bytes_of(name: str) -> bytes:
         raise HetesynthError(
             f"{name} cannot be read: {reason}", code="HS101", help="check its permissions"
         ) from None
-    if len(content) > MAX_SOURCE_BYTES:
-        raise _too_large(name, None)
-    return content
 
 
-def _decoded(content: bytes, name: str) -> str:
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise _binary(name, f"line {line} is not UTF-8") from None
-
-
-def _too_large(name: str, size: int | None) -> HetesynthError:
-    shown = f" ({size} characters)" if size is not None else ""
-    limit = f"{MAX_SOURCE_BYTES >> 10} KiB"
+def _too_large(name: str, shown: str = "") -> HetesynthError:
+    message = f"{name} is larger than {MAX_SOURCE_BYTES >> 10} KiB{shown}, the limit for a topology"
     help_ = "describe repeated hardware once, with node types, ranges and `instance b[0-7] = ...`"
-    return HetesynthError(
-        f"{name} is larger than {limit}{shown}, the limit for a topology", code="HS102", help=help_
-    )
+    return HetesynthError(message, code="HS102", help=help_)
 
 
 def _binary(name: str, evidence: str) -> HetesynthError:
@@ -222,10 +228,65 @@ def _bracket_findings(source: Source) -> list[Diagnostic]:
 
 
 def _closes_another(text: str, opened: Span, closed: Span) -> bool:
-    """Whether a `}` that starts its line stands further left than the line of the `{` it closes."""
-    if opened.line == closed.line:
-        return False
+    """True where a `}` that starts its line stands further left than the line of the `{` it closes."""
     lines = text.split("\n", closed.line)
     before = lines[closed.line - 1][: closed.column - 1]
     opening = lines[opened.line - 1]
-    return not before.strip() and len(before) < len(opening) - len(opening.lstrip())
+    return opened.line != closed.line and not before.strip() and len(before) < len(opening) - len(opening.lstrip())
+
+
+# --- Figure 10 of HeteCCL as it is printed: its lines 5 and 7 each lack a closing bracket
+
+
+def _figure_completed(text: str, name: str) -> Source | None:
+    """``text`` with both brackets and a warning for each; None where it does not contain the figure's tokens.
+
+    Line numbers in the margin, as printed, may stand there, and become blank.
+    """
+    if "interbandwidth" not in text:
+        return None
+    tokens = list(_figure_tokens(text))
+    words = [token for token, _, _ in tokens]
+    for numbered in (False, True):
+        printed, behind = _printed(numbered)
+        starts = range(len(tokens) - len(printed) + 1)
+        start = next((i for i in starts if words[i : i + len(printed)] == printed), None)
+        if start is None:
+            continue
+        characters = list(text)
+        for index, following in enumerate(printed[1:]):
+            if numbered and following == "define":
+                characters[tokens[start + index][1]] = " "
+        warnings = []
+        for index, (line, bracket) in zip(behind, _LINES.items(), strict=True):
+            end = tokens[start + index][2]
+            message = f"`{bracket}` is missing behind this, as in line {line} of HeteCCL's Figure 10 as printed"
+            span = Span(name, text.count("\n", 0, end - 1) + 1, end - 1 - text.rfind("\n", 0, end - 1))
+            help_ = f"it is read as if `{bracket}` stood there"
+            warnings.append(Diagnostic("HS105", span, message, help_, "warning"))
+            characters[end] = bracket if characters[end] == " " else bracket + characters[end]
+        return Source(name, "".join(characters), text, tuple(warnings))
+    return None
+
+
+def _figure_tokens(text: str) -> Iterator[tuple[str, int, int]]:
+    """Every token with its first position and the position behind it."""
+    for match in _FIGURE_TOKENS.finditer(text):
+        if match["skipped"] is None:
+            yield match.group(), match.start(), match.end()
+
+
+def _printed(numbered: bool) -> tuple[list[str], list[int]]:
+    """The tokens of the print, and the indices of those behind which a bracket is missing."""
+    lines = itertools.count(1)
+    source = re.sub("define", lambda _: f"{next(lines)} define", _PRINTED) if numbered else _PRINTED
+    tokens: list[str] = []
+    behind: list[int] = []
+    before = ""
+    for token, _, _ in _figure_tokens(source):
+        if token == "!":
+            behind.append(len(tokens) - 1)
+        elif before != "!":
+            tokens.append(token)
+        before = token
+    return tokens, behind

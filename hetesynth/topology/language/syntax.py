@@ -1,7 +1,6 @@
 """The syntax tree of a topology source: what was written, with spans, before anything is looked up.
 
 Both forms of the language end here; ``define`` statements are lowered to the block form by ``paper``.
-Knows nothing of lark, units or names in scope.
 """
 
 from __future__ import annotations

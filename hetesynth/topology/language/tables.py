@@ -19,7 +19,7 @@ from lark import Lark
 from lark.grammar import Rule
 from lark.lexer import PatternRE, PatternStr, TerminalDef
 
-from hetesynth.topology.language.language import dsl_directory, grammar_text
+from hetesynth.topology.language.library import dsl_directory, grammar_text
 
 TABLES = "topology.tables.json"
 _WORD_END = r"(?![A-Za-z0-9_.*\[])"

@@ -1,7 +1,6 @@
-"""Numbers with units -> exact fractions in bytes per second, seconds and bytes.
+"""Numbers with units -> exact fractions in bytes per second, seconds, bytes and metres.
 
-In: an ``Amount`` as written. Out: a Fraction, or a finding. Decimal prefixes are powers of 1000 (GB),
-binary ones powers of 1024 (GiB); ``b`` is a bit, ``B`` a byte.
+Decimal prefixes are powers of 1000 (GB), binary ones powers of 1024 (GiB); ``b`` is a bit, ``B`` a byte.
 """
 
 from __future__ import annotations
@@ -42,19 +41,12 @@ def _table() -> dict[str, tuple[Dimension, Fraction]]:
 
 
 UNITS = _table()
-_EXAMPLES = {
-    "bandwidth": "25 GB/s or 400 Gbps",
-    "time": "0.7 us",
-    "size": "16 MB",
-    "count": "8",
-    "length": "50 km",
-}
-_ARTICLES = {
-    "bandwidth": "a bandwidth",
-    "time": "a time",
-    "size": "a size",
-    "count": "a plain number",
-    "length": "a length",
+_DIMENSIONS: dict[Dimension, tuple[str, str]] = {  # with an example
+    "bandwidth": ("a bandwidth", "25 GB/s or 400 Gbps"),
+    "time": ("a time", "0.7 us"),
+    "size": ("a size", "16 MB"),
+    "count": ("a plain number", "8"),
+    "length": ("a length", "50 km"),
 }
 
 
@@ -64,16 +56,30 @@ def measure(amount: Amount, dimension: Dimension, what: str, findings: Findings)
     Bandwidths and sizes must be positive, times must not be negative.
     """
     number = _number(amount, findings)
-    if number is None or not _unit_fits(amount, dimension, what, findings):
+    if number is None:
+        return None
+    example = _DIMENSIONS[dimension][1]
+    if not amount.unit:
+        findings.add("HS204", amount.span, f"{what} needs a unit", f"write it like {example}")
+        return None
+    if amount.unit not in UNITS:
+        fitting = [unit for unit, (dim, _) in UNITS.items() if dim == dimension]
+        help_ = _unit_help(amount.unit, fitting, example)
+        findings.add("HS205", amount.span, f"unknown unit `{amount.unit[:40]}`", help_)
+        return None
+    measures, factor = UNITS[amount.unit]
+    if measures != dimension:
+        unit = amount.unit if not amount.expression else f"{amount.unit} (as this expression is)"
+        message = f"{what} cannot be given in {unit}, {_DIMENSIONS[measures][0]}"
+        findings.add("HS206", amount.span, message, f"write it like {example}")
         return None
     if number < 0 or (number == 0 and dimension not in ("time", "length")):
         wrong = "zero" if number == 0 else "negative"
-        help_ = (
-            "remove the link or `disable` the hardware if it is out of order" if dimension == "bandwidth" else ""
-        )
+        remedy = "remove the link or `disable` the hardware if it is out of order"
+        help_ = remedy if dimension == "bandwidth" else ""
         findings.add("HS207", amount.span, f"{what} must not be {wrong}", help_)
         return None
-    return number * UNITS[amount.unit][1]
+    return number * factor
 
 
 def count(amount: Amount, what: str, most: int, findings: Findings, least: int = 1) -> int | None:
@@ -97,13 +103,11 @@ def count(amount: Amount, what: str, most: int, findings: Findings, least: int =
 def ratio(amount: Amount, what: str, findings: Findings) -> Fraction | None:
     """``amount`` as a plain number above zero; None, with a finding, otherwise."""
     number = _number(amount, findings)
-    if number is None:
-        return None
-    if amount.unit:
-        findings.add("HS206", amount.span, f"{what} is a number without a unit", "write it like 2 or 1.5")
-        return None
-    if number <= 0:
-        findings.add("HS207", amount.span, f"{what} must be more than zero", "write it like 2 or 1.5")
+    if number is not None and (amount.unit or number <= 0):
+        code, wrong = (
+            ("HS206", "is a number without a unit") if amount.unit else ("HS207", "must be more than zero")
+        )
+        findings.add(code, amount.span, f"{what} {wrong}", "write it like 2 or 1.5")
         return None
     return number
 
@@ -123,25 +127,6 @@ def _number(amount: Amount, findings: Findings) -> Fraction | None:
         findings.add("HS208", amount.span, f"a number may have at most {MAX_DIGITS} digits", "use a larger unit")
         return None
     return Fraction(amount.number)
-
-
-def _unit_fits(amount: Amount, dimension: Dimension, what: str, findings: Findings) -> bool:
-    example = _EXAMPLES[dimension]
-    if not amount.unit:
-        findings.add("HS204", amount.span, f"{what} needs a unit", f"write it like {example}")
-        return False
-    if amount.unit not in UNITS:
-        fitting = [unit for unit, (dim, _) in UNITS.items() if dim == dimension]
-        help_ = _unit_help(amount.unit, fitting, example)
-        findings.add("HS205", amount.span, f"unknown unit `{amount.unit[:40]}`", help_)
-        return False
-    measures = UNITS[amount.unit][0]
-    if measures != dimension:
-        unit = amount.unit if not amount.expression else f"{amount.unit} (as this expression is)"
-        message = f"{what} cannot be given in {unit}, {_ARTICLES[measures]}"
-        findings.add("HS206", amount.span, message, f"write it like {example}")
-        return False
-    return True
 
 
 def _unit_help(wrong: str, fitting: list[str], example: str) -> str:

@@ -1,15 +1,14 @@
 """Declarations -> parts, then parts -> wires, for one scope (an instance or the cluster).
 
-In: the items of a node type or a cluster. Out: parts and wires in the ``HardwareGraph``. Every part is declared,
-and every override applied, before the first wire is laid, so that wires see the final rates.
+Every part is declared, and every override applied, before the first wire is laid: wires see the final rates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 
-from hetesynth.errors import InternalError
 from hetesynth.model.diagnostics import Span
 from hetesynth.model.topology import NETWORK_KINDS
 from hetesynth.topology.language.findings import Findings
@@ -24,19 +23,22 @@ from hetesynth.topology.language.properties import (
     require,
     require_rate,
 )
-from hetesynth.topology.language.syntax import Change, Detach, Disable, Element, Join, Property, Word
+from hetesynth.topology.language.syntax import Change, Detach, Element, Join, Property, Word
 from hetesynth.topology.language.units import measure
 
 MAX_WIRES = 1_000_000
 
-_KINDS = {
-    "switch": "switch", "nic": "net", "bus": "bus", "fabric": "net",
-    "cpu": "cpu", "numa": "numa", "pcie": "pcie", "router": "net",
-}  # fmt: skip
-_WHAT = {
-    "switch": "a switch", "nic": "a NIC", "bus": "a bus", "fabric": "a fabric",
-    "cpu": "a CPU", "numa": "a NUMA node", "pcie": "a PCIe switch", "router": "a router",
-}  # fmt: skip
+_KINDS = {  # of the links of each sort of part, and what it is called
+    "switch": ("switch", "a switch"),
+    "nic": ("net", "a NIC"),
+    "bus": ("bus", "a bus"),
+    "fabric": ("net", "a fabric"),
+    "cpu": ("cpu", "a CPU"),
+    "numa": ("numa", "a NUMA node"),
+    "pcie": ("pcie", "a PCIe switch"),
+    "router": ("net", "a router"),
+}
+_WHAT = {sort: what for sort, (_, what) in _KINDS.items()}
 _JOIN_KINDS = {"link": "direct", "mesh": "direct", "attach": "attach", "upi": "upi", "wan": "wan"}
 _CAPABILITIES = ("multicast", "reduction")
 _PLACES = ("ports", "port", "members", "join")
@@ -59,91 +61,70 @@ class Wiring:
         """Bring the parts of a switch, NIC, bus or fabric declaration into scope."""
         what = _WHAT[element.kind]
         values = measured([p for p in element.properties if p.name not in _PLACES], self.findings)
-        self._check_rates(element)
+        members = next((p for p in element.properties if p.name == "members"), None)
+        two_sided = members is not None and _two_sided(members)
+        if element.kind == "fabric" or (element.kind == "bus" and members is not None and not two_sided):
+            refuse_directions(element.properties, f"a {element.kind}", self.findings)
+        needed = element.kind in ("nic", "bus") or members is not None or _has(element, "ports")
+        if needed and element.kind != "fabric":
+            title = f"{element.kind} `{element.name.text}`"
+            require_rate(element.properties, title, element.span, self.findings)
         for local in declared(element.name, what, self.findings):
             part = Part(scope.prefix + local, element.kind, server, element.name.span)
-            part.link_kind, part.kind_stated = values.kind or _KINDS[element.kind], values.kind is not None
+            part.link_kind, part.kind_stated = values.kind or _KINDS[element.kind][0], values.kind is not None
             part.bandwidth, part.lanes = values.send or (values.bandwidth, values.lanes)
             part.receive = values.receive
             part.latency = values.latency or part.latency
             part.capabilities = tuple(c for c in _CAPABILITIES if _has(element, c))
-            self._split(part, element)
+            if two_sided:  # a pipe in each direction, each between an entry and an exit vertex
+                ends = [f"{part.name}.{direction}.{end}" for direction in ("fwd", "rev") for end in ("in", "out")]
+                part.outlet, part.inlet = ends[1], ends[2]
+                self.hardware.inner[part.name] = ends
+            elif members is not None or (part.kind == "fabric" and part.bandwidth is not None):
+                part.inlet, part.outlet = f"{part.name}.in", f"{part.name}.out"
+                self.hardware.inner[part.name] = [part.inlet, part.outlet]
             scope.declare(local, part, element.name.span)
-            self.hardware.add(part)
-
-    def _check_rates(self, element: Element) -> None:
-        title = f"{element.kind} `{element.name.text}`"
-        members = next((p for p in element.properties if p.name == "members"), None)
-        if element.kind == "fabric" or (element.kind == "bus" and members is not None and not _two_sided(members)):
-            refuse_directions(element.properties, f"a {element.kind}", self.findings)
-        needed = element.kind in ("nic", "bus") or members is not None or _has(element, "ports")
-        if needed and element.kind != "fabric":
-            require_rate(element.properties, title, element.span, self.findings)
-
-    def _split(self, part: Part, element: Element) -> None:
-        """A pipe stands between an entry and an exit vertex: one for a medium, two for a bus with two sides."""
-        members = next((p for p in element.properties if p.name == "members"), None)
-        if members is not None and _two_sided(members):
-            ends = [f"{part.name}.{direction}.{end}" for direction in ("fwd", "rev") for end in ("in", "out")]
-            part.outlet, part.inlet = ends[1], ends[2]
-        elif members is not None or (part.kind == "fabric" and part.bandwidth is not None):
-            ends = [f"{part.name}.in", f"{part.name}.out"]
-            part.inlet, part.outlet = ends
-        else:
-            return
-        self.hardware.split(part, ends)
+            self.hardware.parts.append(part)
 
     def change(self, change: Change, scope: Scope) -> None:
         """``set``: new rates, kinds, models or throughputs of kernels for parts in scope."""
         values = measured(change.properties, self.findings)
         for part in scope.resolve(change.targets):
             if part.kind == "gpu":
-                self._change_gpu(part, change, values)
+                if any(p.name in ("bandwidth", "latency", "kind") for p in change.properties):
+                    message = f"`{part.name}` is a GPU: it has no bandwidth, latency or kind of its own"
+                    help_ = "set them on the switch, NIC or bus it is joined to"
+                    self.findings.add("HS211", change.span, message, help_)
+                values.put_on(part)
             elif (values.model, values.reduce, values.copy) != (None, None, None):
                 message = f"`{part.name}` is {_WHAT[part.kind]}: only GPUs have `model`, `reduce` and `copy`"
                 self.findings.add("HS211", change.span, message, "name GPUs, or set bandwidth, latency or kind")
             else:
                 self._change_part(part, change, values)
 
-    def _change_gpu(self, part: Part, change: Change, values: Measured) -> None:
-        if any(p.name in ("bandwidth", "latency", "kind") for p in change.properties):
-            message = f"`{part.name}` is a GPU: it has no bandwidth, latency or kind of its own"
-            self.findings.add("HS211", change.span, message, "set them on the switch, NIC or bus it is joined to")
-        part.model = values.model if values.model is not None else part.model
-        part.reduce = values.reduce if values.reduce is not None else part.reduce
-        part.copy = values.copy if values.copy is not None else part.copy
-
     def _change_part(self, part: Part, change: Change, values: Measured) -> None:
         if values.send or values.receive:
-            self._change_directions(part, change, values)
-        elif part.bandwidth is None and part.kind != "fabric" and values.bandwidth is not None:
-            message = f"`{part.name}` has no bandwidth to change: its ports have their own, or it has none"
-            self.findings.add("HS211", change.span, message, "state the rates where the switch is declared")
-            return
+            if values.bandwidth is not None or part.kind == "fabric" or part.bandwidth is None:
+                message = f"`{part.name}` cannot be given `send` and `receive` here"
+                help_ = "state them, without `bandwidth`, of a NIC, a bus with two sides or a switch with `ports`"
+                self.findings.add("HS211", change.span, message, help_)
+            else:
+                back = part.receive or (part.bandwidth, part.lanes)
+                part.bandwidth, part.lanes = values.send or (part.bandwidth, part.lanes)
+                part.receive = values.receive or back
         if values.bandwidth is not None:
-            if part.kind == "fabric" and part.bandwidth is None:
+            if part.bandwidth is None and part.kind == "fabric":
                 message = f"fabric `{part.name}` has no core bandwidth to change"
                 self.findings.add("HS211", change.span, message, "state `bandwidth` where the fabric is declared")
+                return
+            if part.bandwidth is None and not (values.send or values.receive):
+                message = f"`{part.name}` has no bandwidth to change: its ports have their own, or it has none"
+                self.findings.add("HS211", change.span, message, "state the rates where the switch is declared")
                 return
             part.bandwidth, part.lanes, part.receive = values.bandwidth, values.lanes, None
         part.latency = values.latency if values.latency is not None else part.latency
         if values.kind is not None:
             part.link_kind, part.kind_stated = values.kind, True
-
-    def _change_directions(self, part: Part, change: Change, values: Measured) -> None:
-        if values.bandwidth is not None or part.kind == "fabric" or part.bandwidth is None:
-            message = f"`{part.name}` cannot be given `send` and `receive` here"
-            help_ = "state them, without `bandwidth`, of a NIC, a bus with two sides or a switch with `ports`"
-            self.findings.add("HS211", change.span, message, help_)
-            return
-        back = part.receive or (part.bandwidth, part.lanes)
-        part.bandwidth, part.lanes = values.send or (part.bandwidth, part.lanes)
-        part.receive = values.receive or back
-
-    def disable(self, disable: Disable, scope: Scope) -> None:
-        """Take the named parts out of the cluster."""
-        for part in scope.resolve(disable.targets):
-            part.disabled = True
 
     # --- wires
 
@@ -167,7 +148,10 @@ class Wiring:
                 every = [other for _, others in joined for other in others]
                 self._refuse_network(part, every, ports[0].words[0].span)
             for prop, others in joined:
-                there, back = _rates(part) if prop.name == "ports" else self._port_rates(part, prop)
+                there, back = _rates(part)
+                if prop.name == "port" and prop.amount is not None:  # with a rate of its own
+                    bandwidth = measure(prop.amount, "bandwidth", "a bandwidth", self.findings)
+                    there = back = Rate(part.link_kind, bandwidth, lanes_of(prop.lanes, self.findings))
                 for other in others:
                     self._linked.add(other.name)
                     away, towards = there, back
@@ -178,25 +162,13 @@ class Wiring:
     def _refuse_network(self, part: Part, others: Sequence[Part], span: Span) -> None:
         """A switch of servers (or a bus) leads from NICs to what is in their server, never to other servers."""
         nics = [other for other in others if other.kind == "nic"]
-        servers = {nic.server for nic in nics}
-        if (
-            part.kind in NETWORK_KINDS
-            or part.server
-            or not nics
-            or (len(servers) == 1 and len(others) > len(nics))
-        ):
+        if part.kind in NETWORK_KINDS or part.server or not nics:
+            return
+        if len({nic.server for nic in nics}) == 1 and len(others) > len(nics):
             return
         message = f"NIC `{nics[0].name}` leads nowhere over {_WHAT[part.kind]} between servers, `{part.name}`"
         help_ = f"what joins NICs is a fabric: fabric {part.name} {{ join *.nic* }}; a switch joins fabrics"
         self.findings.add("HS211", span, message, help_)
-
-    def _port_rates(self, part: Part, port: Property) -> tuple[Rate, Rate]:
-        """The rates of a port that states its own."""
-        if port.amount is None:
-            raise InternalError("a port without a rate")
-        bandwidth = measure(port.amount, "bandwidth", "a bandwidth", self.findings)
-        rate = Rate(part.link_kind, bandwidth, lanes_of(port.lanes, self.findings))
-        return rate, rate
 
     def check_joined(self) -> None:
         """A switch without ports is joined by links, and has no rate that would be that of ports."""
@@ -213,8 +185,8 @@ class Wiring:
 
     def detach(self, detach: Detach, scope: Scope) -> None:
         """Take away what joins the named parts so far."""
-        pairs = self._paired(scope.resolve(detach.left), scope.resolve(detach.right), detach.span)
-        self.findings.spend(self.hardware.size + len(pairs), detach.span)
+        pairs = scope.paired(detach.left, detach.right, detach.span)
+        self.findings.spend(len(self.hardware.wires) + len(pairs), detach.span)
         for a, b in self.hardware.disconnect(pairs):
             message = f"nothing joins `{a.name}` and `{b.name}` here"
             self.findings.add("HS202", detach.span, message, "name parts that the node type joins")
@@ -267,7 +239,10 @@ class Wiring:
         for part in parts:
             near = self._others(part, members.words, members.span, scope)
             far = self._others(part, members.far, members.span, scope)
-            self._check_sides(near, far, members)
+            both = sorted({part.name for part in near} & {part.name for part in far})
+            if both:
+                message = f"`{both[0]}` is on both sides of the bus"
+                self.findings.add("HS218", members.span, message, "keep it on one side")
             self._refuse_network(part, [*near, *far], members.words[0].span)
             if not _two_sided(members):
                 self._pipe(part, part.inlet, part.outlet)
@@ -278,17 +253,10 @@ class Wiring:
             self._lay_side(part, f"{part.name}.fwd.in", f"{part.name}.rev.out", near)
             self._lay_side(part, f"{part.name}.rev.in", f"{part.name}.fwd.out", far)
 
-    def _check_sides(self, near: Sequence[Part], far: Sequence[Part], members: Property) -> None:
-        both = sorted({part.name for part in near} & {part.name for part in far})
-        if both:
-            self.findings.add(
-                "HS218", members.span, f"`{both[0]}` is on both sides of the bus", "keep it on one side"
-            )
-
     def _pipe(self, part: Part, entry: str, exit_: str, *, back: bool = False) -> None:
         """The one wire that everything crossing ``part`` in one direction shares, if it has one."""
         if entry != exit_ and not part.disabled:
-            self.hardware.wire(entry, exit_, replace(_rates(part)[back], latency=part.latency))
+            self.hardware.wires.append((entry, exit_, replace(_rates(part)[back], latency=part.latency)))
 
     def _lay_side(self, bus: Part, entry: str, exit_: str, members: Iterable[Part]) -> None:
         """Wires that never limit, between one side of a bus and its members."""
@@ -302,14 +270,12 @@ class Wiring:
         others = []
         for other in scope.resolve(words):
             if other is part:
-                self.findings.add(
-                    "HS218", span, f"`{part.name}` is joined to itself", "leave it out of its own list"
-                )
+                message = f"`{part.name}` is joined to itself"
+                self.findings.add("HS218", span, message, "leave it out of its own list")
             elif not self.hardware.join_once(part, other):
                 message = f"`{part.name}` and `{other.name}` are joined twice"
-                self.findings.add(
-                    "HS218", span, message, "say it once: in a switch, a bus, a fabric or an `attach`"
-                )
+                help_ = "say it once: in a switch, a bus, a fabric or an `attach`"
+                self.findings.add("HS218", span, message, help_)
             else:
                 others.append(other)
         return others
@@ -322,44 +288,38 @@ class Wiring:
             require_rate(join.properties, f"a {join.kind}", join.span, self.findings)
         if join.kind == "mesh" or not join.both_ways:
             refuse_directions(join.properties, f"a {join.kind}" if join.right == () else "`->`", self.findings)
-        values = measured(join.properties, self.findings)
-        kind = _JOIN_KINDS[join.kind]
-        there, back = values.rate(kind), values.rate_back(kind) if join.both_ways else None
-        left = scope.resolve(join.left)
-        pairs = (
-            [(a, b) for i, a in enumerate(left) for b in left[i + 1 :]]
-            if join.kind == "mesh"
-            else self._paired(left, scope.resolve(join.right), join.span)
-        )
-        if join.kind == "mesh" and len(left) == 1:
-            self.findings.add("HS212", join.span, "a mesh needs at least two GPUs", "use a range: mesh gpu[0-3]")
-        if self.hardware.size + len(pairs) > MAX_WIRES:
-            self.findings.add(
-                "HS208", join.span, f"more than {MAX_WIRES} wires", "describe the cluster with switches"
-            )
+        there, back = measured(join.properties, self.findings).rates(_JOIN_KINDS[join.kind])
+        if join.kind == "mesh":
+            parts = scope.resolve(join.left)
+            pairs = list(combinations(parts, 2))
+            if len(parts) == 1:
+                help_ = "use a range: mesh gpu[0-3]"
+                self.findings.add("HS212", join.span, "a mesh needs at least two GPUs", help_)
+        else:
+            pairs = scope.paired(join.left, join.right, join.span)
+        if len(self.hardware.wires) + len(pairs) > MAX_WIRES:
+            help_ = "describe the cluster with switches"
+            self.findings.add("HS208", join.span, f"more than {MAX_WIRES} wires", help_)
             self.findings.raise_any()
         for a, b in pairs:
             if self._may_join(a, b, join):
                 self._linked.update((a.name, b.name))
-                self.hardware.connect(a, b, there, back)
-
-    def _paired(self, left: list[Part], right: list[Part], span: Span) -> list[tuple[Part, Part]]:
-        """i-th with i-th, or one with every one."""
-        if not left or not right:
-            return []
-        if len(left) != len(right) and 1 not in (len(left), len(right)):
-            message = f"{len(left)} parts on the left cannot be paired with {len(right)} on the right"
-            self.findings.add("HS212", span, message, "name as many on both sides, or one on either side")
-            return []
-        width = max(len(left), len(right))
-        return [(left[i % len(left)], right[i % len(right)]) for i in range(width)]
+                self.hardware.connect(a, b, there, back if join.both_ways else None)
 
     def _may_join(self, a: Part, b: Part, join: Join) -> bool:
         if a is b:
             self.findings.add("HS218", join.span, f"`{a.name}` is joined to itself", "name another end")
             return False
         if join.kind == "attach":
-            return self._may_attach(a, b, join)
+            if b.kind != "nic" or a.kind == "nic" or a.kind in NETWORK_KINDS:
+                message = f"cannot attach `{a.name}` to `{b.name}`"
+                self.findings.add("HS211", join.span, message, "attach a GPU, a switch or a bus to a NIC")
+                return False
+            if self.hardware.join_once(a, b):
+                return True
+            message = f"`{a.name}` and `{b.name}` are joined twice"
+            self.findings.add("HS218", join.span, message, "attach a GPU to a NIC once")
+            return False
         bus = next((part for part in (a, b) if part.kind == "bus"), None)
         if bus is not None:
             message = f"`{bus.name}` is a bus: a {join.kind} cannot end there"
@@ -370,17 +330,6 @@ class Wiring:
         if join.kind == "mesh" and a.kind != "gpu":
             self.findings.add("HS211", join.span, f"a mesh joins GPUs; `{a.name}` is none", "use `link`")
         return bus is None
-
-    def _may_attach(self, a: Part, b: Part, join: Join) -> bool:
-        if b.kind != "nic" or a.kind == "nic" or a.kind in NETWORK_KINDS:
-            message = f"cannot attach `{a.name}` to `{b.name}`"
-            self.findings.add("HS211", join.span, message, "attach a GPU, a switch or a bus to a NIC")
-            return False
-        if not self.hardware.join_once(a, b):
-            message = f"`{a.name}` and `{b.name}` are joined twice"
-            self.findings.add("HS218", join.span, message, "attach a GPU to a NIC once")
-            return False
-        return True
 
 
 def _rates(part: Part) -> tuple[Rate, Rate]:

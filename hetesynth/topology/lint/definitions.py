@@ -13,7 +13,7 @@ from pathlib import Path
 from hetesynth.model.diagnostics import Diagnostic
 from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.inspection import Inspection, instances_in
-from hetesynth.topology.language.language import library_path
+from hetesynth.topology.language.library import library_path
 from hetesynth.topology.language.names import expand
 from hetesynth.topology.language.parser import parse
 from hetesynth.topology.language.source import no_standard_input, read_source

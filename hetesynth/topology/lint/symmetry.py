@@ -15,7 +15,7 @@ from hetesynth.model.diagnostics import Diagnostic, Span
 from hetesynth.model.topology import Topology
 from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.inspection import Inspection
-from hetesynth.topology.language.language import library_path
+from hetesynth.topology.language.library import library_path
 from hetesynth.topology.language.names import Part, expand
 from hetesynth.topology.language.reachability import unreachable_pairs
 from hetesynth.topology.language.syntax import Degrade, Down, Instance, PodType

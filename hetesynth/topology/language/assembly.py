@@ -1,0 +1,278 @@
+"""Hardware -> a ``Topology`` or a ``PodCluster``: links found, stated groups laid over them, the result checked.
+
+In: parts and wires, and the ``shared`` statements with their scopes. Out: the cluster, or findings. Of a cluster
+of pods each instance is one, and those that are alike are one type: links are worked out once for each type, so
+the work grows with the number of wires, not with that of pairs of GPUs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from hetesynth.model.diagnostics import Span
+from hetesynth.model.pods import Pod, PodCluster
+from hetesynth.model.topology import NETWORK_KINDS, Link, Rank, SharedGroup, Topology, Vertex, Wire
+from hetesynth.topology.language.findings import Findings
+from hetesynth.topology.language.hardware_graph import HardwareGraph
+from hetesynth.topology.language.names import Part, Scope, plain
+from hetesynth.topology.language.paths import TooManyPaths, links_over
+from hetesynth.topology.language.properties import lanes_of
+from hetesynth.topology.language.reachability import separate_parts
+from hetesynth.topology.language.syntax import Cluster, Flow, Property, Shared
+from hetesynth.topology.language.units import measure
+
+_SHOWN_PARTS = 4
+
+Groups = Sequence[tuple[Shared, Scope]]
+
+
+def topology_from(
+    cluster: Cluster,
+    chunk: int | None,
+    hardware: HardwareGraph,
+    stated: Groups,
+    notes: tuple[str, ...],
+    findings: Findings,
+) -> Topology:
+    """The cluster with links between all its GPUs."""
+    vertices, wires = hardware.graph()
+    gpus = hardware.gpus()
+    _check_nics(hardware, vertices, wires, findings)
+    findings.raise_any()
+    links = _limited_links(vertices, wires, len(gpus), cluster.name.span, findings)
+    groups = _shared_groups(stated, gpus, links, findings)
+    findings.raise_any()
+    kinds = {wire.kind.lower() for wire in wires}
+    measured = [item for item in cluster.items if isinstance(item, Property) and item.name == "measured"]
+    words = [word for item in measured for word in item.words]
+    for word in words:
+        if word.text.lower() not in kinds:
+            help_ = f"there are {', '.join(sorted(kinds))}"
+            findings.add("HS210", word.span, f"no wire is of kind `{word.text}`", help_)
+    topology = Topology(
+        name=cluster.name.text,
+        vertices=vertices,
+        ranks=len(gpus),
+        wires=wires,
+        links=links,
+        groups=groups,
+        reduce_bandwidth=tuple(p.reduce for p in gpus) if any(p.reduce for p in gpus) else (),
+        copy_bandwidth=tuple(p.copy for p in gpus) if any(p.copy for p in gpus) else (),
+        chunk_bytes=chunk,
+        notes=notes,
+        measured=tuple(sorted({word.text.lower() for word in words})),
+    )
+    _check_connected(topology, cluster.name.span, findings)
+    findings.raise_any()
+    return topology
+
+
+# --- checks
+
+
+def _check_nics(
+    hardware: HardwareGraph, vertices: Sequence[Vertex], wires: Sequence[Wire], findings: Findings
+) -> None:
+    """Every working NIC serves something: a GPU, a switch or a bus, unless all it served is disabled."""
+    served = set(hardware.served)
+    for wire in wires:
+        src, dst = vertices[wire.src], vertices[wire.dst]
+        for nic, other in ((src, dst), (dst, src)):
+            if other.kind != "nic" and other.kind not in NETWORK_KINDS:
+                served.add(nic.name)
+    for part in hardware.parts:
+        if part.kind == "nic" and not part.disabled and part.name not in served:
+            help_ = "attach a GPU to it (`attach gpu0 -> nic0`), or remove it"
+            findings.add("HS213", part.span, f"no GPU uses NIC `{part.name}`", help_)
+
+
+def _limited_links(
+    vertices: Sequence[Vertex], wires: Sequence[Wire], ranks: int, span: Span, findings: Findings
+) -> tuple[Link, ...]:
+    try:
+        return links_over(vertices, wires, ranks)
+    except TooManyPaths as error:
+        help_ = "name fewer GPUs, NICs or switches, or state several wires of one pair as one: 25 GB/s x 4"
+        findings.add("HS208", span, str(error), help_)
+    findings.raise_any()
+    return ()
+
+
+def _check_connected(topology: Topology, span: Span, findings: Findings) -> None:
+    """All GPUs hang together; one-way links are legal."""
+    parts = separate_parts(topology)
+    if len(parts) == 1:
+        return
+    names = [vertex.name for vertex in topology.vertices]
+    alone = [part[0] for part in parts if len(part) == 1]
+    if alone and len(parts) - len(alone) <= 1:
+        shown = ", ".join(names[rank] for rank in alone[:8])
+        message = f"{shown} can reach no other GPU (rank {', '.join(map(str, alone[:8]))})"
+    else:
+        members = []
+        for part in parts[:_SHOWN_PARTS]:
+            first, last = part[0], part[-1]
+            if first == last:
+                members.append(f"rank {first} ({names[first]})")
+            elif part == list(range(first, last + 1)):
+                members.append(f"ranks {first}-{last} ({names[first]} to {names[last]})")
+            else:
+                members.append(f"ranks {', '.join(map(str, part[:8]))}{', ...' if len(part) > 8 else ''}")
+        if len(parts) > _SHOWN_PARTS:
+            members.append(f"and {len(parts) - _SHOWN_PARTS} more")
+        message = f"the GPUs fall into {len(parts)} parts that cannot reach each other: {'; '.join(members)}"
+    help_ = "join their NICs with a fabric (`fabric ib { join *.nic*; }`) or add a link"
+    findings.add("HS217", span, message, help_)
+
+
+# --- stated limits on links together
+
+
+def _shared_groups(
+    stated: Groups, gpus: Sequence[Part], links: Sequence[Link], findings: Findings
+) -> tuple[SharedGroup, ...]:
+    """One group a statement, or two (``NAME.fwd``, ``NAME.rev``) where it says ``<->``."""
+    if not stated:
+        return ()
+    rank = {part.name: i for i, part in enumerate(gpus)}
+    between: dict[tuple[Rank, Rank], list[int]] = defaultdict(list)
+    for index, link in enumerate(links):
+        between[link.src, link.dst].append(index)
+    groups: dict[str, SharedGroup] = {}
+    for shared, scope in stated:
+        name = plain(shared.name, "a shared group", findings)
+        bandwidth = measure(shared.amount, "bandwidth", "a bandwidth", findings)
+        lanes = lanes_of(shared.lanes, findings)
+        forward: set[int] = set()
+        backward: set[int] = set()
+        for flow in shared.flows:
+            left, right = _ranks_of(flow, scope, rank, findings)
+            findings.spend(len(left) * len(right), flow.span)
+            pairs = [(u, v) for u in left for v in right]
+            forward.update(i for u, v in pairs for i in between.get((u, v), ()))
+            if flow.both_ways:
+                backward.update(i for u, v in pairs for i in between.get((v, u), ()))
+        if name is None or bandwidth is None or findings:
+            continue
+        if not forward and not backward:
+            if not shared.optional:
+                message = f"no link is in shared group `{name}`"
+                findings.add("HS219", shared.name.span, message, "name GPUs that links join")
+            continue
+        for direction, of in ((".fwd", forward), (".rev", backward)) if backward else (("", forward),):
+            if of:
+                full = scope.prefix + name + direction
+                if full in groups:
+                    message = f"there are two shared groups `{full}`"
+                    findings.add("HS203", shared.name.span, message, "rename one")
+                groups[full] = SharedGroup(full, "shared", bandwidth, tuple(sorted(of)), lanes)
+    return tuple(groups.values())
+
+
+def _ranks_of(
+    flow: Flow, scope: Scope, rank: dict[str, Rank], findings: Findings
+) -> tuple[list[Rank], list[Rank]]:
+    sides: list[list[Rank]] = []
+    for words in (flow.left, flow.right):
+        parts = scope.resolve(words)
+        wrong = next((part for part in parts if part.kind != "gpu"), None)
+        if wrong is not None:
+            message = f"a shared group names GPUs; `{wrong.name}` is none"
+            findings.add("HS211", words[0].span, message, "name the GPUs whose links share the limit")
+        sides.append([rank[part.name] for part in parts if part.name in rank])
+    return sides[0], sides[1]
+
+
+# --- pods
+
+
+@dataclass(slots=True)
+class _Instance:
+    """The vertices and wires of one pod, by their numbers in the cluster, its GPUs and stated groups."""
+
+    vertices: list[int] = field(default_factory=list)
+    wires: list[int] = field(default_factory=list)
+    gpus: list[Part] = field(default_factory=list)
+    groups: list[tuple[Shared, Scope]] = field(default_factory=list)
+
+
+def pods_from(
+    cluster: Cluster,
+    chunk: int | None,
+    hardware: HardwareGraph,
+    stated: Groups,
+    notes: tuple[str, ...],
+    findings: Findings,
+) -> PodCluster:
+    """The cluster as pods, in the order of ranks; a shared group that is stated of several pods is a finding."""
+    vertices, wires = hardware.graph()
+    _check_nics(hardware, vertices, wires, findings)
+    findings.raise_any()
+    instances: dict[str, _Instance] = defaultdict(_Instance)
+    for gpu in hardware.gpus():
+        instances[gpu.pod].gpus.append(gpu)
+    parts = [part for part in hardware.parts if part.pod and not part.disabled]
+    pod_of = {vertex: part.pod for part in parts for vertex in hardware.vertices_of(part)}
+    owner = [pod_of.get(vertex.name, "") for vertex in vertices]
+    for number, pod in enumerate(owner):
+        if pod in instances:
+            instances[pod].vertices.append(number)
+    for number, wire in enumerate(wires):
+        pod = owner[wire.src]
+        if pod in instances and owner[wire.dst] == pod:
+            instances[pod].wires.append(number)
+    for shared, scope in stated:
+        pod = scope.prefix.partition(".")[0]
+        if pod in instances:
+            instances[pod].groups.append((shared, scope))
+        elif not pod:
+            message = f"shared group `{shared.name.text}` is stated of the whole cluster"
+            help_ = "state it in a node type or a pod, or state the rates of NICs and switches instead"
+            findings.add("HS223", shared.name.span, message, help_)
+    findings.raise_any()
+    types: list[Topology] = []
+    numbers: dict[object, int] = {}
+    pods: list[Pod] = []
+    rank = 0
+    for pod, instance in instances.items():
+        alone = _alone(pod, instance, vertices, wires)
+        profile = tuple((gpu.reduce, gpu.copy) for gpu in instance.gpus)
+        key = (alone.vertices, alone.wires, profile, tuple(shared.name.span for shared, _ in instance.groups))
+        if key not in numbers:
+            numbers[key] = len(types)
+            span = cluster.name.span
+            links = _limited_links(alone.vertices, alone.wires, alone.ranks, span, findings)
+            groups = _shared_groups(instance.groups, instance.gpus, links, findings)
+            types.append(replace(alone, links=links, groups=groups))
+            pieces = len(separate_parts(types[-1]))
+            if pieces > 1:
+                message = f"the GPUs of pod `{pod}` cannot reach each other inside it: {pieces} pieces"
+                help_ = "join them by a link, a switch or a bus, or make each piece an instance"
+                findings.add("HS223", span, message, help_)
+            findings.raise_any()
+        pods.append(Pod(pod, numbers[key], rank, tuple(instance.vertices), tuple(instance.wires)))
+        rank += alone.ranks
+    return PodCluster(cluster.name.text, tuple(types), tuple(pods), vertices, wires, chunk, notes)
+
+
+def _alone(pod: str, instance: _Instance, vertices: Sequence[Vertex], wires: Sequence[Wire]) -> Topology:
+    """The pod by itself, without links; equal but for its name for pods that are alike."""
+    prefix = f"{pod}."
+    local = {vertex: i for i, vertex in enumerate(instance.vertices)}
+    own = []
+    for vertex in (vertices[i] for i in instance.vertices):
+        server = "" if vertex.server == pod else vertex.server.removeprefix(prefix)
+        own.append(replace(vertex, host="", name=vertex.name.removeprefix(prefix), server=server))
+    inside = tuple(replace(w, src=local[w.src], dst=local[w.dst]) for w in (wires[i] for i in instance.wires))
+    gpus = instance.gpus
+    return Topology(
+        pod,
+        tuple(own),
+        len(gpus),
+        inside,
+        (),
+        reduce_bandwidth=tuple(p.reduce for p in gpus) if any(p.reduce for p in gpus) else (),
+        copy_bandwidth=tuple(p.copy for p in gpus) if any(p.copy for p in gpus) else (),
+    )
