@@ -11,8 +11,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.topology import Topology
 from hetesynth.topology.calibrate.calibrate_topology import CalibrationRequest, calibrate
 from hetesynth.topology.calibrate.link_class import link_classes, named_class
-from hetesynth.topology.calibrate.source_edits import Edit, closing, edited
-from hetesynth.topology.calibrate.update import Figures, compressed, updated
+from hetesynth.topology.calibrate.update import Edit, Figures, closing, compressed, edited, updated
 from hetesynth.topology.language import parse_topology
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -61,7 +61,7 @@ def command(
     """
     from hetesynth.topology import import_options as options_of
     from hetesynth.topology import import_topology as importing
-    from hetesynth.topology.importers.fabric import parse_fabric
+    from hetesynth.topology.importers.network import parse_fabric
 
     if format_name is not None and format_name not in importing.format_names():
         raise click.BadParameter(f"one of: {', '.join(importing.format_names())}", param_hint="--format")

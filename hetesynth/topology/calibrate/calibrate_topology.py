@@ -20,9 +20,15 @@ from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.topology.calibrate.fit import Figure, Fit, Observation, Stated, fit
 from hetesynth.topology.calibrate.link_class import LinkClass, named_class
-from hetesynth.topology.calibrate.measurements import PAIRWISE, Operation, Series
-from hetesynth.topology.calibrate.models import Algorithm, coefficients, default_algorithm
-from hetesynth.topology.calibrate.readers.registry import read_file
+from hetesynth.topology.calibrate.measurements import (
+    PAIRWISE,
+    Algorithm,
+    Operation,
+    Series,
+    coefficients,
+    default_algorithm,
+)
+from hetesynth.topology.calibrate.readers import read_file
 from hetesynth.topology.calibrate.update import Figures, rounded, updated
 from hetesynth.topology.language import load_topology
 from hetesynth.topology.language.source import line_end_of, read_source
@@ -146,11 +152,7 @@ def _stated(topology: Topology, links: LinkClass) -> Stated:
 
 
 def _demand_possible(
-    fitted: Fit,
-    observed: Sequence[tuple[str, Observation]],
-    topology: Topology,
-    links: LinkClass,
-    policy: Policy,
+    fitted: Fit, observed: Sequence[tuple[str, Observation]], topology: Topology, links: LinkClass, policy: Policy
 ) -> None:
     """HS825: times fall as sizes grow; HS826, HS827: the rate, or one size, is above what links carry."""
     for title in dict.fromkeys(title for title, _ in observed):

@@ -1,9 +1,6 @@
-"""The text of a topology with fitted figures in the place of the stated ones.
+"""Edits of a text by place: replaced and inserted pieces, everything else as it was.
 
-In: the text, the class of links, the figures. Out: the new text, of which is made sure that the links have these
-figures. A rate that stands in the file is replaced there; one that comes from an imported type or an expression is
-stated by ``set`` in the cluster; for direct links, which have no name to be set by, the library's types are copied
-into the file. Comments and layout stay.
+In: a text and edits. Out: the new text. Two edits must not overlap.
 """
 
 from __future__ import annotations
@@ -14,9 +11,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from hetesynth.errors import HetesynthError
+from hetesynth.model.diagnostics import Span
 from hetesynth.model.topology import Topology
 from hetesynth.topology.calibrate.link_class import LinkClass
-from hetesynth.topology.calibrate.source_edits import CALIBRATED, Edit, closing, edited, noted, offset, opening
 from hetesynth.topology.importers.wording import bandwidth as bandwidth_text
 from hetesynth.topology.importers.wording import time as time_text
 from hetesynth.topology.language import parse_topology
@@ -39,6 +36,69 @@ from hetesynth.topology.language.syntax import (
     Property,
 )
 from hetesynth.topology.language.units import UNITS
+
+CALIBRATED = "# calibrated:"
+
+_TOKENS = re.compile(r'(?:#|//)[^\n]*|"[^"\n]*"|[{}]')
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """The characters from ``start`` to ``end`` (exclusive) become ``text``."""
+
+    start: int
+    end: int
+    text: str
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start <= self.end:
+            raise ValueError(f"an edit from {self.start} to {self.end}")
+
+
+def edited(text: str, edits: Iterable[Edit]) -> str:
+    """``text`` after ``edits``."""
+    pieces: list[str] = []
+    at = 0
+    for edit in sorted(edits, key=lambda e: (e.start, e.end)):
+        if edit.start < at:
+            raise ValueError("two edits overlap")
+        pieces += [text[at : edit.start], edit.text]
+        at = edit.end
+    return "".join([*pieces, text[at:]])
+
+
+def offset(text: str, span: Span) -> int:
+    """Where ``span`` begins in ``text``."""
+    lines = text.split("\n")
+    return sum(len(line) + 1 for line in lines[: span.line - 1]) + span.column - 1
+
+
+def opening(text: str, start: int) -> int | None:
+    """Behind the first `{` at or after ``start``."""
+    for token in _TOKENS.finditer(text, start):
+        if token[0] == "{":
+            return token.end()
+    return None
+
+
+def closing(text: str, start: int) -> int | None:
+    """The `}` that closes the first `{` at or after ``start``."""
+    depth = 0
+    for token in _TOKENS.finditer(text, start):
+        depth += {"{": 1, "}": -1}.get(token[0], 0)
+        if token[0] == "}" and depth == 0:
+            return token.start()
+    return None
+
+
+def noted(text: str, start: int, note: str) -> Edit:
+    """``note`` as a comment on the line above that of ``start``, in place of an older one."""
+    line = text.rfind("\n", 0, start) + 1
+    indent = text[line : line + len(text[line:]) - len(text[line:].lstrip(" \t"))]
+    before = text.rfind("\n", 0, max(0, line - 1)) + 1
+    begin = before if line and text[before:line].lstrip().startswith(CALIBRATED) else line
+    return Edit(begin, line, f"{indent}{CALIBRATED} {note}\n")
+
 
 _DIGITS = 4
 _WRITTEN = 1e-3  # a figure has four digits

@@ -84,7 +84,7 @@ def without_nvlink(node_type: str) -> tuple[Remark, ...]:
     text = (
         f"NVLink between servers is left out: {node_type} is a part of {pod}, and the file does not tell of which"
     )
-    return (Remark("suspicious", f"{text}; write an instance of {pod} for each rack", "warning"),)
+    return (Remark("suspicious", f"{text}; write an instance of {pod} for each rack"),)
 
 
 def nic_rates(machine: Machine) -> tuple[Fraction, ...]:

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from hetesynth.model.diagnostics import Diagnostic
+from hetesynth.model.diagnostics import Diagnostic, Span
 from hetesynth.topology.language.inspection import Inspection
 from hetesynth.topology.language.syntax import (
     Amount,
+    Argument,
     Change,
     Cluster,
     Degrade,
@@ -27,7 +28,6 @@ from hetesynth.topology.language.syntax import (
     Property,
 )
 from hetesynth.topology.language.units import MAX_DIGITS, UNITS
-from hetesynth.topology.lint.arguments import Origins
 from hetesynth.topology.lint.roles import (
     BITS,
     GB,
@@ -235,3 +235,60 @@ def _rate(value: Fraction) -> str:
         if value >= size:
             return f"{float(value / size):.4g} {unit}"
     return f"{float(value):.4g} B/s"
+
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+_Arguments = tuple[Argument, ...]
+
+
+class Origins:
+    """Of one file: which arguments each expanded type was made with."""
+
+    def __init__(self, inspection: Inspection) -> None:
+        self._parameters: dict[Span, _Arguments] = {
+            node.name.span: node.parameters for node in inspection.types.values()
+        }
+        self._uses: dict[str, dict[_Arguments, None]] = defaultdict(dict)
+        of_pods = [node for node in inspection.expanded.values() if isinstance(node, PodType)]
+        items: Sequence[NodeType | PodType | Cluster] = [*of_pods, *inspection.stated[-1:]]
+        for item in items:
+            for statement in item.items:
+                if isinstance(statement, Instance):
+                    self._uses[statement.node.text][statement.arguments] = None
+
+    def of(self, amount: Amount, key: str, node: NodeType | PodType) -> Iterator[Amount]:
+        """What to point at for ``amount`` in type ``node``, which instances call ``key``."""
+        parameters = self._parameters.get(node.name.span, ())
+        if not amount.expression or not parameters:
+            yield amount
+            return
+        written = {parameter.name.text: parameter for parameter in parameters}
+        for arguments in self._uses.get(key) or {(): None}:
+            yield _origin(amount, written, {a.name.text: a for a in arguments})
+
+
+def _origin(amount: Amount, parameters: Mapping[str, Argument], given: Mapping[str, Argument]) -> Amount:
+    """The argument or default that ``amount`` is or depends on; itself where there is none."""
+    name = amount.expression.strip()
+    for _ in parameters:
+        if name not in parameters:
+            break
+        value = given.get(name, parameters[name]).value
+        if not isinstance(value, Amount):
+            return amount
+        if value.number:
+            return value
+        name = value.expression.strip()  # a default in terms of others
+    todo, seen = [amount.expression], set[str]()
+    while todo:
+        for name in _NAME.findall(todo.pop()):
+            if name in seen or name not in parameters:
+                continue
+            seen.add(name)
+            value = given.get(name, parameters[name]).value
+            if name in given and isinstance(value, Amount):  # no other unit of it would be the one that was meant
+                return Amount(amount.number, amount.unit, value.span, amount.expression)
+            if isinstance(value, Amount) and value.expression:
+                todo.append(value.expression)
+    return amount
