@@ -5,6 +5,7 @@ In: sources with how often each stands for a server. Out: the text, the topology
 
 from __future__ import annotations
 
+import re
 import socket
 import sys
 from collections import Counter
@@ -300,3 +301,44 @@ def document(imported: ImportedTopology, output: Path | None) -> dict[str, objec
         "output": None if output is None else str(output),
         "text": imported.text if output is None else None,
     }
+
+
+MAX_MODEL = 40
+
+
+def values_of_files(option: str, values: Sequence[str], files: Sequence[str]) -> tuple[str | None, dict[str, str]]:
+    """Return the value for all files, and those for one: ``FILE=VALUE``, FILE as given or without its folder."""
+    everywhere: str | None = None
+    of: dict[str, str] = {}
+    for value in values:
+        file, equals, text = value.rpartition("=")
+        paths = {one: split_count(one)[0] for one in files} if equals else {}
+        named = [one for one, path in paths.items() if file in (one, path)]
+        named = named or [one for one, path in paths.items() if PurePath(path).name == file]
+        if equals and not named:
+            what = f"{option} {value[:80]!r} names no file that is imported"
+            raise HetesynthError(what, code="HS736", help=f"one of: {', '.join(files[:8])}")
+        if (everywhere is not None and not equals) or any(one in of for one in named):
+            what = f"{option} {value[:80]!r} is a second value for the same"
+            raise HetesynthError(what, code="HS736", help="state one")
+        of |= dict.fromkeys(named, text)
+        everywhere = everywhere if equals else text
+    return everywhere, of
+
+
+def model_name(text: str) -> str:
+    """Return ``text`` if it can stand in a string of the language; HetesynthError HS736."""
+    if not text or len(text) > MAX_MODEL or not text.isprintable() or '"' in text or "\\" in text:
+        what = f"--model {text[:MAX_MODEL]!r} cannot be a name"
+        raise HetesynthError(what, code="HS736", help="for example --model H20")
+    return text
+
+
+def oversubscribed(text: str) -> Fraction:
+    """Return the value of --oversubscription: a number of 1 or more, or ``2:1``; HetesynthError HS736."""
+    match = re.fullmatch(r"([0-9]{1,4}(?:\.[0-9]{1,4})?)(?::([1-9][0-9]{0,3}))?", text)
+    ratio = Fraction(match[1]) / int(match[2] or 1) if match else Fraction(0)
+    if ratio < 1:
+        what = f"--oversubscription {text[:40]!r} is no number of 1 or more"
+        raise HetesynthError(what, code="HS736", help="for example 2 or 2:1")
+    return ratio

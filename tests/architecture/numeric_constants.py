@@ -67,7 +67,7 @@ ALLOWED = {
         hetesynth/topology/language/source.py: MAX_SOURCE_BYTES MAX_DEPTH
         hetesynth/topology/language/units.py: MAX_DIGITS MAX_LANES
         hetesynth/topology/language/wiring.py: MAX_WIRES
-        hetesynth/topology/import_options.py: MAX_MODEL
+        hetesynth/topology/import_topology.py: MAX_MODEL
         hetesynth/topology/import_topology.py: MAX_FILE_BYTES MAX_SERVERS
         hetesynth/topology/importers/edge_list.py: MAX_NODES MAX_LINKS MAX_GROUP_EDGES MAX_NAME MAX_COUNT
             MAX_RATE MAX_LATENCY
@@ -189,7 +189,7 @@ ALLOWED = {
         hetesynth/search/bounds/price.py: SCALE
         hetesynth/topology/calibrate/fit.py: _CONFIDENCE _NORMAL_MAD
         hetesynth/topology/calibrate/link_class.py: _GIGA
-        hetesynth/topology/calibrate/update.py: _DIGITS _GIGA _PROBE _WRITTEN
+        hetesynth/topology/calibrate/update.py: _DIGITS _WRITTEN
         hetesynth/search/packing/exchange.py: LARGEST
         hetesynth/search/portable_math.py: PARTS LARGEST LOG_TERMS
         hetesynth/search/timed/balanced_paths_kernel.py: TERMS
