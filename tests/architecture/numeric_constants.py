@@ -188,7 +188,6 @@ ALLOWED = {
         hetesynth/topology/importers/wording.py: _PLACES comment.width
         hetesynth/search/bounds/price.py: SCALE
         hetesynth/topology/calibrate/fit.py: _CONFIDENCE _NORMAL_MAD
-        hetesynth/topology/calibrate/link_class.py: _GIGA
         hetesynth/topology/calibrate/update.py: _DIGITS _WRITTEN
         hetesynth/search/packing/exchange.py: LARGEST
         hetesynth/search/portable_math.py: PARTS LARGEST LOG_TERMS

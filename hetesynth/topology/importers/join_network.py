@@ -106,7 +106,16 @@ def _plain(host: str) -> str:
 def _with_rates(machine: Machine, attachments: Sequence[Attachment]) -> Machine:
     """The machine with the rates of NICs that the network tells; where its dump does too, they are compared."""
     if machine.node_type:
-        return _of_library(machine, attachments)
+        told_rates = {one.rate for one in attachments}
+        node_type = machine.node_type
+        doubts: tuple[str, ...] = ()
+        if "(" not in node_type and len(told_rates) == 1:
+            node_type, doubts = with_nics(node_type, 0, *told_rates)
+        remarks = [*machine.remarks, *(Remark("suspicious", doubt) for doubt in doubts)]
+        if len(told_rates) > 1:
+            text = f"{machine.host} has ports of several rates: those of the library's {node_type} taken"
+            remarks.append(Remark("suspicious", text))
+        return replace(machine, node_type=node_type, remarks=tuple(remarks))
     rates = {one.nic: one.rate for one in attachments if one.rate}
     used = tuple(gpus_of_nics(machine))
     if rates and not any(machine.nics[n].name in rates for n in used):
@@ -128,16 +137,3 @@ def _with_rates(machine: Machine, attachments: Sequence[Attachment]) -> Machine:
             remarks.append(Remark("suspicious", text))
         nics.append(replace(nic, rate=min(filter(None, (told, nic.rate)), default=None)))
     return replace(machine, nics=tuple(nics), remarks=tuple(remarks))
-
-
-def _of_library(machine: Machine, attachments: Sequence[Attachment]) -> Machine:
-    """The machine with the rate of its ports, and a remark where it is not that of its type."""
-    rates = {one.rate for one in attachments}
-    doubts: tuple[str, ...] = ()
-    node_type = machine.node_type
-    if "(" not in node_type and len(rates) == 1:
-        node_type, doubts = with_nics(node_type, 0, *rates)
-    if len(rates) > 1:
-        doubts += (f"{machine.host} has ports of several rates: those of the library's {node_type} taken",)
-    remarks = (Remark("suspicious", doubt) for doubt in doubts)
-    return replace(machine, node_type=node_type, remarks=(*machine.remarks, *remarks))

@@ -43,20 +43,8 @@ def distorted(inspection: Inspection, threshold: float) -> Iterator[Diagnostic]:
 
 
 def mended(topology: Topology, chunking: Chunking, threshold: float) -> tuple[str, Fraction] | None:
-    """Return the first options that help, with the largest error that is left then.
-
-    Another rounding, the time of a link type, then longer steps.
-    """
-    trials = [
-        (f"--rounding {rounding}", ChunkingOptions(rounding=rounding))
-        for rounding in ROUNDINGS
-        if rounding != chunking.options.rounding
-    ]
-    for multiple in range(2, MAX_MULTIPLE + 1):
-        text = _time(chunking.tau_ref * multiple)
-        reference = parse_quantity(text, "time", "--tau-ref")
-        trials.append((f"--tau-ref {text}", ChunkingOptions(reference=reference)))
-    for text, options in trials:
+    """Return the first options that help, with the largest error that is left then."""
+    for text, options in _trials(chunking):
         try:
             worst = chunk(topology, options).worst_error()
         except HetesynthError:
@@ -64,6 +52,17 @@ def mended(topology: Topology, chunking: Chunking, threshold: float) -> tuple[st
         if worst is not None and abs(worst.error) <= threshold:
             return text, worst.error
     return None
+
+
+def _trials(chunking: Chunking) -> Iterator[tuple[str, ChunkingOptions]]:
+    """Another rounding, the time of a link type, then longer steps."""
+    for rounding in ROUNDINGS:
+        if rounding != chunking.options.rounding:
+            yield f"--rounding {rounding}", ChunkingOptions(rounding=rounding)
+    for multiple in range(2, MAX_MULTIPLE + 1):
+        text = _time(chunking.tau_ref * multiple)
+        reference = parse_quantity(text, "time", "--tau-ref")
+        yield f"--tau-ref {text}", ChunkingOptions(reference=reference)
 
 
 def _time(seconds: Fraction) -> str:
