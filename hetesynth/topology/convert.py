@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -29,17 +28,7 @@ def converted(path: Path, form: str) -> str:
 
 
 def topology_document(topology: Topology) -> dict[str, Any]:
-    """``topology`` as JSON: bytes per second and seconds as texts, exact fractions such as `7/10`."""
+    """Return ``topology`` as JSON: bytes per second and seconds as texts, exact fractions such as `7/10`."""
     document = {"format": "hetesynth topology", "version": VERSION, **asdict(topology)}
-    plain: dict[str, Any] = _plain(document)
+    plain: dict[str, Any] = json.loads(json.dumps(document, default=str))
     return plain
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Fraction):
-        return str(value)
-    if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [_plain(each) for each in value]
-    return value

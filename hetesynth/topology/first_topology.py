@@ -6,18 +6,13 @@ topology as it stands. A file that exists is never replaced. Knows nothing of pr
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.diagnostics import visible
-
-if TYPE_CHECKING:
-    from hetesynth.topology.language.library import LibraryType
 
 FILE_NAME = "topo.dsl"
 MAX_SERVERS = 1024  # as many as a statement may have
@@ -46,48 +41,45 @@ class FirstTopology:
     @property
     def remark(self) -> str:
         """What is to be known of servers whose GPUs meet outside of them only."""
-        return f"nothing joins the GPUs inside a {self.node_type}; a rack with NVLink is {self.rack}" * bool(
-            self.rack
-        )
+        text = f"nothing joins the GPUs inside a {self.node_type}; a rack with NVLink is {self.rack}"
+        return text if self.rack else ""
 
 
 def first_topology(place: Path, node_type: str, servers: int | None, hosts: str) -> tuple[Path, FirstTopology]:
-    """The file's path and what is to be in it.
+    """Return the file's path and what is to be in it.
 
     Raises HetesynthError HS643 for an unknown type, HS644 for a file that exists, HS645 for hosts that are none or
     are not as many as the servers.
     """
-    from hetesynth.topology.language.library import library_type
+    from hetesynth.topology.language.library import library_type, types_of
 
-    path = _file(place)
+    path = place if place.suffix == ".dsl" and not place.is_dir() else place / FILE_NAME
     if os.path.lexists(path):
-        raise HetesynthError(
-            f"{str(path)!r} exists",
-            code="HS644",
-            help="init never replaces a file: name another place, or edit it",
-        )
+        help_ = "init never replaces a file: name another place, or edit it"
+        raise HetesynthError(f"{str(path)!r} exists", code="HS644", help=help_)
     entry = library_type(node_type)
     groups = _groups(hosts)
     number = sum(size for _, size in groups)
-    if groups and entry.sort == "pod":
+    is_pod = entry.sort == "pod"
+    if groups and is_pod:
         help_ = "a host is of a server: state them in a pod of your own"
         raise HetesynthError(f"{node_type} is a pod of several servers", code="HS645", help=help_)
     if groups and servers not in (None, number):
         message = f"{number} hosts for {servers} servers"
         raise HetesynthError(message, code="HS645", help="leave --servers out: each host is a server")
     total = number or (2 if servers is None else servers)
-    instances = _instances(groups) if groups else ((_names("a", 0, total, only=True), ""),)
-    name, is_pod = _cluster_name(path), entry.sort == "pod"
-    rack = "" if entry.inside else _rack_of(entry)
-    return path, FirstTopology(name, entry.library, entry.name, is_pod, entry.model, total, instances, rack)
-
-
-def _rack_of(entry: LibraryType) -> str:
-    """The pod of the same file that is made of such servers."""
-    from hetesynth.topology.language.library import types_of
-
-    pods = [other.name for other in types_of(entry.library) if other.sort == "pod"]
-    return pods[0] if pods else "a pod of your own"
+    instances = []
+    first = 0
+    for of, size in groups or [("", total)]:
+        names = f"a{first}" if len(groups) > 1 else "a"
+        instances.append((f"a[{first}-{first + size - 1}]" if size > 1 else names, of))
+        first += size
+    rack = ""
+    if not entry.inside:  # the pod of the same file that is made of such servers
+        pods = (other.name for other in types_of(entry.library) if other.sort == "pod")
+        rack = next(pods, "a pod of your own")
+    name = _cluster_name(path)
+    return path, FirstTopology(name, entry.library, entry.name, is_pod, entry.model, total, tuple(instances), rack)
 
 
 def write_first_topology(path: Path, first: FirstTopology) -> None:
@@ -111,17 +103,14 @@ def text(first: FirstTopology, file_name: str = FILE_NAME) -> str:
     network = fabric if first.servers > 1 or first.rack else f"# {fabric}"
     if first.rack:
         instances = f"  # {first.remark[0].upper()}{first.remark[1:]}.\n{instances}"
-    hosts = "" if first.is_pod or first.instances[0][1] else _HOSTS.format(hint=_host_hint(first))
+    hosts = ""
+    if not first.is_pod and not first.instances[0][1]:  # the same instances with hosts
+        hosts = "node17" if first.servers == 1 else f"node[10-{9 + first.servers}]"
+        hosts = _HOSTS.format(hint=f'instance {some} = {first.node_type} {{ host "{hosts}" }}')
     return _TEXT.format(
         cluster=first.cluster, file=file_name, library=first.library, model=first.model, type=first.node_type,
         instances=instances, hosts=hosts, network=network, gpu=gpu, nics=nics.replace("*.", f"{one}.", 1),
     )  # fmt: skip
-
-
-def _host_hint(first: FirstTopology) -> str:
-    """The same instances with hosts."""
-    hosts = "node17" if first.servers == 1 else f"node[10-{9 + first.servers}]"
-    return f'instance {first.instances[0][0]} = {first.node_type} {{ host "{hosts}" }}'
 
 
 _HOSTS = """
@@ -156,11 +145,6 @@ cluster {cluster} {{
 """
 
 
-def _file(place: Path) -> Path:
-    """``place`` itself if it is named like a topology, else the file in that folder."""
-    return place if place.suffix == ".dsl" and not place.is_dir() else place / FILE_NAME
-
-
 def _cluster_name(path: Path) -> str:
     """After the file, or after its folder where the file has the usual name."""
     stem = path.stem if path.name != FILE_NAME else path.resolve().parent.name
@@ -172,34 +156,16 @@ def _groups(hosts: str) -> list[tuple[str, int]]:
     """Hosts that are written together, each with their number: ``node[10-13]`` is four, ``node17`` one."""
     groups = []
     for word in (part.strip() for part in _COMMA.split(hosts) if part.strip()):
-        intervals = _BRACKETS.findall(word)
-        number = math.prod(sum(_size(interval) for interval in inside.split(",")) for inside in intervals)
+        number = 1
+        for inside in _BRACKETS.findall(word):
+            size = 0
+            for interval in inside.split(","):
+                ends = _INTERVAL.fullmatch(interval.strip())
+                named = int(ends[2] or ends[1]) - int(ends[1]) + 1 if ends else 0
+                size += named if named > 0 else MAX_SERVERS + 1  # none: more than any list may have
+            number *= size
         if not _HOST.fullmatch(_BRACKETS.sub("0", word)) or not 1 <= number <= MAX_SERVERS:
-            raise HetesynthError(
-                f"{word[:60]!r} is no name of hosts", code="HS645", help='write node17,node18 or "node[10-13]"'
-            )
+            what, help_ = f"{word[:60]!r} is no name of hosts", 'write node17,node18 or "node[10-13]"'
+            raise HetesynthError(what, code="HS645", help=help_)
         groups.append((word, number))
     return groups
-
-
-def _size(interval: str) -> int:
-    """How many numbers ``7`` or ``10-13`` names; of what is neither more than any list may have."""
-    ends = _INTERVAL.fullmatch(interval.strip())
-    first, last = (int(ends[1]), int(ends[2] or ends[1])) if ends else (0, -1)
-    return last - first + 1 if last >= first else MAX_SERVERS + 1
-
-
-def _instances(groups: list[tuple[str, int]]) -> tuple[tuple[str, str], ...]:
-    """``a[0-3]`` with ``node[10-13]``, and so on."""
-    result, first = [], 0
-    for hosts, size in groups:
-        only = len(groups) == 1
-        result.append((_names("a", first, size, only=only), hosts))
-        first += size
-    return tuple(result)
-
-
-def _names(letter: str, first: int, size: int, *, only: bool) -> str:
-    if size > 1:
-        return f"{letter}[{first}-{first + size - 1}]"
-    return letter if only else f"{letter}{first}"

@@ -5,26 +5,29 @@ In: sources with how often each stands for a server. Out: the text, the topology
 
 from __future__ import annotations
 
+import re
+import socket
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from hetesynth.errors import HetesynthError
 from hetesynth.files.regular_files import open_regular
 from hetesynth.model.topology import Topology
-from hetesynth.topology.importers.check import demand_agreement, read_back
-from hetesynth.topology.importers.fabric import Fabric
-from hetesynth.topology.importers.formats import FORMATS
+from hetesynth.topology.importers.detect import FABRIC, detect, nic_rates_of_ports
+from hetesynth.topology.importers.formats import FORMATS, read_in_order
 from hetesynth.topology.importers.gpu_models import short_name
 from hetesynth.topology.importers.join_network import machines_of_network
 from hetesynth.topology.importers.machine import Machine, Remark
+from hetesynth.topology.importers.network import Fabric, Network
 from hetesynth.topology.importers.node_types import file_of, nic_rates
 from hetesynth.topology.importers.pcie import gpus_of_nics, with_nic_slots
 from hetesynth.topology.importers.reading import ReadOptions, Source, Stated
-from hetesynth.topology.importers.readings import network_of, read_in_order, remarks_of, with_hosts
 from hetesynth.topology.importers.write_dsl import assumed_figures, cluster_text, demand_rates
+from hetesynth.topology.language import parse_topology
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_SERVERS = 4096
@@ -61,61 +64,86 @@ class ImportedTopology:
     formats: tuple[str, ...]
 
 
+def detect_topology(options: ReadOptions, *, fabric: bool, name: str = "detected") -> ImportedTopology:
+    """Import what the machine's own tools print; with ``fabric`` also the network that ibnetdiscover sees.
+
+    Raises HetesynthError HS745 where no tool answers, and those of importing.
+    """
+    answers = [detect(), *([detect(FABRIC)] if fabric else [])]
+    sources = [source for answer in answers for source in answer.sources]
+    if fabric:  # the network knows this machine by its name
+        host = socket.gethostname().split(".")[0]
+        sources = [replace(source, name=f"{host}.{source.name.split()[0]}") for source in sources]
+    request = ImportTopologyRequest(
+        files=(),
+        options=options,
+        name=name,
+        sources=tuple((source, 1) for source in sources),
+        remarks=tuple(remark for answer in answers for remark in answer.remarks),
+        nic_rates=nic_rates_of_ports(),
+    )
+    return import_topology(request)
+
+
 def import_topology(request: ImportTopologyRequest) -> ImportedTopology:
     """Read every file and write one text. Raises HetesynthError, which names the flag that would help."""
-    if request.options.node_type:
-        file_of(request.options.node_type)
-    told = read_in_order(request.sources or _sources(request), request.format, request.options)
+    options = request.options
+    if options.node_type:
+        file_of(options.node_type)
+    told = read_in_order(request.sources or _sources(request), request.format, options)
     formats = tuple(answer.format for answer in told for _ in answer.names)
     if sum(answer.count * len(answer.reading.machines) for answer in told) > MAX_SERVERS:
         raise HetesynthError(f"more than {MAX_SERVERS} servers", code="HS736", help="import a part of them")
     named = [pair for answer in told for pair in answer.named_machines()]
     machines = [machine for _, machine in named]
-    remarks = [*request.remarks, *remarks_of(told)]
-    fabrics = [answer.reading.fabric for answer in told if answer.reading.fabric is not None]
-    fabric = request.fabric or (fabrics[-1] if fabrics else None)
+    remarks = [*request.remarks, *(remark for answer in told for remark in answer.reading.remarks)]
     texts = [(answer.names[0], answer.reading.text) for answer in told if answer.reading.text]
     if texts:
-        return _whole(request, texts, machines, remarks, formats)
-    if (network := network_of(told)) is not None:
-        machines, more = machines_of_network(with_hosts(named, network), network, request.options)
+        if len(formats) > 1:
+            what = f"{texts[0][0]} describes a whole cluster, which cannot be joined with other files"
+            raise HetesynthError(what, code="HS738", help="import it by itself")
+        text = texts[0][1]
+        topology = _read_back(text, request.name)
+        return ImportedTopology(text, topology, tuple(machines), tuple(remarks), formats)
+    networks = [(answer.names[0], answer.reading.network) for answer in told if answer.reading.network is not None]
+    if len(networks) > 1:
+        raise HetesynthError(
+            f"{networks[0][0]} and {networks[1][0]} both describe the network between servers",
+            code="HS742",
+            help="give one of them: ibnetdiscover tells more than Slurm's files",
+        )
+    fabric = request.fabric or Fabric("switch")
+    if networks:
+        network = networks[0][1]
+        machines, more = machines_of_network(_with_hosts(named, network), network, options)
         remarks += more
         fabric = request.fabric or Fabric("network", network=network)
     if not machines:
-        raise HetesynthError(
-            "no file describes a server", code="HS733", help="add a dump of a server, or name one with --node-type"
-        )
-    machines = demand_rates([_rated(m, request.nic_rates) for m in machines], request.options.nic_rate)
-    machines = [with_nic_slots(machine) for machine in machines]
-    remarks += [*_needless(request, machines, networked=network is not None), *_twice(request, machines)]
-    remarks.append(
-        Remark("assumed", f"links and slots carry what --calibration {request.options.calibration} says")
-    )
+        help_ = "add a dump of a server, or name one with --node-type"
+        raise HetesynthError("no file describes a server", code="HS733", help=help_)
+    for i, machine in enumerate(machines):
+        nics = (nic if nic.rate else replace(nic, rate=request.nic_rates.get(nic.name)) for nic in machine.nics)
+        machines[i] = replace(machine, nics=tuple(nics))
+    machines = [with_nic_slots(machine) for machine in demand_rates(machines, options.nic_rate)]
+    remarks += [*_needless(request, machines, networked=bool(networks)), *_twice(request, machines)]
+    remarks.append(Remark("assumed", f"links and slots carry what --calibration {options.calibration} says"))
     remarks += assumed_figures(machines)
     origins = request.files or tuple(dict.fromkeys(formats))
     title = f"Imported from {', '.join(_bare(origin) for origin in origins[:8])}"
-    parts = machines, fabric or Fabric("switch"), remarks, request.name, title
-    text = cluster_text(*parts)
-    topology = read_back(text, f"{request.name}.dsl")
-    if request.options.calibration == "nccl":  # less than data sheets say: nothing may take its share again
+    text = cluster_text(machines, fabric, remarks, request.name, title)
+    topology = _read_back(text, request.name)
+    if options.calibration == "nccl":  # less than data sheets say: nothing may take its share again
         kinds = {wire.kind.lower() for wire in topology.wires}
-        text = cluster_text(*parts, measured=[kind for kind in ("nvlink", "xgmi", "pcie", "cpu") if kind in kinds])
-        topology = read_back(text, f"{request.name}.dsl")
-    demand_agreement(topology, machines)
+        measured = [kind for kind in ("nvlink", "xgmi", "pcie", "cpu") if kind in kinds]
+        text = cluster_text(machines, fabric, remarks, request.name, title, measured)
+        topology = _read_back(text, request.name)
+    _demand_agreement(topology, machines)
     own = [remark for machine in machines for remark in machine.remarks]
-    return ImportedTopology(
-        text, topology, tuple(machines), tuple(dict.fromkeys([*remarks, *own])), tuple(formats)
-    )
-
-
-def _rated(machine: Machine, rates: Mapping[str, Fraction]) -> Machine:
-    """The machine with the rates of NICs that it lacks and ``rates`` has."""
-    nics = (nic if nic.rate else replace(nic, rate=rates.get(nic.name)) for nic in machine.nics)
-    return replace(machine, nics=tuple(nics))
+    return ImportedTopology(text, topology, tuple(machines), tuple(dict.fromkeys([*remarks, *own])), formats)
 
 
 def split_count(argument: str) -> tuple[str, int]:
-    """``a.xml*4`` as a path and how many servers it stands for."""
+    """Return ``a.xml*4`` as a path and how many servers it stands for."""
     path, star, count = argument.rpartition("*")
     if star and path and count.isascii() and count.isdigit() and len(count) <= 4:
         if not 1 <= int(count) <= MAX_SERVERS:
@@ -137,46 +165,77 @@ def _sources(request: ImportTopologyRequest) -> list[tuple[Source, int]]:
     inputs = []
     for argument in request.files:
         path, count = split_count(argument)
+        try:
+            if path == STANDARD_INPUT:
+                data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
+            else:
+                if not Path(path).is_file():
+                    raise OSError("not a regular file" if Path(path).exists() else "no such file")
+                with open_regular(Path(path)) as stream:
+                    data = stream.read(MAX_FILE_BYTES + 1)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise HetesynthError(f"cannot read {path}: {reason}", code="HS737", help="check the path") from error
+        if len(data) > MAX_FILE_BYTES:
+            what = f"{path} has more than {MAX_FILE_BYTES} bytes"
+            raise HetesynthError(what, code="HS736", help="import a part of it")
         name = "standard input" if path == STANDARD_INPUT else Path(path).name
-        inputs.append((Source(name, _bytes(path), request.stated.get(argument, Stated())), count))
+        inputs.append((Source(name, data, request.stated.get(argument, Stated())), count))
     return inputs
 
 
-def _bytes(path: str) -> bytes:
+def _with_hosts(named: Sequence[tuple[str, Machine]], network: Network) -> list[Machine]:
+    """The machines; those without a host get that of their file's name, if the network has it."""
+    hosts = {host.split(".")[0].lower(): host for host in network.hosts}
+    stems = [PurePath(name).name.split(".")[0].lower() for name, _ in named]
+    return [
+        machine if machine.host or stem not in hosts else replace(machine, host=hosts[stem])
+        for stem, (_, machine) in zip(stems, named, strict=True)
+    ]
+
+
+def _read_back(text: str, name: str) -> Topology:
+    """The topology of ``text``; HetesynthError HS735 where the frontend refuses it."""
     try:
-        if path == STANDARD_INPUT:
-            data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
-        else:
-            if not Path(path).is_file():
-                raise OSError("not a regular file" if Path(path).exists() else "no such file")
-            with open_regular(Path(path)) as stream:
-                data = stream.read(MAX_FILE_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise HetesynthError(f"cannot read {path}: {reason}", code="HS737", help="check the path") from error
-    if len(data) > MAX_FILE_BYTES:
+        return parse_topology(text, f"{name}.dsl")
+    except HetesynthError as error:
         raise HetesynthError(
-            f"{path} has more than {MAX_FILE_BYTES} bytes", code="HS736", help="import a part of it"
-        )
-    return data
+            f"what was read is no cluster that the topology language can say: {error.message}",
+            code="HS735",
+            help=error.help or "import a dump of one server at a time and join them by hand",
+        ) from error
 
 
-def _whole(
-    request: ImportTopologyRequest,
-    texts: Sequence[tuple[str, str]],
-    machines: Sequence[Machine],
-    remarks: Sequence[Remark],
-    formats: tuple[str, ...],
-) -> ImportedTopology:
-    """A file that describes a whole cluster stands alone."""
-    if len(formats) > 1:
+def _demand_agreement(topology: Topology, machines: Sequence[Machine]) -> None:
+    """HetesynthError HS735 unless the topology has the GPUs, NICs and lanes per GPU of ``machines``.
+
+    A difference is a bug of the writer, or a machine that the language cannot say; no text is given out then.
+    """
+    if any(machine.node_type for machine in machines):
+        return  # what the library has is checked by its own tests
+    gpus, nics = topology.ranks, sum(vertex.kind == "nic" for vertex in topology.vertices)
+    lanes: Counter[int] = Counter()  # of direct wires that leave each GPU for another
+    for wire in topology.wires:
+        if wire.src < topology.ranks and wire.dst < topology.ranks:
+            lanes[wire.src] += wire.lanes
+    read = (
+        sum(len(machine.gpus) for machine in machines),
+        sum(len(gpus_of_nics(machine)) for machine in machines),
+    )
+    differs = (f"{gpus} GPUs and {nics} NICs", f"{read[0]} and {read[1]}") if (gpus, nics) != read else None
+    rank = 0
+    for machine in machines if not differs else ():
+        for i in range(len(machine.gpus)):
+            expected = sum(link.count for link in machine.links if i in (link.a, link.b))
+            if lanes[rank] != expected:
+                differs = differs or (f"{lanes[rank]} direct links at rank {rank}", str(expected))
+            rank += 1
+    if differs:
         raise HetesynthError(
-            f"{texts[0][0]} describes a whole cluster, which cannot be joined with other files",
-            code="HS738",
-            help="import it by itself",
+            f"the text that was made has {differs[0]}, the files have {differs[1]}",
+            code="HS735",
+            help="this is a bug in hetesynth: please report it with the files",
         )
-    topology = read_back(texts[0][1], f"{request.name}.dsl")
-    return ImportedTopology(texts[0][1], topology, tuple(machines), tuple(remarks), formats)
 
 
 def _needless(request: ImportTopologyRequest, machines: Sequence[Machine], *, networked: bool) -> list[Remark]:
@@ -189,22 +248,21 @@ def _needless(request: ImportTopologyRequest, machines: Sequence[Machine], *, ne
         needless.append("--nic-rate")
     if options.model and not models & {options.model, short_name(options.model)}:
         needless.append("--model")
-    way_out = "; {0} FILE=... overrides what a file tells" if request.files else ""
-    text = "{0} is not used, as nothing lacks it" + way_out
-    texts = [text.format(option) for option in needless]
+    texts = []
+    for option in needless:
+        way_out = f"; {option} FILE=... overrides what a file tells" if request.files else ""
+        texts.append(f"{option} is not used, as nothing lacks it{way_out}")
     if options.hosts != "*" and not networked:
         texts.append("--hosts is not used, as no file lists the hosts of a network")
-    return [Remark("suspicious", text, "warning") for text in texts]
+    return [Remark("suspicious", text) for text in texts]
 
 
 def _twice(request: ImportTopologyRequest, machines: Sequence[Machine]) -> list[Remark]:
     """The same server in two files, and servers that differ in nothing but their slots."""
     remarks = []
-    counted = [split_count(file)[1] for file in request.files]
     identities = [m.identity for m in machines if m.identity]
-    if len(set(identities)) < len(identities) and all(n == 1 for n in counted):
-        text = "two files have the same host_hash: one server dumped twice?"
-        remarks.append(Remark("suspicious", text, "warning"))
+    if len(set(identities)) < len(identities) and all(split_count(file)[1] == 1 for file in request.files):
+        remarks.append(Remark("suspicious", "two files have the same host_hash: one server dumped twice?"))
     kinds: dict[tuple[object, ...], set[tuple[object, ...]]] = {}
     for machine in machines:
         devices = tuple((gpu.model, gpu.arch) for gpu in machine.gpus), tuple(nic.rate for nic in machine.nics)
@@ -212,17 +270,17 @@ def _twice(request: ImportTopologyRequest, machines: Sequence[Machine]) -> list[
         kinds.setdefault(devices, set()).add(slots)
     if any(len(slots) > 1 for slots in kinds.values()):
         text = "servers with the same GPUs and NICs differ in the rates of their PCIe slots"
-        remarks.append(Remark("suspicious", text, "warning"))
+        remarks.append(Remark("suspicious", text))
     return remarks
 
 
 def format_names() -> tuple[str, ...]:
-    """What --format takes."""
+    """Return what --format takes."""
     return tuple(row.name for row in FORMATS)
 
 
 def document(imported: ImportedTopology, output: Path | None) -> dict[str, object]:
-    """The facts for ``--json``."""
+    """Return the facts for ``--json``."""
     servers = [
         {
             "host": m.host,
@@ -243,3 +301,44 @@ def document(imported: ImportedTopology, output: Path | None) -> dict[str, objec
         "output": None if output is None else str(output),
         "text": imported.text if output is None else None,
     }
+
+
+MAX_MODEL = 40
+
+
+def values_of_files(option: str, values: Sequence[str], files: Sequence[str]) -> tuple[str | None, dict[str, str]]:
+    """Return the value for all files, and those for one: ``FILE=VALUE``, FILE as given or without its folder."""
+    everywhere: str | None = None
+    of: dict[str, str] = {}
+    for value in values:
+        file, equals, text = value.rpartition("=")
+        paths = {one: split_count(one)[0] for one in files} if equals else {}
+        named = [one for one, path in paths.items() if file in (one, path)]
+        named = named or [one for one, path in paths.items() if PurePath(path).name == file]
+        if equals and not named:
+            what = f"{option} {value[:80]!r} names no file that is imported"
+            raise HetesynthError(what, code="HS736", help=f"one of: {', '.join(files[:8])}")
+        if (everywhere is not None and not equals) or any(one in of for one in named):
+            what = f"{option} {value[:80]!r} is a second value for the same"
+            raise HetesynthError(what, code="HS736", help="state one")
+        of |= dict.fromkeys(named, text)
+        everywhere = everywhere if equals else text
+    return everywhere, of
+
+
+def model_name(text: str) -> str:
+    """Return ``text`` if it can stand in a string of the language; HetesynthError HS736."""
+    if not text or len(text) > MAX_MODEL or not text.isprintable() or '"' in text or "\\" in text:
+        what = f"--model {text[:MAX_MODEL]!r} cannot be a name"
+        raise HetesynthError(what, code="HS736", help="for example --model H20")
+    return text
+
+
+def oversubscribed(text: str) -> Fraction:
+    """Return the value of --oversubscription: a number of 1 or more, or ``2:1``; HetesynthError HS736."""
+    match = re.fullmatch(r"([0-9]{1,4}(?:\.[0-9]{1,4})?)(?::([1-9][0-9]{0,3}))?", text)
+    ratio = Fraction(match[1]) / int(match[2] or 1) if match else Fraction(0)
+    if ratio < 1:
+        what = f"--oversubscription {text[:40]!r} is no number of 1 or more"
+        raise HetesynthError(what, code="HS736", help="for example 2 or 2:1")
+    return ratio

@@ -43,10 +43,10 @@ ALLOWED = {
         hetesynth/deploy/manifest/sizes.py: MAX_SIZE
         hetesynth/engine/recipe.py: MOST
         hetesynth/files/schedule_json.py: MAX_BYTES MAX_DEPTH MAX_RANKS MAX_INTEGER
-        hetesynth/topology/calibrate/lines.py: MAX_FILE_BYTES MAX_LINE
+        hetesynth/topology/calibrate/readers.py: MAX_FILE_BYTES MAX_LINE
         hetesynth/topology/calibrate/measurements.py: MAX_POINTS MAX_BYTES MAX_SECONDS
-        hetesynth/topology/calibrate/readers/nvbandwidth.py: MAX_CASES
-        hetesynth/topology/calibrate/readers/table.py: MAX_COLUMNS
+        hetesynth/topology/calibrate/readers.py: MAX_CASES
+        hetesynth/topology/calibrate/readers.py: MAX_COLUMNS
         hetesynth/topology/language/elaborate.py: MAX_GPUS MAX_POD_GPUS MAX_INSTANCES MAX_PARTS MAX_POD_PARTS
             MAX_HOST_NAME
         hetesynth/topology/language/expansion.py: MAX_STATEMENTS MAX_NESTED_LOOPS
@@ -67,34 +67,34 @@ ALLOWED = {
         hetesynth/topology/language/source.py: MAX_SOURCE_BYTES MAX_DEPTH
         hetesynth/topology/language/units.py: MAX_DIGITS MAX_LANES
         hetesynth/topology/language/wiring.py: MAX_WIRES
-        hetesynth/topology/import_options.py: MAX_MODEL
+        hetesynth/topology/import_topology.py: MAX_MODEL
         hetesynth/topology/import_topology.py: MAX_FILE_BYTES MAX_SERVERS
-        hetesynth/topology/importers/edge_document.py: MAX_NODES MAX_LINKS MAX_GROUP_EDGES MAX_NAME MAX_COUNT
+        hetesynth/topology/importers/edge_list.py: MAX_NODES MAX_LINKS MAX_GROUP_EDGES MAX_NAME MAX_COUNT
             MAX_RATE MAX_LATENCY
-        hetesynth/topology/importers/fabric.py: MAX_SERVERS_OF_A_LEAF
+        hetesynth/topology/importers/network.py: MAX_SERVERS_OF_A_LEAF
         hetesynth/topology/importers/machine.py: MAX_GPUS_OF_A_MACHINE
         hetesynth/topology/importers/nccl.py: MAX_CPUS MAX_LANES
         hetesynth/topology/importers/nccl_devices.py: MAX_NUMBER_DIGITS MAX_TEXT
         hetesynth/topology/importers/wording.py: MAX_NAME
-        hetesynth/topology/importers/xml_source.py: MAX_BYTES MAX_ELEMENTS MAX_DEPTH
+        hetesynth/topology/importers/reading.py: MAX_XML MAX_XML_ELEMENTS MAX_XML_DEPTH
         hetesynth/topology/importers/amd_smi.py: MOST_LINKS
-        hetesynth/topology/importers/amd_tables.py: MAX_DEPTH MAX_DIGITS MAX_GPUS
+        hetesynth/topology/importers/amd_smi.py: MAX_DEPTH MAX_DIGITS MAX_GPUS
         hetesynth/topology/importers/astra_sim.py: MAX_DIMENSIONS MAX_FIGURE MAX_NPUS
-        hetesynth/topology/importers/astra_sim_export.py: MAX_TRIALS
+        hetesynth/topology/importers/astra_sim.py: MAX_TRIALS
         hetesynth/topology/importers/detect.py: BLOCK MAX_OUTPUT MAX_PORTS MAX_SECONDS
-        hetesynth/topology/importers/hostlist.py: MAX_HOSTS
+        hetesynth/topology/importers/slurm.py: MAX_HOSTS
         hetesynth/topology/importers/hwloc.py: MAX_SPEED
-        hetesynth/topology/importers/hwloc_links.py: MAX_OBJECTS
+        hetesynth/topology/importers/hwloc.py: MAX_OBJECTS
         hetesynth/topology/importers/ibnetdiscover.py: MAX_DEVICES
         hetesynth/topology/importers/join_network.py: MAX_SERVERS
         hetesynth/topology/importers/network.py: MAX_ATTACHMENTS MAX_SWITCHES
         hetesynth/topology/importers/network_text.py: _SHOWN
         hetesynth/topology/importers/wording.py: _SHOWN
-        hetesynth/topology/importers/nvidia_smi_lists.py: MAX_GPUS MAX_LINKS
-        hetesynth/topology/importers/nvidia_smi_table.py: MAX_DEVICES
-        hetesynth/topology/importers/plain_yaml.py: MAX_YAML MAX_YAML_DEPTH MAX_YAML_EVENTS
-        hetesynth/topology/importers/slurm_conf.py: MAX_SWITCHES
-        hetesynth/topology/importers/tool_text.py: MAX_LINE MAX_LINES MAX_TEXT
+        hetesynth/topology/importers/nvidia_smi_text.py: MAX_GPUS MAX_LINKS
+        hetesynth/topology/importers/nvidia_smi_text.py: MAX_DEVICES
+        hetesynth/topology/importers/reading.py: MAX_YAML MAX_YAML_DEPTH MAX_YAML_EVENTS
+        hetesynth/topology/importers/slurm.py: MAX_SWITCHES
+        hetesynth/topology/importers/reading.py: MAX_LINE MAX_LINES MAX_TEXT
         hetesynth/programs/lifting/buffers.py: MAX_CHUNKS
         hetesynth/topology/lint/definitions.py: MAX_COMPARED MAX_LISTED
         hetesynth/topology/lint/limits.py: _DEEP
@@ -135,7 +135,7 @@ ALLOWED = {
         hetesynth/deploy/folder/selection.py: ELEMENT
         hetesynth/topology/importers/amd_smi.py: LINK_MB ONE_HOP
         hetesynth/topology/importers/hwloc.py: _NETWORK _INFINIBAND
-        hetesynth/topology/importers/hwloc_links.py: _XGMI_MB _XGMI_UNTOLD _NVLINK_MB _ONE_CARD
+        hetesynth/topology/importers/hwloc.py: _XGMI_MB _XGMI_UNTOLD _NVLINK_MB _ONE_CARD
         hetesynth/topology/importers/nvidia_smi.py: MOST_LINKS
         hetesynth/search/bounds/throughput.py: INT62
         hetesynth/search/bounds/maxflow.py: INT32
@@ -149,13 +149,13 @@ ALLOWED = {
         hetesynth/files/atomic.py: _MODE
         hetesynth/files/folders.py: _HERE _EXCHANGE
         hetesynth/files/schedule_json.py: VERSION
-        hetesynth/topology/calibrate/readers/nvbandwidth.py: DEFAULT_BUFFER
-        hetesynth/topology/calibrate/readers/perftest.py: _AVERAGE _TYPICAL
+        hetesynth/topology/calibrate/readers.py: DEFAULT_BUFFER
+        hetesynth/topology/calibrate/readers.py: _AVERAGE _TYPICAL
         hetesynth/topology/lint/limits.py: _ETHERNET _LINE_RATES
         hetesynth/topology/lint/roles.py: BITS GB
         hetesynth/topology/importers/formats.py: HEAD
         hetesynth/topology/importers/nccl.py: _BELIEVABLE _UNSTATED
-        hetesynth/topology/importers/nccl_remarks.py: _HOPPER
+        hetesynth/topology/importers/nccl.py: _HOPPER
         hetesynth/topology/importers/pcie.py: _OVER_A_CPU _BETWEEN_CPUS
         hetesynth/topology/importers/rates.py: _FULL_WIDTH
         hetesynth/model/cost.py: COPY_PER_REDUCE
@@ -190,8 +190,7 @@ ALLOWED = {
         hetesynth/topology/importers/wording.py: _PLACES comment.width
         hetesynth/search/bounds/price.py: SCALE
         hetesynth/topology/calibrate/fit.py: _CONFIDENCE _NORMAL_MAD
-        hetesynth/topology/calibrate/link_class.py: _GIGA
-        hetesynth/topology/calibrate/update.py: _DIGITS _GIGA _PROBE _WRITTEN
+        hetesynth/topology/calibrate/update.py: _DIGITS _WRITTEN
         hetesynth/search/packing/exchange.py: LARGEST
         hetesynth/search/portable_math.py: PARTS LARGEST LOG_TERMS
         hetesynth/search/timed/balanced_paths_kernel.py: TERMS

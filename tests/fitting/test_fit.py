@@ -11,8 +11,7 @@ import pytest
 from hetesynth.errors import HetesynthError
 from hetesynth.policy import DEFAULT
 from hetesynth.topology.calibrate.fit import Fit, Observation, Stated, fit
-from hetesynth.topology.calibrate.measurements import Operation
-from hetesynth.topology.calibrate.models import Algorithm, coefficients
+from hetesynth.topology.calibrate.measurements import Algorithm, Operation, coefficients
 
 POLICY = DEFAULT.fitting
 KIB = 1024.0

@@ -9,7 +9,7 @@ import pytest
 
 from hetesynth.errors import HetesynthError
 from hetesynth.topology.calibrate.measurements import Series
-from hetesynth.topology.calibrate.readers.registry import FORMATS, read_file, read_measurements
+from hetesynth.topology.calibrate.readers import FORMATS, read_file, read_measurements
 
 DATA = Path(__file__).parent / "data"
 FILES = sorted(DATA.iterdir())

@@ -12,11 +12,11 @@ from importers.tool_outputs import IB_FABRIC, listed, topo_m
 
 from hetesynth.cli.main import run
 from hetesynth.errors import HetesynthError
-from hetesynth.topology import detect_topology
-from hetesynth.topology.importers.detect import Tool, detect, nic_rates
+from hetesynth.topology import import_topology
+from hetesynth.topology.importers.detect import detect, nic_rates_of_ports
 
 TABLE = topo_m(2, ["mlx5_0"], lambda a, b: "NV18" if a[0] == b[0] == "G" else "PIX")
-TOOLS = (Tool("a", ("nvidia-smi", "topo", "-m")), Tool("b", ("rocm-smi", "--showtopo")))
+TOOLS = (("a", ("nvidia-smi", "topo", "-m")), ("b", ("rocm-smi", "--showtopo")))
 
 
 def fake(folder: Path, name: str, script: str) -> None:
@@ -56,7 +56,7 @@ def test_a_stated_rate_is_of_nics_that_nothing_told(path: Path, monkeypatch: pyt
     )  # fmt: skip
     (path / "list").write_text(table + listed(2, "NVIDIA H20"))
     fake(path, "nvidia-smi", f'case "$1" in topo) cat {path}/list;; *) exit 9;; esac')
-    monkeypatch.setattr(detect_topology, "nic_rates", lambda: {"mlx5_0": Fraction(25 * 10**9)})
+    monkeypatch.setattr(import_topology, "nic_rates_of_ports", lambda: {"mlx5_0": Fraction(25 * 10**9)})
     target = path / "here.dsl"
     assert run(["topo", "detect", "--nic-rate", "400Gbps", "-o", str(target)]) == 0
     text = target.read_text()
@@ -131,5 +131,5 @@ def test_rates_of_ports_by_linux(tmp_path: Path) -> None:
         folder = tmp_path / name / "ports" / "1"
         folder.mkdir(parents=True)
         (folder / "rate").write_text(text)
-    assert nic_rates(tmp_path) == {"mlx5_0": Fraction(50 * 10**9), "mlx5_1": Fraction(2_500_000_000, 8)}
-    assert nic_rates(tmp_path / "absent") == {}
+    assert nic_rates_of_ports(tmp_path) == {"mlx5_0": Fraction(50 * 10**9), "mlx5_1": Fraction(2_500_000_000, 8)}
+    assert nic_rates_of_ports(tmp_path / "absent") == {}

@@ -11,8 +11,7 @@ from support.topology_files import cpu, gpu, nic, peers, system
 from hetesynth.cli.main import run
 from hetesynth.errors import HetesynthError
 from hetesynth.policy import DEFAULT
-from hetesynth.topology.importers.machine import Remark
-from hetesynth.topology.importers.tool_text import lines_of
+from hetesynth.topology.importers.reading import lines_of
 from hetesynth.topology.language.source import Source, read_source
 from hetesynth.topology.lint import lint
 
@@ -44,13 +43,6 @@ def test_unequal_links_are_a_wiring_or_a_warning(
     text, told = imported(tmp_path, system(cpu(0, *gpus)), capsys)
     assert ("# suspicious: GPUs of" in text) == doubtful == ("warning: GPUs of" in told)
     assert "different numbers of links" in text
-
-
-def test_what_is_suspicious_is_a_warning_and_nothing_else() -> None:
-    with pytest.raises(ValueError):
-        Remark("suspicious", "odd")
-    with pytest.raises(ValueError):
-        Remark("found", "odd", "warning")
 
 
 def test_nics_that_are_not_written_are_not_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,13 +14,12 @@ from hetesynth.cli.main import run
 from hetesynth.errors import HetesynthError
 from hetesynth.model.topology import Topology
 from hetesynth.topology.import_topology import ImportedTopology, ImportTopologyRequest, import_topology
-from hetesynth.topology.importers.astra_sim import cluster_text, read_dimensions
-from hetesynth.topology.importers.astra_sim_export import astra_sim_network, product
-from hetesynth.topology.importers.fabric import parse_fabric
-from hetesynth.topology.importers.hostlist import hosts_of
+from hetesynth.topology.importers.astra_sim import astra_sim_network, cluster_text, product, read_dimensions
 from hetesynth.topology.importers.hwloc import read_hwloc
 from hetesynth.topology.importers.ibnetdiscover import read_ibnetdiscover
+from hetesynth.topology.importers.network import parse_fabric
 from hetesynth.topology.importers.reading import ReadOptions, Source
+from hetesynth.topology.importers.slurm import hosts_of
 from hetesynth.topology.language import parse_topology
 
 GIGA = 10**9

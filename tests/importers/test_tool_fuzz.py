@@ -70,7 +70,7 @@ def fuzz(name: str, count: int, seed: int) -> tuple[int, int]:
             text = mutated(text, rng)
         start = time.monotonic()
         try:
-            format_named(name).read(Source("fuzz", text.encode("utf-8", "surrogatepass")), options)
+            format_named(name).read([Source("fuzz", text.encode("utf-8", "surrogatepass"))], options)
             outcomes[0] += 1
         except HetesynthError as error:
             assert error.code in ("HS732", "HS733", "HS741") and error.message and error.help, text

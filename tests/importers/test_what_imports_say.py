@@ -16,7 +16,7 @@ from hetesynth.cli.main import run
 from hetesynth.errors import HetesynthError
 from hetesynth.model.topology import Topology
 from hetesynth.topology.import_topology import ImportedTopology, ImportTopologyRequest, import_topology
-from hetesynth.topology.importers.fabric import Fabric
+from hetesynth.topology.importers.network import Fabric
 from hetesynth.topology.importers.reading import ReadOptions
 
 GIGA = 10**9

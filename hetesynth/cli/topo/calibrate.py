@@ -11,8 +11,7 @@ import click
 from hetesynth.cli.options import TOPOLOGY, buffer_size, json_option
 from hetesynth.cli.terminal import show, show_lines
 from hetesynth.errors import HetesynthError
-from hetesynth.topology.calibrate.measurements import OPERATIONS
-from hetesynth.topology.calibrate.models import ALGORITHMS
+from hetesynth.topology.calibrate.measurements import ALGORITHMS, OPERATIONS
 
 
 @click.command(name="calibrate", short_help="Fit latencies and rates to measurements.")

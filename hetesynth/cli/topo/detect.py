@@ -26,7 +26,7 @@ from hetesynth.cli.topo.import_ import read_options, show_imported
 @json_option
 def command(fabric: bool, output: Path | None, as_json: bool, **stated: Any) -> None:
     """Run nvidia-smi, amd-smi, rocm-smi or lstopo, whichever is there, and write this machine as a topology."""
-    from hetesynth.topology.detect_topology import detect_topology
+    from hetesynth.topology.import_topology import detect_topology
 
     options = read_options(**stated)
     name = output.stem if output else "detected"

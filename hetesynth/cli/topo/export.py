@@ -28,7 +28,7 @@ def command(topology: Path, target: str, output: Path | None) -> None:
 
         text = json.dumps(edge_document(loaded), indent=1) + "\n"
     else:
-        from hetesynth.topology.importers.astra_sim_export import astra_sim_network
+        from hetesynth.topology.importers.astra_sim import astra_sim_network
 
         text = astra_sim_network(loaded)
     if output is None:

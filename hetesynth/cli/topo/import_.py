@@ -59,24 +59,27 @@ def command(
 
     Remarks say what was assumed and what looks wrong. FILE may be -, standard input.
     """
-    from hetesynth.topology import import_options as options_of
     from hetesynth.topology import import_topology as importing
-    from hetesynth.topology.importers.fabric import parse_fabric
+    from hetesynth.topology.importers.network import parse_fabric
+    from hetesynth.topology.importers.reading import Stated
 
     if format_name is not None and format_name not in importing.format_names():
         raise click.BadParameter(f"one of: {', '.join(importing.format_names())}", param_hint="--format")
-    model, model_of = options_of.of_files("--model", models, files)
-    rate, rate_of = options_of.of_files("--nic-rate", nic_rates, files)
+    model, model_of = importing.values_of_files("--model", models, files)
+    rate, rate_of = importing.values_of_files("--nic-rate", nic_rates, files)
     request = importing.ImportTopologyRequest(
         files=files,
         format=format_name or "",
         fabric=None if net is None else parse_fabric(net),
         options=read_options(rate, model, **stated),
         name=output.stem if output else "imported",
-        stated=options_of.stated_of(
-            {file: options_of.model(name) for file, name in model_of.items()},
-            {file: _nic_rate(text) for file, text in rate_of.items()},
-        ),
+        stated={
+            file: Stated(
+                importing.model_name(model_of[file]) if file in model_of else "",
+                _nic_rate(rate_of[file]) if file in rate_of else None,
+            )
+            for file in {**model_of, **rate_of}
+        },
     )
     show_imported(importing.import_topology(request), output, as_json=as_json)
 
@@ -104,14 +107,14 @@ def read_options(
     uplink: str | None = None, oversubscription: str | None = None, hosts: str | None = None,
 ) -> ReadOptions:  # fmt: skip
     """What the user states beside the files."""
-    from hetesynth.topology import import_options as options_of
+    from hetesynth.topology import import_topology as importing
     from hetesynth.topology.importers.reading import ReadOptions
     from hetesynth.topology.language.quantity import parse_quantity
 
     rate = None if nic_rate is None else _nic_rate(nic_rate)
     above = None if uplink is None else parse_quantity(uplink, "bandwidth", "--uplink")
-    ratio = options_of.oversubscribed(oversubscription or "1")
-    name = "" if model is None else options_of.model(model)
+    ratio = importing.oversubscribed(oversubscription or "1")
+    name = "" if model is None else importing.model_name(model)
     return ReadOptions(calibration, rate, name, node_type, above, ratio, "*" if hosts is None else hosts)
 
 

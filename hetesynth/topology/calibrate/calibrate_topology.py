@@ -20,9 +20,15 @@ from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.topology.calibrate.fit import Figure, Fit, Observation, Stated, fit
 from hetesynth.topology.calibrate.link_class import LinkClass, named_class
-from hetesynth.topology.calibrate.measurements import PAIRWISE, Operation, Series
-from hetesynth.topology.calibrate.models import Algorithm, coefficients, default_algorithm
-from hetesynth.topology.calibrate.readers.registry import read_file
+from hetesynth.topology.calibrate.measurements import (
+    PAIRWISE,
+    Algorithm,
+    Operation,
+    Series,
+    coefficients,
+    default_algorithm,
+)
+from hetesynth.topology.calibrate.readers import read_file
 from hetesynth.topology.calibrate.update import Figures, rounded, updated
 from hetesynth.topology.language import load_topology
 from hetesynth.topology.language.source import line_end_of, read_source
@@ -89,31 +95,47 @@ class Calibrated:
 
 
 def calibrate(request: CalibrationRequest) -> Calibrated:
-    """The figures of ``request.link_class`` by the measurements. HetesynthError HS825 to HS827, HS840 to HS848."""
+    """Return the figures of ``request.link_class``; HetesynthError HS825 to HS827, HS840 to HS848."""
     topology = load_topology(request.topology)
     links = named_class(topology, request.link_class)
     series = [s for path in request.measurements for s in read_file(path, request.operation, request.ranks)]
     observed = [(s.title, o) for s in series for o in _observations(s, request, topology, links)]
     if not observed:
-        raise HetesynthError(
-            "no point is within --sizes", code="HS848", help="widen --sizes, or leave it out for all points"
-        )
+        help_ = "widen --sizes, or leave it out for all points"
+        raise HetesynthError("no point is within --sizes", code="HS848", help=help_)
     sizes = sorted({o.size for _, o in observed})
     held_out = set(sizes[1 :: request.hold_out]) if request.hold_out else set()
-    stated = _stated(topology, links)
-    fitted = fit([o for _, o in observed if o.size not in held_out], stated, request.policy.fitting)
+    reduce = [float(r) for r in topology.reduce_bandwidth if r is not None]
+    stated = Stated(float(links.alpha), float(links.rate), min(reduce, default=None))
+    fitting = request.policy.fitting
+    fitted = fit([o for _, o in observed if o.size not in held_out], stated, fitting)
     points = tuple(
         Compared(title, o.size, o.seconds, fitted.seconds(o), o.size not in held_out) for title, o in observed
     )
-    _demand_possible(fitted, observed, topology, links, request.policy)
-    copy = _copy_rate(fitted, links, request)
-    figures, remarks = _written(fitted, copy, links, _most(topology, links)[0], request.policy)
-    line_end = line_end_of(request.topology)
+    most, why = _most(topology, links)
+    _demand_possible(fitted, observed, most, why, request.policy)
+    copy: Figure | None = None  # what one thread block copies, where the links carried less than they can
+    if request.channels is not None and fitted.rate.value < fitting.limiting * float(links.rate):
+        copy = Figure(fitted.rate.value * links.width / request.channels, fitted.rate.error)
+    figures, remarks = _written(fitted, copy, links, most, request.policy)
+    latencies = sorted({topology.links[i].latency for i in links.links})
+    had = f"{' and '.join(f'{float(s) * 1e6:g}' for s in latencies)} us"
     source = read_source(request.topology)
-    note = _note(series, fitted, figures, stated, _latencies(topology, links))
+    note = _note(series, fitted, figures, stated, had)
     changed, effects = updated(source.text, source.name, topology, links, figures, note)
-    remarks = (*fitted.remarks, *remarks, *_farthest(fitted, observed), *_mixed(topology, links), *effects)
-    return Calibrated(topology, links, fitted, copy, points, figures, remarks, changed.replace("\n", line_end))
+    remarks = [*fitted.remarks, *remarks]
+    if fitted.outliers:
+        title, point = max(observed, key=lambda o: abs(math.log(o[1].seconds / fitted.seconds(o[1]))))
+        times = f"{point.seconds * 1e6:.4g} us measured, {fitted.seconds(point) * 1e6:.4g} us fitted"
+        remarks.append(f"farthest from the fit: {_named(title, point)}: {times}")
+    if len(latencies) > 1:
+        remarks.append(f"links of the class had {had}: the fit is given to all of them")
+    ends = {end for i in links.links for end in (topology.links[i].src, topology.links[i].dst)}
+    models = sorted({topology.models[end] for end in ends} - {""})
+    if len(models) > 1:
+        remarks.append(f"links of the class join GPUs of several models: {', '.join(models)}")
+    text = changed.replace("\n", line_end_of(request.topology))
+    return Calibrated(topology, links, fitted, copy, points, figures, (*remarks, *effects), text)
 
 
 def _observations(
@@ -125,7 +147,9 @@ def _observations(
     ranks = None if pair else series.ranks or request.ranks
     terms = coefficients(series.operation, algorithm, ranks)
     width = 1 if pair else links.width
-    start = 0.0 if pair else _start(request, topology)
+    start = 0.0
+    if not pair:
+        start = NCCL_TABLES.start(topology.models, OURS) if request.start is None else request.start
     low, high = request.sizes or (0.0, float("inf"))
     return [
         Observation(
@@ -136,21 +160,8 @@ def _observations(
     ]
 
 
-def _start(request: CalibrationRequest, topology: Topology) -> float:
-    return NCCL_TABLES.start(topology.models, OURS) if request.start is None else request.start
-
-
-def _stated(topology: Topology, links: LinkClass) -> Stated:
-    reduce = [r for r in topology.reduce_bandwidth if r is not None]
-    return Stated(float(links.alpha), float(links.rate), float(min(reduce)) if reduce else None)
-
-
 def _demand_possible(
-    fitted: Fit,
-    observed: Sequence[tuple[str, Observation]],
-    topology: Topology,
-    links: LinkClass,
-    policy: Policy,
+    fitted: Fit, observed: Sequence[tuple[str, Observation]], most: float, carries: str, policy: Policy
 ) -> None:
     """HS825: times fall as sizes grow; HS826, HS827: the rate, or one size, is above what links carry."""
     for title in dict.fromkeys(title for title, _ in observed):
@@ -165,7 +176,7 @@ def _demand_possible(
                     code="HS825",
                     help="check the columns and the order of the sizes, and measure again",
                 )
-    (most, carries), rate = _most(topology, links), fitted.rate
+    rate = fitted.rate
     beyond = {o.size for _, o in observed if o.moved > o.seconds * most * (1 + policy.fitting.most_error)}
     absurd = len(beyond) == 1 and len({o.size for _, o in observed}) > 2
     title, fastest = max(observed, key=lambda o: o[1].moved / o[1].seconds)
@@ -208,28 +219,9 @@ def _named(title: str, point: Observation) -> str:
     return f"{title}{f', line {point.line}' if point.line else ''}, {point.size:.0f} bytes"
 
 
-def _farthest(fitted: Fit, observed: Sequence[tuple[str, Observation]]) -> tuple[str, ...]:
-    """The outlier that is farthest from the fit."""
-    if not fitted.outliers:
-        return ()
-    title, point = max(observed, key=lambda o: abs(math.log(o[1].seconds / fitted.seconds(o[1]))))
-    times = f"{point.seconds * 1e6:.4g} us measured, {fitted.seconds(point) * 1e6:.4g} us fitted"
-    return (f"farthest from the fit: {_named(title, point)}: {times}",)
-
-
-def _copy_rate(fitted: Fit, links: LinkClass, request: CalibrationRequest) -> Figure | None:
-    """What one thread block copies, where the program had few and the links carried less than they can."""
-    if request.channels is None:
-        return None
-    total = fitted.rate.value * links.width
-    if fitted.rate.value >= request.policy.fitting.limiting * float(links.rate):
-        return None
-    return Figure(total / request.channels, fitted.rate.error)
-
-
 def _written(
     fitted: Fit, copy: Figure | None, links: LinkClass, most: float, policy: Policy
-) -> tuple[Figures, tuple[str, ...]]:
+) -> tuple[Figures, list[str]]:
     """The fitted figures that are sure enough to be written; with a copy rate, the link's rate stays."""
     remarks: list[str] = []
     role = NETWORK if links.kind == "net" else NVLINK if links.kind in NVLINK_KINDS else None
@@ -258,33 +250,12 @@ def _written(
         return float(rounded(figure.value))
 
     if copy is not None:
-        return Figures(copy=sure(copy, "the copy rate")), tuple(remarks)
-    return Figures(
-        alpha=sure(fitted.alpha, "alpha"), rate=sure(fitted.rate, "rate"), reduce=sure(fitted.reduce, "reduce")
-    ), tuple(remarks)  # fmt: skip
+        return Figures(copy=sure(copy, "the copy rate")), remarks
+    alpha, rate, reduce = sure(fitted.alpha, "alpha"), sure(fitted.rate, "rate"), sure(fitted.reduce, "reduce")
+    return Figures(alpha=alpha, rate=rate, reduce=reduce), remarks
 
 
-def _latencies(topology: Topology, links: LinkClass) -> str:
-    """All that links of the class have: ``0.7 and 0.936 us``."""
-    stated = sorted({topology.links[i].latency for i in links.links})
-    return f"{' and '.join(f'{float(s) * 1e6:g}' for s in stated)} us"
-
-
-def _mixed(topology: Topology, links: LinkClass) -> tuple[str, ...]:
-    """What a class puts together that one measurement may not be of."""
-    members = [topology.links[i] for i in links.links]
-    models = sorted({topology.models[end] for link in members for end in (link.src, link.dst)} - {""})
-    remarks = []
-    if len({link.latency for link in members}) > 1:
-        remarks.append(f"links of the class had {_latencies(topology, links)}: the fit is given to all of them")
-    if len(models) > 1:
-        remarks.append(f"links of the class join GPUs of several models: {', '.join(models)}")
-    return tuple(remarks)
-
-
-def _note(
-    series: Sequence[Series], fitted: Fit, figures: Figures, stated: Stated, latencies: str
-) -> str:  # fmt: skip
+def _note(series: Sequence[Series], fitted: Fit, figures: Figures, stated: Stated, latencies: str) -> str:
     """Where the figures come from, on one line."""
     sources = ", ".join(dict.fromkeys(f"{Path(s.source).name} ({s.tool})" for s in series))
     before = []

@@ -12,15 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from hetesynth.errors import HetesynthError
 from hetesynth.policy.fitting import FittingPolicy
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, np.dtype[np.float64]]
+Array = np.ndarray[Any, np.dtype[np.float64]]
 
 NAMES = ("alpha", "rate", "reduce")
 _CONFIDENCE = 0.95
@@ -90,29 +89,53 @@ class Fit:
 
 
 def fit(observations: Sequence[Observation], stated: Stated, policy: FittingPolicy) -> Fit:
-    """The figures that explain ``observations`` best. HetesynthError HS845 where there are too few."""
-    import numpy as np
-
+    """Return the figures that explain ``observations`` best; HetesynthError HS845 where there are too few."""
     if len(observations) < 2:
-        raise HetesynthError(
-            f"{len(observations)} points say too little", code="HS845", help="measure several sizes, 1 KB to 1 GB"
-        )
+        what = f"{len(observations)} points say too little"
+        raise HetesynthError(what, code="HS845", help="measure several sizes, 1 KB to 1 GB")
     times = np.array([o.seconds for o in observations])
     terms = np.array([[o.latencies, o.moved, o.reduced] for o in observations])
     starts = np.array([o.start for o in observations])
     fixed = np.array([stated.alpha, 1 / stated.rate, 1 / stated.reduce if stated.reduce else 0.0])
     free, remarks = _tellable(terms, times, policy)
     problem = _Problem(times, terms, starts, fixed, free, policy)
-    without = problem.solve(floor=False)
-    with_floor = problem.solve(floor=True)
-    floored = _pays(with_floor, without, times, len(free), policy)
-    best = with_floor if floored else without
+    best = problem.solve(floor=False)
+    floored = problem.solve(floor=True)
+    lowest = floored.floor or 0.0
+    # losses count by what is left of the points: of few, one more figure explains much by chance
+    left = len(times) - len(free)
+    on_it = int((floored.predicted <= lowest * (1 + 1e-9)).sum())
+    gains = floored.loss * left <= policy.floor_gain * best.loss * (left - 1)
+    has_floor = gains and policy.floor_points <= on_it < len(times)
+    if has_floor:
+        best = floored
     if 2 not in free and terms[:, 2].any() and fixed[2] > 0:  # the rate hangs on what is stated of reductions
-        other = replace(problem, fixed=fixed * np.array([1.0, 1.0, 0.0])).solve(floor=floored)
+        other = replace(problem, fixed=fixed * np.array([1.0, 1.0, 0.0])).solve(floor=has_floor)
         errors = best.errors.copy()
         errors[1] = max(errors[1], abs(other.figures[1] / best.figures[1] - 1))
         best = replace(best, errors=errors)
-    return _told(best, problem, stated, remarks)
+
+    def figure(index: int, *, inverse: bool) -> Figure:
+        value = float(best.figures[index])
+        if index not in free:
+            return Figure(1 / value if inverse else value, stated=True)
+        return Figure(1 / max(value, 1e-18) if inverse else value, float(best.errors[index]))
+
+    residuals = times / best.predicted - 1
+    spread = float(_NORMAL_MAD * np.median(np.abs(residuals - np.median(residuals))))
+    outliers = int((np.abs(residuals) > max(policy.outlier * spread, policy.robust_scale)).sum())
+    if len({round(float(t), 15) for t in terms[:, 1]}) == 1:
+        remarks.append("there is one size only")
+    return Fit(
+        alpha=figure(0, inverse=False),
+        rate=figure(1, inverse=True),
+        reduce=figure(2, inverse=True) if terms[:, 2].any() and best.figures[2] > 0 else None,
+        floor=None if best.floor is None else Figure(best.floor, best.floor_error),
+        residuals=tuple(float(r) for r in residuals),
+        spread=spread,
+        outliers=outliers,
+        remarks=tuple(remarks),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,44 +156,43 @@ class _Problem:
     terms: Array
     starts: Array
     fixed: Array
-    free: tuple[int, ...]
+    free: list[int]
     policy: FittingPolicy
 
     def solve(self, *, floor: bool) -> _Solution:
-        """The least loss over the free figures, each scaled by where it begins."""
-        import numpy as np
+        """Return the least loss over the free figures, each scaled by where it begins."""
         from scipy.optimize import least_squares
 
         begin = self._begin()
         scale = np.array([*(begin[i] for i in self.free), *([float(self.times.min())] if floor else [])])
-        scale = np.where(scale > 0, scale, self._least(scale))
+        # a figure that plain least squares left at zero begins at a hundredth of the times
+        least = [float(np.median(self.times / np.maximum(self.terms[:, i], 1e-300))) / 100 for i in self.free]
+        scale = np.where(scale > 0, scale, np.array([*least, *([1e-9] if floor else [])]))
 
         def residuals(x: Array) -> Array:
-            predicted = self._predicted(x * scale, floor=floor)
-            difference: Array = np.log(predicted / self.times)
+            difference: Array = np.log(self._predicted(x * scale, floor=floor) / self.times)
             return difference
 
         solved = least_squares(
-            residuals, np.ones(len(scale)), bounds=(0.0, np.inf), loss="cauchy",
-            f_scale=self.policy.robust_scale, x_scale="jac", max_nfev=2000,
-        )  # fmt: skip
-        values = solved.x * scale
-        figures = self.fixed.copy()
-        for place, index in enumerate(self.free):
-            figures[index] = values[place]
-        shares = _errors(solved.jac, solved.fun, solved.x, self.policy.robust_scale)
-        errors = np.zeros(len(figures))
-        for place, index in enumerate(self.free):
-            errors[index] = shares[place]
-        predicted = self._predicted(values, floor=floor)
-        lowest = float(values[-1]) if floor else None
-        return _Solution(
-            figures, errors, lowest, float(shares[-1]) if floor else 0.0, predicted, float(solved.cost)
+            residuals,
+            np.ones(len(scale)),
+            bounds=(0.0, np.inf),
+            loss="cauchy",
+            f_scale=self.policy.robust_scale,
+            x_scale="jac",
+            max_nfev=2000,
         )
+        values = solved.x * scale
+        shares = _errors(solved.jac, solved.fun, solved.x, self.policy.robust_scale)
+        figures, errors = self.fixed.copy(), np.zeros(len(self.fixed))
+        for place, index in enumerate(self.free):
+            figures[index], errors[index] = values[place], shares[place]
+        lowest, lowest_error = (float(values[-1]), float(shares[-1])) if floor else (None, 0.0)
+        predicted = self._predicted(values, floor=floor)
+        return _Solution(figures, errors, lowest, lowest_error, predicted, float(solved.cost))
 
     def _begin(self) -> Array:
         """Least squares without a floor on times that count as shares of themselves, none negative."""
-        import numpy as np
         from scipy.optimize import nnls
 
         rest = self.times - self.starts - self._fixed_part()
@@ -178,31 +200,18 @@ class _Problem:
         norm = np.linalg.norm(weighted, axis=0)
         solution, _ = nnls(weighted / norm, np.maximum(rest, 0) / self.times)
         begin = self.fixed.copy()
-        for place, index in enumerate(self.free):
-            begin[index] = solution[place] / norm[place]
+        begin[self.free] = solution / norm
         return begin
 
-    def _least(self, scale: Array) -> Array:
-        """Where a figure begins that plain least squares left at zero: a hundredth of the times."""
-        import numpy as np
-
-        sizes = [float(np.median(self.times / np.maximum(self.terms[:, i], 1e-300))) / 100 for i in self.free]
-        return np.array([*sizes, *[1e-9] * (len(scale) - len(sizes))])
-
     def _fixed_part(self) -> Array:
-        import numpy as np
-
         kept = self.fixed.copy()
-        kept[list(self.free)] = 0.0
+        kept[self.free] = 0.0
         product: Array = np.asarray(self.terms @ kept)
         return product
 
     def _predicted(self, values: Array, *, floor: bool) -> Array:
-        import numpy as np
-
-        figures = values[:-1] if floor else values
+        figures, lowest = (values[:-1], float(values[-1])) if floor else (values, 0.0)
         predicted = self.starts + self._fixed_part() + self.terms[:, self.free] @ figures
-        lowest = float(values[-1]) if floor else 0.0
         bounded: Array = np.maximum(np.maximum(predicted, lowest), 1e-12)
         return bounded
 
@@ -227,73 +236,23 @@ def _errors(jacobian: Array, residuals: Array, x: Array, scale: float) -> Array:
     return shares
 
 
-def _spread(residuals: Array) -> float:
-    import numpy as np
-
-    return float(_NORMAL_MAD * np.median(np.abs(residuals - np.median(residuals))))
-
-
-def _tellable(terms: Array, times: Array, policy: FittingPolicy) -> tuple[tuple[int, ...], tuple[str, ...]]:
+def _tellable(terms: Array, times: Array, policy: FittingPolicy) -> tuple[list[int], list[str]]:
     """The figures that the points tell, and why not the others."""
-    import numpy as np
-
     free: list[int] = []
     remarks: list[str] = []
     for index in (1, 0, 2):  # the rate first: alpha and reduce give way
         column = terms[:, index] / times
         if not column.any():
             continue
-        others = terms[:, free] / times[:, None] if free else np.zeros((len(times), 0))
-        if free and _sine(column, others) < policy.least_angle:
-            joined = " and ".join(NAMES[i] for i in free)
-            remarks.append(f"{NAMES[index]} cannot be told from {joined} by these points: it stays as stated")
-            continue
+        if free:  # the angle between the column and the space of the others
+            unit = column / np.linalg.norm(column)
+            others = terms[:, free] / times[:, None]
+            basis, _ = np.linalg.qr(others / np.linalg.norm(others, axis=0))
+            if float(np.linalg.norm(unit - basis @ (basis.T @ unit))) < policy.least_angle:
+                joined = " and ".join(NAMES[i] for i in free)
+                remarks.append(f"{NAMES[index]} cannot be told from {joined} by these points: it stays as stated")
+                continue
         free.append(index)
     if 1 not in free:
         raise HetesynthError("no point moves any bytes", code="HS845", help="measure sizes above zero")
-    return tuple(sorted(free)), tuple(remarks)
-
-
-def _sine(column: Array, others: Array) -> float:
-    """Of the angle between ``column`` and the space of ``others``."""
-    import numpy as np
-
-    unit = column / np.linalg.norm(column)
-    basis, _ = np.linalg.qr(others / np.linalg.norm(others, axis=0))
-    return float(np.linalg.norm(unit - basis @ (basis.T @ unit)))
-
-
-def _pays(floor: _Solution, without: _Solution, times: Array, free: int, policy: FittingPolicy) -> bool:
-    """Losses count by what is left of the points: of few, one more figure explains much by chance."""
-    left = len(times) - free
-    if floor.floor is None or floor.loss * left > policy.floor_gain * without.loss * (left - 1):
-        return False
-    on_it = int((floor.predicted <= floor.floor * (1 + 1e-9)).sum())
-    return policy.floor_points <= on_it < len(times)
-
-
-def _told(solution: _Solution, problem: _Problem, stated: Stated, remarks: Sequence[str]) -> Fit:
-    import numpy as np
-
-    def figure(index: int, *, inverse: bool) -> Figure:
-        value = float(solution.figures[index])
-        if index not in problem.free:
-            return Figure(1 / value if inverse else value, stated=True)
-        return Figure(1 / max(value, 1e-18) if inverse else value, float(solution.errors[index]))
-
-    residuals = problem.times / solution.predicted - 1
-    spread = _spread(residuals)
-    outliers = int((np.abs(residuals) > max(problem.policy.outlier * spread, problem.policy.robust_scale)).sum())
-    reduces = bool(problem.terms[:, 2].any()) and solution.figures[2] > 0
-    if len({round(float(t), 15) for t in problem.terms[:, 1]}) == 1:
-        remarks = [*remarks, "there is one size only"]
-    return Fit(
-        alpha=figure(0, inverse=False),
-        rate=figure(1, inverse=True),
-        reduce=figure(2, inverse=True) if reduces else None,
-        floor=None if solution.floor is None else Figure(solution.floor, solution.floor_error),
-        residuals=tuple(float(r) for r in residuals),
-        spread=spread,
-        outliers=outliers,
-        remarks=tuple(remarks),
-    )
+    return sorted(free), remarks

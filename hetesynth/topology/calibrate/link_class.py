@@ -11,9 +11,7 @@ from fractions import Fraction
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.diagnostics import visible
-from hetesynth.model.topology import Link, Topology
-
-_GIGA = 10**9
+from hetesynth.model.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +33,31 @@ class LinkClass:
     @property
     def title(self) -> str:
         """``nvlink@450GB/s``: what ``--class`` takes."""
-        return f"{self.kind}@{float(self.rate / _GIGA):g}GB/s"
+        return f"{self.kind}@{float(self.rate / 10**9):g}GB/s"
 
 
 def link_classes(topology: Topology) -> tuple[LinkClass, ...]:
-    """All classes, those with the most links first."""
+    """Return all classes, those with the most links first."""
     members: dict[tuple[str, Fraction], list[int]] = defaultdict(list)
     for number, link in enumerate(topology.links):
         members[link.kind, link.bandwidth * link.lanes].append(number)
-    classes = [_class(topology, kind, rate, tuple(links)) for (kind, rate), links in members.items()]
+    classes = []
+    for (kind, rate), links in members.items():
+        alphas = Counter(topology.links[i].latency for i in links)
+        alpha = min(alphas, key=lambda a: (-alphas[a], a))
+        limiting: set[int] = set()  # the first wire of each way that has the rate of the link
+        through: dict[str, set[int]] = defaultdict(set)  # these wires by GPU, or by server where links leave it
+        for number in links:
+            link = topology.links[number]
+            wires = ((w, topology.wires[w]) for w in link.wires)
+            first = next(
+                w for w, wire in wires if wire.bandwidth is not None and wire.bandwidth * wire.lanes == rate
+            )
+            src, dst = topology.vertices[link.src], topology.vertices[link.dst]
+            through[src.server if src.server != dst.server else src.name].add(first)
+            limiting.add(first)
+        width = min(len(wires) for wires in through.values())
+        classes.append(LinkClass(kind, rate, alpha, tuple(links), tuple(sorted(limiting)), width))
     return tuple(sorted(classes, key=lambda c: (-len(c.links), c.title)))
 
 
@@ -68,30 +82,3 @@ def named_class(topology: Topology, name: str | None) -> LinkClass:
         code="HS846",
         help=f"--class takes: {shown}",
     )
-
-
-def _class(topology: Topology, kind: str, rate: Fraction, links: tuple[int, ...]) -> LinkClass:
-    alphas = Counter(topology.links[i].latency for i in links)
-    alpha = min(alphas, key=lambda a: (-alphas[a], a))
-    limiting = {i: _limiting(topology, topology.links[i]) for i in links}
-    return LinkClass(kind, rate, alpha, links, tuple(sorted({*limiting.values()})), _width(topology, limiting))
-
-
-def _limiting(topology: Topology, link: Link) -> int:
-    """The first wire on the way that has the rate of ``link``."""
-    least = link.bandwidth * link.lanes
-    for number in link.wires:
-        wire = topology.wires[number]
-        if wire.bandwidth is not None and wire.bandwidth * wire.lanes == least:
-            return number
-    raise ValueError(f"no wire of link {link.src}->{link.dst} has its rate")
-
-
-def _width(topology: Topology, limiting: dict[int, int]) -> int:
-    """The fewest wires that a GPU sends through; links that leave a server count for the server together."""
-    through: dict[str, set[int]] = defaultdict(set)
-    for number, wire in limiting.items():
-        link = topology.links[number]
-        src, dst = topology.vertices[link.src], topology.vertices[link.dst]
-        through[src.server if src.server != dst.server else src.name].add(wire)
-    return min(len(wires) for wires in through.values())

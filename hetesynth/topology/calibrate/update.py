@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from hetesynth.errors import HetesynthError
+from hetesynth.model.diagnostics import Span
 from hetesynth.model.topology import Topology
 from hetesynth.topology.calibrate.link_class import LinkClass
-from hetesynth.topology.calibrate.source_edits import CALIBRATED, Edit, closing, edited, noted, offset, opening
 from hetesynth.topology.importers.wording import bandwidth as bandwidth_text
 from hetesynth.topology.importers.wording import time as time_text
 from hetesynth.topology.language import parse_topology
@@ -40,15 +40,15 @@ from hetesynth.topology.language.syntax import (
 )
 from hetesynth.topology.language.units import UNITS
 
+CALIBRATED = "# calibrated:"
+_TOKENS = re.compile(r'(?:#|//)[^\n]*|"[^"\n]*"|[{}]')
 _DIGITS = 4
 _WRITTEN = 1e-3  # a figure has four digits
 _DEFAULT_KINDS = {
     **dict.fromkeys(("link", "mesh", "ring", "grid", "torus", "hypercube"), "direct"),
     **dict.fromkeys(("nic", "fabric"), "net"),
 }
-_MICRO = Fraction(1, 10**6)
-_GIGA = 10**9
-_PROBE = 2 * _MICRO
+_PROBE = Fraction(2, 10**6)
 
 Statement = Element | Join | Network
 
@@ -63,43 +63,200 @@ class Figures:
     copy: float | None = None
 
 
+def rounded(value: float) -> Fraction:
+    """Return ``value`` with four significant digits, as it is written."""
+    return Fraction(f"{value:.{_DIGITS - 1}e}")
+
+
 def updated(
     text: str, name: str, topology: Topology, links: LinkClass, figures: Figures, note: str
 ) -> tuple[str, tuple[str, ...]]:
-    """``text`` with ``figures``, and what else that changes; HetesynthError HS847 where a figure has no place."""
+    """Return ``text`` with ``figures``, and what else that changes; HS847 where a figure has no place."""
+    editor = _Editor(name, topology, links, figures, note)
     try:
-        return _updated(text, name, topology, links, figures, note)
+        return editor.updated(text)
     except HetesynthError as error:
         own = _with_own_types(text, name, links) if error.code == "HS847" else text
         if own == text:
             raise
-        return _updated(own, name, topology, links, figures, note)
+        return editor.updated(own)
 
 
-def _updated(
-    text: str, name: str, topology: Topology, links: LinkClass, figures: Figures, note: str
-) -> tuple[str, tuple[str, ...]]:
-    changed = text
-    if figures.rate is not None:
-        changed = _with_rate(changed, name, topology, links, figures.rate, note)
-        changed = _as_measured(changed, name, topology, links)
-    if figures.alpha is not None:
-        changed = _with_alpha(changed, name, topology, links, figures, note)
-    for word, value in (("reduce", figures.reduce), ("copy", figures.copy)):
-        if value is not None:
-            changed = _with_gpus(changed, name, topology, links, word, value, note)
-    return changed, _effects(topology, parse_topology(changed, name), links, figures)
+@dataclass(frozen=True, slots=True)
+class _Editor:
+    """Edits the text of the file called ``name``; ``note``: where the figures come from, for a comment."""
+
+    name: str
+    topology: Topology
+    links: LinkClass
+    figures: Figures
+    note: str
+
+    def updated(self, text: str) -> tuple[str, tuple[str, ...]]:
+        changed, figures = text, self.figures
+        if figures.rate is not None:
+            changed = self._as_measured(self._with_rate(changed, rounded(figures.rate)))
+        if figures.alpha is not None:
+            changed = self._with_alpha(changed, rounded(figures.alpha))
+        links = [self.topology.links[i] for i in self.links.links]
+        gpus = sorted({end for link in links for end in (link.src, link.dst)})
+        owners = [self.topology.vertices[rank].name for rank in gpus]
+        for word, value in (("reduce", figures.reduce), ("copy", figures.copy)):
+            if value is not None:
+                changed = self._with_set(changed, owners, f"{word} {bandwidth_text(rounded(value))}")
+        return changed, self._effects(parse_topology(changed, self.name))
+
+    def _with_rate(self, text: str, total: Fraction) -> str:
+        statements = [s for s in _statements(text, self.name) if _is_of(s, self.links)]
+        if statements:
+            edits = []
+            for statement in statements:
+                stated = _property(statement, "bandwidth")
+                if stated is not None and stated.amount is not None:
+                    lanes = lanes_of(stated.lanes, Findings())
+                    edits.append(_replaced(text, stated.amount, bandwidth_text(rounded(float(total) / lanes))))
+            return edited(text, [*edits, *self._notes(text, statements)])
+        owners, wires = self._owners(), [self.topology.wires[w] for w in self.links.wires]
+        if not owners or len({wire.lanes for wire in wires}) > 1:
+            raise _no_place(self.links, "bandwidth")
+        lanes = wires[0].lanes
+        return self._with_set(text, owners, f"bandwidth {bandwidth_text(rounded(float(total) / lanes), lanes)}")
+
+    def _as_measured(self, text: str) -> str:
+        """``text`` with a statement that the rates of the links are what transfers get, so that nothing derates
+        them; the paper form has none."""
+        end = closing(text, offset(text, self._cluster(text).span))
+        if end is None or self.links.kind.lower() in self.topology.measured:
+            return text
+        at, lead = _line_before(text, end)
+        return edited(text, [Edit(at, at, f"{lead}  measured {self.links.kind}\n")])
+
+    def _with_alpha(self, text: str, goal: Fraction) -> str:
+        """The latency of the element that stands for the class, so that all of the way has ``goal``."""
+        topology, links = self.topology, self.links
+        sample = next(i for i in links.links if topology.links[i].latency == links.alpha)
+        if self.figures.rate is not None:
+            links = replace(links, rate=rounded(self.figures.rate))
+        none, once = (
+            parse_topology(self._latency_set(text, links, latency), self.name).links[sample].latency
+            for latency in (Fraction(0), _PROBE)
+        )
+        crossings = (once - none) / _PROBE
+        if crossings <= 0:
+            raise _no_place(links, "latency")
+        latency = max(Fraction(0), (goal - none) / crossings)
+        return self._latency_set(text, links, rounded(float(latency)))
+
+    def _latency_set(self, text: str, links: LinkClass, latency: Fraction) -> str:
+        """``text`` with this latency of what holds it: the fabric of a network, else what limits."""
+        shown = time_text(latency)
+        statements: list[Statement] = []
+        for item in _items(text, self.name):
+            if isinstance(item, Statement):
+                stated = _property(item, "latency")
+                if stated is None or _literal(text, stated):
+                    statements.append(item)
+        first_way = (self.topology.wires[w].dst for w in self.topology.links[links.links[0]].wires)
+        if any(self.topology.vertices[end].kind == "fabric" for end in first_way):
+            statements = [s for s in statements if isinstance(s, Element) and s.kind == "fabric"]
+        else:
+            statements = [s for s in statements if _literal(text, _property(s, "bandwidth")) and _is_of(s, links)]
+            statements = [s for s in statements if isinstance(s, Element)] or statements
+        if statements:
+            edits = [_latency_edit(text, statement, shown) for statement in statements]
+            return edited(text, [*edits, *self._notes(text, statements)])
+        owners = self._owners(latency=True)
+        if not owners:
+            raise _no_place(links, "latency")
+        return self._with_set(text, owners, f"latency {shown}")
+
+    def _notes(self, text: str, statements: Iterable[Statement]) -> list[Edit]:
+        """Comments above the lines of ``statements``, in place of older ones."""
+        lines = {s.span.line: s for s in statements}
+        notes = [noted(text, offset(text, s.span), self.note) for s in lines.values()]
+        return list({(e.start, e.end): e for e in notes}.values())
+
+    def _cluster(self, text: str) -> Cluster:
+        return next(item for item in parse(checked_source(text, self.name)).items if isinstance(item, Cluster))
+
+    def _with_set(self, text: str, owners: Sequence[str], figure: str) -> str:
+        """A ``set`` before the cluster's closing brace, in place of one that was written for the same before."""
+        begin = offset(text, self._cluster(text).span)
+        end = closing(text, begin)
+        if end is None:
+            raise HetesynthError(
+                "the cluster has no end", code="HS847", help="state the cluster in the block form"
+            )
+        target = compressed(owners, [v.name for v in self.topology.vertices])
+        statement = rf"[ \t]*set {re.escape(target)} \{{ {figure.split()[0]} [^\n]*\}}\n"
+        old = re.compile(rf"[ \t]*{re.escape(CALIBRATED)}[^\n]*\n{statement}").search(text, begin, end)
+        removed = [Edit(old.start(), old.end(), "")] if old is not None else []
+        at, lead = _line_before(text, end)
+        added = f"{lead}  {CALIBRATED} {self.note}\n  set {target} {{ {figure} }}\n"
+        return edited(text, [*removed, Edit(at, at, added)])
+
+    def _owners(self, *, latency: bool = False) -> list[str]:
+        """The parts whose figures these are: NICs, switches, buses; of latencies, the fabric where one is."""
+        vertices, wires = self.topology.vertices, self.topology.wires
+        owners: dict[str, None] = {}
+        for number in self.links.links if latency else ():
+            fabric = [vertices[wires[w].dst] for w in self.topology.links[number].wires]
+            owners.update(dict.fromkeys(_part(v.name) for v in fabric if v.kind == "fabric"))
+        if owners:
+            return list(owners)
+        for wire in self.links.wires:
+            ends = [vertices[v] for v in (wires[wire].src, wires[wire].dst)]
+            parts = [v for v in ends if v.kind == "nic"] or [v for v in ends if v.kind not in ("gpu", "fabric")]
+            if parts:
+                owners[_part(parts[0].name)] = None
+        return list(owners)
+
+    def _effects(self, after: Topology) -> tuple[str, ...]:
+        """What else changed, a sentence for each class; HS847 where the links have not the fitted figures."""
+        links, alpha, rate = self.links, self.figures.alpha, self.figures.rate
+        if len(after.links) != len(self.topology.links):
+            what = "there would be other links then"
+            raise HetesynthError(what, code="HS847", help="state the figures by hand")
+        members = set(links.links)
+        others: dict[str, None] = {}
+        for number, (old, new) in enumerate(zip(self.topology.links, after.links, strict=True)):
+            was, is_ = (old.bandwidth * old.lanes, old.latency), (new.bandwidth * new.lanes, new.latency)
+            if number not in members:
+                if was != is_:
+                    change = f"{_titled(old.kind, *was)} becomes {_titled(new.kind, *is_)}"
+                    others[f"{change}: its way crosses what was changed"] = None
+                continue
+            if rate is not None and abs(float(is_[0]) / rate - 1) > _WRITTEN:
+                raise _no_place(links, "bandwidth")
+            of_most = old.latency == links.alpha
+            if alpha is not None and of_most and abs(float(new.latency) / (alpha or 1) - 1) > _WRITTEN:
+                rest = time_text(new.latency)
+                raise HetesynthError(
+                    f"links of {links.title} cannot have {alpha * 1e6:.4g} us: "
+                    f"other parts of their way leave {rest}",
+                    code="HS847",
+                    help="calibrate what these parts are made of first, or state their latencies by hand",
+                )
+        return tuple(others)
 
 
-def rounded(value: float) -> Fraction:
-    """``value`` with four significant digits, as it is written."""
-    return Fraction(f"{value:.{_DIGITS - 1}e}")
+def _titled(kind: str, rate: Fraction, latency: Fraction) -> str:
+    return f"{kind} of {float(rate / 10**9):.4g} GB/s and {float(latency * 10**6):.4g} us"
+
+
+def _no_place(links: LinkClass, what: str) -> HetesynthError:
+    return HetesynthError(
+        f"the {what} of {links.title} has no statement that could be changed: it comes from an imported file "
+        "that is not the library's, from a loss (`degrade`), or another part of the way limits it",
+        code="HS847",
+        help="see `topo show --all`; state the figure by hand, or copy the node type into a file of yours",
+    )
 
 
 def _with_own_types(text: str, name: str, links: LinkClass) -> str:
     """``text`` with the library's node types that have such links in place of their imports."""
     file = parse(checked_source(text, name))
-    used = {item.node.text for item in _all_items(text, name) if isinstance(item, Instance)}
+    used = {item.node.text for item in _items(text, name) if isinstance(item, Instance)}
     edits = []
     for item in file.items:
         if not isinstance(item, Import) or item.is_path or (path := library_path(item.target.text)) is None:
@@ -118,40 +275,7 @@ def _with_own_types(text: str, name: str, links: LinkClass) -> str:
     return edited(text, edits)
 
 
-# --- bandwidths
-
-
-def _with_rate(text: str, name: str, topology: Topology, links: LinkClass, rate: float, note: str) -> str:
-    total = rounded(rate)
-    statements = [s for s in _statements(text, name) if _is_of(s, links)]
-    if statements:
-        edits: list[Edit] = []
-        for statement in statements:
-            bandwidth = _property(statement, "bandwidth")
-            if bandwidth is None or bandwidth.amount is None:
-                continue
-            lanes = lanes_of(bandwidth.lanes, Findings())
-            edits.append(_replaced(text, bandwidth.amount, bandwidth_text(rounded(float(total) / lanes))))
-        return edited(text, [*edits, *_notes(text, statements, note)])
-    owners = _owners(topology, links)
-    several = topology.wires[links.wires[0]].lanes
-    if not owners or {topology.wires[w].lanes for w in links.wires} != {several}:
-        raise _no_place(links, "bandwidth")
-    per_lane = rounded(float(total) / several)
-    shown = bandwidth_text(per_lane) + (f" x {several}" if several > 1 else "")
-    return _with_set(text, name, topology, owners, f"bandwidth {shown}", note)
-
-
-def _statements(text: str, name: str) -> list[Statement]:
-    """The elements and joins in the file itself that state a bandwidth in so many figures."""
-    return [s for s in _all_statements(text, name) if _literal(text, _property(s, "bandwidth"))]
-
-
-def _all_statements(text: str, name: str) -> list[Statement]:
-    return [item for item in _all_items(text, name) if isinstance(item, (Element, Join, Network))]
-
-
-def _all_items(text: str, name: str) -> list[object]:
+def _items(text: str, name: str) -> list[object]:
     """What stands in types and in the cluster, inside of loops too."""
     file = parse(checked_source(text, name))
     todo: list[object] = [item for item in file.items if isinstance(item, (NodeType, PodType, Cluster))]
@@ -165,11 +289,18 @@ def _all_items(text: str, name: str) -> list[object]:
     return inside
 
 
+def _statements(text: str, name: str) -> list[Statement]:
+    """The elements and joins in the file itself that state a bandwidth in so many figures."""
+    items = [item for item in _items(text, name) if isinstance(item, Statement)]
+    return [item for item in items if _literal(text, _property(item, "bandwidth"))]
+
+
 def _property(statement: Statement, name: str) -> Property | None:
     return next((p for p in statement.properties if p.name == name), None)
 
 
 def _literal(text: str, prop: Property | None) -> bool:
+    """True where the figure stands there itself."""
     if prop is None or not isinstance(prop.amount, Amount):
         return False
     start = offset(text, prop.amount.span)
@@ -177,6 +308,7 @@ def _literal(text: str, prop: Property | None) -> bool:
 
 
 def _is_of(statement: Statement, links: LinkClass) -> bool:
+    """True where a statement has the kind and the rate of a class."""
     bandwidth, kind = _property(statement, "bandwidth"), _property(statement, "kind")
     if bandwidth is None or bandwidth.amount is None:
         return False
@@ -186,141 +318,17 @@ def _is_of(statement: Statement, links: LinkClass) -> bool:
     return word == links.kind and abs(stated / float(links.rate) - 1) < _WRITTEN
 
 
-def _replaced(text: str, amount: Amount, shown: str) -> Edit:
-    start = offset(text, amount.span)
-    return Edit(start, start + amount.span.length, shown)
-
-
-def _notes(text: str, statements: Iterable[Statement], note: str) -> list[Edit]:
-    lines = {s.span.line: s for s in statements}
-    notes = [noted(text, offset(text, s.span), note) for s in lines.values()]
-    return list({(e.start, e.end): e for e in notes}.values())
-
-
-# --- latencies
-
-
-def _with_alpha(text: str, name: str, topology: Topology, links: LinkClass, figures: Figures, note: str) -> str:
-    """The latency of the element that stands for the class, so that all of the way has ``alpha``."""
-    goal = rounded(figures.alpha or 0.0)
-    sample = next(i for i in links.links if topology.links[i].latency == links.alpha)
-    if figures.rate is not None:
-        links = replace(links, rate=rounded(figures.rate))
-    none = _alpha_of(_latency_set(text, name, topology, links, Fraction(0), note), name, sample)
-    once = _alpha_of(_latency_set(text, name, topology, links, _PROBE, note), name, sample)
-    crossings = (once - none) / _PROBE
-    if crossings <= 0:
-        raise _no_place(links, "latency")
-    latency = max(Fraction(0), (goal - none) / crossings)
-    return _latency_set(text, name, topology, links, rounded(float(latency)), note)
-
-
-def _alpha_of(text: str, name: str, sample: int) -> Fraction:
-    return parse_topology(text, name).links[sample].latency
-
-
-def _latency_set(text: str, name: str, topology: Topology, links: LinkClass, latency: Fraction, note: str) -> str:
-    shown = time_text(latency)
-    statements = _latency_statements(text, name, topology, links)
-    if statements:
-        edits = [_latency_edit(text, statement, shown) for statement in statements]
-        return edited(text, [*edits, *_notes(text, statements, note)])
-    owners = _owners(topology, links, latency=True)
-    if not owners:
-        raise _no_place(links, "latency")
-    return _with_set(text, name, topology, owners, f"latency {shown}", note)
-
-
-def _latency_statements(text: str, name: str, topology: Topology, links: LinkClass) -> list[Statement]:
-    """What holds the latency, where the file itself states it: the fabric of a network, else what limits."""
-    items = [s for s in _all_statements(text, name) if _takes_a_latency(text, s)]
-    if not any(topology.vertices[topology.wires[w].dst].kind == "fabric" for w in _path_wires(topology, links)):
-        limiting = [s for s in items if _literal(text, _property(s, "bandwidth")) and _is_of(s, links)]
-        return [s for s in limiting if isinstance(s, Element)] or limiting
-    return [s for s in items if isinstance(s, Element) and s.kind == "fabric"]
-
-
-def _takes_a_latency(text: str, statement: Statement) -> bool:
-    """Whether its latency stands there in figures, or not at all."""
-    latency = _property(statement, "latency")
-    return latency is None or _literal(text, latency)
-
-
 def _latency_edit(text: str, statement: Statement, shown: str) -> Edit:
-    latency = _property(statement, "latency")
+    latency, bandwidth = _property(statement, "latency"), _property(statement, "bandwidth")
     if latency is not None and latency.amount is not None:
         return _replaced(text, latency.amount, shown)
-    bandwidth = _property(statement, "bandwidth")
     if bandwidth is not None:
         before = offset(text, bandwidth.span)
         return Edit(before, before, f"latency {shown}; ")
-    inside = opening(text, offset(text, statement.span)) or offset(text, statement.span)
+    start = offset(text, statement.span)
+    braces = (token.end() for token in _TOKENS.finditer(text, start) if token[0] == "{")
+    inside = next(braces, start)
     return Edit(inside, inside, f" latency {shown};")
-
-
-# --- figures stated by `set`
-
-
-def _with_gpus(
-    text: str, name: str, topology: Topology, links: LinkClass, word: str, value: float, note: str
-) -> str:  # fmt: skip
-    ends = {end for i in links.links for end in (topology.links[i].src, topology.links[i].dst)}
-    owners = [topology.vertices[rank].name for rank in sorted(ends)]
-    return _with_set(text, name, topology, owners, f"{word} {bandwidth_text(rounded(value))}", note)
-
-
-def _with_set(
-    text: str, name: str, topology: Topology, owners: Sequence[str], figure: str, note: str
-) -> str:  # fmt: skip
-    """A ``set`` before the cluster's closing brace, in place of one that was written for the same before."""
-    cluster = next(i for i in parse(checked_source(text, name)).items if isinstance(i, Cluster))
-    end = closing(text, offset(text, cluster.span))
-    if end is None:
-        raise HetesynthError("the cluster has no end", code="HS847", help="state the cluster in the block form")
-    target = compressed(owners, [v.name for v in topology.vertices])
-    word = figure.split()[0]
-    before = re.compile(
-        rf"[ \t]*{re.escape(CALIBRATED)}[^\n]*\n[ \t]*set {re.escape(target)} \{{ {word} [^\n]*\}}\n"
-    )
-    line = text.rfind("\n", 0, end) + 1
-    at = line if not text[line:end].strip() else end
-    lead = "" if at == line else "\n"
-    statement = f"{lead}  {CALIBRATED} {note}\n  set {target} {{ {figure} }}\n"
-    old = before.search(text, offset(text, cluster.span), end)
-    removed = [Edit(old.start(), old.end(), "")] if old is not None else []
-    return edited(text, [*removed, Edit(at, at, statement)])
-
-
-def _as_measured(text: str, name: str, topology: Topology, links: LinkClass) -> str:
-    """``text`` with a statement that the rates of ``links`` are what transfers get, so that nothing derates them;
-    the paper form has none."""
-    cluster = next(i for i in parse(checked_source(text, name)).items if isinstance(i, Cluster))
-    end = closing(text, offset(text, cluster.span))
-    if end is None or links.kind.lower() in topology.measured:
-        return text
-    line = text.rfind("\n", 0, end) + 1
-    at, lead = (line, "") if not text[line:end].strip() else (end, "\n")
-    return edited(text, [Edit(at, at, f"{lead}  measured {links.kind}\n")])
-
-
-def _path_wires(topology: Topology, links: LinkClass) -> tuple[int, ...]:
-    return topology.links[links.links[0]].wires
-
-
-def _owners(topology: Topology, links: LinkClass, *, latency: bool = False) -> list[str]:
-    """The parts whose figures these are: NICs, switches, buses; of latencies, the fabric where there is one."""
-    owners: dict[str, None] = {}
-    for number in links.links if latency else ():
-        fabric = [topology.vertices[topology.wires[w].dst] for w in topology.links[number].wires]
-        owners.update(dict.fromkeys(_part(v.name) for v in fabric if v.kind == "fabric"))
-    if owners:
-        return list(owners)
-    for wire in links.wires:
-        ends = [topology.vertices[v] for v in (topology.wires[wire].src, topology.wires[wire].dst)]
-        parts = [v for v in ends if v.kind == "nic"] or [v for v in ends if v.kind not in ("gpu", "fabric")]
-        if parts:
-            owners[_part(parts[0].name)] = None
-    return list(owners)
 
 
 def _part(vertex: str) -> str:
@@ -329,7 +337,7 @@ def _part(vertex: str) -> str:
 
 
 def compressed(names: Sequence[str], every: Iterable[str]) -> str:
-    """``names`` as one pattern where it fits no other part, else as a list."""
+    """Return ``names`` as one pattern where it fits no other part, else as a list."""
     chosen, parts = set(names), {_part(name) for name in every}
     if len(chosen) == 1:
         return names[0]
@@ -343,43 +351,62 @@ def compressed(names: Sequence[str], every: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(names))
 
 
-def _no_place(links: LinkClass, what: str) -> HetesynthError:
-    return HetesynthError(
-        f"the {what} of {links.title} has no statement that could be changed: it comes from an imported file "
-        "that is not the library's, from a loss (`degrade`), or another part of the way limits it",
-        code="HS847",
-        help="see `topo show --all`; state the figure by hand, or copy the node type into a file of yours",
-    )
+# --- edits of a text by place: replaced and inserted pieces, everything else as it was
 
 
-def _effects(before: Topology, after: Topology, links: LinkClass, figures: Figures) -> tuple[str, ...]:
-    """What else changed, a sentence for each class; HS847 where the links have not the fitted figures."""
-    if len(after.links) != len(before.links):
-        raise HetesynthError("there would be other links then", code="HS847", help="state the figures by hand")
-    members = set(links.links)
-    others: dict[str, None] = {}
-    for number, (old, new) in enumerate(zip(before.links, after.links, strict=True)):
-        was, is_ = (old.bandwidth * old.lanes, old.latency), (new.bandwidth * new.lanes, new.latency)
-        if number in members:
-            _demand_figures(links, figures, old.latency, *is_)
-        elif was != is_:
-            change = f"{_titled(old.kind, was)} becomes {_titled(new.kind, is_)}"
-            others[f"{change}: its way crosses what was changed"] = None
-    return tuple(others)
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """The characters from ``start`` to ``end`` (exclusive) become ``text``."""
+
+    start: int
+    end: int
+    text: str
 
 
-def _demand_figures(links: LinkClass, figures: Figures, was: Fraction, rate: Fraction, latency: Fraction) -> None:
-    if figures.rate is not None and abs(float(rate) / figures.rate - 1) > _WRITTEN:
-        raise _no_place(links, "bandwidth")
-    alpha = figures.alpha
-    if alpha is not None and was == links.alpha and abs(float(latency) / (alpha or 1) - 1) > _WRITTEN:
-        rest = time_text(latency)
-        raise HetesynthError(
-            f"links of {links.title} cannot have {alpha * 1e6:.4g} us: other parts of their way leave {rest}",
-            code="HS847",
-            help="calibrate what these parts are made of first, or state their latencies by hand",
-        )
+def edited(text: str, edits: Iterable[Edit]) -> str:
+    """Return ``text`` after ``edits``, no two of which may overlap."""
+    pieces: list[str] = []
+    at = 0
+    for edit in sorted(edits, key=lambda e: (e.start, e.end)):
+        if edit.start < at:
+            raise ValueError("two edits overlap")
+        pieces += [text[at : edit.start], edit.text]
+        at = edit.end
+    return "".join([*pieces, text[at:]])
 
 
-def _titled(kind: str, character: tuple[Fraction, Fraction]) -> str:
-    return f"{kind} of {float(character[0] / _GIGA):.4g} GB/s and {float(character[1] / _MICRO):.4g} us"
+def offset(text: str, span: Span) -> int:
+    """Return where ``span`` begins in ``text``."""
+    lines = text.split("\n")
+    return sum(len(line) + 1 for line in lines[: span.line - 1]) + span.column - 1
+
+
+def closing(text: str, start: int) -> int | None:
+    """Return the place of the `}` that closes the first `{` at or after ``start``."""
+    depth = 0
+    for token in _TOKENS.finditer(text, start):
+        depth += {"{": 1, "}": -1}.get(token[0], 0)
+        if token[0] == "}" and depth == 0:
+            return token.start()
+    return None
+
+
+def noted(text: str, start: int, note: str) -> Edit:
+    """Return the edit with ``note`` on the line above that of ``start``, in place of an older note."""
+    line = text.rfind("\n", 0, start) + 1
+    rest = text[line:]
+    indent = rest[: len(rest) - len(rest.lstrip(" \t"))]
+    before = text.rfind("\n", 0, max(0, line - 1)) + 1
+    begin = before if line and text[before:line].lstrip().startswith(CALIBRATED) else line
+    return Edit(begin, line, f"{indent}{CALIBRATED} {note}\n")
+
+
+def _line_before(text: str, end: int) -> tuple[int, str]:
+    """Where to insert lines before the brace at ``end``, and what goes in front: it may not stand alone."""
+    line = text.rfind("\n", 0, end) + 1
+    return (line, "") if not text[line:end].strip() else (end, "\n")
+
+
+def _replaced(text: str, amount: Amount, shown: str) -> Edit:
+    start = offset(text, amount.span)
+    return Edit(start, start + amount.span.length, shown)

@@ -1,5 +1,6 @@
-"""``rocm-smi --showtopo`` and ``amd-smi topology`` to a machine.
+"""``rocm-smi --showtopo`` and ``amd-smi topology`` (text or JSON) to a machine.
 
+The text forms have a matrix for each property of pairs, below a line that names it; the JSON forms have it by GPU.
 A pair is joined directly where its type is XGMI and its weight that of one hop; hops are not used, as the tools
 state one for every pair that xGMI reaches. The number of links of a pair follows from the bandwidth that
 amd-smi states; without that only for models whose pairs have one link. Neither tool tells the model
@@ -9,28 +10,32 @@ amd-smi states; without that only for models whose pairs have one link. Neither 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
+from typing import Any
 
-from hetesynth.topology.importers.amd_tables import (
-    BANDWIDTH,
-    LINK_TYPE,
-    WEIGHT,
-    PairTables,
-    is_amd_text,
-    json_tables,
-    text_tables,
-)
-from hetesynth.topology.importers.machine import Cpu, CpuLink, Gpu, GpuLink, Machine, Place, Remark
-from hetesynth.topology.importers.nearest_nics import one_nic_a_gpu
+from hetesynth.files.strict_json import JsonLimits, JsonRefused, read_json
+from hetesynth.topology.importers.machine import Cpu, CpuLink, Gpu, GpuLink, Machine, Place, Remark, one_nic_a_gpu
 from hetesynth.topology.importers.rates import cpu_rate, pcie_rate, xgmi_rate
-from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lacking, refused
-from hetesynth.topology.importers.tool_text import lines_of
+from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lacking, lines_of, refused
 
+MAX_GPUS = 128
+MAX_DEPTH = 12
+MAX_DIGITS = 18
 ONE_HOP = 15  # the weight of a pair with an xGMI link of its own; two hops weigh twice as much
 LINK_MB = 50_000  # MB/s of one xGMI link as amd-smi states it
 MOST_LINKS = 16
 HELP = "give the whole output of `amd-smi topology --json` or `rocm-smi --showtopo`"
+
+WEIGHT, HOPS, LINK_TYPE, BANDWIDTH = "weight", "hops", "link type", "bandwidth"
+_TITLES = {"weight": WEIGHT, "hops": HOPS, "link type": LINK_TYPE, "numa bw": BANDWIDTH}
+_TITLE = re.compile(r"=+ *(Weight|Hops|Link Type) between two GPUs *=+", re.IGNORECASE)
+_AMD_TITLE = re.compile(r"([A-Z][A-Z -]{1,30}?) TABLE:")
+_GPU = re.compile(r"GPU\d{1,3}|[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
+_NUMA = re.compile(r"GPU\[(\d{1,3})\]\s*: \(Topology\) Numa (?:Node|Affinity): (-?\d{1,4})")
+_FIELDS = {WEIGHT: "weight", HOPS: "num_hops", LINK_TYPE: "link_type", BANDWIDTH: "bandwidth"}
+_OLD_FIELDS = {WEIGHT: "weight", HOPS: "hops", LINK_TYPE: "link_type", BANDWIDTH: "numa_bandwidth"}
 
 _ARCHITECTURES = (
     (r"MI(50|60)", "gfx906", True),
@@ -39,94 +44,77 @@ _ARCHITECTURES = (
     (r"MI300A", "gfx942", False),
     (r"MI(300|308|325)X?", "gfx942", True),
     (r"MI3[5]\d[XA]?", "gfx950", True),
-)  # name, architecture, whether a pair has one link at most
+)  # name, architecture, and True where a pair has one link at most
 MODELS = "MI50, MI100, MI250X, MI300A, MI300X, MI325X, MI355X"
+
+Matrix = dict[tuple[int, int], str]  # what is said of ordered pairs of GPUs
+Tables = tuple[Sequence[str], dict[str, Matrix]]  # names or bus ids of the GPUs, and a matrix for each property
 
 
 def read_amd_smi(source: Source, options: ReadOptions) -> Reading:
-    """The server of a file. HS732 where it is no such output, HS733 where a flag or another tool is needed."""
-    if is_amd_text(lines := lines_of(source.data, source.name)):
-        tables = text_tables(lines, source.name)
+    """Return the server of a file; HS732 where it is no such output, HS733 where a flag is needed."""
+    lines = lines_of(source.data, source.name)
+    numa: dict[int, int] = {}
+    if any(_title(line) for line in lines):
+        names, tables = _text_tables(lines, source.name)
+        matches = [match for line in lines if (match := _NUMA.match(line))]
+        numa = {int(match[1]): int(match[2]) for match in matches if int(match[2]) >= 0}
     else:
-        tables = json_tables(source.data, source.name)
-    return Reading((_machine(source, tables, options),))
-
-
-def _machine(source: Source, tables: PairTables, options: ReadOptions) -> Machine:
-    """The machine that the tables describe."""
-    if WEIGHT not in tables.tables or LINK_TYPE not in tables.tables:
-        raise refused(
-            source, "no weights or no link types of pairs: hops alone do not tell which are direct", HELP
-        )
+        names, tables = _json_tables(source.data, source.name)
+    if WEIGHT not in tables or LINK_TYPE not in tables:
+        what = "no weights or no link types of pairs: hops alone do not tell which are direct"
+        raise refused(source.name, what, HELP)
     model = source.stated.model or options.model
-    arch, single = _architecture(source, model)
+    facts = architecture(model)
+    if facts is None:
+        what = f"nothing is known of the GPU {model!r}" if model else "the tool does not name the model"
+        way_out = f"state it with --model, or for this file with --model FILE=NAME ({MODELS})"
+        raise lacking(source.name, f"{what}, so the rate of a link is not known", way_out)
+    arch, single = facts
     rate = xgmi_rate(arch, options.calibration)
-    pairs = [(a, b) for a in range(len(tables.gpus)) for b in range(a + 1, len(tables.gpus))]
-    links = tuple(
-        GpuLink(a, b, _count(source, tables, a, b, single), rate, "xgmi")
-        for a, b in pairs
-        if _direct(source, tables, a, b)
-    )
+    pairs = list(combinations(range(len(names)), 2))
+    links = []
+    for a, b in pairs:
+        there, back = ((tables[LINK_TYPE][pair].upper(), tables[WEIGHT][pair]) for pair in ((a, b), (b, a)))
+        if there != back:
+            what = f"GPUs {a} and {b}: {' '.join(there)} one way, {' '.join(back)} back"
+            raise refused(source.name, what, HELP)
+        if there == ("XGMI", str(ONE_HOP)):
+            links.append(GpuLink(a, b, _count(source.name, tables.get(BANDWIDTH), a, b, single), rate, "xgmi"))
     gpus = tuple(
-        Gpu(model, arch, Place(bus=name if ":" in name else "", numa=tables.numa.get(i)))
-        for i, name in enumerate(tables.gpus)
+        Gpu(model, arch, Place(bus=name if ":" in name else "", numa=numa.get(i))) for i, name in enumerate(names)
     )
-    nics, remarks = one_nic_a_gpu(len(gpus), source.stated.nic_rate, options.nic_rate)
-    notes = [Remark("found", f"{len(gpus)} GPUs, {len(links)} pairs with xGMI links"), *remarks]
-    notes += [Remark("suspicious", text, "warning") for text in _unequal(tables, links)]
-    machine = Machine("", gpus, nics, links=links, remarks=tuple(notes))
-    return machine if len(links) == len(pairs) else _over_pcie(machine, options)
+    nics, of_nics = one_nic_a_gpu(len(gpus), source.stated.nic_rate, options.nic_rate)
+    remarks = [Remark("found", f"{len(gpus)} GPUs, {len(links)} pairs with xGMI links"), *of_nics]
+    degrees = [sum(link.count for link in links if gpu in (link.a, link.b)) for gpu in range(len(gpus))]
+    usual = max(degrees, key=degrees.count)
+    for gpu, degree in enumerate(degrees):
+        if degree < usual:
+            remarks.append(Remark("suspicious", f"GPU {gpu} has {degree} xGMI links, and most have {usual}"))
+    machine = Machine("", gpus, nics, links=tuple(links), remarks=tuple(remarks))
+    return Reading((machine if len(links) == len(pairs) else _over_pcie(machine, options),))
 
 
 def architecture(model: str) -> tuple[str, bool] | None:
-    """The architecture of a model, and whether a pair of its GPUs has one xGMI link at most; None: not known."""
+    """Return a model's architecture, with True where a pair has one xGMI link at most; None for unknown models."""
     rows = (row for row in _ARCHITECTURES if re.search(row[0], model, re.IGNORECASE))
     return next(((arch, single) for _, arch, single in rows), None)
 
 
-def _architecture(source: Source, model: str) -> tuple[str, bool]:
-    """The architecture of the stated model, and whether a pair of its GPUs has one link at most."""
-    if told := architecture(model):
-        return told
-    what = f"nothing is known of the GPU {model!r}" if model else "the tool does not name the model"
-    raise lacking(source, f"{what}, so the rate of a link is not known",
-        f"state it with --model, or for this file with --model FILE=NAME ({MODELS})")  # fmt: skip
-
-
-def _direct(source: Source, tables: PairTables, a: int, b: int) -> bool:
-    """Whether a pair has a link of its own; both directions have to say the same."""
-    there = [(tables.value(LINK_TYPE, *pair) or "").upper() for pair in ((a, b), (b, a))]
-    weights = [tables.value(WEIGHT, *pair) or "" for pair in ((a, b), (b, a))]
-    if there[0] != there[1] or weights[0] != weights[1]:
-        raise refused(
-            source, f"GPUs {a} and {b}: {there[0]} {weights[0]} one way, {there[1]} {weights[1]} back", HELP
-        )
-    return there[0] == "XGMI" and weights[0] == str(ONE_HOP)
-
-
-def _count(source: Source, tables: PairTables, a: int, b: int, single: bool) -> int:
+def _count(name: str, bandwidths: Matrix | None, a: int, b: int, single: bool) -> int:
     """How many links a pair has."""
-    values = [tables.value(BANDWIDTH, *pair) or "N/A" for pair in ((a, b), (b, a))]
+    values = [bandwidths[pair] or "N/A" if bandwidths else "N/A" for pair in ((a, b), (b, a))]
     matches = [re.fullmatch(r"(\d{1,9})-(\d{1,9})", value) for value in values]
     if not all(matches):
         if single:
             return 1
-        raise lacking(source, f"the number of xGMI links between GPUs {a} and {b} is not told",
-            "give `amd-smi topology --json` with bandwidths, or NCCL_TOPO_DUMP_FILE's XML")  # fmt: skip
+        way_out = "give `amd-smi topology --json` with bandwidths, or NCCL_TOPO_DUMP_FILE's XML"
+        raise lacking(name, f"the number of xGMI links between GPUs {a} and {b} is not told", way_out)
     most = {int(match[2]) for match in matches if match}
     count, rest = divmod(max(most), LINK_MB)
     if len(most) != 1 or rest or not 1 <= count <= MOST_LINKS:
-        raise refused(source, f"GPUs {a} and {b}: {values[0]} MB/s is no multiple of a link's {LINK_MB}", HELP)
+        raise refused(name, f"GPUs {a} and {b}: {values[0]} MB/s is no multiple of a link's {LINK_MB}", HELP)
     return count
-
-
-def _unequal(tables: PairTables, links: Sequence[GpuLink]) -> Iterator[str]:
-    """GPUs with fewer pairs than most have, where every pair should be alike."""
-    degrees = [sum(link.count for link in links if gpu in (link.a, link.b)) for gpu in range(len(tables.gpus))]
-    usual = max(degrees, key=degrees.count)
-    for gpu, degree in enumerate(degrees):
-        if degree < usual:
-            yield f"GPU {gpu} has {degree} xGMI links, and most have {usual}"
 
 
 def _over_pcie(machine: Machine, options: ReadOptions) -> Machine:
@@ -139,9 +127,102 @@ def _over_pcie(machine: Machine, options: ReadOptions) -> Machine:
         for gpu in machine.gpus
     )
     nics = tuple(replace(nic, gpus=(), place=Place(gpus[nic.gpus[0]].place.parent)) for nic in machine.nics)
+    cpus = tuple(Cpu(name, node) for node, name in names.items())
     between = cpu_rate("AMD", "", 0)
-    cpus = tuple(Cpu(name, node, "AMD") for node, name in names.items())
-    cpu_links = tuple(CpuLink(a.name, b.name, between) for i, a in enumerate(cpus) for b in cpus[i + 1 :])
-    text = "PCIe slots of 16 lanes at 16 GT/s: the tools have no such rates"
-    return replace(machine, gpus=gpus, nics=nics, cpus=cpus, cpu_links=cpu_links,
-        remarks=(*machine.remarks, Remark("assumed", text)))  # fmt: skip
+    cpu_links = tuple(CpuLink(a.name, b.name, between) for a, b in combinations(cpus, 2))
+    remark = Remark("assumed", "PCIe slots of 16 lanes at 16 GT/s: the tools have no such rates")
+    remarks = (*machine.remarks, remark)
+    return replace(machine, gpus=gpus, nics=nics, cpus=cpus, cpu_links=cpu_links, remarks=remarks)
+
+
+def _title(line: str) -> str:
+    """The property that a line announces; "" where it announces none that is used here."""
+    match = _TITLE.match(line.strip()) or _AMD_TITLE.fullmatch(line.strip())
+    return _TITLES.get(match[1].lower(), "") if match else ""
+
+
+def _text_tables(lines: Sequence[str], name: str) -> Tables:
+    """The matrices of a text; HS732 where they are incomplete or contradict each other."""
+    gpus: tuple[str, ...] = ()
+    tables: dict[str, Matrix] = {}
+    for number, line in enumerate(lines, 1):
+        if not (title := _title(line)):
+            continue
+        if title in tables:
+            raise refused(name, f"line {number}: a second table of {title}", "give one server a file")
+        start = next((n for n in range(number, min(number + 3, len(lines))) if lines[n].split()), len(lines))
+        devices = tuple(lines[start].split()) if start < len(lines) else ()
+        distinct = 0 < len(set(devices)) == len(devices) <= MAX_GPUS
+        if not distinct or not all(map(_GPU.fullmatch, devices)):
+            raise refused(name, f"line {start + 1}: no line of GPUs below the title", HELP)
+        matrix: Matrix = {}
+        for row, device in enumerate(devices):
+            at = start + 1 + row
+            words = lines[at].split() if at < len(lines) else []
+            if words[:1] != [device] or len(words) != len(devices) + 1:
+                raise refused(name, f"line {at + 1}: no whole row of {device}", HELP)
+            matrix |= {(row, column): word for column, word in enumerate(words[1:])}
+        if gpus and devices != gpus:
+            raise refused(name, f"line {number}: a table of other GPUs than the one before", HELP)
+        gpus, tables[title] = devices, matrix
+    return gpus, tables
+
+
+def _json_tables(data: bytes, name: str) -> Tables:
+    """What ``amd-smi topology --json`` says; both of its layouts."""
+    try:
+        document = read_json(data, JsonLimits(MAX_DEPTH, MAX_DIGITS))
+    except JsonRefused as error:
+        raise refused(name, str(error), HELP) from error
+    if isinstance(document, dict) and isinstance(document.get("topology"), list):
+        document = document["topology"]
+    if not isinstance(document, list) or not 1 <= len(document) <= MAX_GPUS or not all(map(_is_gpu, document)):
+        raise refused(name, "no list of GPUs with their links", HELP)
+    gpus = [entry["gpu"] for entry in document]
+    if len(set(gpus)) != len(gpus):
+        raise refused(name, "a GPU stands there twice", "give one server a file")
+    rows = [_row(entry, name) for entry in document]
+    tables: dict[str, Matrix] = {}
+    for table in _FIELDS:
+        matrix = {
+            (a, b): row[table][other]
+            for a, row in enumerate(rows)
+            for b, other in enumerate(gpus)
+            if other in row[table]
+        }
+        missing = [(a, b) for a in range(len(gpus)) for b in range(len(gpus)) if a != b and (a, b) not in matrix]
+        if matrix and missing:
+            a, b = missing[0]
+            raise refused(name, f"{table} of GPUs {gpus[a]} and {gpus[b]} is not there", HELP)
+        if matrix:
+            tables[table] = matrix
+    names = [entry.get("bdf") for entry in document]
+    bus_ids = all(isinstance(bdf, str) and _GPU.fullmatch(bdf) for bdf in names) and len(set(names)) == len(names)
+    return [str(bdf) for bdf in names] if bus_ids else [f"GPU{gpu}" for gpu in gpus], tables
+
+
+def _is_gpu(entry: object) -> bool:
+    return (
+        isinstance(entry, dict)
+        and type(entry.get("gpu")) is int
+        and (isinstance(entry.get("links"), list) or isinstance(entry.get("weight"), dict))
+    )
+
+
+def _row(entry: Mapping[str, Any], name: str) -> dict[str, dict[int, str]]:
+    """What a GPU says of the others, by table and GPU."""
+    row: dict[str, dict[int, str]] = {table: {} for table in _FIELDS}
+    if isinstance(entry.get("links"), list):
+        for link in entry["links"]:
+            if not isinstance(link, dict) or type(link.get("gpu")) is not int:
+                raise refused(name, f"GPU {entry['gpu']} has a link without the number of a GPU", HELP)
+            for table, key in _FIELDS.items():
+                if key in link:
+                    row[table][link["gpu"]] = str(link[key])[:100]
+        return row
+    for table, key in _OLD_FIELDS.items():
+        values = entry.get(key)
+        for other, value in values.items() if isinstance(values, dict) else ():
+            if match := re.fullmatch(r"gpu_(\d{1,3})", other):
+                row[table][int(match[1])] = str(value)[:100]
+    return row

@@ -1,27 +1,39 @@
-"""ASTRA-sim's network file to text of the topology language: a product of rings, switches and full meshes.
+"""ASTRA-sim's network file to text of the language and back: a product of rings, switches and full meshes.
 
 Dimension 0 is that of the numbers next to each other. A ring has a link each way between neighbours, a full
 mesh between every two, a switch a port for each; ``latency`` is that of a link in nanoseconds, so a transfer
 through a switch takes it twice. A bandwidth is read as 10^9 bytes a second and direction.
+
+In a topology that is exported wires between GPUs are edges; a switch or a fabric whose ports are GPUs, or NICs of
+one GPU each, is a switch. The sizes and shapes of the dimensions are searched, and every edge and switch has to
+belong to exactly one of them.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from itertools import combinations, pairwise
 from math import prod
 
-from hetesynth.topology.importers.plain_yaml import plain_yaml
-from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, refused
+from hetesynth.errors import HetesynthError
+from hetesynth.model.topology import Topology, Wire
+from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, plain_yaml, refused
 from hetesynth.topology.importers.wording import decimal
 
 RING, SWITCH, FULL = "Ring", "Switch", "FullyConnected"
 MAX_NPUS = 2048
 MAX_DIMENSIONS = 8
 MAX_FIGURE = 10**12
+MAX_TRIALS = 10_000
 HELP = "an ASTRA-sim network has lists topology, npus_count, bandwidth (GB/s), latency (ns), an entry a dimension"
+_UNLIMITED = Fraction(10**30)
+
+Rates = tuple[Fraction, Fraction]  # bytes per second, seconds
+Edges = dict[tuple[int, int], Rates]
+Switches = dict[frozenset[int], Rates]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,113 +45,244 @@ class Dimension:
     bandwidth: Fraction
     latency: Fraction
 
-    def __post_init__(self) -> None:
-        if self.shape not in (RING, SWITCH, FULL) or self.size < 1 or self.bandwidth <= 0 or self.latency < 0:
-            raise ValueError(f"no dimension of a network: {self}")
-
-
-def is_astra_sim(document: object) -> bool:
-    """Whether a value of YAML has the shape of such a network."""
-    return isinstance(document, dict) and {"topology", "npus_count"} <= document.keys()
-
 
 def read_astra_sim(source: Source, options: ReadOptions) -> Reading:
-    """The cluster as text."""
-    dimensions = read_dimensions(source)
-    return Reading(text=cluster_text(dimensions, source.stated.model or options.model))
+    """Return the cluster as text."""
+    return Reading(text=cluster_text(read_dimensions(source), source.stated.model or options.model))
 
 
 def read_dimensions(source: Source) -> tuple[Dimension, ...]:
-    """The dimensions of a file; HS732 where it is no such file or its lists do not fit together."""
+    """Return the dimensions of a file; HS732 where it is no such file or its lists do not fit together."""
     document = plain_yaml(source.data, source.name)
-    if not isinstance(document, dict) or not is_astra_sim(document):
-        raise refused(source, "no network of ASTRA-sim", HELP)
+    if not isinstance(document, dict) or not {"topology", "npus_count"} <= document.keys():
+        raise refused(source.name, "no network of ASTRA-sim", HELP)
     lists = [document.get(key) for key in ("topology", "npus_count", "bandwidth", "latency")]
     columns = [column if isinstance(column, list) else [column] for column in lists]
     if len({len(column) for column in columns}) != 1 or not 1 <= len(columns[0]) <= MAX_DIMENSIONS:
-        raise refused(source, f"lists of different lengths, or more than {MAX_DIMENSIONS} dimensions", HELP)
+        raise refused(source.name, f"lists of different lengths, or more than {MAX_DIMENSIONS} dimensions", HELP)
     dimensions = []
-    for shape, size, bandwidth, latency in zip(*columns, strict=True):
+    for shape, size, *figures in zip(*columns, strict=True):
         if shape not in (RING, SWITCH, FULL):
-            raise refused(source, f"{str(shape)[:40]!r} is none of {RING}, {SWITCH}, {FULL}", HELP)
+            raise refused(source.name, f"{str(shape)[:40]!r} is none of {RING}, {SWITCH}, {FULL}", HELP)
         if type(size) is not int or not 1 <= size <= MAX_NPUS:
-            raise refused(source, f"npus_count {str(size)[:40]} is no number from 1 to {MAX_NPUS}", HELP)
-        rate, delay = _figure(source, bandwidth), _figure(source, latency)
-        if rate <= 0:
-            raise refused(source, "a bandwidth of 0", HELP)
-        dimensions.append(Dimension(shape, size, rate * 10**9, delay / 10**9))
+            raise refused(source.name, f"npus_count {str(size)[:40]} is no number from 1 to {MAX_NPUS}", HELP)
+        exact = []
+        for value in figures:
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or not 0 <= value <= MAX_FIGURE:
+                raise refused(source.name, f"{str(value)[:40]!r} is no number of GB/s or ns", HELP)
+            exact.append(Fraction(repr(value)).limit_denominator(MAX_FIGURE))
+        if exact[0] <= 0:
+            raise refused(source.name, "a bandwidth of 0", HELP)
+        dimensions.append(Dimension(shape, size, exact[0] * 10**9, exact[1] / 10**9))
     if prod(dimension.size for dimension in dimensions) > MAX_NPUS:
-        raise refused(source, f"more than {MAX_NPUS} NPUs", "import a smaller network of the same shape")
+        raise refused(source.name, f"more than {MAX_NPUS} NPUs", "import a smaller network of the same shape")
     return tuple(dimensions)
 
 
-def _figure(source: Source, value: object) -> Fraction:
-    """A number of the file, exact as it is written."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MAX_FIGURE:
-        return Fraction(repr(value)).limit_denominator(MAX_FIGURE)
-    raise refused(source, f"{str(value)[:40]!r} is no number of GB/s or ns", HELP)
-
-
 def cluster_text(dimensions: Sequence[Dimension], model: str = "") -> str:
-    """The cluster: dimension 0 is a node type, the others join its instances."""
+    """Return the cluster: dimension 0 is a node type, the others join its instances."""
     first, others = dimensions[0], dimensions[1:]
+    size, rates = first.size, _stated(first)
     instances = prod(dimension.size for dimension in others)
-    lines = [
-        "# A network of ASTRA-sim: " + " x ".join(f"{d.shape} {d.size}" for d in dimensions),
-        "",
-        "node npus {",
-    ]
-    lines += [f'  model "{model}"'] if model else []
-    lines += [
-        f"  gpus {first.size}",
-        *(f"  {line}" for line in _node_lines(first)),
-        "}",
-        "",
-        "cluster astra_sim {",
-    ]
-    lines.append(f"  instance n[0-{instances - 1}] = npus" if instances > 1 else "  instance n0 = npus")
+    product_of = " x ".join(f"{d.shape} {d.size}" for d in dimensions)
+    lines = [f"# A network of ASTRA-sim: {product_of}", "", "node npus {"]
+    if model:
+        lines.append(f'  model "{model}"')
+    lines.append(f"  gpus {size}")
+    if size > 1 and first.shape == SWITCH:
+        lines.append(f"  switch sw {{ ports gpu[0-{size - 1}]; {rates} }}")
+    elif size == 2 or (size > 1 and first.shape == FULL):
+        lines.append(f"  mesh gpu[0-{size - 1}] {{ {rates} }}")
+    elif size > 1:
+        lines.append(f"  link gpu[0-{size - 2}] <-> gpu[1-{size - 1}] {{ {rates} }}")
+        lines.append(f"  link gpu{size - 1} <-> gpu0 {{ {rates} }}")
+    names = f"n[0-{instances - 1}]" if instances > 1 else "n0"
+    lines += ["}", "", "cluster astra_sim {", f"  instance {names} = npus"]
     stride = 1
     for number, dimension in enumerate(others, 1):
-        lines += [f"  {line}" for line in _lines_between(dimension, number, stride, instances, first.size)]
+        rates = _stated(dimension)
+        for line in _lines(dimension, stride, instances) if dimension.size > 1 else ():
+            if dimension.shape == SWITCH:
+                for gpu in range(size):
+                    ports = ", ".join(f"n{i}.gpu{gpu}" for i in line)
+                    lines.append(f"  switch sw{number}_{line[0]}_{gpu} {{ ports {ports}; {rates} }}")
+            for a, b in _pairs(dimension.shape, line):
+                lines.append(f"  link n{a}.gpu[0-{size - 1}] <-> n{b}.gpu[0-{size - 1}] {{ {rates} }}")
         stride *= dimension.size
     return "\n".join([*lines, "}", ""])
 
 
-def _node_lines(dimension: Dimension) -> Iterator[str]:
-    """The statements of the node type."""
-    size, rates = dimension.size, _rates(dimension)
-    if size == 1:
-        return
-    if dimension.shape == SWITCH:
-        yield f"switch sw {{ ports gpu[0-{size - 1}]; {rates} }}"
-    elif dimension.shape == FULL or size == 2:
-        yield f"mesh gpu[0-{size - 1}] {{ {rates} }}"
-    else:
-        yield f"link gpu[0-{size - 2}] <-> gpu[1-{size - 1}] {{ {rates} }}"
-        yield f"link gpu{size - 1} <-> gpu0 {{ {rates} }}"
+def _lines(dimension: Dimension, stride: int, total: int) -> Iterator[list[int]]:
+    """What a dimension puts in line with each other, of ``total`` things."""
+    for base in range(total):
+        if base // stride % dimension.size == 0:
+            yield [base + k * stride for k in range(dimension.size)]
 
 
-def _lines_between(dimension: Dimension, number: int, stride: int, instances: int, gpus: int) -> Iterator[str]:
-    """The statements of a dimension between instances ``stride`` apart."""
-    size, rates = dimension.size, _rates(dimension)
-    for base in range(instances):
-        if size == 1 or base // stride % size:
-            continue
-        line = [f"n{base + k * stride}" for k in range(size)]
-        if dimension.shape == SWITCH:
-            for gpu in range(gpus):
-                ports = ", ".join(f"{name}.gpu{gpu}" for name in line)
-                yield f"switch sw{number}_{base}_{gpu} {{ ports {ports}; {rates} }}"
-            continue
-        pairs = [(a, b) for i, a in enumerate(line) for b in line[i + 1 :]]
-        if dimension.shape == RING:
-            pairs = [*pairwise(line), *([(line[-1], line[0])] if size > 2 else [])]
-        for a, b in pairs:
-            yield f"link {a}.gpu[0-{gpus - 1}] <-> {b}.gpu[0-{gpus - 1}] {{ {rates} }}"
+def _pairs(shape: str, line: Sequence[int]) -> list[tuple[int, int]]:
+    """The pairs of a line that have a link; none where it has a switch."""
+    if shape == RING:
+        return [*pairwise(line), *([(line[-1], line[0])] if len(line) > 2 else [])]
+    return list(combinations(line, 2)) if shape == FULL else []
 
 
-def _rates(dimension: Dimension) -> str:
+def _stated(dimension: Dimension) -> str:
     """Bandwidth and latency; those of a switch are of a crossing, two links."""
     crossings = 2 if dimension.shape == SWITCH else 1
     rate = decimal(dimension.bandwidth / 10**9)
     return f"bandwidth {rate} GB/s; latency {decimal(dimension.latency * crossings * 10**9)} ns"
+
+
+def astra_sim_network(topology: Topology) -> str:
+    """Return the YAML of the network; HS746 where ASTRA-sim cannot say it."""
+    dimensions = product(topology)
+    columns: dict[str, list[str]] = {
+        "topology": [dimension.shape for dimension in dimensions],
+        "npus_count": [str(dimension.size) for dimension in dimensions],
+        "bandwidth": [str(float(dimension.bandwidth / 10**9)) for dimension in dimensions],
+        "latency": [str(float(dimension.latency * 10**9)) for dimension in dimensions],
+    }
+    units = {"bandwidth": "  # GB/s", "latency": "  # ns"}
+    return "".join(f"{key}: [ {', '.join(values)} ]{units.get(key, '')}\n" for key, values in columns.items())
+
+
+def product(topology: Topology) -> tuple[Dimension, ...]:
+    """Return the dimensions whose product a topology is; HS746 where there are none."""
+    edges, switches = _graph(topology)
+    dimensions = _Search(topology.ranks, edges, switches).dimensions(1, frozenset(), frozenset())
+    if dimensions is None:
+        raise _no_network(f"{topology.name} is no product of rings, switches and full meshes with equal rates")
+    return dimensions
+
+
+def _no_network(what: str) -> HetesynthError:
+    help_ = "ASTRA-sim's networks are regular: the same shape along each dimension"
+    return HetesynthError(what, code="HS746", help=help_)
+
+
+def _graph(topology: Topology) -> tuple[Edges, Switches]:
+    """The edges between GPUs, both ways, and the switches by their GPUs."""
+    vertices, ranks = topology.vertices, topology.ranks
+    if not 2 <= ranks <= MAX_NPUS:
+        raise _no_network(f"{topology.name} has {ranks} GPUs, and 2 to {MAX_NPUS} can be exported")
+    if topology.groups:
+        raise _no_network(f"{topology.name} states shared limits, which ASTRA-sim does not know")
+    out: dict[int, list[Wire]] = defaultdict(list)
+    for wire in topology.wires:
+        out[wire.src].append(wire)
+    edges: Edges = {}
+    ports: dict[int, list[tuple[int, Rates, Rates]]] = defaultdict(list)
+    for gpu in range(ranks):
+        for wire, hub, rates in _ways(topology, out, gpu):
+            if hub >= ranks:
+                ports[hub].append((gpu, rates, _back(topology, out, hub, gpu)))
+            elif (gpu, hub) in edges:
+                name = topology.wire_name(topology.wires.index(wire))
+                raise _no_network(f"{name} is not the only one of its pair")
+            else:
+                edges[gpu, hub] = rates
+    switches: Switches = {}
+    for hub, entries in ports.items():
+        unlike = {(min(there[0], back[0]), there[1] + back[1]) for _, there, back in entries}
+        members = frozenset(gpu for gpu, _, _ in entries)
+        if len(unlike) != 1 or members in switches or len(members) != len(entries):
+            raise _no_network(f"{vertices[hub].name} has unequal ports, or is not the only one of its GPUs")
+        rate, latency = unlike.pop()
+        switches[members] = (rate, latency / 2)
+    return edges, switches
+
+
+def _ways(topology: Topology, out: dict[int, list[Wire]], gpu: int) -> Iterator[tuple[Wire, int, Rates]]:
+    """(first wire, GPU or switch at its end, rates) of every way out of a GPU, through NICs of one GPU."""
+    for wire in out[gpu]:
+        far = topology.vertices[wire.dst]
+        if far.kind in ("gpu", "switch", "fabric"):
+            yield wire, wire.dst, _rates(wire)
+            continue
+        if far.kind != "nic":
+            raise _no_network(f"{far.name}, a {far.kind}, is nothing that ASTRA-sim knows")
+        onward = [other for other in out[wire.dst] if topology.vertices[other.dst].kind != "gpu"]
+        if len(out[wire.dst]) - len(onward) != 1 or len(onward) > 1:
+            raise _no_network(f"{far.name} is shared, which ASTRA-sim does not know")
+        for other in onward:
+            yield wire, other.dst, _rates(wire, other)
+
+
+def _back(topology: Topology, out: dict[int, list[Wire]], hub: int, gpu: int) -> Rates:
+    """The rates of the way from a switch to a GPU."""
+    for wire in out[hub]:
+        if wire.dst == gpu:
+            return _rates(wire)
+        if wire.dst < topology.ranks:
+            continue
+        if topology.vertices[wire.dst].kind != "nic":
+            raise _no_network(f"{topology.vertices[hub].name} is joined to another switch")
+        for other in out[wire.dst]:
+            if other.dst == gpu:
+                return _rates(wire, other)
+    raise _no_network(f"{topology.vertices[hub].name} has a port of one direction")
+
+
+def _rates(*wires: Wire) -> Rates:
+    """What a way over wires carries, and how long it takes."""
+    limits = [_UNLIMITED if wire.bandwidth is None else wire.bandwidth * wire.lanes for wire in wires]
+    return min(limits), sum((wire.latency for wire in wires), Fraction(0))
+
+
+@dataclass(slots=True)
+class _Search:
+    """For the dimensions of a graph of edges between GPUs and switches."""
+
+    size: int
+    edges: Edges
+    switches: Switches
+    trials: int = MAX_TRIALS
+
+    def dimensions(
+        self, stride: int, edges: frozenset[tuple[int, int]], switches: frozenset[frozenset[int]]
+    ) -> tuple[Dimension, ...] | None:
+        """Return the dimensions from ``stride`` on, ``edges`` and ``switches`` being those of the ones before."""
+        if stride == self.size:
+            return () if len(edges) == len(self.edges) and len(switches) == len(self.switches) else None
+        for size in range(2, self.size // stride + 1):
+            if self.size // stride % size:
+                continue
+            for shape in (SWITCH, RING, FULL):
+                self.trials -= 1
+                if self.trials < 0:
+                    return None
+                fit = self._fit(shape, stride, size)
+                if fit is None or fit[1] & edges or fit[2] & switches:
+                    continue
+                rest = self.dimensions(stride * size, edges | fit[1], switches | fit[2])
+                if rest is not None:
+                    return (fit[0], *rest)
+        return None
+
+    def _fit(
+        self, shape: str, stride: int, size: int
+    ) -> tuple[Dimension, frozenset[tuple[int, int]], frozenset[frozenset[int]]] | None:
+        """The dimension of this shape and size with all its edges and switches, if they are there, rates equal."""
+        rates: set[Rates] = set()
+        edges: set[tuple[int, int]] = set()
+        switches: set[frozenset[int]] = set()
+        for line in _lines(Dimension(shape, size, _UNLIMITED, Fraction(0)), stride, self.size):
+            if shape == SWITCH:
+                members = frozenset(line)
+                if members not in self.switches:
+                    return None
+                switches.add(members)
+                rates.add(self.switches[members])
+            for a, b in _pairs(shape, line):
+                for pair in ((a, b), (b, a)):
+                    if pair not in self.edges:
+                        return None
+                    edges.add(pair)
+                    rates.add(self.edges[pair])
+            if len(rates) > 1:
+                return None
+        rate, latency = rates.pop()
+        if rate >= _UNLIMITED:
+            return None
+        return Dimension(shape, size, rate, latency), frozenset(edges), frozenset(switches)

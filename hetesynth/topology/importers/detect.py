@@ -28,25 +28,18 @@ MAX_OUTPUT = 16_000_000
 BLOCK = 65_536
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
-    """A command; ``family``: commands of one family describe one server together or in place of each other."""
-
-    family: str
-    arguments: tuple[str, ...]
-
-
-# in the order of preference: the first family that answers counts
+# in the order of preference: the first family that answers counts; commands of one family describe one server
+# together or in place of each other
 TOOLS = (
-    Tool("nvidia", ("nvidia-smi", "topo", "-m")),
-    Tool("nvidia", ("nvidia-smi", "-L")),
-    Tool("nvidia", ("nvidia-smi", "nvlink", "-s")),
-    Tool("amd", ("amd-smi", "topology", "--json")),
-    Tool("amd-old", ("rocm-smi", "--showtopo")),
-    Tool("hwloc", ("lstopo-no-graphics", "--of", "xml", "--whole-io")),
-    Tool("hwloc", ("lstopo", "--of", "xml", "--whole-io")),
+    ("nvidia", ("nvidia-smi", "topo", "-m")),
+    ("nvidia", ("nvidia-smi", "-L")),
+    ("nvidia", ("nvidia-smi", "nvlink", "-s")),
+    ("amd", ("amd-smi", "topology", "--json")),
+    ("amd-old", ("rocm-smi", "--showtopo")),
+    ("hwloc", ("lstopo-no-graphics", "--of", "xml", "--whole-io")),
+    ("hwloc", ("lstopo", "--of", "xml", "--whole-io")),
 )
-FABRIC = (Tool("fabric", ("ibnetdiscover",)),)
+FABRIC = (("fabric", ("ibnetdiscover",)),)
 PORTS = Path("/sys/class/infiniband")
 MAX_PORTS = 256
 
@@ -59,23 +52,23 @@ class Detected:
     remarks: tuple[Remark, ...] = ()
 
 
-def detect(tools: Sequence[Tool] = TOOLS, seconds: float = MAX_SECONDS) -> Detected:
-    """The output of the first family of which a tool exists and answers; HS745 where none does."""
+def detect(tools: Sequence[tuple[str, tuple[str, ...]]] = TOOLS, seconds: float = MAX_SECONDS) -> Detected:
+    """Return the output of the first family of which a tool exists and answers; HS745 where none does."""
     remarks: list[Remark] = []
-    for family in dict.fromkeys(tool.family for tool in tools):
+    for family in dict.fromkeys(family for family, _ in tools):
         sources: list[Source] = []
-        for tool in tools:
-            path = shutil.which(tool.arguments[0]) if tool.family == family else None
+        for of, command in tools:
+            path = shutil.which(command[0]) if of == family else None
             if path is None or (family == "hwloc" and sources):
                 continue
-            name = " ".join(tool.arguments)
+            name = " ".join(command)
             try:
-                sources.append(Source(name, _output((path, *tool.arguments[1:]), seconds)))
+                sources.append(Source(name, _output((path, *command[1:]), seconds)))
             except HetesynthError as error:
-                remarks.append(Remark("suspicious", f"`{name}`: {error.message}", "warning"))
+                remarks.append(Remark("suspicious", f"`{name}`: {error.message}"))
         if sources:
             return Detected(tuple(sources), tuple(remarks))
-    names = ", ".join(dict.fromkeys(tool.arguments[0] for tool in tools))
+    names = ", ".join(dict.fromkeys(command[0] for _, command in tools))
     said = "; ".join(remark.text for remark in remarks)
     raise HetesynthError(
         f"no tool that describes this machine answered{f': {said}' if said else ''}",
@@ -84,7 +77,7 @@ def detect(tools: Sequence[Tool] = TOOLS, seconds: float = MAX_SECONDS) -> Detec
     )
 
 
-def nic_rates(ports: Path = PORTS) -> dict[str, Fraction]:
+def nic_rates_of_ports(ports: Path = PORTS) -> dict[str, Fraction]:
     """The rates of InfiniBand and RoCE ports by NIC, in bytes per second, as Linux states them."""
     rates: dict[str, Fraction] = {}
     try:
@@ -105,54 +98,43 @@ def nic_rates(ports: Path = PORTS) -> dict[str, Fraction]:
 def _output(command: Sequence[str], seconds: float) -> bytes:
     """What a command prints; HetesynthError HS747 where it fails, prints too much or takes too long."""
     environment = os.environ | {"LC_ALL": "C", "LANG": "C"}
+    deadline = time.monotonic() + seconds
     try:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment,
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment,
             start_new_session=True,
-        )  # fmt: skip
+        )
     except OSError as error:
         raise _failed(error.strerror or "cannot be run") from error
+    output = bytearray()
     try:
-        output = _read(process, time.monotonic() + seconds)
+        with process.stdout as pipe, selectors.DefaultSelector() as selector:  # type: ignore[union-attr]
+            selector.register(pipe, selectors.EVENT_READ)
+            block = b"."
+            while block:
+                left = deadline - time.monotonic()
+                if left <= 0 or not selector.select(left):
+                    raise _failed("gave no answer in time")
+                block = os.read(pipe.fileno(), BLOCK)
+                output += block
+                if len(output) > MAX_OUTPUT:
+                    raise _failed(f"printed more than {MAX_OUTPUT} bytes")
         code = process.wait(timeout=seconds)
     except subprocess.TimeoutExpired as error:
         raise _failed(f"gave no answer in {seconds:g} s") from error
     finally:
-        _end(process)
+        with suppress(OSError):  # end it, if it still runs, with all that it started
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
     if code != 0:
         raise _failed(f"left with exit code {code}")
     if not output.strip():
         raise _failed("printed nothing")
-    return output
-
-
-def _read(process: subprocess.Popen[bytes], deadline: float) -> bytes:
-    """All that a process prints until ``deadline``."""
-    pipe = process.stdout
-    if pipe is None:
-        return b""
-    output = bytearray()
-    with selectors.DefaultSelector() as selector:
-        selector.register(pipe, selectors.EVENT_READ)
-        while True:
-            left = deadline - time.monotonic()
-            if left <= 0 or not selector.select(left):
-                raise _failed("gave no answer in time")
-            block = os.read(pipe.fileno(), BLOCK)
-            if not block:
-                return bytes(output)
-            output += block
-            if len(output) > MAX_OUTPUT:
-                raise _failed(f"printed more than {MAX_OUTPUT} bytes")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process that still runs with all that it started."""
-    with suppress(OSError):
-        os.killpg(process.pid, signal.SIGKILL)
-    if process.stdout is not None:
-        process.stdout.close()
-    process.wait()
+    return bytes(output)
 
 
 def _failed(why: str) -> HetesynthError:

@@ -16,8 +16,12 @@ _TYPES = {"fabric": "switch", "router": "border_router"}
 
 
 def edge_document(topology: Topology) -> dict[str, Any]:
-    """The document, ready for JSON."""
-    ids = _ids(topology)
+    """Return the document, ready for JSON."""
+    short = [vertex.name.rpartition(".")[2] for vertex in topology.vertices]
+    counts = Counter(short)
+    ids: list[int | str] = [*range(topology.ranks)]
+    for vertex, name in zip(topology.vertices[topology.ranks :], short[topology.ranks :], strict=True):
+        ids.append(name if counts[name] == 1 else vertex.name)
     servers: dict[str, int] = {}
     for vertex in topology.vertices[: topology.ranks]:
         servers.setdefault(vertex.server, len(servers))
@@ -51,25 +55,15 @@ def edge_document(topology: Topology) -> dict[str, Any]:
                 "kind": group.kind,
                 "GBps": _number(group.bandwidth * group.lanes / 10**9),
                 **({"count": group.lanes} if group.lanes > 1 else {}),
-                "edges": _pairs(topology, group.links),
+                # the ends of links, each pair once
+                "edges": [
+                    list(pair)
+                    for pair in dict.fromkeys((topology.links[i].src, topology.links[i].dst) for i in group.links)
+                ],
             }
             for group in topology.groups
         ],
     }
-
-
-def _pairs(topology: Topology, links: tuple[int, ...]) -> list[list[int]]:
-    """The ends of links, each pair once."""
-    return [list(pair) for pair in dict.fromkeys((topology.links[i].src, topology.links[i].dst) for i in links)]
-
-
-def _ids(topology: Topology) -> list[int | str]:
-    short = [vertex.name.rpartition(".")[2] for vertex in topology.vertices]
-    counts = Counter(short)
-    return [
-        i if i < topology.ranks else short[i] if counts[short[i]] == 1 else vertex.name
-        for i, vertex in enumerate(topology.vertices)
-    ]
 
 
 def _number(value: Fraction) -> int | float:

@@ -6,18 +6,15 @@ A row for each. A reader takes a ``Source`` and ``ReadOptions`` and gives a ``Re
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import cast
 
 from hetesynth.errors import HetesynthError
+from hetesynth.topology.importers.machine import Machine
 from hetesynth.topology.importers.reading import Reading, ReadOptions, Source
 
 HEAD = 4096  # bytes by which a format is recognized
-
-Reader = Callable[[Source, ReadOptions], Reading]
-Several = Callable[[Sequence[Source], ReadOptions], Reading]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,92 +25,64 @@ class Format:
     """
 
     name: str
-    what: str
     head: re.Pattern[bytes]
     reader: str
     together: bool = False
 
-    def read(self, source: Source, options: ReadOptions) -> Reading:
-        """The reader's answer."""
-        if self.together:
-            return self.read_together((source,), options)
-        return cast("Reader", self._function())(source, options)
-
-    def read_together(self, sources: Sequence[Source], options: ReadOptions) -> Reading:
-        """The reader's answer to several files."""
-        return cast("Several", self._function())(sources, options)
-
-    def _function(self) -> object:
+    def read(self, sources: Sequence[Source], options: ReadOptions) -> Reading:
+        """Return the reader's answer to a file, or to several where it takes them together."""
         module, _, function = self.reader.partition(":")
-        return getattr(import_module(module), function)
+        reader = getattr(import_module(f"hetesynth.topology.importers.{module}"), function)
+        reading: Reading = reader(sources if self.together else sources[0], options)
+        return reading
 
 
 FORMATS: tuple[Format, ...] = (
-    Format(
-        "edges",
-        "a JSON list of nodes, directed links and groups",
-        re.compile(rb'\A\s*\{(?=.*"(nodes|links)"\s*:)', re.DOTALL),
-        "hetesynth.topology.importers.edge_list:read",
-    ),
-    Format(
-        "nccl",
-        "NCCL's or RCCL's topology XML (NCCL_TOPO_DUMP_FILE)",
-        re.compile(rb"<(system|graphs)[\s>/]"),
-        "hetesynth.topology.importers.nccl:read",
-    ),
-    Format(
-        "hwloc",
-        "hwloc's XML (lstopo --of xml)",
-        re.compile(rb"<topology[\s>]"),
-        "hetesynth.topology.importers.hwloc:read_hwloc",
-    ),
+    # a JSON list of nodes, directed links and groups
+    Format("edges", re.compile(rb'\A\s*\{(?=.*"(nodes|links)"\s*:)', re.DOTALL), "edge_list:read"),
+    # NCCL's or RCCL's topology XML (NCCL_TOPO_DUMP_FILE)
+    Format("nccl", re.compile(rb"<(system|graphs)[\s>/]"), "nccl:read"),
+    # hwloc's XML (lstopo --of xml)
+    Format("hwloc", re.compile(rb"<topology[\s>]"), "hwloc:read_hwloc"),
+    # amd-smi topology, as text or JSON, or rocm-smi --showtopo
     Format(
         "amd-smi",
-        "amd-smi topology, as text or JSON, or rocm-smi --showtopo",
         re.compile(rb"between two GPUs|[A-Z]{2} TABLE:|\A\s*\[\s*\{\s*\"gpu\"\s*:"),
-        "hetesynth.topology.importers.amd_smi:read_amd_smi",
+        "amd_smi:read_amd_smi",
     ),
+    # nvidia-smi topo -m, with -L and nvlink -s of the same server
     Format(
         "nvidia-smi",
-        "nvidia-smi topo -m, with -L and nvlink -s of the same server",
         re.compile(rb"^[ \t]*(\x1b\[[0-9;]*m)?[ \t]*(GPU0[ \t]|GPU \d+: .{1,200}\(UUID: )", re.MULTILINE),
-        "hetesynth.topology.importers.nvidia_smi:read_nvidia_smi",
+        "nvidia_smi:read_nvidia_smi",
         together=True,
     ),
+    # Slurm's topology.conf
     Format(
         "slurm",
-        "Slurm's topology.conf",
         re.compile(rb"^[ \t]*(SwitchName|BlockName)[ \t]*=", re.IGNORECASE | re.MULTILINE),
-        "hetesynth.topology.importers.slurm:read_slurm_conf",
+        "slurm:read_slurm_conf",
     ),
-    Format(
-        "slurm-yaml",
-        "Slurm's topology.yaml",
-        re.compile(rb"^[ \t]*-[ \t]+topology[ \t]*:", re.MULTILINE),
-        "hetesynth.topology.importers.slurm:read_slurm_yaml",
-    ),
+    # Slurm's topology.yaml
+    Format("slurm-yaml", re.compile(rb"^[ \t]*-[ \t]+topology[ \t]*:", re.MULTILINE), "slurm:read_slurm_yaml"),
+    # the InfiniBand fabric, by ibnetdiscover
     Format(
         "ibnetdiscover",
-        "the InfiniBand fabric, by ibnetdiscover",
         re.compile(rb"^(Switch|Ca|Rt)[ \t]+\d+[ \t]+\"[SHR]-|^# Topology file: generated", re.MULTILINE),
-        "hetesynth.topology.importers.ibnetdiscover:read_ibnetdiscover",
+        "ibnetdiscover:read_ibnetdiscover",
     ),
-    Format(
-        "astra-sim",
-        "a network of ASTRA-sim's analytical back end (YAML)",
-        re.compile(rb"^[ \t]*npus_count[ \t]*:", re.MULTILINE),
-        "hetesynth.topology.importers.astra_sim:read_astra_sim",
-    ),
+    # a network of ASTRA-sim's analytical back end (YAML)
+    Format("astra-sim", re.compile(rb"^[ \t]*npus_count[ \t]*:", re.MULTILINE), "astra_sim:read_astra_sim"),
 )
 
 
 def format_named(name: str) -> Format:
-    """The row; ValueError where there is none, as the command line offers only those that are there."""
+    """Return the row; ValueError where there is none, as the command line offers only those that are there."""
     return next(row for row in FORMATS if row.name == name)
 
 
 def recognized(source: Source) -> Format:
-    """The first format whose mark the file bears; HetesynthError HS730 where it bears none."""
+    """Return the first format whose mark the file bears; HetesynthError HS730 where it bears none."""
     head = source.data[:HEAD]
     for row in FORMATS:
         if row.head.search(head):
@@ -123,3 +92,33 @@ def recognized(source: Source) -> Format:
         code="HS730",
         help=f"say which with --format: {', '.join(row.name for row in FORMATS)}",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What one file told, or several of one server: ``count`` is how many servers it stands for."""
+
+    names: tuple[str, ...]
+    count: int
+    format: str
+    reading: Reading
+
+    def named_machines(self) -> list[tuple[str, Machine]]:
+        """Return every machine with the name of its file, as often as it stands for a server."""
+        names = self.reading.files or self.names[:1] * len(self.reading.machines)
+        return list(zip(names, self.reading.machines, strict=True)) * self.count
+
+
+def read_in_order(inputs: Sequence[tuple[Source, int]], format_name: str, options: ReadOptions) -> list[Told]:
+    """Return what the files tell, in their order, neighbours of one server together."""
+    groups: list[tuple[Format, int, list[Source]]] = []
+    for source, count in inputs:
+        row = format_named(format_name) if format_name else recognized(source)
+        if groups and row.together and groups[-1][0] is row and groups[-1][1] == count == 1:
+            groups[-1][2].append(source)
+        else:
+            groups.append((row, count, [source]))
+    return [
+        Told(tuple(source.name for source in sources), count, row.name, row.read(sources, options))
+        for row, count, sources in groups
+    ]

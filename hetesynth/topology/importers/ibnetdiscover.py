@@ -15,9 +15,8 @@ from fractions import Fraction
 from hetesynth.topology.importers.machine import Remark
 from hetesynth.topology.importers.network import Attachment, Network, TooLarge, Trunk
 from hetesynth.topology.importers.node_types import without_nvlink
-from hetesynth.topology.importers.reading import Reading, ReadOptions, Source
-from hetesynth.topology.importers.tool_text import lines_of, refused
-from hetesynth.topology.importers.wording import some
+from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lines_of, refused
+from hetesynth.topology.importers.wording import natural, some
 
 MAX_DEVICES = 200_000
 HELP = "give the whole output of `ibnetdiscover`"
@@ -38,42 +37,74 @@ _OF_FACTORY = re.compile(
 _HOST = re.compile(r"[A-Za-z0-9_.:-]+")
 # bits per second of a lane that carry data: the signalling rate less its line code
 _LANE = {
-    "SDR": Fraction(2), "DDR": Fraction(4), "QDR": Fraction(8), "FDR10": Fraction(10), "FDR": Fraction(150, 11),
-    "EDR": Fraction(25), "HDR": Fraction(50), "NDR": Fraction(100), "XDR": Fraction(200),
-}  # fmt: skip
+    "SDR": Fraction(2),
+    "DDR": Fraction(4),
+    "QDR": Fraction(8),
+    "FDR10": Fraction(10),
+    "FDR": Fraction(150, 11),
+    "EDR": Fraction(25),
+    "HDR": Fraction(50),
+    "NDR": Fraction(100),
+    "XDR": Fraction(200),
+}
 
 End = tuple[str, int]  # guid, port
 
 
 @dataclass(slots=True)
 class _Devices:
-    """What was read so far: descriptions of devices, the card that a device is on, cables by their ends with
-    their rates, and what is odd about single ports."""
+    """Descriptions of devices, the card that a device is on, cables by their ends with their rates, odd ports."""
 
     names: dict[str, str] = field(default_factory=dict)
     images: dict[str, str] = field(default_factory=dict)
     odd: list[str] = field(default_factory=list)
     cables: dict[tuple[End, End], Fraction | None] = field(default_factory=dict)
 
+    def add_cable(self, one: End, other: End, rest: str) -> None:
+        """Note a cable, at the lower rate where its other end said another."""
+        speed = _SPEED.findall(rest)
+        rate = Fraction(int(speed[-1][0])) * _LANE[speed[-1][1]] * 10**9 / 8 if speed else None
+        ends = min(one, other), max(one, other)
+        before = self.cables.get(ends)
+        if rate and before and before != rate:
+            self.odd.append(f"{self.names[one[0]] or one[0]}[{one[1]}] has another rate than its other end")
+        self.cables[ends] = min(filter(None, (rate, before)), default=None)
+        described = _DESCRIPTION.search(rest.partition("#")[2])
+        if described and not self.names.get(other[0]) and one[0].startswith("S"):
+            self.names[other[0]] = described[1]
+
 
 def read_ibnetdiscover(source: Source, options: ReadOptions) -> Reading:
-    """The network of a file; HS732 where it is no such output."""
+    """Return the network of a file; HS732 where it is no such output."""
     devices = _devices(lines_of(source.data, source.name), source.name)
-    switches = _switch_names(devices)
+    guids = {guid for ends in devices.cables for guid, _ in ends} | set(devices.names)
+    # the name in `MF0;leaf1:MQM8700/U1` or `leaf1`, with the guid where several switches have it
+    short: dict[str, str] = {}
+    for guid in sorted(guid for guid in guids if guid.startswith("S")):
+        description = devices.names.get(guid, "").replace("Quantum Mellanox Technologies", "")
+        match = re.search(r"(?:MF\d+;)?([\w.-]+)", description)
+        short[guid] = match[1] if match else guid
+    counted = Counter(short.values())
+    switches = {guid: name if counted[name] == 1 else f"{name}_{guid[2:]}" for guid, name in short.items()}
     attachments, remarks = _attachments(devices, switches)
     remarks += without_nvlink(options.node_type)
     if not attachments:
         raise refused(source.name, "no NIC of a host at a switch", HELP)
-    trunks = _trunks(devices, switches)
+    cables: Counter[tuple[str, str, Fraction | None]] = Counter()  # between switches, by pair and rate
+    for ((one, _), (other, _)), rate in devices.cables.items():
+        if one != other and one in switches and other in switches:
+            cables[switches[one], switches[other], rate] += 1
+    ordered = sorted(cables.items(), key=lambda item: (item[0][0], item[0][1], item[0][2] or 0))
+    trunks = tuple(Trunk(a, b, lanes, rate) for (a, b, rate), lanes in ordered)
     try:
-        network = Network(attachments, trunks, tuple(remarks), options.uplink, options.oversubscription)
+        network = Network(tuple(attachments), trunks, tuple(remarks), options.uplink, options.oversubscription)
     except TooLarge as error:
         raise refused(source.name, str(error), "import a part of the fabric") from error
     return Reading(network=network)
 
 
 def _devices(lines: Sequence[str], name: str) -> _Devices:
-    """Every device and cable; both ends of a cable have to say the same."""
+    """Every device and cable that is told of."""
     devices = _Devices()
     current = image = ""
     for number, line in enumerate(lines, 1):
@@ -87,7 +118,7 @@ def _devices(lines: Sequence[str], name: str) -> _Devices:
         elif match := _CABLE.fullmatch(text):
             if not current:
                 raise refused(name, f"line {number}: a port without a device above it", HELP)
-            _add_cable(devices, (current, int(match[1])), (match[2], int(match[3])), match[4])
+            devices.add_cable((current, int(match[1])), (match[2], int(match[3])), match[4])
         elif current and (match := _NO_CABLE.fullmatch(text)):
             devices.odd.append(f"{devices.names[current] or current}{match[1]} has no link")
         elif text.startswith("["):
@@ -97,47 +128,18 @@ def _devices(lines: Sequence[str], name: str) -> _Devices:
     return devices
 
 
-def _add_cable(devices: _Devices, one: End, other: End, rest: str) -> None:
-    """Note a cable, at the lower rate where its other end said another."""
-    speed = _SPEED.findall(rest)
-    rate = Fraction(int(speed[-1][0])) * _LANE[speed[-1][1]] * 10**9 / 8 if speed else None
-    ends = min(one, other), max(one, other)
-    before = devices.cables.get(ends)
-    if rate and before and before != rate:
-        devices.odd.append(f"{devices.names[one[0]] or one[0]}[{one[1]}] has another rate than its other end")
-    devices.cables[ends] = min(filter(None, (rate, before)), default=None)
-    described = _DESCRIPTION.search(rest.partition("#")[2])
-    if described and not devices.names.get(other[0]) and one[0].startswith("S"):
-        devices.names[other[0]] = described[1]
-
-
-def _switch_names(devices: _Devices) -> dict[str, str]:
-    """A name for each switch: that of its description, with the guid where several have it."""
-    guids = {guid for ends in devices.cables for guid, _ in ends} | set(devices.names)
-    switches = sorted(guid for guid in guids if guid.startswith("S"))
-    short = {guid: _short(devices.names.get(guid, "")) or guid for guid in switches}
-    counted = Counter(short.values())
-    return {guid: name if counted[name] == 1 else f"{name}_{guid[2:]}" for guid, name in short.items()}
-
-
-def _short(description: str) -> str:
-    """The name in ``MF0;leaf1:MQM8700/U1`` or ``leaf1``."""
-    match = re.search(r"(?:MF\d+;)?([\w.-]+)", description.replace("Quantum Mellanox Technologies", ""))
-    return match[1] if match else ""
-
-
-def _attachments(devices: _Devices, switches: dict[str, str]) -> tuple[tuple[Attachment, ...], list[Remark]]:
+def _attachments(devices: _Devices, switches: dict[str, str]) -> tuple[list[Attachment], list[Remark]]:
     """Every NIC at a switch, by host and name, in the order of the hosts."""
     attachments: list[Attachment] = []
     unnamed = passed = 0
     ports: dict[str, list[tuple[int, str, Fraction | None]]] = defaultdict(list)
-    for (one, port), (other, other_port) in devices.cables:
-        rate = devices.cables[(one, port), (other, other_port)]
-        for (nic, number), switch in (((one, port), other), ((other, other_port), one)):
+    for ends, rate in devices.cables.items():
+        for (nic, number), (switch, _) in (ends, ends[::-1]):
             if nic.startswith("H") and switch.startswith("S"):
                 ports[nic].append((number, switch, rate))
     described = {guid: " ".join(devices.names.get(guid, "").split()) for guid in ports}
     times = Counter(described.values())
+    seen: Counter[tuple[str, str]] = Counter()
     for guid, cables in ports.items():
         words = described[guid].split()
         if "Aggregation" in words:
@@ -150,56 +152,22 @@ def _attachments(devices: _Devices, switches: dict[str, str]) -> tuple[tuple[Att
         host, nic = words[0], " ".join(words[1:]) or guid
         for number, switch, rate in sorted(cables, key=lambda cable: cable[0]):
             label = nic if len(cables) == 1 else f"{nic}/{number}"
+            seen[host, label] += 1
+            if seen[host, label] > 1:  # a host has two NICs of this name
+                label = f"{label}#{seen[host, label]}"
             attachments.append(Attachment(host, switches[switch], label, rate))
-    order = sorted(_renamed(attachments), key=lambda one: (_natural(one.host), _natural(one.nic)))
-    remarks = [Remark("found", f"{len(order)} NICs of {len({one.host for one in order})} hosts")]
+    attachments.sort(key=lambda one: (natural(one.host), natural(one.nic)))
+    remarks = [Remark("found", f"{len(attachments)} NICs of {len({one.host for one in attachments})} hosts")]
     if passed:
         remarks.append(Remark("found", f"{passed} aggregation nodes of switches are passed over"))
     if unnamed:
         text = "their descriptions name no one host, so that each card is a host of its own, called by its GUID"
         way_out = "name hosts by `ibnetdiscover --node-name-map FILE`, or take the others with --hosts"
-        remarks.append(Remark("suspicious", f"{unnamed} NICs: {text}; {way_out}", "warning"))
+        remarks.append(Remark("suspicious", f"{unnamed} NICs: {text}; {way_out}"))
     unplugged = [name or guid for guid, name in devices.names.items() if guid[0] == "H" and guid not in ports]
     if odd := list(dict.fromkeys([*(f"{name} has no link" for name in unplugged), *devices.odd])):
-        remarks.append(Remark("suspicious", f"ports to look at: {some(odd)}", "warning"))
-    remarks.append(
-        Remark(
-            "assumed",
-            "hosts are joined by InfiniBand alone: it does not show an NVLink domain of several hosts (NVL72), "
-            "which a dump of NCCL tells, or a pod of the library such as gb200_nvl72",
-        )
-    )
-    return tuple(order), remarks
-
-
-def _renamed(attachments: list[Attachment]) -> list[Attachment]:
-    """With numbers behind the names of NICs that a host has twice."""
-    seen: Counter[tuple[str, str]] = Counter()
-    unique = []
-    for one in attachments:
-        seen[one.host, one.nic] += 1
-        count = seen[one.host, one.nic]
-        label = one.nic if count == 1 else f"{one.nic}#{count}"
-        unique.append(Attachment(one.host, one.switch, label, one.rate))
-    return unique
-
-
-def _natural(text: str) -> tuple[tuple[int, int, str], ...]:
-    """A key by which node2 comes before node10."""
-    return tuple(
-        (0, int(word), "") if word.isdigit() else (1, 0, word) for word in re.findall(r"[0-9]{1,18}|[^0-9]+", text)
-    )
-
-
-def _trunks(devices: _Devices, switches: dict[str, str]) -> tuple[Trunk, ...]:
-    """Cables between switches, those of one pair and rate together."""
-    counted: Counter[tuple[str, str, Fraction | None]] = Counter()
-    for ((one, _), (other, _)), rate in devices.cables.items():
-        if one != other and one in switches and other in switches:
-            counted[switches[one], switches[other], rate] += 1
-    return tuple(
-        Trunk(a, b, lanes, rate)
-        for (a, b, rate), lanes in sorted(
-            counted.items(), key=lambda item: (item[0][0], item[0][1], item[0][2] or 0)
-        )
-    )
+        remarks.append(Remark("suspicious", f"ports to look at: {some(odd)}"))
+    text = "hosts are joined by InfiniBand alone: it does not show an NVLink domain of several hosts (NVL72), "
+    text += "which a dump of NCCL tells, or a pod of the library such as gb200_nvl72"
+    remarks.append(Remark("assumed", text))
+    return attachments, remarks

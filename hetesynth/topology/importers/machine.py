@@ -16,20 +16,15 @@ MAX_GPUS_OF_A_MACHINE = 1024
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A sentence about what was read. ``severity``: a warning should be looked at before the text is used.
-
-    What is suspicious is a warning, in the text and on the terminal, and nothing else is.
-    """
+    """A sentence about what was read."""
 
     kind: RemarkKind
     text: str
-    severity: Literal["note", "warning"] = "note"
 
-    def __post_init__(self) -> None:
-        if not self.text:
-            raise ValueError("a remark needs a text")
-        if (self.kind == "suspicious") != (self.severity == "warning"):
-            raise ValueError(f"a remark of the kind {self.kind} is no {self.severity}")
+    @property
+    def severity(self) -> Literal["note", "warning"]:
+        """A warning for what is suspicious: it should be looked at before the text is used."""
+        return "warning" if self.kind == "suspicious" else "note"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +35,6 @@ class Place:
     rate: Fraction | None = None
     bus: str = ""
     numa: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.rate is not None and self.rate <= 0:
-            raise ValueError(f"{self.bus}: the rate of a slot must be positive")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +56,6 @@ class Nic:
     place: Place = Place()
     gpus: tuple[int, ...] = ()
 
-    def __post_init__(self) -> None:
-        if self.rate is not None and self.rate <= 0:
-            raise ValueError(f"{self.name}: the rate of a NIC must be positive")
-        if self.latency is not None and self.latency < 0:
-            raise ValueError(f"{self.name}: the latency of a NIC must not be negative")
-
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
@@ -78,7 +63,6 @@ class Cpu:
 
     name: str
     numa: int | None = None
-    vendor: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +92,6 @@ class GpuLink:
     rate: Fraction
     kind: str = "nvlink"
 
-    def __post_init__(self) -> None:
-        if self.a == self.b:
-            raise ValueError(f"gpu{self.a}: a link to itself")
-        if self.count < 1 or self.rate <= 0:
-            raise ValueError(f"gpu{self.a}-gpu{self.b}: lanes and rate must be positive")
-
 
 @dataclass(frozen=True, slots=True)
 class SwitchPort:
@@ -122,10 +100,6 @@ class SwitchPort:
     gpu: int
     lanes: int
     rate: Fraction
-
-    def __post_init__(self) -> None:
-        if self.lanes < 1 or self.rate <= 0:
-            raise ValueError(f"gpu{self.gpu}: lanes and rate must be positive")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,39 +123,36 @@ class Machine:
     identity: str = ""  # what the file calls the server to tell it from others, such as a hash of its name
 
     def __post_init__(self) -> None:
-        if not (self.gpus or self.node_type):
-            raise ValueError("a machine needs a GPU, or a node type of the library")
-        if len(self.gpus) > MAX_GPUS_OF_A_MACHINE:
-            raise ValueError(f"a machine of more than {MAX_GPUS_OF_A_MACHINE} GPUs")
+        """Refuse what no reader may make of a file: the text could not be checked against it."""
+        if not (self.gpus or self.node_type) or len(self.gpus) > MAX_GPUS_OF_A_MACHINE:
+            raise ValueError(f"a machine needs 1 to {MAX_GPUS_OF_A_MACHINE} GPUs, or a node type of the library")
         ends = [i for link in self.links for i in (link.a, link.b)]
         ends += [port.gpu for port in self.ports] + [i for nic in self.nics for i in nic.gpus]
         if any(not 0 <= i < len(self.gpus) for i in ends):
             raise ValueError("a link, a port or a NIC names a GPU that the machine lacks")
-        pairs = [frozenset((link.a, link.b)) for link in self.links]
-        if len(set(pairs)) != len(pairs):
-            raise ValueError("two entries for the links of one pair of GPUs")
-        if len({port.gpu for port in self.ports}) != len(self.ports):
-            raise ValueError("two entries for the ports of one GPU")
-        self._check_tree()
-
-    def _check_tree(self) -> None:
-        """Names are unique, and every parent is a CPU or a bridge that stands before its children."""
-        names = [cpu.name for cpu in self.cpus]
+        pairs = {frozenset((link.a, link.b)) for link in self.links if link.a != link.b}
+        if len(pairs) != len(self.links) or len({port.gpu for port in self.ports}) != len(self.ports):
+            raise ValueError("a link to itself, or two entries for one pair or one port")
+        names = {cpu.name for cpu in self.cpus}
         for bridge in self.bridges:
-            if bridge.place.parent and bridge.place.parent not in names:
-                raise ValueError(
-                    f"{bridge.name} hangs below {bridge.place.parent}, which does not stand before it"
-                )
-            names.append(bridge.name)
-        if len(set(names)) != len(names):
-            raise ValueError("two CPUs or bridges have the same name")
-        for place in (*(gpu.place for gpu in self.gpus), *(nic.place for nic in self.nics)):
-            if place.parent and place.parent not in names:
-                raise ValueError(f"a device hangs below {place.parent}, which the machine lacks")
-        if any(end not in {cpu.name for cpu in self.cpus} for link in self.cpu_links for end in (link.a, link.b)):
-            raise ValueError("a link between CPUs that the machine lacks")
+            if bridge.name in names or bridge.place.parent not in {"", *names}:
+                raise ValueError(f"{bridge.name} is there twice, or does not stand behind what it hangs below")
+            names.add(bridge.name)
+        places = [*(gpu.place for gpu in self.gpus), *(nic.place for nic in self.nics)]
+        if any(place.parent not in {"", *names} for place in places):
+            raise ValueError("a device hangs below what the machine lacks")
 
     def links_of(self, gpu: int) -> int:
-        """How many NVLink or xGMI links leave a GPU, direct ones and those into a switch."""
+        """Return how many NVLink or xGMI links leave a GPU, direct ones and those into a switch."""
         direct = sum(link.count for link in self.links if gpu in (link.a, link.b))
         return direct + sum(port.lanes for port in self.ports if port.gpu == gpu)
+
+
+def one_nic_a_gpu(
+    gpus: int, rate: Fraction | None, otherwise: Fraction | None
+) -> tuple[tuple[Nic, ...], tuple[Remark, ...]]:
+    """Return what stands for NICs that a tool does not name: none, or one a GPU where their rate is stated."""
+    if rate is None and otherwise is None:
+        return (), (Remark("assumed", "no NICs: the tool names none; --nic-rate adds one a GPU"),)
+    nics = tuple(Nic(f"nic{gpu}", rate, gpus=(gpu,)) for gpu in range(gpus))
+    return nics, (Remark("assumed", "one NIC a GPU: the tool names none"),)

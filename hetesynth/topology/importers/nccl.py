@@ -7,12 +7,12 @@ alone and needs a node type of the library. A dump of several hosts is that of o
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import combinations
 
-from hetesynth.topology.importers import nccl_remarks
-from hetesynth.topology.importers.gpu_models import gpu_model
+from hetesynth.topology.importers.gpu_models import gpu_model, model_of, nic_rate_of
 from hetesynth.topology.importers.machine import (
     MAX_GPUS_OF_A_MACHINE,
     Bridge,
@@ -24,10 +24,11 @@ from hetesynth.topology.importers.machine import (
     Nic,
     Place,
     Remark,
+    RemarkKind,
     SwitchPort,
 )
 from hetesynth.topology.importers.nccl_devices import Devices, GpuElement, HostTree, NetElement, Slot
-from hetesynth.topology.importers.nccl_models import model_of, nic_rate_of
+from hetesynth.topology.importers.node_types import gpus_of, nic_rates, with_nics
 from hetesynth.topology.importers.rates import (
     Calibration,
     cpu_rate,
@@ -36,9 +37,8 @@ from hetesynth.topology.importers.rates import (
     pcie_speed_is_known,
     xgmi_rate,
 )
-from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lacking, refused
-from hetesynth.topology.importers.wording import bandwidth, network_rate, parts
-from hetesynth.topology.importers.xml_source import root_of
+from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lacking, refused, root_of
+from hetesynth.topology.importers.wording import bandwidth, network_rate, numbers, parts
 
 MAX_CPUS = 256
 MAX_LANES = 256
@@ -46,53 +46,54 @@ _SWITCH, _CPU = "0x0680", "0x068001"
 _HIDDEN = "fffffff"  # how the address begins that stands for a switch which the server cannot see
 _BELIEVABLE = 1_600_000  # Mb/s: twice the fastest port there is
 _UNSTATED = 10_000  # Mb/s, as NCCL takes it
+_HOPPER = 90
 
 
 def read(source: Source, options: ReadOptions) -> Reading:
-    """The servers of one file. Raises HetesynthError HS732, HS733."""
-    root = root_of(source)
+    """Return the servers of one file; HetesynthError HS732, HS733."""
+    root = root_of(source.name, source.data)
     if root.tag == "graphs":
         raise refused(
-            source,
+            source.name,
             "it is a dump of NCCL's graph search, which says nothing about the hardware",
             "give it to synth or compare with --rings; the topology is what NCCL_TOPO_DUMP_FILE writes",
         )
     if root.tag != "system":
-        raise refused(source, f"its root element is <{str(root.tag)[:40]}>, not <system>")
-    hosts = Devices(source).read(root)
+        raise refused(source.name, f"its root element is <{str(root.tag)[:40]}>, not <system>")
+    hosts = Devices(source.name).read(root)
     if any(len(host.gpus) > MAX_GPUS_OF_A_MACHINE or len(host.cpus) > MAX_CPUS for host in hosts):
-        raise refused(source, "it has more GPUs or CPUs than a server can have")
+        raise refused(source.name, "it has more GPUs or CPUs than a server can have")
     if not any(host.gpus for host in hosts):
         return Reading((_skeleton(source, hosts, options),))
-    machines = [_machine(source, host, options) for host in hosts if _ranked(host)]
+    machines = []
+    for host in hosts:  # with the GPUs that NCCL uses, in the order of their numbers
+        gpus = [gpu for gpu in host.gpus if gpu.rank is not None or gpu.tag == "apu"]
+        if gpus:
+            machines.append(_machine(source, host, sorted(gpus, key=lambda gpu: gpu.dev), options))
+    remarks = []
     if len(machines) > 1:
-        machines = [
-            replace(machine, domain=f"domain of {source.name}" if machine.ports else "") for machine in machines
-        ]
-    remarks = nccl_remarks.of_domain(machines)
+        domain = f"domain of {source.name}"
+        machines = [replace(machine, domain=domain if machine.ports else "") for machine in machines]
+        where = "in one NVLink domain" if all(machine.domain for machine in machines) else "in one file"
+        remarks.append(Remark("found", f"{len(machines)} hosts {where}"))
     if options.node_type:
-        remarks += (Remark("found", f"{source.name} lists its GPUs, so that --node-type is not used for it"),)
-    return Reading(tuple(machines), remarks=remarks)
+        remarks.append(Remark("found", f"{source.name} lists its GPUs, so that --node-type is not used for it"))
+    return Reading(tuple(machines), remarks=tuple(remarks))
 
 
 def _skeleton(source: Source, hosts: Sequence[HostTree], options: ReadOptions) -> Machine:
     """A file without GPUs, under the node type that the user names."""
-    from hetesynth.topology.importers.node_types import gpus_of, nic_rates, with_nics
-
     gpus = sum(host.bare_gpus for host in hosts)
     nics = [slot for host in hosts for slot in host.bare_nics]
     seen = f"{gpus} slots of GPUs and {len(nics)} of NICs"
     if not options.node_type:
-        raise lacking(
-            source,
-            f"it is a skeleton without GPUs, NVLinks and NIC speeds ({seen})",
-            "name the kind of server with --node-type, for example --node-type a100x8",
-        )
+        what = f"it is a skeleton without GPUs, NVLinks and NIC speeds ({seen})"
+        way_out = "name the kind of server with --node-type, for example --node-type a100x8"
+        raise lacking(source.name, what, way_out)
     expected = gpus_of(options.node_type)
     if gpus and gpus != expected:
-        raise refused(
-            source, f"it has {seen}, a {options.node_type} has {expected} GPUs", "name another --node-type"
-        )
+        what = f"it has {seen}, a {options.node_type} has {expected} GPUs"
+        raise refused(source.name, what, "name another --node-type")
     text = f"{source.name} is a skeleton with {seen}; everything else is the library's {options.node_type}"
     of_devices = {nic_rate_of(slot.vendor, slot.device) for slot in nics}
     rate = source.stated.nic_rate or (of_devices.pop() if len(of_devices) == 1 else None) or options.nic_rate
@@ -101,61 +102,59 @@ def _skeleton(source: Source, hosts: Sequence[HostTree], options: ReadOptions) -
     carried = max(nic_rates(machine), default=Fraction(0))
     slots = [pcie_rate(slot.speed, abs(slot.width), "spec") for slot in nics if pcie_speed_is_known(slot.speed)]
     if slots and min(slots) < carried:
-        doubts += (
-            f"NICs of {network_rate(carried)} in slots of {bandwidth(min(slots))}: --nic-rate states theirs",
-        )
-    remarks = (Remark("suspicious", f"{source.name}: {doubt}", "warning") for doubt in doubts)
+        slow = bandwidth(min(slots))
+        doubts += (f"NICs of {network_rate(carried)} in slots of {slow}: --nic-rate states theirs",)
+    remarks = (Remark("suspicious", f"{source.name}: {doubt}") for doubt in doubts)
     return replace(machine, remarks=(Remark("assumed", text), *remarks))
 
 
-def _ranked(host: HostTree) -> list[GpuElement]:
-    """The GPUs that NCCL uses, in the order of their numbers."""
-    return sorted((gpu for gpu in host.gpus if gpu.rank is not None or gpu.tag == "apu"), key=lambda gpu: gpu.dev)
-
-
-def _machine(source: Source, host: HostTree, options: ReadOptions) -> Machine:
-    gpus = _ranked(host)
+def _machine(source: Source, host: HostTree, gpus: Sequence[GpuElement], options: ReadOptions) -> Machine:
     calibration = options.calibration
-    links, link_remarks = _links(source, gpus, calibration)
-    devices = [_gpu(gpu, source, options) for gpu in gpus]
+    links, link_remarks = _links(source.name, gpus, calibration)
+    devices = []
+    for gpu in gpus:
+        model = source.stated.model or model_of(gpu.slot.vendor, gpu.slot.device) or options.model
+        place, facts = _place(gpu.slot, calibration), gpu_model(model)
+        if facts and not gpu.slot.direct and not pcie_speed_is_known(gpu.slot.speed):
+            place = replace(place, rate=pcie_rate(facts.pcie, 0, calibration))  # 16 lanes of what it is made for
+        devices.append(Gpu(model, gpu.arch, place))
     nics = [_nic(net, source, options) for net in host.nets]
     bridges, bridge_remarks = _bridges(host, devices, nics, calibration)
+    rates = {cpu.name: cpu_rate(cpu.vendor, cpu.arch, cpu.model) for cpu in host.cpus}
+    ports = []  # NVSwitches are one switch to those who use them
+    shares = _rates(gpus, "nvlink", calibration)
+    for i, gpu in enumerate(gpus):
+        lanes = sum(max(0, k.count) for k in gpu.links if _is_switch(k.target, k.kind))
+        if lanes > MAX_LANES:
+            raise refused(source.name, f"GPU {gpu.dev} has {lanes} links")
+        if lanes:
+            ports.append(SwitchPort(i, lanes, shares[i]))
     machine = Machine(
         "",
         tuple(devices),
         tuple(nics),
-        tuple(Cpu(cpu.name, cpu.numa, cpu.vendor) for cpu in host.cpus),
+        tuple(Cpu(cpu.name, cpu.numa) for cpu in host.cpus),
         bridges,
-        _cpu_links(host),
+        tuple(CpuLink(a, b, min(rates[a], rates[b])) for a, b in combinations(rates, 2)),
         links,
-        _ports(source, gpus, calibration),
+        tuple(ports),
         identity=host.identity,
     )
-    own = nccl_remarks.of_host(host, gpus, machine, _of_nics(source, options))
-    return replace(machine, remarks=(*link_remarks, *bridge_remarks, *own))
+    remarks = [
+        *link_remarks,
+        *bridge_remarks,
+        *_remarks_on_links(gpus, machine),
+        *_remarks_on_slots(gpus, machine),
+        *_remarks_on_nics(host, machine, source, options),
+        *_remarks_on_identities(host, gpus),
+    ]
+    return replace(machine, remarks=tuple(remarks))
 
 
 def _place(slot: Slot, calibration: Calibration) -> Place:
     if slot.direct:
         return Place(slot.parent)
     return Place(slot.parent, pcie_rate(slot.speed, abs(slot.width), calibration), slot.bus)
-
-
-def _gpu(gpu: GpuElement, source: Source, options: ReadOptions) -> Gpu:
-    """A GPU; its slot has 16 lanes of what the model is made for where no speed is told."""
-    model, place = _model(gpu.slot, source, options), _place(gpu.slot, options.calibration)
-    made_for = gpu_model(model)
-    if made_for and not gpu.slot.direct and not pcie_speed_is_known(gpu.slot.speed):
-        place = replace(place, rate=pcie_rate(made_for.pcie, 0, options.calibration))
-    return Gpu(model, gpu.arch, place)
-
-
-def _model(slot: Slot, source: Source, options: ReadOptions) -> str:
-    return source.stated.model or model_of(slot.vendor, slot.device) or options.model
-
-
-def _of_nics(source: Source, options: ReadOptions) -> nccl_remarks.RatesOfNics:
-    return nccl_remarks.RatesOfNics(_BELIEVABLE, source.stated.nic_rate, options.nic_rate)
 
 
 def _nic(net: NetElement, source: Source, options: ReadOptions) -> Nic:
@@ -186,57 +185,42 @@ def _is_switch(target: str, kind: str) -> bool:
     return target.startswith(_HIDDEN) or (kind.startswith(_SWITCH) and not kind.startswith(_CPU))
 
 
-def _ports(source: Source, gpus: Sequence[GpuElement], calibration: Calibration) -> tuple[SwitchPort, ...]:
-    """Links into NVSwitches, which are one switch to those who use it."""
-    ports = []
-    rates = _rates(gpus, "nvlink", calibration)
-    for i, gpu in enumerate(gpus):
-        lanes = sum(max(0, k.count) for k in gpu.links if _is_switch(k.target, k.kind))
-        if lanes > MAX_LANES:
-            raise refused(source, f"GPU {gpu.dev} has {lanes} links")
-        if lanes:
-            ports.append(SwitchPort(i, lanes, rates[i]))
-    return tuple(ports)
-
-
 def _links(
-    source: Source, gpus: Sequence[GpuElement], calibration: Calibration
+    name: str, gpus: Sequence[GpuElement], calibration: Calibration
 ) -> tuple[tuple[GpuLink, ...], list[Remark]]:
     """Direct links, which the file states from both ends."""
-    numbers: dict[str, list[int]] = {}  # several where a GPU is split
+    ranks: dict[str, list[int]] = {}  # several where a GPU is split
     for i, gpu in enumerate(gpus):
         if gpu.slot.bus:
-            numbers[gpu.slot.bus] = [*(numbers.get(gpu.slot.bus, []) if gpu.part is not None else []), i]
+            ranks[gpu.slot.bus] = [*(ranks.get(gpu.slot.bus, []) if gpu.part is not None else []), i]
     counts: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)
     dropped: dict[str, list[int]] = defaultdict(list)
     for i, gpu in enumerate(gpus):
         for link in gpu.links:
             if _is_switch(link.target, link.kind) or link.kind.startswith(_CPU) or link.count < 1:
                 continue
-            peers = numbers.get(link.target, [])
+            peers = ranks.get(link.target, [])
             if not peers or i in peers:
                 dropped["itself" if i in peers else "a device that the file does not list"].append(i)
                 continue
             for peer in peers:
                 counts[i, peer][link.tag] += link.count
     remarks = [
-        Remark("suspicious", f"{parts('gpu', sorted(set(those)))}: links to {what} are left out", "warning")
+        Remark("suspicious", f"{parts('gpu', sorted(set(those)))}: links to {what} are left out")
         for what, those in dropped.items()
     ]
     links = []
     rates = {tag: _rates(gpus, tag, calibration) for tag in ("nvlink", "xgmi")}
-    parts_of = [len(numbers.get(gpu.slot.bus, [i])) for i, gpu in enumerate(gpus)]
+    parts_of = [len(ranks.get(gpu.slot.bus, [i])) for i, gpu in enumerate(gpus)]
     for a, b in sorted({(min(pair), max(pair)) for pair in counts}):
         there, back = counts.get((a, b), Counter()), counts.get((b, a), Counter())
         tag = "xgmi" if "xgmi" in there or "xgmi" in back else "nvlink"
         told = [total for total in (there.total(), back.total()) if total]
         if len(set(told)) > 1 or len(told) < 2:
-            text = (
-                f"gpu{a} and gpu{b} disagree on their links: {there.total()} and {back.total()}; {min(told)} taken"
-            )
-            remarks.append(Remark("suspicious", text, "warning"))
+            text = f"gpu{a} and gpu{b} disagree on their links: {there.total()} and {back.total()}"
+            remarks.append(Remark("suspicious", f"{text}; {min(told)} taken"))
         if min(told) > MAX_LANES:
-            raise refused(source, f"GPUs {gpus[a].dev} and {gpus[b].dev} have {min(told)} links")
+            raise refused(name, f"GPUs {gpus[a].dev} and {gpus[b].dev} have {min(told)} links")
         rate = min(rates[tag][a] / parts_of[b], rates[tag][b] / parts_of[a])
         links.append(GpuLink(a, b, min(told), rate, tag))
     return tuple(links), remarks
@@ -252,16 +236,17 @@ def _bridges(
         below[gpu.place.parent] = max(below[gpu.place.parent], gpu.place.rate or Fraction(0))
     for nic in nics:
         below[nic.place.parent] = max(below[nic.place.parent], nic.place.rate or nic.rate or Fraction(0))
-    places: dict[str, Place] = {}
+    bridges: list[Bridge] = []
     virtual: list[str] = []
     unstated: list[str] = []
     for name, slot in reversed(host.bridges.items()):
         rate = pcie_rate(slot.speed, abs(slot.width), calibration)
-        kind = virtual if nccl_remarks.is_virtual(slot) else unstated
+        # hypervisors invent bridges of one lane of the first generation
+        kind = virtual if slot.speed.strip().startswith("2.5") and slot.width == 1 else unstated
         if below[name] > rate and (kind is virtual or not pcie_speed_is_known(slot.speed)):
             kind.append(slot.bus)
             rate = below[name]
-        places[name] = Place(slot.parent, rate, slot.bus)
+        bridges.insert(0, Bridge(name, Place(slot.parent, rate, slot.bus)))
         below[slot.parent] = max(below[slot.parent], rate)
     remarks = []
     if unstated:
@@ -269,16 +254,107 @@ def _bridges(
         remarks.append(Remark("assumed", text))
     if virtual:
         text = f"{len(virtual)} bridges claim 2.5 GT/s x1 above faster devices ({virtual[-1]}): taken for virtual"
-        remarks.append(Remark("suspicious", text, "warning"))
-    return tuple(Bridge(name, places[name]) for name in host.bridges), remarks
+        remarks.append(Remark("suspicious", text))
+    return tuple(bridges), remarks
 
 
-def _cpu_links(host: HostTree) -> tuple[CpuLink, ...]:
-    """Every two CPUs, at the lower of their rates."""
-    rates = [cpu_rate(cpu.vendor, cpu.arch, cpu.model) for cpu in host.cpus]
-    return tuple(
-        CpuLink(a.name, b.name, min(rates[i], rates[j]))
-        for i, a in enumerate(host.cpus)
-        for j, b in enumerate(host.cpus)
-        if i < j
-    )
+def _remarks_on_links(gpus: Sequence[GpuElement], machine: Machine) -> Iterator[Remark]:
+    """GPUs of one architecture have as many links as each other, unless peers are missing by design."""
+    kinds: dict[str, list[int]] = defaultdict(list)
+    for i, gpu in enumerate(gpus):
+        kinds[gpu.arch].append(i)
+    for arch, alike in kinds.items():
+        sums = Counter(machine.links_of(i) for i in alike)
+        if len(sums) < 2:
+            continue
+        usual = max(sums, key=lambda links: (sums[links], links))
+        fewer = [i for i in alike if machine.links_of(i) < usual]
+        told = ", ".join(f"gpu{i} {machine.links_of(i)}" for i in fewer)
+        text = f"GPUs of {arch or 'one kind'} have different numbers of links: {usual}, but {told}"
+        if any(not machine.links_of(i) for i in fewer):
+            yield Remark("suspicious", f"{text}: was NVLink not readable there?")
+        elif machine.ports:
+            yield Remark("suspicious", f"{text}: links may be down")
+        elif 2 * len(fewer) < len(alike):
+            yield Remark("suspicious", f"{text}: as wired, or links are down")
+        else:
+            yield Remark("found", f"{text}: as wired")
+    models = sorted({gpu.model for gpu in machine.gpus if (facts := gpu_model(gpu.model)) and facts.switched})
+    if models and len(machine.gpus) > 1 and not (machine.ports or machine.links):
+        text = f"no NVLink, which {', '.join(models)} mostly have: was it not readable, or is it hidden?"
+        yield Remark("suspicious", text)
+
+
+def _remarks_on_slots(gpus: Sequence[GpuElement], machine: Machine) -> Iterator[Remark]:
+    widths = Counter((gpu.slot.speed.split(" ")[0], gpu.slot.width) for gpu in gpus if not gpu.slot.direct)
+    if len(widths) > 1:
+        told = ", ".join(f"{n} at {speed or '?'} GT/s x{width}" for (speed, width), n in sorted(widths.items()))
+        yield Remark("suspicious", f"GPUs in different slots: {told}")
+    untold: dict[Fraction, list[int]] = defaultdict(list)
+    for i, (gpu, device) in enumerate(zip(gpus, machine.gpus, strict=True)):
+        if device.place.rate is not None and not pcie_speed_is_known(gpu.slot.speed):
+            untold[device.place.rate].append(i)
+    for rate, those in untold.items():
+        what = "16 lanes of what the model is made for, or of PCIe 3 where it is not known"
+        yield Remark("assumed", f"{parts('gpu', those)}: the slot's speed is not told: {bandwidth(rate)}, {what}")
+    hopper = [gpu for gpu in gpus if gpu.arch.startswith("sm") and gpu.sm >= _HOPPER]
+    slow = [gpu for gpu in hopper if gpu.slot.speed[:2] in ("8 ", "8.", "16")]
+    if slow:
+        yield Remark("found", f"{len(slow)} GPUs made for PCIe 5 state {slow[0].slot.speed}: virtual machines do")
+
+
+def _remarks_on_nics(host: HostTree, machine: Machine, source: Source, options: ReadOptions) -> Iterator[Remark]:
+    sayings: dict[tuple[RemarkKind, str], list[str]] = defaultdict(list)  # what is said of which NICs
+    cards: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for net, nic in zip(host.nets, machine.nics, strict=True):
+        told = network_rate(nic.rate) if nic.rate else ""
+        if source.stated.nic_rate is not None:
+            sayings["assumed", f"{told}, as --nic-rate says of this file"].append(net.name)
+        elif net.speed > _BELIEVABLE:
+            sayings["suspicious", f"{net.speed} Mb/s, which no NIC has: taken for kb/s, {told}"].append(net.name)
+        elif net.speed <= 0:
+            who = "NCCL takes it" if options.nic_rate is None else "--nic-rate says"
+            sayings["assumed", f"no speed is stated: {told}, as {who}"].append(net.name)
+        if "+" in net.name:
+            sayings["found", f"several NICs that NCCL merged, {told} together"].append(net.name)
+        slot = nic.place.rate
+        if slot is not None and nic.rate is not None and slot < nic.rate:
+            width = f" x{net.slot.width}" if net.slot.width else ""
+            kind: RemarkKind = "suspicious" if 2 * slot < nic.rate else "found"
+            sayings[kind, f"{told} in a slot of {bandwidth(slot)}{width}"].append(net.name)
+        if net.slot.bus:
+            cards[net.slot.bus, net.guid].append(net.name)
+    for (kind, what), names in sayings.items():
+        yield Remark(kind, f"{', '.join(names)}: {what}")
+    for names in cards.values():
+        if len(names) > 1:
+            yield Remark("found", f"{', '.join(names)} are ports of one card and share its slot")
+
+
+def _remarks_on_identities(host: HostTree, gpus: Sequence[GpuElement]) -> Iterator[Remark]:
+    """NUMA nodes and addresses that contradict each other, and GPUs of odd kinds."""
+    if any(cpu.numa == -1 for cpu in host.cpus):
+        yield Remark("found", "no NUMA node is told (numaid -1), as in virtual machines: distances are not known")
+    counts = Counter(cpu.numa for cpu in host.cpus if cpu.numa is not None and cpu.numa >= 0)
+    if nodes := sorted(numa for numa, n in counts.items() if n > 1):
+        yield Remark("suspicious", f"NUMA node {numbers(nodes)} is there twice in one host")
+    masks = Counter(cpu.affinity for cpu in host.cpus if cpu.affinity.strip("0,"))
+    if any(n > 1 for n in masks.values()):
+        text = "different NUMA nodes state the same cores (affinity): they contradict each other"
+        yield Remark("suspicious", text)
+    twice = sorted(bus for bus, n in Counter(host.buses).items() if n > 1 and not bus.startswith("ffff"))
+    if twice:
+        yield Remark("suspicious", f"{len(twice)} PCI addresses are there twice ({twice[0]}): edited by hand?")
+    if len({(gpu.dev, gpu.part) for gpu in gpus}) < len(gpus):
+        text = "two GPUs have the same number (dev): they are numbered in the order of the file"
+        yield Remark("suspicious", text)
+    if skipped := sum(gpu.rank is None and gpu.tag == "gpu" for gpu in host.gpus):
+        yield Remark("suspicious", f"{skipped} GPUs without a rank are left out, as NCCL does")
+    if any(gpu.tag == "apu" for gpu in gpus):
+        text = "GPUs are <apu> without links: what joins them directly is not in this file"
+        yield Remark("suspicious", text)
+    if halves := [i for i, gpu in enumerate(gpus) if gpu.part is not None]:
+        text = "share the NVLinks of their GPU evenly; the way inside of it is left out"
+        yield Remark("found", f"{parts('gpu', halves)} are parts of GPUs (MLOPart), which {text}")
+    if any(gpu.c2c for gpu in gpus):
+        yield Remark("found", "GPUs are joined to their CPUs over C2C; between GPUs it is not used here")

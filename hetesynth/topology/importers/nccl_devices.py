@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hetesynth.topology.importers.reading import Source, refused
+from hetesynth.topology.importers.reading import refused
 
 if TYPE_CHECKING:
     from lxml import etree
@@ -55,7 +55,7 @@ class GpuElement:
     rank: str | None
     links: tuple[LinkElement, ...]
     c2c: bool
-    part: int | None = None
+    part: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,6 @@ class NetElement:
     name: str
     speed: int
     latency: str
-    port: int
     guid: str
 
 
@@ -97,21 +96,17 @@ class HostTree:
 
 
 class Devices:
-    """Walks the tree once."""
+    """Walks the tree of the file called ``name`` once."""
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self.hosts: dict[str, HostTree] = {}
+    def __init__(self, name: str) -> None:
+        self._name = name
 
     def read(self, root: etree._Element) -> list[HostTree]:
-        """The hosts in the order of the file."""
-        cpus = [element for element in root.iter("cpu") if isinstance(element.tag, str)]
-        if not cpus:
-            raise refused(self._source, "it has no <cpu>, so nothing hangs anywhere")
-        for element in cpus:
-            host = self.hosts.setdefault(
-                self._text(element, "host_hash"), HostTree(self._text(element, "host_hash"))
-            )
+        """Return the hosts in the order of the file."""
+        hosts: dict[str, HostTree] = {}
+        for element in root.iter("cpu"):
+            identity = self._text(element, "host_hash")
+            host = hosts.setdefault(identity, HostTree(identity))
             cpu = CpuElement(
                 f"cpu{len(host.cpus)}",
                 self._number(element, "numaid"),
@@ -122,7 +117,9 @@ class Devices:
             )
             host.cpus.append(cpu)
             self._below(host, element, Slot(cpu.name, direct=True))
-        return list(self.hosts.values())
+        if not hosts:
+            raise refused(self._name, "it has no <cpu>, so nothing hangs anywhere")
+        return list(hosts.values())
 
     def _below(self, host: HostTree, top: etree._Element, slot: Slot) -> None:
         """Take in what is below ``top``, in document order; unknown elements are passed through."""
@@ -135,8 +132,15 @@ class Devices:
                     here = self._pci(host, element, above.parent)
                 case "gpu" | "apu":
                     self._gpu(host, element, above)
-                case "net":
-                    self._net(host, element, above)
+                case "net" if element.get("dev") is not None:  # NCCL passes the others over
+                    net = NetElement(
+                        above,
+                        self._text(element, "name") or f"net{len(host.nets)}",
+                        self._number(element, "speed") or 0,
+                        self._text(element, "latency"),
+                        self._text(element, "guid"),
+                    )
+                    host.nets.append(net)
                 case "cpu":
                     continue
             stack += [(child, here) for child in reversed(element) if isinstance(child.tag, str)]
@@ -165,7 +169,7 @@ class Devices:
         return slot
 
     def _gpu(self, host: HostTree, element: etree._Element, slot: Slot) -> None:
-        links = tuple(
+        links = [
             LinkElement(
                 str(child.tag),
                 self._bus(child, "target"),
@@ -174,56 +178,40 @@ class Devices:
             )
             for tag in ("nvlink", "xgmi")
             for child in element.iterfind(tag)
-        )
+        ]
         gcn = self._text(element, "gcn").lower()
         arch = {"": "", "910": "gfx90a"}.get(gcn, gcn if gcn.startswith("gfx") else f"gfx{gcn}")
         sm = max(0, self._number(element, "sm") or 0)
         dev = self._number(element, "dev")
-        host.gpus.append(
-            GpuElement(
-                slot,
-                str(element.tag),
-                len(host.gpus) if dev is None else dev,
-                sm,
-                arch or (f"sm{sm}" if sm else ""),
-                element.get("rank"),
-                links,
-                element.find("c2c") is not None,
-                self._number(element, "mlopart"),
-            )
+        gpu = GpuElement(
+            slot,
+            str(element.tag),
+            len(host.gpus) if dev is None else dev,
+            sm,
+            arch or (f"sm{sm}" if sm else ""),
+            element.get("rank"),
+            tuple(links),
+            element.find("c2c") is not None,
+            self._number(element, "mlopart"),
         )
-
-    def _net(self, host: HostTree, element: etree._Element, slot: Slot) -> None:
-        if element.get("dev") is None:  # NCCL passes it over
-            return
-        host.nets.append(
-            NetElement(
-                slot,
-                self._text(element, "name") or f"net{len(host.nets)}",
-                self._number(element, "speed") or 0,
-                self._text(element, "latency"),
-                self._number(element, "port") or 0,
-                self._text(element, "guid"),
-            )
-        )
+        host.gpus.append(gpu)
 
     def _text(self, element: etree._Element, attribute: str) -> str:
         text = element.get(attribute) or ""
         if len(text) > MAX_TEXT:
-            raise refused(self._source, f"<{element.tag}> has {attribute} of more than {MAX_TEXT} characters")
+            raise refused(self._name, f"<{element.tag}> has {attribute} of more than {MAX_TEXT} characters")
         return text
 
     def _bus(self, element: etree._Element, attribute: str) -> str:
         text = self._text(element, attribute).strip().lower()
         if text and not _BUS.fullmatch(text):
-            raise refused(self._source, f"<{element.tag}> has {attribute}={text[:40]!r}, which is no PCI address")
+            raise refused(self._name, f"<{element.tag}> has {attribute}={text[:40]!r}, which is no PCI address")
         return text
 
     def _number(self, element: etree._Element, attribute: str) -> int | None:
         text = (element.get(attribute) or "").strip()
-        digits = text.removeprefix("-")
         if not text:
             return None
-        if not (digits.isascii() and digits.isdigit()) or len(digits) > MAX_NUMBER_DIGITS:
-            raise refused(self._source, f"<{element.tag}> has {attribute}={text[:40]!r}, which is no number")
+        if not re.fullmatch(rf"-?[0-9]{{1,{MAX_NUMBER_DIGITS}}}", text):
+            raise refused(self._name, f"<{element.tag}> has {attribute}={text[:40]!r}, which is no number")
         return int(text)

@@ -1,18 +1,23 @@
-"""The network between servers as a file tells it: which host hangs below which switch, and what joins switches.
+"""The network between servers: stated on the command line (``--net``), or as a file tells it.
 
 Units as everywhere: bytes per second and one direction, exact; None where the file does not tell.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
+from hetesynth.errors import HetesynthError
 from hetesynth.topology.importers.machine import Remark
 
 MAX_SWITCHES = 10_000
 MAX_ATTACHMENTS = 200_000
+MAX_SERVERS_OF_A_LEAF = 1024
+_LEAFSPINE = re.compile(r"leafspine:([0-9]{1,4})(?::([0-9]{1,4}(?:\.[0-9]{1,4})?))?")
 
 
 class TooLarge(ValueError):
@@ -28,10 +33,6 @@ class Attachment:
     nic: str = ""
     rate: Fraction | None = None
 
-    def __post_init__(self) -> None:
-        if not self.host or not self.switch or (self.rate is not None and self.rate <= 0):
-            raise ValueError("an attachment needs a host, a switch and a positive rate")
-
 
 @dataclass(frozen=True, slots=True)
 class Trunk:
@@ -41,10 +42,6 @@ class Trunk:
     b: str
     lanes: int = 1
     rate: Fraction | None = None
-
-    def __post_init__(self) -> None:
-        if self.a == self.b or self.lanes < 1 or (self.rate is not None and self.rate <= 0):
-            raise ValueError("a trunk needs two switches, a cable and a positive rate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,39 +58,66 @@ class Network:
     oversubscription: Fraction = Fraction(1)
 
     def __post_init__(self) -> None:
-        if not self.attachments:
-            raise ValueError("a network needs hosts")
         if len(self.attachments) > MAX_ATTACHMENTS or len(self.tiers()) > MAX_SWITCHES:
             raise TooLarge(f"more than {MAX_ATTACHMENTS} hosts and NICs, or {MAX_SWITCHES} switches")
-        if len({(one.host, one.nic) for one in self.attachments}) != len(self.attachments):
-            raise ValueError("a NIC is attached twice")
 
     @property
     def hosts(self) -> tuple[str, ...]:
         """Every host once, in the order of the file."""
         return tuple(dict.fromkeys(one.host for one in self.attachments))
 
+    def by_host(self) -> dict[str, list[Attachment]]:
+        """Return what is attached of each host, in the order of the file."""
+        attached: dict[str, list[Attachment]] = defaultdict(list)
+        for one in self.attachments:
+            attached[one.host].append(one)
+        return attached
+
+    def usual_nics(self) -> list[str]:
+        """Return the names of the NICs of the host that has most: where others have fewer, ports are down."""
+        return [one.nic for one in max(self.by_host().values(), key=len)]
+
     def tiers(self) -> dict[str, int]:
-        """How far each switch is from the hosts, 0 being a leaf; switches that no host reaches are left out."""
+        """Return how far each switch is from the hosts, 0 being a leaf, without switches that no host reaches."""
         neighbours: dict[str, list[str]] = defaultdict(list)
         for trunk in self.trunks:
             neighbours[trunk.a].append(trunk.b)
             neighbours[trunk.b].append(trunk.a)
         tiers = dict.fromkeys((one.switch for one in self.attachments), 0)
         border = list(tiers)
-        while border:
-            border = [
-                other for switch in border for other in neighbours[switch]
-                if tiers.setdefault(other, tiers[switch] + 1) == tiers[switch] + 1
-            ]  # fmt: skip
-            border = list(dict.fromkeys(border))
+        for switch in border:  # grows while it is walked
+            for other in neighbours[switch]:
+                if other not in tiers:
+                    tiers[other] = tiers[switch] + 1
+                    border.append(other)
         return tiers
 
 
-def usual_nics(network: Network) -> tuple[str, ...]:
-    """The names of the NICs of the host that has most: where others have fewer of them, ports are down."""
-    nics: dict[str, list[str]] = defaultdict(list)
-    for one in network.attachments:
-        nics[one.host].append(one.nic)
-    most = max(len(names) for names in nics.values())
-    return next(tuple(names) for names in nics.values() if len(names) == most)
+@dataclass(frozen=True, slots=True)
+class Fabric:
+    """The network between servers.
+
+    ``switch``: one that joins every NIC. ``rails``: one for each number of NIC. ``leafspine``: a leaf for every
+    ``servers`` of them, below a spine, with uplinks of 1/``oversubscription`` of what the leaf's NICs carry.
+    ``network``: as a file describes it. ``none``: nothing, for a single server.
+    """
+
+    kind: Literal["switch", "rails", "leafspine", "network", "none"]
+    servers: int = 0
+    oversubscription: Fraction = Fraction(1)
+    network: Network | None = None
+
+
+def parse_fabric(text: str) -> Fabric:
+    """Read ``switch``, ``rails``, ``leafspine:SERVERS[:OVERSUBSCRIPTION]`` or ``none``; HetesynthError HS731."""
+    if text in ("switch", "rails", "none"):
+        return Fabric(text)  # type: ignore[arg-type]
+    if rule := _LEAFSPINE.fullmatch(text):
+        servers, oversubscription = int(rule[1]), Fraction(rule[2] or 1)
+        if 1 <= servers <= MAX_SERVERS_OF_A_LEAF and oversubscription:
+            return Fabric("leafspine", servers, oversubscription)
+    raise HetesynthError(
+        f"--net {text[:40]!r} is no rule for the network between servers",
+        code="HS731",
+        help="switch, rails, none, or leafspine:4:2 for 4 servers a leaf, oversubscribed 2 to 1",
+    )

@@ -34,14 +34,6 @@ def file_of(node_type: str) -> str:
     return types[node_type]
 
 
-def pod_of(node_type: str) -> str:
-    """The pod of the library that is made of servers of this type, which NVLink joins; "" where there is none."""
-    path = library_path(file_of(node_type))
-    text = path.read_text(encoding="utf-8") if path is not None else ""
-    pods = re.findall(rf"^pod (\w+)[^{{]*\{{[^}}]*?= {node_type}\b", text, re.MULTILINE)
-    return pods[0] if pods else ""
-
-
 def gpus_of(node_type: str) -> int:
     """How many GPUs a type of the library has."""
     from hetesynth.topology.language import parse_topology
@@ -77,14 +69,15 @@ def with_nics(node_type: str, nics: int, rate: Fraction | None) -> tuple[str, tu
 
 
 def without_nvlink(node_type: str) -> tuple[Remark, ...]:
-    """A warning where servers are parts of a pod of the library, as no file says which of them NVLink joins."""
-    pod = pod_of(node_type) if node_type else ""
-    if not pod:
+    """Return a warning where servers are parts of a pod: no file says which of them NVLink joins."""
+    path = library_path(file_of(node_type)) if node_type else None
+    text = path.read_text(encoding="utf-8") if path is not None else ""
+    pods = re.findall(rf"^pod (\w+)[^{{]*\{{[^}}]*?= {node_type}\b", text, re.MULTILINE) if text else []
+    if not pods:
         return ()
-    text = (
-        f"NVLink between servers is left out: {node_type} is a part of {pod}, and the file does not tell of which"
-    )
-    return (Remark("suspicious", f"{text}; write an instance of {pod} for each rack", "warning"),)
+    what = f"{node_type} is a part of {pods[0]}, and the file does not tell of which"
+    way_out = f"write an instance of {pods[0]} for each rack"
+    return (Remark("suspicious", f"NVLink between servers is left out: {what}; {way_out}"),)
 
 
 def nic_rates(machine: Machine) -> tuple[Fraction, ...]:

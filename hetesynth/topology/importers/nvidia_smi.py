@@ -7,8 +7,10 @@ is assumed).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from hetesynth.topology.importers.gpu_models import (
     KNOWN_MODELS,
@@ -19,6 +21,7 @@ from hetesynth.topology.importers.gpu_models import (
 )
 from hetesynth.topology.importers.machine import (
     Bridge,
+    Cpu,
     CpuLink,
     Gpu,
     GpuLink,
@@ -27,211 +30,312 @@ from hetesynth.topology.importers.machine import (
     Place,
     Remark,
     SwitchPort,
+    one_nic_a_gpu,
 )
-from hetesynth.topology.importers.nearest_nics import nearest_nics, one_nic_a_gpu
-from hetesynth.topology.importers.nvidia_smi_lists import GpuList, gpu_lists
-from hetesynth.topology.importers.nvidia_smi_remarks import remarks_on
-from hetesynth.topology.importers.nvidia_smi_table import HELP, DeviceTable, tables
+from hetesynth.topology.importers.nvidia_smi_text import HELP, DeviceTable, GpuList, gpu_lists, tables
 from hetesynth.topology.importers.rates import cpu_rate, nvlink_rate, pcie_rate
-from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lacking, refused
-from hetesynth.topology.importers.slot_tree import slot_tree
-from hetesynth.topology.importers.tool_text import lines_of
+from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lacking, lines_of, refused
 
 MOST_LINKS = 18  # of a GPU today, where the model is not known
+DISTANCES = ("PIX", "PXB", "PHB", "NODE", "SYS")  # nearest first
 
 
-@dataclass(frozen=True, slots=True)
-class Sections:
-    """What was printed on one server."""
+@dataclass(slots=True)
+class _Server:
+    """What was printed on one server. ``source``: the file of its table, with what is stated of the others."""
 
+    source: Source
     table: DeviceTable | None = None
+    access: DeviceTable | None = None
     models: GpuList | None = None
     links: GpuList | None = None
-    access: DeviceTable | None = None
-
-    def with_section(self, field: str, section: DeviceTable | GpuList) -> Sections:
-        """The sections with one more."""
-        if isinstance(section, DeviceTable):
-            return replace(self, table=section) if field == "table" else replace(self, access=section)
-        return replace(self, links=section) if field == "links" else replace(self, models=section)
-
-
-Section = tuple[str, DeviceTable | GpuList]
 
 
 def read_nvidia_smi(sources: Sequence[Source], options: ReadOptions) -> Reading:
-    """The servers whose output the sources hold, in order; several sections of one server may stand in several."""
-    servers: list[tuple[Source, Sections]] = []
+    """Return the servers whose output the sources hold, in order; sections of one server may stand in several."""
+    servers: list[_Server] = []
     for source in sources:
-        for field, section in _sections(source):
-            if not servers or getattr(servers[-1][1], field) is not None:
-                servers.append((source, Sections()))
-            of, sections = servers[-1]
-            main, other = (source, of) if field == "table" else (of, source)
-            servers[-1] = (main.with_stated(other), sections.with_section(field, section))
+        lines = lines_of(source.data, source.name)
+        sections: list[tuple[str, DeviceTable | GpuList]] = [
+            ("access" if table.of_peer_access else "table", table) for table in tables(lines, source.name)
+        ]
+        lists = gpu_lists(lines, source.name)
+        sections += [("links" if any(gpu.states for gpu in of.gpus) else "models", of) for of in lists]
+        for field, section in sorted(sections, key=lambda section: section[1].line):
+            if not servers or getattr(servers[-1], field) is not None:
+                servers.append(_Server(source))
+            server = servers[-1]
+            main, other = (source, server.source) if field == "table" else (server.source, source)
+            server.source = main.with_stated(other)
+            setattr(server, field, section)
     if not servers:
-        raise refused(sources[0], "no table of `nvidia-smi topo -m`", HELP)
-    machines = tuple(_machine(source, sections, options) for source, sections in servers)
-    return Reading(machines, files=tuple(source.name for source, _ in servers))
+        raise refused(sources[0].name, "no table of `nvidia-smi topo -m`", HELP)
+    machines = tuple(_machine(server, options) for server in servers)
+    return Reading(machines, files=tuple(server.source.name for server in servers))
 
 
-def _sections(source: Source) -> list[Section]:
-    """Every table and list of a source with its field in Sections, in the order of the text."""
-    lines = lines_of(source.data, source.name)
-    sections: list[Section] = [
-        ("access" if table.of_peer_access else "table", table) for table in tables(lines, source.name)
-    ]
-    sections += [("links" if listed.of_links else "models", listed) for listed in gpu_lists(lines, source.name)]
-    return sorted(sections, key=lambda section: section[1].line)
-
-
-def _machine(source: Source, sections: Sections, options: ReadOptions) -> Machine:
+def _machine(server: _Server, options: ReadOptions) -> Machine:
     """The machine of one server; HS733 where a flag is needed for it."""
-    table = sections.table
+    table, source = server.table, server.source
     if table is None:
-        what = (
-            "`topo -p2p`, which says what GPUs may do, not"
-            if sections.access
-            else "a list of GPUs, which says not"
-        )
-        raise lacking(source, f"only {what} how they are joined", "add the output of `nvidia-smi topo -m`")
-    _check_whole(source, table)
-    _check_lists(source, table, sections)
-    name, model = _model(source, table, sections, options)
-    ports, links = _nvlinks(source, table, sections, model, options)
-    gpus = tuple(Gpu(short_name(name), f"sm{model.sm}" if model else "", Place(numa=_node(table, gpu)))
-        for gpu in table.gpus)  # fmt: skip
-    remarks = remarks_on(table, sections.models, sections.links, sections.access, model)
+        what = "a list of GPUs, which says not"
+        if server.access:
+            what = "`topo -p2p`, which says what GPUs may do, not"
+        way_out = "add the output of `nvidia-smi topo -m`"
+        raise lacking(source.name, f"only {what} how they are joined", way_out)
+    _check_whole(source.name, table)
+    for of in (server.models, server.links):
+        strange = [gpu.index for gpu in of.gpus if f"GPU{gpu.index}" not in table.gpus] if of else []
+        if strange:
+            what = f"a list names GPU {strange[0]}, which the table lacks"
+            raise refused(source.name, what, "give one server's output")
+    name, model = _model(server, table, options)
+    ports, links = _nvlinks(server, table, model, options)
+    arch = f"sm{model.sm}" if model else ""
+    nodes = [table.numa.get(gpu, "") for gpu in table.gpus]
+    gpus = tuple(Gpu(short_name(name), arch, Place(numa=int(n) if n.isdigit() else None)) for n in nodes)
+    texts = [f"{len(table.gpus)} GPUs and {len(table.nics)} NICs by nvidia-smi topo -m"]
+    if (listed := server.models or server.links) and listed.gpus:
+        texts.append(f"GPUs: {listed.gpus[0].model}")
+    doubts = [*_doubts(table, model), *_link_states(table, server.links), *_no_access(server.access)]
+    remarks = (
+        *(Remark("found", text) for text in texts),
+        *(Remark("suspicious", text) for text in doubts),
+    )
     machine = Machine("", gpus, ports=ports, links=links, remarks=remarks)
     if ports or len(links) == len(gpus) * (len(gpus) - 1) // 2:
-        nics, remark = nearest_nics(table, source.stated.nic_rate, options.nic_rate)
-        return replace(machine, nics=nics, remarks=(*remarks, *remark))
+        nics, more = _nearest_nics(source, table, options)
+        return replace(machine, nics=nics, remarks=(*remarks, *more))
     return _with_slots(source, table, machine, model, options)
 
 
-def _node(table: DeviceTable, gpu: str) -> int | None:
-    node = table.numa.get(gpu, "")
-    return int(node) if node.isdigit() else None
-
-
-def _check_whole(source: Source, table: DeviceTable) -> None:
+def _check_whole(name: str, table: DeviceTable) -> None:
     """Every pair of a GPU and another device must be stated by a row of one of them, and both must agree."""
     for gpu in table.gpus:
         for other in table.devices:
             if other != gpu and table.cell(gpu, other) is None:
-                missing = [device for device in table.gpus if device not in table.rows]
-                raise refused(source, f"the table lacks rows ({', '.join(missing)}), so nothing says how {gpu} "
-                    f"and {other} are joined", HELP)  # fmt: skip
+                missing = ", ".join(device for device in table.gpus if device not in table.rows)
+                what = f"the table lacks rows ({missing}), so nothing says how {gpu} and {other} are joined"
+                raise refused(name, what, HELP)
             if gpu in table.rows and other in table.rows:
-                _check_agreement(source, table, gpu, other)
+                there, back = table.cell(gpu, other) or "", table.cell(other, gpu) or ""
+                if there != back and not (there.startswith("NV") and back.startswith("NV")):
+                    what = f"the row of {gpu} says {there} of {other}, and that of {other} says {back} of {gpu}"
+                    raise refused(name, what, HELP)
 
 
-def _check_agreement(source: Source, table: DeviceTable, one: str, other: str) -> None:
-    """The rows of two devices say the same of the two; numbers of links are compared elsewhere."""
-    there, back = table.cell(one, other) or "", table.cell(other, one) or ""
-    if there != back and not (there.startswith("NV") and back.startswith("NV")):
-        raise refused(
-            source, f"the row of {one} says {there} of {other}, and that of {other} says {back} of {one}", HELP
-        )
-
-
-def _check_lists(source: Source, table: DeviceTable, sections: Sections) -> None:
-    """Lists of a server name GPUs that its table has."""
-    for listed in (sections.models, sections.links):
-        strange = [gpu.index for gpu in listed.gpus if f"GPU{gpu.index}" not in table.gpus] if listed else []
-        if strange:
-            raise refused(
-                source, f"a list names GPU {strange[0]}, which the table lacks", "give one server's output"
-            )
-
-
-def _model(
-    source: Source, table: DeviceTable, sections: Sections, options: ReadOptions
-) -> tuple[str, GpuModel | None]:  # fmt: skip
+def _model(server: _Server, table: DeviceTable, options: ReadOptions) -> tuple[str, GpuModel | None]:
     """The name of the model and what is known of it: as stated of the file, as listed, as stated otherwise, or by
     the raw rate of the links."""
-    listed = [*(sections.models.gpus if sections.models else ()), *(sections.links.gpus if sections.links else ())]
+    listed = [gpu for of in (server.models, server.links) if of for gpu in of.gpus]
     names = list(dict.fromkeys(gpu.model for gpu in listed))
-    stated = source.stated.model
+    stated, source = server.source.stated.model, server.source.name
     if len(names) > 1 and not (stated or options.model):
         raise lacking(source, f"GPUs of several models: {', '.join(names)[:200]}", "state one with --model")
     told = names[0] if len(names) == 1 and gpu_model(names[0]) else ""
     name = stated or told or options.model or (names[0] if names else "")
     model = gpu_model(name)
-    if model is None and sections.links:
-        raw = {str(float(rate)) for gpu in sections.links.gpus for _, rate in gpu.links if rate}
+    if model is None and server.links:
+        raw = {str(float(rate)) for gpu in server.links.gpus for _, rate in gpu.links if rate}
         model = model_by_raw_rate(raw.pop()) if len(raw) == 1 else None
     if model is None and (len(table.gpus) > 1 or name):
         said = f"nothing is known of the GPU {name!r}" if name else "nothing says which GPUs these are"
-        raise lacking(source, f"{said}, so the rate of their links is not known",
-            f"state it with --model, or for this file with --model FILE=NAME ({KNOWN_MODELS}), "
-            "or add the output of `nvidia-smi -L`")  # fmt: skip
+        way_out = f"state it with --model, or for this file with --model FILE=NAME ({KNOWN_MODELS}), "
+        way_out += "or add the output of `nvidia-smi -L`"
+        raise lacking(source, f"{said}, so the rate of their links is not known", way_out)
     return name, model
 
 
-def _counts(table: DeviceTable) -> dict[tuple[str, str], int]:
-    """The number of NVLinks that the row of a GPU (else the other's) states for each ordered pair."""
-    cells = {(a, b): table.cell(a, b) or "" for a in table.gpus for b in table.gpus if a != b}
-    return {pair: int(cell[2:]) for pair, cell in cells.items() if cell.startswith("NV") and int(cell[2:])}
-
-
 def _nvlinks(
-    source: Source, table: DeviceTable, sections: Sections, model: GpuModel | None, options: ReadOptions
-) -> tuple[tuple[SwitchPort, ...], tuple[GpuLink, ...]]:  # fmt: skip
+    server: _Server, table: DeviceTable, model: GpuModel | None, options: ReadOptions
+) -> tuple[tuple[SwitchPort, ...], tuple[GpuLink, ...]]:
     """Ports into an NVSwitch, or links between GPUs."""
-    counts = _counts(table)
+    counts = {pair: count for pair, count in table.nvlinks().items() if count}
     if not counts or model is None:
         return (), ()
     rate = nvlink_rate(model.sm, options.calibration)
-    if _switched(table, counts, model):
-        active = {gpu.index: gpu.active for gpu in (sections.links.gpus if sections.links else ()) if gpu.states}
-        lanes = [max(count for (a, _), count in counts.items() if a == gpu) for gpu in table.gpus]
-        lanes = [min(lane, active.get(i, lane)) for i, lane in enumerate(lanes)]
-        if 0 in lanes:
-            raise lacking(source, f"no NVLink of GPU {lanes.index(0)} is active",
-                "repair it, or import the server without it")  # fmt: skip
-        return tuple(SwitchPort(i, lane, rate) for i, lane in enumerate(lanes)), ()
-    number = {gpu: i for i, gpu in enumerate(table.gpus)}
+    name, gpus = server.source.name, table.gpus
+    if len(counts) == len(gpus) * (len(gpus) - 1):
+        # all pairs have links: they lead to a switch if together they are more than a GPU has
+        least = min(sum(n for (a, _), n in counts.items() if a == gpu) for gpu in gpus)
+        if least > min(model.links or MOST_LINKS, MOST_LINKS):
+            active = {gpu.index: gpu.active for gpu in (server.links.gpus if server.links else ()) if gpu.states}
+            lanes = [max(count for (a, _), count in counts.items() if a == gpu) for gpu in gpus]
+            lanes = [min(lane, active.get(i, lane)) for i, lane in enumerate(lanes)]
+            if 0 in lanes:
+                way_out = "repair it, or import the server without it"
+                raise lacking(name, f"no NVLink of GPU {lanes.index(0)} is active", way_out)
+            return tuple(SwitchPort(i, lane, rate) for i, lane in enumerate(lanes)), ()
+    number = {gpu: i for i, gpu in enumerate(gpus)}
     for (a, b), count in counts.items():
         if counts.get((b, a)) != count:
-            raise refused(
-                source, f"{a} has {count} NVLinks to {b}, and {b} has {counts.get((b, a), 0)} back", HELP
-            )
+            what = f"{a} has {count} NVLinks to {b}, and {b} has {counts.get((b, a), 0)} back"
+            raise refused(name, what, HELP)
     links = [GpuLink(number[a], number[b], n, rate) for (a, b), n in counts.items() if number[a] < number[b]]
     return (), tuple(links)
 
 
-def _switched(table: DeviceTable, counts: dict[tuple[str, str], int], model: GpuModel) -> bool:
-    """Whether the numbers are of links to a switch: all pairs have some, and together more than a GPU has."""
-    peers = len(table.gpus) - 1
-    if len(counts) != peers * (peers + 1):
-        return False
-    least = min(sum(n for (a, _), n in counts.items() if a == gpu) for gpu in table.gpus)
-    return least > min(model.links or MOST_LINKS, MOST_LINKS)
-
-
 def _with_slots(
     source: Source, table: DeviceTable, machine: Machine, model: GpuModel | None, options: ReadOptions
-) -> Machine:  # fmt: skip
+) -> Machine:
     """The machine with its PCIe tree, over which pairs meet that NVLink does not join."""
-    tree = slot_tree(table.devices, table.cell, table.numa)
-    slot = pcie_rate(model.pcie if model else "", 0, options.calibration)
-    gpus = tuple(replace(gpu, place=Place(tree.parents[name], slot, numa=gpu.place.numa))
-        for name, gpu in zip(table.gpus, machine.gpus, strict=True))  # fmt: skip
-    nics = tuple(
-        Nic(table.nic_names.get(nic, nic), source.stated.nic_rate, place=Place(tree.parents[nic]))
-        for nic in table.nics
+    speed = model.pcie if model else "8 GT/s"
+    slot = pcie_rate(speed, 0, options.calibration)
+    cpus, bridges, parents = _slot_tree(table)
+    gpus = tuple(
+        replace(gpu, place=Place(parents[name], slot, numa=gpu.place.numa))
+        for name, gpu in zip(table.gpus, machine.gpus, strict=True)
     )
+    nics = tuple(
+        Nic(table.nic_names.get(nic, nic), source.stated.nic_rate, place=Place(parents[nic])) for nic in table.nics
+    )
+    remarks = machine.remarks
     if not nics:
         alike, more = one_nic_a_gpu(len(gpus), source.stated.nic_rate, options.nic_rate)
         nics = tuple(
             Nic(nic.name, nic.rate, place=Place(gpu.place.parent)) for nic, gpu in zip(alike, gpus, strict=False)
         )
-        machine = replace(machine, remarks=(*machine.remarks, *more))
-    bridges = tuple(Bridge(bridge.name, replace(bridge.place, rate=slot)) for bridge in tree.bridges)
+        remarks += more
+    bridges = [replace(bridge, place=replace(bridge.place, rate=slot)) for bridge in bridges]
     between = cpu_rate("", "", 0)
-    cpus = [cpu.name for cpu in tree.cpus]
-    cpu_links = tuple(CpuLink(a, b, between) for i, a in enumerate(cpus) for b in cpus[i + 1 :])
-    text = f"PCIe slots and uplinks of 16 lanes at {model.pcie if model else '8 GT/s'}: the table has no rates"
-    return replace(machine, gpus=gpus, nics=nics, cpus=tree.cpus, bridges=bridges, cpu_links=cpu_links,
-        remarks=(*machine.remarks, Remark("assumed", text)))  # fmt: skip
+    cpu_links = tuple(CpuLink(a.name, b.name, between) for a, b in combinations(cpus, 2))
+    remarks += (Remark("assumed", f"PCIe slots and uplinks of 16 lanes at {speed}: the table has no rates"),)
+    return replace(
+        machine,
+        gpus=gpus,
+        nics=nics,
+        cpus=tuple(cpus),
+        bridges=tuple(bridges),
+        cpu_links=cpu_links,
+        remarks=remarks,
+    )
+
+
+def _slot_tree(table: DeviceTable) -> tuple[list[Cpu], list[Bridge], dict[str, str]]:
+    """CPUs, PCIe switches (parents first) and the parent of each device, in a tree that has the table's distances.
+
+    PIX: one PCIe switch between two devices; PXB: several; PHB and NODE: one CPU; SYS: two. Cells with NVLink hide
+    the distance, so what they join is placed by its other distances and its NUMA node.
+    """
+    numa = table.numa
+
+    def at_one_cpu(a: str, b: str) -> bool:
+        cell = table.cell(a, b) or ""
+        if cell.startswith("NV"):
+            return a in numa and numa[a] == numa.get(b)
+        return cell in ("PIX", "PXB", "PHB", "NODE")
+
+    cpus: list[Cpu] = []
+    bridges: list[Bridge] = []
+    parents: dict[str, str] = {}
+    for number, socket in enumerate(_groups(table.devices, at_one_cpu)):
+        cpu = f"cpu{number}"
+        nodes = {numa[device] for device in socket if device in numa}
+        node = nodes.pop() if len(nodes) == 1 else ""
+        cpus.append(Cpu(cpu, int(node) if node.isdigit() else None))
+        for group in _groups(socket, lambda a, b: table.cell(a, b) in ("PIX", "PXB")):
+            switches = _groups(group, lambda a, b: table.cell(a, b) == "PIX")
+            above = cpu
+            if len(switches) > 1:
+                above = f"pcie{len(bridges)}"
+                bridges.append(Bridge(above, Place(cpu)))
+            for switch in switches:
+                below = above
+                if len(switch) > 1:
+                    below = f"pcie{len(bridges)}"
+                    bridges.append(Bridge(below, Place(above)))
+                parents |= dict.fromkeys(switch, below)
+    return cpus, bridges, parents
+
+
+def _groups(devices: Sequence[str], joined: Callable[[str, str], bool]) -> list[list[str]]:
+    """The devices in groups: those joined, directly or by others, together; in the order of the first of each."""
+    groups: list[list[str]] = []
+    for device in devices:
+        joining = [group for group in groups if any(joined(device, other) for other in group)]
+        merged = [other for group in joining for other in group] + [device]
+        position = groups.index(joining[0]) if joining else len(groups)
+        groups = [group for group in groups if group not in joining]
+        groups.insert(position, merged)
+    return [sorted(group, key=devices.index) for group in groups]
+
+
+def _nearest_nics(
+    source: Source, table: DeviceTable, options: ReadOptions
+) -> tuple[tuple[Nic, ...], tuple[Remark, ...]]:
+    """The NICs in use with the GPUs next to them, spread evenly in their order, and remarks on those left out."""
+    if not table.nics:
+        return one_nic_a_gpu(len(table.gpus), source.stated.nic_rate, options.nic_rate)
+
+    def distance(gpu: str, nic: str) -> int:
+        cell = table.cell(gpu, nic)
+        return DISTANCES.index(cell) if cell in DISTANCES else len(DISTANCES) - 1  # SOC is what SYS was before
+
+    sharers: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for index, gpu in enumerate(table.gpus):
+        least = min(distance(gpu, nic) for nic in table.nics)
+        sharers[tuple(nic for nic in table.nics if distance(gpu, nic) == least)].append(index)
+    users: dict[str, list[int]] = defaultdict(list)
+    for nics, gpus in sharers.items():
+        most = max(len(nics), len(gpus))
+        for i in range(most):
+            users[nics[i * len(nics) // most]].append(gpus[i * len(gpus) // most])
+    names = {nic: table.nic_names.get(nic, nic) for nic in table.nics}
+    used = [nic for nic in table.nics if nic in users]
+    remarks = []
+    if idle := [names[nic] for nic in table.nics if nic not in users]:
+        remarks.append(Remark("assumed", f"NICs that are nearest to no GPU are left out: {', '.join(idle)}"))
+    if any(distance(table.gpus[users[nic][0]], nic) >= DISTANCES.index("NODE") for nic in used):
+        text = "the table does not tell which NIC is near a GPU: they are shared in order"
+        remarks.append(Remark("assumed", text))
+    rate = source.stated.nic_rate
+    return tuple(Nic(names[nic], rate, gpus=tuple(sorted(users[nic]))) for nic in used), tuple(remarks)
+
+
+def _doubts(table: DeviceTable, model: GpuModel | None) -> Iterator[str]:
+    """GPUs with fewer links than most, distances that contradict NUMA nodes, links that are hidden or too many."""
+    sums = table.sums()
+    usual = max(set(sums.values()), key=list(sums.values()).count) if sums else 0
+    for gpu, count in sums.items():
+        if count < usual:
+            peers = len(table.gpus) - 1
+            yield f"{gpu} has fewer NVLinks than most: {count} in its row, {usual} in theirs ({peers} peers)"
+    for one, other in combinations(table.gpus, 2):
+        cell, a, b = table.cell(one, other), table.numa.get(one), table.numa.get(other)
+        if a is None or b is None:
+            continue
+        if cell in ("SYS", "SOC") and a == b:
+            yield f"{one} and {other} are at NUMA node {a}, and the table says {cell}: between NUMA nodes"
+        elif cell in ("PIX", "PXB", "PHB", "NODE") and a != b:
+            yield f"{one} is at NUMA node {a} and {other} at {b}, and the table says {cell}: within one node"
+    if model and model.switched and len(table.gpus) > 1 and not any(sums.values()):
+        yield "no NVLink between GPUs that mostly have it: `topo -mp` hides it, and so do some virtual machines"
+    most = max(table.nvlinks().values(), default=0)
+    if model and most > model.links:
+        yield f"NV{most} in the table, and such a GPU has {model.links} NVLinks: is it another model?"
+
+
+def _link_states(table: DeviceTable, links: GpuList | None) -> Iterator[str]:
+    """Links that are not active, slower than others, or not as many as in the table."""
+    if links is None:
+        return
+    rates = [rate for gpu in links.gpus for _, rate in gpu.links if rate]
+    most = max((gpu.active for gpu in links.gpus), default=0)
+    sums, nvlinks = table.sums(), table.nvlinks()
+    for gpu in links.gpus:
+        name = f"GPU{gpu.index}"
+        stated = {count for (one, _), count in nvlinks.items() if one == name}
+        if gpu.active < most:
+            yield f"{name} has {gpu.active} active NVLinks, and others have {most}"
+        if gpu.active not in {*stated, sums[name]}:
+            yield f"{name} has {gpu.active} active NVLinks by nvlink -s, NV{max(stated, default=0)} in the table"
+        if any(rate and rate < max(rates) for _, rate in gpu.links):
+            yield f"{name} has NVLinks that are slower than others"
+
+
+def _no_access(access: DeviceTable | None) -> Iterator[str]:
+    """Pairs that may not read each other's memory."""
+    for one, other in combinations(access.gpus, 2) if access else ():
+        cell = access.cell(one, other) if access else None
+        if cell not in (None, "OK"):
+            yield f"{one} and {other} have no peer access ({cell}): their traffic passes through the host"

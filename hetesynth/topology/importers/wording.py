@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from textwrap import wrap
 
 MAX_NAME = 48
 _SHOWN = 8
@@ -72,16 +73,20 @@ def some(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
+def natural(text: str) -> list[tuple[int, int, str]]:
+    """Return a key by which node2 comes before node10."""
+    words = re.findall(r"[0-9]{1,18}|[^0-9]+", text)
+    return [(0, int(word), "") if word.isdigit() else (1, 0, word) for word in words]
+
+
 def identifier(text: str, instead: str = "n") -> str:
-    """A name of the language that comes close to ``text``; it never ends in what would read as a range."""
+    """Return a name of the language that comes close to ``text``; it never ends in what would read as a range."""
     name = re.sub(r"[^A-Za-z0-9_]+", "_", text.encode("ascii", "replace").decode())[:MAX_NAME].strip("_")
     return name if name and (name[0].isalpha() or name[0] == "_") else f"{instead}{name}"
 
 
 def comment(text: str, indent: str = "", width: int = 115) -> list[str]:
     """``text`` as comment lines; what would end a comment or steer a terminal is replaced."""
-    from textwrap import wrap
-
     clean = "".join(c if c.isprintable() and ord(c) < 0x2000 else "?" for c in text)
     lines = wrap(clean, width - len(indent) - 2, break_long_words=True, subsequent_indent="  ")
     return [f"{indent}# {line}" for line in lines]

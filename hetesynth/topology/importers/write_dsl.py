@@ -1,7 +1,7 @@
 """Machines and the rule for the network between them -> readable text of the topology language.
 
 One node type for each kind of machine, servers under the names of their hosts, and comments that say what was
-read, what was assumed and what looks wrong. ``check.py`` reads the text back before it is given out.
+read, what was assumed and what looks wrong. ``import_topology`` reads the text back before it is given out.
 """
 
 from __future__ import annotations
@@ -9,74 +9,83 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from hetesynth.errors import HetesynthError
-from hetesynth.topology.importers import network_text, node_text, pcie_text, tier_text
-from hetesynth.topology.importers.fabric import Fabric
+from hetesynth.topology.importers import network_text, node_text
 from hetesynth.topology.importers.machine import Machine, Remark
+from hetesynth.topology.importers.network import Fabric
+from hetesynth.topology.importers.network_text import Server
+from hetesynth.topology.importers.node_types import file_of, node_types
 from hetesynth.topology.importers.pcie import UNSTATED, gpus_of_nics, over_cpus
-from hetesynth.topology.importers.wording import bandwidth, comment, identifier, listed, parts
+from hetesynth.topology.importers.wording import bandwidth, comment, identifier, listed, parts, time
 
 INDENT = "  "
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
-    """A machine with the name of its instance and of its node type."""
-
-    name: str
-    machine: Machine
-    node_type: str
-
-
 def cluster_text(
-    machines: Sequence[Machine], fabric: Fabric, remarks: Sequence[Remark] = (), name: str = "imported",
-    title: str = "", measured: Sequence[str] = (),
-) -> str:  # fmt: skip
-    """The text; the rates of the kinds ``measured`` are stated as what transfers get.
+    machines: Sequence[Machine],
+    fabric: Fabric,
+    remarks: Sequence[Remark],
+    name: str,
+    title: str,
+    measured: Sequence[str] = (),
+) -> str:
+    """Return the text; the rates of the kinds ``measured`` are stated as what transfers get.
 
     Raises HetesynthError HS733 where servers have no network between them.
     """
-    servers = name_servers(machines)
-    lines = comment(title) if title else []
+    servers = _named(machines)
+    libraries = {file_of(m.node_type.partition("(")[0]) for m in machines if m.node_type}
+    lines = comment(title)
     lines += _remark_lines([*remarks, *(remark for m in machines if m.node_type for remark in m.remarks)])
-    lines += [f"import {library}" for library in sorted({_library(m.node_type) for m in machines if m.node_type})]
+    lines += [f"import {library}" for library in sorted(libraries)]
     written: set[str] = set()
     for server in servers:
         if server.node_type not in written and not server.machine.node_type:
             written.add(server.node_type)
-            same = [s for s in servers if s.node_type == server.node_type]
-            lines += ["", *_node_lines(server, same)]
+            lines += ["", *_node_lines(server, [s for s in servers if s.node_type == server.node_type])]
     lines += ["", f"cluster {identifier(name, 'c')} {{"]
-    lines += [INDENT + line for line in _instances(servers)]
-    if fabric.network is not None:
-        between = network_text.domains(servers) + tier_text.statements(servers, fabric.network)
-    else:
-        between = network_text.statements(servers, fabric)
-    lines += [INDENT + line for line in between]
+    runs: list[list[Server]] = []
+    for server in servers:
+        if runs and _follows(runs[-1][-1], server):
+            runs[-1].append(server)
+        else:
+            runs.append([server])
+    for run in runs:
+        first = run[0]
+        hosts = listed([server.machine.host for server in run]) if first.machine.host else ""
+        body = f' {{ host "{hosts}" }}' if hosts else ""
+        lines.append(f"{INDENT}instance {listed([server.name for server in run])} = {first.node_type}{body}")
+    lines += [INDENT + line for line in network_text.statements(servers, fabric)]
     lines += [f"{INDENT}measured {', '.join(measured)}"] if measured else []
     return "\n".join([*lines, "}"]).lstrip("\n") + "\n"
 
 
-def name_servers(machines: Sequence[Machine]) -> tuple[Server, ...]:
-    """Every machine with names that nobody else has."""
-    types: dict[tuple[str, ...], str] = {}
-    library = _library_names() if any(machine.node_type for machine in machines) else frozenset()
-    names: set[str] = set()
+def _named(machines: Sequence[Machine]) -> list[Server]:
+    """Every machine with names that nobody else has, nor the library that the text may import."""
+    library = node_types() if any(machine.node_type for machine in machines) else {}
     counted = Counter(machine.host for machine in machines)
+    types: dict[tuple[str, ...], str] = {}
+    names: set[str] = set()
     servers = []
     for i, machine in enumerate(machines):
-        body = tuple(node_text.statements(machine)) if not machine.node_type else ("", machine.node_type)
-        if body not in types:
-            wished = machine.node_type or _type_name(machine)
-            types[body] = wished if machine.node_type else _free(wished, {*types.values(), *library})
+        if machine.node_type:
+            node_type = machine.node_type
+            types["", node_type] = node_type
+        else:
+            body = tuple(node_text.statements(machine))
+            if body not in types:
+                model = next((gpu.model or gpu.arch for gpu in machine.gpus if gpu.model or gpu.arch), "server")
+                wished = f"{identifier(model.lower(), 'gpu')}x{len(machine.gpus)}"
+                types[body] = _free(wished, {*types.values(), *library})
+            node_type = types[body]
         host = machine.host if counted[machine.host] == 1 else ""
         name = _free(identifier(host) if host else f"n{i}", names)
         names.add(name)
-        servers.append(Server(name, machine, types[body]))
-    return tuple(servers)
+        servers.append(Server(name, machine, node_type))
+    return servers
 
 
 def _free(wished: str, used: set[str]) -> str:
@@ -89,45 +98,26 @@ def _free(wished: str, used: set[str]) -> str:
     return name
 
 
-def _type_name(machine: Machine) -> str:
-    model = next((gpu.model or gpu.arch for gpu in machine.gpus if gpu.model or gpu.arch), "server")
-    return f"{identifier(model.lower(), 'gpu')}x{len(machine.gpus)}"
-
-
-def _library_names() -> frozenset[str]:
-    """Names that the imports of the text bring with them, or may."""
-    from hetesynth.topology.importers.node_types import node_types
-
-    return frozenset(node_types())
-
-
-def _library(node_type: str) -> str:
-    from hetesynth.topology.importers.node_types import file_of
-
-    return file_of(node_type.partition("(")[0])
-
-
 def _remark_lines(remarks: Sequence[Remark]) -> list[str]:
     """Every remark once, the suspicious ones first."""
     order = {"suspicious": 0, "found": 1, "assumed": 2}
-    lines: list[str] = []
-    for remark in sorted(dict.fromkeys(remarks), key=lambda r: order[r.kind]):
-        lines += comment(f"{remark.kind}: {remark.text}")
-    return lines
+    ordered = sorted(dict.fromkeys(remarks), key=lambda r: order[r.kind])
+    return [line for remark in ordered for line in comment(f"{remark.kind}: {remark.text}")]
 
 
 def assumed_figures(machines: Sequence[Machine]) -> list[Remark]:
-    """The latencies, and the speeds of slots, that the text states and no file told."""
+    """Return the latencies, and the speeds of slots, that the text states and no file told."""
     texts = []
     if any(m.links or m.ports for m in machines):
-        texts.append(node_text.LATENCIES)
+        texts.append(f"a way over NVLink or xGMI takes {time(node_text.NVLINK_LATENCY)}")
     trees = [m for m in machines if not m.node_type and node_text.needs_tree(m)]
     if trees:
-        texts.append(pcie_text.LATENCIES)
-    crossing = [
+        crossing = time(node_text.CROSSING)
+        texts.append(f"each PCIe switch, CPU and link between CPUs on a way takes {crossing}")
+    crossed = [
         m for m in machines if m.cpu_links and not m.node_type and (node_text.needs_tree(m) or over_cpus(m))
     ]
-    if between := sorted({link.rate for m in crossing for link in m.cpu_links}):
+    if between := sorted({link.rate for m in crossed for link in m.cpu_links}):
         rates = " or ".join(bandwidth(rate) for rate in between)
         texts.append(f"{rates} between CPUs, what NCCL counts: the tools tell no such rate")
     if any(gpu.place.rate is None for m in trees for gpu in m.gpus):
@@ -136,77 +126,44 @@ def assumed_figures(machines: Sequence[Machine]) -> list[Remark]:
         texts.append("bridges whose speed is not told are as fast as the fastest device below them")
     mixed = {models for m in machines if len(models := node_text.models(m)) > 1}
     doubts = (f"GPUs of {', '.join(m)} in one server: `model` of all of them is {m[0]}" for m in sorted(mixed))
-    return [*(Remark("assumed", text) for text in texts), *(Remark("suspicious", d, "warning") for d in doubts)]
+    return [*(Remark("assumed", text) for text in texts), *(Remark("suspicious", d) for d in doubts)]
 
 
 def _node_lines(server: Server, same: Sequence[Server]) -> list[str]:
-    """``node NAME { ... }`` with the remarks about the machine and its devices."""
+    """``node NAME { ... }`` with the remarks about the machine, and comments on which device is which."""
     machine = server.machine
-    lines: list[str] = []
+    used = gpus_of_nics(machine)
+    links = Counter(machine.links_of(i) for i in range(len(machine.gpus)))
+    counts = ", ".join(f"{n} on {gpus}" if len(links) > 1 else f"{n}" for n, gpus in sorted(links.items()))
+    models = ", ".join(sorted({gpu.model or gpu.arch for gpu in machine.gpus if gpu.model or gpu.arch}))
+    summary = f"{len(machine.gpus)} GPUs{f' ({models})' if models else ''}, links per GPU: {counts}"
+    summary += f"; {len(used)} NIC{'' if len(used) == 1 else 's'}"
     of = "" if len(same) == 1 else f" (as {len(same)} servers)"
-    lines += comment(f"{server.node_type}{of}: {_summary(machine)}")
+    lines = comment(f"{server.node_type}{of}: {summary}")
     common = [remark for remark in machine.remarks if all(remark in other.machine.remarks for other in same)]
     lines += _remark_lines(common)
     for other in same:
         own = [remark for remark in other.machine.remarks if remark not in common]
         lines += _remark_lines([replace(remark, text=f"{other.name}: {remark.text}") for remark in own])
-    body = [line for statement in node_text.statements(machine) for line in statement.split("\n")]
-    return [*lines, f"node {server.node_type} {{", *_devices(machine), *(INDENT + line for line in body), "}"]
-
-
-def _summary(machine: Machine) -> str:
-    """Counts and models in words."""
-    links = Counter(machine.links_of(i) for i in range(len(machine.gpus)))
-    counts = ", ".join(f"{n} on {gpus}" if len(links) > 1 else f"{n}" for n, gpus in sorted(links.items()))
-    models = ", ".join(sorted({gpu.model or gpu.arch for gpu in machine.gpus if gpu.model or gpu.arch}))
-    text = f"{len(machine.gpus)} GPUs{f' ({models})' if models else ''}, links per GPU: {counts}"
-    nics = len(gpus_of_nics(machine))
-    return f"{text}; {nics} NIC{'' if nics == 1 else 's'}"
-
-
-def _devices(machine: Machine) -> list[str]:
-    """Which device is which, one comment for GPUs and one for NICs."""
-    lines: list[str] = []
+    lines.append(f"node {server.node_type} {{")
     buses = [gpu.place.bus for gpu in machine.gpus]
     if all(buses):
         lines += comment(f"{parts('gpu', range(len(buses)))}: {', '.join(buses)}", INDENT)
-    used = gpus_of_nics(machine)
     if used:
-        lines += comment(
-            f"{parts('nic', range(len(used)))}: {', '.join(machine.nics[n].name for n in used)}", INDENT
-        )
+        names = ", ".join(machine.nics[n].name for n in used)
+        lines += comment(f"{parts('nic', range(len(used)))}: {names}", INDENT)
     if unused := [nic.name for n, nic in enumerate(machine.nics) if n not in used]:
-        lines += comment(
-            f"left out, as other NICs are nearer or faster, or as virtual: {', '.join(unused)}", INDENT
-        )
-    return lines
-
-
-def _instances(servers: Sequence[Server]) -> list[str]:
-    """``instance`` statements in order; neighbours of one type whose names count up are one statement."""
-    runs: list[list[Server]] = []
-    for server in servers:
-        if runs and _follows(runs[-1][-1], server):
-            runs[-1].append(server)
-        else:
-            runs.append([server])
-    return [_instance(run) for run in runs]
-
-
-def _instance(run: Sequence[Server]) -> str:
-    first = run[0]
-    hosts = listed([server.machine.host for server in run]) if first.machine.host else ""
-    body = f' {{ host "{hosts}" }}' if hosts else ""
-    return f"instance {listed([server.name for server in run])} = {first.node_type}{body}"
+        text = f"left out, as other NICs are nearer or faster, or as virtual: {', '.join(unused)}"
+        lines += comment(text, INDENT)
+    return [*lines, *(INDENT + line for line in node_text.statements(machine)), "}"]
 
 
 def _follows(last: Server, server: Server) -> bool:
-    """Whether two servers can be in one statement: ``listed`` makes a range of their names and of their hosts."""
-    if last.node_type != server.node_type or bool(last.machine.host) != bool(server.machine.host):
+    """True where two servers can be in one statement: ``listed`` makes a range of their names and their hosts."""
+    before, host = last.machine.host, server.machine.host
+    if last.node_type != server.node_type or bool(before) != bool(host):
         return False
-    return _one_up(last.name, server.name) and (
-        not last.machine.host or _one_up(last.machine.host, server.machine.host)
-    )
+    return _one_up(last.name, server.name) and (not before or _one_up(before, host))
 
 
 def _one_up(last: str, name: str) -> bool:
@@ -215,7 +172,7 @@ def _one_up(last: str, name: str) -> bool:
 
 
 def demand_rates(machines: Sequence[Machine], nic_rate: Fraction | None) -> list[Machine]:
-    """Every NIC with a rate: its own or ``nic_rate``; HetesynthError HS733 where neither is there."""
+    """Return the machines, every NIC with a rate: its own or ``nic_rate``; HS733 where neither is there."""
     lacking = [nic.name for m in machines for nic in m.nics if nic.rate is None]
     if lacking and nic_rate is None:
         raise HetesynthError(

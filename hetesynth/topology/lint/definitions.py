@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hetesynth.model.diagnostics import Diagnostic
@@ -44,19 +44,13 @@ MAX_COMPARED = 10**6  # names of one list times its patterns: about a second
 
 
 def named_twice(inspection: Inspection) -> Iterator[Diagnostic]:
-    """Parts that stand twice in one list: `ports gpu[0-3], gpu[3-7]`."""
-    if inspection.is_paper:
-        return
-    for item in inspection.file.items:
+    """Yield parts that stand twice in one list: `ports gpu[0-3], gpu[3-7]`."""
+    for item in () if inspection.is_paper else inspection.file.items:
         if isinstance(item, (NodeType, PodType, Cluster)):
             for statement in item.items:
-                yield from _twice_in(statement)
-
-
-def _twice_in(statement: object) -> Iterator[Diagnostic]:
-    for words in _lists(statement):
-        if all(_PLAIN.fullmatch(word.text) for word in words):
-            yield from _repeated(words)
+                for words in _lists(statement):
+                    if all(_PLAIN.fullmatch(word.text) for word in words):
+                        yield from _repeated(words)
 
 
 def _lists(statement: object) -> Iterator[Sequence[Word]]:
@@ -89,51 +83,36 @@ def _repeated(words: Sequence[Word]) -> Iterator[Diagnostic]:
     first: dict[str, Word] = {}
     globs: list[tuple[re.Pattern[str], Word]] = []
     for word in words[:MAX_LISTED]:
-        written = len(_numbers(word.text))
         names = expand(word, Findings())
-        patterns = [_pattern(name) for name in names if "*" in name]
+        patterns = [
+            re.compile("[^.]*".join(map(re.escape, re.split(r"\*+", name)))) for name in names if "*" in name
+        ]
         if (len(first) + len(names)) * (len(globs) + len(patterns)) > MAX_COMPARED:
             return
-        twice = _again(names, first, globs, patterns)
+        # one of the names that stands in the list already, else one of the list that a pattern among them names
+        again = (
+            (name, by)
+            for name in names
+            for by in (first.get(name), *(by for pattern, by in globs if pattern.fullmatch(name)))
+            if by is not None
+        )
+        covered = ((name, by) for pattern in patterns for name, by in first.items() if pattern.fullmatch(name))
+        twice = next(again, None) or next(covered, None)
+        message, help_ = "", "name each part once"
         if twice is not None:
             name, by = twice
-            again = "already named by" if by.text != word.text else "named twice: by"
-            message = f"`{name}` is {again} `{by.text}` in this list"
+            said = "already named by" if by.text != word.text else "named twice: by"
+            message = f"`{name}` is {said} `{by.text}` in this list"
             if by.text == name != word.text:
                 message = f"`{word.text}` names `{name}` again"
-            yield Diagnostic(
-                "HS243", word.span, message, "name each part once: did you mean another range?", "warning"
-            )
-        elif written > len(set(_numbers(word.text))):
+            help_ += ": did you mean another range?"
+        elif len(numbers := _numbers(word.text)) > len(set(numbers)):
             message = f"`{word.text}` names a number twice"
-            yield Diagnostic("HS243", word.span, message, "name each part once", "warning")
+        if message:
+            yield Diagnostic("HS243", word.span, message, help_, "warning")
         for name in names:
             first.setdefault(name, word)
         globs += [(pattern, word) for pattern in patterns]
-
-
-def _again(
-    names: Sequence[str],
-    first: Mapping[str, Word],
-    globs: Sequence[tuple[re.Pattern[str], Word]],
-    patterns: Sequence[re.Pattern[str]],
-) -> tuple[str, Word] | None:
-    """One of ``names`` that stands in the list already, or one of the list that a pattern among them names."""
-    for name in names:
-        if name in first:
-            return name, first[name]
-        for pattern, by in globs:
-            if pattern.fullmatch(name):
-                return name, by
-    for pattern in patterns:
-        for name, by in first.items():
-            if pattern.fullmatch(name):
-                return name, by
-    return None
-
-
-def _pattern(name: str) -> re.Pattern[str]:
-    return re.compile("[^.]*".join(map(re.escape, re.split(r"\*+", name))))
 
 
 def _numbers(text: str) -> list[int]:
@@ -148,7 +127,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def unused(inspection: Inspection) -> Iterator[Diagnostic]:
-    """Node types, pods and imports of the file that its cluster does not use."""
+    """Yield node types, pods and imports of the file that its cluster does not use."""
     if inspection.cluster is None or inspection.is_paper:
         return
     in_use = {word.text for word in instances_in(inspection.cluster, inspection.types)}
@@ -157,12 +136,24 @@ def unused(inspection: Inspection) -> Iterator[Diagnostic]:
             what = "node type" if isinstance(item, NodeType) else "pod"
             message = f"no instance is of {what} `{item.name.text}`"
             yield Diagnostic("HS246", item.name.span, message, "remove it, or add `instance a = ...`", "warning")
-        elif isinstance(item, Import):
-            names = _names_in(item, inspection.file.name)
-            if names and not names & in_use:
-                message = f"nothing of `{item.target.text}` is used"
-                help_ = f"remove the import, or use one of {', '.join(sorted(names)[:6])}"
-                yield Diagnostic("HS246", item.target.span, message, help_, "warning")
+        if not isinstance(item, Import):
+            continue
+        names: set[str] = set()  # what the import brings, with what the imported file imports itself
+        todo, seen = [(item, inspection.file.name)], set()
+        while todo:
+            each, importing = todo.pop()
+            own = no_standard_input(Path(importing).parent / each.target.text)
+            path = own if each.is_path else library_path(each.target.text)
+            if path is None or path in seen:
+                continue
+            seen.add(path)
+            inside = parse(read_source(path)).items
+            names |= {inner.name.text for inner in inside if isinstance(inner, (NodeType, PodType))}
+            todo += [(inner, str(path)) for inner in inside if isinstance(inner, Import)]
+        if names and not names & in_use:
+            message = f"nothing of `{item.target.text}` is used"
+            help_ = f"remove the import, or use one of {', '.join(sorted(names)[:6])}"
+            yield Diagnostic("HS246", item.target.span, message, help_, "warning")
 
 
 def one_of_a_range(inspection: Inspection) -> Iterator[Diagnostic]:
@@ -180,22 +171,3 @@ def one_of_a_range(inspection: Inspection) -> Iterator[Diagnostic]:
                 message = f"`{word.text}` is one instance, `{alone[1]}{alone[2]}`"
                 help_ = f"did you mean {alone[2]} of them, `{alone[1]}[0-{int(alone[2]) - 1}]`?"
                 yield Diagnostic("HS251", word.span, message, help_, "note")
-
-
-def _names_in(item: Import, file: str) -> set[str]:
-    """What an import brings, with what the imported file imports itself."""
-    names: set[str] = set()
-    todo, seen = [(item, file)], set()
-    while todo:
-        each, importing = todo.pop()
-        own = no_standard_input(Path(importing).parent / each.target.text)
-        path = own if each.is_path else library_path(each.target.text)
-        if path is None or path in seen:
-            continue
-        seen.add(path)
-        for inner in parse(read_source(path)).items:
-            if isinstance(inner, (NodeType, PodType)):
-                names.add(inner.name.text)
-            elif isinstance(inner, Import):
-                todo.append((inner, str(path)))
-    return names

@@ -30,7 +30,7 @@ _Finding = tuple[str, str, str, str]  # code, where, message behind the name, he
 
 
 def beyond_models(inspection: Inspection) -> Iterator[Diagnostic]:
-    """Figures that GPUs of the stated model, or the NICs beside them, do not have."""
+    """Yield figures that GPUs of the stated model, or the NICs beside them, do not have."""
     damaged = broken(inspection)
     parts_of: dict[_Finding, list[str]] = defaultdict(list)
     servers = _servers(inspection.topology)
@@ -50,60 +50,62 @@ def beyond_models(inspection: Inspection) -> Iterator[Diagnostic]:
         if server not in damaged and limits.links:
             for message, help_ in _too_little(limits, [reach for _, _, reach in gpus]):
                 parts_of["HS252", server, message, help_] = names
-    for part, message, help_ in (*_wide_buses(inspection, servers), *_slow_nics(inspection, servers)):
+    for part, (message, help_) in _doubtful_parts(inspection, servers):
         parts_of["HS252", part.server, message, help_].append(part.name)
     yield from told(inspection, parts_of)
 
 
 def _servers(topology: Topology) -> dict[str, list[tuple[str, Limits, _Reach]]]:
     """The GPUs of models that are known, by server."""
-    limits_by_model = {model: limits for model in _models(topology) if (limits := limits_of(model)) is not None}
     leaving: dict[int, list[Wire]] = defaultdict(list)
     for wire in topology.wires:
         leaving[wire.src].append(wire)
-    saved = _saved(topology)
+    saved: dict[int, Fraction] = defaultdict(Fraction)  # by what stated groups limit a GPU more than its wires do
+    for group in topology.groups:
+        links = [topology.links[number] for number in group.links]
+        if len({link.src for link in links}) == 1 and all(len(link.wires) == 1 for link in links):
+            over = sum((k.bandwidth * k.lanes for k in links), Fraction(0)) - group.bandwidth * group.lanes
+            saved[links[0].src] = max(saved[links[0].src], over)
+    known_limits: dict[str, Limits | None] = {}
     servers: dict[str, list[tuple[str, Limits, _Reach]]] = defaultdict(list)
     for rank, vertex in enumerate(topology.vertices[: topology.ranks]):
-        if vertex.model in limits_by_model:
+        if vertex.model not in known_limits:
+            known_limits[vertex.model] = limits_of(vertex.model) if vertex.model else None
+        limits = known_limits[vertex.model]
+        if limits is not None:
             reach = _reach(topology, leaving[rank], vertex.server, saved[rank])
-            servers[vertex.server].append((vertex.name, limits_by_model[vertex.model], reach))
+            servers[vertex.server].append((vertex.name, limits, reach))
     return servers
 
 
-def _models(topology: Topology) -> set[str]:
-    return {vertex.model for vertex in topology.vertices[: topology.ranks]} - {""}
-
-
-def _wide_buses(
+def _doubtful_parts(
     inspection: Inspection, servers: Mapping[str, Sequence[tuple[str, Limits, _Reach]]]
-) -> Iterator[tuple[Part, str, str]]:
-    for part in inspection.parts:
-        gpus = servers.get(part.server, ())
-        is_pcie = part.kind == "bus" and "pcie" in (part.link_kind + part.name).lower()
-        if gpus and is_pcie and part.bandwidth is not None:
-            for said in _wide_slot(gpus[0][1], part.bandwidth * part.lanes):
-                yield part, *said
+) -> Iterator[tuple[Part, tuple[str, str]]]:
+    """Buses wider than PCIe, and NICs with an eighth of what is beside such GPUs.
 
-
-def _slow_nics(
-    inspection: Inspection, servers: Mapping[str, Sequence[tuple[str, Limits, _Reach]]]
-) -> Iterator[tuple[Part, str, str]]:
-    """NICs with an eighth of what is beside such GPUs; not where their twins in servers of that type differ."""
+    Not where their twins in servers of that type differ.
+    """
     types = dict(inspection.servers)
+    limits = {server: gpus[0][1] for server, gpus in servers.items()}
     twins: dict[tuple[str, str], list[tuple[Part, Fraction]]] = defaultdict(list)
     count: Counter[str] = Counter()
     for part in inspection.parts:
-        if part.kind == "nic" and part.bandwidth is not None and not part.disabled:
+        if part.bandwidth is None:
+            continue
+        rate = part.bandwidth * part.lanes
+        if part.kind == "bus" and part.server in limits and "pcie" in (part.link_kind + part.name).lower():
+            for said in _wide_slot(limits[part.server], rate):
+                yield part, said
+        elif part.kind == "nic" and not part.disabled:
             key = types.get(part.server, part.server), part.name.removeprefix(part.server)
-            twins[key].append((part, part.bandwidth * part.lanes))
+            twins[key].append((part, rate))
             count[part.server] += 1
     for nics in twins.values():
         for part, rate in nics if len({rate for _, rate in nics}) == 1 else ():
-            gpus = servers.get(part.server, ())
-            few = count[part.server] <= max(2, (len(gpus) - 1) // 2)
-            said = _nic(rate, gpus[0][1], few=few) if gpus else None
-            if said is not None:
-                yield part, *said
+            few = count[part.server] <= max(2, (len(servers.get(part.server, ())) - 1) // 2)
+            said_of = _nic(rate, limits[part.server], few=few) if part.server in limits else None
+            if said_of is not None:
+                yield part, said_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,17 +143,6 @@ def _reach(topology: Topology, wires: list[Wire], server: str, saved: Fraction) 
     return _Reach(stated, other, switched, pair, pcie)
 
 
-def _saved(topology: Topology) -> dict[int, Fraction]:
-    """By how much stated groups of direct links from one GPU limit it more than their wires do."""
-    saved: dict[int, Fraction] = defaultdict(Fraction)
-    for group in topology.groups:
-        links = [topology.links[number] for number in group.links]
-        if len({link.src for link in links}) == 1 and all(len(link.wires) == 1 for link in links):
-            over = sum((k.bandwidth * k.lanes for k in links), Fraction(0)) - group.bandwidth * group.lanes
-            saved[links[0].src] = max(saved[links[0].src], over)
-    return saved
-
-
 def _wide_slot(limits: Limits, rate: Fraction) -> Iterator[tuple[str, str]]:
     if rate > limits.slot * _SLACK:
         carried = gb(limits.slot)
@@ -167,7 +158,7 @@ def _too_much(limits: Limits, reach: _Reach) -> Iterator[tuple[str, str]]:
         yield f"{word} ({gb(reach.stated)}), and {name} has none", "state `kind pcie`, or another model"
     elif total > (limits.links * limits.most + (slot if reach.other else 0)) * Fraction(102, 100):
         shown = f"{limits.links} links of {gb(limits.spec)}, {gb(spec)}" if limits.links else gb(slot)
-        like = _other(total, name) if reach.switched == total else ""
+        like = _like(total, name) if reach.switched == total else ""
         help_ = f"at most {gb(spec or slot)} are possible: one direction, bytes and not bits?"
         yield (
             f"{gb(total)} to other GPUs in one direction, where {name} has {shown}",
@@ -184,7 +175,7 @@ def _too_little(limits: Limits, reached: list[_Reach]) -> Iterator[tuple[str, st
         message = f"no {limits.word} to other GPUs, where {name} has {has}"
         yield message, "join them by a switch, in a server or for a rack: `switch s { ports *.gpu*; ... }`"
     if 0 < total < counted and all(reach.switched == reach.stated + reach.other == total for reach in reached):
-        like = _other(total, name)
+        like = _like(total, name)
         if like or 2 * total < counted:
             message = (
                 f"{gb(total)} to its switch, where {name} has {limits.links} of {gb(limits.spec)}, {gb(spec)}"
@@ -203,7 +194,7 @@ def _both(rate: Fraction, spec: Fraction) -> str:
     return ""
 
 
-def _other(rate: Fraction, name: str) -> str:
+def _like(rate: Fraction, name: str) -> str:
     model = model_with(rate)
     return f"{gb(rate)} is what {model} has: is the model right?" if model and model not in name else ""
 
@@ -236,18 +227,16 @@ def behind_nics(inspection: Inspection) -> Iterator[Diagnostic]:
     leaving: dict[int, list[Wire]] = defaultdict(list)
     for wire in topology.wires:
         leaving[wire.src].append(wire)
-    slots = {model: limits.slot for model in _models(topology) if (limits := limits_of(model))}
+    models = {vertex.model for vertex in topology.vertices[: topology.ranks]} - {""}
+    slots = {model: limits.slot for model in models if (limits := limits_of(model))}
     parts_of: dict[_Finding, list[str]] = defaultdict(list)
     beside: dict[int, list[Fraction]] = defaultdict(list)  # a GPU: what it has of each NIC attached to it
     inward: dict[str, list[tuple[Part, Fraction]]] = defaultdict(list)
     for part in inspection.parts:
         if part.name not in numbers or part.kind != "nic" or part.bandwidth is None or part.server in damaged:
             continue
-        rate = max(
-            part.bandwidth * part.lanes,
-            *([part.receive[0] * part.receive[1]] if part.receive else []),
-            Fraction(0),
-        )
+        received = part.receive[0] * part.receive[1] if part.receive else Fraction(0)
+        rate = max(part.bandwidth * part.lanes, received)
         carried = _carried(topology, leaving, slots, numbers[part.name])
         if not carried:
             continue
@@ -278,11 +267,9 @@ def behind_nics(inspection: Inspection) -> Iterator[Diagnostic]:
 
 
 def _meant_nic(rate: Fraction, carried: Fraction) -> str:
-    """The help for a NIC with more than what is behind it."""
-    number = rate / GB
     bits = ""
-    if number in _LINE_RATES[6:] and rate / BITS <= carried * _SLACK:
-        bits = f"{float(number):g} Gbps ({gb(rate / BITS)}), or "
+    if rate / GB in _LINE_RATES[6:] and rate / BITS <= carried * _SLACK:
+        bits = f"{float(rate / GB):g} Gbps ({gb(rate / BITS)}), or "
     return f"did you mean {bits}a slot of more lanes (x8, x16) or a later generation?"
 
 

@@ -20,11 +20,11 @@ from hetesynth.topology.lint.limits import told
 from hetesynth.topology.lint.roles import BITS
 from hetesynth.topology.lint.symmetry import broken, gb, listed
 
-_NARROW = (
-    8  # what NICs carry together over what the network above them does: bits for bytes, or hardly built for GPUs
-)
+# what NICs carry together over what the network above them does: bits for bytes, or hardly built for GPUs
+_NARROW = 8
 _LONG = ("wan", "lan", "router")
 
+Findings = dict[tuple[str, str, str, str], list[str]]  # code, server, message, help: parts
 _Mapping = tuple[tuple[str, str], ...]  # NIC within its server, fabric
 
 
@@ -34,15 +34,9 @@ def narrow(inspection: Inspection) -> Iterator[Diagnostic]:
     for item in inspection.stated[-1:]:
         for statement in item.items:
             for prop in statement.properties if isinstance(statement, Network) else ():
-                if (
-                    prop.name == "oversubscription"
-                    and prop.amount is not None
-                    and prop.amount.number
-                    and Fraction(prop.amount.number) < 1
-                ):
-                    message = (
-                        f"an oversubscription of {prop.amount.number} gives uplinks more than their NICs have"
-                    )
+                number = prop.amount.number if prop.amount is not None else ""
+                if prop.name == "oversubscription" and number and Fraction(number) < 1:
+                    message = f"an oversubscription of {number} gives uplinks more than their NICs have"
                     help_ = "it is what NICs have over what uplinks have: 4 where uplinks have a quarter"
                     yield Diagnostic("HS255", prop.span, message, help_, "warning")
     if "" in broken(inspection):
@@ -87,7 +81,7 @@ def linked_twice(inspection: Inspection) -> Iterator[Diagnostic]:
     for wire in topology.wires:
         if wire.bandwidth is not None:
             wires[wire.src, wire.dst, wire.kind].append(wire)
-    parts_of: dict[tuple[str, str, str, str], list[str]] = defaultdict(list)
+    parts_of: Findings = defaultdict(list)
     for (src, dst, kind), several in wires.items():
         if len(several) > 1 and (src < dst or (dst, src, kind) not in wires):
             a, b = topology.vertices[src], topology.vertices[dst]
@@ -115,7 +109,7 @@ def swapped_rails(inspection: Inspection) -> Iterator[Diagnostic]:
     for server, pairs in rails.items():
         if len({fabric for _, fabric in pairs}) > 1:
             alike[tuple(nic for nic, _ in pairs)][tuple(pairs)].append(server)
-    parts_of: dict[tuple[str, str, str, str], list[str]] = defaultdict(list)
+    parts_of: Findings = defaultdict(list)
     for mappings in alike.values():
         for mine, servers in mappings.items():
             for usual, others in mappings.items():
@@ -157,7 +151,7 @@ def one_way_between(inspection: Inspection) -> Iterator[Diagnostic]:
             ends.add(names)
             servers |= {names[0]: a.server, names[1]: b.server}
     alone = [(a, b) for a, b in ends if (b, a) not in ends and not {servers[a], servers[b]} & damaged]
-    parts_of: dict[tuple[str, str, str, str], list[str]] = defaultdict(list)
+    parts_of: Findings = defaultdict(list)
     if 2 * len(alone) <= len(ends):
         for left, right in sorted(alone):
             message = (
@@ -190,7 +184,7 @@ def without_a_nic(inspection: Inspection) -> Iterator[Diagnostic]:
             beside[b.server][wire.dst].add(wire.src)
         elif b.kind == "nic" and a.server == b.server:
             others.add(b.server)
-    parts_of: dict[tuple[str, str, str, str], list[str]] = defaultdict(list)
+    parts_of: Findings = defaultdict(list)
     gpus: dict[str, list[int]] = defaultdict(list)
     for rank, server in enumerate(topology.servers):
         gpus[server].append(rank)

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from hetesynth.model.diagnostics import Diagnostic
+from hetesynth.model.diagnostics import Diagnostic, Span
 from hetesynth.topology.language.inspection import Inspection
 from hetesynth.topology.language.syntax import (
     Amount,
+    Argument,
     Change,
     Cluster,
     Degrade,
@@ -27,7 +28,6 @@ from hetesynth.topology.language.syntax import (
     Property,
 )
 from hetesynth.topology.language.units import MAX_DIGITS, UNITS
-from hetesynth.topology.lint.arguments import Origins
 from hetesynth.topology.lint.roles import (
     BITS,
     GB,
@@ -62,18 +62,26 @@ class _Stated:
 
 
 def doubtful_rates(inspection: Inspection) -> Iterator[Diagnostic]:
-    """The doubtful ones among all rates that the file states."""
-    usual: list[_Stated] = []
+    """Yield the doubtful ones among all rates and latencies that the file states."""
+    # rates that look right, by what they compare with
+    usual: dict[tuple[int, str, str], dict[Fraction, list[Amount]]] = defaultdict(lambda: defaultdict(list))
     for stated in _stated(inspection):
-        amount = stated.at
+        prop, amount, role = stated.prop, stated.at, stated.role
         if not amount.number or amount.span.file != inspection.file.name:
             continue
-        finding = _finding(stated)
-        if finding is not None:
-            yield finding
-        else:
-            usual.append(stated)
-    yield from _eighths(usual)
+        if prop.name == "latency":
+            value = _value(amount, "time")
+            if value and not role.least_latency <= value <= role.most_latency:
+                yield _odd_latency(amount, value, role)
+        elif prop.name in _RATES and (value := _value(amount, "bandwidth")) is not None:
+            lanes = int(Fraction(prop.lanes.number)) if prop.lanes is not None and prop.lanes.number else 1
+            finding = _bandwidth(stated, value * lanes, lanes)
+            if finding is not None:
+                yield finding
+            elif value and role in (INSIDE, NVLINK, NVSWITCH):
+                usual[stated.alike][value].append(amount)
+    for rates in usual.values():
+        yield from _eighths(rates)
 
 
 def _stated(inspection: Inspection) -> Iterator[_Stated]:
@@ -127,18 +135,6 @@ def _value(amount: Amount, dimension: str) -> Fraction | None:
     return Fraction(amount.number) * unit[1]
 
 
-def _finding(stated: _Stated) -> Diagnostic | None:
-    prop, amount = stated.prop, stated.at
-    if prop.name == "latency":
-        value = _value(amount, "time")
-        return None if value is None else _latency(amount, value, stated.role)
-    value = _value(amount, "bandwidth") if prop.name in _RATES else None
-    if value is None:
-        return None
-    lanes = int(Fraction(prop.lanes.number)) if prop.lanes is not None and prop.lanes.number else 1
-    return _bandwidth(stated, value * lanes, lanes)
-
-
 def _bandwidth(stated: _Stated, value: Fraction, lanes: int) -> Diagnostic | None:
     amount, role = stated.at, stated.role
     if role.least <= value <= role.most:
@@ -151,7 +147,7 @@ def _bandwidth(stated: _Stated, value: Fraction, lanes: int) -> Diagnostic | Non
         message = f"{shown} is less than any PCIe slot of a GPU or a NIC carries ({_rate(value)})"
         help_ = "bridges of virtual machines say 2.5 GT/s x1; state the slot's rate: 24 GB/s for gen4 x16"
         return Diagnostic("HS249", amount.span, message, help_, "warning")
-    message = f"{_is(shown, value)}, which {role.what} does not have"
+    message = f"{_shown(shown, value)}, which {role.what} does not have"
     if shown == _rate(value):
         message = f"{shown} is not what {role.what} has"
     help_ = (
@@ -179,50 +175,40 @@ def _meant_bandwidth(amount: Amount, value: Fraction, role: Role) -> str:
     return ""
 
 
-def _latency(amount: Amount, value: Fraction, role: Role) -> Diagnostic | None:
-    if value == 0 or role.least_latency <= value <= role.most_latency:
-        return None
+def _odd_latency(amount: Amount, value: Fraction, role: Role) -> Diagnostic:
     much = "long" if value > role.most_latency else "short"
     message = f"{_written(amount)} is too {much} for {role.what}"
     other = (_SHORTER if much == "long" else _LONGER).get(amount.unit, "")
-    fits = (
-        other
-        and not amount.expression
-        and role.least_latency <= value / UNITS[amount.unit][1] * UNITS[other][1] <= role.most_latency
-    )
-    help_ = f"did you mean `{amount.number} {other}`?" if fits else "a latency is alpha: seconds for each transfer"
+    help_ = "a latency is alpha: seconds for each transfer"
+    if other and not amount.expression:
+        meant = value / UNITS[amount.unit][1] * UNITS[other][1]
+        if role.least_latency <= meant <= role.most_latency:
+            help_ = f"did you mean `{amount.number} {other}`?"
     return Diagnostic("HS242", amount.span, message, help_, "warning")
 
 
-def _eighths(usual: list[_Stated]) -> Iterator[Diagnostic]:
+def _eighths(rates: dict[Fraction, list[Amount]]) -> Iterator[Diagnostic]:
     """Rates that are an eighth of others like them, or eight times as much, where most are the others."""
-    groups: dict[tuple[int, str, str], dict[Fraction, list[Amount]]] = defaultdict(lambda: defaultdict(list))
-    for stated in usual:
-        value = _value(stated.at, "bandwidth")
-        if value and stated.prop.name in _RATES and stated.role in (INSIDE, NVLINK, NVSWITCH):
-            groups[stated.alike][value].append(stated.at)
-    for rates in groups.values():
-        for less, amounts in list(rates.items()):
-            more = rates.get(less * BITS)
-            if more is None:
-                continue
-            same = {Fraction(amount.number) for amount in more} & {Fraction(amount.number) for amount in amounts}
-            if same or len(more) >= 2 * len(amounts):
-                yield from _odd(amounts, less, less * BITS, "an eighth of")
-            elif len(amounts) >= 2 * len(more):
-                yield from _odd(more, less * BITS, less, "eight times")
+    for less, amounts in list(rates.items()):
+        more = rates.get(less * BITS)
+        if more is None:
+            continue
+        same = {Fraction(amount.number) for amount in more} & {Fraction(amount.number) for amount in amounts}
+        if same or len(more) >= 2 * len(amounts):
+            odd, value, others, times = amounts, less, less * BITS, "an eighth of"
+        elif len(amounts) >= 2 * len(more):
+            odd, value, others, times = more, less * BITS, less, "eight times"
+        else:
+            continue
+        help_ = f"did you mean {_rate(others)}? (b is a bit, B a byte)"
+        for amount in dict.fromkeys(odd):
+            shown = _shown(_written(amount), value)
+            message = f"{shown}, {times} what others like it have ({_rate(others)})"
+            yield Diagnostic("HS241", amount.span, message, help_, "warning")
 
 
-def _odd(amounts: list[Amount], value: Fraction, others: Fraction, times: str) -> Iterator[Diagnostic]:
-    help_ = f"did you mean {_rate(others)}? (b is a bit, B a byte)"
-    for amount in dict.fromkeys(amounts):
-        is_ = _is(_written(amount), value)
-        message = f"{is_}, {times} what others like it have ({_rate(others)})"
-        yield Diagnostic("HS241", amount.span, message, help_, "warning")
-
-
-def _is(shown: str, value: Fraction) -> str:
-    return shown if shown == _rate(value) else f"{shown} is {_rate(value)}"
+def _shown(written: str, value: Fraction) -> str:
+    return written if written == _rate(value) else f"{written} is {_rate(value)}"
 
 
 def _written(amount: Amount) -> str:
@@ -235,3 +221,60 @@ def _rate(value: Fraction) -> str:
         if value >= size:
             return f"{float(value / size):.4g} {unit}"
     return f"{float(value):.4g} B/s"
+
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+_Arguments = tuple[Argument, ...]
+
+
+class Origins:
+    """Of one file: which arguments each expanded type was made with."""
+
+    def __init__(self, inspection: Inspection) -> None:
+        self._parameters: dict[Span, _Arguments] = {
+            node.name.span: node.parameters for node in inspection.types.values()
+        }
+        self._uses: dict[str, dict[_Arguments, None]] = defaultdict(dict)
+        of_pods = [node for node in inspection.expanded.values() if isinstance(node, PodType)]
+        items: Sequence[NodeType | PodType | Cluster] = [*of_pods, *inspection.stated[-1:]]
+        for item in items:
+            for statement in item.items:
+                if isinstance(statement, Instance):
+                    self._uses[statement.node.text][statement.arguments] = None
+
+    def of(self, amount: Amount, key: str, node: NodeType | PodType) -> Iterator[Amount]:
+        """What to point at for ``amount`` in type ``node``, which instances call ``key``."""
+        parameters = self._parameters.get(node.name.span, ())
+        if not amount.expression or not parameters:
+            yield amount
+            return
+        written = {parameter.name.text: parameter for parameter in parameters}
+        for arguments in self._uses.get(key) or {(): None}:
+            yield _origin(amount, written, {a.name.text: a for a in arguments})
+
+
+def _origin(amount: Amount, parameters: Mapping[str, Argument], given: Mapping[str, Argument]) -> Amount:
+    """The argument or default that ``amount`` is or depends on; itself where there is none."""
+    name = amount.expression.strip()
+    for _ in parameters:
+        if name not in parameters:
+            break
+        value = given.get(name, parameters[name]).value
+        if not isinstance(value, Amount):
+            return amount
+        if value.number:
+            return value
+        name = value.expression.strip()  # a default in terms of others
+    todo, seen = [amount.expression], set[str]()
+    while todo:
+        for name in _NAME.findall(todo.pop()):
+            if name in seen or name not in parameters:
+                continue
+            seen.add(name)
+            value = given.get(name, parameters[name]).value
+            if name in given and isinstance(value, Amount):  # no other unit of it would be the one that was meant
+                return Amount(amount.number, amount.unit, value.span, amount.expression)
+            if isinstance(value, Amount) and value.expression:
+                todo.append(value.expression)
+    return amount

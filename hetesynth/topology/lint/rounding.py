@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 
 from hetesynth.errors import HetesynthError
@@ -20,14 +19,6 @@ from hetesynth.topology.language.quantity import parse_quantity
 
 MAX_MULTIPLE = 64  # steps of so many chunks of the slowest link are tried
 _DIGITS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Mend:
-    """Options of the command line and the largest error with them."""
-
-    text: str
-    error: Fraction
 
 
 def distorted(inspection: Inspection, threshold: float) -> Iterator[Diagnostic]:
@@ -44,40 +35,34 @@ def distorted(inspection: Inspection, threshold: float) -> Iterator[Diagnostic]:
         f"whole chunks a step make {name} {abs(float(worst.error)):.0%} too "
         f"{'fast' if worst.error > 0 else 'slow'} (chunk {chunking.chunk_bytes} bytes, rounding up)"
     )
-    yield Diagnostic("HS247", cluster.name.span, message, _help(topology, chunking, threshold), "note")
+    help_ = "steps of whole chunks do not suit these rates: use a strategy that plans in seconds"
+    if mend := mended(topology, chunking, threshold):
+        percent = math.ceil(abs(mend[1]) * 100)
+        help_ = f"where the fewest steps are asked for, use {mend[0]}: at most {percent} % off then"
+    yield Diagnostic("HS247", cluster.name.span, message, help_, "note")
 
 
-def _help(topology: Topology, chunking: Chunking, threshold: float) -> str:
-    mend = mended(topology, chunking, threshold)
-    if mend is None:
-        return "steps of whole chunks do not suit these rates: use a strategy that plans in seconds"
-    percent = math.ceil(abs(mend.error) * 100)
-    return f"where the fewest steps are asked for, use {mend.text}: at most {percent} % off then"
-
-
-def mended(topology: Topology, chunking: Chunking, threshold: float) -> Mend | None:
-    """The first options that help: another rounding, the time of a link type, then longer steps."""
-    for rounding in ROUNDINGS:
-        if rounding != chunking.options.rounding:
-            mend = _tried(topology, f"--rounding {rounding}", ChunkingOptions(rounding=rounding))
-            if mend is not None and abs(mend.error) <= threshold:
-                return mend
-    for multiple in range(2, MAX_MULTIPLE + 1):
-        text = _time(chunking.tau_ref * multiple)
-        mend = _tried(
-            topology, f"--tau-ref {text}", ChunkingOptions(reference=parse_quantity(text, "time", "--tau-ref"))
-        )
-        if mend is not None and abs(mend.error) <= threshold:
-            return mend
+def mended(topology: Topology, chunking: Chunking, threshold: float) -> tuple[str, Fraction] | None:
+    """Return the first options that help, with the largest error that is left then."""
+    for text, options in _trials(chunking):
+        try:
+            worst = chunk(topology, options).worst_error()
+        except HetesynthError:
+            continue
+        if worst is not None and abs(worst.error) <= threshold:
+            return text, worst.error
     return None
 
 
-def _tried(topology: Topology, text: str, options: ChunkingOptions) -> Mend | None:
-    try:
-        worst = chunk(topology, options).worst_error()
-    except HetesynthError:
-        return None
-    return None if worst is None else Mend(text, worst.error)
+def _trials(chunking: Chunking) -> Iterator[tuple[str, ChunkingOptions]]:
+    """Another rounding, the time of a link type, then longer steps."""
+    for rounding in ROUNDINGS:
+        if rounding != chunking.options.rounding:
+            yield f"--rounding {rounding}", ChunkingOptions(rounding=rounding)
+    for multiple in range(2, MAX_MULTIPLE + 1):
+        text = _time(chunking.tau_ref * multiple)
+        reference = parse_quantity(text, "time", "--tau-ref")
+        yield f"--tau-ref {text}", ChunkingOptions(reference=reference)
 
 
 def _time(seconds: Fraction) -> str:

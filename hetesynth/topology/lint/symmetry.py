@@ -7,7 +7,7 @@ In: the cluster as built, with the spans of its parts. Out: findings. What is ou
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -30,56 +30,43 @@ _Ends = tuple[int, int]
 
 
 def unlike_twins(inspection: Inspection) -> Iterator[Diagnostic]:
-    """One or two GPUs of a server that have less than the others, most of which are alike."""
+    """Yield servers of whose GPUs one or two have less than the others, most of which are alike."""
     topology = inspection.topology
-    sums = _sums_inside(topology)
-    between = _between_gpus(topology)
-    alike: dict[tuple[Span, str], list[str]] = defaultdict(list)
-    for server, ranks in _whole_servers(inspection, topology).items():
-        usual, twins = Counter(sums[rank] for rank in ranks).most_common(1)[0]
-        lesser = [rank for rank in ranks if sums[rank] < usual]
-        if 2 * twins >= len(ranks) and 0 < len(lesser) <= min(FEW, len(ranks) // 4):
-            each = ", ".join(f"{_local_name(topology, rank)} {gb(sums[rank])}" for rank in lesser)
-            told = f"{each}, where {twins} others have {gb(usual)}"
-            if len({sums[rank] for rank in lesser}) == 1 < len(lesser):
-                told += _missing(topology, lesser, usual - sums[lesser[0]], between.get(server, {}))
-            alike[_span_of(inspection, topology, ranks[0]), told].append(server)
-    for (span, told), servers in alike.items():
-        message = f"unlike its twins inside {listed(servers)}: {told}"
-        help_ = "add the missing link; slow on purpose: `degrade` it; out of order: `disable` the GPU"
-        yield Diagnostic("HS240", in_file(inspection, span, servers[0]), message, help_, "warning")
-
-
-def _missing(topology: Topology, lesser: Sequence[int], less: Fraction, between: Mapping[_Ends, Fraction]) -> str:
-    """The connection of two GPUs whose rate is what both have less, where there is such a one."""
-    a, b = lesser
-    rate = between.get((a, b), Fraction(0))
-    others = {other for ends, other in between.items() if ends not in ((a, b), (b, a))}
-    if rate + less not in others:
-        return ""
-    pair = f"{_local_name(topology, a)} <-> {_local_name(topology, b)}"
-    return f"; {pair} has {gb(rate)} and others {gb(rate + less)}" if rate else f"; no link {pair}"
-
-
-def _sums_inside(topology: Topology) -> list[Fraction]:
-    """What each GPU can send over wires that limit, NICs aside."""
-    sums = [Fraction(0)] * topology.ranks
+    vertices, damaged = topology.vertices, broken(inspection)
+    sums = [Fraction(0)] * topology.ranks  # what each GPU can send over wires that limit, NICs aside
     for wire in topology.wires:
         if wire.src < topology.ranks and wire.bandwidth is not None:
-            far = topology.vertices[wire.dst]
-            if far.kind not in ("nic", "fabric") and far.server == topology.vertices[wire.src].server:
+            far = vertices[wire.dst]
+            if far.kind not in ("nic", "fabric") and far.server == vertices[wire.src].server:
                 sums[wire.src] += wire.bandwidth * wire.lanes
-    return sums
-
-
-def _whole_servers(inspection: Inspection, topology: Topology) -> dict[str, list[int]]:
-    """The ranks of each server in which nothing is out of order."""
-    damaged = broken(inspection)
     servers: dict[str, list[int]] = defaultdict(list)
     for rank, server in enumerate(topology.servers):
         if server not in damaged:
             servers[server].append(rank)
-    return servers
+    local = [vertices[rank].name.removeprefix(f"{server}.") for rank, server in enumerate(topology.servers)]
+    spans = {part.name: part.span for part in inspection.parts}
+    between = _between_gpus(topology)
+    alike: dict[tuple[Span, str], list[str]] = defaultdict(list)
+    for server, ranks in servers.items():
+        usual, twins = Counter(sums[rank] for rank in ranks).most_common(1)[0]
+        lesser = [rank for rank in ranks if sums[rank] < usual]
+        if 2 * twins < len(ranks) or not 0 < len(lesser) <= min(FEW, len(ranks) // 4):
+            continue
+        told = ", ".join(f"{local[rank]} {gb(sums[rank])}" for rank in lesser)
+        told += f", where {twins} others have {gb(usual)}"
+        if len({sums[rank] for rank in lesser}) == 1 < len(lesser):
+            # the connection of the two whose rate is what both have less, where there is such a one
+            a, b = lesser
+            less, rates = usual - sums[a], between.get(server, {})
+            rate = rates.get((a, b), Fraction(0))
+            if rate + less in {other for ends, other in rates.items() if ends not in ((a, b), (b, a))}:
+                pair = f"{local[a]} <-> {local[b]}"
+                told += f"; {pair} has {gb(rate)} and others {gb(rate + less)}" if rate else f"; no link {pair}"
+        alike[spans[vertices[ranks[0]].name], told].append(server)
+    for (span, told), names in alike.items():
+        message = f"unlike its twins inside {listed(names)}: {told}"
+        help_ = "add the missing link; slow on purpose: `degrade` it; out of order: `disable` the GPU"
+        yield Diagnostic("HS240", in_file(inspection, span, names[0]), message, help_, "warning")
 
 
 def broken(inspection: Inspection) -> set[str]:
@@ -106,24 +93,25 @@ def _between_gpus(topology: Topology) -> dict[str, dict[_Ends, Fraction]]:
 
 
 def one_way(inspection: Inspection) -> Iterator[Diagnostic]:
-    """Wires between two GPUs of a server in one direction, where most have both; and unequal directions."""
+    """Yield wires between two GPUs of a server in one direction, where most have both; and unequal directions."""
     topology = inspection.topology
     damaged = broken(inspection)
+    names = [vertex.name for vertex in topology.vertices]
+    spans = {part.name: part.span for part in inspection.parts}
     for server, ends in _between_gpus(topology).items():
         if server in damaged:
             continue
         alone = [(a, b) for a, b in ends if (b, a) not in ends]
         if alone and 2 * len(alone) <= len(ends):
-            shown = ", ".join(f"{_name(topology, a)} -> {_name(topology, b)}" for a, b in alone[:_SHOWN])
+            shown = ", ".join(f"{names[a]} -> {names[b]}" for a, b in alone[:_SHOWN])
             message = f"`{server}` has a link in one direction only, where the others have both: {shown}"
             help_ = "write `<->`, or add the link back"
-            yield Diagnostic("HS244", _span_of(inspection, topology, alone[0][0]), message, help_, "warning")
+            yield Diagnostic("HS244", spans[names[alone[0][0]]], message, help_, "warning")
         unequal = [(a, b) for a, b in ends if a < b and (b, a) in ends and ends[a, b] != ends[b, a]]
         if unequal:
             a, b = unequal[0]
-            there, back = gb(ends[a, b]), gb(ends[b, a])
-            message = f"{_name(topology, a)} sends {there} to {_name(topology, b)} and receives {back}"
-            yield Diagnostic("HS244", _span_of(inspection, topology, a), message, "", "note")
+            message = f"{names[a]} sends {gb(ends[a, b])} to {names[b]} and receives {gb(ends[b, a])}"
+            yield Diagnostic("HS244", spans[names[a]], message, "", "note")
     latencies = {
         (wire.src, wire.dst): wire.latency
         for wire in topology.wires
@@ -131,10 +119,10 @@ def one_way(inspection: Inspection) -> Iterator[Diagnostic]:
     }
     for (a, b), longer in latencies.items():
         if 0 < (shorter := latencies.get((b, a), longer)) * _POINT <= longer:
-            pair = f"{_name(topology, a)} reaches {_name(topology, b)}"
-            message = f"{pair} in {_us(longer)}, the way back takes {_us(shorter)}"
+            there, back = (f"{float(latency * 10**6):.6g} us" for latency in (longer, shorter))
+            message = f"{names[a]} reaches {names[b]} in {there}, the way back takes {back}"
             help_ = "a link has the same latency both ways: is a decimal point in its place?"
-            yield Diagnostic("HS244", _span_of(inspection, topology, a), message, help_, "warning")
+            yield Diagnostic("HS244", spans[names[a]], message, help_, "warning")
 
 
 def unlike_nics(inspection: Inspection) -> Iterator[Diagnostic]:
@@ -149,7 +137,7 @@ def unlike_nics(inspection: Inspection) -> Iterator[Diagnostic]:
         for part in parts:
             by_rate[(part.bandwidth or Fraction(0)) * part.lanes].append(part)
         if len(by_rate) > 1:
-            rates = [f"{_local(group[0])} {gb(rate)}" for rate, group in sorted(by_rate.items())]
+            rates = [f"{local_name(group[0])} {gb(rate)}" for rate, group in sorted(by_rate.items())]
             alike[parts[0].span, ", ".join(rates[:_SHOWN])].append(server)
     for (span, shown), servers in alike.items():
         message = f"the NICs of {listed(servers)} have unlike rates: {shown}"
@@ -180,7 +168,7 @@ def idle(inspection: Inspection) -> Iterator[Diagnostic]:
     pairs = unreachable_pairs(topology)
     if pairs:
         a, b = pairs[0]
-        ends = f"from {_name(topology, a)} to {_name(topology, b)}"
+        ends = f"from {topology.vertices[a].name} to {topology.vertices[b].name}"
         message = f"no chain of links leads {ends} ({len(pairs)} such pairs)"
         help_ = "write `<->` where data may flow both ways: most collectives need every pair"
         yield Diagnostic("HS245", inspection.cluster.name.span, message, help_, "warning")
@@ -207,7 +195,7 @@ def unlike_servers(inspection: Inspection) -> Iterator[Diagnostic]:
         return
     rates: dict[str, list[tuple[str, object]]] = defaultdict(list)
     for part in inspection.parts:
-        rates[part.server].append((_local(part), (part.bandwidth, part.lanes, part.latency, part.disabled)))
+        rates[part.server].append((local_name(part), (part.bandwidth, part.lanes, part.latency, part.disabled)))
     shapes: dict[str, dict[object, list[str]]] = defaultdict(lambda: defaultdict(list))
     for server, type_ in inspection.servers:
         shapes[type_][tuple(rates[server])].append(server)
@@ -231,20 +219,8 @@ def in_file(inspection: Inspection, span: Span, server: str) -> Span:
     return span
 
 
-def _span_of(inspection: Inspection, topology: Topology, rank: int) -> Span:
-    name = _name(topology, rank)
-    return next(part.span for part in inspection.parts if part.name == name)
-
-
-def _name(topology: Topology, rank: int) -> str:
-    return topology.vertices[rank].name
-
-
-def _local_name(topology: Topology, rank: int) -> str:
-    return _name(topology, rank).removeprefix(f"{topology.servers[rank]}.")
-
-
-def _local(part: Part) -> str:
+def local_name(part: Part) -> str:
+    """Return the name of a part without that of its server."""
     return part.name.removeprefix(f"{part.server}.")
 
 
@@ -252,10 +228,6 @@ def listed(names: Sequence[str]) -> str:
     """The first of ``names``, and how many more there are."""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(f"`{name}`" for name in names[:_SHOWN]) + more
-
-
-def _us(latency: Fraction) -> str:
-    return f"{float(latency * 10**6):.6g} us"
 
 
 def gb(rate: Fraction) -> str:

@@ -1,1 +1,0 @@
-"""One file for each tool whose output is read."""
