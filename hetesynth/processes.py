@@ -79,9 +79,6 @@ def _end_with(parent: multiprocessing.process.BaseProcess) -> None:
 @contextmanager
 def no_interrupts() -> Iterator[None]:
     """A process that is started inside never sees Ctrl-C, not even before it can ignore it."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
     resource_tracker.ensure_running()  # which lets signals through again, the first time
     with _held_back():
         yield

@@ -15,7 +15,16 @@ from dataclasses import dataclass
 from itertools import product
 
 from hetesynth.errors import HetesynthError
-from hetesynth.model.plan import OPEN_MAX_BYTES, ChannelType, GpuPlan, Plan, PlanBlock, RemoteBuffer
+from hetesynth.model.plan import (
+    ALIGNMENT,
+    MAX_BUFFER_BYTES,
+    OPEN_MAX_BYTES,
+    ChannelType,
+    GpuPlan,
+    Plan,
+    PlanBlock,
+    RemoteBuffer,
+)
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import TARGETS
@@ -23,10 +32,8 @@ from hetesynth.model.topology import Rank
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.lowering import LoweringPolicy
 from hetesynth.programs.layout import Layout, in_place_supported
-from hetesynth.programs.mscclpp.block_channels import RemoteName, Share, Spread
-from hetesynth.programs.mscclpp.blocks import thread_blocks
-from hetesynth.programs.mscclpp.placement import PlanMessage, PlanPlacement, place_plan
-from hetesynth.programs.mscclpp.sizes import message_range
+from hetesynth.programs.mscclpp.blocks import Share, thread_blocks
+from hetesynth.programs.mscclpp.placement import PlanPlacement, place_plan
 
 RESIDENT_BLOCKS = TARGETS["mscclpp"].resident_thread_blocks
 
@@ -92,8 +99,7 @@ def _gpu(
         "memory": tuple(p for p in peers if servers[p] == servers[rank]),
         "port": tuple(p for p in peers if servers[p] != servers[rank]),
     }
-    names: set[RemoteName] = {(m.dst, to.buffer) for m in outgoing for _, to, _ in m.slices}
-    remote = tuple(sorted(names))
+    remote = tuple(sorted({(m.dst, to.buffer) for m in outgoing for _, to, _ in m.slices}))
     additions, early, late = placement.additions[rank], placement.early[rank], placement.late[rank]
     share = Share(rank, layout, outgoing, incoming, additions, early, late, near, remote)
     inputs, outputs = layout.sizes(rank)
@@ -116,13 +122,54 @@ def _gpu(
 def _fitted(share: Share, policy: LoweringPolicy) -> tuple[PlanBlock, ...]:
     """As many thread blocks as may run together, with as few peers each as that allows."""
     for together, (memory, port) in product((False, True), policy.peers_per_block):
-        blocks = thread_blocks(share, Spread(memory, port), together=together, work=policy.work_per_phase)
+        blocks = thread_blocks(share, memory, port, together=together, work=policy.work_per_phase)
         if blocks is not None and len(blocks) <= RESIDENT_BLOCKS:
             return blocks
-    messages: Sequence[PlanMessage] = (*share.outgoing, *share.incoming)
     raise HetesynthError(
-        f"rank {share.rank} moves {len(messages)} messages: they do not fit into {RESIDENT_BLOCKS} thread blocks "
-        "of 64 operations and 16 barriers, all that MSCCL++ holds",
+        f"rank {share.rank} moves {len(share.outgoing) + len(share.incoming)} messages: they do not fit into "
+        f"{RESIDENT_BLOCKS} thread blocks of 64 operations and 16 barriers, all that MSCCL++ holds",
         code="HS508",
         help="use fewer chunks per rank, or a schedule with fewer steps",
     )
+
+
+# -- for which sizes a plan can be: the largest call that keeps every buffer within the runtime's 32-bit offsets
+#
+# A *call* is what the user asks for, counted as NCCL does: one rank's block for a gather or scatter, else the
+# whole buffer. A *message* is what the plan's range is compared with, on each rank by itself: the output of an
+# allgather, else the input. They differ for a scatter, whose root has all blocks as input.
+
+
+def largest_call(collective: str, gpus: Sequence[GpuPlan]) -> int:
+    """The largest call, in bytes, of which input, output and scratch can be addressed on every GPU."""
+    most = max(max(gpu.input_chunks, gpu.output_chunks, gpu.scratch_chunks) for gpu in gpus)
+    return MAX_BUFFER_BYTES // (most * ALIGNMENT) * ALIGNMENT * min(_messages(collective, gpus))
+
+
+def message_range(collective: str, gpus: Sequence[GpuPlan], low: int, high: int) -> tuple[int, int]:
+    """(min_message_size, max_message_size) for calls of ``low`` to ``high`` bytes, 0 for as many as can be.
+
+    Raises HetesynthError HS509 when ``low`` is past what can be.
+    """
+    largest = largest_call(collective, gpus)
+    if low > largest:
+        raise too_large(low, largest)
+    messages = _messages(collective, gpus)
+    return low, min(high or largest, largest) * max(messages) // min(messages)
+
+
+def too_large(size: int, largest: int | None = None) -> HetesynthError:
+    """The refusal of a call of ``size`` bytes where ``largest`` can be; None: no schedule can carry ``size``."""
+    limit = "no schedule can keep to" if largest is None else f"here they do for up to {largest} bytes"
+    less = "" if largest is None else ", or a schedule that needs less scratch"
+    return HetesynthError(
+        f"MSCCL++ cannot carry {size} bytes: it keeps offsets in 32 bits, so input, output and scratch must each "
+        f"stay below 4 GiB, which {limit}",
+        code="HS509",
+        help=f"split the call{',' if less else ' or'} use another target{less}",
+    )
+
+
+def _messages(collective: str, gpus: Sequence[GpuPlan]) -> list[int]:
+    """The chunks of each rank's message."""
+    return [gpu.output_chunks if collective == "allgather" else gpu.input_chunks for gpu in gpus]
