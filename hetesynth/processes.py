@@ -1,8 +1,6 @@
 """Work on several processes of this machine: how they begin, and that none outlives the one that gave the work.
 
-In: a function, items, a number of processes. Out: results in the order of the items. Or: a function that tells of
-better and better results, and seconds. Out: the last of them. Ctrl-C is for the process that gives the work; the
-others end with it, even where it is killed. Knows nothing of what is worked on.
+Ctrl-C is for the process that gives the work; the others end with it, even where it is killed.
 """
 
 from __future__ import annotations

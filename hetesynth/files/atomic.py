@@ -1,7 +1,4 @@
-"""Writing files so that nothing half-written is ever seen, and several files as one set.
-
-In: paths and bytes. Out: the files, or a HetesynthError and the old state. Knows nothing of formats.
-"""
+"""Writing files so that nothing half-written is ever seen, and several files as one set."""
 
 from __future__ import annotations
 

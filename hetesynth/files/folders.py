@@ -1,7 +1,6 @@
 """Writing a folder of files, the whole folder or nothing.
 
-In: a path, files by their names in it. Out: the folder, or a HetesynthError and the old state. A folder made here
-before may be replaced; no other folder that has anything in it.
+A folder made here before may be replaced; no other folder that has anything in it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """Schedule <-> JSON: the document that keeps a schedule with its collective, its links and how it was made.
 
-In and out: a ``ScheduleDocument`` and bytes. Knows nothing of topologies beyond the ends of the links used.
 Reading trusts nothing: size, depth, types and ranges are checked, and what is not understood is refused.
 
 The document is one JSON object; every link and every transfer is a line: a link ``[index, src, dst]``, a

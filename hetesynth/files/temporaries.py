@@ -1,8 +1,7 @@
 """Temporary files and folders beside what they become, and what a run that was killed left of them.
 
-In: the path of a file or folder to be written. Out: the name of its temporary, leftovers of earlier runs, a lock
-on the folder. Knows nothing of contents. Ctrl-C, a request to end and a closed terminal are held back while files
-are written: an exception between two renames would leave some files new and others old.
+Ctrl-C, a request to end and a closed terminal are held back while files are written: an exception between two
+renames would leave some files new and others old.
 """
 
 from __future__ import annotations

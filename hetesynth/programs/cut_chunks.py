@@ -1,9 +1,8 @@
 """Chunks cut into parts: a collective with as many times the chunks, each so much smaller.
 
-In: a collective, a problem or a schedule, how many parts. Out: the same with every chunk cut. The parts go along
-together (``at_once``), or one after the other (``in_pieces``): transfer t of piece j stands at phase(t) + j
-periods. That is the order in which a thread block carries out what it shares, so nothing waits behind what is
-ready much later.
+The parts go along together (``at_once``), or one after the other (``in_pieces``): transfer t of piece j stands at
+phase(t) + j periods. That is the order in which a thread block carries out what it shares, so nothing waits behind
+what is ready much later.
 """
 
 from __future__ import annotations

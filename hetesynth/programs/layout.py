@@ -1,8 +1,5 @@
 """Where each chunk of a collective stands in the input and output buffers.
 
-In: a collective and whether input and output are one buffer. Out: offsets in chunks, buffer sizes and the
-aliasing of cells. Knows nothing of schedules and of scratch.
-
 The conventions are those of NCCL and MSCCL: allgather's output holds rank j's block at j*c, alltoall's input
 block j goes to rank j and its output block j comes from rank j, in place means the pointers NCCL calls in place.
 """
@@ -13,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import ROOTED, Collective, CollectiveName
 from hetesynth.model.program import Buffer, BufferSlice
 from hetesynth.model.topology import Rank
@@ -26,6 +24,27 @@ Cell = tuple[Buffer, int]
 
 CopySlice = tuple[BufferSlice, BufferSlice, int]
 """Neighbouring chunks that move together: (from, to, how many)."""
+
+
+def check_form(name: CollectiveName, in_place: bool, min_bytes: int, max_bytes: int) -> None:
+    """HetesynthError HS505 where the collective has no such form, or no size is meant."""
+    if in_place and not in_place_supported(name):
+        raise HetesynthError(f"{name} has no in-place form", code="HS505", help="use the out-of-place form")
+    if max_bytes and min_bytes > max_bytes:
+        raise HetesynthError(
+            f"the smallest size, {min_bytes} bytes, is above the largest, {max_bytes}",
+            code="HS505",
+            help="swap them, or use 0 as the largest for no limit",
+        )
+
+
+def not_held(step: int, rank: Rank, chunk: int) -> HetesynthError:
+    """The refusal of a schedule that sends what a rank does not hold."""
+    return HetesynthError(
+        f"step {step}: rank {rank} sends chunk {chunk} before it holds it",
+        code="HS507",
+        help="this schedule does not verify; it cannot be lowered",
+    )
 
 
 def in_place_supported(collective: CollectiveName) -> bool:

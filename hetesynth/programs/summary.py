@@ -1,8 +1,4 @@
-"""What a program or an MSCCL++ plan costs, for the report: thread blocks, steps, channels, dependences.
-
-In: a program or a plan. Out: counts, in the same words, so that targets stand side by side. Knows nothing of how
-it was made.
-"""
+"""What a program or an MSCCL++ plan costs, for the report: thread blocks, steps, channels, dependences."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """Which chunk of a collective stands where: the buffers of a program seen from its collective.
 
-In: a program. Out: the shape of its collective (chunks per rank, pieces, root) and, once that collective is built,
-the chunk behind every cell at the start and at the end. Knows nothing of instructions.
-
 A cell is one chunk of memory: buffer and offset, with one name for both views of aliased memory.
 """
 

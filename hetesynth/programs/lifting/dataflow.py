@@ -1,8 +1,7 @@
 """What a program or a schedule moves: execution to arrivals of chunks at GPUs and their values.
 
-In: a program that its judge found right, and its buffers; or a problem and a schedule. Out: a ``Flow``: every
-chunk that crosses from one GPU to another, with the value it carries, and the value each rank ends with. Copies
-and scratch leave no trace.
+A ``Flow`` has every chunk that crosses from one GPU to another with its value, and the value that each rank ends
+with. Copies and scratch leave no trace.
 
 A value at a rank is a sum of leaves: the rank's own input, and values that arrived. Its ``mask`` is the set of
 ranks whose input it sums. Two values of one chunk with one mask are equal, whichever way they were summed.

@@ -1,9 +1,7 @@
 """Lifting: any program or schedule -> what it moves, as a schedule on given links.
 
-In: a program that its judge found right and the collective it carries out, or a problem and a schedule; and the
-problem whose links and capacities to use, if there is one. Out: a ``Lifted``. Knows no judge: the caller checks
-the schedule. Reading order: buffers, dataflow, then here: which arrivals are needed, whether each is added or
-copied and which must wait for which (``Moves``); then when and over which links.
+Reading order: buffers, dataflow, then here: which arrivals are needed, whether each is added or copied and which
+must wait for which (``_Moves``); then when and over which links. The caller checks the schedule.
 
 A schedule keeps one value of a chunk at a rank: an arriving one is added to it or takes its place. So the values
 of a chunk that a program uses at a rank (sends on, or owes in the end) are put in line as sums that grow: the

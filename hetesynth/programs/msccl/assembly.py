@@ -1,9 +1,7 @@
 """Operations -> instructions: which connections share thread blocks, what is fused, what waits for what.
 
-In: a placement, and plans of thread blocks. Out: for each plan the thread blocks of every GPU (``Grouped``); with
-their dependences (``Ordered``). The stages: pairing, fusion, scratch, thread blocks, dependences, throttling. Each
-stage says how large the program is at least, so that a plan that cannot fit is given up early. Does not check
-limits.
+The stages: pairing, fusion, scratch, thread blocks (``Grouped``), dependences (``Ordered``), throttling. Each says
+how large the program is at least, so that a plan that cannot fit is given up early; limits are checked elsewhere.
 """
 
 from __future__ import annotations

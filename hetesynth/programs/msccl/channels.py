@@ -1,8 +1,5 @@
 """Transfers -> messages: which channel carries each, how many chunks go together, and in which order.
 
-In: a problem, a schedule and a ``ChannelPlan`` (what to do differently because a limit did not hold). Out:
-messages. Knows nothing of buffers and thread blocks.
-
 Concurrent transfers of one pair of ranks (over all parallel links between them) take distinct channels, so
 the number of channels of a pair is the largest number of chunks the schedule ever has in flight on it:
 at most C(u, v), and non-uniform (HeteCCL 5.3).
@@ -196,31 +193,33 @@ def _runs_of_pair(
             tracks[track].append(t)
             heapreplace(loads, (load + (sum_steps if t.reduce else 1), track))
         return {(track, 0): carried for track, carried in enumerate(tracks) if carried}
-    if number > channels:
-        track_of = _on_fewer_tracks(transfers, track_of, channels)
+    if number > channels:  # transfers that start together and have to share do so with their neighbours
+        by_start: dict[int, list[Transfer]] = defaultdict(list)
+        for t in transfers:
+            by_start[t.start].append(t)
+        track_of = {
+            _transfer_key(t): i * channels // len(group)
+            if len(group) > channels
+            else track_of[_transfer_key(t)] % channels
+            for group in by_start.values()
+            for i, t in enumerate(group)
+        }
     by_track: dict[int, list[Transfer]] = defaultdict(list)
     for t in transfers:
         by_track[track_of[_transfer_key(t)]].append(t)
     steps = {track: [sum_steps if t.reduce else 1 for t in carried] for track, carried in by_track.items()}
     longest = -(-max(map(sum, steps.values()), default=0) // plan.runs_in_time.get(pair, 1))
     runs: dict[_TrackRun, list[Transfer]] = {}
-    for track in sorted(by_track):
-        for run, carried in enumerate(_split(by_track[track], steps[track], longest)):
-            runs[track, run] = carried
+    for track in sorted(by_track):  # as few runs in time as can be ``longest`` steps each, of about equal length
+        whole = sum(steps[track])
+        length = -(-whole // -(-whole // longest))
+        before = 0
+        in_time: dict[int, list[Transfer]] = defaultdict(list)
+        for t, needed in zip(by_track[track], steps[track], strict=True):
+            in_time[before // length].append(t)
+            before += needed
+        runs.update({(track, run): carried for run, carried in enumerate(in_time.values())})
     return runs
-
-
-def _split(carried: list[Transfer], steps: list[int], longest: int) -> list[list[Transfer]]:
-    """As few runs in time as can be ``longest`` steps each, of about equal length."""
-    whole = sum(steps)
-    number = -(-whole // longest)
-    length = -(-whole // number)
-    runs: list[list[Transfer]] = [[] for _ in range(number)]
-    before = 0
-    for t, needed in zip(carried, steps, strict=True):
-        runs[before // length].append(t)
-        before += needed
-    return [run for run in runs if run]
 
 
 def _tracks(transfers: list[Transfer]) -> tuple[dict[tuple[int, int, int], int], int]:
@@ -236,20 +235,6 @@ def _tracks(transfers: list[Transfer]) -> tuple[dict[tuple[int, int, int], int],
 
 def _transfer_key(t: Transfer) -> tuple[int, int, int]:
     return t.start, t.chunk, t.link
-
-
-def _on_fewer_tracks(
-    transfers: list[Transfer], track_of: Mapping[tuple[int, int, int], int], tracks: int
-) -> dict[tuple[int, int, int], int]:
-    """Tracks 0 to tracks-1 only; transfers that start together and have to share do so with their neighbours."""
-    by_start: dict[int, list[Transfer]] = defaultdict(list)
-    for t in transfers:
-        by_start[t.start].append(t)
-    return {
-        _transfer_key(t): i * tracks // len(group) if len(group) > tracks else track_of[_transfer_key(t)] % tracks
-        for group in by_start.values()
-        for i, t in enumerate(group)
-    }
 
 
 def _channel_numbers(

@@ -1,9 +1,8 @@
 """Thread blocks -> instructions with dependences.
 
-In: the operations of every rank in the total order, and its thread blocks. Out: ``ThreadBlock``s whose ``depends``
-make every execution equal to that order on every cell: a read waits for the last write (RAW), a write for the
-last write and all reads since (WAW, WAR). So additions to one cell never run at the same time (HeteCCL eq. 8).
-Knows nothing of the schedule.
+They make every execution equal to the total order on every cell: a read waits for the last write (RAW), a write
+for the last write and all reads since (WAW, WAR). So additions to one cell never run at the same time (HeteCCL
+eq. 8).
 
 Order within a thread block is implicit. Whatever else implies a dependence makes it superfluous, and it is
 dropped: other dependences, the order of thread blocks, and messages, also by way of other GPUs (a transitive

@@ -1,10 +1,6 @@
 """Receives that add or forward at once: receive-reduce-copy, receive-copy-send, receive-reduce-send and
 receive-reduce-copy-send, where the target has them.
 
-In: the operations of one rank in the total order, and which send connection shares a thread block with which
-receive connection. Out: the operations with additions and sends moved up into the receive they belong to.
-Knows nothing of thread blocks beyond that pairing, and nothing of dependences.
-
 An operation only ever moves up, to the place of a receive, and a receive never moves. So it is enough that
 
 - nothing it passes writes what it reads, or touches what it writes: then every value is the same;

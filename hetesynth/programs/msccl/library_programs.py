@@ -1,9 +1,7 @@
 """What communication libraries run, as programs: rings, one a channel, and sends straight to each receiver.
 
-In: a collective, and for rings the order of ranks on each channel. Out: a ``Program``, by default out of place
-and of plain instructions; rings also in place, and with ``rrc``. As in NCCL a channel is one thread block of each
-rank, which takes from the rank before and sends to the next; chunk part p is on channel p mod channels. NCCL's
-kernels have no limit of steps, so these have none.
+As in NCCL a channel is one thread block of each rank, which takes from the rank before and sends to the next;
+chunk part p is on channel p mod channels. NCCL's kernels have no limit of steps, so these have none.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Lowering: a schedule becomes what every thread block of every GPU executes (HeteCCL 5.3 and appendix J).
 
-In: a problem, a schedule that verifies, and options. Out: a ``Program`` within the limits of the target.
 Reading order: channels (who shares a connection, in which order, what travels together), placement (buffers),
 assembly (pairing of connections, fusion, scratch, thread blocks, dependences), then here: draft a program, see
-which limit breaks, draft it again so that it takes less. Knows no synthesizer, judge or file format. The measures,
-in the order in which they are taken:
+which limit breaks, draft it again so that it takes less. The measures, in the order in which they are taken:
 
 - too many steps in a thread block: its sends and receives part; then the pair's transfers spread over more
   channels;
@@ -36,7 +34,7 @@ from hetesynth.model.topology import Rank
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.lowering import LoweringPolicy
 from hetesynth.programs.cut_chunks import at_once
-from hetesynth.programs.layout import Layout, in_place_supported
+from hetesynth.programs.layout import Layout, check_form
 from hetesynth.programs.msccl.assembly import (
     OPTIMIZED,
     STRAIGHTFORWARD,
@@ -49,7 +47,7 @@ from hetesynth.programs.msccl.assembly import (
 from hetesynth.programs.msccl.channels import ChannelPlan, Pair, concurrent_chunks, messages, steps_of, tracks_of
 from hetesynth.programs.msccl.dependences import written
 from hetesynth.programs.msccl.placement import place
-from hetesynth.programs.msccl.thread_blocks import Block, BlockPlan, ChunkTimes, Connection, Sharing, chunk_times
+from hetesynth.programs.msccl.thread_blocks import BlockPlan, ChunkTimes, Connection, Sharing, chunk_times
 from hetesynth.programs.msccl.throttling import Throttling
 
 BOUNDLESS = 10**9
@@ -165,21 +163,13 @@ def lowered_as(
 
 def check_options(problem: Problem, options: LoweringOptions) -> None:
     """HetesynthError HS505 where the collective has no such form."""
-    name = problem.collective.name
     if options.in_place == options.out_of_place:
         raise HetesynthError(
             "a program is either in place or out of place", code="HS505", help="write one file for each"
         )
-    if options.in_place and not in_place_supported(name):
-        raise HetesynthError(f"{name} has no in-place form", code="HS505", help="use the out-of-place form")
     if options.min_bytes < 0 or options.max_bytes < 0:
         raise HetesynthError("a size is negative", code="HS505", help="use 0 for no limit")
-    if options.max_bytes and options.min_bytes > options.max_bytes:
-        raise HetesynthError(
-            f"the smallest size, {options.min_bytes} bytes, is above the largest, {options.max_bytes}",
-            code="HS505",
-            help="swap them, or use 0 as the largest for no limit",
-        )
+    check_form(problem.collective.name, options.in_place, options.min_bytes, options.max_bytes)
 
 
 def straightforward(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
@@ -396,7 +386,11 @@ def _fewer_steps(job: Job, draft: Draft, fit: Fit) -> Fit | None:
     before, channels = plan.runs_in_time, target.channels
     runs_in_time, max_channels, dealt_evenly = dict(before), dict(plan.max_channels), dict(plan.dealt_evenly)
     for rank, number, block, length in long:
-        pair = _pair_of(rank, block)
+        pair = None  # the ranks whose transfers it carries
+        if block.send_peer is not None:
+            pair = rank, block.send_peer
+        elif block.recv_peer is not None:
+            pair = block.recv_peer, rank
         times = max(job.options.policy.least_runs, -(-length // target.max_steps))
         if pair is not None and plan.dealt_evenly.get(pair, channels) < channels:
             dealt_evenly[pair] = plan.dealt_evenly[pair] + 1
@@ -413,13 +407,6 @@ def _fewer_steps(job: Job, draft: Draft, fit: Fit) -> Fit | None:
     return fit.with_channels(
         runs_in_time=runs_in_time, max_channels=max_channels, dealt_evenly=dealt_evenly
     ).noting(f"transfers of some links were spread over more channels to stay within {target.max_steps} steps")
-
-
-def _pair_of(rank: Rank, block: Block) -> Pair | None:
-    """The ranks whose transfers ``block`` of ``rank`` carries."""
-    if block.send_peer is not None:
-        return rank, block.send_peer
-    return (block.recv_peer, rank) if block.recv_peer is not None else None
 
 
 def _fewer_thread_blocks(job: Job, draft: Draft, fit: Fit) -> Fit | None:

@@ -1,10 +1,6 @@
 """Messages -> operations on buffers: from where each send reads, where each receive lands, which additions and
 copies the receiver makes.
 
-In: messages and a layout. Out: the operations of every rank in the total order (see ``channels``), and scratch
-sizes. Knows nothing of thread blocks and dependences: it says which memory every operation touches, and the
-order says what it must find there.
-
 A value lives in its *home*: the output chunk where the rank owes it, else a scratch chunk. Before anything
 arrives it is read from the input, which is never written out of place. The first value added at a rank lands
 in the home and the rank's own input is added to it; every other one lands in a scratch chunk and is added to
@@ -18,11 +14,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from hetesynth.errors import HetesynthError
 from hetesynth.model.program import BufferSlice, Op
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank
-from hetesynth.programs.layout import Cell, CopySlice, Layout, chunk_at, neighbours
+from hetesynth.programs.layout import Cell, CopySlice, Layout, chunk_at, neighbours, not_held
 from hetesynth.programs.msccl.channels import Key, Message
 
 
@@ -146,11 +141,7 @@ class _Placer:
         for k in m.chunks:
             source = self.held.get(m.src * self.chunks + k)
             if source is None:
-                raise HetesynthError(
-                    f"step {m.start}: rank {m.src} sends chunk {k} before it holds it",
-                    code="HS507",
-                    help="this schedule does not verify; it cannot be lowered",
-                )
+                raise not_held(m.start, m.src, k)
             places.append(source)
         self.sent[m.index] = places
 

@@ -1,8 +1,5 @@
 """Operations of a rank -> thread blocks.
 
-In: the operations of one rank in the total order, and what to keep apart. Out: thread blocks, each a list of
-operations in that order. Knows nothing of dependences.
-
 A thread block serves one send connection, one receive connection of the same channel, or both; additions and
 late copies run where their message was received. Own-block copies have a thread block of their own. A shared
 thread block does one thing at a time, and what it waits for holds up the other link (HeteCCL 3.1: one link for the

@@ -1,11 +1,9 @@
 """Throttling: a send waits until what should go before it has gone, as far as its own GPU can know that.
 
-In: the operations of every rank in their thread blocks, their dependences, and a ``Throttling``: when the bytes of
-each transfer ought to flow. Out: the same dependences and more. Thread blocks know no order among each other: all
-sends that are ready start at once and share the NIC, so what others must forward is late with everything else. A
-schedule simulated in the order of its steps says when each transfer has the wires to itself; here a send waits for
-the one operation of its GPU that ends last before the send ought to begin. That is one dependence a send, and
-never more steps than the target allows.
+Thread blocks know no order among each other: all sends that are ready start at once and share the NIC, so what
+others must forward is late with everything else. A schedule simulated in the order of its steps says when each
+transfer has the wires to itself; here a send waits for the one operation of its GPU that ends last before the send
+ought to begin. That is one dependence a send, and never more steps than the target allows.
 
 No deadlock: such a dependence points backwards in the total order of instructions (``thread_blocks``), as every
 other does. Does not know costs, nor whether it helps: that is measured (docs/decisions/0006-throttling.md).

@@ -1,8 +1,7 @@
 """Program -> MSCCL XML.
 
-In: a program. Out: bytes that the hand-written readers of MSCCL, its executor and RCCL accept. They are not XML
-parsers, so the form is strict: no declaration, double quotes, single spaces, plain decimals, one element a
-line, all ten attributes on every step. Knows nothing of schedules.
+The hand-written readers of MSCCL, its executor and RCCL are not XML parsers, so the form is strict: no
+declaration, double quotes, single spaces, plain decimals, one element a line, all ten attributes on every step.
 
 ``root`` is an attribute of our own: readers ignore those they do not know, and a verifier needs it.
 """

@@ -1,8 +1,5 @@
 """One GPU's part of a placement -> its thread blocks: operations, and the least synchronization that orders them.
 
-In: the messages, additions and copies of one rank. Out: thread blocks within the limits of the runtime, or None
-when they do not fit with this many peers per thread block. Knows nothing of schedules and JSON.
-
 A thread block owns the channels to some peers and does everything with them. Work comes in phases: a tick's
 additions, its puts with their signals. A wait stands before the first phase that touches what it waits for, so
 that it holds up nothing else; what nobody touches is waited for last. Before each phase the accesses it makes are
@@ -200,7 +197,14 @@ class _Assembly:
         self._in_parts(self._copies(share.late))
         self._waits(self.due)
         self._phase([_Item(t, tuple(block.on("flush", self.unflushed))) for t, block in enumerate(self.assigned)])
-        return tuple(self._block(i, draft) for i, draft in enumerate([*self.finished, *self.assigned]))
+        blocks: list[PlanBlock] = []
+        for draft in (*self.finished, *self.assigned):
+            channels = tuple(share.peers[draft.kind].index(p) for p in draft.peers)
+            buffers = tuple(share.remote.index(name) for name in draft.remote)
+            near = draft.kind == "memory"
+            reached = (channels, (), buffers, ()) if near else ((), channels, (), buffers)
+            blocks.append(PlanBlock(len(blocks), tuple(draft.operations) or (NOP,), *reached))
+        return tuple(blocks)
 
     # -- phases
 
@@ -406,11 +410,3 @@ class _Assembly:
             for part, count in parts
             for i in range(count)
         )
-
-    def _block(self, number: int, draft: _Channels) -> PlanBlock:
-        channels = tuple(self.share.peers[draft.kind].index(p) for p in draft.peers)
-        buffers = tuple(self.share.remote.index(name) for name in draft.remote)
-        operations = tuple(draft.operations) or (NOP,)
-        if draft.kind == "memory":
-            return PlanBlock(number, operations, memory_channels=channels, memory_buffers=buffers)
-        return PlanBlock(number, operations, port_channels=channels, port_buffers=buffers)

@@ -1,7 +1,4 @@
-"""Plan -> JSON, field by field as MSCCL++'s loader reads it.
-
-In: a ``Plan``. Out: bytes. Knows nothing of how the plan was made.
-"""
+"""Plan -> JSON, field by field as MSCCL++'s loader reads it."""
 
 from __future__ import annotations
 

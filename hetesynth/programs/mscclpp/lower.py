@@ -1,9 +1,5 @@
 """Lowering for MSCCL++: a schedule becomes a ``Plan``, memory channels inside a server and port channels between.
 
-In: a problem, a schedule that verifies, the server of each rank. Out: a plan within the limits of the runtime.
-Reading order: ``placement`` (where values land), ``blocks`` (thread blocks). Knows no judge and no
-JSON.
-
 MSCCL++ cannot do without a buffer: where NCCL has none (the output of a gather, the input of a scatter, away from
 the root) the plan declares one block, which is never touched.
 """
@@ -31,7 +27,7 @@ from hetesynth.model.target import TARGETS
 from hetesynth.model.topology import Rank
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.lowering import LoweringPolicy
-from hetesynth.programs.layout import Layout, in_place_supported
+from hetesynth.programs.layout import Layout, check_form
 from hetesynth.programs.mscclpp.blocks import Share, thread_blocks
 from hetesynth.programs.mscclpp.placement import PlanPlacement, place_plan
 
@@ -56,7 +52,11 @@ def lower_plan(problem: Problem, schedule: Schedule, options: PlanOptions, serve
     Raises HetesynthError: HS505 the collective has no such form, HS507 the schedule sends what a rank does not
     hold, HS508 it does not fit the runtime's limits, HS509 buffers of the least size are too large for it.
     """
-    _check(problem, options, servers)
+    if len(servers) != problem.ranks:
+        raise ValueError(f"{len(servers)} servers are named for {problem.ranks} ranks")
+    if options.min_bytes < 0 or not 0 <= options.max_bytes <= OPEN_MAX_BYTES:
+        raise HetesynthError("a size is out of range", code="HS505", help="use 0 for no limit")
+    check_form(problem.collective.name, options.in_place, options.min_bytes, options.max_bytes)
     layout = Layout(problem.collective, options.in_place)
     placement = place_plan(problem, schedule, layout)
     gpus = tuple(_gpu(layout, placement, rank, servers, options.policy) for rank in range(problem.ranks))
@@ -71,22 +71,6 @@ def lower_plan(problem: Problem, schedule: Schedule, options: PlanOptions, serve
         min_bytes=least,
         max_bytes=most,
     )
-
-
-def _check(problem: Problem, options: PlanOptions, servers: Sequence[str]) -> None:
-    name = problem.collective.name
-    if options.in_place and not in_place_supported(name):
-        raise HetesynthError(f"{name} has no in-place form", code="HS505", help="use the out-of-place form")
-    if len(servers) != problem.ranks:
-        raise ValueError(f"{len(servers)} servers are named for {problem.ranks} ranks")
-    if options.min_bytes < 0 or not 0 <= options.max_bytes <= OPEN_MAX_BYTES:
-        raise HetesynthError("a size is out of range", code="HS505", help="use 0 for no limit")
-    if options.max_bytes and options.min_bytes > options.max_bytes:
-        raise HetesynthError(
-            f"the smallest size, {options.min_bytes} bytes, is above the largest, {options.max_bytes}",
-            code="HS505",
-            help="swap them, or use 0 as the largest for no limit",
-        )
 
 
 def _gpu(

@@ -1,8 +1,5 @@
 """Transfers -> puts, additions and copies: where each value lands, as MSCCL++ writes into peers.
 
-In: a problem, a schedule and a layout. Out: messages (what one rank puts into another during the same ticks), the
-additions of every rank by tick, and copies before and after. Knows nothing of thread blocks and channels.
-
 A put lands when the sender says, not when the receiver looks, so a landing place must be free from the start:
 
 - A copy that is the last arrival of its chunk lands where the chunk must stand in the end, which out of place
@@ -21,13 +18,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from hetesynth.errors import HetesynthError
 from hetesynth.model.plan import MAX_SLICES
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import BufferSlice
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Rank
-from hetesynth.programs.layout import CopySlice, Layout, neighbours
+from hetesynth.programs.layout import CopySlice, Layout, neighbours, not_held
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +131,7 @@ class _Placer:
         pairs = []
         for t in group:
             if (src, t.chunk) not in self.held:
-                raise HetesynthError(
-                    f"step {t.start}: rank {src} sends chunk {t.chunk} before it holds it",
-                    code="HS507",
-                    help="this schedule does not verify; it cannot be lowered",
-                )
+                raise not_held(t.start, src, t.chunk)
             home = None if t.reduce else self._free_home(dst, t)
             if home is None:
                 home = BufferSlice("s", self.scratch[dst])

@@ -1,8 +1,7 @@
 """Trees -> a program in steady state.
 
-In: a problem, a schedule in which the transfers of each chunk are its tree, costs, options. Out: a ``Program``
-within the limits of the target. ``arrangements`` lists those that may fit, the most promising first; the caller
-simulates their programs and keeps the fastest.
+``arrangements`` lists those that may fit, the most promising first; the caller simulates their programs and keeps
+the fastest.
 
 They differ in pieces, channels and order. ``pieces`` of every chunk are written into the program, one after
 the other, in the order of their phases (``cut_chunks``); what is still longer than a message loops. Each pair of

@@ -1,10 +1,8 @@
 """A schedule along trees -> an MSCCL++ plan in steady state.
 
-In: a problem, a schedule in which every chunk takes a tree or two, costs, how many pieces of every chunk, the
-server of each rank. Out: a ``Plan``. Every rank carries out what arrives in the order of ticks (``wiring``).
-Each tree has thread blocks of its own on every GPU where it goes on, which share its pieces and have channels of
-their own (``wiring``), so no barrier is needed, and each tree edge has its fair part of what it
-crosses. Only shifts of one station wait for each other, by semaphores.
+Every rank carries out what arrives in the order of ticks. Each tree has thread blocks of its own on every GPU
+where it goes on, which share its pieces and have channels of their own (``wiring``), so no barrier is needed, and
+each tree edge has its fair part of what it crosses. Only shifts of one station wait for each other, by semaphores.
 
 The operations of a thread block: the handshake; for each station a wait, the sum, puts and signals; waits for what
 ends here; own chunks copied home; flushes. Sums go to peers in the same server by ``res``, which adds and puts at
@@ -192,14 +190,18 @@ class _Gpus:
         """The plan of ``rank``."""
         places = [place for place in self.wiring.sequences if place[0] == rank]
         buffers = sorted(set().union(*(self.targets[place] for place in places)))
-        copies = self._copies(rank)
+        layout, chunks = self.layout, range(len(self.layout.collective.chunks))
+        # what the rank has from the start and must have in the end, to where it must stand
+        pairs = [(layout.source(rank, k), layout.target(rank, k)) for k in chunks]
+        moves = [(source, home) for source, home in pairs if source and home and source != home]
+        copies = [] if layout.collective.reduces else in_target_order(moves)
         blocks: list[PlanBlock] = []
         for number, place in enumerate(places):
             blocks.append(self._block(number, place, buffers, () if blocks else copies))
         if not blocks:
             blocks = [PlanBlock(0, (NOP,))]
-        inputs, outputs = self.layout.sizes(rank)
-        block = self.layout.collective.chunks_per_rank
+        inputs, outputs = layout.sizes(rank)
+        block = layout.collective.chunks_per_rank
         return GpuPlan(
             rank=rank,
             input_chunks=inputs or block,
@@ -228,16 +230,6 @@ class _Gpus:
         channels = {kind: tuple(of_kind) for kind, of_kind in self.numbers[place].items()}
         ids = {kind: tuple(buffers.index(b) for b in of_kind) for kind, of_kind in own.items()}
         return PlanBlock(number, operations, channels["memory"], channels["port"], ids["memory"], ids["port"])
-
-    def _copies(self, rank: Rank) -> list[CopySlice]:
-        """What the rank has from the start and must have in the end, to where it must stand."""
-        collective, layout = self.layout.collective, self.layout
-        pairs: list[tuple[BufferSlice, BufferSlice]] = []
-        for k in range(len(collective.chunks)):
-            source, home = layout.source(rank, k), layout.target(rank, k)
-            if source is not None and home is not None and source != home and not collective.reduces:
-                pairs.append((source, home))
-        return in_target_order(pairs)
 
 
 def _misfit(why: str) -> HetesynthError:
@@ -318,8 +310,12 @@ class _Operations:
             value = self._sum(a, sent)
             if far_off or (near and not sent):
                 self._meet()
-        else:
-            value = self._value(a)
+        else:  # what has come, or what the rank has from the start
+            source = self.layout.source(a.rank, a.chunk)
+            landed = self.wiring.landings[a.name, a.senders[0]] if a.senders else source
+            if landed is None:
+                raise ValueError(f"rank {a.rank} has no chunk {a.chunk}")
+            value = landed
         ops: tuple[PlanOp, ...] = ("put", "pws")
         for op in ops:  # puts of a port channel, with the signal that follows
             group = [x for x in far_off if ((a.name, x[0]) in self.wiring.signalled) == (op == "pws")]
@@ -335,15 +331,6 @@ class _Operations:
         if signalled:
             self._meet()
             self._on("signal", "memory", signalled)
-
-    def _value(self, a: Station) -> BufferSlice:
-        """What is sent on without a sum: what has come, or what the rank has from the start."""
-        if a.senders:
-            return self.wiring.landings[a.name, a.senders[0]]
-        source = self.layout.source(a.rank, a.chunk)
-        if source is None:
-            raise ValueError(f"rank {a.rank} has no chunk {a.chunk}")
-        return source
 
     def _sum(self, a: Station, sent: Sequence[Rank]) -> BufferSlice:
         """Adds up what has come; the last addition puts the sum to ``sent``."""

@@ -1,8 +1,6 @@
 """What the trees of a schedule load: resources, pairs of ranks, and when each transfer of a piece can begin.
 
-In: a problem, a schedule in which the transfers of each chunk are its tree, costs. Out: ``Traffic``. A period is
-what the fullest resource needs for one piece of every chunk, so it is the least time between two pieces. Knows
-nothing of programs.
+A period is what the fullest resource needs for one piece of every chunk, so the least time between two pieces.
 
 How many channels each pair of ranks gets (``channels_of_pairs``): connections that meet in a scarce resource carry
 equally much. A resource is shared max-min fairly by the connections that use it, whatever they have to carry. One

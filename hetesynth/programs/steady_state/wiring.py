@@ -1,9 +1,8 @@
 """A schedule along trees -> what each rank does with each chunk, on which thread block, in which order.
 
-In: a problem, a schedule in which every chunk takes a tree into a rank, a tree out of one, or both (a path is a
-tree); the server of each rank, an arrangement, a layout. Out: ``Station``s in the order of ticks, in which whoever
-sends comes before whoever receives; ``Blocks``: which thread blocks do which; ``Wiring``: the order of each thread
-block, the signals between them, where values land. Knows no operations.
+Every chunk takes a tree into a rank, a tree out of one, or both (a path is a tree). ``Station``s are in the order
+of ticks, in which whoever sends comes before whoever receives; ``Blocks``: which thread blocks do which;
+``Wiring``: the order of each thread block, the signals between them, where values land.
 
 A station that goes on has as many thread blocks as any other, so that connections that meet carry equally much;
 where a rank has more stations than thread blocks, those with least to do share. What ends at a rank is waited for
