@@ -43,7 +43,7 @@ def side_by_side(
     What is being done when this is left early is not waited for.
     """
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(number, context, initializer=_begin, initargs=(begin, arguments))
+    pool = ProcessPoolExecutor(number, context, initializer=begin_as_child, initargs=(begin, arguments))
     ended = False
     try:
         with no_interrupts():
@@ -54,18 +54,14 @@ def side_by_side(
         pool.shutdown(wait=ended, cancel_futures=True)
 
 
-def _begin(begin: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
-    begin_as_child()
-    if begin is not None:
-        begin(*arguments)
-
-
-def begin_as_child() -> None:
-    """What a new process does first: it ignores Ctrl-C, and ends with its parent."""
+def begin_as_child(begin: Callable[..., None] | None = None, arguments: tuple[Any, ...] = ()) -> None:
+    """What a new process does first: it ignores Ctrl-C, and ends with its parent; then ``begin``."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    if begin is not None:
+        begin(*arguments)
 
 
 def _end_with(parent: multiprocessing.process.BaseProcess) -> None:

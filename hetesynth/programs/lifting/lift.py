@@ -335,7 +335,16 @@ def _placed(graph: _Moves, groups: _Groups, problem: Problem, policy: LiftingPol
     placer = _Placer(moves, problem)
     # priorities: by the tick in the program; longest rest first; by the tick as late as the longest path allows
     tick = [min((moves[i].tick for i in members), default=0) for members in groups.members]
-    rest = _rest(groups)
+    missing = groups.missing()
+    in_order = [g for g, count in enumerate(missing) if not count]
+    for g in in_order:
+        for h, _ in groups.later[g]:
+            missing[h] -= 1
+            if not missing[h]:
+                in_order.append(h)
+    rest = [0] * len(groups.members)  # the ticks that must follow the start of each group, by the longest path
+    for g in reversed(in_order):
+        rest[g] = max((ticks + rest[h] for h, ticks in groups.later[g]), default=0)
     keys = [tick, [-r for r in rest], [t * (len(moves) + 1) - r for t, r in zip(tick, rest, strict=True)]]
     least = max(1 + max(rest, default=0), placer.busiest()) if moves else 0
     best = min((placer.forward(groups, key) for key in keys), key=lambda plan: plan.length)
@@ -354,21 +363,6 @@ def _placed(graph: _Moves, groups: _Groups, problem: Problem, policy: LiftingPol
         for members, start in zip(groups.members, best.starts, strict=True)
         for i in members
     )
-
-
-def _rest(groups: _Groups) -> list[int]:
-    """The ticks that must follow the start of each group, by the longest path."""
-    missing = groups.missing()
-    order = [g for g, count in enumerate(missing) if not count]
-    for g in order:
-        for h, _ in groups.later[g]:
-            missing[h] -= 1
-            if not missing[h]:
-                order.append(h)
-    rest = [0] * len(groups.members)
-    for g in reversed(order):
-        rest[g] = max((ticks + rest[h] for h, ticks in groups.later[g]), default=0)
-    return rest
 
 
 @dataclass(frozen=True)

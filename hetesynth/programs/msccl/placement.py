@@ -104,7 +104,20 @@ class _Placer:
                     self.reader_of[rank, layout.cell(rank, source)].append(k)
 
     def run(self) -> Placement:
-        self._copy_own_blocks()
+        # chunks a rank owes and has from the start, and that nothing will change: input to output
+        moves: dict[Rank, list[tuple[BufferSlice, BufferSlice]]] = defaultdict(list)
+        for k, holders in enumerate(self.layout.collective.pre):
+            for rank in holders:
+                at = rank * self.chunks + k
+                target = self.layout.target(rank, k)
+                if target is None or at in self.first:
+                    continue
+                source = self.held[at]
+                if not self._same(rank, source, target):
+                    moves[rank].append((source, target))
+        for rank in sorted(moves):
+            in_order = sorted(moves[rank], key=lambda move: move[1].offset)
+            self._emit_all(rank, "cpy", in_order, None, _START)
         for key in sorted([*self.send_keys, *self.receive_keys, *self.commit_keys]):
             while self.settling and self.settling[0] < key:
                 self._settle(heappop(self.settling))
@@ -119,22 +132,6 @@ class _Placer:
             self._settle(heappop(self.settling))
         operations = tuple(tuple(sorted(ops, key=lambda op: op.key)) for ops in self.operations)
         return Placement(operations, tuple(self.scratch), tuple(self.fragmented))
-
-    def _copy_own_blocks(self) -> None:
-        """Chunks a rank owes and has from the start, and that nothing will change: input to output."""
-        moves: dict[Rank, list[tuple[BufferSlice, BufferSlice]]] = defaultdict(list)
-        for k, holders in enumerate(self.layout.collective.pre):
-            for rank in holders:
-                at = rank * self.chunks + k
-                target = self.layout.target(rank, k)
-                if target is None or at in self.first:
-                    continue
-                source = self.held[at]
-                if not self._same(rank, source, target):
-                    moves[rank].append((source, target))
-        for rank in sorted(moves):
-            in_order = sorted(moves[rank], key=lambda move: move[1].offset)
-            self._emit_all(rank, "cpy", in_order, None, _START)
 
     def _send(self, m: Message) -> None:
         places = []

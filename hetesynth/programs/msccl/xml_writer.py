@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from io import BytesIO
 
 from hetesynth.errors import HetesynthError, InternalError
-from hetesynth.model.program import Instruction, Program
+from hetesynth.model.program import Program
 from hetesynth.model.target import MAX_PROGRAM_NAME, PORTABLE, Target
 
 _NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_PROGRAM_NAME}}}", re.ASCII)
@@ -62,21 +62,17 @@ def _lines(program: Program, target: Target) -> Iterator[str]:
         for tb in gpu.thread_blocks:
             send, recv = (-1 if peer is None else peer for peer in (tb.send_peer, tb.recv_peer))
             yield f'    <tb id="{tb.id}" send="{send}" recv="{recv}" chan="{tb.channel}">'
-            for s, instruction in enumerate(tb.instructions):
-                if instruction.op not in target.ops:
-                    raise InternalError(f"target {target.name} has no {instruction.op}")
-                yield _step(s, instruction)
+            for s, x in enumerate(tb.instructions):
+                if x.op not in target.ops:
+                    raise InternalError(f"target {target.name} has no {x.op}")
+                srcbuf, srcoff = ("i", -1) if x.src is None else (x.src.buffer, x.src.offset)
+                dstbuf, dstoff = ("o", -1) if x.dst is None else (x.dst.buffer, x.dst.offset)
+                depid, deps = (-1, -1) if x.depends is None else x.depends
+                yield (
+                    f'      <step s="{s}" type="{x.op}" srcbuf="{srcbuf}" srcoff="{srcoff}"'
+                    f' dstbuf="{dstbuf}" dstoff="{dstoff}" cnt="{x.count}"'
+                    f' depid="{depid}" deps="{deps}" hasdep="{int(x.has_dependents)}"/>'
+                )
             yield "    </tb>"
         yield "  </gpu>"
     yield "</algo>"
-
-
-def _step(s: int, x: Instruction) -> str:
-    srcbuf, srcoff = ("i", -1) if x.src is None else (x.src.buffer, x.src.offset)
-    dstbuf, dstoff = ("o", -1) if x.dst is None else (x.dst.buffer, x.dst.offset)
-    depid, deps = (-1, -1) if x.depends is None else x.depends
-    return (
-        f'      <step s="{s}" type="{x.op}" srcbuf="{srcbuf}" srcoff="{srcoff}"'
-        f' dstbuf="{dstbuf}" dstoff="{dstoff}" cnt="{x.count}"'
-        f' depid="{depid}" deps="{deps}" hasdep="{int(x.has_dependents)}"/>'
-    )

@@ -120,7 +120,7 @@ def lower_steady_state(
     traffic = _traffic(problem, schedule, costs, target)
     phases = traffic.phases(arrangement.piece_bytes, arrangement.turn)
     whole, order = in_pieces(problem, schedule, phases, arrangement.pieces, policy.steady_ticks)
-    layout = Layout(whole.collective, options.in_place)
+    layout, slots = Layout(whole.collective, options.in_place), target.slots(options.protocol)
     for room in _rooms(target, policy):
         channels = channels_of_pairs(
             traffic, arrangement.pieces, arrangement.piece_bytes, arrangement.division, room, policy
@@ -136,32 +136,20 @@ def lower_steady_state(
                 for adds in (False, True)
             }
             plan = ChannelPlan(merge=False, streams=streams)
-        lowered = _draft(whole, order, layout, plan, options)
-        if lowered is not None:
-            return lowered
+        carried = messages(whole, order, plan, target, slots)
+        placement = place(layout, carried, target)
+        assembly = Assembly(placement, carried, options.optimizations, target, slots, policy)
+        grouped = assembly.grouped([BlockPlan(NO_TIMES, sharing="none") for _ in range(problem.ranks)])
+        if within(grouped.steps, target):
+            ordered = assembly.ordered(grouped)
+            if within(ordered.steps, target):
+                return lowered_as(layout, assembly, ordered, options)
     raise HetesynthError(
         f"{arrangement.pieces} pieces of {len(problem.collective.chunks)} chunks do not fit into "
         f"{target.thread_blocks} thread blocks of {target.max_steps} steps; target {target.name} allows no more",
         code="HS501",
         help=FEWER,
     )
-
-
-def _draft(
-    problem: Problem, schedule: Schedule, layout: Layout, plan: ChannelPlan, options: LoweringOptions
-) -> Lowered | None:
-    """The program with the channels of ``plan``, or None where it exceeds a limit."""
-    target, slots = options.target, options.target.slots(options.protocol)
-    carried = messages(problem, schedule, plan, target, slots)
-    placement = place(layout, carried, target)
-    assembly = Assembly(placement, carried, options.optimizations, target, slots, options.policy)
-    grouped = assembly.grouped([BlockPlan(NO_TIMES, sharing="none") for _ in range(problem.ranks)])
-    if not within(grouped.steps, target):
-        return None
-    ordered = assembly.ordered(grouped)
-    if not within(ordered.steps, target):
-        return None
-    return lowered_as(layout, assembly, ordered, options)
 
 
 def _traffic(problem: Problem, schedule: Schedule, costs: Costs, target: Target) -> Traffic:
