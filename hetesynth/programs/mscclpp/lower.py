@@ -29,7 +29,7 @@ from hetesynth.policy import DEFAULT
 from hetesynth.policy.lowering import LoweringPolicy
 from hetesynth.programs.layout import Layout, check_form
 from hetesynth.programs.mscclpp.blocks import Share, thread_blocks
-from hetesynth.programs.mscclpp.placement import PlanPlacement, place_plan
+from hetesynth.programs.mscclpp.placement import PlanPlacement
 
 RESIDENT_BLOCKS = TARGETS["mscclpp"].resident_thread_blocks
 
@@ -58,7 +58,7 @@ def lower_plan(problem: Problem, schedule: Schedule, options: PlanOptions, serve
         raise HetesynthError("a size is out of range", code="HS505", help="use 0 for no limit")
     check_form(problem.collective.name, options.in_place, options.min_bytes, options.max_bytes)
     layout = Layout(problem.collective, options.in_place)
-    placement = place_plan(problem, schedule, layout)
+    placement = PlanPlacement(problem, schedule, layout)
     gpus = tuple(_gpu(layout, placement, rank, servers, options.policy) for rank in range(problem.ranks))
     name = problem.collective.name
     least, most = message_range(name, gpus, options.min_bytes, options.max_bytes)

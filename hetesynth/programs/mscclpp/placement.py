@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from hetesynth.model.plan import MAX_SLICES
 from hetesynth.model.problem import Problem
@@ -47,28 +47,14 @@ class Addition:
     count: int
 
 
-@dataclass(slots=True)
-class PlanPlacement:
-    """``additions[rank][tick]``: rounds, one after the other. ``early`` copies never wait; ``late`` ones are
-    last."""
-
-    messages: list[PlanMessage]
-    additions: list[dict[int, list[list[Addition]]]]
-    early: list[list[CopySlice]]
-    late: list[list[CopySlice]]
-    scratch: list[int] = field(default_factory=list)
-
-
 RankChunk = tuple[Rank, int]
 """(rank, chunk)."""
 
 
-def place_plan(problem: Problem, schedule: Schedule, layout: Layout) -> PlanPlacement:
-    """Where everything lands. Raises HetesynthError HS507 for a schedule that sends what a rank does not hold."""
-    return _Placer(problem, schedule, layout).run()
+class PlanPlacement:
+    """Where everything lands. ``additions[rank][tick]``: rounds, one after the other. ``early`` copies never wait;
+    ``late`` ones are last. HetesynthError HS507 for a schedule that sends what a rank does not hold."""
 
-
-class _Placer:
     def __init__(self, problem: Problem, schedule: Schedule, layout: Layout) -> None:
         self.problem, self.layout = problem, layout
         self.collective = problem.collective
@@ -92,24 +78,22 @@ class _Placer:
                     self.held[rank, k] = source
                     self.owners[rank, layout.cell(rank, source)].append(k)
         self.landing_place: dict[Transfer, BufferSlice] = {}
-
-    def run(self) -> PlanPlacement:
-        early = self._copies(early=True)
+        self.early = self._copies(early=True)
         arrivals: dict[int, list[Transfer]] = defaultdict(list)
-        messages: list[PlanMessage] = []
-        number: dict[tuple[Rank, Rank], int] = defaultdict(int)
         by_start: dict[int, list[tuple[int, Rank, Rank, int]]] = defaultdict(list)
         for key in sorted(self.groups):
             by_start[key[0]].append(key)
             arrivals[key[3]] += self.groups[key]
+        self.messages: list[PlanMessage] = []
+        number: dict[tuple[Rank, Rank], int] = defaultdict(int)
         for tick in sorted(by_start.keys() | arrivals.keys()):
             self._arrive(tick, arrivals.get(tick, []))
             for key in by_start.get(tick, []):
                 start, src, dst, end = key
                 slices = tuple(self._sent(src, dst, sorted(self.groups[key], key=lambda t: t.chunk)))
-                messages.append(PlanMessage(src, dst, start, end, number[src, dst], slices))
+                self.messages.append(PlanMessage(src, dst, start, end, number[src, dst], slices))
                 number[src, dst] += 1
-        return PlanPlacement(messages, self.additions, early, self._copies(early=False), self.scratch)
+        self.late = self._copies(early=False)
 
     def _copies(self, *, early: bool) -> list[list[CopySlice]]:
         """By rank, what is copied home: before all, out of place, the chunks that a rank owes, has from the start

@@ -57,7 +57,6 @@ from hetesynth.programs.steady_state.wiring import (
     shared_out,
     stations,
     widest,
-    wired,
 )
 
 _Named = TypeVar("_Named")
@@ -87,7 +86,7 @@ def lower_steady_plan(
     phases = Traffic(problem, schedule, costs, 1).phases(1.0, options.policy.steady_turns[0])
     whole, order = in_pieces(problem, schedule, phases, pieces, options.policy.steady_ticks)
     layout = Layout(whole.collective, options.in_place)
-    wiring = wired(stations(whole, order), blocks, arrangement, layout)
+    wiring = Wiring(stations(whole, order), blocks, arrangement, layout)
     gpus = [*map(_Gpus(layout, wiring, servers).gpu, range(problem.ranks))]
     least, most = message_range(name, gpus, options.min_bytes, options.max_bytes)
     return Plan(options.name, name, "Simple", options.in_place, tuple(gpus), min_bytes=least, max_bytes=most)

@@ -297,85 +297,59 @@ class _Ends:
 # -- wiring
 
 
-@dataclass(frozen=True)
 class Wiring:
-    """``sequences``: what each thread block does, in order. ``receiving``: the thread block that waits for a put.
-    ``signalled``: the puts that a signal follows.
+    """How the thread blocks of ``stations``, of which chunk k is piece k mod ``pieces``, are wired up."""
 
-    ``awaited``: the thread block that a value comes from, and how many of its signals must have come.
-    ``signals``: all of a connection. ``landings``: where a value lands; ``scratch``: chunks of each rank.
-    ``following``: the thread block whose shift comes after that of another.
-    """
-
-    sequences: Mapping[Place, Sequence[Station]]
-    receiving: Mapping[Put, Place]
-    signalled: frozenset[Put]
-    awaited: Mapping[Visit, tuple[Place, int]]
-    signals: Mapping[Connection, int]
-    landings: Mapping[Visit, BufferSlice]
-    scratch: Sequence[int]
-    following: Mapping[Place, Place]
-
-
-def wired(stations: Sequence[Station], blocks: Blocks, arrangement: PlanArrangement, layout: Layout) -> Wiring:
-    """The wiring of ``stations``, of which chunk k is piece k mod ``pieces``."""
-    sequences, following = _sequences(stations, blocks, arrangement)
-    ending = {a.name for a in stations if a.ends}
-    receiving: dict[Put, Place] = {}
-    messages: dict[Connection, list[tuple[Put, Visit]]] = defaultdict(list)
-    for place, sequence in sequences.items():
-        for a in sequence:
+    def __init__(
+        self, stations: Sequence[Station], blocks: Blocks, arrangement: PlanArrangement, layout: Layout
+    ) -> None:
+        sequences: dict[Place, list[Station]] = defaultdict(list)
+        following: dict[Place, Place] = {}
+        for (_, rank, _), waiting in blocks.of_end.items():
+            for block in waiting:
+                sequences[rank, block] = []
+        for a in stations:
             chunk, piece = divmod(a.chunk, arrangement.pieces)
-            for receiver in a.receivers:
-                there = blocks.receiving(a.rank, receiver, chunk, partial=a.partial)
-                far = receiving[a.name, receiver] = (receiver, there[arrangement.block(piece)])
-                messages[place, far].append(((a.name, receiver), ((receiver, a.chunk, a.partial), a.rank)))
-    signalled: set[Put] = set()
-    awaited: dict[Visit, tuple[Place, int]] = {}
-    signals: dict[Connection, int] = {}
-    for connection, carried in messages.items():
-        signals[connection] = 0
-        for number, (put, visit) in enumerate(carried, 1):
-            if visit[0] not in ending or number == len(carried):  # nobody waits for what ends alone
-                signals[connection] += 1
-                signalled.add(put)
-                awaited[visit] = connection[0], signals[connection]
+            own = blocks.of_station[a.rank, chunk, a.adds] if not a.ends else ()
+            if own:
+                sequences[a.rank, own[arrangement.block(piece)]].append(a)
+            for i, block in enumerate(own if a.receivers and arrangement.shifts > 1 else ()):
+                after = arrangement.following(i)
+                if after is not None:
+                    following[a.rank, block] = a.rank, own[after]
+        self.sequences = dict(sorted(sequences.items()))  # what each thread block does, in order
+        self.following = dict(
+            sorted(following.items())
+        )  # the thread block whose shift comes after that of another
+        self.landings: dict[Visit, BufferSlice] = {}
+        self.scratch = [0] * layout.collective.ranks
+        for a in sorted(stations, key=lambda a: (a.rank, a.chunk, a.adds)):
+            for sender in a.senders:
+                home = None if a.adds else layout.target(a.rank, a.chunk)
+                if home is None:
+                    home = BufferSlice("s", self.scratch[a.rank])
+                    self.scratch[a.rank] += 1
+                self.landings[a.name, sender] = home
+        self._signal({a.name for a in stations if a.ends}, blocks, arrangement)
 
-    landings, scratch = _landings(stations, layout)
-    return Wiring(sequences, receiving, frozenset(signalled), awaited, signals, landings, scratch, following)
-
-
-def _sequences(
-    stations: Sequence[Station], blocks: Blocks, arrangement: PlanArrangement
-) -> tuple[dict[Place, list[Station]], dict[Place, Place]]:
-    """What each thread block does in order, and for those that put the one whose shift is the next."""
-    sequences: dict[Place, list[Station]] = {}
-    following: dict[Place, Place] = {}
-    for (_, rank, _), waiting in blocks.of_end.items():
-        for block in waiting:
-            sequences.setdefault((rank, block), [])
-    for a in stations:
-        if a.ends:
-            continue
-        chunk, piece = divmod(a.chunk, arrangement.pieces)
-        own = blocks.of_station[a.rank, chunk, a.adds]
-        sequences.setdefault((a.rank, own[arrangement.block(piece)]), []).append(a)
-        for i, block in enumerate(own if a.receivers and arrangement.shifts > 1 else ()):
-            after = arrangement.following(i)
-            if after is not None:
-                following[a.rank, block] = a.rank, own[after]
-    return dict(sorted(sequences.items())), dict(sorted(following.items()))
-
-
-def _landings(stations: Sequence[Station], layout: Layout) -> tuple[dict[Visit, BufferSlice], list[int]]:
-    """Where everything lands, and how much scratch that takes."""
-    landings: dict[Visit, BufferSlice] = {}
-    scratch = [0] * layout.collective.ranks
-    for a in sorted(stations, key=lambda a: (a.rank, a.chunk, a.adds)):
-        for sender in a.senders:
-            home = None if a.adds else layout.target(a.rank, a.chunk)
-            if home is None:
-                home = BufferSlice("s", scratch[a.rank])
-                scratch[a.rank] += 1
-            landings[a.name, sender] = home
-    return landings, scratch
+    def _signal(self, ending: set[StationName], blocks: Blocks, arrangement: PlanArrangement) -> None:
+        """Which puts a signal follows, and for how many of them a value is waited for."""
+        self.receiving: dict[Put, Place] = {}  # the thread block that waits for a put
+        self.signalled: set[Put] = set()
+        self.awaited: dict[Visit, tuple[Place, int]] = {}  # where from, and how many signals must have come
+        self.signals: dict[Connection, int] = {}
+        messages: dict[Connection, list[tuple[Put, Visit]]] = defaultdict(list)
+        for place, sequence in self.sequences.items():
+            for a in sequence:
+                chunk, piece = divmod(a.chunk, arrangement.pieces)
+                for receiver in a.receivers:
+                    there = blocks.receiving(a.rank, receiver, chunk, partial=a.partial)
+                    far = self.receiving[a.name, receiver] = (receiver, there[arrangement.block(piece)])
+                    messages[place, far].append(((a.name, receiver), ((receiver, a.chunk, a.partial), a.rank)))
+        for connection, carried in messages.items():
+            self.signals[connection] = 0
+            for number, (put, visit) in enumerate(carried, 1):
+                if visit[0] not in ending or number == len(carried):  # nobody waits for what ends alone
+                    self.signals[connection] += 1
+                    self.signalled.add(put)
+                    self.awaited[visit] = connection[0], self.signals[connection]
