@@ -1,8 +1,6 @@
 """Work on several processes of this machine: how they begin, and that none outlives the one that gave the work.
 
-In: a function, items, a number of processes. Out: results in the order of the items. Or: a function that tells of
-better and better results, and seconds. Out: the last of them. Ctrl-C is for the process that gives the work; the
-others end with it, even where it is killed. Knows nothing of what is worked on.
+Ctrl-C is for the process that gives the work; the others end with it, even where it is killed.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ def side_by_side(
     What is being done when this is left early is not waited for.
     """
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(number, context, initializer=_begin, initargs=(begin, arguments))
+    pool = ProcessPoolExecutor(number, context, initializer=begin_as_child, initargs=(begin, arguments))
     ended = False
     try:
         with no_interrupts():
@@ -56,18 +54,14 @@ def side_by_side(
         pool.shutdown(wait=ended, cancel_futures=True)
 
 
-def _begin(begin: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
-    begin_as_child()
-    if begin is not None:
-        begin(*arguments)
-
-
-def begin_as_child() -> None:
-    """What a new process does first: it ignores Ctrl-C, and ends with its parent."""
+def begin_as_child(begin: Callable[..., None] | None = None, arguments: tuple[Any, ...] = ()) -> None:
+    """What a new process does first: it ignores Ctrl-C, and ends with its parent; then ``begin``."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    if begin is not None:
+        begin(*arguments)
 
 
 def _end_with(parent: multiprocessing.process.BaseProcess) -> None:
@@ -79,9 +73,6 @@ def _end_with(parent: multiprocessing.process.BaseProcess) -> None:
 @contextmanager
 def no_interrupts() -> Iterator[None]:
     """A process that is started inside never sees Ctrl-C, not even before it can ignore it."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
     resource_tracker.ensure_running()  # which lets signals through again, the first time
     with _held_back():
         yield

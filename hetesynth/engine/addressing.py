@@ -23,7 +23,7 @@ def addressable(request: Request, size: int) -> bool:
 
 def demand_addressable(request: Request, size: int) -> None:
     """Every target must be able to address a buffer of ``size`` bytes."""
-    from hetesynth.programs.mscclpp.sizes import too_large
+    from hetesynth.programs.mscclpp.lower import too_large
 
     plans = not request.schedule_only and any(t.format == "mscclpp-json" for t in request.targets)
     if plans and size > MAX_BUFFER_BYTES:
@@ -32,7 +32,7 @@ def demand_addressable(request: Request, size: int) -> None:
 
 def demand_carried(synthesis: Synthesis, size: int) -> None:
     """Every program must be of use for a buffer of ``size`` bytes."""
-    from hetesynth.programs.mscclpp.sizes import too_large
+    from hetesynth.programs.mscclpp.lower import too_large
 
     call = runtime_bytes(synthesis.problem.collective.name, synthesis.problem.ranks, size)
     limit = carried(synthesis)

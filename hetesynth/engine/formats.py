@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from hetesynth.model.plan import Plan
     from hetesynth.programs.msccl.assembly import Saving
     from hetesynth.programs.msccl.lower import Lowered, LoweringOptions
-    from hetesynth.programs.msccl.summary import ProgramSummary
     from hetesynth.programs.mscclpp.lower import PlanOptions
+    from hetesynth.programs.summary import ProgramSummary
 
 FileKind = Literal["program", "schedule", "plan"]
 """MSCCL XML, a schedule JSON, an MSCCL++ plan."""
@@ -78,8 +78,8 @@ def _emit_xml(problem: Problem, schedule: Schedule, options: LoweringOptions) ->
 def xml_of(lowered: Lowered, options: LoweringOptions) -> Emitted:
     """The file that holds a program in MSCCL XML."""
     from hetesynth.judge.msccl.lint_network import network_violations
-    from hetesynth.programs.msccl.summary import program_summary
     from hetesynth.programs.msccl.xml_writer import write_msccl_xml
+    from hetesynth.programs.summary import program_summary
 
     violations = network_violations(lowered.program, [options.target], options.servers) if options.servers else []
     return Emitted(
@@ -128,8 +128,8 @@ def servers_of(problem: Problem, options: LoweringOptions) -> Sequence[str]:
 def plan_of(plan: Plan, options: LoweringOptions) -> Emitted:
     """The file that holds a plan."""
     from hetesynth.programs.mscclpp.json_writer import write_plan_json
-    from hetesynth.programs.mscclpp.sizes import largest_call
-    from hetesynth.programs.mscclpp.summary import plan_summary
+    from hetesynth.programs.mscclpp.lower import largest_call
+    from hetesynth.programs.summary import plan_summary
 
     notes = () if options.servers else ("no servers are known: all ranks are taken to share memory",)
     carries = largest_call(plan.collective, plan.gpus)

@@ -20,10 +20,9 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, hops
 from hetesynth.model.topology import Topology
 from hetesynth.programs.msccl.lower import Lowered, LoweringOptions
-from hetesynth.programs.mscclpp.lower import lower_plan
-from hetesynth.programs.mscclpp.sizes import largest_call
-from hetesynth.programs.steady_state.block_shares import PlanArrangement
+from hetesynth.programs.mscclpp.lower import largest_call, lower_plan
 from hetesynth.programs.steady_state.plan import finest_steady_plan, plan_arrangements
+from hetesynth.programs.steady_state.wiring import PlanArrangement
 
 
 @dataclass(frozen=True, slots=True)

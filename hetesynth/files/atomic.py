@@ -1,7 +1,4 @@
-"""Writing files so that nothing half-written is ever seen, and several files as one set.
-
-In: paths and bytes. Out: the files, or a HetesynthError and the old state. Knows nothing of formats.
-"""
+"""Writing files so that nothing half-written is ever seen, and several files as one set."""
 
 from __future__ import annotations
 
@@ -11,12 +8,23 @@ import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from hetesynth.errors import HetesynthError
-from hetesynth.files.interruptions import Interruptions, held_back
 from hetesynth.files.journal import Entry, recover, write_journals
-from hetesynth.files.temporaries import is_ours, is_stale, leftovers, locked, remove, sync, temporary
+from hetesynth.files.temporaries import (
+    Interruptions,
+    explained,
+    held_back,
+    is_ours,
+    is_stale,
+    leftovers,
+    locked,
+    remove,
+    sync,
+    temporary,
+)
 
 _MODE = 0o666
 
@@ -35,18 +43,23 @@ def write_all(files: Mapping[Path, bytes]) -> None:
     with held_back() as interruptions:
         targets = check_targets(files)
         with locked({target.parent for target in targets.values()}, interruptions.check) as alone:
-            _tidy(list(targets.values()), alone=alone)
+            recover([*targets.values()], alone=alone)
+            for part in (part for target in targets.values() for part in leftovers(target)):
+                if part.is_file() and is_ours(part) and is_stale(part, alone=alone):
+                    remove(part)
             entries: list[Entry] = []
             try:
                 for path, data in files.items():
                     interruptions.check()
-                    target = targets[path]
-                    with _explained(path):
+                    with explained(partial(_failure, path)):
+                        target = targets[path]
                         entries.append(Entry(temporary(target), target, hashlib.sha256(data).hexdigest()))
                         _prepare(entries[-1], data, interruptions)
                 _rename(entries, interruptions)
             except BaseException:
-                _drop_unless_begun(entries)
+                # after a rename the temporaries stay, with the journal, for the run that ends what was begun
+                for entry in entries if all(entry.part.exists() for entry in entries[:-1]) else ():
+                    remove(entry.part)
                 raise
 
 
@@ -54,9 +67,21 @@ def check_targets(paths: Iterable[Path]) -> dict[Path, Path]:
     """The file behind each path. HetesynthError HS510 where one cannot be written or two are the same."""
     targets: dict[Path, Path] = {}
     for path in paths:
-        with _explained(path):
-            target = _behind(path)
-            _refuse(path, target)
+        with explained(partial(_failure, path)):
+            try:
+                path.stat()
+            except OSError as error:  # for links that form a loop and names that are too long
+                if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+                    raise
+            target = Path(os.path.realpath(path))
+            if target.is_dir():
+                raise _failure(path, "it is a folder")
+            if target.exists() and not target.is_file():
+                raise _failure(path, "it is not a regular file")
+            if not target.parent.is_dir():
+                raise _failure(path, f"there is no folder {str(target.parent)!r}")
+            if target.exists() and not os.access(target, os.W_OK):
+                raise _failure(path, "it is write-protected")
         if target in targets.values():
             raise _failure(path, "another file of the same run is written there")
         targets[path] = target
@@ -65,23 +90,8 @@ def check_targets(paths: Iterable[Path]) -> dict[Path, Path]:
 
 def check_writable(directory: Path) -> None:
     """Raise HetesynthError HS510 now if no file can be made in ``directory``, rather than after the work."""
-    with _explained(directory), tempfile.TemporaryFile(dir=directory):
+    with explained(partial(_failure, directory)), tempfile.TemporaryFile(dir=directory):
         pass
-
-
-class _explained:
-    """Turns an OSError about ``path`` into a HetesynthError."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError | ValueError):
-            reason = getattr(error, "strerror", None) or str(error)
-            raise _failure(self.path, reason) from error
 
 
 def _failure(path: Path, reason: str) -> HetesynthError:
@@ -92,39 +102,9 @@ def _failure(path: Path, reason: str) -> HetesynthError:
     )
 
 
-def _behind(path: Path) -> Path:
-    """What ``path`` leads to through links; OSError for links that form a loop and names that are too long."""
-    try:
-        path.stat()
-    except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENOTDIR):
-            raise
-    return Path(os.path.realpath(path))
-
-
-def _refuse(path: Path, target: Path) -> None:
-    if target.is_dir():
-        raise _failure(path, "it is a folder")
-    if target.exists() and not target.is_file():
-        raise _failure(path, "it is not a regular file")
-    if not target.parent.is_dir():
-        raise _failure(path, f"there is no folder {str(target.parent)!r}")
-    if target.exists() and not os.access(target, os.W_OK):
-        raise _failure(path, "it is write-protected")
-
-
-def _tidy(targets: Sequence[Path], *, alone: bool) -> None:
-    """What killed runs left of ``targets``."""
-    recover(targets, alone=alone)
-    for target in targets:
-        for path in leftovers(target):
-            if path.is_file() and is_ours(path) and is_stale(path, alone=alone):
-                remove(path)
-
-
 def _prepare(entry: Entry, data: bytes, interruptions: Interruptions) -> None:
     """The complete temporary file, with the mode of the file that it replaces or that a new one would have."""
-    handle = os.open(entry.part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), _MODE)
+    handle = os.open(entry.part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
     with os.fdopen(handle, "wb") as stream:
         for start in range(0, len(data), 2**22):
             stream.write(data[start : start + 2**22])
@@ -140,7 +120,7 @@ def _rename(entries: Sequence[Entry], interruptions: Interruptions) -> None:
     journals: list[Path] = []
     interruptions.check()
     if len(entries) > 1:
-        with _explained(entries[0].target.parent):
+        with explained(partial(_failure, entries[0].target.parent)):
             journals = write_journals(entries)
     folders = {entry.target.parent for entry in entries}
     for folder in folders:
@@ -159,11 +139,3 @@ def _rename(entries: Sequence[Entry], interruptions: Interruptions) -> None:
         sync(folder)
     for journal in journals:
         remove(journal)
-
-
-def _drop_unless_begun(entries: Sequence[Entry]) -> None:
-    """Remove the temporaries; after a rename they stay, with the journal, for the run that ends what was begun."""
-    if not entries or not all(entry.part.exists() for entry in entries[:-1]):
-        return
-    for entry in entries:
-        remove(entry.part)

@@ -1,24 +1,33 @@
 """Writing a folder of files, the whole folder or nothing.
 
-In: a path, files by their names in it. Out: the folder, or a HetesynthError and the old state. A folder made here
-before may be replaced; no other folder that has anything in it.
+A folder made here before may be replaced; no other folder that has anything in it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from hetesynth.errors import HetesynthError
-from hetesynth.files.interruptions import Interruptions, held_back
 from hetesynth.files.regular_files import open_regular
-from hetesynth.files.temporaries import is_ours, is_stale, leftovers, locked, remove, sync, temporary
+from hetesynth.files.temporaries import (
+    Interruptions,
+    explained,
+    held_back,
+    is_ours,
+    is_stale,
+    leftovers,
+    locked,
+    remove,
+    sync,
+    temporary,
+)
 
 INDEX, DIGESTS, PLOT = "index.json", "sha256", "bandwidth.svg"
 """The index of a folder, its field with the digests of the files, and the drawing beside it."""
@@ -38,14 +47,18 @@ def check_replaceable(folder: Path, mark: bytes) -> None:
 
     It may when it does not exist, is empty, or holds an ``index.json`` that contains ``mark``.
     """
-    with _explained(folder):
+    with explained(partial(_failure, folder)):
         if not folder.parent.is_dir():
             raise _failure(folder, f"there is no folder {str(folder.parent)!r}")
         if os.path.lexists(folder) and not folder.is_dir():
             raise _failure(folder, "it is not a folder")
-        if _is_current(folder):
-            raise _failure(folder, "it is the current folder, which cannot be exchanged for another")
-        if folder.is_dir() and any(folder.iterdir()) and mark not in _start(folder / INDEX):
+        with suppress(OSError):
+            if folder.samefile(os.curdir):
+                raise _failure(folder, "it is the current folder, which cannot be exchanged for another")
+        start = b""
+        with suppress(OSError), open_regular(folder / INDEX) as stream:
+            start = stream.read(4096)
+        if folder.is_dir() and any(folder.iterdir()) and mark not in start:
             raise _failure(folder, "it holds files of another kind")
         with tempfile.TemporaryFile(dir=folder.parent):
             pass
@@ -60,7 +73,7 @@ def write_folder(folder: Path, files: Mapping[str, bytes], mark: bytes) -> None:
 def update_folder(folder: Path, contents: Callable[[], Mapping[str, bytes]], mark: bytes) -> Mapping[str, bytes]:
     """The same with what ``contents`` gives, which may read the older folder: no other run changes it until it is
     replaced. Returns the files."""
-    with held_back() as interruptions, _explained(folder):
+    with held_back() as interruptions, explained(partial(_failure, folder)):
         target = Path(os.path.realpath(folder))
         with locked({target.parent}, interruptions.check) as alone:
             _tidy(target, alone=alone)
@@ -127,62 +140,28 @@ def _exchange(fresh: Path, target: Path) -> None:
     if not target.exists():
         fresh.rename(target)
     elif not _swapped(fresh, target):
-        _take_turns(fresh, target)
+        old = temporary(target, OLD)  # ``target`` aside, then ``fresh`` to its place
+        old.mkdir()
+        try:
+            target.rename(old / WAS)
+            fresh.rename(target)
+        except OSError:
+            if not target.exists():
+                with suppress(OSError):
+                    (old / WAS).rename(target)
+            raise
+        finally:
+            if target.exists():
+                remove(old)
     sync(target.parent)
 
 
 def _swapped(first: Path, second: Path) -> bool:
     """Exchange two names in one step: Linux alone has a call for it, and not on every file system."""
-    if not sys.platform.startswith("linux"):
-        return False
-    try:
-        import ctypes
+    import ctypes
 
-        call = getattr(ctypes.CDLL(None), "renameat2", None)
-    except (ImportError, OSError):
-        return False
+    call = getattr(ctypes.CDLL(None), "renameat2", None)
     return call is not None and call(_HERE, os.fsencode(first), _HERE, os.fsencode(second), _EXCHANGE) == 0
-
-
-def _take_turns(fresh: Path, target: Path) -> None:
-    """``target`` aside, then ``fresh`` to its place; ``target`` comes back if that fails."""
-    old = temporary(target, OLD)
-    old.mkdir()
-    try:
-        target.rename(old / WAS)
-        fresh.rename(target)
-    except OSError:
-        if not target.exists():
-            with suppress(OSError):
-                (old / WAS).rename(target)
-        raise
-    finally:
-        if target.exists():
-            remove(old)
-
-
-def _is_current(folder: Path) -> bool:
-    try:
-        return folder.samefile(os.curdir)
-    except OSError:
-        return False
-
-
-def _start(path: Path) -> bytes:
-    try:
-        with open_regular(path) as stream:
-            return stream.read(4096)
-    except OSError:
-        return b""
-
-
-@contextmanager
-def _explained(folder: Path) -> Iterator[None]:
-    """Turns an OSError about ``folder`` into a HetesynthError."""
-    try:
-        yield
-    except (OSError, ValueError) as error:
-        raise _failure(folder, getattr(error, "strerror", None) or str(error)) from error
 
 
 def _failure(folder: Path, reason: str) -> HetesynthError:

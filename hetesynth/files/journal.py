@@ -31,7 +31,7 @@ class Entry:
     sha256: str
 
     def is_written(self) -> bool:
-        """Whether the file is what the run wrote."""
+        """True where the file is what the run wrote."""
         return digest_of(self.target) == self.sha256
 
 
@@ -47,7 +47,7 @@ class Journal:
         return not all(e.part.exists() for e in self.entries) and not all(e.is_written() for e in self.entries)
 
     def names(self, target: Path) -> bool:
-        """Whether ``target``, a real path, is of the set."""
+        """True where ``target``, a real path, is of the set."""
         return any(entry.target == target for entry in self.entries)
 
 
@@ -75,7 +75,15 @@ def write_journals(entries: Sequence[Entry]) -> list[Path]:
             draft = temporary(first)
             written += [draft, path]
             with draft.open("xb") as stream:
-                stream.write(_text(folder, entries))
+                rows = [
+                    {
+                        "file": os.path.relpath(e.target, folder),
+                        "part": os.path.relpath(e.part, folder),
+                        "sha256": e.sha256,
+                    }
+                    for e in entries
+                ]
+                stream.write(json.dumps({"hetesynth-writing": 1, "files": rows}, indent=1).encode() + b"\n")
                 stream.flush()
                 os.fsync(stream.fileno())
             os.replace(draft, path)
@@ -90,14 +98,14 @@ def write_journals(entries: Sequence[Entry]) -> list[Path]:
 def cut_off(path: Path) -> Journal | None:
     """The journal of a run that wrote ``path`` with other files, and left some new and others old."""
     target = Path(os.path.realpath(path))
-    if _mixed(target) is None:
+
+    def mixed() -> Journal | None:
+        return next((j for j in journals(target.parent) if j.names(target) and j.is_mixed()), None)
+
+    if mixed() is None:
         return None
     with locked({target.parent}, lambda: None):  # the run may be about to end
-        return _mixed(target)
-
-
-def _mixed(target: Path) -> Journal | None:
-    return next((j for j in journals(target.parent) if j.names(target) and j.is_mixed()), None)
+        return mixed()
 
 
 def recover(targets: Collection[Path], *, alone: bool) -> None:
@@ -114,33 +122,27 @@ def recover(targets: Collection[Path], *, alone: bool) -> None:
 def _end(journal: Journal) -> None:
     """Every journal of the set goes before the first temporary that was not renamed: a journal that outlives one
     of them says that renames were made, and whoever ends those mixes the set."""
+    folders = sorted({entry.target.parent for entry in journal.entries})
+
+    def sync_all() -> None:
+        for folder in folders:
+            sync(folder)
+
     if is_ours(journal.path) and journal.is_mixed():
         for entry in journal.entries:
             if is_ours(entry.part) and digest_of(entry.part) == entry.sha256:
                 with suppress(OSError):
                     os.replace(entry.part, entry.target)
-        _sync_all(journal)
-    for path in [path for folder in _folders(journal) for path in _alike(journal, folder)]:
+        sync_all()
+    # those of the same run, whose temporaries are of no other
+    alike = [x.path for folder in folders for x in journals(folder) if set(x.entries) == set(journal.entries)]
+    for path in alike:
         with suppress(OSError):
             path.unlink()
-    _sync_all(journal)
+    sync_all()
     for entry in journal.entries:
         with suppress(OSError):
             entry.part.unlink()
-
-
-def _folders(journal: Journal) -> list[Path]:
-    return sorted({entry.target.parent for entry in journal.entries})
-
-
-def _alike(journal: Journal, folder: Path) -> list[Path]:
-    """The journals in ``folder`` of the same run: its temporaries are of no other."""
-    return [other.path for other in journals(folder) if set(other.entries) == set(journal.entries)]
-
-
-def _sync_all(journal: Journal) -> None:
-    for folder in _folders(journal):
-        sync(folder)
 
 
 def journals(folder: Path) -> list[Journal]:
@@ -153,34 +155,17 @@ def journals(folder: Path) -> list[Journal]:
     return [journal for journal in candidates if journal is not None]
 
 
-def _text(folder: Path, entries: Sequence[Entry]) -> bytes:
-    files = [
-        {"file": _relative(e.target, folder), "part": _relative(e.part, folder), "sha256": e.sha256}
-        for e in entries
-    ]
-    return json.dumps({"hetesynth-writing": 1, "files": files}, indent=1).encode() + b"\n"
-
-
-def _relative(path: Path, folder: Path) -> str:
-    try:
-        return os.path.relpath(path, folder)
-    except ValueError:  # on another drive
-        return str(path)
-
-
 def _read(path: Path) -> Journal | None:
     try:
         if path.is_symlink() or not path.is_file() or path.stat().st_size > MAX_BYTES:
             return None
         document = json.loads(path.read_bytes())
-        entries = tuple(_entry(path.parent, row) for row in document["files"])
+        entries = []
+        for row in document["files"]:
+            part, target = (Path(os.path.normpath(path.parent / row[key])) for key in ("part", "file"))
+            if not is_temporary(part, target):
+                return None
+            entries.append(Entry(part, target, str(row["sha256"])))
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
-    return Journal(path, entries) if entries and document.get("hetesynth-writing") == 1 else None
-
-
-def _entry(folder: Path, row: dict[str, str]) -> Entry:
-    part, target = (Path(os.path.normpath(folder / row[key])) for key in ("part", "file"))
-    if not is_temporary(part, target):
-        raise ValueError("not a temporary of the file")
-    return Entry(part, target, str(row["sha256"]))
+    return Journal(path, tuple(entries)) if entries and document.get("hetesynth-writing") == 1 else None

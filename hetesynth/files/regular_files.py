@@ -20,7 +20,7 @@ def open_regular(path: Path) -> BinaryIO:
     by the shell, as in ``hetesynth topo show <(command)``; ValueError for a NUL byte in its name."""
     if str(path).startswith(_HANDED_OVER):
         return path.open("rb")
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     mode = os.fstat(handle).st_mode
     if stat.S_ISREG(mode):
         return os.fdopen(handle, "rb")

@@ -1,6 +1,5 @@
 """Schedule <-> JSON: the document that keeps a schedule with its collective, its links and how it was made.
 
-In and out: a ``ScheduleDocument`` and bytes. Knows nothing of topologies beyond the ends of the links used.
 Reading trusts nothing: size, depth, types and ranges are checked, and what is not understood is refused.
 
 The document is one JSON object; every link and every transfer is a line: a link ``[index, src, dst]``, a
@@ -111,7 +110,14 @@ class _Reader:
         )
 
     def document(self, data: bytes) -> ScheduleDocument:
-        values = self._object(data)
+        if len(data) > MAX_BYTES:
+            self.fail(f"{len(data)} bytes is more than the {MAX_BYTES} a schedule may have")
+        try:
+            values = read_json(data, JsonLimits(MAX_DEPTH))
+        except JsonRefused as refusal:
+            self.fail(str(refusal))
+        if not isinstance(values, dict):
+            self.fail("not a JSON object")
         if values.get("format") != FORMAT:
             self.fail(f"this is not a schedule: its format is not {FORMAT!r}")
         if values.get("version") != VERSION or isinstance(values.get("version"), bool):
@@ -138,30 +144,25 @@ class _Reader:
         if not isinstance(values["header"], dict):
             self.fail("'header' is not an object")
         makespan = self._integer(values["makespan"], "makespan", 0, MAX_INTEGER)
-        links = tuple(self._links(values["links"], ranks))
-        link_indices = {index for index, _, _ in links}
-        schedule = Schedule.of(self._transfers(values["transfers"], link_indices, makespan), makespan)
-        return ScheduleDocument(name, ranks, chunks, root, links, schedule, values["header"])
-
-    def _links(self, rows: object, ranks: int) -> Iterator[tuple[int, Rank, Rank]]:
-        previous = -1
-        for at, row in self._rows(rows, "links", 3):
-            index = self._integer(row[0], at, previous + 1, MAX_INTEGER)
+        links: list[tuple[int, Rank, Rank]] = []
+        for at, row in self._rows(values["links"], "links", 3):
+            index = self._integer(row[0], at, links[-1][0] + 1 if links else 0, MAX_INTEGER)
             src, dst = (self._integer(end, at, 0, ranks - 1) for end in row[1:])
             if src == dst:
                 self.fail(f"{at}: a link from rank {src} to itself")
-            previous = index
-            yield index, src, dst
-
-    def _transfers(self, rows: object, link_indices: set[int], makespan: int) -> Iterator[Transfer]:
-        for at, row in self._rows(rows, "transfers", 5):
+            links.append((index, src, dst))
+        transfers: list[Transfer] = []
+        link_indices = {index for index, _, _ in links}
+        for at, row in self._rows(values["transfers"], "transfers", 5):
             start = self._integer(row[0], at, 0, makespan)
             end = self._integer(row[1], at, start + 1, makespan)
             chunk = self._integer(row[2], at, 0, MAX_INTEGER)
             link = self._integer(row[3], at, 0, MAX_INTEGER)
             if link not in link_indices:
                 self.fail(f"{at}: link {link} is not in 'links'")
-            yield Transfer(start, end, chunk, link, bool(self._integer(row[4], at, 0, 1)))
+            transfers.append(Transfer(start, end, chunk, link, bool(self._integer(row[4], at, 0, 1))))
+        schedule = Schedule.of(transfers, makespan)
+        return ScheduleDocument(name, ranks, chunks, root, tuple(links), schedule, values["header"])
 
     def _rows(self, rows: object, name: str, width: int) -> Iterator[tuple[str, list[Any]]]:
         if not isinstance(rows, list):
@@ -178,17 +179,6 @@ class _Reader:
             allowed = f"it must be from {low} to {high}" if low <= high else "nothing fits there"
             self.fail(f"{what}: {_shown(value)} is out of range, {allowed}")
         return value
-
-    def _object(self, data: bytes) -> dict[str, Any]:
-        if len(data) > MAX_BYTES:
-            self.fail(f"{len(data)} bytes is more than the {MAX_BYTES} a schedule may have")
-        try:
-            values = read_json(data, JsonLimits(MAX_DEPTH))
-        except JsonRefused as refusal:
-            self.fail(str(refusal))
-        if not isinstance(values, dict):
-            self.fail("not a JSON object")
-        return values
 
 
 def _shown(value: object) -> str:

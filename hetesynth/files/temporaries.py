@@ -1,20 +1,26 @@
 """Temporary files and folders beside what they become, and what a run that was killed left of them.
 
-In: the path of a file or folder to be written. Out: the name of its temporary, leftovers of earlier runs, a lock
-on the folder. Knows nothing of contents.
+Ctrl-C, a request to end and a closed terminal are held back while files are written: an exception between two
+renames would leave some files new and others old.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
 import secrets
 import shutil
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from types import FrameType
+
+from hetesynth.errors import HetesynthError
 
 PART = ".part"
 WAIT_SECONDS = 10.0  # for another run that writes into the same folder: it takes as long as its disk
@@ -27,7 +33,7 @@ def temporary(target: Path, ending: str = PART) -> Path:
 
 
 def is_temporary(path: Path, target: Path, ending: str = PART) -> bool:
-    """Whether ``path`` is a name that ``temporary`` gives for ``target``."""
+    """True where ``path`` is a name that ``temporary`` gives for ``target``."""
     middle = path.name.removeprefix(_prefix(target)).removesuffix(ending)
     full = f"{_prefix(target)}{middle}{ending}" == path.name
     return full and path.parent == target.parent and re.fullmatch("[0-9a-f]{8}", middle) is not None
@@ -44,16 +50,16 @@ def leftovers(target: Path, ending: str = PART) -> list[Path]:
 
 
 def is_ours(path: Path) -> bool:
-    """Whether ``path`` is of this user, and no link."""
+    """True where ``path`` is of this user, and no link."""
     try:
         state = path.lstat()
     except OSError:
         return False
-    return not path.is_symlink() and (not hasattr(os, "geteuid") or state.st_uid == os.geteuid())
+    return not path.is_symlink() and state.st_uid == os.geteuid()
 
 
 def is_stale(path: Path, *, alone: bool) -> bool:
-    """Whether no run can be writing ``path``. ``alone``: this process has the lock on its folder."""
+    """True where no run can be writing ``path``. ``alone``: this process has the lock on its folder."""
     try:
         return alone or time.time() - path.lstat().st_mtime > STALE_SECONDS
     except OSError:
@@ -81,7 +87,7 @@ def sync(folder: Path) -> None:
 
 @contextmanager
 def locked(folders: Iterable[Path], check: Callable[[], None]) -> Iterator[bool]:
-    """Whether this process alone writes into ``folders`` while inside; False where there are no such locks.
+    """True inside where this process alone writes into ``folders``; False where there are no such locks.
 
     ``check`` is called while another process is waited for. The lock ends with the process and leaves no file.
     """
@@ -92,38 +98,83 @@ def locked(folders: Iterable[Path], check: Callable[[], None]) -> Iterator[bool]
 @contextmanager
 def _locked(folder: Path, check: Callable[[], None]) -> Iterator[bool]:
     try:
-        import fcntl
-
         handle = os.open(folder, os.O_RDONLY)
-    except (ImportError, OSError):
+    except OSError:
         yield False
         return
+    late = time.monotonic() + WAIT_SECONDS
+    alone: bool | None = None
     try:
-        yield _taken(handle, check)
+        while alone is None:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                alone = True
+            except BlockingIOError:
+                if time.monotonic() > late:
+                    alone = False
+                else:
+                    check()
+                    time.sleep(0.02)
+            except OSError:
+                alone = False
+        yield alone
         with suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_UN)
     finally:
         os.close(handle)
 
 
-def _taken(handle: int, check: Callable[[], None]) -> bool:
-    import fcntl
-
-    late = time.monotonic() + WAIT_SECONDS
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            if time.monotonic() > late:
-                return False
-        except OSError:
-            return False
-        check()
-        time.sleep(0.02)
-
-
 def _prefix(target: Path) -> str:
     """Of long names the beginning; the digest tells those that begin alike apart."""
     digest = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:8]
     return f".{target.name[:40]}.{digest}."
+
+
+@contextmanager
+def explained(failure: Callable[[str], HetesynthError]) -> Iterator[None]:
+    """Turns an OSError inside into what ``failure`` makes of its reason."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise failure(getattr(error, "strerror", None) or str(error)) from error
+
+
+_ENDING = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT)  # Ctrl-C last, so that the others are always put back
+
+
+class Interruptions:
+    """The signals that came."""
+
+    def __init__(self) -> None:
+        self.noted: list[int] = []
+
+    def note(self, number: int, frame: FrameType | None) -> None:
+        """A signal handler."""
+        self.noted.append(number)
+
+    def check(self) -> None:
+        """KeyboardInterrupt when a signal came."""
+        if self.noted:
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def held_back() -> Iterator[Interruptions]:
+    """What comes inside takes effect at ``check``, or at the end; a Ctrl-C after the last check is too late.
+
+    Signals that are ignored stay so. Outside the main thread, where signals do not arrive, nothing is held.
+    """
+    interruptions = Interruptions()
+    before = {}
+    try:
+        if threading.current_thread() is threading.main_thread():
+            for number in _ENDING:
+                if signal.getsignal(number) not in (signal.SIG_IGN, None):
+                    before[number] = signal.signal(number, interruptions.note)
+        yield interruptions
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for noted in interruptions.noted:
+            if noted != signal.SIGINT:
+                signal.raise_signal(noted)

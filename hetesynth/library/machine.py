@@ -1,8 +1,8 @@
 """A cluster as a communication library sees it: nodes, what joins their GPUs, their NICs.
 
-In: a ``Topology``. Out: a ``Machine``, or None where the library's search is not modelled: GPUs of a node that
-meet neither on a switch nor in a full mesh nor over the host, and GPUs that neither library runs. A node is a
-server, or servers that NVLink joins, as NCCL counts nodes (src/graph/connect.cc). Rates in GB/s.
+Not modelled are GPUs of a node that meet neither on a switch nor in a full mesh nor over the host, and GPUs that
+neither library runs. A node is a server, or servers that NVLink joins, as NCCL counts nodes
+(src/graph/connect.cc). Rates in GB/s.
 """
 
 from __future__ import annotations

@@ -1,24 +1,23 @@
 """Where each chunk of a collective stands in the input and output buffers.
 
-In: a collective and whether input and output are one buffer. Out: offsets in chunks, buffer sizes and the
-aliasing of cells. Knows nothing of schedules and of scratch.
-
 The conventions are those of NCCL and MSCCL: allgather's output holds rank j's block at j*c, alltoall's input
 block j goes to rank j and its output block j comes from rank j, in place means the pointers NCCL calls in place.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from hetesynth.model.collective import ROOTED, Chunk, Collective, CollectiveName
+from hetesynth.errors import HetesynthError
+from hetesynth.model.collective import ROOTED, Collective, CollectiveName
 from hetesynth.model.program import Buffer, BufferSlice
 from hetesynth.model.topology import Rank
 
 NOT_IN_PLACE: frozenset[CollectiveName] = frozenset({"gather", "scatter"})
-_BLOCK_IN_INPUT: frozenset[CollectiveName] = frozenset({"reducescatter", "scatter"})
-_BLOCK_IN_OUTPUT: frozenset[CollectiveName] = frozenset({"allgather", "gather"})
+BLOCK_IN_INPUT: frozenset[CollectiveName] = frozenset({"reducescatter", "scatter"})
+BLOCK_IN_OUTPUT: frozenset[CollectiveName] = frozenset({"allgather", "gather"})
 
 Cell = tuple[Buffer, int]
 """One chunk of memory of a GPU; cells that alias have one name (``Layout.cell``)."""
@@ -27,8 +26,29 @@ CopySlice = tuple[BufferSlice, BufferSlice, int]
 """Neighbouring chunks that move together: (from, to, how many)."""
 
 
+def check_form(name: CollectiveName, in_place: bool, min_bytes: int, max_bytes: int) -> None:
+    """HetesynthError HS505 where the collective has no such form, or no size is meant."""
+    if in_place and not in_place_supported(name):
+        raise HetesynthError(f"{name} has no in-place form", code="HS505", help="use the out-of-place form")
+    if max_bytes and min_bytes > max_bytes:
+        raise HetesynthError(
+            f"the smallest size, {min_bytes} bytes, is above the largest, {max_bytes}",
+            code="HS505",
+            help="swap them, or use 0 as the largest for no limit",
+        )
+
+
+def not_held(step: int, rank: Rank, chunk: int) -> HetesynthError:
+    """The refusal of a schedule that sends what a rank does not hold."""
+    return HetesynthError(
+        f"step {step}: rank {rank} sends chunk {chunk} before it holds it",
+        code="HS507",
+        help="this schedule does not verify; it cannot be lowered",
+    )
+
+
 def in_place_supported(collective: CollectiveName) -> bool:
-    """Whether the format has an in-place form of the collective: gather and scatter have none."""
+    """True where the format has an in-place form of the collective: gather and scatter have none."""
     return collective not in NOT_IN_PLACE
 
 
@@ -36,6 +56,23 @@ def in_place_supported(collective: CollectiveName) -> bool:
 def chunk_at(buffer: Buffer, offset: int) -> BufferSlice:
     """One chunk; as large programs name each very often, equal ones are mostly one object."""
     return BufferSlice(buffer, offset)
+
+
+def neighbours(
+    moves: Sequence[tuple[BufferSlice, BufferSlice]], longest: int | None = None
+) -> Iterator[CopySlice]:
+    """Moves (from, to) that follow each other in both buffers together, at most ``longest`` of them."""
+    i = 0
+    while i < len(moves):
+        src, dst = moves[i]
+        count = 1
+        while i + count < len(moves) and count != longest:
+            following = BufferSlice(src.buffer, src.offset + count), BufferSlice(dst.buffer, dst.offset + count)
+            if moves[i + count] != following:
+                break
+            count += 1
+        yield src, dst, count
+        i += count
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +99,14 @@ class Layout:
 
     def sizes(self, rank: Rank) -> tuple[int, int]:
         """Chunks of the input and of the output buffer of ``rank``."""
-        name, block = self.collective.name, self.collective.chunks_per_rank
+        block = self.collective.chunks_per_rank
         whole = block * self.collective.ranks
-        at_root = rank == self.collective.root
-        match name:
-            case "allgather":
-                return block, whole
-            case "reducescatter":
-                return whole, block
-            case "gather":
-                return block, whole if at_root else 0
-            case "scatter":
-                return whole if at_root else 0, block
-            case "broadcast" | "reduce":
-                return block, block
-            case _:
-                return whole, whole
+        whole_at_root = whole if rank == self.collective.root else 0
+        sizes = {
+            "allgather": (block, whole), "reducescatter": (whole, block), "gather": (block, whole_at_root),
+            "scatter": (whole_at_root, block), "broadcast": (block, block), "reduce": (block, block),
+        }  # fmt: skip
+        return sizes.get(self.collective.name, (whole, whole))
 
     def source(self, rank: Rank, chunk: int) -> BufferSlice | None:
         """Where ``rank``'s own contribution to ``chunk`` stands at the start, or None if it has none.
@@ -86,7 +115,7 @@ class Layout:
         """
         if rank not in self.collective.pre[chunk]:
             return None
-        stored = chunk_at("i", self._input_offset(self.collective.chunks[chunk]))
+        stored = chunk_at("i", self.input_offset(chunk))
         target = self.target(rank, chunk)
         if target is not None and self.cell(rank, stored) == self.cell(rank, target):
             return target
@@ -96,35 +125,29 @@ class Layout:
         """Where ``chunk`` must stand at ``rank`` in the end, or None if it need not."""
         if rank not in self.collective.post[chunk]:
             return None
-        return chunk_at("o", self._output_offset(self.collective.chunks[chunk]))
+        return chunk_at("o", self.output_offset(chunk))
 
     def cell(self, rank: Rank, place: BufferSlice) -> Cell:
         """The memory behind ``place``: in place, the two names of one chunk give one cell."""
         if not self.in_place or place.buffer == "s":
             return place.buffer, place.offset
         own = rank * self.collective.chunks_per_rank
-        match self.collective.name, place.buffer:
-            case "allgather", "i":
-                return "o", own + place.offset
-            case "reducescatter", "o":
-                return "i", own + place.offset
-            case ("allgather", _) | ("reducescatter", _):
-                return place.buffer, place.offset
-            case _:
-                return "o", place.offset
+        if self.collective.name in BLOCK_IN_INPUT:
+            return "i", place.offset + (own if place.buffer == "o" else 0)
+        return "o", place.offset + (own if place.buffer == "i" and self.collective.name in BLOCK_IN_OUTPUT else 0)
 
-    def _input_offset(self, chunk: Chunk) -> int:
-        name, parts = self.collective.name, self.collective.chunks_per_rank
+    def input_offset(self, k: int) -> int:
+        """The place of chunk ``k`` in input buffers."""
+        name, parts, chunk = self.collective.name, self.collective.chunks_per_rank, self.collective.chunks[k]
         if name == "allreduce":
-            return chunk.index
+            return k
         if name == "alltoall":
             return chunk.block[1] * parts + chunk.part
-        return chunk.block[0] * parts + chunk.part if name in _BLOCK_IN_INPUT else chunk.part
+        return chunk.part + (chunk.block[0] * parts if name in BLOCK_IN_INPUT else 0)
 
-    def _output_offset(self, chunk: Chunk) -> int:
-        name, parts = self.collective.name, self.collective.chunks_per_rank
+    def output_offset(self, k: int) -> int:
+        """The place of chunk ``k`` in output buffers."""
+        name, parts, chunk = self.collective.name, self.collective.chunks_per_rank, self.collective.chunks[k]
         if name == "allreduce":
-            return chunk.index
-        if name == "alltoall" or name in _BLOCK_IN_OUTPUT:
-            return chunk.block[0] * parts + chunk.part
-        return chunk.part
+            return k
+        return chunk.part + (chunk.block[0] * parts if name == "alltoall" or name in BLOCK_IN_OUTPUT else 0)

@@ -33,7 +33,7 @@ from hetesynth.engine.time_verdict import ALIKE, time_verdict
 from hetesynth.model.cost import runtime_bytes
 from hetesynth.model.target import target
 from hetesynth.model.topology import Topology
-from hetesynth.programs.mscclpp.sizes import largest_call
+from hetesynth.programs.mscclpp.lower import largest_call
 from hetesynth.topology.language import load_topology
 
 ROOT = Path(__file__).resolve().parents[2]

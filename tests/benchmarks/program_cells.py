@@ -13,7 +13,7 @@ from typing import Any
 from hetesynth.files.atomic import write_atomically
 from hetesynth.model.collective import CollectiveName
 from hetesynth.programs.msccl.lower import Lowered
-from hetesynth.programs.msccl.summary import program_summary
+from hetesynth.programs.summary import program_summary
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from hetesynth.files.folders import write_folder
 from hetesynth.model.cost import runtime_bytes
 from hetesynth.model.target import TARGETS, Target
 from hetesynth.policy import DEFAULT
-from hetesynth.programs.mscclpp.sizes import too_large
+from hetesynth.programs.mscclpp.lower import too_large
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 DGX1 = str(EXAMPLES / "dgx1" / "topo.dsl")

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.library.graphs import ring_graph, tree_graph
 from hetesynth.library.machine import Machine, machine_of
-from hetesynth.library.times import chosen
+from hetesynth.library.times import chosen, ring_graph, tree_graph
 from hetesynth.topology.language import load_topology
 
 MACHINES = Path(__file__).resolve().parents[2] / "examples" / "measured"

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import PORTABLE
-from hetesynth.programs.msccl.channels import ChannelPlan, messages
-from hetesynth.programs.msccl.edge_colouring import evenly_spread_channels
+from hetesynth.programs.msccl.channels import ChannelPlan, evenly_spread_channels, messages
 from hetesynth.search.collectives.library import collective
 
 RANKS = 9

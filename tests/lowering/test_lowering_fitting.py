@@ -16,9 +16,8 @@ from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import PORTABLE, TARGETS, target
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.lowering import LoweringPolicy
-from hetesynth.programs.msccl import fitting
-from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower, lower_with_notes
-from hetesynth.programs.msccl.summary import program_summary
+from hetesynth.programs.msccl.lower import Draft, Lowered, LoweringOptions, lower, lower_with_notes
+from hetesynth.programs.summary import program_summary
 from hetesynth.search.collectives.library import collective
 
 
@@ -275,8 +274,8 @@ def test_many_channels_are_taken_away_in_a_few_drafts(monkeypatch: pytest.Monkey
     """A large program is drafted in seconds, so one channel less of each link at a time would take a minute."""
     policy = replace(DEFAULT.lowering, adjacent_chunks_from=0)
     drafts = []
-    of = fitting.Draft.of
-    monkeypatch.setattr(fitting.Draft, "of", lambda *given: drafts.append(given) or of(*given))
+    of = Draft.of
+    monkeypatch.setattr(Draft, "of", lambda *given: drafts.append(given) or of(*given))
     lowered = fitted(*direct(4, 20), policy=policy, max_thread_blocks=6)
     assert max(len(gpu.thread_blocks) for gpu in lowered.program.gpus) <= 6
     assert any("dealt out" in note for note in lowered.notes)

@@ -20,8 +20,8 @@ from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PORTABLE, Target
 from hetesynth.programs.layout import in_place_supported
 from hetesynth.programs.msccl.lower import LoweringOptions, lower
-from hetesynth.programs.msccl.summary import program_summary
 from hetesynth.programs.msccl.xml_writer import write_msccl_xml
+from hetesynth.programs.summary import program_summary
 
 CASES = [
     (graph, name, in_place)

@@ -16,7 +16,7 @@ from hetesynth.model.program import SENDS, Program
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import PORTABLE
 from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower_with_notes
-from hetesynth.programs.msccl.summary import program_summary
+from hetesynth.programs.summary import program_summary
 from hetesynth.search.collectives.library import collective
 
 Pair = tuple[int, int]

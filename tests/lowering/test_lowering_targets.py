@@ -20,8 +20,8 @@ from hetesynth.model.program import Program
 from hetesynth.model.target import PLAIN_OPS, TARGETS, Target
 from hetesynth.programs.layout import in_place_supported
 from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower_with_notes, straightforward
-from hetesynth.programs.msccl.summary import program_summary
 from hetesynth.programs.msccl.xml_writer import write_msccl_xml
+from hetesynth.programs.summary import program_summary
 
 HERE = Path(__file__).parent / "golden"
 XML = [t for t in TARGETS.values() if t.format == "msccl-xml"]

@@ -22,7 +22,7 @@ from hetesynth.model.schedule import Schedule
 from hetesynth.programs.layout import in_place_supported
 from hetesynth.programs.mscclpp.json_writer import write_plan_json
 from hetesynth.programs.mscclpp.lower import RESIDENT_BLOCKS, PlanOptions, lower_plan
-from hetesynth.programs.mscclpp.summary import plan_summary
+from hetesynth.programs.summary import plan_summary
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -20,14 +20,12 @@ from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import PORTABLE, TARGETS, Target
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT
-from hetesynth.programs.cut_chunks import collective_in_pieces
+from hetesynth.programs.cut_chunks import collective_in_pieces, in_pieces
 from hetesynth.programs.layout import Layout
 from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.programs.msccl.xml_writer import write_msccl_xml
-from hetesynth.programs.steady_state.connections import Room, blocks_by_rank, channels_of_pairs, slowdown
 from hetesynth.programs.steady_state.lower import Arrangement, arrangements, lower_steady_state
-from hetesynth.programs.steady_state.pieces import in_pieces
-from hetesynth.programs.steady_state.traffic import Traffic
+from hetesynth.programs.steady_state.traffic import Room, Traffic, blocks_by_rank, channels_of_pairs, slowdown
 from hetesynth.search.collectives.library import collective
 from hetesynth.simulate.engine import simulate
 from hetesynth.simulate.program import ProgramLoops
@@ -116,9 +114,9 @@ def test_the_proposition_bounds_simulated_time(seed: int) -> None:
     """One connection for each tree edge: T <= (J - 1 + depth) x (alpha + slice / rho)."""
     problem, schedule, prices = case(seed, "allgather", 1)
     options = LoweringOptions("x")
-    messages = Traffic.of(problem, schedule, prices, 1).messages
+    messages = Traffic(problem, schedule, prices, 1).messages
     channels = channels_of_pairs(
-        Traffic.of(problem, schedule, prices, 1), 1, 2 * MIB, "proportional", Room(63, 64, 32), options.policy
+        Traffic(problem, schedule, prices, 1), 1, 2 * MIB, "proportional", Room(63, 64, 32), options.policy
     )
     assert channels == messages, "every tree edge has a connection of its own"
     program = lower_steady_state(
@@ -169,7 +167,7 @@ def test_chunks_of_one_tree_share_a_channel(number: int) -> None:
     copied = Schedule.of(
         [Transfer(t.start + k, t.end + k, k, t.link, t.reduce) for k in range(2 * number) for t in tree]
     )
-    traffic = Traffic.of(two, copied, prices, 1)
+    traffic = Traffic(two, copied, prices, 1)
     assert traffic.chunks_of_stream == 2 * number and set(traffic.stream_of.values()) == {0}
     assert set(traffic.streams.values()) == {1}
 
@@ -227,7 +225,7 @@ def test_the_pieces_of_a_collective_are_that_collective_with_more_chunks() -> No
 @pytest.mark.parametrize("seed", range(6))
 def test_ticks_put_every_transfer_after_what_it_carries(seed: int) -> None:
     problem, schedule, prices = case(seed, "allreduce", 1)
-    phases = Traffic.of(problem, schedule, prices, 1).phases(MIB, 1.0)
+    phases = Traffic(problem, schedule, prices, 1).phases(MIB, 1.0)
     whole, order = in_pieces(problem, schedule, phases, 3, 100)
     value = {(r, k): {r} for k in range(len(whole.collective.chunks)) for r in range(whole.ranks)}
     due: dict[int, list[tuple[int, int, set[int], bool]]] = defaultdict(list)
@@ -250,7 +248,7 @@ def test_a_pair_with_three_times_the_messages_gets_three_times_the_channels() ->
     problem = problem_on(topology, "broadcast", 4)
     transfers = [Transfer(0, 1, k, 0 if k else 1) for k in range(4)]
     transfers += [Transfer(1, 2, k, 2 if k else 3) for k in range(4)]
-    traffic = Traffic.of(problem, Schedule.of(transfers), costs(topology), 1)
+    traffic = Traffic(problem, Schedule.of(transfers), costs(topology), 1)
     policy, room = DEFAULT.lowering, Room(63, 60, 32)
     channels = channels_of_pairs(traffic, 4, 1e9, "even", room, policy)
     assert channels is not None
@@ -281,7 +279,7 @@ def test_long_links_get_more_connections() -> None:
 @pytest.mark.parametrize("blocks", [10, 16, 40])
 def test_no_division_exceeds_the_room(blocks: int, division: str) -> None:
     problem, schedule, prices = case(3, "allgather", 2)
-    traffic = Traffic.of(problem, schedule, prices, 1)
+    traffic = Traffic(problem, schedule, prices, 1)
     room = Room(blocks, 12, 4)
     for pieces in (1, 3, 6, 12):
         channels = channels_of_pairs(traffic, pieces, MIB, division, room, DEFAULT.lowering)  # type: ignore[arg-type]

@@ -23,8 +23,8 @@ from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy import DEFAULT
 from hetesynth.programs.mscclpp.json_writer import write_plan_json
 from hetesynth.programs.mscclpp.lower import RESIDENT_BLOCKS, PlanOptions, lower_plan
-from hetesynth.programs.steady_state.block_shares import PlanArrangement
 from hetesynth.programs.steady_state.plan import finest_steady_plan, lower_steady_plan, plan_arrangements
+from hetesynth.programs.steady_state.wiring import PlanArrangement
 from hetesynth.simulate.engine import simulate
 from hetesynth.simulate.plan import plan_tasks
 

@@ -21,7 +21,7 @@ from hetesynth.policy.lowering import LoweringPolicy
 from hetesynth.policy.machine_code import WorkLimits
 from hetesynth.policy.policy import Policy
 from hetesynth.policy.threshold import threshold
-from hetesynth.programs.msccl.summary import ProgramSummary
+from hetesynth.programs.summary import ProgramSummary
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTIONS = {f.name: getattr(DEFAULT, f.name) for f in fields(Policy)}

@@ -261,7 +261,7 @@ class SteadyCandidates:
 
     def of_paths(self, problem: Problem, schedule: Schedule, chunks: int) -> float:
         """Seconds of the fullest resource for each byte of the buffer, along the paths of ``schedule``."""
-        traffic = Traffic.of(problem, schedule, self._costs, steps_of_addition=1)
+        traffic = Traffic(problem, schedule, self._costs, steps_of_addition=1)
         return self.specs.chunk_bytes(chunks) / self.specs.size * traffic.seconds_per_byte
 
     def arranged(

@@ -1,28 +1,22 @@
 """Which chunk of a collective stands where: the buffers of a program seen from its collective.
 
-In: a program. Out: the shape of its collective (chunks per rank, pieces, root) and, once that collective is built,
-the chunk behind every cell at the start and at the end. Knows nothing of instructions.
-
-The conventions are NCCL's, as MSCCL XML uses them: allgather's output holds rank j's block at j*c, alltoall's
-input block j goes to rank j, in place means the pointers that NCCL calls in place. A cell is one chunk of memory:
-buffer and offset, with one name for both views of aliased memory.
+A cell is one chunk of memory: buffer and offset, with one name for both views of aliased memory.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import gcd
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, Collective
-from hetesynth.model.program import RECEIVES, SENDS, Buffer, Program
+from hetesynth.model.program import RECEIVES, SENDS, Buffer, BufferSlice, Program
 from hetesynth.model.topology import Rank
+from hetesynth.programs.layout import Cell, Layout
 
-Cell = tuple[Buffer, int]
 MAX_CHUNKS = 4_000_000
 _BLOCKED = frozenset({"allgather", "reducescatter", "alltoall"})
-_BLOCK_IN_INPUT = frozenset({"reducescatter", "scatter"})
-_BLOCK_IN_OUTPUT = frozenset({"allgather", "gather"})
 _RECEIVES_LEAST = frozenset({"broadcast", "scatter"})
 
 
@@ -52,10 +46,12 @@ def shape(program: Program) -> Shape:
             help=f"only these can be imported: {', '.join(COLLECTIVE_NAMES)}",
         )
     extent = Shape(chunks)
+    # the chunks of a loop of a gather or scatter cut one rank's block, or else the root's whole buffer
+    own = max((g.input_chunks if name == "gather" else g.output_chunks for g in program.gpus), default=0)
     if name == "allreduce":
         pieces = ranks // gcd(chunks, ranks)
         extent = Shape(chunks * pieces // ranks, pieces)
-    elif name in _BLOCKED or (name in ("gather", "scatter") and not _whole_block(program)):
+    elif name in _BLOCKED or (name in ("gather", "scatter") and own != chunks):
         if chunks % ranks:
             raise HetesynthError(
                 f"{chunks} chunks a loop cannot be cut into {ranks} equal blocks",
@@ -72,12 +68,6 @@ def shape(program: Program) -> Shape:
     return extent
 
 
-def _whole_block(program: Program) -> bool:
-    """Gather and scatter: whether the chunks of a loop cut one rank's block (else the root's whole buffer)."""
-    own = [g.input_chunks if program.collective == "gather" else g.output_chunks for g in program.gpus]
-    return max(own, default=0) == program.chunks_per_loop
-
-
 def likely_roots(program: Program) -> list[Rank]:
     """Ranks of a rooted program, the likeliest root first: it receives least, in reduce and gather sends least."""
     if program.collective not in ROOTED:
@@ -89,7 +79,7 @@ def likely_roots(program: Program) -> list[Rank]:
     return sorted(moved, key=lambda rank: (moved[rank], rank))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Buffers:
     """The memory of a program that carries out ``collective``, whose chunk k is piece k of an allreduce's chunks
     when ``pieces`` is above 1; only the first piece of each is named here."""
@@ -98,19 +88,19 @@ class Buffers:
     pieces: int
     in_place: bool
 
+    @cached_property
+    def layout(self) -> Layout:
+        """Where chunks stand as the lowering puts them."""
+        return Layout(self.collective, self.in_place)
+
     def cell(self, rank: Rank, buffer: Buffer, offset: int) -> Cell:
         """The memory behind one chunk of a buffer."""
-        if not self.in_place or buffer == "s":
-            return buffer, offset
-        own = rank * self.collective.chunks_per_rank
-        if self.collective.name in _BLOCK_IN_INPUT:
-            return "i", offset + (own if buffer == "o" else 0)
-        return "o", offset + (own if buffer == "i" and self.collective.name in _BLOCK_IN_OUTPUT else 0)
+        return self.layout.cell(rank, BufferSlice(buffer, offset))
 
     def at_start(self) -> dict[tuple[Rank, Cell], int]:
         """The chunk that each cell of each rank holds before the first instruction."""
         return {
-            (rank, self.cell(rank, "i", self._input(k))): k
+            (rank, self.cell(rank, "i", self.layout.input_offset(k) // self.pieces)): k
             for k in range(0, len(self.collective.chunks), self.pieces)
             for rank in self.collective.pre[k]
         }
@@ -118,22 +108,7 @@ class Buffers:
     def at_end(self) -> dict[tuple[Rank, int], Cell]:
         """The cell where each (rank, chunk) that the collective asks for must stand."""
         return {
-            (rank, k): self.cell(rank, "o", self._output(k))
+            (rank, k): self.cell(rank, "o", self.layout.output_offset(k) // self.pieces)
             for k in range(0, len(self.collective.chunks), self.pieces)
             for rank in self.collective.post[k]
         }
-
-    def _input(self, k: int) -> int:
-        name, chunk, parts = self.collective.name, self.collective.chunks[k], self.collective.chunks_per_rank
-        if name == "allreduce":
-            return k // self.pieces
-        if name == "alltoall":
-            return chunk.block[1] * parts + chunk.part
-        return chunk.part + (chunk.block[0] * parts if name in _BLOCK_IN_INPUT else 0)
-
-    def _output(self, k: int) -> int:
-        name, chunk, parts = self.collective.name, self.collective.chunks[k], self.collective.chunks_per_rank
-        if name == "allreduce":
-            return k // self.pieces
-        blocked = name == "alltoall" or name in _BLOCK_IN_OUTPUT
-        return chunk.part + (chunk.block[0] * parts if blocked else 0)

@@ -1,7 +1,7 @@
-"""What a program moves: symbolic execution to arrivals of chunks at GPUs and their values.
+"""What a program or a schedule moves: execution to arrivals of chunks at GPUs and their values.
 
-In: a program that its judge found right, and its buffers. Out: a ``Flow``: every chunk that crosses from one GPU
-to another, with the value it carries, and the value each rank ends with. Copies and scratch leave no trace.
+A ``Flow`` has every chunk that crosses from one GPU to another with its value, and the value that each rank ends
+with. Copies and scratch leave no trace.
 
 A value at a rank is a sum of leaves: the rank's own input, and values that arrived. Its ``mask`` is the set of
 ranks whose input it sums. Two values of one chunk with one mask are equal, whichever way they were summed.
@@ -13,23 +13,17 @@ These are longest paths, so they do not depend on the order of execution chosen 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hetesynth.errors import HetesynthError
-from hetesynth.model.program import (
-    RECEIVES,
-    SENDS,
-    BufferSlice,
-    GpuProgram,
-    Instruction,
-    Op,
-    Program,
-    ThreadBlock,
-)
+from hetesynth.model.problem import Problem
+from hetesynth.model.program import RECEIVES, SENDS, BufferSlice, GpuProgram, Instruction, Op, Program, ThreadBlock
+from hetesynth.model.schedule import Schedule
 from hetesynth.model.topology import Rank
-from hetesynth.programs.lifting.buffers import Buffers, Cell
+from hetesynth.programs.layout import Cell
+from hetesynth.programs.lifting.buffers import Buffers
 
 _READS: frozenset[Op] = frozenset({"s", "rrs", "rrc", "rrcs", "cpy", "re"})
 _WRITES: frozenset[Op] = frozenset({"r", "rcs", "rrc", "rrcs", "cpy", "re"})
@@ -45,6 +39,11 @@ class Value:
     mask: int
     leaves: frozenset[int]
     ready: int
+
+    def plus(self, other: Value) -> Value:
+        """The sum of both."""
+        ready = max(self.ready, other.ready)
+        return Value(self.chunk, self.mask | other.mask, self.leaves | other.leaves, ready)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +66,10 @@ class Flow:
     values: dict[tuple[Rank, int], dict[int, Value]] = field(default_factory=dict)
     final: dict[tuple[Rank, int], int] = field(default_factory=dict)
 
+    def own(self, rank: Rank, chunk: int) -> Value:
+        """Note that ``rank`` starts with its own input of ``chunk``: that value."""
+        return self.keep(rank, Value(chunk, 1 << rank, frozenset((OWN,)), 0))
+
     def keep(self, rank: Rank, value: Value) -> Value:
         """Note that ``value`` stood at ``rank``."""
         by_mask = self.values.setdefault((rank, value.chunk), {})
@@ -81,15 +84,48 @@ class Flow:
         return self.keep(dst, Value(value.chunk, value.mask, leaf, start + 1))
 
 
-def broken(what: str) -> HetesynthError:
+def _broken(what: str) -> HetesynthError:
     """The program is not right, so nothing can be lifted from it."""
     return HetesynthError(
         f"the program is not right: {what}", code="HS702", help="run `hetesynth verify` on it", exit_code=1
     )
 
 
+def flow_of_schedule(problem: Problem, schedule: Schedule) -> Flow:
+    """What ``schedule`` moves. Raises HetesynthError HS702 for a transfer of what is not held."""
+    flow = Flow()
+    starting = [(rank, k) for k, ranks in enumerate(problem.collective.pre) for rank in sorted(ranks)]
+    values = {at: flow.own(*at) for at in starting}
+    arrivals: dict[int, list[tuple[int, Value, bool]]] = defaultdict(list)
+
+    def land(end: int) -> None:
+        for rank, value, reduce in arrivals.pop(end):
+            before = values.get((rank, value.chunk))
+            if reduce and before is not None:
+                value = flow.keep(rank, before.plus(value))
+            values[rank, value.chunk] = value
+
+    for t in schedule.transfers:  # in the order of their starts
+        for end in sorted(end for end in arrivals if end <= t.start):
+            land(end)
+        arc = problem.arcs[t.link]
+        place = f"step {t.start}: rank {arc.src}"
+        sent = values.get((arc.src, t.chunk))
+        if sent is None:
+            raise _broken(f"{place} sends chunk {t.chunk} before it holds it")
+        arrivals[t.end].append((arc.dst, flow.arrive(arc.src, arc.dst, sent, t.start, place), t.reduce))
+    for end in sorted(arrivals):
+        land(end)
+    for k, ranks in enumerate(problem.collective.post):
+        for rank in sorted(ranks):
+            if (rank, k) not in values:
+                raise _broken(f"rank {rank} never gets chunk {k}")
+            flow.final[rank, k] = values[rank, k].mask
+    return flow
+
+
 def flow_of(program: Program, buffers: Buffers, slots: int) -> Flow:
-    """Execute ``program``; ``slots``: messages a connection holds.
+    """What ``program`` moves; ``slots``: messages a connection holds.
 
     Raises HetesynthError HS702 when it stops, reads what nothing wrote or adds what cannot be added.
     """
@@ -118,37 +154,27 @@ class _Block:
     outbound: _Connection = field(default_factory=_Connection)
 
     @property
-    def ended(self) -> bool:
-        return len(self.finished) == len(self.block.instructions)
-
-    @property
     def place(self) -> str:
         return f"gpu {self.gpu.rank} thread block {self.block.id} step {len(self.finished)}"
 
 
 class _Execution:
     def __init__(self, program: Program, buffers: Buffers, slots: int) -> None:
-        self.program, self.buffers, self.slots = program, buffers, slots
+        self.buffers, self.slots = buffers, slots
         self.flow = Flow()
-        self.memory: dict[tuple[Rank, Cell], Value] = {}
-        for (rank, cell), k in buffers.at_start().items():
-            own = Value(k, 1 << rank, frozenset((OWN,)), 0)
-            self.memory[rank, cell] = self.flow.keep(rank, own)
+        self.memory = {(rank, cell): self.flow.own(rank, k) for (rank, cell), k in buffers.at_start().items()}
         self.blocks: list[_Block] = []
         self.waiting: dict[int, list[int]] = {}
-        self._load()
-
-    def _load(self) -> None:
-        connections: dict[tuple[Rank, Rank, int], _Connection] = {}
-        for gpu in self.program.gpus:
+        connections: dict[tuple[Rank, Rank, int], _Connection] = defaultdict(_Connection)
+        for gpu in program.gpus:
             others = {tb.id: len(self.blocks) + i for i, tb in enumerate(gpu.thread_blocks)}
             for tb in gpu.thread_blocks:
                 loaded = _Block(gpu, tb, others)
                 if tb.send_peer is not None:
-                    loaded.outbound = connections.setdefault((gpu.rank, tb.send_peer, tb.channel), _Connection())
+                    loaded.outbound = connections[gpu.rank, tb.send_peer, tb.channel]
                     loaded.outbound.sender = len(self.blocks)
                 if tb.recv_peer is not None:
-                    loaded.inbound = connections.setdefault((tb.recv_peer, gpu.rank, tb.channel), _Connection())
+                    loaded.inbound = connections[tb.recv_peer, gpu.rank, tb.channel]
                     loaded.inbound.receiver = len(self.blocks)
                 self.blocks.append(loaded)
 
@@ -164,19 +190,19 @@ class _Execution:
                     queued.add(woken)
                     ready.append(woken)
         for block in self.blocks:
-            if not block.ended:
-                raise broken(f"{block.place} waits forever")
+            if len(block.finished) < len(block.block.instructions):
+                raise _broken(f"{block.place} waits forever")
         for (rank, k), cell in self.buffers.at_end().items():
             value = self.memory.get((rank, cell))
             if value is None or value.chunk != k:
-                raise broken(f"gpu {rank} does not end with chunk {k} in {cell[0]}[{cell[1]}]")
+                raise _broken(f"gpu {rank} does not end with chunk {k} in {cell[0]}[{cell[1]}]")
             self.flow.final[rank, k] = value.mask
         return self.flow
 
     def _advance(self, index: int) -> Iterator[int]:
+        """Execute what need not wait; the thread blocks that may go on because of it."""
         block = self.blocks[index]
-        while not block.ended:
-            x = block.block.instructions[len(block.finished)]
+        for x in block.block.instructions[len(block.finished) :]:
             if self._blocked(index, block, x):
                 return
             self._execute(block, x)
@@ -191,7 +217,7 @@ class _Execution:
         if x.depends is not None:
             other = block.others.get(x.depends[0])
             if other is None:
-                raise broken(f"{block.place} waits for thread block {x.depends[0]}, which does not exist")
+                raise _broken(f"{block.place} waits for thread block {x.depends[0]}, which does not exist")
             if self._published(other, x.depends[1]) is None:
                 self.waiting.setdefault(other, []).append(index)
                 return True
@@ -208,33 +234,30 @@ class _Execution:
         return None
 
     def _execute(self, block: _Block, x: Instruction) -> None:
-        now, incoming = block.tick, None
+        now, incoming, inbound, outbound = block.tick, None, block.inbound, block.outbound
         if x.depends is not None:
             now = max(now, self._published(block.others[x.depends[0]], x.depends[1]) or 0)
         if x.op in RECEIVES:
-            incoming, arrived = block.inbound.arriving.popleft()
-            block.inbound.under_way -= 1
+            incoming, arrived = inbound.arriving.popleft()
+            inbound.under_way -= 1
             now = max(now, arrived)
         if x.op in SENDS:
-            slot = block.outbound.freed.popleft() if block.outbound.sent >= self.slots else 0
-            now = max(now, block.outbound.free_from, slot)
+            slot = outbound.freed.popleft() if outbound.sent >= self.slots else 0
+            now = max(now, outbound.free_from, slot)
         outgoing = self._move(block, x, incoming) if x.op != "nop" else []
         if x.op in RECEIVES:
-            block.inbound.freed.append(now)
+            inbound.freed.append(now)
         if x.op in SENDS:
-            self._send(block, outgoing, now)
+            rank, peer, place = block.gpu.rank, block.block.send_peer, block.place
+            if peer is None:
+                raise _broken(f"{place} has no peer to send to")
+            arriving = [self.flow.arrive(rank, peer, value, now, place) for value in outgoing]
+            outbound.arriving.append((arriving, now + 1))
+            outbound.under_way += 1
+            outbound.sent += 1
+            outbound.free_from = now + 1
         block.tick = now
         block.finished.append(now)
-
-    def _send(self, block: _Block, values: list[Value], now: int) -> None:
-        peer = block.block.send_peer
-        if peer is None:
-            raise broken(f"{block.place} has no peer to send to")
-        arriving = [self.flow.arrive(block.gpu.rank, peer, value, now, block.place) for value in values]
-        block.outbound.arriving.append((arriving, now + 1))
-        block.outbound.under_way += 1
-        block.outbound.sent += 1
-        block.outbound.free_from = now + 1
 
     def _move(self, block: _Block, x: Instruction, incoming: list[Value] | None) -> list[Value]:
         """Reads, adds, writes; what a sending instruction sends."""
@@ -251,22 +274,20 @@ class _Execution:
 
     def _cells(self, block: _Block, part: BufferSlice | None, count: int) -> list[Cell]:
         if part is None:
-            raise broken(f"{block.place} names no chunk")
+            raise _broken(f"{block.place} names no chunk")
         return [self.buffers.cell(block.gpu.rank, part.buffer, part.offset + i) for i in range(count)]
 
     def _read(self, block: _Block, part: BufferSlice | None, count: int) -> list[Value]:
-        values = [self.memory.get((block.gpu.rank, cell)) for cell in self._cells(block, part, count)]
-        if None in values:
-            raise broken(f"{block.place} reads what nothing has written")
-        return [value for value in values if value is not None]
+        rank = block.gpu.rank
+        values = [self.memory[rank, x] for x in self._cells(block, part, count) if (rank, x) in self.memory]
+        if len(values) < count:
+            raise _broken(f"{block.place} reads what nothing has written")
+        return values
 
     def _added(self, block: _Block, first: list[Value], second: list[Value]) -> list[Value]:
         if len(first) != len(second):
-            raise broken(f"{block.place} receives {len(first)} chunks, not {len(second)}")
-        total = []
+            raise _broken(f"{block.place} receives {len(first)} chunks, not {len(second)}")
         for a, b in zip(first, second, strict=True):
             if a.chunk != b.chunk or a.mask & b.mask:
-                raise broken(f"{block.place} adds values that do not add up to a sum")
-            both = Value(a.chunk, a.mask | b.mask, a.leaves | b.leaves, max(a.ready, b.ready))
-            total.append(self.flow.keep(block.gpu.rank, both))
-        return total
+                raise _broken(f"{block.place} adds values that do not add up to a sum")
+        return [self.flow.keep(block.gpu.rank, a.plus(b)) for a, b in zip(first, second, strict=True)]

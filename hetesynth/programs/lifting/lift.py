@@ -1,31 +1,45 @@
 """Lifting: any program or schedule -> what it moves, as a schedule on given links.
 
-In: a program that its judge found right and the collective it carries out, or a problem and a schedule; and the
-problem whose links and capacities to use, if there is one. Out: a ``Lifted``. Knows no judge: the caller checks
-the schedule. Reading order: buffers, dataflow, accumulation, placing.
+Reading order: buffers, dataflow, then here: which arrivals are needed, whether each is added or copied and which
+must wait for which (``_Moves``); then when and over which links. The caller checks the schedule.
+
+A schedule keeps one value of a chunk at a rank: an arriving one is added to it or takes its place. So the values
+of a chunk that a program uses at a rank (sends on, or owes in the end) are put in line as sums that grow: the
+first line starts from the rank's own input, every further one from a copy that takes the place of what was there.
+A value must be sent on before the next arrival changes it. Arrivals that nobody needs are left out: values that
+are there already, or come twice. What cannot be put in line cannot be said by a schedule: a rank that sends on two
+different sums which share a contribution, neither part of the other, or that needs its own input again after a
+copy took its place.
 
 Without given links the graph is the pairs that communicate, each as wide as the most chunks the program has on it
-in one tick of logical time.
+in one tick of logical time. Moves get ticks by serial schedule generation (Kolisch 1996): in the order of a
+priority, each at the earliest tick at which what it waits for is over and some link of its pair has room.
+Generated from the starts of a schedule that keeps all waits and capacities, no move starts later than there. Then
+double justification (Valls, Ballestin and Quintanilla 2005): the same backwards and forwards again, which never
+takes longer. Moves that must start together (each has to leave before the other's arrival changes what it sends)
+are one group: they get ticks together or not at all.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+import random
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from heapq import heapify, heappop, heappush
+from itertools import pairwise
 
+from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import Collective
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.program import Program
-from hetesynth.model.schedule import Schedule
+from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import PORTABLE
+from hetesynth.model.topology import Rank
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.lifting import LiftingPolicy
-from hetesynth.programs.lifting.accumulation import Moves, moves_of
 from hetesynth.programs.lifting.buffers import Buffers
-from hetesynth.programs.lifting.dataflow import Flow, flow_of
-from hetesynth.programs.lifting.placing import Groups, groups_of, placed
-from hetesynth.programs.lifting.replay import flow_of_schedule
+from hetesynth.programs.lifting.dataflow import OWN, Flow, Value, flow_of, flow_of_schedule
 
 
 @dataclass(frozen=True)
@@ -64,61 +78,442 @@ def lift(
 
 def lift_schedule(
     problem: Problem, schedule: Schedule, on: Problem, policy: LiftingPolicy = DEFAULT.lifting
-) -> Lifted:  # fmt: skip
+) -> Lifted:
     """What ``schedule``, a solution of ``problem``, moves, on the links of ``on``. Raises as ``lift``."""
     return _lifted(flow_of_schedule(problem, schedule), problem.collective, 1, on, policy)
 
 
-def _lifted(
-    flow: Flow, collective: Collective, pieces: int, on: Problem | None, policy: LiftingPolicy
-) -> Lifted:  # fmt: skip
-    whole = moves_of(flow, collective)
-    graph = _repeated(whole, pieces)
-    groups = groups_of(graph)
-    problem = replace(on, collective=collective) if on is not None else _as_used(graph, groups, collective)
+def _lifted(flow: Flow, collective: Collective, pieces: int, on: Problem | None, policy: LiftingPolicy) -> Lifted:
+    whole = _Lines(flow, collective).moves()
+    graph = whole.repeated(pieces)
+    groups = _groups(graph)
+    if on is not None:
+        problem = replace(on, collective=collective)
+    else:  # the pairs that communicate, as wide as one tick of the program, or one group of moves, needs
+        width: Counter[tuple[int, int]] = Counter()
+        ticks: dict[int, list[int]] = defaultdict(list)
+        for i, move in enumerate(graph.moves):
+            ticks[move.tick].append(i)
+        for together in (*ticks.values(), *groups.members):
+            width |= Counter((graph.moves[i].src, graph.moves[i].dst) for i in together)
+        arcs = tuple(Arc(src, dst, width[src, dst]) for src, dst in sorted(width))
+        problem = Problem(collective.ranks, collective.ranks, (), arcs, (), collective)
+    passing = {(m.src, m.chunk) for m in whole.moves}
     return Lifted(
         problem=problem,
-        schedule=placed(graph, groups, problem, policy),
+        schedule=_placed(graph, groups, problem, policy),
         arrivals=len(flow.arrivals),
         dropped=len(flow.arrivals) - len(whole.moves),
         depth=max((c.start + 1 for c in flow.arrivals), default=0),
-        relays=_relays(whole, collective),
+        relays=sum(rank not in collective.pre[k] and rank not in collective.post[k] for rank, k in passing),
         pieces=pieces,
     )
 
 
-def _repeated(graph: Moves, pieces: int) -> Moves:
-    """Every move once for each piece of its chunk; the pieces do not wait for each other."""
-    if pieces == 1:
+# -- arrivals to moves
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """An arrival that is needed. ``tick``: when the program sends it. ``place``: the instruction that does."""
+
+    src: Rank
+    dst: Rank
+    chunk: int
+    reduce: bool
+    tick: int
+    place: str
+
+
+@dataclass
+class _Moves:
+    """A graph of waiting. Node i is move i; further nodes, up to ``nodes``, are moments between moves.
+
+    An edge (u, v, w): v starts w ticks after u or later.
+    """
+
+    moves: list[_Move] = field(default_factory=list)
+    nodes: int = 0
+    edges: list[tuple[int, int, int]] = field(default_factory=list)
+
+    def repeated(self, pieces: int) -> _Moves:
+        """Every move once for each piece of its chunk; the pieces do not wait for each other."""
+        if pieces == 1:
+            return self
+        count = len(self.moves)
+        moves = [replace(m, chunk=m.chunk + piece) for piece in range(pieces) for m in self.moves]
+        further = self.nodes - count
+
+        def node(number: int, piece: int) -> int:
+            return piece * count + number if number < count else pieces * count + piece * further + number - count
+
+        edges = [(node(u, p), node(v, p), w) for p in range(pieces) for u, v, w in self.edges]
+        return _Moves(moves, pieces * self.nodes, edges)
+
+
+@dataclass(slots=True)
+class _Use:
+    """A value that is needed at a rank: the arrivals elsewhere that it makes, and whether the rank owes it."""
+
+    value: Value
+    users: list[int] = field(default_factory=list)
+    owed: bool = False
+
+
+class _Lines:
+    """The moves of ``flow`` that ``collective`` needs. HetesynthError HS702 when a final value is not complete,
+    HS703 when a rank's values cannot be put in line."""
+
+    def __init__(self, flow: Flow, collective: Collective) -> None:
+        self.flow = flow
+        self.uses: dict[tuple[Rank, int], dict[int, _Use]] = defaultdict(dict)
+        live: set[int] = set()
+        needed: list[tuple[tuple[Rank, int], int, int]] = []
+        for (rank, k), mask in sorted(flow.final.items()):
+            if mask != sum(1 << r for r in collective.pre[k]):
+                raise HetesynthError(
+                    f"the program is not right: gpu {rank} does not end with all of chunk {k}",
+                    code="HS702",
+                    help="run `hetesynth verify` on it",
+                    exit_code=1,
+                )
+            needed.append(((rank, k), mask, OWN))
+        while needed:  # from what ranks owe back to what they must be sent, by the arrivals that formed it first
+            at, mask, user = needed.pop()
+            seen = mask in self.uses[at]
+            use = self.uses[at].setdefault(mask, _Use(flow.values[at][mask]))
+            if user == OWN:
+                use.owed = True
+            else:
+                use.users.append(user)
+            for leaf in () if seen else sorted(use.value.leaves - {OWN}):
+                if leaf not in live:
+                    live.add(leaf)
+                    arrival = flow.arrivals[leaf]
+                    needed.append(((arrival.src, at[1]), arrival.value.mask, leaf))
+        self.index = {arrival: i for i, arrival in enumerate(sorted(live))}
+
+    def moves(self) -> _Moves:
+        reduced: dict[int, bool] = {}
+        graph = _Moves(nodes=len(self.index))
+        for at in sorted(self.uses):
+            self._line_up(at, reduced, graph)
+        for arrival in self.index:
+            c = self.flow.arrivals[arrival]
+            graph.moves.append(_Move(c.src, c.dst, c.value.chunk, reduced[arrival], c.start, c.place))
         return graph
-    count = len(graph.moves)
-    moves = [replace(m, chunk=m.chunk + piece) for piece in range(pieces) for m in graph.moves]
-    further = graph.nodes - count
 
-    def node(number: int, piece: int) -> int:
-        return piece * count + number if number < count else pieces * count + piece * further + number - count
+    def _line_up(self, at: tuple[Rank, int], reduced: dict[int, bool], graph: _Moves) -> None:
+        """Decide for each arrival whether it is added, and put uses and arrivals in order."""
+        moments: tuple[int, ...] = ()  # when the last value was there, and when its last use had started
+        index = self.index
+        for line in self._lines(at):
+            before: frozenset[int] = frozenset((OWN,))
+            for position, use in enumerate(line):
+                fresh = sorted(use.value.leaves - before, key=self._arrival_order)
+                for n, leaf in enumerate(fresh):
+                    reduced[leaf] = n > 0 or position > 0 or OWN in use.value.leaves
+                    if n and not reduced[fresh[0]]:
+                        graph.edges.append((index[fresh[0]], index[leaf], 1))
+                    graph.edges += [(moment, index[leaf], 0) for moment in moments]
+                arrived, done = graph.nodes, graph.nodes + 1
+                graph.nodes += 2
+                graph.edges += [(index[leaf], arrived, 1) for leaf in fresh]
+                graph.edges += [(moment, arrived, 0) for moment in moments[:1]]
+                graph.edges.append((arrived, done, 0))
+                for user in use.users:
+                    graph.edges += [(arrived, index[user], 0), (index[user], done, 0)]
+                moments = arrived, done
+                before = use.value.leaves
 
-    edges = [(node(u, p), node(v, p), w) for p in range(pieces) for u, v, w in graph.edges]
-    return Moves(moves, pieces * graph.nodes, edges)
+    def _lines(self, at: tuple[Rank, int]) -> list[list[_Use]]:
+        """The values needed at ``at``, in lines of growing sums; the line with what the rank owes comes last."""
+        lines: list[list[_Use]] = []
+        uses = sorted(self.uses[at].values(), key=lambda u: (len(u.value.leaves), u.value.ready, u.value.mask))
+        for use in uses:
+            leaves = use.value.leaves
+            related = [line for line in lines if line[-1].value.leaves & leaves]
+            if not related:
+                lines.append([use])
+            elif len(related) == 1 and related[0][-1].value.leaves <= leaves:
+                related[0].append(use)
+            else:
+                raise self._apart(at, use, related[0])
+        lines.sort(key=lambda line: (line[-1].owed, OWN not in line[0].value.leaves, line[0].value.ready))
+        for earlier, line in pairwise(lines):  # own input comes first; a copy must bring what was not there
+            if OWN in line[0].value.leaves:
+                raise self._apart(at, earlier[-1], line)
+            brought = self.flow.arrivals[min(line[0].value.leaves, key=self._arrival_order)].value.mask
+            if not brought & ~earlier[-1].value.mask:
+                raise self._apart(at, line[0], earlier)
+        return lines
+
+    def _arrival_order(self, leaf: int) -> tuple[int, int]:
+        return self.flow.arrivals[leaf].start, leaf
+
+    def _apart(self, at: tuple[Rank, int], use: _Use, line: list[_Use]) -> HetesynthError:
+        told = []
+        for x in (use, line[-1]):
+            mask = x.value.mask
+            ranks = [str(r) for r in range(mask.bit_length()) if mask >> r & 1]
+            summed = len(x.value.leaves) > 1 or len(ranks) > 1
+            what = f"the sum of ranks {','.join(ranks)}" if summed else f"the input of rank {ranks[0]}"
+            users = sorted(x.users)
+            told.append(
+                f"{what}, " + (f"sent on by {self.flow.arrivals[users[0]].place}" if users else "its result")
+            )
+        return _unsayable(
+            f"gpu {at[0]} keeps two values of chunk {at[1]} apart: {told[0]}, and {told[1]}; "
+            "a schedule has one value of a chunk at a rank, which sums or replaces what it held"
+        )
 
 
-def _as_used(graph: Moves, groups: Groups, collective: Collective) -> Problem:
-    """The pairs that communicate, as wide as one tick of the program, or one group of moves, needs."""
-    width: dict[tuple[int, int], int] = {}
-    ticks: dict[int, list[int]] = {}
-    for i, move in enumerate(graph.moves):
-        ticks.setdefault(move.tick, []).append(i)
-    for together in (*ticks.values(), *groups.members):
-        for pair, load in _load(graph, together).items():
-            width[pair] = max(load, width.get(pair, 0))
-    arcs = tuple(Arc(src, dst, width[src, dst]) for src, dst in sorted(width))
-    return Problem(collective.ranks, collective.ranks, (), arcs, (), collective)
+def _unsayable(why: str) -> HetesynthError:
+    return HetesynthError(
+        why, code="HS703", help="the program can be run and judged, but not said as a schedule", exit_code=1
+    )
 
 
-def _load(graph: Moves, moves: Iterable[int]) -> Counter[tuple[int, int]]:
-    return Counter((graph.moves[i].src, graph.moves[i].dst) for i in moves)
+# -- moves to ticks and links
 
 
-def _relays(graph: Moves, collective: Collective) -> int:
-    passing = {(m.src, m.chunk) for m in graph.moves}
-    return sum(rank not in collective.pre[k] and rank not in collective.post[k] for rank, k in passing)
+@dataclass(frozen=True)
+class _Groups:
+    """Moves by group (a group may be empty), and for each group the later ones with the ticks between."""
+
+    members: tuple[tuple[int, ...], ...]
+    later: tuple[tuple[tuple[int, int], ...], ...]
+
+    def turned(self) -> _Groups:
+        """The same with time running backwards."""
+        earlier: list[list[tuple[int, int]]] = [[] for _ in self.members]
+        for g, edges in enumerate(self.later):
+            for h, ticks in edges:
+                earlier[h].append((g, ticks))
+        return _Groups(self.members, tuple(map(tuple, earlier)))
+
+    def missing(self) -> list[int]:
+        """How many groups each waits for."""
+        counts = [0] * len(self.members)
+        for edges in self.later:
+            for h, _ in edges:
+                counts[h] += 1
+        return counts
+
+
+def _groups(graph: _Moves) -> _Groups:
+    """Strongly connected moves together. Raises HetesynthError HS703 when a move would have to wait for itself."""
+    import networkx as nx
+
+    waits: nx.DiGraph[int] = nx.DiGraph()
+    waits.add_nodes_from(range(graph.nodes))
+    waits.add_edges_from((u, v) for u, v, _ in graph.edges)
+    group = [0] * graph.nodes
+    members: list[tuple[int, ...]] = []
+    for component in nx.strongly_connected_components(waits):
+        for node in component:
+            group[node] = len(members)
+        members.append(tuple(sorted(node for node in component if node < len(graph.moves))))
+    later: list[dict[int, int]] = [{} for _ in members]
+    for u, v, ticks in graph.edges:
+        g, h = group[u], group[v]
+        if g != h:
+            later[g][h] = max(ticks, later[g].get(h, 0))
+        elif ticks:
+            move = graph.moves[members[g][0]]
+            raise _unsayable(
+                f"{move.place} sends chunk {move.chunk} from a value that has to be kept while a later one is "
+                "formed; a schedule has one value of a chunk at a rank"
+            )
+    return _Groups(tuple(members), tuple(tuple(sorted(edges.items())) for edges in later))
+
+
+def _placed(graph: _Moves, groups: _Groups, problem: Problem, policy: LiftingPolicy) -> Schedule:
+    """The shortest schedule of all rounds. Raises HetesynthError HS704 for moves between ranks that no link joins,
+    HS705 for moves that must start together and exceed a capacity."""
+    moves = graph.moves
+    placer = _Placer(moves, problem)
+    # priorities: by the tick in the program; longest rest first; by the tick as late as the longest path allows
+    tick = [min((moves[i].tick for i in members), default=0) for members in groups.members]
+    missing = groups.missing()
+    in_order = [g for g, count in enumerate(missing) if not count]
+    for g in in_order:
+        for h, _ in groups.later[g]:
+            missing[h] -= 1
+            if not missing[h]:
+                in_order.append(h)
+    rest = [0] * len(groups.members)  # the ticks that must follow the start of each group, by the longest path
+    for g in reversed(in_order):
+        rest[g] = max((ticks + rest[h] for h, ticks in groups.later[g]), default=0)
+    keys = [tick, [-r for r in rest], [t * (len(moves) + 1) - r for t, r in zip(tick, rest, strict=True)]]
+    least = max(1 + max(rest, default=0), placer.busiest()) if moves else 0
+    best = min((placer.forward(groups, key) for key in keys), key=lambda plan: plan.length)
+    backwards = groups.turned()
+    rng = random.Random(0)  # a fixed seed: the same file always becomes the same schedule
+    rounds = min(policy.justification_rounds, policy.justified_moves // (len(moves) + 1))
+    for _ in range(rounds):
+        if best.length <= least:
+            break
+        late = placer.forward(backwards, [-start - rng.random() * policy.start_noise for start in best.starts])
+        early = placer.forward(groups, [-start for start in late.starts])
+        if early.length <= best.length:
+            best = early
+    return Schedule.of(
+        Transfer(start, start + 1, moves[i].chunk, best.links[i], moves[i].reduce)
+        for members, start in zip(groups.members, best.starts, strict=True)
+        for i in members
+    )
+
+
+@dataclass(frozen=True)
+class _Plan:
+    starts: list[int]  # by group
+    links: dict[int, int]  # by move
+    length: int
+
+
+class _Placer:
+    """Serial schedule generation.
+
+    Apart from ``search/list_scheduling.py``, which lifting may not import: here moves wait for several others
+    by ticks of their own, start in groups and choose among parallel links.
+    """
+
+    def __init__(self, moves: Sequence[_Move], problem: Problem) -> None:
+        self.moves = moves
+        self.capacity = [resource.capacity for resource in problem.binding_resources]
+        self.of_link: list[list[int]] = [[] for _ in problem.arcs]
+        for r, resource in enumerate(problem.binding_resources):
+            for a in resource.arcs:
+                self.of_link[a].append(r)
+        # eq. 8, where the problem asks for it: additions to one chunk at a rank share a resource
+        resource_of: dict[tuple[int, int], int] = {}
+        self.alone: list[list[int]] = [[] for _ in moves]
+        for i, move in enumerate(moves):
+            if problem.exclusive_reduction and move.reduce:
+                shared = resource_of.setdefault((move.dst, move.chunk), len(self.capacity))
+                self.capacity += [1] * (shared == len(self.capacity))
+                self.alone[i].append(shared)
+        self.links: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for a in sorted(range(len(problem.arcs)), key=lambda a: (-problem.arcs[a].capacity, a)):
+            self.links[problem.arcs[a].src, problem.arcs[a].dst].append(a)
+        for move in moves:
+            if (move.src, move.dst) not in self.links:
+                raise HetesynthError(
+                    f"{move.place} sends to rank {move.dst}; there is no link from {move.src} to {move.dst}",
+                    code="HS704",
+                    help="give the cluster that the program was made for, or none",
+                )
+
+    def _needs(self, i: int, link: int) -> list[int]:
+        """The resources that move ``i`` draws from on ``link``."""
+        return self.of_link[link] + self.alone[i] if self.alone[i] else self.of_link[link]
+
+    def busiest(self) -> int:
+        """The ticks that the most loaded resource needs at least, counting moves that have no other link."""
+        load = [0] * len(self.capacity)
+        for i, move in enumerate(self.moves):
+            links = self.links[move.src, move.dst]
+            for r in self._needs(i, links[0]) if len(links) == 1 else ():
+                load[r] += 1
+        return max((-(-n // c) for n, c in zip(load, self.capacity, strict=True)), default=0)
+
+    def forward(self, groups: _Groups, priority: Sequence[float]) -> _Plan:
+        """Serial generation in the order of ``priority``."""
+        room = _Room(self.capacity)
+        starts = [0] * len(groups.members)
+        links: dict[int, int] = {}
+        missing = groups.missing()
+        ready = [(priority[g], g) for g, count in enumerate(missing) if not count]
+        heapify(ready)
+        length = 0
+        while ready:
+            _, g = heappop(ready)
+            members = groups.members[g]
+            if members:
+                starts[g] = self._place(members, starts[g], room, links)
+                length = max(length, starts[g] + 1)
+            for h, ticks in groups.later[g]:
+                starts[h] = max(starts[h], starts[g] + ticks)
+                missing[h] -= 1
+                if not missing[h]:
+                    heappush(ready, (priority[h], h))
+        return _Plan(starts, links, length)
+
+    def _place(self, members: tuple[int, ...], earliest: int, room: _Room, links: dict[int, int]) -> int:
+        move = self.moves[members[0]]
+        if len(members) == 1:
+            (i,) = members
+            candidates = self.links[move.src, move.dst]
+            tick, _, link = min((room.first(self._needs(i, a), earliest), n, a) for n, a in enumerate(candidates))
+            room.take(self._needs(i, link), tick)
+            links[i] = link
+            return tick
+        for tick in range(earliest, max(earliest, room.end) + 1):
+            if self._together(members, tick, room, links):
+                return tick
+        raise HetesynthError(
+            f"{len(members)} transfers, that of {move.place} among them, must happen in one step, since each "
+            f"sends a value of chunk {move.chunk} that the others change; the capacities are too small for that",
+            code="HS705",
+            help="import without --topo, or synthesize a schedule for this cluster",
+            exit_code=1,
+        )
+
+    def _together(self, members: Sequence[int], tick: int, room: _Room, links: dict[int, int]) -> bool:
+        """Take room for all of ``members`` in ``tick``, or for none."""
+        reserved: list[list[int]] = []
+        for i in members:
+            move = self.moves[i]
+            link = next((a for a in self.links[move.src, move.dst] if room.has(self._needs(i, a), tick)), None)
+            if link is None:
+                for other in reserved:
+                    room.give_back(other, tick)
+                return False
+            reserved.append(self._needs(i, link))
+            room.take(reserved[-1], tick)
+            links[i] = link
+        return True
+
+
+class _Room:
+    """What each resource still carries, by tick."""
+
+    def __init__(self, capacity: list[int]) -> None:
+        self.capacity = capacity
+        self.used: list[dict[int, int]] = [{} for _ in capacity]
+        self.next: list[dict[int, int]] = [{} for _ in capacity]
+        self.end = 0  # from here on every tick is empty
+
+    def first(self, resources: list[int], tick: int) -> int:
+        """The first tick from ``tick`` on at which all ``resources`` have room."""
+        while True:
+            later = max((self._free(r, tick) for r in resources), default=tick)
+            if later == tick:
+                return tick
+            tick = later
+
+    def _free(self, r: int, tick: int) -> int:
+        """With paths halved, as in union-find: ``next[r]`` leads past full ticks."""
+        after = self.next[r]
+        while tick in after:
+            further = after[tick]
+            if further in after:
+                after[tick] = after[further]
+            tick = further
+        return tick
+
+    def has(self, resources: list[int], tick: int) -> bool:
+        return all(tick not in self.next[r] for r in resources)
+
+    def take(self, resources: list[int], tick: int) -> None:
+        self.end = max(self.end, tick + 1)
+        for r in resources:
+            used = self.used[r][tick] = self.used[r].get(tick, 0) + 1
+            if used >= self.capacity[r]:
+                self.next[r][tick] = tick + 1
+
+    def give_back(self, resources: list[int], tick: int) -> None:
+        for r in resources:
+            self.used[r][tick] -= 1
+            self.next[r].pop(tick, None)

@@ -1,9 +1,7 @@
 """Operations -> instructions: which connections share thread blocks, what is fused, what waits for what.
 
-In: a placement, and plans of thread blocks. Out: for each plan the thread blocks of every GPU (``Grouped``); with
-their dependences (``Ordered``); as instructions, with what each optimization saved (``Assembled``). The stages:
-pairing, fusion, scratch, thread blocks, dependences, throttling. Each stage says how large the program is at
-least, so that a plan that cannot fit is given up early. Does not check limits.
+The stages: pairing, fusion, scratch, thread blocks (``Grouped``), dependences (``Ordered``), throttling. Each says
+how large the program is at least, so that a plan that cannot fit is given up early; limits are checked elsewhere.
 """
 
 from __future__ import annotations
@@ -14,36 +12,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from hetesynth.model.program import ThreadBlock
 from hetesynth.model.target import PLAIN_OPS, Target
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.lowering import LoweringPolicy
 from hetesynth.programs.msccl.channels import Message
-from hetesynth.programs.msccl.critical_path import critical_path
 from hetesynth.programs.msccl.dependences import (
     HappensBefore,
     RankBlocks,
     Waits,
     all_waits,
     conflicts_of,
+    critical_path,
     total_order,
     waits_without_local,
-    written,
 )
-from hetesynth.programs.msccl.fusion import Traffic, forwards, fused
+from hetesynth.programs.msccl.fusion import Traffic, compacted, forwards, fused
 from hetesynth.programs.msccl.placement import Placement
-from hetesynth.programs.msccl.scratch import compacted
-from hetesynth.programs.msccl.thread_blocks import (
-    BlockPlan,
-    Connection,
-    Connections,
-    partners,
-    thread_blocks,
-)
+from hetesynth.programs.msccl.thread_blocks import BlockPlan, Connection, Connections, partners, thread_blocks
 from hetesynth.programs.msccl.throttling import Throttling, throttled
-
-Size = tuple[int, int, int]
-"""What is to be small: the critical path, then thread blocks, then steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +63,6 @@ class Saving:
     what: str
 
 
-@dataclass(frozen=True, slots=True)
-class Assembled:
-    """Thread blocks and scratch chunks by rank, the critical path, and what was saved."""
-
-    thread_blocks: tuple[tuple[ThreadBlock, ...], ...]
-    scratch: tuple[int, ...]
-    critical_path: int
-    savings: tuple[Saving, ...]
-
-
 @dataclass(frozen=True)
 class Grouped:
     """The operations of every rank in thread blocks. ``shared``: thread blocks saved by sharing; ``fused``:
@@ -101,10 +77,6 @@ class Grouped:
     def steps(self) -> list[list[int]]:
         """Of every thread block by rank, without nops."""
         return [[len(block.operations) for block in rank.blocks] for rank in self.ranks]
-
-    def same(self, other: Grouped) -> bool:
-        """Whether the thread blocks do the same."""
-        return self.fused == other.fused and self.ranks == other.ranks
 
 
 @dataclass(frozen=True)
@@ -124,11 +96,6 @@ class Ordered:
             for rank, waits in zip(self.grouped.ranks, self.waits, strict=True)
         ]
 
-    @property
-    def size(self) -> Size:
-        """See ``Size``."""
-        return self.critical_path, sum(map(len, self.steps)), sum(map(sum, self.steps))
-
 
 class Assembly:
     """One placement, and what all its groupings into thread blocks have in common."""
@@ -143,74 +110,49 @@ class Assembly:
         policy: LoweringPolicy = DEFAULT.lowering,
     ) -> None:
         """``slots``: messages a connection holds."""
-        self.placement, self.carried, self.optimizations, self.target, self.slots, self.policy = (
-            placement, carried, optimizations, target, slots, policy,
-        )  # fmt: skip
+        self.placement, self.carried, self.optimizations = placement, carried, optimizations
+        self.target, self.slots, self.policy = target, slots, policy
         self.ops = target.ops if optimizations.fuse else PLAIN_OPS
-
-    @cached_property
-    def _traffic(self) -> Traffic:
-        return Traffic(self.carried, self.slots)
-
-    @cached_property
-    def _connections(self) -> list[Connections]:
-        return [Connections.of(operations) for operations in self.placement.operations]
-
-    @cached_property
-    def _forwarded(self) -> list[Counter[tuple[Connection, Connection]]]:
-        if self.ops > PLAIN_OPS and self.optimizations.forward:
-            return [forwards(operations, self.ops, self._traffic) for operations in self.placement.operations]
-        return [Counter() for _ in self.placement.operations]
 
     @cached_property
     def _order(self) -> array[int]:
         return total_order(self.placement.operations)
 
-    @cached_property
-    def _conflicts_as_placed(self) -> list[Waits]:
-        return [conflicts_of(operations) for operations in self.placement.operations]
-
-    def _conflicts(self, rank: RankBlocks, r: int) -> Waits:
-        """Of the operations of rank ``r``: worked out once for groupings in which nothing of them is fused."""
-        if rank.operations is self.placement.operations[r]:
-            return self._conflicts_as_placed[r]
-        return conflicts_of(rank.operations)
-
     def grouped(self, plans: Sequence[BlockPlan]) -> Grouped:
         """The operations in thread blocks; ``plans``: one a rank."""
-        placed = self.placement.operations
+        placed, ops = self.placement.operations, self.ops
+        traffic = Traffic(self.carried, self.slots)
+        connections = [Connections.of(operations) for operations in placed]
+        forwarded: list[Counter[tuple[Connection, Connection]]] = [Counter() for _ in placed]
+        if ops > PLAIN_OPS and self.optimizations.forward:
+            forwarded = [forwards(operations, ops, traffic) for operations in placed]
         pairs = [
-            partners(operations, connections, could, plan, self.target)
-            for operations, connections, could, plan in zip(
-                placed, self._connections, self._forwarded, plans, strict=True
-            )
+            partners(*of_rank, self.target) for of_rank in zip(placed, connections, forwarded, plans, strict=True)
         ]
-        shared = sum(map(len, pairs))
         ranks, scratch, saved = list(placed), self.placement.scratch, 0
-        if self.ops > PLAIN_OPS:
-            done = [
-                fused(operations, pair, self.ops, self._traffic)
-                for operations, pair in zip(placed, pairs, strict=True)
-            ]
-            saved = sum(of_rank.saved for of_rank in done)
+        if ops > PLAIN_OPS:
+            done = [fused(*of_rank, ops, traffic) for of_rank in zip(placed, pairs, strict=True)]
+            saved = sum(map(len, placed)) - sum(map(len, done))
             if saved:
-                ranks, scratch = compacted([of_rank.operations for of_rank in done])
-        grouped = []
-        for operations, connections, pair, plan in zip(ranks, self._connections, pairs, plans, strict=True):
-            connections = Connections.of(operations) if saved else connections
-            grouped.append(RankBlocks(operations, thread_blocks(connections, pair, plan, self.target)))
-        return Grouped(grouped, scratch, shared, saved)
+                ranks, scratch = compacted(done)
+                connections = [Connections.of(operations) for operations in ranks]
+        grouped = [
+            RankBlocks(operations, thread_blocks(of_rank, pair, plan, self.target))
+            for operations, of_rank, pair, plan in zip(ranks, connections, pairs, plans, strict=True)
+        ]
+        return Grouped(grouped, scratch, sum(map(len, pairs)), saved)
 
     def ordered(self, grouped: Grouped) -> Ordered:
         """``grouped`` with its dependences."""
-        every = [all_waits(rank, self._conflicts(rank, r)) for r, rank in enumerate(grouped.ranks)]
+        every = [all_waits(rank, conflicts_of(rank.operations)) for rank in grouped.ranks]
         waits, dropped = every, 0
         if self.optimizations.reduce:
-            waits = [waits_without_local(*each) for each in zip(grouped.ranks, every, strict=True)]
+            waits = [waits_without_local(*of_rank) for of_rank in zip(grouped.ranks, every, strict=True)]
         graph = self._graph(grouped, waits)
         if self.optimizations.reduce:
             waits = graph.reduced(waits)
-            dropped = sum(map(_count, every)) - sum(map(_count, waits))
+            dropped = sum(len(named) for of_rank in every for named in of_rank)
+            dropped -= sum(len(named) for of_rank in waits for named in of_rank)
         return Ordered(grouped, waits, critical_path(graph, grouped.ranks, self.slots), dropped)
 
     def throttled(self, ordered: Ordered, throttling: Throttling) -> Ordered:
@@ -224,22 +166,15 @@ class Assembly:
         path = critical_path(graph, grouped.ranks, self.slots)
         return Ordered(grouped, graph.reduced(waits), path, ordered.dropped)
 
-    def assembled(self, ordered: Ordered) -> Assembled:
-        """The instructions."""
-        grouped = ordered.grouped
-        blocks = tuple(written(rank, needed) for rank, needed in zip(grouped.ranks, ordered.waits, strict=True))
-        chunks = sum(len(m.chunks) for m in self.carried)
-        savings = (
-            Saving("merge", chunks - len(self.carried), "messages"),
-            Saving("share", grouped.shared, "thread blocks"),
-            Saving("fuse", grouped.fused, "steps"),
-            Saving("order", ordered.dropped, "dependences"),
-        )
-        return Assembled(blocks, grouped.scratch, ordered.critical_path, savings)
-
     def _graph(self, grouped: Grouped, waits: Sequence[Waits]) -> HappensBefore:
         return HappensBefore(grouped.ranks, waits, None if grouped.fused else self._order, self.policy)
 
-
-def _count(waits: Waits) -> int:
-    return sum(map(len, waits))
+    def savings(self, ordered: Ordered) -> tuple[Saving, ...]:
+        """What each optimization saved."""
+        chunks = sum(len(m.chunks) for m in self.carried)
+        return (
+            Saving("merge", chunks - len(self.carried), "messages"),
+            Saving("share", ordered.grouped.shared, "thread blocks"),
+            Saving("fuse", ordered.grouped.fused, "steps"),
+            Saving("order", ordered.dropped, "dependences"),
+        )

@@ -1,8 +1,5 @@
 """Transfers -> messages: which channel carries each, how many chunks go together, and in which order.
 
-In: a problem, a schedule and a ``ChannelPlan`` (what to do differently because a limit did not hold). Out:
-messages. Knows nothing of buffers and thread blocks.
-
 Concurrent transfers of one pair of ranks (over all parallel links between them) take distinct channels, so
 the number of channels of a pair is the largest number of chunks the schedule ever has in flight on it:
 at most C(u, v), and non-uniform (HeteCCL 5.3).
@@ -15,8 +12,8 @@ why that excludes deadlock.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapreplace
 from typing import NamedTuple
@@ -26,7 +23,6 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank
-from hetesynth.programs.msccl.edge_colouring import evenly_spread_channels
 
 Pair = tuple[Rank, Rank]
 _TrackRun = tuple[int, int]  # (track of a pair, run in time on it); each has a channel of its own
@@ -97,26 +93,35 @@ def messages(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: Ta
     Raises HetesynthError HS503 when the channels of ``target`` do not suffice.
     """
     runs: dict[tuple[Pair, _TrackRun], list[Transfer]] = {}
-    sum_steps = 1 if "rrc" in target.ops else 2
     for pair, transfers in sorted(transfers_by_pair(problem, schedule).items()):
-        if plan.streams:
-            runs_of_pair = _by_stream(transfers, plan.streams)
-        elif pair in plan.dealt_evenly:
-            runs_of_pair = _dealt_evenly(transfers, plan.dealt_evenly[pair], sum_steps)
-        else:
-            channels = min(plan.max_channels.get(pair, target.channels), target.channels)
-            spread = min(plan.min_channels.get(pair, 1), channels, len(transfers))
-            if pair not in plan.runs_in_time and spread > len(_tracks(transfers)[1]):
-                runs_of_pair = _dealt_evenly(transfers, spread, sum_steps)
-            else:
-                runs_of_pair = _runs(transfers, channels, plan.runs_in_time.get(pair, 1), sum_steps)
-        for run, carried in runs_of_pair.items():
+        transfers.sort(key=_transfer_key)
+        for run, carried in _runs_of_pair(pair, transfers, plan, target).items():
             runs[pair, run] = carried
     channel = _channel_numbers(runs, target, evenly=plan.spread_peers_evenly)
     unnumbered: list[_UnnumberedMessage] = []
+    waves: dict[int, int] = defaultdict(int)  # by tick
     for (pair, run), carried in runs.items():
-        unnumbered.extend(_waves(pair, channel[pair, run], _grouped(pair, carried, plan, target)))
-    return _numbered(unnumbered, slots)
+        wave: dict[int, int] = defaultdict(int)  # messages of one tick take one wave after the other
+        for group in _grouped(pair, carried, plan, target):
+            start = group[0].start
+            unnumbered.append(_UnnumberedMessage(start, wave[start], *pair, channel[pair, run], group))
+            wave[start] += 1
+            waves[start] = max(waves[start], wave[start])
+    unnumbered.sort(key=lambda m: m[:5])
+    long = [i for i, m in enumerate(unnumbered) if len(m.transfers) > slots]
+    for i in long:  # each alone in its wave, after the others
+        start = unnumbered[i].start
+        unnumbered[i] = unnumbered[i]._replace(wave=waves[start])
+        waves[start] += 1
+    if long:
+        unnumbered.sort(key=lambda m: m[:5])
+    return [
+        Message(
+            i, m.src, m.dst, m.channel, m.start, m.transfers[0].end, m.wave, tuple(t.chunk for t in m.transfers),
+            m.transfers[0].reduce,
+        )
+        for i, m in enumerate(unnumbered)
+    ]  # fmt: skip
 
 
 def transfers_by_pair(problem: Problem, schedule: Schedule) -> dict[Pair, list[Transfer]]:
@@ -140,7 +145,7 @@ def steps_of(problem: Problem, schedule: Schedule, target: Target) -> dict[Pair,
 def concurrent_chunks(problem: Problem, schedule: Schedule) -> dict[Pair, int]:
     """The most chunks that each pair carries at once: at most C(u, v)."""
     by_pair = transfers_by_pair(problem, schedule)
-    return {pair: len(_tracks(transfers)[1]) for pair, transfers in by_pair.items()}
+    return {pair: _tracks(transfers)[1] for pair, transfers in by_pair.items()}
 
 
 def tracks_of(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: Target) -> dict[Pair, int]:
@@ -149,7 +154,7 @@ def tracks_of(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: T
     for pair, transfers in transfers_by_pair(problem, schedule).items():
         spread = min(plan.min_channels.get(pair, 1), len(transfers))
         most = min(plan.max_channels.get(pair, target.channels), target.channels)
-        tracks[pair] = min(max(spread, len(_tracks(transfers)[1])), most)
+        tracks[pair] = min(max(spread, _tracks(transfers)[1]), most)
     return tracks
 
 
@@ -163,97 +168,73 @@ class _UnnumberedMessage(NamedTuple):
     channel: int
     transfers: list[Transfer]
 
-    @property
-    def place(self) -> tuple[int, int, Rank, Rank, int]:
-        """What orders messages."""
-        return self[:5]
 
-
-def _runs(
-    transfers: list[Transfer], channels: int, runs_in_time: int, sum_steps: int
+def _runs_of_pair(
+    pair: Pair, transfers: list[Transfer], plan: ChannelPlan, target: Target
 ) -> dict[_TrackRun, list[Transfer]]:
-    """The transfers of a pair by track and run in time; transfers that overlap in time take distinct tracks.
-
-    ``sum_steps``: steps of the receiver for a value that is added.
-    """
-    track_of, free_from = _tracks(transfers)
-    in_order = sorted(transfers, key=_transfer_key)
-    if len(free_from) > channels:
-        track_of = _on_fewer_tracks(in_order, track_of, channels)
-    tracks: dict[int, list[Transfer]] = defaultdict(list)
-    for t in in_order:
-        tracks[track_of[_transfer_key(t)]].append(t)
-    steps = {track: [sum_steps if t.reduce else 1 for t in carried] for track, carried in tracks.items()}
-    longest = -(-max(map(sum, steps.values()), default=0) // runs_in_time)
+    """The transfers of a pair, given in order, by track and run in time."""
+    if plan.streams:
+        by_stream: dict[int, list[Transfer]] = defaultdict(list)
+        for t in transfers:
+            by_stream[plan.streams[t.chunk, t.reduce]].append(t)
+        return {(track, 0): by_stream[stream] for track, stream in enumerate(sorted(by_stream))}
+    sum_steps = 1 if "rrc" in target.ops else 2  # of the receiver for a value that is added
+    channels = min(plan.max_channels.get(pair, target.channels), target.channels)
+    dealt = plan.dealt_evenly.get(pair, 0)
+    track_of, number = ({}, 0) if dealt else _tracks(transfers)
+    if not dealt and pair not in plan.runs_in_time:
+        spread = min(plan.min_channels.get(pair, 1), channels, len(transfers))
+        dealt = spread if spread > number else 0
+    if dealt:  # each goes to the track with the fewest steps so far
+        tracks: list[list[Transfer]] = [[] for _ in range(dealt)]
+        loads = [(0, track) for track in range(dealt)]
+        for t in transfers:
+            load, track = loads[0]
+            tracks[track].append(t)
+            heapreplace(loads, (load + (sum_steps if t.reduce else 1), track))
+        return {(track, 0): carried for track, carried in enumerate(tracks) if carried}
+    if number > channels:  # transfers that start together and have to share do so with their neighbours
+        by_start: dict[int, list[Transfer]] = defaultdict(list)
+        for t in transfers:
+            by_start[t.start].append(t)
+        track_of = {
+            _transfer_key(t): i * channels // len(group)
+            if len(group) > channels
+            else track_of[_transfer_key(t)] % channels
+            for group in by_start.values()
+            for i, t in enumerate(group)
+        }
+    by_track: dict[int, list[Transfer]] = defaultdict(list)
+    for t in transfers:
+        by_track[track_of[_transfer_key(t)]].append(t)
+    steps = {track: [sum_steps if t.reduce else 1 for t in carried] for track, carried in by_track.items()}
+    longest = -(-max(map(sum, steps.values()), default=0) // plan.runs_in_time.get(pair, 1))
     runs: dict[_TrackRun, list[Transfer]] = {}
-    for track in sorted(tracks):
-        for number, carried in enumerate(_split(tracks[track], steps[track], longest)):
-            runs[track, number] = carried
+    for track in sorted(by_track):  # as few runs in time as can be ``longest`` steps each, of about equal length
+        whole = sum(steps[track])
+        length = -(-whole // -(-whole // longest))
+        before = 0
+        in_time: dict[int, list[Transfer]] = defaultdict(list)
+        for t, needed in zip(by_track[track], steps[track], strict=True):
+            in_time[before // length].append(t)
+            before += needed
+        runs.update({(track, run): carried for run, carried in enumerate(in_time.values())})
     return runs
 
 
-def _dealt_evenly(transfers: list[Transfer], number: int, sum_steps: int) -> dict[_TrackRun, list[Transfer]]:
-    """The transfers of a pair on ``number`` tracks of one run each: each goes to the track with the fewest steps
-    so far."""
-    tracks: list[list[Transfer]] = [[] for _ in range(number)]
-    steps = [(0, track) for track in range(number)]
-    for t in sorted(transfers, key=_transfer_key):
-        steps_so_far, track = steps[0]
-        tracks[track].append(t)
-        heapreplace(steps, (steps_so_far + (sum_steps if t.reduce else 1), track))
-    return {(track, 0): carried for track, carried in enumerate(tracks) if carried}
-
-
-def _by_stream(
-    transfers: list[Transfer], streams: Mapping[tuple[int, bool], int]
-) -> dict[_TrackRun, list[Transfer]]:  # fmt: skip
-    """The transfers of a pair on a track for each stream, of one run each."""
-    tracks: dict[int, list[Transfer]] = defaultdict(list)
-    for t in sorted(transfers, key=_transfer_key):
-        tracks[streams[t.chunk, t.reduce]].append(t)
-    return {(track, 0): tracks[stream] for track, stream in enumerate(sorted(tracks))}
-
-
-def _split(carried: list[Transfer], steps: list[int], longest: int) -> list[list[Transfer]]:
-    """As few runs in time as can be ``longest`` steps each, of about equal length."""
-    whole = sum(steps)
-    number = -(-whole // longest)
-    length = -(-whole // number)
-    runs: list[list[Transfer]] = [[] for _ in range(number)]
-    before = 0
-    for t, needed in zip(carried, steps, strict=True):
-        runs[before // length].append(t)
-        before += needed
-    return [run for run in runs if run]
-
-
-def _tracks(transfers: list[Transfer]) -> tuple[dict[tuple[int, int, int], int], list[int]]:
-    """The track of each transfer by start, chunk and link, and when each track is free again."""
+def _tracks(transfers: list[Transfer]) -> tuple[dict[tuple[int, int, int], int], int]:
+    """The track of each transfer, such that those which overlap in time take distinct ones, and their number."""
     free_from: list[int] = []
     track_of: dict[tuple[int, int, int], int] = {}
     for t in sorted(transfers, key=lambda t: (t.start, t.link, t.chunk)):
         track = next((i for i, end in enumerate(free_from) if end <= t.start), len(free_from))
         free_from[track : track + 1] = [t.end]
         track_of[_transfer_key(t)] = track
-    return track_of, free_from
+    return track_of, len(free_from)
 
 
 def _transfer_key(t: Transfer) -> tuple[int, int, int]:
     return t.start, t.chunk, t.link
-
-
-def _on_fewer_tracks(
-    transfers: list[Transfer], track_of: Mapping[tuple[int, int, int], int], tracks: int
-) -> dict[tuple[int, int, int], int]:
-    """Tracks 0 to tracks-1 only; transfers that start together and have to share do so with their neighbours."""
-    by_start: dict[int, list[Transfer]] = defaultdict(list)
-    for t in transfers:
-        by_start[t.start].append(t)
-    return {
-        _transfer_key(t): i * tracks // len(group) if len(group) > tracks else track_of[_transfer_key(t)] % tracks
-        for group in by_start.values()
-        for i, t in enumerate(group)
-    }
 
 
 def _channel_numbers(
@@ -309,32 +290,52 @@ def _grouped(pair: Pair, carried: list[Transfer], plan: ChannelPlan, target: Tar
     return groups
 
 
-def _waves(pair: Pair, channel: int, groups: list[list[Transfer]]) -> Iterator[_UnnumberedMessage]:
-    """One message a group; groups of one tick take one wave after the other."""
-    wave: dict[int, int] = defaultdict(int)
-    for group in groups:
-        start = group[0].start
-        yield _UnnumberedMessage(start, wave[start], *pair, channel, group)
-        wave[start] += 1
+def evenly_spread_channels(edges: Sequence[Pair], max_peers: int) -> list[int]:
+    """The channel of every edge; on each a rank sends to, and receives from, at most ``max_peers`` others.
+
+    Of every rank's connections each channel gets as many, or one more. Taking the lowest channel with room, one
+    after the other, strands ranks that have nearly as many peers as thread blocks: they end with a send on one
+    channel and a receive on another, which no thread block serves both. Each rank stands for two vertices, one
+    that sends and one that receives, and each connection is an edge, no two alike. Edges are halved along Euler
+    walks, on which every second edge goes to the other half (Gabow 1976, Using Euler partitions to edge color
+    bipartite multigraphs), until a part has few enough at every vertex.
+    """
+    channel = [0] * len(edges)
+    parts = [list(range(len(edges)))]
+
+    def degree(part: list[int]) -> int:
+        sends, receives = Counter(edges[e][0] for e in part), Counter(edges[e][1] for e in part)
+        return max((*sends.values(), *receives.values()), default=0)
+
+    while max(map(degree, parts), default=0) > max_peers:
+        parts = [half for part in parts for half in _halves(edges, part)]
+    for number, part in enumerate(parts):
+        for e in part:
+            channel[e] = number
+    return channel
 
 
-def _numbered(unnumbered: list[_UnnumberedMessage], slots: int) -> list[Message]:
-    """The messages in order with their indices; those longer than a FIFO alone in their wave, after the others."""
-    unnumbered = sorted(unnumbered, key=lambda m: m.place)
-    waves: dict[int, int] = defaultdict(int)
-    for m in unnumbered:
-        waves[m.start] = max(waves[m.start], m.wave + 1)
-    long = [i for i, m in enumerate(unnumbered) if len(m.transfers) > slots]
-    for i in long:
-        m = unnumbered[i]
-        unnumbered[i] = m._replace(wave=waves[m.start])
-        waves[m.start] += 1
-    if long:
-        unnumbered.sort(key=lambda m: m.place)
-    return [_message(i, m) for i, m in enumerate(unnumbered)]
-
-
-def _message(index: int, m: _UnnumberedMessage) -> Message:
-    first = m.transfers[0]
-    chunks = tuple(t.chunk for t in m.transfers)
-    return Message(index, m.src, m.dst, m.channel, m.start, first.end, m.wave, chunks, first.reduce)
+def _halves(edges: Sequence[Pair], part: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Two parts; at every vertex their numbers of edges differ by one at most."""
+    # for each edge the one that the walk comes from or goes to at its source and at its destination
+    mates: dict[int, list[int | None]] = {e: [None, None] for e in part}
+    for end in (0, 1):
+        waiting: dict[Rank, int] = {}
+        for e in part:
+            other = waiting.pop(edges[e][end], None)
+            if other is None:
+                waiting[edges[e][end]] = e
+            else:
+                mates[e][end], mates[other][end] = other, e
+    side: dict[int, int] = {}
+    ends = [e for e in part if None in mates[e]]
+    for first in (*ends, *part):
+        if first in side:
+            continue
+        at: int | None = first
+        turn = 0 if mates[first][0] is not None else 1  # walk on from the end that has a mate
+        colour = 0
+        while at is not None and at not in side:
+            side[at] = colour
+            at, turn, colour = mates[at][turn], 1 - turn, 1 - colour
+    return [e for e in part if not side[e]], [e for e in part if side[e]]

@@ -1,9 +1,8 @@
 """Thread blocks -> instructions with dependences.
 
-In: the operations of every rank in the total order, and its thread blocks. Out: ``ThreadBlock``s whose ``depends``
-make every execution equal to that order on every cell: a read waits for the last write (RAW), a write for the
-last write and all reads since (WAW, WAR). So additions to one cell never run at the same time (HeteCCL eq. 8).
-Knows nothing of the schedule.
+They make every execution equal to the total order on every cell: a read waits for the last write (RAW), a write
+for the last write and all reads since (WAW, WAR). So additions to one cell never run at the same time (HeteCCL
+eq. 8).
 
 Order within a thread block is implicit. Whatever else implies a dependence makes it superfluous, and it is
 dropped: other dependences, the order of thread blocks, and messages, also by way of other GPUs (a transitive
@@ -15,6 +14,7 @@ but the last stand on nops just before the step. A step that something waits for
 from __future__ import annotations
 
 from array import array
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -46,13 +46,10 @@ class RankBlocks:
 
 def all_waits(rank: RankBlocks, conflicts: Waits) -> Waits:
     """Every direct conflict with another thread block, implied or not; ``conflicts``: of its operations."""
-    block_of = [0] * len(rank.operations)
-    for b, block in enumerate(rank.blocks):
-        for i in block.operations:
-            block_of[i] = b
+    block_of = {i: b for b, block in enumerate(rank.blocks) for i in block.operations}
     return [
-        tuple([j for j in before if block_of[j] != block]) if before else ()
-        for before, block in zip(conflicts, block_of, strict=True)
+        tuple([j for j in before if block_of[j] != block_of[i]]) if before else ()
+        for i, before in enumerate(conflicts)
     ]
 
 
@@ -218,3 +215,35 @@ def written(rank: RankBlocks, needed: Waits) -> tuple[ThreadBlock, ...]:
             instructions.append(Instruction(op.op, op.src, op.dst, op.count, last, i in targets))
         done.append(ThreadBlock(b, block.send_peer, block.recv_peer, block.channel, tuple(instructions)))
     return tuple(done)
+
+
+def critical_path(graph: HappensBefore, ranks: Sequence[RankBlocks], slots: int) -> int:
+    """How many chunk times a program takes when every chunk takes one unit everywhere.
+
+    It compares two programs for one schedule; real links differ, so it is no prediction. An instruction on n
+    chunks takes n units after all it waits for. A receive may start one unit after its send did and ends at least
+    one unit after it. A send waits until the message ``slots`` before it was received.
+    """
+    operations = [op for rank in ranks for op in rank.operations]
+    begun, ended = array("q", [0]) * len(operations), array("q", [0]) * len(operations)
+    received: dict[tuple[int, int, int], list[int]] = defaultdict(list)  # when each message of a connection was
+    sent: dict[tuple[int, int, int], int] = defaultdict(int)
+    for g in graph.total_order:
+        op, before, sender = operations[g], graph.previous[g], graph.sender[g]
+        start = ended[before] if before >= 0 else 0
+        for p in graph.waits[g]:
+            start = max(start, ended[p])
+        if sender >= 0:
+            start = max(start, begun[sender] + 1)
+        out = op.message if op.op == "s" else op.forwards
+        if out is not None:
+            connection = (out.src, out.dst, out.channel)
+            if sent[connection] >= slots:
+                start = max(start, received[connection][sent[connection] - slots])
+            sent[connection] += 1
+        begun[g] = start
+        ended[g] = start + op.count
+        if sender >= 0 and op.message is not None:
+            ended[g] = max(ended[g], ended[sender] + 1)
+            received[op.message.src, op.message.dst, op.message.channel].append(ended[g])
+    return max(ended, default=0)

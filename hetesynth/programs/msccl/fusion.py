@@ -1,10 +1,6 @@
 """Receives that add or forward at once: receive-reduce-copy, receive-copy-send, receive-reduce-send and
 receive-reduce-copy-send, where the target has them.
 
-In: the operations of one rank in the total order, and which send connection shares a thread block with which
-receive connection. Out: the operations with additions and sends moved up into the receive they belong to.
-Knows nothing of thread blocks beyond that pairing, and nothing of dependences.
-
 An operation only ever moves up, to the place of a receive, and a receive never moves. So it is enough that
 
 - nothing it passes writes what it reads, or touches what it writes: then every value is the same;
@@ -20,26 +16,18 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from hetesynth.model.program import Op
+from hetesynth.model.program import BufferSlice, Op
 from hetesynth.model.topology import Rank
-from hetesynth.programs.layout import Cell
+from hetesynth.programs.layout import Cell, chunk_at
 from hetesynth.programs.msccl.channels import Key, Message
 from hetesynth.programs.msccl.placement import Operation
 
 Connection = tuple[Rank, int]  # (peer, channel); the direction is known from where it stands
 Partners = Mapping[Connection, Connection]  # receive connection -> the send connection of the same thread block
-_OPS: dict[tuple[bool, bool], Op] = {(False, True): "rcs", (True, False): "rrc", (True, True): "rrcs"}
-
-
-@dataclass(frozen=True, slots=True)
-class Fused:
-    """Operations of a rank, and how many operations went into others."""
-
-    operations: tuple[Operation, ...]
-    saved: int
+_FORWARDING: dict[bool, Op] = {False: "rcs", True: "rrcs"}  # by whether the receive adds
 
 
 class Traffic:
@@ -60,7 +48,7 @@ class Traffic:
         return reversed(on_connection[: self._position[m.index]])
 
     def room(self, m: Message, key: Key) -> bool:
-        """Whether ``m`` fits the FIFO when it is sent at ``key``."""
+        """True when ``m`` fits the FIFO where it is sent at ``key``."""
         under_way = len(m.chunks)
         for q in self.earlier(m):
             if q.receive_key <= key:
@@ -69,16 +57,27 @@ class Traffic:
         return under_way <= self.slots
 
 
-def fused(operations: tuple[Operation, ...], partners: Partners, ops: frozenset[Op], traffic: Traffic) -> Fused:
+def fused(
+    operations: tuple[Operation, ...], partners: Partners, ops: frozenset[Op], traffic: Traffic
+) -> tuple[Operation, ...]:
     """The operations with all that can be fused under ``partners``; ``ops``: what the target executes."""
-    return _Fuser(operations, ops, traffic).run(partners)
+    fuser = _Fuser(operations, ops, traffic)
+    for i, m in fuser.receives():
+        to = partners.get((m.src, m.channel))
+        if to is not None:
+            fuser.forward(i, to)
+    return tuple(op for op in fuser.operations if op is not None)
 
 
 def forwards(
     operations: tuple[Operation, ...], ops: frozenset[Op], traffic: Traffic
 ) -> Counter[tuple[Connection, Connection]]:
     """How many sends each receive connection could forward at once to each send connection of its channel."""
-    return _Fuser(operations, ops, traffic).candidates()
+    fuser = _Fuser(operations, ops, traffic)
+    forwarded: Counter[tuple[Connection, Connection]] = Counter()
+    for i, m in fuser.receives():
+        forwarded.update({((m.src, m.channel), to) for to, _ in fuser.forwardable(i)})
+    return forwarded
 
 
 class _Fuser:
@@ -91,7 +90,6 @@ class _Fuser:
         self.additions: dict[int, list[int]] = defaultdict(list)
         self.sends: dict[tuple[int, ...], list[int]] = defaultdict(list)
         self.sent_at: dict[int, Key] = {}
-        self.saved = 0
         for i, op in enumerate(operations):
             self._note(i, op)
             if op.message is None:
@@ -108,77 +106,58 @@ class _Fuser:
         for cell in op.writes:
             insort(self.writers[cell], i)
 
-    def _forget(self, i: int, op: Operation) -> None:
-        for cell in op.reads:
-            self.readers[cell].remove(i)
-        for cell in op.writes:
-            self.writers[cell].remove(i)
-
-    def run(self, partners: Partners) -> Fused:
-        """Fuse in the order of the receives."""
+    def receives(self) -> Iterator[tuple[int, Message]]:
+        """The receives in order, additions fused into them first, as they decide what can be forwarded."""
         for i, op in enumerate(self.operations):
-            if op is None or op.op != "r" or op.message is None:
-                continue
-            self._add_at_once(i, op)
-            to = partners.get((op.message.src, op.message.channel))
-            if to is not None:
-                self._forward(i, to)
-        return Fused(tuple(op for op in self.operations if op is not None), self.saved)
-
-    def candidates(self) -> Counter[tuple[Connection, Connection]]:
-        """Additions are fused first, as they decide what can be forwarded."""
-        forwarded: Counter[tuple[Connection, Connection]] = Counter()
-        for i, op in enumerate(self.operations):
-            if op is None or op.op != "r" or op.message is None:
-                continue
-            m = op.message
-            self._add_at_once(i, op)
-            forwarded.update({((m.src, m.channel), to) for to, _ in self._forwardable(i)})
-        return forwarded
+            if op is not None and op.op == "r" and op.message is not None:
+                self._add_at_once(i, op, op.message)
+                yield i, op.message
 
     def _replace(self, i: int, op: Operation, *gone: int) -> None:
         for j in (i, *gone):
             old = self.operations[j]
             if old is not None:
-                self._forget(j, old)
+                for cell in old.reads:
+                    self.readers[cell].remove(j)
+                for cell in old.writes:
+                    self.writers[cell].remove(j)
                 self.operations[j] = None
         self.operations[i] = op
         self._note(i, op)
-        self.saved += len(gone)
 
     # -- adding
 
-    def _add_at_once(self, i: int, receive: Operation) -> None:
+    def _add_at_once(self, i: int, receive: Operation, m: Message) -> None:
         """receive + addition -> receive-reduce-copy."""
-        m = receive.message
-        if "rrc" not in self.ops or m is None or len(self.additions.get(m.index, ())) != 1:
+        if "rrc" not in self.ops or len(self.additions.get(m.index, ())) != 1:
             return
         j = self.additions[m.index][0]
         add = self.operations[j]
-        if add is None or add.count != receive.count or not self._may_pass(i, j, add):
+        if add is None or add.count != receive.count:
             return
+        if self._between(self.writers, (*add.reads, *add.writes), i, j) or self._between(
+            self.readers, add.writes, i, j
+        ):
+            return  # it may not move up
         if add.dst == receive.dst:
             operand, reads = add.src, add.reads[: add.count]
-        elif add.src == receive.dst and self._only_reader(receive.writes, i, j):
+        elif (
+            add.src == receive.dst
+            and not self._between(self.readers, receive.writes, i, j)
+            and self._dead(receive.writes, j)
+        ):  # the addition alone reads what was received
             operand, reads = add.dst, add.writes
         else:
             return
         whole = replace(receive, op="rrc", src=operand, dst=add.dst, reads=reads, writes=add.writes)
         self._replace(i, whole, j)
 
-    def _only_reader(self, cells: tuple[Cell, ...], i: int, j: int) -> bool:
-        """Whether what ``i`` writes there is read by ``j`` alone."""
-        return not self._between(self.readers, cells, i, j) and self._dead(cells, j)
-
     # -- forwarding
 
-    def _forwardable(self, i: int) -> Iterable[tuple[Connection, int]]:
+    def forwardable(self, i: int) -> Iterator[tuple[Connection, int]]:
         """(send connection, send) of everything that the receive at ``i`` could send on at once."""
         receive = self.operations[i]
-        if receive is None or receive.message is None:
-            return
-        name = _OPS[receive.op == "rrc", True]
-        if name not in self.ops:
+        if receive is None or receive.message is None or _FORWARDING[receive.op == "rrc"] not in self.ops:
             return
         for j in self.sends.get(receive.message.chunks, ()):
             send = self.operations[j]
@@ -187,29 +166,24 @@ class _Fuser:
             same = (send.src, send.count) == (receive.dst, receive.count)
             if not same or send.message.channel != receive.message.channel:
                 continue
-            if self._between(self.writers, send.reads, i, j) or not self._in_turn(send.message, receive.key):
+            previous = next(iter(self.traffic.earlier(send.message)), None)
+            in_turn = previous is None or self.sent_at[previous.index] < receive.key
+            if self._between(self.writers, send.reads, i, j) or not in_turn:
                 continue
             if self.traffic.room(send.message, receive.key):
                 yield (send.message.dst, send.message.channel), j
 
-    def _in_turn(self, m: Message, key: Key) -> bool:
-        previous = next(iter(self.traffic.earlier(m)), None)
-        return previous is None or self.sent_at[previous.index] < key
-
-    def _forward(self, i: int, to: Connection) -> None:
+    def forward(self, i: int, to: Connection) -> None:
         """receive (+ addition) + send -> receive-copy-send, receive-reduce-(copy-)send."""
-        j = next((j for connection, j in self._forwardable(i) if connection == to), None)
-        receive = self.operations[i]
-        if j is None or receive is None:
-            return
-        send = self.operations[j]
-        if send is None or send.message is None:
+        j = next((j for connection, j in self.forwardable(i) if connection == to), None)
+        receive, send = self.operations[i], None if j is None else self.operations[j]
+        if j is None or receive is None or send is None or send.message is None:
             return
         self.sent_at[send.message.index] = receive.key
         reduces = receive.op == "rrc"
-        whole = replace(receive, op=_OPS[reduces, True], forwards=send.message)
-        if not reduces:
-            whole = replace(whole, src=receive.dst)
+        whole = replace(
+            receive, op=_FORWARDING[reduces], src=receive.src if reduces else receive.dst, forwards=send.message
+        )
         self._replace(i, whole, j)
         scratch = all(buffer == "s" for buffer, _ in whole.writes)
         if reduces and "rrs" in self.ops and scratch and self._dead(whole.writes, i):
@@ -218,7 +192,7 @@ class _Fuser:
     # -- what stands between
 
     def _between(self, accesses: dict[Cell, list[int]], cells: Iterable[Cell], i: int, j: int) -> bool:
-        """Whether an operation after ``i`` and before ``j`` makes such an access to one of the cells."""
+        """True when an operation after ``i`` and before ``j`` makes such an access to one of the cells."""
         for cell in cells:
             accessing = accesses.get(cell, ())
             at = bisect_right(accessing, i)
@@ -226,15 +200,8 @@ class _Fuser:
                 return True
         return False
 
-    def _may_pass(self, i: int, j: int, op: Operation) -> bool:
-        """Whether the operation at ``j`` may move up to ``i``."""
-        return not (
-            self._between(self.writers, (*op.reads, *op.writes), i, j)
-            or self._between(self.readers, op.writes, i, j)
-        )
-
     def _dead(self, cells: Iterable[Cell], j: int) -> bool:
-        """Whether nothing after ``j`` reads the cells before something writes them."""
+        """True when nothing after ``j`` reads the cells before something writes them."""
         for cell in cells:
             readers, writers = self.readers.get(cell, []), self.writers.get(cell, [])
             read = bisect_right(readers, j)
@@ -242,3 +209,45 @@ class _Fuser:
             if read < len(readers) and (written >= len(writers) or readers[read] <= writers[written]):
                 return False
         return True
+
+
+def compacted(ranks: Sequence[tuple[Operation, ...]]) -> tuple[list[tuple[Operation, ...]], tuple[int, ...]]:
+    """The operations of every rank with scratch without holes, and its size by rank.
+
+    The cells that operations read and write keep their names: only what is written in the file changes. Plain
+    sends and the plain receives they meet repeat the same four fields; where one side is fused, the other names
+    the place the fused one really uses.
+    """
+    offsets: list[dict[int, int]] = []  # old -> new of every scratch chunk in use; neighbours stay neighbours
+    for operations in ranks:
+        # the places of this rank that operations name
+        places = [(op.src, op.count) for op in operations if op.op != "r"]
+        places += [(op.dst, op.count) for op in operations if op.op != "s"]
+        used = {place.offset + i for place, count in places if place.buffer == "s" for i in range(count)}
+        offsets.append({old: new for new, old in enumerate(sorted(used))})
+
+    def moved(place: BufferSlice, rank: int) -> BufferSlice:
+        return place if place.buffer != "s" else chunk_at("s", offsets[rank][place.offset])
+
+    left: dict[int, BufferSlice] = {}
+    lands: dict[int, BufferSlice] = {}
+    for rank, operations in enumerate(ranks):
+        for op in operations:
+            if op.message is None or op.op in ("re", "cpy"):
+                continue
+            if op.op == "s":
+                left[op.message.index] = moved(op.src, rank)
+                continue
+            lands[op.message.index] = moved(op.dst, rank)
+            if op.forwards is not None:
+                left[op.forwards.index] = moved(op.src if op.op == "rrs" else op.dst, rank)
+
+    def rewritten(op: Operation, rank: int) -> Operation:
+        if op.message is not None and op.op == "s":
+            return replace(op, src=moved(op.src, rank), dst=lands[op.message.index])
+        if op.message is not None and op.op == "r":
+            return replace(op, src=left[op.message.index], dst=moved(op.dst, rank))
+        return replace(op, src=moved(op.src, rank), dst=moved(op.dst, rank))
+
+    done = [tuple(rewritten(op, rank) for op in operations) for rank, operations in enumerate(ranks)]
+    return done, tuple(map(len, offsets))

@@ -1,9 +1,7 @@
 """What communication libraries run, as programs: rings, one a channel, and sends straight to each receiver.
 
-In: a collective, and for rings the order of ranks on each channel. Out: a ``Program``, by default out of place
-and of plain instructions; rings also in place, and with ``rrc``. As in NCCL a channel is one thread block of each
-rank, which takes from the rank before and sends to the next; chunk part p is on channel p mod channels. NCCL's
-kernels have no limit of steps, so these have none.
+As in NCCL a channel is one thread block of each rank, which takes from the rank before and sends to the next;
+chunk part p is on channel p mod channels. NCCL's kernels have no limit of steps, so these have none.
 """
 
 from __future__ import annotations
@@ -14,26 +12,46 @@ from itertools import groupby
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import Chunk, Collective
-from hetesynth.model.program import BufferSlice, GpuProgram, Instruction, Op, Program, ThreadBlock
+from hetesynth.model.program import BufferSlice, GpuProgram, Instruction, Program, ThreadBlock
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank
 from hetesynth.programs.layout import Layout
-from hetesynth.programs.msccl.fitting import FEWER, within
+from hetesynth.programs.msccl.lower import FEWER, within
 
 Order = Sequence[Rank]
 
 
 @dataclass
-class _Block:
-    """A thread block under construction."""
+class _Gpu:
+    """What one rank executes, under construction. ``blocks``: by the peers sent to and taken from, and channel."""
 
-    send_peer: Rank | None
-    recv_peer: Rank | None
-    channel: int
-    instructions: list[Instruction] = field(default_factory=list)
+    blocks: dict[tuple[Rank | None, Rank | None, int], tuple[int, list[Instruction]]] = field(default_factory=dict)
+    copies: list[tuple[BufferSlice, BufferSlice]] = field(default_factory=list)
+    scratch: int = 0
 
-    def add(self, op: Op, src: BufferSlice, dst: BufferSlice) -> None:
-        self.instructions.append(Instruction(op, src, dst, 1))
+    def room(self) -> BufferSlice:
+        """One more chunk of scratch."""
+        self.scratch += 1
+        return BufferSlice("s", self.scratch - 1)
+
+    def add(self, send: Rank | None, take: Rank | None, channel: int, *steps: Instruction) -> tuple[int, int]:
+        """More steps of a thread block: its number, and that of the first of them."""
+        number, instructions = self.blocks.setdefault((send, take, channel), (len(self.blocks), []))
+        instructions += steps
+        return number, len(instructions) - len(steps)
+
+    def finished(self) -> tuple[ThreadBlock, ...]:
+        """The thread blocks that do something, and one for copies."""
+        blocks: list[ThreadBlock] = []
+        for (send, take, channel), (_, instructions) in self.blocks.items():
+            ops = {x.op for x in instructions}
+            if ops:  # at the ends of a chain a block exchanges nothing with one of its peers
+                peers = send if "s" in ops else None, take if ops & {"r", "rrc"} else None
+                blocks.append(ThreadBlock(len(blocks), *peers, channel, tuple(instructions)))
+        if self.copies:
+            copies = tuple(Instruction("cpy", at, to, 1) for at, to in self.copies)
+            blocks.append(ThreadBlock(len(blocks), None, None, 0, copies))
+        return tuple(blocks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +68,6 @@ class _Move:
     onto: bool = False
 
 
-@dataclass
-class _Gpu:
-    """What one rank executes, under construction."""
-
-    blocks: list[_Block] = field(default_factory=list)
-    copies: list[tuple[BufferSlice, BufferSlice]] = field(default_factory=list)
-    scratch: int = 0
-
-    def room(self) -> BufferSlice:
-        """One more chunk of scratch."""
-        self.scratch += 1
-        return BufferSlice("s", self.scratch - 1)
-
-
 def ring_program(
     name: str, collective: Collective, orders: Sequence[Order], apart: int = 0, *,
     in_place: bool = False, fused: bool = False,
@@ -75,10 +79,6 @@ def ring_program(
     ``fused``: what arrives is added by ``rrc``.
     """
     builder = _Builder(collective, in_place, fused)
-    for channel, order in enumerate(orders):
-        for position, rank in enumerate(order):
-            before, after = order[position - 1], order[(position + 1) % len(order)]
-            builder.gpus[rank].blocks.append(_Block(after, before, channel))
     carried: list[list[Chunk]] = [[] for _ in orders]
     for chunk in collective.chunks:
         turn = apart * chunk.block[0]
@@ -98,75 +98,43 @@ def direct_program(name: str, collective: Collective, channels: int, *, in_place
     if in_place:
         raise HetesynthError("plain sends have no program in place", code="HS501", help=FEWER)
     builder, ranks = _Builder(collective), collective.ranks
-    senders: dict[tuple[Rank, int, int], _Block] = {}
-    takers: dict[tuple[Rank, int, int], _Block] = {}
     for channel in range(channels):
-        for rank in range(ranks):
+        for rank, gpu in enumerate(builder.gpus):
             for distance in range(1, ranks):
-                sender = _Block((rank + distance) % ranks, None, channel)
-                taker = _Block(None, (rank - distance) % ranks, channel)
-                senders[rank, distance, channel], takers[rank, distance, channel] = sender, taker
-                builder.gpus[rank].blocks += [sender, taker]
+                gpu.add((rank + distance) % ranks, None, channel)
+                gpu.add(None, (rank - distance) % ranks, channel)
     for chunk in collective.chunks:
         (source,), (target,) = collective.pre[chunk.index], collective.post[chunk.index]
         at, goal = builder.start(source, chunk), builder.end(target, chunk)
         if source == target:
             builder.gpus[source].copies.append((at, goal))
             continue
-        distance, channel = (target - source) % ranks, chunk.part % channels
-        senders[source, distance, channel].add("s", at, goal)
-        takers[target, distance, channel].add("r", at, goal)
+        channel = chunk.part % channels
+        builder.gpus[source].add(target, None, channel, Instruction("s", at, goal, 1))
+        builder.gpus[target].add(None, source, channel, Instruction("r", at, goal, 1))
     return builder.program(name)
 
 
 def tree_program(
     name: str, trees: Sequence[Sequence[Rank]], parts: int, *, in_place: bool = False, fused: bool = False
-) -> Program:  # fmt: skip
+) -> Program:
     """AllReduce along trees, each the parent of every rank, the root its own: sums go up and come down. Parts of
     the buffer take the trees in turn, a channel each. A rank has a thread block for each child and one for what
     comes down. ``fused``: as in ``ring_program``."""
-    gpus = [_TreeGpu(in_place=in_place, fused=fused) for _ in trees[0]]
+    gpus = [_Gpu() for _ in trees[0]]
     for part in range(parts):
-        _add_part(gpus, part, part % len(trees), trees[part % len(trees)])
+        channel = part % len(trees)
+        _add_part(gpus, part, channel, trees[channel], in_place=in_place, fused=fused)
     return Program(
         name=name, collective="allreduce", ranks=len(gpus), protocol="Simple", channels=len(trees),
         chunks_per_loop=parts, in_place=in_place, out_of_place=not in_place, min_bytes=0, max_bytes=0, root=None,
-        gpus=tuple(
-            GpuProgram(rank, parts, parts, gpu.scratch, _numbered(gpu.blocks)) for rank, gpu in enumerate(gpus)
-        ),
+        gpus=tuple(GpuProgram(rank, parts, parts, gpu.scratch, gpu.finished()) for rank, gpu in enumerate(gpus)),
     )  # fmt: skip
 
 
-@dataclass
-class _TreeGpu(_Gpu):
-    """``numbers``: of thread blocks by peers and channel."""
-
-    in_place: bool = False
-    fused: bool = False
-    numbers: dict[tuple[Rank | None, Rank | None, int], int] = field(default_factory=dict)
-
-    def add(self, send: Rank | None, take: Rank | None, channel: int, *steps: Instruction) -> tuple[int, int]:
-        """More steps of a thread block: its number, and that of the first of them."""
-        number = self.numbers.setdefault((send, take, channel), len(self.blocks))
-        if number == len(self.blocks):
-            self.blocks.append(_Block(send, take, channel))
-        block = self.blocks[number]
-        block.instructions += steps
-        return number, len(block.instructions) - len(steps)
-
-    def sum(
-        self, at: BufferSlice, place: BufferSlice, before: BufferSlice, depends: tuple[int, int] | None, *,
-        onto: bool,
-    ) -> list[Instruction]:  # fmt: skip
-        """What arrives from ``at`` in ``place`` and what stands ``before`` are added there, or ``onto`` the
-        latter."""
-        if self.fused:
-            return [Instruction("rrc", before, before if onto else place, 1, depends, True)]
-        ends = (place, before) if onto else (before, place)
-        return [Instruction("r", at, place, 1), Instruction("re", *ends, 1, depends, True)]
-
-
-def _add_part(gpus: list[_TreeGpu], part: int, channel: int, parents: Sequence[Rank]) -> None:
+def _add_part(
+    gpus: list[_Gpu], part: int, channel: int, parents: Sequence[Rank], *, in_place: bool, fused: bool
+) -> None:
     """One part of the buffer, the leaves first: where ``sums[rank]`` stands goes to ``rooms[rank]`` of its
     parent."""
     children: list[list[Rank]] = [[] for _ in parents]
@@ -177,7 +145,7 @@ def _add_part(gpus: list[_TreeGpu], part: int, channel: int, parents: Sequence[R
     order = [root]
     for rank in order:
         order += children[rank]
-    in_place, whole = gpus[root].in_place, BufferSlice("o", part)
+    whole = BufferSlice("o", part)
     mine = whole if in_place else BufferSlice("i", part)
     rooms = {rank: gpus[parents[rank]].room() for rank in order[1:]}
     if not in_place:
@@ -194,9 +162,14 @@ def _add_part(gpus: list[_TreeGpu], part: int, channel: int, parents: Sequence[R
         before, depends, onto = mine, None, in_place and rank == root
         for kid in kids:
             last = kid == kids[-1]
-            steps = gpu.sum(sums[kid], rooms[kid], before, depends, onto=onto)
+            room = rooms[kid]  # what arrives there and what stands before are added there, or onto the latter
+            if fused:
+                steps = [Instruction("rrc", before, before if onto else room, 1, depends, True)]
+            else:
+                ends = (room, before) if onto else (before, room)
+                steps = [Instruction("r", sums[kid], room, 1), Instruction("re", *ends, 1, depends, True)]
             number, first = gpu.add(up if last else None, kid, channel, *steps, *(sent if last else []))
-            before, depends = mine if onto else rooms[kid], (number, first + len(steps) - 1)
+            before, depends = mine if onto else room, (number, first + len(steps) - 1)
         for kid in kids:
             if up is not None and kid == kids[0]:
                 number, first = gpu.add(kid, up, channel, arrived, Instruction("s", whole, whole, 1))
@@ -206,7 +179,7 @@ def _add_part(gpus: list[_TreeGpu], part: int, channel: int, parents: Sequence[R
 
 
 def fits(program: Program, target: Target) -> bool:
-    """Whether channels, thread blocks, steps and elements of ``program`` are within the limits of ``target``."""
+    """True when channels, thread blocks, steps and elements of ``program`` are within the limits of ``target``."""
     lengths = [[len(block.instructions) for block in gpu.thread_blocks] for gpu in program.gpus]
     return program.channels <= target.channels and within(lengths, target)
 
@@ -218,25 +191,27 @@ def demand_fit(program: Program, target: Target) -> None:
         raise HetesynthError(what, code="HS501", help=FEWER)
 
 
-@dataclass
 class _Builder:
     """The instructions of all ranks, and where chunks stand."""
 
-    collective: Collective
-    in_place: bool = False
-    fused: bool = False
-
-    def __post_init__(self) -> None:
-        self.layout = Layout(self.collective, in_place=self.in_place)
-        self.gpus = [_Gpu() for _ in range(self.collective.ranks)]
+    def __init__(self, collective: Collective, in_place: bool = False, fused: bool = False) -> None:
+        self.collective, self.in_place, self.fused = collective, in_place, fused
+        self.layout = Layout(collective, in_place=in_place)
+        self.gpus = [_Gpu() for _ in range(collective.ranks)]
 
     def start(self, rank: Rank, chunk: Chunk) -> BufferSlice:
         """Where ``rank`` has its own part of ``chunk``."""
-        return _demanded(self.layout.source(rank, chunk.index))
+        source = self.layout.source(rank, chunk.index)
+        if source is None:
+            raise ValueError(f"rank {rank} has no part of chunk {chunk.index}")
+        return source
 
     def end(self, rank: Rank, chunk: Chunk) -> BufferSlice:
         """Where ``rank`` gets ``chunk``."""
-        return _demanded(self.layout.target(rank, chunk.index))
+        target = self.layout.target(rank, chunk.index)
+        if target is None:
+            raise ValueError(f"rank {rank} does not get chunk {chunk.index}")
+        return target
 
     def around(self, channel: int, order: Order, chunks: Sequence[Chunk], waves: Sequence[int]) -> None:
         """All ``chunks`` on one channel; those of a wave, each of another rank, make their hops together.
@@ -244,36 +219,37 @@ class _Builder:
         In a tick every rank sends first, wave by wave, and takes then, so that nobody waits around the ring. The
         waves of a chain follow each other, one hop apart.
         """
-        place = {rank: position for position, rank in enumerate(order)}
+        ends = {rank: (order[(i + 1) % len(order)], order[i - 1], channel) for i, rank in enumerate(order)}
+        for rank in order:
+            self.gpus[rank].add(*ends[rank])
         collective, moves = self.collective, list[_Move]()
         for chunk, wave in zip(chunks, waves, strict=True):
             tick = wave if collective.root is not None else 0
             if collective.reduces:
-                moves += self._reduced(order, place, chunk, tick, wave)
-            if collective.name not in _ENDS_REDUCED:
+                moves += self._reduced(order, chunk, tick, wave)
+            if collective.name not in ("reducescatter", "reduce"):
                 later = len(order) - 1 if collective.reduces else 0
-                moves += self._copied(order, place, chunk, tick + later, wave)
+                moves += self._copied(order, chunk, tick + later, wave)
         moves.sort(key=lambda move: (move.tick, move.wave))
         for _, together in groupby(moves, key=lambda move: (move.tick, move.wave)):
             hops = list(together)
             for hop in hops:
-                self.gpus[hop.sender].blocks[channel].add("s", hop.at, hop.to)
+                self.gpus[hop.sender].add(*ends[hop.sender], Instruction("s", hop.at, hop.to, 1))
             for hop in hops:
-                block = self.gpus[hop.receiver].blocks[channel]
                 if hop.added is not None and self.fused:
-                    block.add("rrc", hop.added, hop.to)
-                    continue
-                block.add("r", hop.at, hop.to)
-                if hop.added is not None:
-                    block.add("re", *((hop.to, hop.added) if hop.onto else (hop.added, hop.to)))
+                    steps = [Instruction("rrc", hop.added, hop.to, 1)]
+                else:
+                    steps = [Instruction("r", hop.at, hop.to, 1)]
+                    if hop.added is not None:
+                        both = (hop.to, hop.added) if hop.onto else (hop.added, hop.to)
+                        steps.append(Instruction("re", *both, 1))
+                self.gpus[hop.receiver].add(*ends[hop.receiver], *steps)
 
-    def _reduced(
-        self, order: Order, place: dict[Rank, int], chunk: Chunk, tick: int, wave: int
-    ) -> Iterator[_Move]:  # fmt: skip
+    def _reduced(self, order: Order, chunk: Chunk, tick: int, wave: int) -> Iterator[_Move]:
         """The sum of ``chunk`` on its way to where it is wanted, or to the rank with the number of its block."""
         collective, ranks = self.collective, len(order)
         goal = collective.root if collective.root is not None else chunk.block[0]
-        first = place[goal] + 1
+        first = order.index(goal) + 1
         at = self.start(order[first % ranks], chunk)
         for hop in range(ranks - 1):
             sender, receiver = (order[(first + hop + i) % ranks] for i in (0, 1))
@@ -284,9 +260,7 @@ class _Builder:
             yield _Move(tick + hop, wave, sender, receiver, at, to, added, onto)
             at = added if onto else to
 
-    def _copied(
-        self, order: Order, place: dict[Rank, int], chunk: Chunk, tick: int, wave: int
-    ) -> Iterator[_Move]:  # fmt: skip
+    def _copied(self, order: Order, chunk: Chunk, tick: int, wave: int) -> Iterator[_Move]:
         """``chunk`` from its origin past all other ranks."""
         collective, ranks = self.collective, len(order)
         origin = chunk.block[0] if collective.root is None else collective.root
@@ -297,53 +271,23 @@ class _Builder:
             if origin in collective.post[chunk.index]:
                 goal = self.end(origin, chunk)
                 self.gpus[origin].copies += [(at, goal)] if at != goal else []
+        first = order.index(origin)
         for hop in range(ranks - 1):
-            sender, receiver = (order[(place[origin] + hop + i) % ranks] for i in (0, 1))
+            sender, receiver = (order[(first + hop + i) % ranks] for i in (0, 1))
             to = self.end(receiver, chunk)
             yield _Move(tick + hop, wave, sender, receiver, at, to, None)
             at = to
 
     def program(self, name: str) -> Program:
         """What was added."""
-        gpus = []
-        for rank, gpu in enumerate(self.gpus):
-            blocks = [_without_idle_ends(block) for block in gpu.blocks if block.instructions]
-            if gpu.copies:
-                copies = _Block(None, None, 0)
-                for at, to in gpu.copies:
-                    copies.add("cpy", at, to)
-                blocks.append(copies)
-            gpus.append(GpuProgram(rank, *self.layout.sizes(rank), gpu.scratch, _numbered(blocks)))
-        channels = max((b.channel + 1 for gpu in gpus for b in gpu.thread_blocks), default=1)
         collective = self.collective
+        gpus = tuple(
+            GpuProgram(rank, *self.layout.sizes(rank), gpu.scratch, gpu.finished())
+            for rank, gpu in enumerate(self.gpus)
+        )
+        channels = max((b.channel + 1 for gpu in gpus for b in gpu.thread_blocks), default=1)
         return Program(
             name=name, collective=collective.name, ranks=collective.ranks, protocol="Simple", channels=channels,
             chunks_per_loop=self.layout.chunks_per_loop, in_place=self.in_place,
-            out_of_place=not self.in_place, min_bytes=0, max_bytes=0, root=collective.root, gpus=tuple(gpus),
+            out_of_place=not self.in_place, min_bytes=0, max_bytes=0, root=collective.root, gpus=gpus,
         )  # fmt: skip
-
-
-_ENDS_REDUCED = frozenset({"reducescatter", "reduce"})
-
-
-def _demanded(place: BufferSlice | None) -> BufferSlice:
-    if place is None:
-        raise ValueError("the collective has no such chunk there")
-    return place
-
-
-def _numbered(blocks: list[_Block]) -> tuple[ThreadBlock, ...]:
-    return tuple(
-        ThreadBlock(i, b.send_peer, b.recv_peer, b.channel, tuple(b.instructions)) for i, b in enumerate(blocks)
-    )
-
-
-def _without_idle_ends(block: _Block) -> _Block:
-    """The block without a peer that it exchanges nothing with, as at the ends of a chain."""
-    ops = {x.op for x in block.instructions}
-    return _Block(
-        block.send_peer if "s" in ops else None,
-        block.recv_peer if ops & {"r", "rrc"} else None,
-        block.channel,
-        block.instructions,
-    )

@@ -1,9 +1,17 @@
 """Lowering: a schedule becomes what every thread block of every GPU executes (HeteCCL 5.3 and appendix J).
 
-In: a problem, a schedule that verifies, and options. Out: a ``Program`` within the limits of the target.
 Reading order: channels (who shares a connection, in which order, what travels together), placement (buffers),
-assembly (pairing of connections, fusion, scratch, thread blocks, dependences), then the fit to the target's limits
-and the choice of which connections share thread blocks (``fitting``). Knows no synthesizer, judge or file format.
+assembly (pairing of connections, fusion, scratch, thread blocks, dependences), then here: draft a program, see
+which limit breaks, draft it again so that it takes less. The measures, in the order in which they are taken:
+
+- too many steps in a thread block: its sends and receives part; then the pair's transfers spread over more
+  channels;
+- too many thread blocks on a GPU: fewer channels for its widest pairs; then no spreading over channels in time;
+  then no thread block only for copies; then peers spread evenly over channels, so that sends find receives to
+  share a thread block with;
+- too many elements in the file: thread blocks are shared as much as possible.
+
+A thread block serves one link while there are as many thread blocks as connections (``thread_blocks``).
 
 Ranks of a gather or a scatter other than the root have no output or no input buffer: NCCL lets them pass null
 pointers. (The research runtime refuses both collectives; the others read such files.)
@@ -11,33 +19,39 @@ pointers. (The research runtime refuses both collectives; the others read such f
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import Any
 
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import GpuProgram, Program, Protocol
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PORTABLE, Target
+from hetesynth.model.topology import Rank
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.lowering import LoweringPolicy
-from hetesynth.programs.layout import Layout, in_place_supported
-from hetesynth.programs.msccl.assembly import OPTIMIZED, STRAIGHTFORWARD, Assembled, Optimizations, Ordered, Saving
-from hetesynth.programs.msccl.channels import ChannelPlan, Pair
-from hetesynth.programs.msccl.fitting import (
-    Draft,
-    Fit,
-    Job,
-    channels_of_instances,
-    refined,
-    too_many_blocks,
-    with_throttling,
+from hetesynth.programs.cut_chunks import at_once
+from hetesynth.programs.layout import Layout, check_form
+from hetesynth.programs.msccl.assembly import (
+    OPTIMIZED,
+    STRAIGHTFORWARD,
+    Assembly,
+    Grouped,
+    Optimizations,
+    Ordered,
+    Saving,
 )
+from hetesynth.programs.msccl.channels import ChannelPlan, Pair, concurrent_chunks, messages, steps_of, tracks_of
+from hetesynth.programs.msccl.dependences import written
+from hetesynth.programs.msccl.placement import place
+from hetesynth.programs.msccl.thread_blocks import BlockPlan, ChunkTimes, Connection, Sharing, chunk_times
 from hetesynth.programs.msccl.throttling import Throttling
 
 BOUNDLESS = 10**9
+FEWER = "use fewer chunks per rank, another strategy or another target"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,118 +113,63 @@ def lower(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Pro
 def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
     """As ``lower``, with what was done to meet the limits."""
     check_options(problem, options)
-    _check_peers(problem, schedule, options.target)
-    job = Job(
-        problem, schedule, options.in_place, options.target, options.protocol, options.optimizations,
-        options.policy, options.min_channels, options.chunk_seconds, options.instances,
-    )  # fmt: skip
-    try:
-        settled = _settled_or_kept(job)
-    except HetesynthError:
-        if not job.min_channels:
-            raise
-        settled = _settled_or_kept(replace(job, min_channels={}, instances=1))
-    ordered = settled.ordered
-    if options.throttling is not None:
-        throttling = options.throttling.cut(settled.job.instances)
-        ordered = with_throttling(settled.draft, ordered, throttling, options.target)
-    assembled = settled.draft.assembly.assembled(ordered)
-    program = written_program(settled.job.layout, assembled, options)
-    return Lowered(program, settled.fit.notes, assembled.savings, assembled.critical_path)
-
-
-@dataclass(frozen=True)
-class _Settled:
-    """What was lowered, decisions with which its program fits, and what was made with them."""
-
-    job: Job
-    fit: Fit
-    draft: Draft
-    ordered: Ordered
-
-
-class _Key:
-    """A job, equal to others with the same problem and schedule for a target with the same limits."""
-
-    def __init__(self, job: Job) -> None:
-        self.job, t = job, job.target
-        limits = (
-            t.ops,
-            t.max_steps,
-            t.thread_blocks,
-            t.channels,
-            t.max_peers_per_channel,
-            t.max_count,
-            t.max_nodes,
-        )
-        of = (
-            id(job.problem), id(job.schedule), job.in_place, job.optimizations, job.slots, job.policy,
-            job.instances,
-        )  # fmt: skip
-        self._facts = (*of, *limits, *(tuple(sorted(m.items())) for m in (job.min_channels, job.chunk_seconds)))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and self._facts == other._facts
-
-    def __hash__(self) -> int:
-        return hash(self._facts)
-
-
-def _settled_or_kept(job: Job) -> _Settled:
-    return _settled(job) if len(job.schedule.transfers) > job.policy.max_kept_transfers else _kept(_Key(job))
-
-
-@lru_cache(maxsize=2)
-def _kept(key: _Key) -> _Settled:
-    """Several targets have the same limits, and one program may be throttled in several ways: in and out of
-    place."""
-    return _settled(key.job)
-
-
-def _settled(job: Job) -> _Settled:
-    attempts = job.policy.max_attempts
-    large = len(job.schedule.transfers) * job.instances > job.policy.adjacent_chunks_from
-    plan = ChannelPlan(merge=job.optimizations.merge, adjacent_only=large, min_channels=job.min_channels)
-    fit = Fit(replace(plan, max_channels=channels_of_instances(job) if job.instances > 1 else {}))
-    job = job.cut()
-    for _ in range(attempts):
-        draft = Draft.of(job, fit)
-        better = refined(job, draft, fit)
-        if better is None:
-            if draft.ordered is None:
-                raise InternalError("a draft without dependences does not fit")
-            return _Settled(job, fit, draft, draft.ordered)
-        fit = better
-        del draft  # a large program takes much memory, and the next one as much
-    raise InternalError(f"the lowering did not settle in {attempts} attempts")
-
-
-def _check_peers(problem: Problem, schedule: Schedule, target: Target) -> None:
-    """A thread block has one peer to send to and one to receive from: said before anything else is done."""
+    # a thread block has one peer to send to and one to receive from: said before anything else is done
     pairs = {(problem.arcs[a].src, problem.arcs[a].dst) for a in {t.link for t in schedule.transfers}}
     for ranks in (Counter(src for src, _ in pairs), Counter(dst for _, dst in pairs)):
         rank, number = min(ranks.items(), key=lambda ranked: (-ranked[1], ranked[0]), default=(0, 0))
-        if number > target.thread_blocks:
-            raise too_many_blocks(rank, number, target)
+        if number > options.target.thread_blocks:
+            raise _too_many_blocks(rank, number, options.target)
+    job = Job(problem, schedule, options)
+    settle = _settled if len(schedule.transfers) > options.policy.max_kept_transfers else _kept
+    try:
+        job, fit, assembly, ordered = settle(job)
+    except HetesynthError:
+        if not options.min_channels:
+            raise
+        job, fit, assembly, ordered = settle(
+            Job(problem, schedule, replace(options, min_channels={}, instances=1))
+        )
+    if options.throttling is not None:
+        tried = assembly.throttled(ordered, options.throttling.cut(job.options.instances))
+        ordered = tried if within(tried.steps, options.target) else ordered
+    return lowered_as(job.layout, assembly, ordered, options, fit.notes)
+
+
+def lowered_as(
+    layout: Layout, assembly: Assembly, ordered: Ordered, options: LoweringOptions, notes: tuple[str, ...] = ()
+) -> Lowered:
+    """The program of ``ordered`` with the attributes that ``options`` ask for."""
+    collective, grouped = layout.collective, ordered.grouped
+    blocks = [written(*of_rank) for of_rank in zip(grouped.ranks, ordered.waits, strict=True)]
+    program = Program(
+        name=options.name,
+        collective=collective.name,
+        ranks=collective.ranks,
+        protocol=options.protocol,
+        channels=max((tb.channel + 1 for of_rank in blocks for tb in of_rank), default=1),
+        chunks_per_loop=layout.chunks_per_loop,
+        in_place=options.in_place,
+        out_of_place=options.out_of_place,
+        min_bytes=options.min_bytes,
+        max_bytes=stated_max_bytes(options),
+        root=collective.root,
+        gpus=tuple(
+            GpuProgram(rank, *layout.sizes(rank), scratch, of_rank)
+            for rank, (scratch, of_rank) in enumerate(zip(grouped.scratch, blocks, strict=True))
+        ),
+    )
+    return Lowered(program, notes, assembly.savings(ordered), ordered.critical_path)
 
 
 def check_options(problem: Problem, options: LoweringOptions) -> None:
     """HetesynthError HS505 where the collective has no such form."""
-    name = problem.collective.name
     if options.in_place == options.out_of_place:
         raise HetesynthError(
             "a program is either in place or out of place", code="HS505", help="write one file for each"
         )
-    if options.in_place and not in_place_supported(name):
-        raise HetesynthError(f"{name} has no in-place form", code="HS505", help="use the out-of-place form")
     if options.min_bytes < 0 or options.max_bytes < 0:
         raise HetesynthError("a size is negative", code="HS505", help="use 0 for no limit")
-    if options.max_bytes and options.min_bytes > options.max_bytes:
-        raise HetesynthError(
-            f"the smallest size, {options.min_bytes} bytes, is above the largest, {options.max_bytes}",
-            code="HS505",
-            help="swap them, or use 0 as the largest for no limit",
-        )
+    check_form(problem.collective.name, options.in_place, options.min_bytes, options.max_bytes)
 
 
 def straightforward(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
@@ -223,32 +182,297 @@ def straightforward(problem: Problem, schedule: Schedule, options: LoweringOptio
     return lower_with_notes(problem, schedule, replace(options, target=boundless, optimizations=STRAIGHTFORWARD))
 
 
-def written_program(layout: Layout, draft: Assembled, options: LoweringOptions) -> Program:
-    """The program of ``draft`` with the attributes that ``options`` ask for."""
-    collective = layout.collective
-    gpus = []
-    for rank, blocks in enumerate(draft.thread_blocks):
-        inputs, outputs = layout.sizes(rank)
-        gpus.append(GpuProgram(rank, inputs, outputs, draft.scratch[rank], blocks))
-    channels = max((tb.channel + 1 for gpu in gpus for tb in gpu.thread_blocks), default=1)
-    return Program(
-        name=options.name,
-        collective=collective.name,
-        ranks=collective.ranks,
-        protocol=options.protocol,
-        channels=channels,
-        chunks_per_loop=layout.chunks_per_loop,
-        in_place=options.in_place,
-        out_of_place=options.out_of_place,
-        min_bytes=options.min_bytes,
-        max_bytes=stated_max_bytes(options),
-        root=collective.root,
-        gpus=tuple(gpus),
-    )
-
-
 def stated_max_bytes(options: LoweringOptions) -> int:
     """As the target states it: its word for no limit, and one more where the limit itself is excluded."""
     if not options.max_bytes:
         return options.target.open_max_bytes
     return options.max_bytes + (not options.target.max_bytes_inclusive)
+
+
+# -- fitting
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The decisions taken so far, and in words why."""
+
+    channels: ChannelPlan = field(default_factory=ChannelPlan)
+    alone: frozenset[tuple[Rank, Connection]] = frozenset()
+    no_copy_block: frozenset[Rank] = frozenset()
+    sharing: Sharing = "needed"
+    split_in_time: bool = True  # tracks may still be split in time to spread over channels
+    notes: tuple[str, ...] = ()
+
+    def with_channels(self, **changes: Any) -> Fit:
+        """The same with another plan of channels."""
+        return replace(self, channels=replace(self.channels, **changes))
+
+    def noting(self, note: str) -> Fit:
+        """The same with one more note, said once."""
+        return self if note in self.notes else replace(self, notes=(*self.notes, note))
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What is lowered, and to what; the same in every attempt. It equals others with the same problem and schedule
+    for a target with the same limits."""
+
+    problem: Problem
+    schedule: Schedule
+    options: LoweringOptions
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where chunks stand in buffers."""
+        return Layout(self.problem.collective, self.options.in_place)
+
+    @cached_property
+    def times(self) -> list[ChunkTimes]:
+        """Of a chunk from and to each peer, by rank."""
+        return chunk_times(self.problem, self.options.chunk_seconds)
+
+    @property
+    def slots(self) -> int:
+        """Messages a connection holds."""
+        return self.options.target.slots(self.options.protocol)
+
+    @cached_property
+    def _facts(self) -> tuple[object, ...]:
+        o, t = self.options, self.options.target
+        return (
+            id(self.problem), id(self.schedule), o.in_place, o.optimizations, self.slots, o.policy, o.instances,
+            t.ops, t.max_steps, t.thread_blocks, t.channels, t.max_peers_per_channel, t.max_count, t.max_nodes,
+            tuple(sorted(o.min_channels.items())), tuple(sorted(o.chunk_seconds.items())),
+        )  # fmt: skip
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Job) and self._facts == other._facts
+
+    def __hash__(self) -> int:
+        return hash(self._facts)
+
+
+_Settled = tuple[Job, Fit, Assembly, Ordered]
+"""What was lowered, its chunks cut into their instances; decisions with which its program fits; what was made."""
+
+
+def _settled(job: Job) -> _Settled:
+    options, policy = job.options, job.options.policy
+    large = len(job.schedule.transfers) * options.instances > policy.adjacent_chunks_from
+    plan = ChannelPlan(merge=options.optimizations.merge, adjacent_only=large, min_channels=options.min_channels)
+    if options.instances > 1:
+        # as many channels as chunks at once or as the link needs: so the parts of a chunk stay in one message
+        # where one thread block fills the link
+        tracks, most = concurrent_chunks(job.problem, job.schedule), options.target.channels
+        most_of_pair = {pair: min(most, max(n, options.min_channels.get(pair, 1))) for pair, n in tracks.items()}
+        plan = replace(plan, max_channels=most_of_pair)
+        job = Job(*at_once(job.problem, job.schedule, options.instances), options)
+    fit = Fit(plan)
+    for _ in range(policy.max_attempts):
+        draft = Draft.of(job, fit)
+        better = _refined(job, draft, fit)
+        if better is None:
+            if draft.ordered is None:
+                raise InternalError("a draft without dependences does not fit")
+            return job, fit, draft.assembly, draft.ordered
+        fit = better
+        del draft  # a large program takes much memory, and the next one as much
+    raise InternalError(f"the lowering did not settle in {policy.max_attempts} attempts")
+
+
+_kept = lru_cache(maxsize=2)(_settled)
+"""Several targets have the same limits, and one program may be throttled in several ways: in and out of place."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A program made with a ``Fit``, before its limits are checked: as far as it had to be made to see one break.
+
+    ``ordered`` is None when thread blocks, or steps without nops, are too many already;
+    ``grouped`` is None when messages must be taken apart first (``placement.fragmented``)."""
+
+    assembly: Assembly
+    grouped: Grouped | None = None
+    ordered: Ordered | None = None
+
+    @property
+    def steps(self) -> Sequence[Sequence[int]]:
+        """Of every thread block by rank, as far as they are known."""
+        furthest = self.ordered or self.grouped
+        return furthest.steps if furthest is not None else []
+
+    @classmethod
+    def of(cls, job: Job, fit: Fit) -> Draft:
+        """Channels, placement, thread blocks and dependences with the decisions of ``fit``."""
+        options, target = job.options, job.options.target
+        carried = messages(job.problem, job.schedule, fit.channels, target, job.slots)
+        placement = place(job.layout, carried, target)
+        assembly = Assembly(placement, carried, options.optimizations, target, job.slots, options.policy)
+        if placement.fragmented:
+            return cls(assembly)
+        alone: dict[Rank, set[Connection]] = defaultdict(set)
+        for rank, connection in fit.alone:
+            alone[rank].add(connection)
+        sharing: Sharing = fit.sharing if options.optimizations.share else "none"
+        grouped = assembly.grouped([
+            BlockPlan(times, frozenset(alone[rank]), rank in fit.no_copy_block, sharing)
+            for rank, times in enumerate(job.times)
+        ])  # fmt: skip
+        large = sum(map(len, placement.operations)) > options.policy.early_check_from
+        if any(len(of_rank) > target.thread_blocks for of_rank in grouped.steps) or (
+            large and not within(grouped.steps, target)
+        ):
+            return cls(assembly, grouped)
+        return cls(assembly, grouped, assembly.ordered(grouped))
+
+
+def within(steps: Sequence[Sequence[int]], target: Target) -> bool:
+    """True when every limit of the target holds; ``steps``: of every thread block by rank."""
+    return all(
+        len(blocks) <= target.thread_blocks
+        and max(blocks, default=0) <= target.max_steps
+        and 1 + len(steps) + len(blocks) + sum(blocks) <= target.max_nodes
+        for blocks in steps
+    )
+
+
+def _refined(job: Job, draft: Draft, fit: Fit) -> Fit | None:
+    """Better decisions, or None when every limit holds; HetesynthError when nothing is left to try."""
+    if draft.assembly.placement.fragmented:
+        fragmented = {((m.src, m.dst), m.start) for m in draft.assembly.placement.fragmented}
+        return fit.with_channels(unmerged=fit.channels.unmerged | fragmented)
+    better = _fewer_thread_blocks(job, draft, fit) or _fewer_steps(job, draft, fit)
+    if better is not None:
+        return better
+    target, steps = job.options.target, draft.steps
+    nodes = [1 + len(steps) + len(blocks) + sum(blocks) for blocks in steps]
+    over = next((rank for rank, number in enumerate(nodes) if number > target.max_nodes), None)
+    if over is None:
+        return None
+    if fit.sharing != "all" and job.options.optimizations.share:
+        return replace(fit, sharing="all").noting(
+            "thread blocks were shared to stay within the elements that readers store"
+        )
+    raise HetesynthError(
+        f"rank {over} needs {nodes[over]} elements in the file; readers of target {target.name} store "
+        f"{target.max_nodes}",
+        code="HS504",
+        help=FEWER,
+    )
+
+
+def _fewer_steps(job: Job, draft: Draft, fit: Fit) -> Fit | None:
+    """Thread blocks with too many steps: part them, or split the transfers of their pairs into more runs, each on
+    channels of its own."""
+    target, plan = job.options.target, fit.channels
+    blocks = [rank.blocks for rank in draft.grouped.ranks] if draft.grouped is not None else []
+    long = [
+        (rank, number, blocks[rank][number], length)
+        for rank, lengths in enumerate(draft.steps)
+        for number, length in enumerate(lengths)
+        if length > target.max_steps
+    ]
+    if not long:
+        return None
+    paired = [
+        (rank, (block.recv_peer, block.channel))
+        for rank, _, block, _ in long
+        if block.recv_peer is not None and block.send_peer is not None
+    ]
+    if paired:
+        return replace(fit, alone=fit.alone | frozenset(paired)).noting(
+            f"sends and receives of some thread blocks were parted to stay within {target.max_steps} steps"
+        )
+    before, channels = plan.runs_in_time, target.channels
+    runs_in_time, max_channels, dealt_evenly = dict(before), dict(plan.max_channels), dict(plan.dealt_evenly)
+    for rank, number, block, length in long:
+        pair = None  # the ranks whose transfers it carries
+        if block.send_peer is not None:
+            pair = rank, block.send_peer
+        elif block.recv_peer is not None:
+            pair = block.recv_peer, rank
+        times = max(job.options.policy.least_runs, -(-length // target.max_steps))
+        if pair is not None and plan.dealt_evenly.get(pair, channels) < channels:
+            dealt_evenly[pair] = plan.dealt_evenly[pair] + 1
+            continue
+        if pair is None or not fit.split_in_time or before.get(pair, 1) * times > channels:
+            raise HetesynthError(
+                f"rank {rank}, thread block {number} needs {length} steps; target {target.name} allows "
+                f"{target.max_steps}",
+                code="HS502",
+                help=FEWER,
+            )
+        runs_in_time[pair] = max(runs_in_time.get(pair, 1), before.get(pair, 1) * times)
+        max_channels[pair] = min(max_channels.get(pair, channels), channels // runs_in_time[pair])
+    return fit.with_channels(
+        runs_in_time=runs_in_time, max_channels=max_channels, dealt_evenly=dealt_evenly
+    ).noting(f"transfers of some links were spread over more channels to stay within {target.max_steps} steps")
+
+
+def _fewer_thread_blocks(job: Job, draft: Draft, fit: Fit) -> Fit | None:
+    """GPUs with too many thread blocks: fewer channels for their widest pairs, no block for copies only."""
+    limit, plan = job.options.target.thread_blocks, fit.channels
+    crowded = {rank for rank, blocks in enumerate(draft.steps) if len(blocks) > limit}
+    if not crowded:
+        return None
+    narrower = _dealt_out(job, draft, crowded) if plan.adjacent_only else {}
+    if narrower:
+        return fit.with_channels(dealt_evenly={**plan.dealt_evenly, **narrower}).noting(
+            f"transfers of some links were dealt out over fewer channels to stay within {limit} thread blocks"
+        )
+    tracks = tracks_of(job.problem, job.schedule, plan, job.options.target)
+    touching = {pair: n for pair, n in tracks.items() if crowded & {*pair}}
+    widest = max(touching.values(), default=1)
+    if widest > 1:
+        narrower = {pair: widest - 1 for pair, n in touching.items() if n == widest}
+        return fit.with_channels(max_channels={**plan.max_channels, **narrower}).noting(
+            f"some links use fewer channels than chunks at once to stay within {limit} thread blocks"
+        )
+    if plan.runs_in_time:
+        return replace(fit.with_channels(runs_in_time={}), split_in_time=False)
+    if crowded - fit.no_copy_block:
+        return replace(fit, no_copy_block=fit.no_copy_block | crowded).noting(
+            f"own blocks are copied by thread blocks that also send, to stay within {limit}"
+        )
+    if not plan.spread_peers_evenly:
+        return fit.with_channels(spread_peers_evenly=True)
+    rank = min(crowded, key=lambda r: (-len(draft.steps[r]), r))
+    raise _too_many_blocks(rank, len(draft.steps[rank]), job.options.target)
+
+
+def _dealt_out(job: Job, draft: Draft, crowded: set[Rank]) -> dict[Pair, int]:
+    """Fewer channels for pairs of crowded GPUs whose transfers fit into as many, dealt out evenly: one less for
+    each, and again while a GPU has more connections in one direction than thread blocks."""
+    used: dict[Pair, set[int]] = defaultdict(set)
+    for m in draft.assembly.carried:
+        if m.src in crowded or m.dst in crowded:
+            used[m.src, m.dst].add(m.channel)
+    target = job.options.target
+    steps = steps_of(job.problem, job.schedule, target)
+    room = job.options.policy.filled_steps * target.max_steps
+    channels = {pair: len(used[pair]) for pair in sorted(used)}
+    before = dict(channels)
+    while crowded:
+        narrower = {
+            pair: n - 1
+            for pair, n in channels.items()
+            if n > 1 and crowded & {*pair} and steps[pair] <= room * (n - 1)
+        }
+        if not narrower:
+            break
+        channels.update(narrower)
+        sent: Counter[Rank] = Counter()
+        received: Counter[Rank] = Counter()
+        for (src, dst), n in channels.items():
+            sent[src] += n
+            received[dst] += n
+        crowded = {rank for rank in crowded if max(sent[rank], received[rank]) > target.thread_blocks}
+    return {pair: n for pair, n in channels.items() if n < before[pair]}
+
+
+def _too_many_blocks(rank: Rank, number: int, target: Target) -> HetesynthError:
+    return HetesynthError(
+        f"rank {rank} needs {number} thread blocks; target {target.name} allows {target.thread_blocks}",
+        code="HS501",
+        help=f"{FEWER}; one channel a link is used already, so the schedule has too many peers or steps per rank",
+    )

@@ -1,10 +1,6 @@
 """Messages -> operations on buffers: from where each send reads, where each receive lands, which additions and
 copies the receiver makes.
 
-In: messages and a layout. Out: the operations of every rank in the total order (see ``channels``), and scratch
-sizes. Knows nothing of thread blocks and dependences: it says which memory every operation touches, and the
-order says what it must find there.
-
 A value lives in its *home*: the output chunk where the rank owes it, else a scratch chunk. Before anything
 arrives it is read from the input, which is never written out of place. The first value added at a rank lands
 in the home and the rank's own input is added to it; every other one lands in a scratch chunk and is added to
@@ -15,15 +11,13 @@ to be sent) waits in scratch and is copied later.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from hetesynth.errors import HetesynthError
 from hetesynth.model.program import BufferSlice, Op
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank
-from hetesynth.programs.layout import Cell, CopySlice, Layout, chunk_at
+from hetesynth.programs.layout import Cell, CopySlice, Layout, chunk_at, neighbours, not_held
 from hetesynth.programs.msccl.channels import Key, Message
 
 
@@ -88,14 +82,11 @@ class _Placer:
         self.send_keys = [m.send_key for m in messages]
         self.receive_keys = [m.receive_key for m in messages]
         self.commit_keys = [m.commit_key for m in messages]
-        self._note_accesses()
-
-    def _note_accesses(self) -> None:
-        """Who arrives first at each (rank, chunk), and when each value is sent on or changed."""
+        # who arrives first at each (rank, chunk), and when each value is sent on or changed
         self.first: dict[RankChunk, int] = {}
         self.sends: dict[RankChunk, list[Key]] = {}
         self.commits: dict[RankChunk, list[Key]] = {}
-        for m in self.messages:
+        for m in messages:
             commit = self.commit_keys[m.index]
             for k in m.chunks:
                 at = m.dst * self.chunks + k
@@ -105,15 +96,28 @@ class _Placer:
                 if first is None or commit < self.commit_keys[first]:
                     self.first[at] = m.index
         self.reader_of: dict[tuple[Rank, Cell], list[int]] = defaultdict(list)
-        for k, holders in enumerate(self.layout.collective.pre):
+        for k, holders in enumerate(layout.collective.pre):
             for rank in sorted(holders):
-                source = self.layout.source(rank, k)
+                source = layout.source(rank, k)
                 if source is not None:
                     self.held[rank * self.chunks + k] = source
-                    self.reader_of[rank, self.layout.cell(rank, source)].append(k)
+                    self.reader_of[rank, layout.cell(rank, source)].append(k)
 
     def run(self) -> Placement:
-        self._copy_own_blocks()
+        # chunks a rank owes and has from the start, and that nothing will change: input to output
+        moves: dict[Rank, list[tuple[BufferSlice, BufferSlice]]] = defaultdict(list)
+        for k, holders in enumerate(self.layout.collective.pre):
+            for rank in holders:
+                at = rank * self.chunks + k
+                target = self.layout.target(rank, k)
+                if target is None or at in self.first:
+                    continue
+                source = self.held[at]
+                if not self._same(rank, source, target):
+                    moves[rank].append((source, target))
+        for rank in sorted(moves):
+            in_order = sorted(moves[rank], key=lambda move: move[1].offset)
+            self._emit_all(rank, "cpy", in_order, None, _START)
         for key in sorted([*self.send_keys, *self.receive_keys, *self.commit_keys]):
             while self.settling and self.settling[0] < key:
                 self._settle(heappop(self.settling))
@@ -129,47 +133,25 @@ class _Placer:
         operations = tuple(tuple(sorted(ops, key=lambda op: op.key)) for ops in self.operations)
         return Placement(operations, tuple(self.scratch), tuple(self.fragmented))
 
-    def _copy_own_blocks(self) -> None:
-        """Chunks a rank owes and has from the start, and that nothing will change: input to output."""
-        moves: dict[Rank, list[tuple[BufferSlice, BufferSlice]]] = defaultdict(list)
-        for k, holders in enumerate(self.layout.collective.pre):
-            for rank in holders:
-                at = rank * self.chunks + k
-                target = self.layout.target(rank, k)
-                if target is None or at in self.first:
-                    continue
-                source = self.held[at]
-                if not self._same(rank, source, target):
-                    moves[rank].append((source, target))
-        for rank in sorted(moves):
-            in_order = sorted(moves[rank], key=lambda move: move[1].offset)
-            for run in _runs(in_order, self.max_count):
-                self._emit(rank, "cpy", run, None, _START)
-
     def _send(self, m: Message) -> None:
         places = []
         for k in m.chunks:
             source = self.held.get(m.src * self.chunks + k)
             if source is None:
-                raise HetesynthError(
-                    f"step {m.start}: rank {m.src} sends chunk {k} before it holds it",
-                    code="HS507",
-                    help="this schedule does not verify; it cannot be lowered",
-                )
+                raise not_held(m.start, m.src, k)
             places.append(source)
         self.sent[m.index] = places
 
     def _receive(self, m: Message, key: Key) -> None:
         """Choose where the message lands, and write down the send, which has to repeat it, and the receive."""
         landings = [self._landing(m, k) for k in m.chunks]
-        waiting = [i for i, place in enumerate(landings) if place is None]
-        scratch = self._scratch_of_arrivals(m, len(waiting)) if waiting else []
-        for i, chunk in zip(waiting, scratch, strict=True):
-            landings[i] = chunk
-        destinations = [place for place in landings if place is not None]
+        waiting = landings.count(None)
+        free = self.free_scratch[m.dst, m.src, m.channel]  # a connection takes again what was added from there
+        scratch = iter([free.pop()] if m.reduce and waiting == 1 and free else self._scratch(m.dst, waiting))
+        destinations = [next(scratch) if place is None else place for place in landings]
         self.landings[m.index] = destinations
         sources = self.sent.pop(m.index)
-        runs = list(_runs(list(zip(sources, destinations, strict=True)), len(destinations)))
+        runs = list(neighbours(list(zip(sources, destinations, strict=True)), len(destinations)))
         if len(runs) != 1:
             self.fragmented.append(m)
         self._emit(m.src, "s", runs[0], m, self.send_keys[m.index])
@@ -187,22 +169,18 @@ class _Placer:
         busy = occupied and any(
             received < key < counts for key in (*self.sends.get(at, ()), *self.commits.get(at, ()))
         )
-        until = self._foreign_use(m, k, home)
-        if until is not None:
-            self.later[m.index] = max(until, self.later.get(m.index, until))
-        return None if busy or until is not None else home
-
-    def _foreign_use(self, m: Message, k: int, home: BufferSlice) -> Key | None:
-        """When another chunk whose input is the home's memory is sent for the last time, if after this arrival."""
-        others = self.reader_of.get((m.dst, self.layout.cell(m.dst, home)), ())
+        # other chunks whose input is the home's memory may be sent after this arrival: it waits for the last time
         uses = [
             key
-            for other in others
+            for other in self.reader_of.get((m.dst, self.layout.cell(m.dst, home)), ())
             if other != k
             for key in self.sends.get(m.dst * self.chunks + other, ())
-            if key > self.receive_keys[m.index]
+            if key > received
         ]
-        return (max(uses)[0] + 1, 0, 0, 0, m.index) if uses else None
+        if uses:
+            until = (max(uses)[0] + 1, 0, 0, 0, m.index)
+            self.later[m.index] = max(until, self.later.get(m.index, until))
+        return None if busy or uses else home
 
     def _commit(self, m: Message, key: Key) -> None:
         """The value counts from now on: add it, copy it home, or note where it is."""
@@ -222,14 +200,19 @@ class _Placer:
             else:
                 copies.append((landed, home))
                 self.held[at] = home
-        self._emit_all(m, "re", additions, key)
-        self._emit_all(m, "cpy", copies, key)
+        self._emit_all(m.dst, "re", additions, m, key)
+        self._emit_all(m.dst, "cpy", copies, m, key)
         if until > key:
             heappush(self.settling, until)
             return
-        if m.reduce:
-            self._give_back(m)
-        del self.landings[m.index]
+        places = self.landings.pop(m.index)
+        if (
+            m.reduce
+            and len(places) == 1
+            and places[0].buffer == "s"
+            and places[0] != self._home(m.dst, m.chunks[0])
+        ):
+            self.free_scratch[m.dst, m.src, m.channel].append(places[0])  # it was added
 
     def _settle(self, key: Key) -> None:
         """Copy home what had to wait for the last use of its home's old content."""
@@ -240,7 +223,7 @@ class _Placer:
             if landed != home:
                 copies.append((landed, home))
                 self.held[m.dst * self.chunks + k] = home
-        self._emit_all(m, "cpy", copies, key)
+        self._emit_all(m.dst, "cpy", copies, m, key)
 
     def _home(self, rank: Rank, k: int) -> BufferSlice:
         target = self.layout.target(rank, k)
@@ -251,19 +234,6 @@ class _Placer:
             self.homes[at] = self._scratch(rank, 1)[0]
         return self.homes[at]
 
-    def _scratch_of_arrivals(self, m: Message, count: int) -> list[BufferSlice]:
-        """Scratch chunks for arrivals; a connection takes again those whose additions are done."""
-        free = self.free_scratch[m.dst, m.src, m.channel]
-        if m.reduce and count == 1 and free:
-            return [free.pop()]
-        return self._scratch(m.dst, count)
-
-    def _give_back(self, m: Message) -> None:
-        """A message of one chunk that was added is done with its scratch chunk."""
-        landed = self.landings[m.index]
-        if len(landed) == 1 and landed[0].buffer == "s" and landed[0] != self._home(m.dst, m.chunks[0]):
-            self.free_scratch[m.dst, m.src, m.channel].append(landed[0])
-
     def _scratch(self, rank: Rank, count: int) -> list[BufferSlice]:
         offset = self.scratch[rank]
         self.scratch[rank] += count
@@ -272,9 +242,11 @@ class _Placer:
     def _same(self, rank: Rank, a: BufferSlice, b: BufferSlice) -> bool:
         return self.layout.cell(rank, a) == self.layout.cell(rank, b)
 
-    def _emit_all(self, m: Message, op: Op, moves: list[tuple[BufferSlice, BufferSlice]], key: Key) -> None:
-        for run in _runs(moves, self.max_count):
-            self._emit(m.dst, op, run, m, key)
+    def _emit_all(
+        self, rank: Rank, op: Op, moves: list[tuple[BufferSlice, BufferSlice]], m: Message | None, key: Key
+    ) -> None:
+        for run in neighbours(moves, self.max_count):
+            self._emit(rank, op, run, m, key)
 
     def _emit(self, rank: Rank, op: Op, run: CopySlice, m: Message | None, key: Key) -> None:
         src, dst, count = run
@@ -290,20 +262,3 @@ class _Placer:
             return self.cells.setdefault(cell, (cell,))
         chunks = (BufferSlice(place.buffer, place.offset + i) for i in range(count))
         return tuple(self.layout.cell(rank, chunk) for chunk in chunks)
-
-
-def _runs(moves: list[tuple[BufferSlice, BufferSlice]], longest: int) -> Iterator[CopySlice]:
-    """Neighbouring moves together, at most ``longest`` of them: (from, to, how many)."""
-    i = 0
-    while i < len(moves):
-        src, dst = moves[i]
-        count = 1
-        while i + count < len(moves) and count < longest:
-            near, far = moves[i + count]
-            if near != BufferSlice(src.buffer, src.offset + count) or far != BufferSlice(
-                dst.buffer, dst.offset + count
-            ):
-                break
-            count += 1
-        yield src, dst, count
-        i += count

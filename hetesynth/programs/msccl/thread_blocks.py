@@ -1,8 +1,5 @@
 """Operations of a rank -> thread blocks.
 
-In: the operations of one rank in the total order, and what to keep apart. Out: thread blocks, each a list of
-operations in that order. Knows nothing of dependences.
-
 A thread block serves one send connection, one receive connection of the same channel, or both; additions and
 late copies run where their message was received. Own-block copies have a thread block of their own. A shared
 thread block does one thing at a time, and what it waits for holds up the other link (HeteCCL 3.1: one link for the
@@ -22,14 +19,15 @@ on. Repeating the whole program for large buffers only puts copies of the order 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
+from hetesynth.model.problem import Problem
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank
-from hetesynth.programs.msccl.chunk_times import ChunkTimes
+from hetesynth.programs.msccl.channels import Pair
 from hetesynth.programs.msccl.placement import Operation
 
 Connection = tuple[Rank, int]  # (peer, channel); the direction is known from where it stands
@@ -46,6 +44,39 @@ class Block:
     recv_peer: Rank | None
     channel: int
     operations: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ChunkTimes:
+    """Of one rank, in a unit that is the same for all peers: ``send`` and ``receive`` of a chunk by peer."""
+
+    send: Mapping[Rank, Fraction]
+    receive: Mapping[Rank, Fraction]
+
+
+NO_TIMES = ChunkTimes({}, {})
+"""Where no connections share."""
+
+
+def chunk_times(problem: Problem, seconds: Mapping[Pair, float]) -> list[ChunkTimes]:
+    """The times of each rank; ``seconds``: of a chunk from one rank to another, empty where rates are not known:
+    then a chunk takes 1 / C(u, v) steps over all links of a pair together, C as far as resources allow it."""
+    times = {pair: Fraction(of_pair) for pair, of_pair in seconds.items()}
+    if not times:
+        capacity = [arc.capacity for arc in problem.arcs]
+        for resource in problem.resources:
+            for a in resource.arcs:
+                capacity[a] = min(capacity[a], resource.capacity)
+        of_pairs: dict[Pair, int] = defaultdict(int)
+        for arc, chunks in zip(problem.arcs, capacity, strict=True):
+            of_pairs[arc.src, arc.dst] += chunks
+        times = {pair: Fraction(1, chunks) for pair, chunks in of_pairs.items()}
+    send: list[dict[Rank, Fraction]] = [{} for _ in range(problem.ranks)]
+    receive: list[dict[Rank, Fraction]] = [{} for _ in range(problem.ranks)]
+    for (src, dst), time in times.items():
+        send[src][dst] = time
+        receive[dst][src] = time
+    return [ChunkTimes(*of_rank) for of_rank in zip(send, receive, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,31 +127,18 @@ def thread_blocks(
     shared = set(partners.values())
     blocks = []
     for r, received in connections.receives.items():
-        send_connection = partners.get(r)
-        sent = connections.sends[send_connection] if send_connection else ()
-        joined = tuple(sorted({*received, *sent}))
-        blocks.append(Block(send_connection[0] if send_connection else None, r[0], r[1], joined))
+        s = partners.get(r)
+        both = sorted({*received, *(connections.sends[s] if s else ())})
+        blocks.append(Block(s[0] if s else None, r[0], r[1], tuple(both)))
     blocks += [Block(s[0], None, s[1], tuple(ops)) for s, ops in connections.sends.items() if s not in shared]
-    blocks.sort(key=lambda b: (b.channel, _first(b.recv_peer), _first(b.send_peer)))
-    if not plan.no_copy_block:
-        return [*blocks, *_copy_blocks(connections.copies, target)]
-    return _with_copies(blocks, connections.copies, target)
-
-
-def _copy_blocks(copies: list[int], target: Target) -> Iterator[Block]:
-    for i in range(0, len(copies), target.max_steps):
-        yield Block(None, None, 0, tuple(copies[i : i + target.max_steps]))
-
-
-def _with_copies(blocks: list[Block], copies: list[int], target: Target) -> list[Block]:
-    """The copies put before the operations of the shortest thread blocks."""
-    for i in copies:
-        if not blocks:
-            return list(_copy_blocks(copies, target))
+    blocks.sort(key=lambda b: (b.channel, *(-1 if peer is None else peer for peer in (b.recv_peer, b.send_peer))))
+    copies, longest = connections.copies, target.max_steps
+    if not plan.no_copy_block or not blocks:
+        blocks += [Block(None, None, 0, tuple(copies[i : i + longest])) for i in range(0, len(copies), longest)]
+        return blocks
+    for i in copies:  # before the operations of the shortest thread block
         at = min(range(len(blocks)), key=lambda b: (len(blocks[b].operations), b))
-        shortest = blocks[at]
-        operations = tuple(sorted((*shortest.operations, i)))
-        blocks[at] = Block(shortest.send_peer, shortest.recv_peer, shortest.channel, operations)
+        blocks[at] = replace(blocks[at], operations=tuple(sorted((*blocks[at].operations, i))))
     return blocks
 
 
@@ -145,26 +163,15 @@ def partners(
     single = len(connections.sends) + len(connections.receives) - len(pairing.partner)
     too_many = single if plan.sharing == "all" else single + copies - target.thread_blocks
     if too_many > 0:
-        pairing.join_lightest(too_many, _busy(operations, connections, plan))
+
+        def busy(of: Mapping[Connection, list[int]], times: Mapping[Rank, Fraction]) -> dict[Connection, Fraction]:
+            return {c: sum(operations[i].count for i in positions) * times[c[0]] for c, positions in of.items()}
+
+        times = plan.times
+        pairing.join_lightest(
+            too_many, busy(connections.receives, times.receive), busy(connections.sends, times.send)
+        )
     return pairing.partner
-
-
-@dataclass(frozen=True, slots=True)
-class _Busy:
-    """How long each connection of a rank keeps a thread block busy."""
-
-    receives: Mapping[Connection, Fraction]
-    sends: Mapping[Connection, Fraction]
-
-
-def _busy(operations: tuple[Operation, ...], connections: Connections, plan: BlockPlan) -> _Busy:
-    def chunks(of: list[int]) -> int:
-        return sum(operations[i].count for i in of)
-
-    return _Busy(
-        {r: chunks(of) * plan.times.receive[r[0]] for r, of in connections.receives.items()},
-        {s: chunks(of) * plan.times.send[s[0]] for s, of in connections.sends.items()},
-    )
 
 
 class _Pairing:
@@ -185,20 +192,26 @@ class _Pairing:
         self._free.remove(s)
         return True
 
-    def join_lightest(self, number: int, busy: _Busy) -> None:
+    def join_lightest(
+        self, number: int, receiving: Mapping[Connection, Fraction], sending: Mapping[Connection, Fraction]
+    ) -> None:
         """Up to ``number`` more pairs, such that the thread block that is busy longest is so as briefly as can be.
 
-        Of a channel the lightest share, the lightest of them with the heaviest; each further pair is of the
-        channel where the longest is shortest.
+        ``receiving``, ``sending``: how long each connection keeps a thread block busy. Of a channel the lightest
+        share, the lightest of them with the heaviest; each further pair is of the channel where the longest is
+        shortest.
         """
         channels = sorted({s[1] for s in self._free})
-        receives = {c: self._lightest(self._open_receives(c), busy.receives) for c in channels}
-        sends = {c: self._lightest([s for s in self._free if s[1] == c], busy.sends) for c in channels}
+        open_receives = self._connections.receives.keys() - self.partner.keys() - self._alone
+        receives = {
+            c: sorted((r for r in open_receives if r[1] == c), key=lambda r: (receiving[r], r)) for c in channels
+        }
+        sends = {c: sorted((s for s in self._free if s[1] == c), key=lambda s: (sending[s], s)) for c in channels}
         chosen = dict.fromkeys(channels, 0)
 
         def longest(c: int, pairs: int) -> Fraction:
             both = zip(receives[c][:pairs], reversed(sends[c][:pairs]), strict=True)
-            return max(busy.receives[r] + busy.sends[s] for r, s in both)
+            return max(receiving[r] + sending[s] for r, s in both)
 
         for _ in range(number):
             growing = [c for c in channels if chosen[c] < min(len(receives[c]), len(sends[c]))]
@@ -212,15 +225,3 @@ class _Pairing:
         for r, s in lightest_first:  # instead of pairs that have too many steps together
             if number:
                 number -= self.join(r, s)
-
-    def _open_receives(self, channel: int) -> list[Connection]:
-        open_to_sends = self._connections.receives.keys() - self.partner.keys() - self._alone
-        return [r for r in open_to_sends if r[1] == channel]
-
-    @staticmethod
-    def _lightest(connections: Iterable[Connection], busy: Mapping[Connection, Fraction]) -> list[Connection]:
-        return sorted(connections, key=lambda connection: (busy[connection], connection))
-
-
-def _first(peer: Rank | None) -> int:
-    return -1 if peer is None else peer

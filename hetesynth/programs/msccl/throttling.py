@@ -1,11 +1,9 @@
 """Throttling: a send waits until what should go before it has gone, as far as its own GPU can know that.
 
-In: the operations of every rank in their thread blocks, their dependences, and a ``Throttling``: when the bytes of
-each transfer ought to flow. Out: the same dependences and more. Thread blocks know no order among each other: all
-sends that are ready start at once and share the NIC, so what others must forward is late with everything else. A
-schedule simulated in the order of its steps says when each transfer has the wires to itself; here a send waits for
-the one operation of its GPU that ends last before the send ought to begin. That is one dependence a send, and
-never more steps than the target allows.
+Thread blocks know no order among each other: all sends that are ready start at once and share the NIC, so what
+others must forward is late with everything else. A schedule simulated in the order of its steps says when each
+transfer has the wires to itself; here a send waits for the one operation of its GPU that ends last before the send
+ought to begin. That is one dependence a send, and never more steps than the target allows.
 
 No deadlock: such a dependence points backwards in the total order of instructions (``thread_blocks``), as every
 other does. Does not know costs, nor whether it helps: that is measured (docs/decisions.md, 6).
@@ -14,7 +12,7 @@ other does. Does not know costs, nor whether it helps: that is measured (docs/de
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -23,7 +21,6 @@ from hetesynth.model.schedule import Schedule
 from hetesynth.model.topology import Rank
 from hetesynth.programs.msccl.channels import Message
 from hetesynth.programs.msccl.dependences import RankBlocks, Waits
-from hetesynth.programs.msccl.placement import Operation
 
 After = Literal["any", "sends", "shared"]
 AFTERS: tuple[After, ...] = get_args(After)
@@ -78,21 +75,9 @@ def throttled(rank: RankBlocks, waits: Waits, throttling: Throttling, max_steps:
     block_of = {i: b for b, block in enumerate(rank.blocks) for i in block.operations}
     steps = [sum(max(1, len(waits[i])) for i in block.operations) for block in rank.blocks]
     throttled_waits = list(waits)
-    for i, j in _before(rank.operations, throttling):
-        b = block_of[i]
-        nop = 1 if throttled_waits[i] else 0
-        if block_of[j] == b or j in throttled_waits[i] or steps[b] + nop > max_steps:
-            continue
-        throttled_waits[i] = tuple(sorted((*throttled_waits[i], j)))
-        steps[b] += nop
-    return throttled_waits
-
-
-def _before(operations: Sequence[Operation], throttling: Throttling) -> Iterator[tuple[int, int]]:
-    """(send, what it ought to wait for) for each send before which something ends; both as positions."""
     ends: list[tuple[float, int]] = []
     sends: dict[int, Message] = {}
-    for i, op in enumerate(operations):
+    for i, op in enumerate(rank.operations):
         out = op.message if op.op == "s" else op.forwards
         if out is not None:
             sends[i] = out
@@ -100,14 +85,20 @@ def _before(operations: Sequence[Operation], throttling: Throttling) -> Iterator
         if moved is not None and (out is not None or throttling.after == "any"):
             ends.append((throttling.span(moved)[1], i))
     ends.sort()
+    anywhere = throttling.after != "shared"
+
+    def resources(m: Message) -> frozenset[int]:
+        return throttling.shared.get((m.src, m.dst), frozenset())
+
     for i, m in sends.items():
-        for _, j in reversed(ends[: bisect_right(ends, (throttling.span(m)[0], len(operations)))]):
-            if j < i and (throttling.after != "shared" or _share(sends[j], m, throttling)):
-                yield i, j
-                break
-
-
-def _share(a: Message, b: Message, throttling: Throttling) -> bool:
-    """Whether two messages draw from a common resource."""
-    none: frozenset[int] = frozenset()
-    return not throttling.shared.get((a.src, a.dst), none).isdisjoint(throttling.shared.get((b.src, b.dst), none))
+        ended = ends[: bisect_right(ends, (throttling.span(m)[0], len(rank.operations)))]
+        j = next(
+            (j for _, j in reversed(ended) if j < i and (anywhere or resources(sends[j]) & resources(m))), None
+        )
+        if j is None or block_of[j] == block_of[i] or j in throttled_waits[i]:
+            continue
+        nop = 1 if throttled_waits[i] else 0
+        if steps[block_of[i]] + nop <= max_steps:
+            throttled_waits[i] = tuple(sorted((*throttled_waits[i], j)))
+            steps[block_of[i]] += nop
+    return throttled_waits

@@ -1,8 +1,5 @@
 """One GPU's part of a placement -> its thread blocks: operations, and the least synchronization that orders them.
 
-In: the messages, additions and copies of one rank. Out: thread blocks within the limits of the runtime, or None
-when they do not fit with this many peers per thread block. Knows nothing of schedules and JSON.
-
 A thread block owns the channels to some peers and does everything with them. Work comes in phases: a tick's
 additions, its puts with their signals. A wait stands before the first phase that touches what it waits for, so
 that it holds up nothing else; what nobody touches is waited for last. Before each phase the accesses it makes are
@@ -18,34 +15,113 @@ No deadlock: what is waited for in a tick was signalled in an earlier one, and e
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby, takewhile
 
 from hetesynth.model.plan import (
     MAX_BARRIERS,
     MAX_CHANNELS_OF_OPERATION,
     MAX_OPERATIONS,
+    MAX_REMOTE_BUFFERS,
+    ChannelType,
     LocalSlice,
     PlanBlock,
+    PlanOp,
     PlanOperation,
     RemoteSlice,
 )
-from hetesynth.model.program import BufferSlice
+from hetesynth.model.program import Buffer, BufferSlice
 from hetesynth.model.topology import Rank
 from hetesynth.policy import DEFAULT
-from hetesynth.programs.layout import CopySlice
-from hetesynth.programs.mscclpp.block_channels import (
-    BlockChannels,
-    Share,
-    Spread,
-    assign_channels,
-    on_channels,
-    overtakes,
-)
+from hetesynth.programs.layout import CopySlice, Layout
 from hetesynth.programs.mscclpp.placement import Addition, PlanMessage
 
 Cells = tuple[tuple[str, int], ...]
 NOP = PlanOperation("nop")
+_SYNCHRONIZING = frozenset({"nop", "barrier"})
+RemoteName = tuple[Rank, Buffer]
+"""(peer, its buffer)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The part of one rank. ``remote``: the buffers it puts into, in the order of the GPU's list."""
+
+    rank: Rank
+    layout: Layout
+    outgoing: Sequence[PlanMessage]
+    incoming: Sequence[PlanMessage]
+    additions: dict[int, list[list[Addition]]]
+    early: Sequence[CopySlice]
+    late: Sequence[CopySlice]
+    peers: dict[ChannelType, tuple[Rank, ...]]
+    remote: tuple[RemoteName, ...]
+
+
+@dataclass(slots=True)
+class _Channels:
+    """A thread block while operations are added to it, with all channels to ``peers``.
+
+    ``segment`` counts the synchronizations of its threads; up to ``sealed`` all thread blocks know them.
+    """
+
+    kind: ChannelType
+    peers: tuple[Rank, ...]
+    remote: tuple[RemoteName, ...]
+    operations: list[PlanOperation] = field(default_factory=list)
+    segment: int = 1
+    sealed: int = 0
+
+    def on(self, op: PlanOp, peers: Iterable[Rank]) -> list[PlanOperation]:
+        """``op`` on the channels to those of its peers that are ``peers``, eight at a time.
+
+        A flush also names a chunk per channel as its target: kernels count those, not the channels.
+        """
+        among = set(peers)
+        ids = [i for i, peer in enumerate(self.peers) if peer in among]
+        return [
+            PlanOperation(op, self.kind, some, dst=(LocalSlice("o", 0, 1),) * len(some) if op == "flush" else ())
+            for some in (
+                tuple(ids[first : first + MAX_CHANNELS_OF_OPERATION])
+                for first in range(0, len(ids), MAX_CHANNELS_OF_OPERATION)
+            )
+        ]
+
+
+def _assigned(share: Share, peers_of_block: dict[ChannelType, int]) -> Iterator[_Channels]:
+    """The thread blocks that own the channels, within the limits on peers and on remote buffers."""
+    for kind, most in peers_of_block.items():
+        peers: list[Rank] = []
+        remote: list[RemoteName] = []
+        for peer in share.peers[kind]:
+            more = [name for name in share.remote if name[0] == peer]
+            if peers and (len(peers) >= most or len(remote) + len(more) > MAX_REMOTE_BUFFERS):
+                yield _Channels(kind, tuple(peers), tuple(remote))
+                peers, remote = [], []
+            peers.append(peer)
+            remote += more
+        if peers:
+            yield _Channels(kind, tuple(peers), tuple(remote))
+
+
+def _overtakes(before: Sequence[PlanOperation], following: Sequence[PlanOperation]) -> bool:
+    """True when in ``following`` a thread signals or flushes a port channel on which another thread's put may come
+    later, since no ``nop`` or ``barrier`` stands between the two.
+
+    The kernel's thread i handles entry i of an operation; threads of a block run apart until they synchronize.
+    """
+    putters: dict[int, set[int]] = defaultdict(set)
+    for operation in takewhile(lambda x: x.op not in _SYNCHRONIZING, reversed(before)):
+        for thread, channel in enumerate(operation.channels if operation.op == "put" else ()):
+            putters[channel].add(thread)
+    for operation in takewhile(lambda x: x.op not in _SYNCHRONIZING, following):
+        for thread, channel in enumerate(operation.channels):
+            if operation.op == "put":
+                putters[channel].add(thread)
+            elif operation.op in ("signal", "flush") and putters[channel] - {thread}:
+                return True
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +139,25 @@ class _TooSmall(Exception):
 
 
 def thread_blocks(
-    share: Share, spread: Spread, *, together: bool = False, work: float = DEFAULT.lowering.work_per_phase
+    share: Share, memory: int, port: int, *, together: bool = False, work: float = DEFAULT.lowering.work_per_phase
 ) -> tuple[PlanBlock, ...] | None:
     """The thread blocks of a rank; None when they do not fit.
 
-    ``together``: all waits of a tick at once, which takes fewer operations but holds up what need not wait.
-    ``work``: the share of a thread block's operations that additions and copies of one phase may take.
+    ``memory``, ``port``: how many peers share a thread block. ``together``: all waits of a tick at once, which
+    takes fewer operations but holds up what need not wait. ``work``: the share of a thread block's operations that
+    additions and copies of one phase may take.
     """
+    assigned = [*_assigned(share, {"memory": memory, "port": port})] or [_Channels("memory", (), ())]
     try:
-        return _Assembly(share, spread, int(work * MAX_OPERATIONS)).run(together)
+        return _Assembly(share, assigned, int(work * MAX_OPERATIONS)).run(together)
     except _TooSmall:
         return None
 
 
 class _Assembly:
-    def __init__(self, share: Share, spread: Spread, work: int) -> None:
-        self.share, self.work = share, work
-        self.assigned = list(assign_channels(share, spread)) or [BlockChannels("memory", (), ())]
-        self.finished: list[BlockChannels] = []
+    def __init__(self, share: Share, assigned: list[_Channels], work: int) -> None:
+        self.share, self.work, self.assigned = share, work, assigned
+        self.finished: list[_Channels] = []
         self.barriers = 0
         self.barrier: int | None = None
         self.written: dict[tuple[str, int], tuple[int, int]] = {}
@@ -92,14 +169,21 @@ class _Assembly:
 
     def run(self, together: bool) -> tuple[PlanBlock, ...]:
         share = self.share
-        self._handshake()
+        # signal to the peers that write here that the kernel runs; wait for the signals of those written to
+        writers, readers = {m.src for m in share.incoming}, {m.dst for m in share.outgoing}
+        for block in self.assigned:
+            near = block.kind == "memory"
+            block.operations += block.on("rlxsignal" if near else "signal", writers)
+            block.operations += block.on("rlxwait" if near else "wait", readers)
+            if not readers.isdisjoint(block.peers):
+                block.operations.append(NOP)
         starts: dict[int, list[PlanMessage]] = defaultdict(list)
         ends: dict[int, list[PlanMessage]] = defaultdict(list)
         for m in share.outgoing:
             starts[m.start].append(m)
         for m in share.incoming:
             ends[m.end].append(m)
-        early = list(self._copies(share.early))
+        early = self._copies(share.early)
         for tick in sorted(starts.keys() | ends.keys() | share.additions.keys()):
             self.due += ends.get(tick, [])
             if together:
@@ -110,26 +194,19 @@ class _Assembly:
             self._in_parts(early)
             early = []
         self._in_parts(early)
-        self._in_parts(list(self._copies(share.late)))
+        self._in_parts(self._copies(share.late))
         self._waits(self.due)
-        self._phase([_Item(t, tuple(self._flush(t))) for t in range(len(self.assigned))])
-        drafts = [*self.finished, *self.assigned]
-        return tuple(self._block(i, draft) for i, draft in enumerate(drafts))
+        self._phase([_Item(t, tuple(block.on("flush", self.unflushed))) for t, block in enumerate(self.assigned)])
+        blocks: list[PlanBlock] = []
+        for draft in (*self.finished, *self.assigned):
+            channels = tuple(share.peers[draft.kind].index(p) for p in draft.peers)
+            buffers = tuple(share.remote.index(name) for name in draft.remote)
+            near = draft.kind == "memory"
+            reached = (channels, (), buffers, ()) if near else ((), channels, (), buffers)
+            blocks.append(PlanBlock(len(blocks), tuple(draft.operations) or (NOP,), *reached))
+        return tuple(blocks)
 
     # -- phases
-
-    def _handshake(self) -> None:
-        """Signal to the peers that write here that the kernel runs; wait for the signals of those written to."""
-        writers = {m.src for m in self.share.incoming}
-        readers = {m.dst for m in self.share.outgoing}
-        for block in self.assigned:
-            near = block.kind == "memory"
-            signalled = [p for p in block.peers if p in writers]
-            awaited = [p for p in block.peers if p in readers]
-            block.operations += on_channels("rlxsignal" if near else "signal", block, signalled)
-            block.operations += on_channels("rlxwait" if near else "wait", block, awaited)
-            if awaited:
-                block.operations.append(NOP)
 
     def _wait_for(self, items: Sequence[_Item]) -> None:
         """Wait for what ``items`` touch, and for nothing else: puts that could begin are not held up."""
@@ -151,10 +228,9 @@ class _Assembly:
             due[m.src] = max(due.get(m.src, 0), m.index + 1 - self.waited[m.src])
         items = []
         for t, block in enumerate(self.assigned):
-            mine = [p for p in block.peers if due.get(p, 0) > 0]
             operations: list[PlanOperation] = []
-            for step in range(max((due[p] for p in mine), default=0)):
-                operations += on_channels("wait", block, [p for p in mine if due[p] > step])
+            for step in range(max((due.get(p, 0) for p in block.peers), default=0)):
+                operations += block.on("wait", (p for p, count in due.items() if count > step))
             arrived = [m for m in arriving if m.src in block.peers]
             if arrived:
                 items.append(_Item(t, tuple(operations), writes=self._arriving_cells(arrived)))
@@ -170,59 +246,56 @@ class _Assembly:
             mine = sorted((m for m in leaving if m.dst in block.peers), key=lambda m: (m.dst, m.index))
             if not mine:
                 continue
-            puts = list(self._put_operations(block, mine))
+            puts = self._put_operations(block, mine)
             signals: list[PlanOperation] = []
-            for step in range(max(sum(m.dst == p for m in mine) for p in block.peers)):
-                signalled = [p for p in block.peers if sum(m.dst == p for m in mine) > step]
-                signals += on_channels("signal", block, signalled)
-            apart = block.kind == "memory" or overtakes((), [*puts, *signals])
-            operations = [*puts, NOP, *signals] if apart else [*puts, *signals]
-            reads = self._cells((src, count) for m in mine for src, _, count in m.slices)
-            items.append(_Item(t, tuple(operations), reads=reads))
+            counts = {p: sum(m.dst == p for m in mine) for p in block.peers}
+            for step in range(max(counts.values())):
+                signals += block.on("signal", (p for p, count in counts.items() if count > step))
+            apart = block.kind == "memory" or _overtakes((), [*puts, *signals])
+            operations = (*puts, *((NOP,) if apart else ()), *signals)
+            items.append(_Item(t, operations, self._cells([(src, n) for m in mine for src, _, n in m.slices])))
         self._wait_for(items)
         self._phase(items)
         for item in items:
             self.assigned[item.block].segment += NOP in item.operations
         for m in leaving:
-            if self.share.kind(m.dst) == "port":
+            if m.dst in self.share.peers["port"]:
                 self.unflushed.add(m.dst)
-                for cell in self._cells((src, count) for src, _, count in m.slices):
+                for cell in self._cells([(src, count) for src, _, count in m.slices]):
                     self.on_the_way[cell].add(m.dst)
 
-    def _put_operations(self, block: BlockChannels, mine: Sequence[PlanMessage]) -> Iterator[PlanOperation]:
+    def _put_operations(self, block: _Channels, mine: Sequence[PlanMessage]) -> list[PlanOperation]:
         """At most eight slices an operation; all sources of one are in one buffer."""
         slices = [(m.dst, *copied) for m in mine for copied in m.slices]
         slices.sort(key=lambda copied: copied[1].buffer)
-        for run in _runs(slices, MAX_CHANNELS_OF_OPERATION):
-            yield PlanOperation(
-                "put",
-                block.kind,
-                tuple(block.peers.index(dst) for dst, *_ in run) if block.kind == "port" else (),
-                tuple(LocalSlice(src.buffer, src.offset, count) for _, src, _, count in run),
-                tuple(
-                    RemoteSlice(block.remote.index((dst, to.buffer)), to.offset, count)
-                    for dst, _, to, count in run
-                ),
-            )
+        puts = []
+        for _, group in groupby(slices, key=lambda copied: copied[1].buffer):
+            of_buffer = list(group)
+            for first in range(0, len(of_buffer), MAX_CHANNELS_OF_OPERATION):
+                run = of_buffer[first : first + MAX_CHANNELS_OF_OPERATION]
+                channels = tuple(block.peers.index(dst) for dst, *_ in run) if block.kind == "port" else ()
+                src = tuple(LocalSlice(source.buffer, source.offset, count) for _, source, _, count in run)
+                dst = tuple(
+                    RemoteSlice(block.remote.index((peer, to.buffer)), to.offset, count)
+                    for peer, _, to, count in run
+                )
+                puts.append(PlanOperation("put", block.kind, channels, src, dst))
+        return puts
 
     def _addition(self, addition: Addition) -> _Item:
-        reads = self._cells((source, addition.count) for source in addition.sources)
+        src = tuple(LocalSlice(s.buffer, s.offset, addition.count) for s in addition.sources)
+        dst = LocalSlice(addition.into.buffer, addition.into.offset, addition.count)
+        reads = self._cells([(source, addition.count) for source in addition.sources])
         writes = self._cells([(addition.into, addition.count)])
-        operation = PlanOperation(
-            "re",
-            src=tuple(LocalSlice(s.buffer, s.offset, addition.count) for s in addition.sources),
-            dst=(LocalSlice(addition.into.buffer, addition.into.offset, addition.count),),
-        )
-        return _Item(-1, (operation,), reads, writes)
+        return _Item(-1, (PlanOperation("re", src=src, dst=(dst,)),), reads, writes)
 
-    def _copies(self, slices: Sequence[CopySlice]) -> Iterator[_Item]:
+    def _copies(self, slices: Sequence[CopySlice]) -> list[_Item]:
+        items = []
         for src, dst, count in slices:
-            operation = PlanOperation(
-                "copy",
-                src=(LocalSlice(src.buffer, src.offset, count),),
-                dst=(LocalSlice(dst.buffer, dst.offset, count),),
-            )
-            yield _Item(-1, (operation,), self._cells([(src, count)]), self._cells([(dst, count)]))
+            ends = (LocalSlice(src.buffer, src.offset, count),), (LocalSlice(dst.buffer, dst.offset, count),)
+            operation = PlanOperation("copy", src=ends[0], dst=ends[1])
+            items.append(_Item(-1, (operation,), self._cells([(src, count)]), self._cells([(dst, count)])))
+        return items
 
     def _in_parts(self, items: list[_Item]) -> None:
         """Work of any thread block: each goes to one that touched its cells last, or has least to do."""
@@ -238,7 +311,7 @@ class _Assembly:
                 if load[block] >= self.work:
                     block = min(range(len(self.assigned)), key=lambda t: (load[t], t))
                 load[block] += 1
-                shared.append(_Item(block, item.operations, item.reads, item.writes))
+                shared.append(replace(item, block=block))
             self._phase(shared)
 
     # -- synchronization
@@ -248,45 +321,34 @@ class _Assembly:
         if not items:
             return
         before = [[] for _ in self.assigned] if by_peers else self._ordering(items)
-        needed = [len(operations) for operations in before]
+        added = [0] * len(self.assigned)
         for item in items:
-            needed[item.block] += len(item.operations)
-        if any(len(t.operations) + n > MAX_OPERATIONS - 1 for t, n in zip(self.assigned, needed, strict=True)):
+            added[item.block] += len(item.operations)
+        room = (MAX_OPERATIONS - 1 - len(block.operations) for block in self.assigned)
+        if any(len(first) + n > most for first, n, most in zip(before, added, room, strict=True)):
             self._hand_over()
             before = [[] for _ in self.assigned] if by_peers else self._ordering(items)
-            for item in items:
-                needed[item.block] = sum(len(i.operations) for i in items if i.block == item.block)
-                if len(before[item.block]) + needed[item.block] > MAX_OPERATIONS - 2:
-                    raise _TooSmall
-        for t, operations in enumerate(before):
-            self._synchronized(t, operations)
-        for item in items:
-            self._do(item)
-
-    def _synchronized(self, t: int, operations: list[PlanOperation]) -> None:
-        block = self.assigned[t]
-        block.operations += operations
-        if operations and operations[-1].op == "barrier":
-            block.sealed = block.segment
-        if operations:
+            if any(len(before[item.block]) + added[item.block] > MAX_OPERATIONS - 2 for item in items):
+                raise _TooSmall
+        for block, operations in zip(self.assigned, before, strict=True):
+            block.operations += operations
+            if not operations:
+                continue
+            if operations[-1].op == "barrier":
+                block.sealed = block.segment
             block.segment += 1
-            for p in block.peers:
-                if any(x.op == "flush" and block.peers.index(p) in x.channels for x in operations):
-                    self._flushed(p)
-
-    def _flushed(self, peer: Rank) -> None:
-        self.unflushed.discard(peer)
-        for cell in [c for c, peers in self.on_the_way.items() if peer in peers]:
-            self.on_the_way[cell].discard(peer)
-
-    def _do(self, item: _Item) -> None:
-        block = self.assigned[item.block]
-        block.operations += item.operations
-        for cell in item.reads:
-            self.read[cell][item.block] = block.segment
-        for cell in item.writes:
-            self.written[cell] = item.block, block.segment
-            self.read.pop(cell, None)
+            flushed = {block.peers[i] for x in operations if x.op == "flush" for i in x.channels}
+            self.unflushed -= flushed
+            for peers in self.on_the_way.values() if flushed else ():
+                peers -= flushed
+        for item in items:
+            block = self.assigned[item.block]
+            block.operations += item.operations
+            for cell in item.reads:
+                self.read[cell][item.block] = block.segment
+            for cell in item.writes:
+                self.written[cell] = item.block, block.segment
+                self.read.pop(cell, None)
 
     def _ordering(self, items: list[_Item]) -> list[list[PlanOperation]]:
         """For each thread block, the operations that must stand before ``items``."""
@@ -304,20 +366,21 @@ class _Assembly:
                     across = True
                 elif segment >= self.assigned[t].segment:
                     inside.add(t)
-            inside |= {item.block} if overtakes(self.assigned[item.block].operations, item.operations) else set()
-        before: list[list[PlanOperation]] = [[] for _ in self.assigned]
-        for t, block in enumerate(self.assigned):
-            flushes = on_channels("flush", block, [p for p in block.peers if p in flushed])
-            before[t] += [NOP, *flushes] if overtakes(block.operations, flushes) else flushes
+            if _overtakes(self.assigned[item.block].operations, item.operations):
+                inside.add(item.block)
+        before: list[list[PlanOperation]] = []
+        for block in self.assigned:
+            flushes = block.on("flush", flushed)
+            before.append([NOP, *flushes] if _overtakes(block.operations, flushes) else flushes)
         if (across or flushed) and len(self.assigned) > 1:
             if self.barrier is None:
                 self.barrier = self._new_barrier()
             for operations in before:
                 operations.append(PlanOperation("barrier", barrier=self.barrier, blocks=len(self.assigned)))
         else:
-            for t in range(len(self.assigned)):
-                if t in inside or before[t]:
-                    before[t].append(NOP)
+            before = [
+                [*operations, NOP] if operations or t in inside else [] for t, operations in enumerate(before)
+            ]
         return before
 
     def _new_barrier(self) -> int:
@@ -329,7 +392,7 @@ class _Assembly:
     def _hand_over(self) -> None:
         """All thread blocks end at one barrier, at which successors with the same channels begin."""
         together = PlanOperation("barrier", barrier=self._new_barrier(), blocks=2 * len(self.assigned))
-        successors = [BlockChannels(block.kind, block.peers, block.remote, [together]) for block in self.assigned]
+        successors = [_Channels(block.kind, block.peers, block.remote, [together]) for block in self.assigned]
         for block in self.assigned:
             block.operations.append(together)
         self.finished += self.assigned
@@ -338,37 +401,12 @@ class _Assembly:
         self.written = dict.fromkeys(self.written, (-1, 0))
         self.read = defaultdict(dict)
 
-    def _flush(self, t: int) -> list[PlanOperation]:
-        block = self.assigned[t]
-        return on_channels("flush", block, [p for p in block.peers if p in self.unflushed])
-
     # -- pieces
 
-    def _cells(self, parts: Iterator[tuple[BufferSlice, int]] | Sequence[tuple[BufferSlice, int]]) -> Cells:
+    def _cells(self, parts: Sequence[tuple[BufferSlice, int]]) -> Cells:
         layout, rank = self.share.layout, self.share.rank
         return tuple(
             layout.cell(rank, BufferSlice(part.buffer, part.offset + i))
             for part, count in parts
             for i in range(count)
         )
-
-    def _block(self, number: int, draft: BlockChannels) -> PlanBlock:
-        channels = tuple(self.share.peers[draft.kind].index(p) for p in draft.peers)
-        buffers = tuple(self.share.remote.index(name) for name in draft.remote)
-        operations = tuple(draft.operations) or (NOP,)
-        if draft.kind == "memory":
-            return PlanBlock(number, operations, memory_channels=channels, memory_buffers=buffers)
-        return PlanBlock(number, operations, port_channels=channels, port_buffers=buffers)
-
-
-def _runs(
-    slices: list[tuple[Rank, BufferSlice, BufferSlice, int]], longest: int
-) -> Iterator[list[tuple[Rank, BufferSlice, BufferSlice, int]]]:
-    run: list[tuple[Rank, BufferSlice, BufferSlice, int]] = []
-    for copied in slices:
-        if run and (len(run) == longest or run[0][1].buffer != copied[1].buffer):
-            yield run
-            run = []
-        run.append(copied)
-    if run:
-        yield run

@@ -1,23 +1,11 @@
-"""Plan -> JSON, field by field as MSCCL++'s loader reads it.
-
-In: a ``Plan``. Out: bytes. Knows nothing of how the plan was made.
-"""
+"""Plan -> JSON, field by field as MSCCL++'s loader reads it."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from hetesynth.model.plan import (
-    CHANNEL_TYPES,
-    GpuPlan,
-    LocalSlice,
-    Plan,
-    PlanBlock,
-    PlanOperation,
-    RemoteSlice,
-    Slice,
-)
+from hetesynth.model.plan import CHANNEL_TYPES, GpuPlan, LocalSlice, Plan, PlanBlock, PlanOperation
 
 Object = dict[str, Any]
 
@@ -41,67 +29,56 @@ def write_plan_json(plan: Plan) -> bytes:
 
 
 def _gpu(gpu: GpuPlan) -> Object:
+    kinds = [kind for kind in CHANNEL_TYPES if gpu.peers(kind)]
     return {
         "id": gpu.rank,
         "input_chunks": gpu.input_chunks,
         "output_chunks": gpu.output_chunks,
         "scratch_chunks": gpu.scratch_chunks,
         "threadblocks": [_block(block) for block in gpu.blocks],
-        "channels": [
-            {"channel_type": kind, "connected_to": list(gpu.peers(kind))}
-            for kind in CHANNEL_TYPES
-            if gpu.peers(kind)
-        ],
+        "channels": [{"channel_type": kind, "connected_to": gpu.peers(kind)} for kind in kinds],
         "remote_buffers": [
-            {"rank": b.rank, "type": b.buffer, "access_channel_types": list(b.access)} for b in gpu.remote_buffers
+            {"rank": b.rank, "type": b.buffer, "access_channel_types": b.access} for b in gpu.remote_buffers
         ],
         "semaphores": [{"init_value": value} for value in gpu.semaphores],
     }
 
 
 def _block(block: PlanBlock) -> Object:
+    channels = {kind: block.channels(kind) for kind in CHANNEL_TYPES if block.channels(kind)}
+    buffers = {kind: block.buffers(kind) for kind in CHANNEL_TYPES if block.buffers(kind)}
     return {
         "id": block.id,
         "ops": [_operation(operation) for operation in block.operations],
-        "channels": [
-            {"channel_type": kind, "channel_ids": list(block.channels(kind))}
-            for kind in CHANNEL_TYPES
-            if block.channels(kind)
-        ],
+        "channels": [{"channel_type": kind, "channel_ids": ids} for kind, ids in channels.items()],
         "remote_buffer_refs": [
-            {"access_channel_type": kind, "remote_buffer_ids": list(block.buffers(kind))}
-            for kind in CHANNEL_TYPES
-            if block.buffers(kind)
+            {"access_channel_type": kind, "remote_buffer_ids": ids} for kind, ids in buffers.items()
         ],
     }
 
 
 def _operation(operation: PlanOperation) -> Object:
     values: Object = {"name": operation.op}
-    if operation.src:
-        values["src_buff"] = [_slice(part) for part in operation.src]
-    if operation.dst:
-        values["dst_buff"] = [_slice(part) for part in operation.dst]
+    for key, parts in (("src_buff", operation.src), ("dst_buff", operation.dst)):
+        if parts:
+            values[key] = [
+                {"type": x.buffer, "index": x.index, "size": x.size}
+                if isinstance(x, LocalSlice)
+                else {"buffer_id": x.buffer_id, "index": x.index, "size": x.size}
+                for x in parts
+            ]
     if operation.channels:
-        values["channel_ids"] = list(operation.channels)
+        values["channel_ids"] = operation.channels
     if operation.channel_type is not None:
         values["channel_type"] = operation.channel_type
     if operation.barrier is not None:
         values["barrier_id"] = operation.barrier
         values["num_threadblocks"] = operation.blocks
     if operation.semaphores:
-        values["semaphore_ids"] = list(operation.semaphores)
+        values["semaphore_ids"] = operation.semaphores
     if operation.op in ("re", "res", "rre", "rres"):
         values["reduce_op"] = "sum"
     return values
-
-
-def _slice(part: Slice) -> Object:
-    match part:
-        case LocalSlice(buffer, index, size):
-            return {"type": buffer, "index": index, "size": size}
-        case RemoteSlice(buffer_id, index, size):
-            return {"buffer_id": buffer_id, "index": index, "size": size}
 
 
 _SPREAD = frozenset({"gpus", "threadblocks", "ops"})
@@ -115,9 +92,8 @@ def _text(value: Object, depth: int) -> str:
     for key, entry in value.items():
         if key not in _SPREAD or not entry:
             text = json.dumps(entry)
-        elif key == "ops":
-            text = "[\n" + ",\n".join(f"{pad} {json.dumps(x)}" for x in entry) + f"\n{pad}]"
         else:
-            text = "[\n" + ",\n".join(f"{pad} {_text(x, depth + 2)}" for x in entry) + f"\n{pad}]"
+            of_entry = (json.dumps(x) if key == "ops" else _text(x, depth + 2) for x in entry)
+            text = "[\n" + ",\n".join(f"{pad} {x}" for x in of_entry) + f"\n{pad}]"
         lines.append(f"{pad}{json.dumps(key)}: {text}")
     return "{\n" + ",\n".join(lines) + "\n" + " " * depth + "}"

@@ -1,9 +1,5 @@
 """Lowering for MSCCL++: a schedule becomes a ``Plan``, memory channels inside a server and port channels between.
 
-In: a problem, a schedule that verifies, the server of each rank. Out: a plan within the limits of the runtime.
-Reading order: ``placement`` (where values land), ``blocks`` (thread blocks). Knows no judge and no
-JSON.
-
 MSCCL++ cannot do without a buffer: where NCCL has none (the output of a gather, the input of a scatter, away from
 the root) the plan declares one block, which is never touched.
 """
@@ -15,18 +11,25 @@ from dataclasses import dataclass
 from itertools import product
 
 from hetesynth.errors import HetesynthError
-from hetesynth.model.plan import OPEN_MAX_BYTES, ChannelType, GpuPlan, Plan, PlanBlock, RemoteBuffer
+from hetesynth.model.plan import (
+    ALIGNMENT,
+    MAX_BUFFER_BYTES,
+    OPEN_MAX_BYTES,
+    ChannelType,
+    GpuPlan,
+    Plan,
+    PlanBlock,
+    RemoteBuffer,
+)
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import TARGETS
 from hetesynth.model.topology import Rank
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.lowering import LoweringPolicy
-from hetesynth.programs.layout import Layout, in_place_supported
-from hetesynth.programs.mscclpp.block_channels import RemoteName, Share, Spread
-from hetesynth.programs.mscclpp.blocks import thread_blocks
-from hetesynth.programs.mscclpp.placement import PlanMessage, PlanPlacement, place_plan
-from hetesynth.programs.mscclpp.sizes import message_range
+from hetesynth.programs.layout import Layout, check_form
+from hetesynth.programs.mscclpp.blocks import Share, thread_blocks
+from hetesynth.programs.mscclpp.placement import PlanPlacement
 
 RESIDENT_BLOCKS = TARGETS["mscclpp"].resident_thread_blocks
 
@@ -49,9 +52,13 @@ def lower_plan(problem: Problem, schedule: Schedule, options: PlanOptions, serve
     Raises HetesynthError: HS505 the collective has no such form, HS507 the schedule sends what a rank does not
     hold, HS508 it does not fit the runtime's limits, HS509 buffers of the least size are too large for it.
     """
-    _check(problem, options, servers)
+    if len(servers) != problem.ranks:
+        raise ValueError(f"{len(servers)} servers are named for {problem.ranks} ranks")
+    if options.min_bytes < 0 or not 0 <= options.max_bytes <= OPEN_MAX_BYTES:
+        raise HetesynthError("a size is out of range", code="HS505", help="use 0 for no limit")
+    check_form(problem.collective.name, options.in_place, options.min_bytes, options.max_bytes)
     layout = Layout(problem.collective, options.in_place)
-    placement = place_plan(problem, schedule, layout)
+    placement = PlanPlacement(problem, schedule, layout)
     gpus = tuple(_gpu(layout, placement, rank, servers, options.policy) for rank in range(problem.ranks))
     name = problem.collective.name
     least, most = message_range(name, gpus, options.min_bytes, options.max_bytes)
@@ -66,22 +73,6 @@ def lower_plan(problem: Problem, schedule: Schedule, options: PlanOptions, serve
     )
 
 
-def _check(problem: Problem, options: PlanOptions, servers: Sequence[str]) -> None:
-    name = problem.collective.name
-    if options.in_place and not in_place_supported(name):
-        raise HetesynthError(f"{name} has no in-place form", code="HS505", help="use the out-of-place form")
-    if len(servers) != problem.ranks:
-        raise ValueError(f"{len(servers)} servers are named for {problem.ranks} ranks")
-    if options.min_bytes < 0 or not 0 <= options.max_bytes <= OPEN_MAX_BYTES:
-        raise HetesynthError("a size is out of range", code="HS505", help="use 0 for no limit")
-    if options.max_bytes and options.min_bytes > options.max_bytes:
-        raise HetesynthError(
-            f"the smallest size, {options.min_bytes} bytes, is above the largest, {options.max_bytes}",
-            code="HS505",
-            help="swap them, or use 0 as the largest for no limit",
-        )
-
-
 def _gpu(
     layout: Layout, placement: PlanPlacement, rank: Rank, servers: Sequence[str], policy: LoweringPolicy
 ) -> GpuPlan:
@@ -92,8 +83,7 @@ def _gpu(
         "memory": tuple(p for p in peers if servers[p] == servers[rank]),
         "port": tuple(p for p in peers if servers[p] != servers[rank]),
     }
-    names: set[RemoteName] = {(m.dst, to.buffer) for m in outgoing for _, to, _ in m.slices}
-    remote = tuple(sorted(names))
+    remote = tuple(sorted({(m.dst, to.buffer) for m in outgoing for _, to, _ in m.slices}))
     additions, early, late = placement.additions[rank], placement.early[rank], placement.late[rank]
     share = Share(rank, layout, outgoing, incoming, additions, early, late, near, remote)
     inputs, outputs = layout.sizes(rank)
@@ -116,13 +106,54 @@ def _gpu(
 def _fitted(share: Share, policy: LoweringPolicy) -> tuple[PlanBlock, ...]:
     """As many thread blocks as may run together, with as few peers each as that allows."""
     for together, (memory, port) in product((False, True), policy.peers_per_block):
-        blocks = thread_blocks(share, Spread(memory, port), together=together, work=policy.work_per_phase)
+        blocks = thread_blocks(share, memory, port, together=together, work=policy.work_per_phase)
         if blocks is not None and len(blocks) <= RESIDENT_BLOCKS:
             return blocks
-    messages: Sequence[PlanMessage] = (*share.outgoing, *share.incoming)
     raise HetesynthError(
-        f"rank {share.rank} moves {len(messages)} messages: they do not fit into {RESIDENT_BLOCKS} thread blocks "
-        "of 64 operations and 16 barriers, all that MSCCL++ holds",
+        f"rank {share.rank} moves {len(share.outgoing) + len(share.incoming)} messages: they do not fit into "
+        f"{RESIDENT_BLOCKS} thread blocks of 64 operations and 16 barriers, all that MSCCL++ holds",
         code="HS508",
         help="use fewer chunks per rank, or a schedule with fewer steps",
     )
+
+
+# -- for which sizes a plan can be: the largest call that keeps every buffer within the runtime's 32-bit offsets
+#
+# A *call* is what the user asks for, counted as NCCL does: one rank's block for a gather or scatter, else the
+# whole buffer. A *message* is what the plan's range is compared with, on each rank by itself: the output of an
+# allgather, else the input. They differ for a scatter, whose root has all blocks as input.
+
+
+def largest_call(collective: str, gpus: Sequence[GpuPlan]) -> int:
+    """The largest call, in bytes, of which input, output and scratch can be addressed on every GPU."""
+    most = max(max(gpu.input_chunks, gpu.output_chunks, gpu.scratch_chunks) for gpu in gpus)
+    return MAX_BUFFER_BYTES // (most * ALIGNMENT) * ALIGNMENT * min(_messages(collective, gpus))
+
+
+def message_range(collective: str, gpus: Sequence[GpuPlan], low: int, high: int) -> tuple[int, int]:
+    """(min_message_size, max_message_size) for calls of ``low`` to ``high`` bytes, 0 for as many as can be.
+
+    Raises HetesynthError HS509 when ``low`` is past what can be.
+    """
+    largest = largest_call(collective, gpus)
+    if low > largest:
+        raise too_large(low, largest)
+    messages = _messages(collective, gpus)
+    return low, min(high or largest, largest) * max(messages) // min(messages)
+
+
+def too_large(size: int, largest: int | None = None) -> HetesynthError:
+    """The refusal of a call of ``size`` bytes where ``largest`` can be; None: no schedule can carry ``size``."""
+    limit = "no schedule can keep to" if largest is None else f"here they do for up to {largest} bytes"
+    less = "" if largest is None else ", or a schedule that needs less scratch"
+    return HetesynthError(
+        f"MSCCL++ cannot carry {size} bytes: it keeps offsets in 32 bits, so input, output and scratch must each "
+        f"stay below 4 GiB, which {limit}",
+        code="HS509",
+        help=f"split the call{',' if less else ' or'} use another target{less}",
+    )
+
+
+def _messages(collective: str, gpus: Sequence[GpuPlan]) -> list[int]:
+    """The chunks of each rank's message."""
+    return [gpu.output_chunks if collective == "allgather" else gpu.input_chunks for gpu in gpus]

@@ -1,8 +1,5 @@
 """Transfers -> puts, additions and copies: where each value lands, as MSCCL++ writes into peers.
 
-In: a problem, a schedule and a layout. Out: messages (what one rank puts into another during the same ticks), the
-additions of every rank by tick, and copies before and after. Knows nothing of thread blocks and channels.
-
 A put lands when the sender says, not when the receiver looks, so a landing place must be free from the start:
 
 - A copy that is the last arrival of its chunk lands where the chunk must stand in the end, which out of place
@@ -18,16 +15,15 @@ precedes the complete value everywhere (``_replaces_own``).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from hetesynth.errors import HetesynthError
 from hetesynth.model.plan import MAX_SLICES
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import BufferSlice
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Rank
-from hetesynth.programs.layout import CopySlice, Layout
+from hetesynth.programs.layout import CopySlice, Layout, neighbours, not_held
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,28 +47,14 @@ class Addition:
     count: int
 
 
-@dataclass(slots=True)
-class PlanPlacement:
-    """``additions[rank][tick]``: rounds, one after the other. ``early`` copies never wait; ``late`` ones are
-    last."""
-
-    messages: list[PlanMessage]
-    additions: list[dict[int, list[list[Addition]]]]
-    early: list[list[CopySlice]]
-    late: list[list[CopySlice]]
-    scratch: list[int] = field(default_factory=list)
-
-
 RankChunk = tuple[Rank, int]
 """(rank, chunk)."""
 
 
-def place_plan(problem: Problem, schedule: Schedule, layout: Layout) -> PlanPlacement:
-    """Where everything lands. Raises HetesynthError HS507 for a schedule that sends what a rank does not hold."""
-    return _Placer(problem, schedule, layout).run()
+class PlanPlacement:
+    """Where everything lands. ``additions[rank][tick]``: rounds, one after the other. ``early`` copies never wait;
+    ``late`` ones are last. HetesynthError HS507 for a schedule that sends what a rank does not hold."""
 
-
-class _Placer:
     def __init__(self, problem: Problem, schedule: Schedule, layout: Layout) -> None:
         self.problem, self.layout = problem, layout
         self.collective = problem.collective
@@ -96,56 +78,51 @@ class _Placer:
                     self.held[rank, k] = source
                     self.owners[rank, layout.cell(rank, source)].append(k)
         self.landing_place: dict[Transfer, BufferSlice] = {}
-
-    def run(self) -> PlanPlacement:
-        early = self._own_blocks()
+        self.early = self._copies(early=True)
         arrivals: dict[int, list[Transfer]] = defaultdict(list)
-        for t in sorted(self.groups):
-            arrivals[t[3]] += self.groups[t]
-        messages: list[PlanMessage] = []
-        number: dict[tuple[Rank, Rank], int] = defaultdict(int)
-        starts = {key[0] for key in self.groups}
         by_start: dict[int, list[tuple[int, Rank, Rank, int]]] = defaultdict(list)
         for key in sorted(self.groups):
             by_start[key[0]].append(key)
-        for tick in sorted(starts | arrivals.keys()):
+            arrivals[key[3]] += self.groups[key]
+        self.messages: list[PlanMessage] = []
+        number: dict[tuple[Rank, Rank], int] = defaultdict(int)
+        for tick in sorted(by_start.keys() | arrivals.keys()):
             self._arrive(tick, arrivals.get(tick, []))
             for key in by_start.get(tick, []):
                 start, src, dst, end = key
                 slices = tuple(self._sent(src, dst, sorted(self.groups[key], key=lambda t: t.chunk)))
-                messages.append(PlanMessage(src, dst, start, end, number[src, dst], slices))
+                self.messages.append(PlanMessage(src, dst, start, end, number[src, dst], slices))
                 number[src, dst] += 1
-        return PlanPlacement(messages, self.additions, early, self._copies_home(), self.scratch)
+        self.late = self._copies(early=False)
 
-    def _own_blocks(self) -> list[list[CopySlice]]:
-        """Out of place, chunks a rank owes, has from the start and is never sent again: input to output."""
+    def _copies(self, *, early: bool) -> list[list[CopySlice]]:
+        """By rank, what is copied home: before all, out of place, the chunks that a rank owes, has from the start
+        and is never sent again; after all, other chunks that do not yet stand where they must."""
         copies: list[list[CopySlice]] = []
         for rank in range(self.collective.ranks):
             pairs: list[tuple[BufferSlice, BufferSlice]] = []
             for k in range(len(self.collective.chunks)):
                 target, source = self.layout.target(rank, k), self.held.get((rank, k))
-                if target is None or source is None or self.layout.in_place or (rank, k) in self.into:
+                own = not self.layout.in_place and (rank, k) not in self.into
+                if target is None or source is None or own != early:
                     continue
-                pairs.append((source, target))
-            copies.append(list(neighbours(pairs)))
+                if early or self.layout.cell(rank, source) != self.layout.cell(rank, target):
+                    pairs.append((source, target))
+            copies.append(in_target_order(pairs))
         return copies
 
-    def _sent(self, src: Rank, dst: Rank, group: Sequence[Transfer]) -> Iterator[CopySlice]:
+    def _sent(self, src: Rank, dst: Rank, group: Sequence[Transfer]) -> list[CopySlice]:
         pairs = []
         for t in group:
             if (src, t.chunk) not in self.held:
-                raise HetesynthError(
-                    f"step {t.start}: rank {src} sends chunk {t.chunk} before it holds it",
-                    code="HS507",
-                    help="this schedule does not verify; it cannot be lowered",
-                )
+                raise not_held(t.start, src, t.chunk)
             home = None if t.reduce else self._free_home(dst, t)
             if home is None:
                 home = BufferSlice("s", self.scratch[dst])
                 self.scratch[dst] += 1
             self.landing_place[t] = home
             pairs.append((self.held[src, t.chunk], home))
-        return neighbours(pairs)
+        return in_target_order(pairs)
 
     def _free_home(self, rank: Rank, t: Transfer) -> BufferSlice | None:
         """The home of the chunk when a copy may be put there at any time."""
@@ -166,8 +143,7 @@ class _Placer:
         return target
 
     def _replaces_own(self, rank: Rank, t: Transfer) -> bool:
-        """Whether every use of the rank's own contribution comes before ``t`` on the way that made ``t``'s
-        value."""
+        """True when every use of the rank's own contribution comes before ``t`` on the way that made its value."""
         before = [s for s in self.sends.get((rank, t.chunk), []) if s.start < t.end]
         added = [a for a in self.into[rank, t.chunk] if a is not t]
         if not before:
@@ -188,7 +164,12 @@ class _Placer:
         for at in sorted(sums):
             current = self.held.get(at)
             sources = ([] if current is None else [current]) + sums[at]
-            into = self._home_of_sum(at, tick, sums[at][0])
+            target = self.layout.target(*at)
+            replaced = any(not t.reduce and t.end > tick for t in self.into[at])
+            if target is not None and not replaced:
+                into = target
+            else:
+                into = current if current is not None and current.buffer == "s" else sums[at][0]
             self.held[at] = into if len(sources) > 1 else sources[0]
             step = 0
             while len(sources) > 1:
@@ -196,61 +177,23 @@ class _Placer:
                 sources = [into, *sources[MAX_SLICES:]]
                 step += 1
         for rank, step in sorted(rounds):
-            self.additions[rank].setdefault(tick, []).append(list(_merged(rounds[rank, step])))
-
-    def _home_of_sum(self, at: RankChunk, tick: int, landing: BufferSlice) -> BufferSlice:
-        rank, k = at
-        target = self.layout.target(rank, k)
-        replaced = any(not t.reduce and t.end > tick for t in self.into[at])
-        if target is not None and not replaced:
-            return target
-        current = self.held.get(at)
-        return current if current is not None and current.buffer == "s" else landing
-
-    def _copies_home(self) -> list[list[CopySlice]]:
-        """Chunks that do not yet stand where they must."""
-        copies: list[list[CopySlice]] = []
-        for rank in range(self.collective.ranks):
-            pairs: list[tuple[BufferSlice, BufferSlice]] = []
-            for k in range(len(self.collective.chunks)):
-                target, source = self.layout.target(rank, k), self.held.get((rank, k))
-                if target is None or source is None:
-                    continue
-                arrived = self.layout.in_place or (rank, k) in self.into
-                if arrived and self.layout.cell(rank, source) != self.layout.cell(rank, target):
-                    pairs.append((source, target))
-            copies.append(list(neighbours(pairs)))
-        return copies
+            self.additions[rank].setdefault(tick, []).append(_merged(rounds[rank, step]))
 
 
-def neighbours(pairs: list[tuple[BufferSlice, BufferSlice]]) -> Iterator[CopySlice]:
+def in_target_order(pairs: list[tuple[BufferSlice, BufferSlice]]) -> list[CopySlice]:
     """Pairs (from, to) of chunks side by side in both buffers as one slice."""
-    ordered = sorted(pairs, key=lambda m: (m[1].buffer, m[1].offset))
-    i = 0
-    while i < len(ordered):
-        src, dst = ordered[i]
-        count = 1
-        while i + count < len(ordered) and ordered[i + count] == (_after(src, count), _after(dst, count)):
-            count += 1
-        yield src, dst, count
-        i += count
+    return list(neighbours(sorted(pairs, key=lambda m: (m[1].buffer, m[1].offset))))
 
 
-def _after(part: BufferSlice, count: int) -> BufferSlice:
-    return BufferSlice(part.buffer, part.offset + count)
-
-
-def _merged(additions: list[Addition]) -> Iterator[Addition]:
-    ordered = sorted(additions, key=lambda a: (a.into.buffer, a.into.offset))
-    i = 0
-    while i < len(ordered):
-        first = ordered[i]
-        count = 1
-        while i + count < len(ordered):
-            near = ordered[i + count]
-            following = (_after(first.into, count), *(_after(s, count) for s in first.sources))
-            if (near.into, *near.sources) != following:
-                break
-            count += 1
-        yield Addition(first.into, first.sources, count)
-        i += count
+def _merged(additions: list[Addition]) -> list[Addition]:
+    """Additions side by side in all buffers as one."""
+    merged: list[Addition] = []
+    for a in sorted(additions, key=lambda a: (a.into.buffer, a.into.offset)):
+        if merged:
+            first, n = merged[-1], merged[-1].count
+            following = tuple(BufferSlice(x.buffer, x.offset + n) for x in (first.into, *first.sources))
+            if (a.into, *a.sources) == following:
+                merged[-1] = replace(first, count=n + 1)
+                continue
+        merged.append(a)
+    return merged

@@ -1,20 +1,19 @@
 """Trees -> a program in steady state.
 
-In: a problem, a schedule in which the transfers of each chunk are its tree, costs, options. Out: a ``Program``
-within the limits of the target. ``arrangements`` lists those that may fit, the most promising first; the caller
-simulates their programs and keeps the fastest.
+``arrangements`` lists those that may fit, the most promising first; the caller simulates their programs and keeps
+the fastest.
 
 They differ in pieces, channels and order. ``pieces`` of every chunk are written into the program, one after
-the other, in the order of their phases (``pieces``); what is still longer than a message loops. Each pair of
-ranks has the channels that ``connections`` gives it, and its messages are dealt out over them in order. Sends and
-receives have thread blocks of their own. The rest is the lowering of schedules: messages, placement, dependences;
-its argument against deadlock holds, as the ticks are one order of all instructions.
+the other, in the order of their phases (``cut_chunks``); what is still longer than a message loops. Each pair of
+ranks has the channels that ``channels_of_pairs`` gives it, and its messages are dealt out over them in order.
+Sends and receives have thread blocks of their own. The rest is the lowering of schedules: messages, placement,
+dependences; its argument against deadlock holds, as the ticks are one order of all instructions.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hetesynth.errors import HetesynthError
@@ -23,25 +22,24 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Target
 from hetesynth.policy.lowering import LoweringPolicy
+from hetesynth.programs.cut_chunks import in_pieces
 from hetesynth.programs.layout import Layout
 from hetesynth.programs.msccl.assembly import Assembly
 from hetesynth.programs.msccl.channels import ChannelPlan, messages
-from hetesynth.programs.msccl.chunk_times import NO_TIMES
-from hetesynth.programs.msccl.fitting import FEWER, within
-from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, check_options, written_program
+from hetesynth.programs.msccl.lower import FEWER, Lowered, LoweringOptions, check_options, lowered_as, within
 from hetesynth.programs.msccl.placement import place
-from hetesynth.programs.msccl.thread_blocks import BlockPlan
-from hetesynth.programs.steady_state.connections import (
+from hetesynth.programs.msccl.thread_blocks import NO_TIMES, BlockPlan
+from hetesynth.programs.steady_state.traffic import (
     SHARED,
     Division,
+    Pair,
     Room,
+    Traffic,
     blocks_by_rank,
     channels_of_pairs,
     fewest_channels,
     slowdown,
 )
-from hetesynth.programs.steady_state.pieces import in_pieces
-from hetesynth.programs.steady_state.traffic import Pair, Traffic
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,7 @@ def arrangements(
     whole = chunk_bytes(collective.name, collective.ranks, collective.chunks_per_rank, size)
     message = options.target.fifo(options.protocol, collective.name).slice_bytes
     traffic = _traffic(problem, schedule, costs, options.target)
-    room = Room(_blocks(options.target), _step_limits(options.target, policy)[0], options.target.channels)
+    room = _rooms(options.target, policy)[0]
     listed = list(_own_arrangements(traffic, whole, message, room, options))
     for pieces in dict.fromkeys(_piece_numbers(traffic, problem, whole, message, options)):
         piece_bytes = min(whole / pieces, message)
@@ -122,20 +120,30 @@ def lower_steady_state(
     traffic = _traffic(problem, schedule, costs, target)
     phases = traffic.phases(arrangement.piece_bytes, arrangement.turn)
     whole, order = in_pieces(problem, schedule, phases, arrangement.pieces, policy.steady_ticks)
-    layout = Layout(whole.collective, options.in_place)
-    for steps in _step_limits(target, policy):
-        room = Room(_blocks(target), steps, target.channels)
+    layout, slots = Layout(whole.collective, options.in_place), target.slots(options.protocol)
+    for room in _rooms(target, policy):
         channels = channels_of_pairs(
             traffic, arrangement.pieces, arrangement.piece_bytes, arrangement.division, room, policy
         )
         if channels is None:
             break
         plan = ChannelPlan(merge=False, dealt_evenly=channels)
-        if arrangement.division == "own":
-            plan = ChannelPlan(merge=False, streams=_streams(traffic, arrangement.pieces))
-        lowered = _draft(whole, order, layout, plan, options)
-        if lowered is not None:
-            return lowered
+        if arrangement.division == "own":  # the stream of each piece, by whether it is added
+            streams = {
+                (chunk * arrangement.pieces + piece, adds): 2 * stream + adds
+                for chunk, stream in traffic.stream_of.items()
+                for piece in range(arrangement.pieces)
+                for adds in (False, True)
+            }
+            plan = ChannelPlan(merge=False, streams=streams)
+        carried = messages(whole, order, plan, target, slots)
+        placement = place(layout, carried, target)
+        assembly = Assembly(placement, carried, options.optimizations, target, slots, policy)
+        grouped = assembly.grouped([BlockPlan(NO_TIMES, sharing="none") for _ in range(problem.ranks)])
+        if within(grouped.steps, target):
+            ordered = assembly.ordered(grouped)
+            if within(ordered.steps, target):
+                return lowered_as(layout, assembly, ordered, options)
     raise HetesynthError(
         f"{arrangement.pieces} pieces of {len(problem.collective.chunks)} chunks do not fit into "
         f"{target.thread_blocks} thread blocks of {target.max_steps} steps; target {target.name} allows no more",
@@ -144,47 +152,15 @@ def lower_steady_state(
     )
 
 
-def _draft(
-    problem: Problem, schedule: Schedule, layout: Layout, plan: ChannelPlan, options: LoweringOptions
-) -> Lowered | None:
-    """The program with the channels of ``plan``, or None where it exceeds a limit."""
-    target, slots = options.target, options.target.slots(options.protocol)
-    carried = messages(problem, schedule, plan, target, slots)
-    placement = place(layout, carried, target)
-    assembly = Assembly(placement, carried, options.optimizations, target, slots, options.policy)
-    grouped = assembly.grouped([BlockPlan(NO_TIMES, sharing="none") for _ in range(problem.ranks)])
-    if not within(grouped.steps, target):
-        return None
-    ordered = assembly.ordered(grouped)
-    if not within(ordered.steps, target):
-        return None
-    assembled = assembly.assembled(ordered)
-    program = written_program(layout, assembled, options)
-    return Lowered(program, (), assembled.savings, assembled.critical_path)
-
-
-def _streams(traffic: Traffic, pieces: int) -> dict[tuple[int, bool], int]:
-    """The stream of each piece, by whether it is added."""
-    return {
-        (chunk * pieces + piece, adds): 2 * stream + adds
-        for chunk, stream in traffic.stream_of.items()
-        for piece in range(pieces)
-        for adds in (False, True)
-    }
-
-
 def _traffic(problem: Problem, schedule: Schedule, costs: Costs, target: Target) -> Traffic:
-    return Traffic.of(problem, schedule, costs, 1 if "rrc" in target.ops else 2)
+    return Traffic(problem, schedule, costs, 1 if "rrc" in target.ops else 2)
 
 
-def _blocks(target: Target) -> int:
-    """Thread blocks of a rank for connections; one is for copies."""
-    return target.thread_blocks - 1
-
-
-def _step_limits(target: Target, policy: LoweringPolicy) -> Sequence[int]:
-    """Steps of a thread block that messages may fill; fewer where dependences need nops."""
-    return [max(1, int(share * target.max_steps)) for share in policy.steady_filled_steps]
+def _rooms(target: Target, policy: LoweringPolicy) -> list[Room]:
+    """What connections may use: one thread block is for copies, and of each some steps are for nops, more where
+    dependences need them."""
+    steps = [max(1, int(share * target.max_steps)) for share in policy.steady_filled_steps]
+    return [Room(target.thread_blocks - 1, most, target.channels) for most in steps]
 
 
 def _piece_numbers(
@@ -206,27 +182,26 @@ def _piece_numbers(
 def _most_pieces(traffic: Traffic, problem: Problem, options: LoweringOptions) -> int:
     """The most pieces whose steps fit into thread blocks, and into what a reader stores."""
     target = options.target
-    steps = _step_limits(target, options.policy)[0]
+    room = _rooms(target, options.policy)[0]
+
+    def hold(pieces: int) -> bool:
+        fewest = fewest_channels(traffic, pieces, room.steps)
+        nodes: dict[int, int] = dict.fromkeys(range(problem.ranks), 1 + problem.ranks + target.thread_blocks)
+        for (src, dst), number in traffic.messages.items():
+            nodes[src] += number * pieces
+            nodes[dst] += traffic.steps[src, dst] * pieces
+        return (
+            max(blocks_by_rank(fewest).values(), default=0) <= room.blocks
+            and max(fewest.values(), default=0) <= room.channels
+            and max(nodes.values()) <= target.max_nodes
+            and len(problem.collective.chunks) * pieces <= target.max_offset
+        )
+
     low, high = 0, target.max_nodes
     while low < high:
         pieces = (low + high + 1) // 2
-        if _holds(traffic, pieces, steps, problem, target):
+        if hold(pieces):
             low = pieces
         else:
             high = pieces - 1
     return low
-
-
-def _holds(traffic: Traffic, pieces: int, steps: int, problem: Problem, target: Target) -> bool:
-    fewest = fewest_channels(traffic, pieces, steps)
-    blocks = blocks_by_rank(fewest)
-    nodes: dict[int, int] = dict.fromkeys(range(problem.ranks), 1 + problem.ranks + target.thread_blocks)
-    for (src, dst), number in traffic.messages.items():
-        nodes[src] += number * pieces
-        nodes[dst] += traffic.steps[src, dst] * pieces
-    return (
-        max(blocks.values(), default=0) <= _blocks(target)
-        and max(fewest.values(), default=0) <= target.channels
-        and max(nodes.values()) <= target.max_nodes
-        and len(problem.collective.chunks) * pieces <= target.max_offset
-    )

@@ -1,10 +1,12 @@
 """A schedule along trees -> an MSCCL++ plan in steady state.
 
-In: a problem, a schedule in which every chunk takes a tree or two, costs, how many pieces of every chunk, the
-server of each rank. Out: a ``Plan``. Every rank carries out what arrives in the order of ticks (``stations``).
-Each tree has thread blocks of its own on every GPU where it goes on (``block_shares``), which share its pieces and
-have channels of their own (``wiring``), so no barrier is needed, and each tree edge has its fair part of what it
-crosses. Only shifts of one station wait for each other, by semaphores.
+Every rank carries out what arrives in the order of ticks. Each tree has thread blocks of its own on every GPU
+where it goes on, which share its pieces and have channels of their own (``wiring``), so no barrier is needed, and
+each tree edge has its fair part of what it crosses. Only shifts of one station wait for each other, by semaphores.
+
+The operations of a thread block: the handshake; for each station a wait, the sum, puts and signals; waits for what
+ends here; own chunks copied home; flushes. Sums go to peers in the same server by ``res``, which adds and puts at
+once; over ports a ``pws`` follows the sum.
 
 No deadlock: the ticks are one order of all stations, senders before receivers, in which every thread block takes
 its own, and shifts follow it; a wait is for a sender's station and those before it.
@@ -12,35 +14,52 @@ its own, and shifts follow it; a wait is for a sender's station and those before
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cost import Costs
 from hetesynth.model.plan import (
     CHANNEL_TYPES,
+    MAX_CHANNELS_OF_OPERATION,
     MAX_OPERATIONS,
     MAX_REMOTE_BUFFERS,
+    MAX_SLICES,
     ChannelType,
     GpuPlan,
+    LocalSlice,
     Plan,
     PlanBlock,
+    PlanOp,
+    PlanOperation,
     RemoteBuffer,
+    RemoteSlice,
+    Slice,
 )
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Buffer, BufferSlice
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.topology import Rank
 from hetesynth.policy.lowering import LoweringPolicy
+from hetesynth.programs.cut_chunks import in_pieces
 from hetesynth.programs.layout import CopySlice, Layout, in_place_supported
-from hetesynth.programs.mscclpp.lower import RESIDENT_BLOCKS, PlanOptions
-from hetesynth.programs.mscclpp.placement import neighbours
-from hetesynth.programs.mscclpp.sizes import message_range
-from hetesynth.programs.steady_state.block_operations import NOP, BlockEnds, BlockOperations
-from hetesynth.programs.steady_state.block_shares import Place, PlanArrangement, heaviest, shared_out, widest
-from hetesynth.programs.steady_state.pieces import in_pieces
-from hetesynth.programs.steady_state.stations import stations
+from hetesynth.programs.mscclpp.blocks import NOP
+from hetesynth.programs.mscclpp.lower import RESIDENT_BLOCKS, PlanOptions, message_range
+from hetesynth.programs.mscclpp.placement import in_target_order
 from hetesynth.programs.steady_state.traffic import Traffic
-from hetesynth.programs.steady_state.wiring import Wiring, wired
+from hetesynth.programs.steady_state.wiring import (
+    Place,
+    PlanArrangement,
+    Station,
+    Wiring,
+    heaviest,
+    shared_out,
+    stations,
+    widest,
+)
+
+_Named = TypeVar("_Named")
 
 
 def lower_steady_plan(
@@ -64,11 +83,11 @@ def lower_steady_plan(
     blocks = shared_out(stations(problem, schedule), servers, arrangement.blocks)
     if blocks is None:
         raise _misfit(f"{name} needs more thread blocks, or one with more channels, than there are")
-    phases = Traffic.of(problem, schedule, costs, 1).phases(1.0, options.policy.steady_turns[0])
+    phases = Traffic(problem, schedule, costs, 1).phases(1.0, options.policy.steady_turns[0])
     whole, order = in_pieces(problem, schedule, phases, pieces, options.policy.steady_ticks)
     layout = Layout(whole.collective, options.in_place)
-    wiring = wired(stations(whole, order), blocks, arrangement, layout)
-    gpus = _Gpus(layout, wiring, servers).all()
+    wiring = Wiring(stations(whole, order), blocks, arrangement, layout)
+    gpus = [*map(_Gpus(layout, wiring, servers).gpu, range(problem.ranks))]
     least, most = message_range(name, gpus, options.min_bytes, options.max_bytes)
     return Plan(options.name, name, "Simple", options.in_place, tuple(gpus), min_bytes=least, max_bytes=most)
 
@@ -111,13 +130,19 @@ def finest_steady_plan(
         return lower_steady_plan(problem, schedule, costs, each, options, servers)
 
     one = lowered(1)
-    limit = max(1, min(most // arrangement.blocks, options.policy.steady_plan_knowledge // _knowledge(one)))
+    # what a judge of races keeps: what each wait learns of every thread block and port channel
+    of_one = [block for gpu in one.gpus for block in gpu.blocks]
+    actors = len(of_one) + sum(1 + len(gpu.port_peers) for gpu in one.gpus)
+    waits = sum(len(x.channels) for block in of_one for x in block.operations if x.op == "wait")
+    knowledge = actors * max(1, waits)
+    limit = max(1, min(most // arrangement.blocks, options.policy.steady_plan_knowledge // knowledge))
     try:
         two = lowered(2) if limit > 1 else one
     except HetesynthError:
         return one
-    first, second = _operations(one), _operations(two)
-    rooms = ((MAX_OPERATIONS - a) // (b - a) for a, b in zip(first, second, strict=True) if b > a)
+    of_two = [block for gpu in two.gpus for block in gpu.blocks]
+    lengths = ((len(a.operations), len(b.operations)) for a, b in zip(of_one, of_two, strict=True))
+    rooms = ((MAX_OPERATIONS - a) // (b - a) for a, b in lengths if b > a)
     for pieces in range(min(limit, 1 + min(rooms, default=limit)), 2, -1):
         try:
             return lowered(pieces)
@@ -126,20 +151,8 @@ def finest_steady_plan(
     return two
 
 
-def _knowledge(plan: Plan) -> int:
-    """What a judge of races keeps: what each wait learns of every thread block and port channel."""
-    blocks = [block for gpu in plan.gpus for block in gpu.blocks]
-    actors = len(blocks) + sum(1 + len(gpu.port_peers) for gpu in plan.gpus)
-    return actors * max(1, sum(len(x.channels) for block in blocks for x in block.operations if x.op == "wait"))
-
-
-def _operations(plan: Plan) -> list[int]:
-    return [len(block.operations) for gpu in plan.gpus for block in gpu.blocks]
-
-
 class _Gpus:
-    """The GPUs of a plan. ``peers``: the far end of each channel of a GPU; ``ends``: what each thread block can
-    name."""
+    """The GPUs of a plan. ``peers``: the far end of each channel of a GPU."""
 
     def __init__(self, layout: Layout, wiring: Wiring, servers: Sequence[str]) -> None:
         self.layout, self.wiring, self.servers = layout, wiring, servers
@@ -169,24 +182,25 @@ class _Gpus:
             self.number_of_semaphores[place[0]] += 1
         self.before = {after: place for place, after in wiring.following.items()}
 
-    def all(self) -> list[GpuPlan]:
-        """One for each rank."""
-        return [self._gpu(rank) for rank in range(self.layout.collective.ranks)]
-
     def _kind(self, one: Rank, other: Rank) -> ChannelType:
         return "memory" if self.servers[one] == self.servers[other] else "port"
 
-    def _gpu(self, rank: Rank) -> GpuPlan:
+    def gpu(self, rank: Rank) -> GpuPlan:
+        """The plan of ``rank``."""
         places = [place for place in self.wiring.sequences if place[0] == rank]
         buffers = sorted(set().union(*(self.targets[place] for place in places)))
-        copies = self._copies(rank)
+        layout, chunks = self.layout, range(len(self.layout.collective.chunks))
+        # what the rank has from the start and must have in the end, to where it must stand
+        pairs = [(layout.source(rank, k), layout.target(rank, k)) for k in chunks]
+        moves = [(source, home) for source, home in pairs if source and home and source != home]
+        copies = [] if layout.collective.reduces else in_target_order(moves)
         blocks: list[PlanBlock] = []
         for number, place in enumerate(places):
             blocks.append(self._block(number, place, buffers, () if blocks else copies))
         if not blocks:
             blocks = [PlanBlock(0, (NOP,))]
-        inputs, outputs = self.layout.sizes(rank)
-        block = self.layout.collective.chunks_per_rank
+        inputs, outputs = layout.sizes(rank)
+        block = layout.collective.chunks_per_rank
         return GpuPlan(
             rank=rank,
             input_chunks=inputs or block,
@@ -207,25 +221,14 @@ class _Gpus:
             for kind in CHANNEL_TYPES
         }
         names = {buffer: i for of_kind in own.values() for i, buffer in enumerate(of_kind)}
-        ends = BlockEnds(self.channels[place], names)
-        acquired = self.semaphores.get(self.before.get(place, place)) if place in self.before else None
-        released = self.semaphores.get(place)
-        operations = BlockOperations(self.wiring, self.layout, place, ends, copies, acquired, released).all()
+        acquired = self.semaphores[self.before[place]] if place in self.before else None
+        writer = _Operations(self.wiring, self.layout, place, self.channels[place], names)
+        operations = writer.all(copies, acquired, self.semaphores.get(place))
         if len(operations) > MAX_OPERATIONS or max(map(len, own.values())) > MAX_REMOTE_BUFFERS:
             raise _misfit(f"rank {place[0]} needs a thread block of {len(operations)} operations")
         channels = {kind: tuple(of_kind) for kind, of_kind in self.numbers[place].items()}
         ids = {kind: tuple(buffers.index(b) for b in of_kind) for kind, of_kind in own.items()}
         return PlanBlock(number, operations, channels["memory"], channels["port"], ids["memory"], ids["port"])
-
-    def _copies(self, rank: Rank) -> list[CopySlice]:
-        """What the rank has from the start and must have in the end, to where it must stand."""
-        collective, layout = self.layout.collective, self.layout
-        pairs: list[tuple[BufferSlice, BufferSlice]] = []
-        for k in range(len(collective.chunks)):
-            source, home = layout.source(rank, k), layout.target(rank, k)
-            if source is not None and home is not None and source != home and not collective.reduces:
-                pairs.append((source, home))
-        return list(neighbours(pairs))
 
 
 def _misfit(why: str) -> HetesynthError:
@@ -234,3 +237,162 @@ def _misfit(why: str) -> HetesynthError:
         code="HS508",
         help="use fewer pieces, or fewer chunks per rank",
     )
+
+
+class _Operations:
+    """Writes those of ``place``. ``channels``: to another thread block, of which type and which of those of the
+    block. ``buffers``: which of its remote buffers a buffer of a peer is."""
+
+    def __init__(
+        self,
+        wiring: Wiring,
+        layout: Layout,
+        place: Place,
+        channels: Mapping[Place, tuple[ChannelType, int]],
+        buffers: Mapping[tuple[Rank, Buffer], int],
+    ) -> None:
+        self.wiring, self.layout, self.place = wiring, layout, place
+        self.channels, self.buffers = channels, buffers
+        self.operations: list[PlanOperation] = []
+        self.waited: dict[Place, int] = defaultdict(int)
+        self.pushed: dict[int, int] = {}  # port channel -> thread, since the threads met
+
+    def all(
+        self, copies: Sequence[CopySlice], acquired: int | None, released: int | None
+    ) -> tuple[PlanOperation, ...]:
+        """The operations in order. ``copies``: from where the rank's own chunks stand to where they must.
+        ``acquired``, ``released``: the semaphores by which shifts follow each other."""
+        signals = self.wiring.signals
+        incoming = [far for far in self.channels if (far, self.place) in signals]
+        outgoing = [far for far in self.channels if (self.place, far) in signals]
+        handshake: tuple[tuple[PlanOp, PlanOp, list[Place]], ...]
+        handshake = (("rlxsignal", "signal", incoming), ("rlxwait", "wait", outgoing))
+        for near_op, far_op, peers in handshake:
+            self._on(near_op, "memory", self._numbers("memory", peers))
+            self._on(far_op, "port", self._numbers("port", peers))
+        if outgoing:
+            self._meet()
+        if acquired is not None:
+            self._do(PlanOperation("sem_acquire", semaphores=(acquired,)))
+            self._meet()
+        for station in self.wiring.sequences[self.place]:
+            self._station(station)
+        ports = self._numbers("port", outgoing)
+        if released is not None:
+            self._on("flush", "port", ports)
+            self._meet()
+            self._do(PlanOperation("sem_release", semaphores=(released,)))
+        self._wait({far: signals[far, self.place] for far in incoming})
+        for source, home, count in copies:
+            whole = LocalSlice(source.buffer, source.offset, count)
+            self._do(PlanOperation("copy", src=(whole,), dst=(LocalSlice(home.buffer, home.offset, count),)))
+        if released is None:
+            self._on("flush", "port", ports)
+        return tuple(self.operations) or (NOP,)
+
+    # -- one station
+
+    def _station(self, a: Station) -> None:
+        if a.senders:
+            awaited: dict[Place, int] = {}
+            for sender in a.senders:
+                far, number = self.wiring.awaited[a.name, sender]
+                awaited[far] = max(number, awaited.get(far, 0))
+            self._wait(awaited)
+            self._meet()
+        channels = [(r, *self.channels[self.wiring.receiving[a.name, r]]) for r in a.receivers]
+        near = [r for r, kind, _ in channels if kind == "memory"]
+        far_off = [(r, number) for r, kind, number in channels if kind == "port"]
+        sent: list[Rank] = []
+        if a.adds and a.senders:
+            sent = near if not far_off and len(near) < MAX_SLICES else []
+            value = self._sum(a, sent)
+            if far_off or (near and not sent):
+                self._meet()
+        else:  # what has come, or what the rank has from the start
+            source = self.layout.source(a.rank, a.chunk)
+            landed = self.wiring.landings[a.name, a.senders[0]] if a.senders else source
+            if landed is None:
+                raise ValueError(f"rank {a.rank} has no chunk {a.chunk}")
+            value = landed
+        ops: tuple[PlanOp, ...] = ("put", "pws")
+        for op in ops:  # puts of a port channel, with the signal that follows
+            group = [x for x in far_off if ((a.name, x[0]) in self.wiring.signalled) == (op == "pws")]
+            for part in _parts(group):
+                ids = tuple(number for _, number in part)
+                self._push(ids)
+                dst = tuple(self._there(a, r) for r, _ in part)
+                self._do(PlanOperation(op, "port", ids, (_one(value),) * len(part), dst))
+        for some in _parts(near if not sent else []):
+            dst = tuple(self._there(a, r) for r in some)
+            self._do(PlanOperation("put", "memory", (), (_one(value),) * len(some), dst))
+        signalled = [n for r, kind, n in channels if kind == "memory" and (a.name, r) in self.wiring.signalled]
+        if signalled:
+            self._meet()
+            self._on("signal", "memory", signalled)
+
+    def _sum(self, a: Station, sent: Sequence[Rank]) -> BufferSlice:
+        """Adds up what has come; the last addition puts the sum to ``sent``."""
+        landings = [self.wiring.landings[a.name, sender] for sender in a.senders]
+        own = self.layout.source(a.rank, a.chunk)
+        parts = landings if own is None else [own, *landings]
+        home = None if a.partial else self.layout.target(a.rank, a.chunk)
+        into = landings[0] if home is None else home
+        while len(parts) > MAX_SLICES:
+            self._do(PlanOperation("re", src=tuple(map(_one, parts[:MAX_SLICES])), dst=(_one(into),)))
+            self._meet()
+            parts = [into, *parts[MAX_SLICES:]]
+        src = tuple(map(_one, parts))
+        dst: tuple[Slice, ...] = (_one(into), *(self._there(a, r) for r in sent))
+        self._do(PlanOperation("res", "memory", (), src, dst) if sent else PlanOperation("re", src=src, dst=dst))
+        return into
+
+    def _there(self, a: Station, receiver: Rank) -> RemoteSlice:
+        """Where the value lands at ``receiver``."""
+        landing = self.wiring.landings[(receiver, a.chunk, a.partial), a.rank]
+        return RemoteSlice(self.buffers[receiver, landing.buffer], landing.offset, 1)
+
+    # -- what threads tell each other
+
+    def _do(self, operation: PlanOperation) -> None:
+        self.operations.append(operation)
+
+    def _meet(self) -> None:
+        """The threads of the block wait for each other."""
+        self._do(NOP)
+        self.pushed.clear()
+
+    def _push(self, channels: Sequence[int]) -> None:
+        """Thread i pushes to ``channels[i]``: after what other threads have pushed there."""
+        if any(self.pushed.get(channel, thread) != thread for thread, channel in enumerate(channels)):
+            self._meet()
+        self.pushed.update((channel, thread) for thread, channel in enumerate(channels))
+
+    def _wait(self, numbers: Mapping[Place, int]) -> None:
+        """Waits until so many signals of each have come."""
+        while late := [far for far, number in numbers.items() if self.waited[far] < number]:
+            for kind in CHANNEL_TYPES:
+                self._on("wait", kind, self._numbers(kind, late))
+            for far in late:
+                self.waited[far] += 1
+
+    def _numbers(self, kind: ChannelType, peers: Sequence[Place]) -> list[int]:
+        """The channels of one type to ``peers``."""
+        return [number for of, number in (self.channels[peer] for peer in peers) if of == kind]
+
+    def _on(self, op: PlanOp, kind: ChannelType, channels: Sequence[int]) -> None:
+        for part in _parts(channels):
+            if kind == "port" and op in ("signal", "flush"):
+                self._push(part)
+            dst = (LocalSlice("o", 0, 1),) * len(part) if op == "flush" else ()
+            self._do(PlanOperation(op, kind, tuple(part), dst=dst))
+
+
+def _one(place: BufferSlice) -> LocalSlice:
+    return LocalSlice(place.buffer, place.offset, 1)
+
+
+def _parts(whole: Sequence[_Named]) -> Iterator[Sequence[_Named]]:
+    """As many as an operation can name, at a time."""
+    for first in range(0, len(whole), MAX_CHANNELS_OF_OPERATION):
+        yield whole[first : first + MAX_CHANNELS_OF_OPERATION]

@@ -1,87 +1,80 @@
 """What the trees of a schedule load: resources, pairs of ranks, and when each transfer of a piece can begin.
 
-In: a problem, a schedule in which the transfers of each chunk are its tree, costs. Out: ``Traffic``. A period is
-what the fullest resource needs for one piece of every chunk, so it is the least time between two pieces. Knows
-nothing of programs.
+A period is what the fullest resource needs for one piece of every chunk, so the least time between two pieces.
+
+How many channels each pair of ranks gets (``channels_of_pairs``): connections that meet in a scarce resource carry
+equally much. A resource is shared max-min fairly by the connections that use it, whatever they have to carry. One
+that carries more than the others is late, and what it feeds waits for it; so pairs with more messages get more
+channels.
+
+``own``: every stream has a channel, so a thread block serves one edge of one tree: nothing waits behind what is
+ready later, however often the program loops.
+``even``: every pair starts with as few channels as its steps allow. Then, while thread blocks are left, another
+one goes to the pair that exceeds the mean of a scarce resource most (a divisor method, as for seats of a
+parliament).
+``proportional``: channels in proportion to messages, as many as fit.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from hetesynth.model.cost import Costs
 from hetesynth.model.problem import Problem
-from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.model.schedule import Schedule
 from hetesynth.model.topology import Rank
+from hetesynth.policy.lowering import LoweringPolicy
 
 Pair = tuple[Rank, Rank]
 
 
-@dataclass(frozen=True)
 class Traffic:
-    """The transfers of one piece of every chunk, in the order of the schedule.
+    """The transfers of one piece of every chunk, in the order of ``schedule``. ``steps_of_addition``: of a
+    receiver for a value that is added."""
 
-    ``pairs``: the ranks of each. ``messages``: transfers of a pair. ``steps``: what they take of the receiver's
-    thread blocks; ``steps_of_message``: what one of them takes at most. ``crossing``: the pairs that draw from
-    each resource. ``seconds``: of each resource, for one byte a transfer. ``alpha``: the longest of the links that
-    cross each resource. ``copy_of``: of the chunks that go along the same tree, the how manieth a chunk is, and
-    how many
-    there are. ``stream_of``: a number for each chunk, the same for ``chunks_of_stream`` chunks that go along the
-    same tree. ``streams``: of each pair, those of additions told apart.
-    """
+    def __init__(self, problem: Problem, schedule: Schedule, costs: Costs, steps_of_addition: int) -> None:
+        arcs = problem.arcs
+        self.transfers, self.costs = schedule.transfers, costs
+        self.pairs = [(arcs[t.link].src, arcs[t.link].dst) for t in schedule.transfers]
 
-    transfers: tuple[Transfer, ...]
-    pairs: tuple[Pair, ...]
-    costs: Costs
-    messages: Mapping[Pair, int]
-    steps: Mapping[Pair, int]
-    steps_of_message: int
-    crossing: Mapping[int, tuple[Pair, ...]]
-    seconds: Mapping[int, float]
-    alpha: Mapping[int, float]
-    copy_of: Mapping[int, tuple[int, int]]
-    stream_of: Mapping[int, int]
-    chunks_of_stream: int
-    streams: Mapping[Pair, int]
+        trees: dict[int, list[tuple[int, bool]]] = defaultdict(list)
+        for t in schedule.transfers:
+            trees[t.chunk].append((t.link, t.reduce))
+        chunks_of_tree: dict[tuple[tuple[int, bool], ...], list[int]] = defaultdict(list)
+        for chunk in sorted(trees):
+            chunks_of_tree[tuple(sorted(trees[chunk]))].append(chunk)
+        alike = list(chunks_of_tree.values())
+        # of the chunks that go along the same tree, the how manieth a chunk is, and how many there are
+        self.copy_of = {k: (place, len(chunks)) for chunks in alike for place, k in enumerate(chunks)}
+        # a number for each chunk, the same for ``chunks_of_stream`` chunks that go along the same tree
+        self.chunks_of_stream = size = math.gcd(*map(len, alike))
+        groups = [chunks[first : first + size] for chunks in alike for first in range(0, len(chunks), size)]
+        self.stream_of = {chunk: stream for stream, chunks in enumerate(groups) for chunk in chunks}
 
-    @classmethod
-    def of(cls, problem: Problem, schedule: Schedule, costs: Costs, steps_of_addition: int) -> Traffic:
-        """The traffic of ``schedule``; ``steps_of_addition``: of a receiver for a value that is added."""
-        pairs = tuple((problem.arcs[t.link].src, problem.arcs[t.link].dst) for t in schedule.transfers)
         messages: dict[Pair, int] = defaultdict(int)
-        steps: dict[Pair, int] = defaultdict(int)
-        crossing: dict[int, dict[Pair, None]] = defaultdict(dict)
+        self.steps: dict[Pair, int] = defaultdict(int)  # what the messages of a pair take of the receiver
+        self.steps_of_message = max((steps_of_addition for t in schedule.transfers if t.reduce), default=1)
+        crossing: dict[int, set[Pair]] = defaultdict(set)
         carried: dict[int, int] = defaultdict(int)
-        alpha: dict[int, float] = defaultdict(float)
-        alike = _alike(schedule)
-        stream_of, chunks_of_stream = _streams(alike)
+        self.alpha: dict[int, float] = defaultdict(float)  # the longest of the links that cross each resource
         streams: dict[Pair, set[tuple[int, bool]]] = defaultdict(set)
-        for t, pair in zip(schedule.transfers, pairs, strict=True):
+        for t, pair in zip(schedule.transfers, self.pairs, strict=True):
             messages[pair] += 1
-            streams[pair].add((stream_of[t.chunk], t.reduce))
-            steps[pair] += steps_of_addition if t.reduce else 1
+            streams[pair].add((self.stream_of[t.chunk], t.reduce))
+            self.steps[pair] += steps_of_addition if t.reduce else 1
             for r in costs.link_resources[t.link]:
-                crossing[r][pair] = None
+                crossing[r].add(pair)
                 carried[r] += 1
-                alpha[r] = max(alpha[r], costs.link_alpha[t.link])
-        return cls(
-            transfers=schedule.transfers,
-            pairs=pairs,
-            costs=costs,
-            messages=dict(sorted(messages.items())),
-            steps=dict(steps),
-            steps_of_message=max((steps_of_addition for t in schedule.transfers if t.reduce), default=1),
-            crossing={r: tuple(sorted(of)) for r, of in sorted(crossing.items())},
-            seconds={r: carried[r] / costs.resource_rate[r] for r in sorted(carried)},
-            alpha=alpha,
-            copy_of={k: (place, len(chunks)) for chunks in alike for place, k in enumerate(chunks)},
-            stream_of=stream_of,
-            chunks_of_stream=chunks_of_stream,
-            streams={pair: len(of) for pair, of in sorted(streams.items())},
-        )
+                self.alpha[r] = max(self.alpha[r], costs.link_alpha[t.link])
+        self.messages = dict(sorted(messages.items()))
+        self.streams = {pair: len(of) for pair, of in sorted(streams.items())}  # those of additions told apart
+        self.crossing = {r: tuple(sorted(of)) for r, of in sorted(crossing.items())}  # the pairs that draw from it
+        self.seconds = {r: carried[r] / costs.resource_rate[r] for r in sorted(carried)}  # for one byte a transfer
 
     @property
     def seconds_per_byte(self) -> float:
@@ -98,8 +91,7 @@ class Traffic:
 
     def longest(self, piece_bytes: float) -> float:
         """Periods from the begin of a piece until it is everywhere, where all that cross a resource share it."""
-        _, ends = self._begins_and_ends(piece_bytes, 1.0)
-        return max(ends, default=0.0)
+        return max(self._begins_and_ends(piece_bytes, 1.0)[1], default=0.0)
 
     def phases(self, piece_bytes: float, turn: float) -> list[float]:
         """When each transfer of a piece can begin, in periods after the piece began.
@@ -125,33 +117,136 @@ class Traffic:
                 begin = copy / copies  # chunks of one tree follow each other
             crossing = takes.get((t.link, copies))
             if crossing is None:
-                crossing = takes[t.link, copies] = self._crossing(t.link, copies, piece_bytes, turn) / period
+                fullest = max(self.seconds[r] for r in self.costs.link_resources[t.link])
+                shared = turn * piece_bytes * fullest / copies
+                seconds = self.costs.link_alpha[t.link] + max(piece_bytes / self.costs.link_rate[t.link], shared)
+                crossing = takes[t.link, copies] = seconds / period
             end = begin + crossing
             arrivals[t.chunk, dst].append((t.end, end))
             begins.append(begin)
             ends.append(end)
         return begins, ends
 
-    def _crossing(self, link: int, copies: int, piece_bytes: float, turn: float) -> float:
-        """Seconds that a piece of one of ``copies`` chunks takes over ``link``."""
-        alone = piece_bytes / self.costs.link_rate[link]
-        shared = turn * piece_bytes * max(self.seconds[r] for r in self.costs.link_resources[link]) / copies
-        return self.costs.link_alpha[link] + max(alone, shared)
+
+Division = Literal["own", "even", "proportional"]
+SHARED: tuple[Division, ...] = ("even", "proportional")
+"""Where trees share connections."""
 
 
-def _streams(alike: list[list[int]]) -> tuple[dict[int, int], int]:
-    """The stream of each chunk, and how many chunks each has: as many as divide all numbers of chunks alike."""
-    size = math.gcd(*map(len, alike))
-    groups = [chunks[first : first + size] for chunks in alike for first in range(0, len(chunks), size)]
-    return {chunk: stream for stream, chunks in enumerate(groups) for chunk in chunks}, size
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a program may use: ``blocks`` of each rank, ``steps`` of a thread block, ``channels`` of a pair."""
+
+    blocks: int
+    steps: int
+    channels: int
 
 
-def _alike(schedule: Schedule) -> list[list[int]]:
-    """The chunks that go along the same tree, for each tree."""
-    trees: dict[int, list[tuple[int, bool]]] = defaultdict(list)
-    for t in schedule.transfers:
-        trees[t.chunk].append((t.link, t.reduce))
-    alike: dict[tuple[tuple[int, bool], ...], list[int]] = defaultdict(list)
-    for chunk in sorted(trees):
-        alike[tuple(sorted(trees[chunk]))].append(chunk)
-    return list(alike.values())
+def channels_of_pairs(
+    traffic: Traffic, pieces: int, piece_bytes: float, division: Division, room: Room, policy: LoweringPolicy
+) -> dict[Pair, int] | None:
+    """The channels of each pair; None where thread blocks or channels do not suffice."""
+    if division == "own":
+        own = dict(traffic.streams)
+        longest = traffic.steps_of_message * traffic.chunks_of_stream * pieces
+        return own if longest <= room.steps and _fits(own, room) else None
+    fewest = fewest_channels(traffic, pieces, room.steps)
+    if not _fits(fewest, room):
+        return None
+    if division == "proportional":
+        return _proportional(traffic, pieces, fewest, room)
+    most = {pair: min(room.channels, number * pieces) for pair, number in traffic.messages.items()}
+    return _even(traffic, piece_bytes, fewest, most, room, policy)
+
+
+def fewest_channels(traffic: Traffic, pieces: int, steps: int) -> dict[Pair, int]:
+    """As few channels as thread blocks of ``steps`` steps allow."""
+    return {pair: -(-needed * pieces // steps) for pair, needed in sorted(traffic.steps.items())}
+
+
+def blocks_by_rank(channels: Mapping[Pair, int]) -> dict[Rank, int]:
+    """Thread blocks of each rank: one for each connection that it sends on or receives from."""
+    blocks: dict[Rank, int] = defaultdict(int)
+    for pair, number in channels.items():
+        for rank in pair:
+            blocks[rank] += number
+    return blocks
+
+
+def _fits(channels: Mapping[Pair, int], room: Room) -> bool:
+    most = max(blocks_by_rank(channels).values(), default=0)
+    return most <= room.blocks and max(channels.values(), default=0) <= room.channels
+
+
+def _proportional(traffic: Traffic, pieces: int, fewest: Mapping[Pair, int], room: Room) -> dict[Pair, int]:
+    """The least messages a channel with which they fit: more of them never take more channels."""
+
+    def channels(size: float) -> dict[Pair, int]:
+        return {
+            pair: min(max(fewest[pair], round(number / size)), number * pieces)
+            for pair, number in traffic.messages.items()
+        }
+
+    numbers = set(traffic.messages.values())
+    sizes = sorted({number / k for number in numbers for k in range(1, room.channels + 1)})
+    least = bisect_left(sizes, True, key=lambda size: _fits(channels(size), room))
+    return channels(sizes[least]) if least < len(sizes) else dict(fewest)
+
+
+def _even(
+    traffic: Traffic,
+    piece_bytes: float,
+    fewest: Mapping[Pair, int],
+    most: Mapping[Pair, int],
+    room: Room,
+    policy: LoweringPolicy,
+) -> dict[Pair, int]:
+    channels = dict(fewest)
+    open_pairs = {pair for pair in channels if channels[pair] < most[pair]}
+    blocks = blocks_by_rank(channels)
+    scarce = traffic.scarce(policy.steady_even_from)
+    sharers: dict[Pair, list[int]] = defaultdict(list)
+    for r in scarce:
+        for pair in traffic.crossing[r]:
+            sharers[pair].append(r)
+    worst = {r: _worst(traffic, r, piece_bytes, channels, open_pairs) for r in scarce}
+    while True:
+        excess, pair = max(worst.values(), default=(0.0, (-1, -1)))
+        if excess <= policy.steady_unevenness:
+            return channels
+        if all(blocks[rank] < room.blocks for rank in pair):
+            channels[pair] += 1
+            for rank in pair:
+                blocks[rank] += 1
+            if channels[pair] == most[pair]:
+                open_pairs.discard(pair)
+        else:
+            open_pairs.discard(pair)
+        worst.update((r, _worst(traffic, r, piece_bytes, channels, open_pairs)) for r in sharers[pair])
+
+
+def _worst(
+    traffic: Traffic, resource: int, piece_bytes: float, channels: Mapping[Pair, int], open_pairs: set[Pair]
+) -> tuple[float, Pair]:
+    """How much longer the resource takes than its bytes, by the connections of the pair that has most on each of
+    them among those that may get another one."""
+    pairs = traffic.crossing[resource]
+    connections = sum(channels[p] for p in pairs)
+    mean = sum(traffic.messages[p] for p in pairs) / connections
+    most, pair = max(
+        ((traffic.messages[p] / channels[p], p) for p in pairs if p in open_pairs), default=(0.0, (-1, -1))
+    )
+    return most / mean * (1 + traffic.latency_share(resource, connections, piece_bytes)), pair
+
+
+def slowdown(traffic: Traffic, piece_bytes: float, channels: Mapping[Pair, int]) -> float:
+    """The time of the resource that takes longest with these connections, in periods: it lasts as long as its
+    fullest connection needs, and in the time of alpha that all of them wait together."""
+    period, worst = traffic.seconds_per_byte, 1.0
+    for r, pairs in traffic.crossing.items():
+        connections = sum(channels[p] for p in pairs)
+        mean = sum(traffic.messages[p] for p in pairs) / connections
+        uneven = max(traffic.messages[p] / channels[p] for p in pairs) / mean
+        waiting = 1 + traffic.latency_share(r, connections, piece_bytes)
+        worst = max(worst, uneven * waiting * traffic.seconds[r] / period)
+    return worst

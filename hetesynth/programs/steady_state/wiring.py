@@ -1,23 +1,40 @@
-"""Pieces of stations on thread blocks -> the order of each, the signals between them, where values land.
+"""A schedule along trees -> what each rank does with each chunk, on which thread block, in which order.
 
-In: the stations of all pieces in the order of ticks, their thread blocks, a layout. Out: ``Wiring``. The puts of
-one thread block to another follow each other on one channel. What ends at a rank needs no signal of its own: the
-last put of the connection vouches for it. What is to be added, and what a relay passes on, lands in scratch, with
-a place for each sender, so nobody waits for a buffer.
+Every chunk takes a tree into a rank, a tree out of one, or both (a path is a tree). ``Station``s are in the order
+of ticks, in which whoever sends comes before whoever receives; ``Blocks``: which thread blocks do which;
+``Wiring``: the order of each thread block, the signals between them, where values land.
+
+A station that goes on has as many thread blocks as any other, so that connections that meet carry equally much;
+where a rank has more stations than thread blocks, those with least to do share. What ends at a rank is waited for
+by a thread block that puts to its sender, or by the one with the fewest channels. The puts of one thread block to
+another follow each other on one channel. What ends needs no signal of its own: the last put of the connection
+vouches for it. What is to be added, and what a relay passes on, lands in scratch, with a place for each sender, so
+nobody waits for a buffer.
+
+Thread blocks side by side copy faster, but their pieces are on the way at once, so the first is everywhere no
+sooner. Thread blocks in shifts give more and smaller pieces. A shift puts when the one before has done so: else
+a NIC that is slower than what feeds it would carry all shifts at once.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from hetesynth.errors import HetesynthError
+from hetesynth.model.plan import MAX_CHANNELS
+from hetesynth.model.problem import Problem
 from hetesynth.model.program import BufferSlice
+from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Rank
 from hetesynth.programs.layout import Layout
-from hetesynth.programs.steady_state.block_shares import Blocks, Place, PlanArrangement
-from hetesynth.programs.steady_state.stations import Station, StationName
+from hetesynth.programs.mscclpp.lower import RESIDENT_BLOCKS
 
+StationName = tuple[Rank, int, bool]
+"""(rank, chunk, whether it adds up)."""
+Place = tuple[Rank, int]
+"""A thread block: (rank, number there)."""
 Put = tuple[StationName, Rank]
 """What is sent on, and to whom."""
 Visit = tuple[StationName, Rank]
@@ -27,101 +44,312 @@ Connection = tuple[Place, Place]
 
 
 @dataclass(frozen=True, slots=True)
-class _Message:
-    """One put on a connection. ``quiet``: nobody waits for it alone."""
+class Station:
+    """A value of ``chunk`` comes to ``rank`` or starts there, and goes on.
 
-    put: Put
-    visit: Visit
-    quiet: bool
+    ``adds``: what ``senders`` send is added to what the rank has from the start; without senders it is a leaf of
+    a tree along which sums go. ``receivers`` get the value; ``partial``: they add it, else they keep it.
+    """
+
+    rank: Rank
+    chunk: int
+    adds: bool
+    tick: int
+    senders: tuple[Rank, ...]
+    receivers: tuple[Rank, ...]
+    partial: bool
+
+    @property
+    def name(self) -> StationName:
+        """What tells it from others."""
+        return self.rank, self.chunk, self.adds
+
+    @property
+    def ends(self) -> bool:
+        """True where nothing is done with what has come."""
+        return not self.receivers and not self.adds
+
+    @property
+    def weight(self) -> int:
+        """About how many operations a piece takes."""
+        return 2 * bool(self.senders) + bool(self.adds and self.senders) + 3 * bool(self.receivers)
+
+
+@dataclass(slots=True)
+class _Visits:
+    """The transfers of one chunk at one rank."""
+
+    added: list[Transfer] = field(default_factory=list)
+    copied: list[Transfer] = field(default_factory=list)
+    sums: list[Transfer] = field(default_factory=list)
+    copies: list[Transfer] = field(default_factory=list)
+
+
+def stations(problem: Problem, schedule: Schedule) -> list[Station]:
+    """Those of ``schedule``. Raises HetesynthError HS505 where its chunks do not take trees."""
+    visits: dict[tuple[Rank, int], _Visits] = defaultdict(_Visits)
+    for t in schedule.transfers:
+        arc = problem.arcs[t.link]
+        sent, received = visits[arc.src, t.chunk], visits[arc.dst, t.chunk]
+        (sent.sums if t.reduce else sent.copies).append(t)
+        (received.added if t.reduce else received.copied).append(t)
+    listed: list[Station] = []
+    for (rank, chunk), v in visits.items():
+        if not _along_trees(v) or (not v.copied and rank not in problem.collective.pre[chunk]):
+            raise HetesynthError(
+                f"chunk {chunk} does not take a tree at rank {rank}: it has no plan in steady state",
+                code="HS505",
+                help="lower the schedule step by step",
+            )
+        senders, parents = (tuple(problem.arcs[t.link].src for t in part) for part in (v.added, v.copied))
+        sums, copies = (tuple(problem.arcs[t.link].dst for t in part) for part in (v.sums, v.copies))
+        if v.added or v.sums:
+            tick = max([t.end for t in v.added] or [v.sums[0].start])
+            on = (sums, True) if sums or v.copied else (copies, False)
+            listed.append(Station(rank, chunk, True, tick, senders, *on))
+        if v.copied or not (v.added or v.sums):
+            tick = v.copied[0].end if v.copied else min(t.start for t in v.copies)
+            listed.append(Station(rank, chunk, False, tick, parents, copies, False))
+    return sorted(listed, key=lambda a: (a.tick, a.chunk, a.rank, a.adds))
+
+
+def _along_trees(v: _Visits) -> bool:
+    """True where at most one value is copied in and one sum sent out, sums after what they add, copies last."""
+    if len(v.copied) > 1 or len(v.sums) > 1:
+        return False
+    added = max((t.end for t in v.added), default=0)
+    arrived = v.copied[0].end if v.copied else added
+    if any(t.start < added for t in v.sums) or any(t.start < arrived for t in v.copies):
+        return False
+    return bool(v.sums) or not v.added if v.copied else not (v.sums and v.copies)
+
+
+# -- thread blocks
+
+
+@dataclass(frozen=True, slots=True)
+class PlanArrangement:
+    """How the ``pieces`` of every chunk are shared out over the thread blocks of a tree.
+
+    They work in ``shifts``, in each of which ``width`` of them are at work side by side.
+    """
+
+    pieces: int
+    width: int
+    shifts: int
+
+    @property
+    def blocks(self) -> int:
+        """Thread blocks of a tree where it goes on."""
+        return self.width * self.shifts
+
+    def block(self, piece: int) -> int:
+        """Which of them has ``piece``."""
+        return piece * self.shifts // self.pieces * self.width + piece % self.width
+
+    def following(self, block: int) -> int | None:
+        """Whose shift comes after ``block``; None after the last."""
+        return block + self.width if block + self.width < self.blocks else None
 
 
 @dataclass(frozen=True)
-class Wiring:
-    """``sequences``: what each thread block does, in order. ``receiving``: the thread block that waits for a put.
-    ``signalled``: the puts that a signal follows.
+class Blocks:
+    """``of_station``: the thread blocks of what goes on. ``of_end``: of (sender, rank, chunk), those that wait for
+    what ends at the rank, one for each of its sender."""
 
-    ``awaited``: the thread block that a value comes from, and how many of its signals must have come.
-    ``signals``: all of a connection. ``landings``: where a value lands; ``scratch``: chunks of each rank.
-    ``following``: the thread block whose shift comes after that of another.
-    """
+    of_station: Mapping[StationName, tuple[int, ...]]
+    of_end: Mapping[tuple[Rank, Rank, int], tuple[int, ...]]
 
-    sequences: Mapping[Place, Sequence[Station]]
-    receiving: Mapping[Put, Place]
-    signalled: frozenset[Put]
-    awaited: Mapping[Visit, tuple[Place, int]]
-    signals: Mapping[Connection, int]
-    landings: Mapping[Visit, BufferSlice]
-    scratch: Sequence[int]
-    following: Mapping[Place, Place]
+    def sending(self, rank: Rank, chunk: int, *, partial: bool) -> tuple[int, ...]:
+        """The thread blocks that send ``chunk`` on at ``rank``, as a sum or a whole value."""
+        name = (rank, chunk, partial)
+        return self.of_station[name if name in self.of_station else (rank, chunk, True)]
 
-
-def wired(stations: Sequence[Station], blocks: Blocks, arrangement: PlanArrangement, layout: Layout) -> Wiring:
-    """The wiring of ``stations``, of which chunk k is piece k mod ``pieces``."""
-    sequences = _sequences(stations, blocks, arrangement)
-    ending = {a.name for a in stations if a.ends}
-    receiving: dict[Put, Place] = {}
-    messages: dict[Connection, list[_Message]] = defaultdict(list)
-    for place, sequence in sequences.items():
-        for a in sequence:
-            chunk, piece = divmod(a.chunk, arrangement.pieces)
-            for receiver in a.receivers:
-                there = blocks.receiving(a.rank, receiver, chunk, partial=a.partial)
-                name = (receiver, a.chunk, a.partial)
-                far = receiving[a.name, receiver] = (receiver, there[arrangement.block(piece)])
-                messages[place, far].append(_Message((a.name, receiver), (name, a.rank), name in ending))
-    signalled: set[Put] = set()
-    awaited: dict[Visit, tuple[Place, int]] = {}
-    signals: dict[Connection, int] = {}
-    for connection, carried in messages.items():
-        signals[connection] = 0
-        for message in carried:
-            if not message.quiet or message is carried[-1]:
-                signals[connection] += 1
-                signalled.add(message.put)
-                awaited[message.visit] = connection[0], signals[connection]
-    landings, scratch = _landings(stations, layout)
-    following = _shifts(stations, blocks, arrangement)
-    return Wiring(sequences, receiving, frozenset(signalled), awaited, signals, landings, scratch, following)
+    def receiving(self, sender: Rank, rank: Rank, chunk: int, *, partial: bool) -> tuple[int, ...]:
+        """The thread blocks at ``rank`` that wait for what ``sender`` sends of ``chunk``."""
+        end = self.of_end.get((sender, rank, chunk)) if not partial else None
+        return self.of_station[rank, chunk, partial] if end is None else end
 
 
-def _shifts(stations: Sequence[Station], blocks: Blocks, arrangement: PlanArrangement) -> dict[Place, Place]:
-    """The thread blocks that put, and those whose shift is the next."""
-    following: dict[Place, Place] = {}
+def widest(stations: Sequence[Station]) -> int:
+    """The most thread blocks that each station can have."""
+    each: dict[Rank, int] = defaultdict(int)
     for a in stations:
-        own = () if not a.receivers or arrangement.shifts == 1 else blocks.of_station[
-            a.rank, a.chunk // arrangement.pieces, a.adds
-        ]  # fmt: skip
-        for i, block in enumerate(own):
-            after = arrangement.following(i)
-            if after is not None:
-                following[a.rank, block] = a.rank, own[after]
-    return dict(sorted(following.items()))
+        each[a.rank] += not a.ends
+    return max(1, RESIDENT_BLOCKS // max(each.values(), default=1))
 
 
-def _sequences(
-    stations: Sequence[Station], blocks: Blocks, arrangement: PlanArrangement
-) -> dict[Place, list[Station]]:  # fmt: skip
-    sequences: dict[Place, list[Station]] = {}
-    for (_, rank, _), waiting in blocks.of_end.items():
-        for block in waiting:
-            sequences.setdefault((rank, block), [])
+def heaviest(stations: Sequence[Station]) -> int:
+    """About how many operations a piece takes of the thread block that has most to do."""
+    work: dict[Rank, list[int]] = defaultdict(list)
     for a in stations:
         if not a.ends:
+            work[a.rank].append(a.weight)
+    return max((max(max(own), -(-sum(own) // RESIDENT_BLOCKS)) for own in work.values()), default=1)
+
+
+def shared_out(stations: Sequence[Station], servers: Sequence[str], each: int) -> Blocks | None:
+    """``each`` thread blocks for every station; None where there are not as many, or one would have too many
+    channels."""
+    if each > widest(stations):
+        return None
+    of_station: dict[StationName, tuple[int, ...]] = {}
+    by_rank: dict[Rank, list[Station]] = defaultdict(list)
+    for a in stations:
+        if not a.ends:
+            by_rank[a.rank].append(a)
+    for rank in sorted(by_rank):
+        own = by_rank[rank]
+        if len(own) * each <= RESIDENT_BLOCKS:
+            for i, a in enumerate(own):
+                of_station[a.name] = tuple(range(i * each, (i + 1) * each))
+        else:
+            of_station.update(_merged(own))
+    return _Ends(stations, servers, Blocks(of_station, {})).placed()
+
+
+def _merged(own: Sequence[Station]) -> dict[StationName, tuple[int, ...]]:
+    """One thread block for each; those with the same peers, and with least to do, share."""
+    ordered = sorted(own, key=lambda a: (-a.weight, a.senders, a.receivers))
+    most = -(-sum(a.weight for a in own) // RESIDENT_BLOCKS)
+    load = [0] * RESIDENT_BLOCKS
+    peers: list[set[tuple[Rank, int]]] = [set() for _ in load]
+    placed: dict[StationName, tuple[int, ...]] = {}
+    for a in ordered:
+        near = {(p, 0) for p in a.senders} | {(p, 1) for p in a.receivers}
+        costs = [(max(load[b] + a.weight, most), len(near - peers[b]), load[b], b) for b in range(len(load))]
+        block = min(costs)[-1]
+        load[block] += a.weight
+        peers[block] |= near
+        placed[a.name] = (block,)
+    return placed
+
+
+class _Ends:
+    """Finds who waits for what ends at a rank."""
+
+    def __init__(self, stations: Sequence[Station], servers: Sequence[str], blocks: Blocks) -> None:
+        self.stations, self.servers, self.blocks = stations, servers, blocks
+        self.joined: dict[Place, set[Place]] = defaultdict(set)  # the thread blocks that each has a channel to
+        self.putting: dict[tuple[Rank, Rank], set[int]] = defaultdict(set)  # those of a rank that put to another
+        self.numbers: dict[Rank, int] = defaultdict(int)  # of thread blocks
+        # of a thread block, inside its server or to others, with those that it will need for what ends elsewhere
+        self.channels: dict[tuple[Place, bool], int] = defaultdict(int)
+
+    def placed(self) -> Blocks | None:
+        """All thread blocks, or None where one has too many channels."""
+        of_station, of_end = dict(self.blocks.of_station), dict(self.blocks.of_end)
+        for (rank, _, _), blocks in of_station.items():
+            self.numbers[rank] = max(self.numbers[rank], *(block + 1 for block in blocks))
+        going_on = [a for a in self.stations if not a.ends]
+        for a in going_on:
+            for block in of_station[a.name]:
+                for receiver in a.receivers:
+                    self.putting[a.rank, receiver].add(block)
+            for sender in a.senders:
+                there = self.blocks.sending(sender, a.chunk, partial=a.adds)
+                for block, far in zip(of_station[a.name], there, strict=True):
+                    self._join((a.rank, block), (sender, far))
+        ending = [
+            (a, sender, self.blocks.sending(sender, a.chunk, partial=False))
+            for a in self.stations
+            if a.ends
+            for sender in a.senders
+        ]
+        for a, sender, there in ending:
+            for far in there:
+                self.channels[(sender, far), self._near(a.rank, sender)] += 1  # until it is joined
+        for a, sender, there in ending:
+            of_end[sender, a.rank, a.chunk] = tuple(self._waiting(a.rank, (sender, far)) for far in there)
+        if max(self.channels.values(), default=0) > MAX_CHANNELS:
+            return None
+        if max(self.numbers.values(), default=0) > RESIDENT_BLOCKS:
+            return None
+        return Blocks(of_station, of_end)
+
+    def _join(self, one: Place, other: Place) -> None:
+        if other in self.joined[one]:
+            return
+        near = self._near(one[0], other[0])
+        for here, far in ((one, other), (other, one)):
+            self.joined[here].add(far)
+            self.channels[here, near] += 1
+
+    def _near(self, one: Rank, other: Rank) -> bool:
+        return self.servers[one] == self.servers[other]
+
+    def _waiting(self, rank: Rank, sender: Place) -> int:
+        """The thread block of ``rank`` that waits for ``sender``."""
+        near = self._near(rank, sender[0])
+        self.channels[sender, near] -= 1
+        joined = [block for owner, block in self.joined[sender] if owner == rank]
+        if joined:
+            return min(joined)
+        putting = self.putting[rank, sender[0]]
+        channels = {b: self.channels[(rank, b), near] for b in range(self.numbers[rank])}
+        open_blocks = [b for b, number in channels.items() if number < MAX_CHANNELS]
+        block = min(open_blocks, key=lambda b: (b not in putting, channels[b], b), default=self.numbers[rank])
+        self.numbers[rank] = max(self.numbers[rank], block + 1)
+        self._join((rank, block), sender)
+        return block
+
+
+# -- wiring
+
+
+class Wiring:
+    """How the thread blocks of ``stations``, of which chunk k is piece k mod ``pieces``, are wired up."""
+
+    def __init__(
+        self, stations: Sequence[Station], blocks: Blocks, arrangement: PlanArrangement, layout: Layout
+    ) -> None:
+        sequences: dict[Place, list[Station]] = defaultdict(list)
+        following: dict[Place, Place] = {}
+        for (_, rank, _), waiting in blocks.of_end.items():
+            for block in waiting:
+                sequences[rank, block] = []
+        for a in stations:
             chunk, piece = divmod(a.chunk, arrangement.pieces)
-            own = blocks.of_station[a.rank, chunk, a.adds]
-            sequences.setdefault((a.rank, own[arrangement.block(piece)]), []).append(a)
-    return dict(sorted(sequences.items()))
+            own = blocks.of_station[a.rank, chunk, a.adds] if not a.ends else ()
+            if own:
+                sequences[a.rank, own[arrangement.block(piece)]].append(a)
+            for i, block in enumerate(own if a.receivers and arrangement.shifts > 1 else ()):
+                after = arrangement.following(i)
+                if after is not None:
+                    following[a.rank, block] = a.rank, own[after]
+        self.sequences = dict(sorted(sequences.items()))  # what each thread block does, in order
+        self.following = dict(
+            sorted(following.items())
+        )  # the thread block whose shift comes after that of another
+        self.landings: dict[Visit, BufferSlice] = {}
+        self.scratch = [0] * layout.collective.ranks
+        for a in sorted(stations, key=lambda a: (a.rank, a.chunk, a.adds)):
+            for sender in a.senders:
+                home = None if a.adds else layout.target(a.rank, a.chunk)
+                if home is None:
+                    home = BufferSlice("s", self.scratch[a.rank])
+                    self.scratch[a.rank] += 1
+                self.landings[a.name, sender] = home
+        self._signal({a.name for a in stations if a.ends}, blocks, arrangement)
 
-
-def _landings(stations: Sequence[Station], layout: Layout) -> tuple[dict[Visit, BufferSlice], list[int]]:
-    """Where everything lands, and how much scratch that takes."""
-    landings: dict[Visit, BufferSlice] = {}
-    scratch = [0] * layout.collective.ranks
-    for a in sorted(stations, key=lambda a: (a.rank, a.chunk, a.adds)):
-        for sender in a.senders:
-            home = None if a.adds else layout.target(a.rank, a.chunk)
-            if home is None:
-                home = BufferSlice("s", scratch[a.rank])
-                scratch[a.rank] += 1
-            landings[a.name, sender] = home
-    return landings, scratch
+    def _signal(self, ending: set[StationName], blocks: Blocks, arrangement: PlanArrangement) -> None:
+        """Which puts a signal follows, and for how many of them a value is waited for."""
+        self.receiving: dict[Put, Place] = {}  # the thread block that waits for a put
+        self.signalled: set[Put] = set()
+        self.awaited: dict[Visit, tuple[Place, int]] = {}  # where from, and how many signals must have come
+        self.signals: dict[Connection, int] = {}
+        messages: dict[Connection, list[tuple[Put, Visit]]] = defaultdict(list)
+        for place, sequence in self.sequences.items():
+            for a in sequence:
+                chunk, piece = divmod(a.chunk, arrangement.pieces)
+                for receiver in a.receivers:
+                    there = blocks.receiving(a.rank, receiver, chunk, partial=a.partial)
+                    far = self.receiving[a.name, receiver] = (receiver, there[arrangement.block(piece)])
+                    messages[place, far].append(((a.name, receiver), ((receiver, a.chunk, a.partial), a.rank)))
+        for connection, carried in messages.items():
+            self.signals[connection] = 0
+            for number, (put, visit) in enumerate(carried, 1):
+                if visit[0] not in ending or number == len(carried):  # nobody waits for what ends alone
+                    self.signals[connection] += 1
+                    self.signalled.add(put)
+                    self.awaited[visit] = connection[0], self.signals[connection]

@@ -1,14 +1,12 @@
-"""What a program costs, for the report: thread blocks, steps, channels, dependences.
-
-In: a program. Out: counts. Knows nothing of how it was made.
-"""
+"""What a program or an MSCCL++ plan costs, for the report: thread blocks, steps, channels, dependences."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 
-from hetesynth.model.program import GpuProgram, Program
+from hetesynth.model.plan import Plan, RemoteSlice
+from hetesynth.model.program import Program
 from hetesynth.model.topology import Rank
 
 
@@ -46,7 +44,7 @@ class ProgramSummary:
 
 
 def program_summary(program: Program) -> ProgramSummary:
-    """Count ``program``."""
+    """The counts of ``program``."""
     channels: dict[tuple[Rank, Rank], set[int]] = defaultdict(set)
     ops: Counter[str] = Counter()
     dependences = 0
@@ -68,9 +66,39 @@ def program_summary(program: Program) -> ProgramSummary:
         thread_blocks=sum(len(gpu.thread_blocks) for gpu in program.gpus),
         steps=sum(ops.values()),
         thread_blocks_per_gpu=tuple(len(gpu.thread_blocks) for gpu in program.gpus),
-        channels_per_gpu=tuple(len(_channels(gpu)) for gpu in program.gpus),
+        channels_per_gpu=tuple(
+            len({tb.channel for tb in gpu.thread_blocks if (tb.send_peer, tb.recv_peer) != (None, None)})
+            for gpu in program.gpus
+        ),
     )
 
 
-def _channels(gpu: GpuProgram) -> set[int]:
-    return {tb.channel for tb in gpu.thread_blocks if tb.send_peer is not None or tb.recv_peer is not None}
+def plan_summary(plan: Plan) -> ProgramSummary:
+    """The counts of ``plan``: a step is an operation, a dependence a barrier of thread blocks, a link a pair of
+    ranks with a put from the first to the second."""
+    operations: Counter[str] = Counter()
+    pairs: set[tuple[Rank, Rank]] = set()
+    for gpu in plan.gpus:
+        for block in gpu.blocks:
+            operations.update(operation.op for operation in block.operations)
+            for operation in block.operations:
+                if operation.channel_type is not None:
+                    numbers = block.buffers(operation.channel_type)
+                    puts = (part for part in operation.dst if isinstance(part, RemoteSlice))
+                    pairs |= {(gpu.rank, gpu.remote_buffers[numbers[put.buffer_id]].rank) for put in puts}
+    blocks = tuple(len(gpu.blocks) for gpu in plan.gpus)
+    channels = tuple(len(gpu.memory_peers) + len(gpu.port_peers) for gpu in plan.gpus)
+    return ProgramSummary(
+        max_thread_blocks=max(blocks, default=0),
+        max_steps=max((len(block.operations) for gpu in plan.gpus for block in gpu.blocks), default=0),
+        channels=max(channels, default=0),
+        channels_per_link=tuple((pair, 1) for pair in sorted(pairs)),
+        max_scratch_chunks=max((gpu.scratch_chunks for gpu in plan.gpus), default=0),
+        instructions=tuple(sorted(operations.items())),
+        dependences=operations["barrier"],
+        nops=operations["nop"],
+        thread_blocks=sum(blocks),
+        steps=sum(operations.values()),
+        thread_blocks_per_gpu=blocks,
+        channels_per_gpu=channels,
+    )
