@@ -102,10 +102,8 @@ ALLOWED = {
         hetesynth/model/collective.py: MAX_GUESSED_ROOTS
         hetesynth/simulate/graph_builder.py: MAX_DEPENDENCES
         hetesynth/judge/bounds/cuts.py: MAX_STEPS
-        hetesynth/judge/bounds/growth.py: MAX_STEPS
         hetesynth/judge/bounds/prices.py: MAX_PRICE MAX_RANKS
-        hetesynth/judge/bounds/query.py: MAX_QUERY
-        hetesynth/judge/bounds/smtlib.py: MAX_DEPTH
+        hetesynth/judge/bounds/query.py: MAX_QUERY MAX_DEPTH
         hetesynth/judge/composition/document.py: MAX_BYTES MAX_DEPTH MAX_RANKS MAX_CELLS MAX_TIME
         hetesynth/judge/msccl/algo_element.py: MAX_RANKS MAX_CHUNKS
         hetesynth/judge/msccl/judge.py: MAX_BLOCKS MAX_WORK MAX_GUESSED_WORK
@@ -276,7 +274,7 @@ ALLOWED = {
             FRESH NEWLY_ENDED
         hetesynth/search/greedy/kernel.py: GIVEN_UP MADE MISSING STOPPED STUCK
         hetesynth/search/timed/list_scheduling.py: NEVER
-        hetesynth/judge/bounds/arborescences.py: NONE
+        hetesynth/judge/bounds/prices.py: NONE
         hetesynth/judge/bounds/laws.py: NEVER
         hetesynth/judge/contributions.py: BROKEN
         hetesynth/judge/msccl/linter.py: UNBOUNDED
@@ -296,6 +294,6 @@ ALLOWED = {
         hetesynth/search/smt/recheck.py: POLL_SECONDS
         """,
     "judges, which must not depend on the policy of what they judge": """
-        hetesynth/judge/bounds/symmetry.py: LONGEST
+        hetesynth/judge/bounds/query.py: LONGEST
         """,
 }

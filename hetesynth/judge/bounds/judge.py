@@ -1,8 +1,7 @@
 """The judge of lower bounds: rechecks from the witness alone that no schedule takes fewer steps.
 
-In: a problem, a bound, and for solver queries an oracle that says whether a text is unsatisfiable. Out: what is
-wrong with the bound, nothing for a good one, and whether all of its proof was rechecked. Knows nothing of how
-bounds are found and uses none of that code; what it demands of a witness is in docs/certificates.md.
+It knows nothing of how bounds are found and uses none of that code; what it demands of a witness is in
+docs/certificates.md.
 """
 
 from __future__ import annotations
@@ -10,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hetesynth.judge.bounds.cuts import cut_steps, flow_steps, last_step_steps, volume_steps
-from hetesynth.judge.bounds.growth import growth_steps
-from hetesynth.judge.bounds.laws import NEVER, Refuted, demand, hops_from, turned_around
+from hetesynth.judge.bounds.cuts import cut_steps, flow_steps, growth_steps, last_step_steps, volume_steps
+from hetesynth.judge.bounds.laws import NEVER, Refuted, demand, hops_over, turned_around
 from hetesynth.judge.bounds.prices import price_steps
 from hetesynth.judge.bounds.query import query_steps
 from hetesynth.model.bound import (
@@ -32,11 +30,17 @@ from hetesynth.model.verdict import Violation
 Unsat = Callable[[str], "bool | None"]  # an SMT-LIB 2 text -> unsatisfiable, satisfiable, not known
 
 _WITNESS = {
-    "trivial": type(None), "doubling": type(None), "distance": DistanceWitness, "cut": CutWitness,
+    "trivial": type(None),
+    "doubling": type(None),
+    "distance": DistanceWitness,
+    "cut": CutWitness,
     "last-step": LastStepWitness,
-    "flow": FlowWitness, "volume": VolumeWitness, "price": PriceWitness, "growth": GrowthWitness,
+    "flow": FlowWitness,
+    "volume": VolumeWitness,
+    "price": PriceWitness,
+    "growth": GrowthWitness,
     "unsat": UnsatWitness,
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,23 +57,21 @@ class Recheck:
 
 
 def recheck(problem: Problem, bound: LowerBound, *, unsat: Unsat | None = None) -> Recheck:
-    """Whether the witness of ``bound`` proves that every schedule of ``problem`` has as many steps as it says."""
+    """Whether the witness of ``bound`` proves that every schedule of ``problem`` has as many steps as it says.
+
+    What ``unsat`` does not decide of a query stays open; that it is satisfiable refutes the bound.
+    """
     try:
         proved = _proved_steps(problem, bound)
         least = 0 if bound.witness is None else proved  # what has no witness may claim less than it could
         demand(least <= bound.steps <= proved, f"it claims {bound.steps} steps, its proof gives {proved}")
-        return Recheck(open=_undecided(bound, unsat))
+        if not isinstance(bound.witness, UnsatWitness):
+            return Recheck()
+        answer = None if unsat is None else unsat(bound.witness.query)
+        demand(answer is not False, "its query is satisfiable")
+        return Recheck(open=None if answer else "its query, which no second solver decided in time")
     except Refuted as reason:
         return Recheck((Violation("certificate", f"the {bound.method} bound does not hold: {reason}"),))
-
-
-def _undecided(bound: LowerBound, unsat: Unsat | None) -> str | None:
-    """For a query, what the oracle leaves open. Refuted when it is satisfiable after all."""
-    if not isinstance(bound.witness, UnsatWitness):
-        return None
-    answer = None if unsat is None else unsat(bound.witness.query)
-    demand(answer is not False, "its query is satisfiable")
-    return None if answer else "its query, which no second solver decided in time"
 
 
 def _proved_steps(problem: Problem, bound: LowerBound) -> int:
@@ -112,7 +114,10 @@ def _distance_steps(problem: Problem, claim: DistanceWitness) -> int:
         return 0
     demand(0 <= claim.chunk < len(collective.chunks), f"there is no chunk {claim.chunk}")
     demand(claim.rank in collective.post[claim.chunk], f"rank {claim.rank} does not want chunk {claim.chunk}")
-    away = hops_from(problem, [claim.rank], against=True)
+    senders: list[set[int]] = [set() for _ in range(problem.ranks)]
+    for arc in problem.arcs:
+        senders[arc.dst].add(arc.src)
+    away = hops_over(senders, [claim.rank])
     holders = [away[r] for r in collective.pre[claim.chunk]]
     hops = max(holders) if collective.reduces else min(holders)
     text = f"chunk {claim.chunk} is {hops} links away from rank {claim.rank}, not {claim.hops}"
@@ -122,9 +127,8 @@ def _distance_steps(problem: Problem, claim: DistanceWitness) -> int:
 
 def _doubling_steps(problem: Problem) -> int:
     """Eq. 8: the contributions in a value, or the holders of a chunk, at most double each step."""
-    demand(
-        problem.exclusive_reduction, "nothing forbids several additions, or sends, of one chunk at once (eq. 8)"
-    )
+    text = "nothing forbids several additions, or sends, of one chunk at once (eq. 8)"
+    demand(problem.exclusive_reduction, text)
     collective = problem.collective
     steps = 0
     for pre, post in set(zip(collective.pre, collective.post, strict=True)):
