@@ -199,7 +199,7 @@ ALLOWED = {
         hetesynth/search/timed/earliest_arrival_kernel.py: ROUNDING
         hetesynth/search/timed/list_scheduling_kernel.py: ROUNDING
         hetesynth/search/trees/step_lp.py: ROUND
-        hetesynth/judge/composition/capacity_laws.py: SECOND
+        hetesynth/judge/composition/judge.py: SECOND
         """,
     "what is drawn and how much is shown": """
         hetesynth/deploy/folder/readme.py: DIGITS SHOWN

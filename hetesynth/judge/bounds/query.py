@@ -274,7 +274,8 @@ class _Formula:
                 if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str)):
                     raise Refuted("the query has a let that is not rechecked")
                 literals = self._disjunction(pair[1], bound)
-                fresh[pair[0]] = ["or", *(name if positive else ["not", name] for name, positive in literals)]
+                terms: list[Tree] = [name if positive else ["not", name] for name, positive in literals]
+                fresh[pair[0]] = ["or", *terms]
             bound = {**bound, **fresh}
             tree = tree[2]
         if isinstance(tree, str) and tree in bound:
