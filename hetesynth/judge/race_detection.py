@@ -16,8 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Generic, Literal, Protocol, TypeVar
 
-from hetesynth.judge.contributions import BROKEN, Value
-from hetesynth.judge.layout import Layout
+from hetesynth.judge.layout import BROKEN, Layout, Value
 from hetesynth.model.topology import Rank
 
 Part = tuple[int, int]

@@ -1,16 +1,17 @@
-"""Every rule of the second judge: its id, what it means for a runtime, and what to do about it.
+"""Every rule of the second judge: its id, what it means for a runtime, and what to do about it; and its findings.
 
-In: the name of a rule. Out: its Rule. Ids are stable: a rule that goes leaves a gap, a new one takes a new
-number. HX1xx what a file may hold, HX2xx values, HX3xx limits, HX4xx GPUs, connections and ranges, HX5xx
-dependences, HX6xx execution, HX7xx data. Knows neither files nor programs.
+Ids are stable: a rule that goes leaves a gap, a new one takes a new number. HX1xx what a file may hold, HX2xx
+values, HX3xx limits, HX4xx GPUs, connections and ranges, HX5xx dependences, HX6xx execution, HX7xx data.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
-from hetesynth.model.verdict import ViolationKind
+from hetesynth.model.program import BufferSlice, Program
+from hetesynth.model.verdict import Violation, ViolationKind
 
 Stage = Literal["read", "crash", "run", "advice"]
 """When it shows: the reader refuses the file, the reader falls over, it fails later (when selected, connected,
@@ -238,3 +239,84 @@ _TABLE = (
 
 RULES: dict[str, Rule] = {rule.name: rule for rule in _TABLE}
 BY_ID: dict[str, Rule] = {rule.id: rule for rule in _TABLE}
+MAX_FINDINGS = 50
+
+
+def violation(
+    rule: str,
+    message: str,
+    line: int | None = None,
+    rank: int | None = None,
+    thread_block: int | None = None,
+    step: int | None = None,
+) -> Violation:
+    """The violation of the rule with this name."""
+    checked = RULES[rule]
+    return Violation(
+        checked.kind, message, rank=rank, thread_block=thread_block, step=step, line=line, rule=checked.id
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Positions, not ids: the ``gpu``-th GPU, its ``block``-th thread block, that one's ``step``-th step."""
+
+    gpu: int
+    block: int | None = None
+    step: int | None = None
+
+
+Lines = Mapping[tuple[int, int], list[int]]
+"""(position of the GPU, position of the thread block) -> line of the block, then of each of its steps.
+The position -1 for the thread block stands for the GPU itself."""
+
+
+@dataclass(slots=True)
+class Findings:
+    """Collects at most ``limit`` violations, and at most ``per_rule`` of each rule.
+
+    ``context`` and the place are put before each message.
+    """
+
+    program: Program
+    lines: Lines
+    limit: int = MAX_FINDINGS
+    context: str = ""
+    violations: list[Violation] = field(default_factory=list)
+    per_rule: int = MAX_FINDINGS
+    _counts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def full(self) -> bool:
+        """Whether further findings are dropped."""
+        return len(self.violations) >= self.limit
+
+    def add(self, rule: str, message: str, place: Place | None = None) -> None:
+        """Keeps the finding, unless there are enough already. ``rule``: a name in RULES."""
+        seen = self._counts.get(rule, 0)
+        if self.full or seen >= self.per_rule:
+            return
+        self._counts[rule] = seen + 1
+        if place is None:
+            self.violations.append(violation(rule, self.context + message))
+            return
+        text = f"{self.context}{self.where(place)}: {message}"
+        gpu = self.program.gpus[place.gpu]
+        block = None if place.block is None else gpu.thread_blocks[place.block].id
+        lines = self.lines.get((place.gpu, -1 if place.block is None else place.block))
+        line = None if lines is None else lines[0 if place.step is None else place.step + 1]
+        self.violations.append(violation(rule, text, line, gpu.rank, block, place.step))
+
+    def where(self, place: Place) -> str:
+        """``gpu 0 thread block 1 step 2`` in the file's own ids."""
+        gpu = self.program.gpus[place.gpu]
+        text = f"gpu {gpu.rank}"
+        if place.block is not None:
+            text += f" thread block {gpu.thread_blocks[place.block].id}"
+        return text if place.step is None else f"{text} step {place.step}"
+
+
+def shown(part: BufferSlice, count: int = 1) -> str:
+    """``o[3]`` or ``o[3..5]``."""
+    last = part.offset + count - 1
+    return f"{part.buffer}[{part.offset}]" if last <= part.offset else f"{part.buffer}[{part.offset}..{last}]"

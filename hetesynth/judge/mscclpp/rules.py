@@ -1,7 +1,7 @@
-"""Every rule of the judge of MSCCL++ plans: its id, what is wrong with a plan, and what to do about it.
+"""Every rule of the judge of MSCCL++ plans: its id, what is wrong with a plan, and what to do about it; findings.
 
-In: the name of a rule. Out: its Rule. Ids are stable and go on where those for MSCCL XML (``msccl/rules``) end:
-HX8xx what shows without running, HX9xx execution and data. Knows no plans.
+Ids are stable and go on where those for MSCCL XML (``msccl/rules``) end: HX8xx what shows without running, HX9xx
+execution and data.
 
 The runtime's loader checks little, so most defects show when the plan runs; where the loader itself crashes, the
 stage is crash.
@@ -9,7 +9,10 @@ stage is crash.
 
 from __future__ import annotations
 
-from hetesynth.judge.msccl.rules import BY_ID, Rule
+from dataclasses import dataclass, field
+
+from hetesynth.judge.msccl.rules import BY_ID, MAX_FINDINGS, Rule
+from hetesynth.model.verdict import Violation
 
 _TABLE = (
     # -- the plan, GPUs and thread blocks
@@ -149,3 +152,42 @@ _TABLE = (
 PLAN_RULES: dict[str, Rule] = {rule.name: rule for rule in _TABLE}
 ALL_BY_ID: dict[str, Rule] = {**BY_ID, **{rule.id: rule for rule in _TABLE}}
 """The rules for MSCCL XML and those for plans."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPlace:
+    """Positions: the GPU, its thread block, that one's operation."""
+
+    gpu: int
+    block: int | None = None
+    operation: int | None = None
+
+    def __str__(self) -> str:
+        text = f"gpu {self.gpu}"
+        if self.block is not None:
+            text += f" thread block {self.block}"
+        return text if self.operation is None else f"{text} operation {self.operation}"
+
+
+@dataclass(slots=True)
+class PlanFindings:
+    """Collects at most ``limit`` violations."""
+
+    limit: int = MAX_FINDINGS
+    violations: list[Violation] = field(default_factory=list)
+
+    @property
+    def full(self) -> bool:
+        """Whether further findings are dropped."""
+        return len(self.violations) >= self.limit
+
+    def add(self, rule: str, message: str, place: PlanPlace | None = None) -> None:
+        """Keeps the finding, unless there are enough already. ``rule``: a name in PLAN_RULES."""
+        if self.full:
+            return
+        kind, number = PLAN_RULES[rule].kind, PLAN_RULES[rule].id
+        if place is None:
+            self.violations.append(Violation(kind, message, rule=number))
+            return
+        gpu, block, step, text = place.gpu, place.block, place.operation, f"{place}: {message}"
+        self.violations.append(Violation(kind, text, step=step, rank=gpu, thread_block=block, rule=number))
