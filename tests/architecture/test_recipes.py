@@ -192,9 +192,9 @@ NEWCOMERS = {
     ),
     "A rule of a judge (HX)": Newcomer(
         (Edit("hetesynth/judge/msccl/rules.py",
-              '\n    Rule("HX199", "newcomer", "syntax", "read", "A newcomer.", "No."),', "_TABLE = ("),
+              '\nHX199 newcomer syntax read | A newcomer. | No.', '_TABLE = """'),
          Edit("hetesynth/judge/mscclpp/rules.py",
-              '\n    Rule("HX899", "plan-newcomer", "syntax", "read", "A newcomer.", "No."),', "_TABLE = (")),
+              '\nHX899 plan-newcomer syntax read | A newcomer. | No.', '_TABLE = """')),
         (Edit("hetesynth/judge/msccl/linter.py", '\nNEWCOMER = "newcomer"\n'),
          Edit("hetesynth/judge/mscclpp/judge.py", '\nNEWCOMER = "plan-newcomer"\n'),
          Edit("docs/verify.md", "\n| HX199 | newcomer | syntax | read | A newcomer. | No. |\n"),
