@@ -180,7 +180,8 @@ NEWCOMERS = {
     ),
     "A bound": Newcomer(
         (Edit("hetesynth/model/bound.py", ', "newcomer"', '"growth", "unsat"'),),
-        (Edit("hetesynth/judge/bounds/judge.py", '\n    "newcomer": type(None),', '"unsat": UnsatWitness,'),
+        (Edit("hetesynth/judge/bounds/judge.py", '\n    "newcomer": (type(None), _trivial_steps),',
+              '"unsat": (UnsatWitness, query_steps),'),
          Edit("docs/certificates.md", "\n| newcomer | none | nothing |\n")),
         (f"{HERE}::test_every_bound_has_a_judge_and_a_row",),
     ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from hetesynth.judge.bounds.cuts import cut_steps, flow_steps, growth_steps, last_step_steps, volume_steps
 from hetesynth.judge.bounds.laws import NEVER, Refuted, demand, hops_over, turned_around
@@ -29,19 +30,6 @@ from hetesynth.model.verdict import Violation
 
 Unsat = Callable[[str], "bool | None"]  # an SMT-LIB 2 text -> unsatisfiable, satisfiable, not known
 
-_WITNESS = {
-    "trivial": type(None),
-    "doubling": type(None),
-    "distance": DistanceWitness,
-    "cut": CutWitness,
-    "last-step": LastStepWitness,
-    "flow": FlowWitness,
-    "volume": VolumeWitness,
-    "price": PriceWitness,
-    "growth": GrowthWitness,
-    "unsat": UnsatWitness,
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Recheck:
@@ -62,45 +50,23 @@ def recheck(problem: Problem, bound: LowerBound, *, unsat: Unsat | None = None) 
     What ``unsat`` does not decide of a query stays open; that it is satisfiable refutes the bound.
     """
     try:
-        proved = _proved_steps(problem, bound)
-        least = 0 if bound.witness is None else proved  # what has no witness may claim less than it could
+        witness = bound.witness
+        row = _WITNESS.get(bound.method)
+        if row is None or not isinstance(witness, row[0]):
+            raise Refuted(f"its witness is a {type(witness).__name__}")
+        proved = row[1](turned_around(problem) if bound.backwards else problem, witness)
+        least = 0 if witness is None else proved  # what has no witness may claim less than it could
         demand(least <= bound.steps <= proved, f"it claims {bound.steps} steps, its proof gives {proved}")
-        if not isinstance(bound.witness, UnsatWitness):
+        if not isinstance(witness, UnsatWitness):
             return Recheck()
-        answer = None if unsat is None else unsat(bound.witness.query)
+        answer = None if unsat is None else unsat(witness.query)
         demand(answer is not False, "its query is satisfiable")
         return Recheck(open=None if answer else "its query, which no second solver decided in time")
     except Refuted as reason:
         return Recheck((Violation("certificate", f"the {bound.method} bound does not hold: {reason}"),))
 
 
-def _proved_steps(problem: Problem, bound: LowerBound) -> int:
-    witness = bound.witness
-    expected = _WITNESS.get(bound.method)
-    demand(expected is not None and isinstance(witness, expected), f"its witness is a {type(witness).__name__}")
-    view = turned_around(problem) if bound.backwards else problem
-    match witness:
-        case DistanceWitness():
-            return _distance_steps(view, witness)
-        case CutWitness():
-            return cut_steps(view, witness)
-        case LastStepWitness():
-            return last_step_steps(view, witness)
-        case FlowWitness():
-            return flow_steps(view, witness)
-        case GrowthWitness():
-            return growth_steps(view, witness)
-        case VolumeWitness():
-            return volume_steps(view, witness)
-        case PriceWitness():
-            return price_steps(view, witness)
-        case UnsatWitness():
-            return query_steps(view, witness)
-        case None:
-            return _trivial_steps(view) if bound.method == "trivial" else _doubling_steps(view)
-
-
-def _trivial_steps(problem: Problem) -> int:
+def _trivial_steps(problem: Problem, _: None) -> int:
     """One step where something has to move: a chunk to a target, or contributions to each other."""
     collective = problem.collective
     pairs = zip(collective.pre, collective.post, strict=True)
@@ -125,7 +91,7 @@ def _distance_steps(problem: Problem, claim: DistanceWitness) -> int:
     return claim.hops
 
 
-def _doubling_steps(problem: Problem) -> int:
+def _doubling_steps(problem: Problem, _: None) -> int:
     """Eq. 8: the contributions in a value, or the holders of a chunk, at most double each step."""
     text = "nothing forbids several additions, or sends, of one chunk at once (eq. 8)"
     demand(problem.exclusive_reduction, text)
@@ -135,3 +101,18 @@ def _doubling_steps(problem: Problem) -> int:
         start, end = (1, len(pre)) if collective.reduces else (len(pre), len(pre | post))
         steps = max(steps, (-(-end // start) - 1).bit_length())
     return steps
+
+
+_WITNESS: dict[str, tuple[type, Callable[[Problem, Any], int]]] = {
+    "trivial": (type(None), _trivial_steps),
+    "doubling": (type(None), _doubling_steps),
+    "distance": (DistanceWitness, _distance_steps),
+    "cut": (CutWitness, cut_steps),
+    "last-step": (LastStepWitness, last_step_steps),
+    "flow": (FlowWitness, flow_steps),
+    "volume": (VolumeWitness, volume_steps),
+    "price": (PriceWitness, price_steps),
+    "growth": (GrowthWitness, growth_steps),
+    "unsat": (UnsatWitness, query_steps),
+}
+"""For each method the witness that it needs, and the steps which that proves."""

@@ -118,21 +118,20 @@ class _Facts:
         for name, positive in clause.literals:
             kind, place = self.place(name)
             (yes if positive else no)[kind].add(place)
+        pre, post = self.problem.collective.pre, self.problem.collective.post
+        # Holders hold from the start and targets at the end; if some target is too far, anything follows.
+        hopeless = not clause.literals and any(
+            self.hops(k)[r] > self.steps for k, to in enumerate(post) for r in to
+        )
         if not (
-            any(self._delivered(place) for place in yes["has"])
+            any(rank in pre[k] or (step >= self.steps and rank in post[k]) for k, rank, step in yes["has"])
             or any(self._sent(place, yes, no["has"]) for place in no["send"])
             or any(self._held(place, yes) for place in no["has"])
-            or (not clause.literals and self._hopeless())
+            or hopeless
             or self.symmetries.allow(yes["send"], no["send"])
         ):
             shown = " or ".join(name if positive else f"not {name}" for name, positive in clause.literals[:4])
             raise Refuted(f"the query asserts what does not follow from the problem: {shown or 'false'}")
-
-    def _delivered(self, has: Place) -> bool:
-        """Start and end: holders hold from the start, targets at the end."""
-        chunk, rank, step = has
-        collective = self.problem.collective
-        return rank in collective.pre[chunk] or (step >= self.steps and rank in collective.post[chunk])
 
     def _sent(self, send: Place, yes: dict[str, set[Place]], lacks: set[Place]) -> bool:
         """A sender holds, a receiver lacks before and holds after (eq. 2, 3), and each has the other for a peer;
@@ -167,11 +166,6 @@ class _Facts:
         return all(
             (chunk, a, before) in yes["send"] or not self._possible(chunk, a, before) for a in self.into[rank]
         )
-
-    def _hopeless(self) -> bool:
-        """Whether some target is farther than the steps reach, so that anything follows."""
-        posts = enumerate(self.problem.collective.post)
-        return any(self.hops(k)[rank] > self.steps for k, post in posts for rank in sorted(post))
 
     def check_count(self, count: AtMost) -> None:
         """Refuted unless a law implies it: a resource, single receipt, exclusion (eq. 4, 5; 6; 8), few peers."""
@@ -382,17 +376,7 @@ class Symmetries:
     def _first_difference(self, mapping: Mapping, yes: set[Place], no: set[Place]) -> bool:
         """As long as transfers and images agree, the next transfer happens or its image does not."""
         chunks, links = mapping
-        for send in self._first_moved(mapping):
-            image = chunks[send[0]], links[send[1]], send[2]
-            if send in yes and image in no:
-                return True
-            if send not in yes and image not in no:
-                return False
-        return False
-
-    def _first_moved(self, mapping: Mapping) -> list[Place]:
         if mapping not in self._moved:
-            chunks, links = mapping
             moved = (
                 (k, a, t)
                 for t in range(self.steps)
@@ -401,7 +385,13 @@ class Symmetries:
                 if (chunks[k], links[a]) > (k, a) and self.possible(k, a, t)  # the smaller are images of these
             )
             self._moved[mapping] = list(islice(moved, LONGEST))
-        return self._moved[mapping]
+        for send in self._moved[mapping]:
+            image = chunks[send[0]], links[send[1]], send[2]
+            if send in yes and image in no:
+                return True
+            if send not in yes and image not in no:
+                return False
+        return False
 
 
 def _matched(things: Sequence[Hashable], images: Sequence[Hashable]) -> tuple[int, ...] | None:
