@@ -277,14 +277,6 @@ class CapacityLaws:
             both.append((gates, wires, np.array([math.ceil(s * SECOND) for s in seconds], np.int64)))
         return both
 
-    def _addition(self, kind: int) -> Fraction:
-        """Seconds of adding a chunk at the slowest GPU of the pods of ``kind``, in a round of all; 0 of copies."""
-        if not self.expansion.phase.adds:
-            return Fraction(0)
-        pods = self.cluster.types if kind < 0 else [self._type(kind)]
-        rates = [rate for pod in pods for rate in pod.reduce_bandwidth if rate]
-        return self.expansion.document.chunk_bytes / min(rates) if rates else Fraction(0)
-
     def _together(self, events: list[Event]) -> Iterator[Violation]:
         """All that happens in one interval: what each wire carries is counted over all of it."""
         load, wait = np.zeros(len(self.cluster.wires), np.int64), Fraction(0)
@@ -297,7 +289,11 @@ class CapacityLaws:
                     return
             else:
                 longest = self._spread(event, load, grouped)
-            wait = max(wait, longest + self._addition(event.kind))
+            if self.expansion.phase.adds:  # a chunk at the slowest GPU of the pods of the kind, in a round of all
+                pods = self.cluster.types if event.kind < 0 else [self._type(event.kind)]
+                rates = [rate for pod in pods for rate in pod.reduce_bandwidth if rate]
+                longest += self.expansion.document.chunk_bytes / min(rates) if rates else 0
+            wait = max(wait, longest)
         first = events[0]
         where = f"round {first.round}" if first.kind < 0 else f"step {first.step} of batch {first.round + 1}"
         time = Fraction(first.end - first.start, SECOND) - wait

@@ -78,7 +78,11 @@ def lint_targets(
     parted: dict[tuple[int, int], list[Violation]] = {}
     verdicts: list[TargetVerdict] = []
     for target in targets:
-        violations = [*_read(read, target), *shared, *_of_target(read, target, sms or target.multiprocessors)]
+        violations = list(read.violations)
+        if target.name == "msccl":
+            refused, run = RULES["residual-add"].id, RULES["residual-add-run"].id
+            violations = [replace(v, rule=run) if v.rule == refused else v for v in violations]
+        violations += [*shared, *_of_target(read, target, sms or target.multiprocessors)]
         stages = {_stage(v) for v in violations}
         acceptance: Acceptance = "refused" if "read" in stages else "crashes" if "crash" in stages else "accepted"
         if read.program is not None and not shared:
@@ -94,13 +98,6 @@ def lint_targets(
             violations += parted.get(key, [])
         verdicts.append(TargetVerdict(target.name, acceptance, tuple(_shown(violations))))
     return verdicts
-
-
-def _read(read: ReadResult, target: Target) -> list[Violation]:
-    """What was found while reading, as it concerns ``target``."""
-    refused, run = RULES["residual-add"].id, RULES["residual-add-run"].id
-    research = target.name == "msccl"
-    return [replace(v, rule=run) if research and v.rule == refused else v for v in read.violations]
 
 
 def _of_target(read: ReadResult, target: Target, sms: int | None) -> list[Violation]:

@@ -80,7 +80,12 @@ class PlanExecution:
         """Executes until nothing moves; then deadlock, or what is left over, and final data."""
         while self._ready and not self._findings.full:
             index, _ = self._ready.popitem(last=False)
-            self._advance(self._blocks[index])
+            block = self._blocks[index]
+            operations = block.code.operations
+            while block.done < len(operations) and not self._blocked(block, operations[block.done]):
+                place = PlanPlace(block.place.gpu, block.place.block, block.done)
+                self._execute(block, operations[block.done], place)
+                block.done += 1
         if self._findings.full:
             return
         if any(b.done < len(b.code.operations) for b in self._blocks):
@@ -105,13 +110,6 @@ class PlanExecution:
         for (g, peer, kind), mine in met.items():
             for a, b in zip(mine, met.get((peer, g, kind), []), strict=False):
                 self._ends[a].far = b
-
-    def _advance(self, block: BlockState) -> None:
-        operations = block.code.operations
-        while block.done < len(operations) and not self._blocked(block, operations[block.done]):
-            operation = operations[block.done]
-            self._execute(block, operation, PlanPlace(block.place.gpu, block.place.block, block.done))
-            block.done += 1
 
     def _blocked(self, block: BlockState, operation: PlanOperation) -> bool:
         gpu = block.place.gpu
@@ -161,7 +159,8 @@ class PlanExecution:
                 for thread, end in enumerate(self._ends_of(block, operation)):
                     self._flush(block, end, thread)
             case "sem_acquire" | "sem_release":
-                self._semaphore(block, operation)
+                for s in operation.semaphores:
+                    self._semaphore(block, operation, s)
             case "put" | "pws" | "pwsf" if operation.channel_type == "port":
                 self._port_puts(block, operation, place)
             case _:
@@ -218,16 +217,15 @@ class PlanExecution:
             return
         self._hints.setdefault(end.engine, text)
 
-    def _semaphore(self, block: BlockState, operation: PlanOperation) -> None:
+    def _semaphore(self, block: BlockState, operation: PlanOperation, number: int) -> None:
         gpu = block.place.gpu
-        for s in operation.semaphores:
-            semaphore = self._semaphores[gpu][s]
-            if operation.op == "sem_release":
-                semaphore.value += 1
-                semaphore.releases.append(block.event())
-                self._ready.update(OrderedDict.fromkeys(self._own[gpu]))
-            else:
-                block.pending += semaphore.acquire(block.index, self._releasers.get((gpu, s), Counter()))
+        semaphore = self._semaphores[gpu][number]
+        if operation.op == "sem_acquire":
+            block.pending += semaphore.acquire(block.index, self._releasers.get((gpu, number), Counter()))
+            return
+        semaphore.value += 1
+        semaphore.releases.append(block.event())
+        self._ready.update(OrderedDict.fromkeys(self._own[gpu]))
 
     def _move(self, block: BlockState, operation: PlanOperation, place: PlanPlace) -> None:
         """Everything that the threads of the block copy and add themselves."""

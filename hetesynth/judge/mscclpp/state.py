@@ -9,7 +9,7 @@ themselves.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -20,7 +20,7 @@ from hetesynth.judge.layout import Layout
 from hetesynth.judge.mscclpp.checks import PUTS
 from hetesynth.judge.mscclpp.rules import PlanFindings, PlanPlace
 from hetesynth.judge.race_detection import Conflict, Kind, Memory, Part
-from hetesynth.model.plan import ChannelType, PlanBlock, PlanOperation
+from hetesynth.model.plan import ChannelType, PlanBlock
 from hetesynth.model.topology import Rank
 
 Clock = npt.NDArray[np.int32]
@@ -286,19 +286,15 @@ def orders(block: PlanBlock) -> dict[Where, Order]:
             segment += 1
         kind = operation.channel_type or "memory"
         channels = block.channels(kind)
-        for thread, channel in enumerate(operation.channels):
-            for push in _pushes(operation, kind):
-                pushed.setdefault((segment, kind, channels[channel]), []).append((thread, push))
+        pushes: list[Push] = ["put"] if operation.op in PUTS and kind == "port" else []
+        if operation.op in ("signal", "pws", "pwsf"):
+            pushes.append("signal")
+        if operation.op == "rlxsignal":  # the kernel has no relaxed form for ports: it signals
+            pushes.append("signal" if kind == "port" else "relaxed")
+        for thread, channel in enumerate(operation.channels if pushes else ()):
+            here = pushed.setdefault((segment, kind, channels[channel]), [])
+            here += [(thread, push) for push in pushes]
     return {where: _order(pushes) for where, pushes in pushed.items()}
-
-
-def _pushes(operation: PlanOperation, kind: ChannelType) -> Iterator[Push]:
-    if operation.op in PUTS and kind == "port":
-        yield "put"
-    if operation.op in ("signal", "pws", "pwsf"):
-        yield "signal"
-    if operation.op == "rlxsignal":  # the kernel has no relaxed form for ports: it signals
-        yield "signal" if kind == "port" else "relaxed"
 
 
 def _order(pushed: list[tuple[int, Push]]) -> Order:
