@@ -65,7 +65,7 @@ def _connections(path: Path) -> tuple[int, set[tuple[Rank, Rank]]]:
 
 
 def _plan_connections(path: Path) -> tuple[int, set[tuple[Rank, Rank]]]:
-    from hetesynth.judge.mscclpp.operation_checks import slice_owner
+    from hetesynth.judge.mscclpp.checks import slice_owner
     from hetesynth.judge.mscclpp.reader import load_plan
 
     plan = load_plan(path)

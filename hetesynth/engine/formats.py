@@ -77,7 +77,7 @@ def _emit_xml(problem: Problem, schedule: Schedule, options: LoweringOptions) ->
 
 def xml_of(lowered: Lowered, options: LoweringOptions) -> Emitted:
     """The file that holds a program in MSCCL XML."""
-    from hetesynth.judge.msccl.lint_network import network_violations
+    from hetesynth.judge.msccl.linter import network_violations
     from hetesynth.programs.msccl.xml_writer import write_msccl_xml
     from hetesynth.programs.summary import program_summary
 

@@ -188,8 +188,7 @@ def installed(path: Path, target: Target) -> list[Finding]:
     violations: list[Violation] = []
     with suppress(HetesynthError):
         if target.format == "msccl-xml":
-            from hetesynth.judge.msccl.lint_calls import call_warnings
-            from hetesynth.judge.msccl.lint_metadata import metadata
+            from hetesynth.judge.msccl.linter import call_warnings, metadata
             from hetesynth.judge.msccl.reader import load_program
 
             read = load_program(path)
@@ -199,7 +198,7 @@ def installed(path: Path, target: Target) -> list[Finding]:
                     *call_warnings(read, target),
                 ]
         else:
-            from hetesynth.judge.mscclpp.calls import plan_warnings
+            from hetesynth.judge.mscclpp.judge import plan_warnings
             from hetesynth.judge.mscclpp.reader import load_plan
 
             violations += plan_warnings(load_plan(path))
@@ -223,8 +222,7 @@ def check_format(path: Path, target: Target) -> None:
 
 def _judge_xml(path: Path, question: Question) -> Judged:
     from hetesynth.judge.msccl.judge import notes, profile_violations, program_violations
-    from hetesynth.judge.msccl.lint_calls import call_warnings
-    from hetesynth.judge.msccl.linter import lint_targets
+    from hetesynth.judge.msccl.linter import call_warnings, lint_targets
     from hetesynth.judge.msccl.reader import load_program
 
     read = load_program(path)
@@ -259,7 +257,7 @@ def _size_warnings(read: ReadResult, findings: list[Finding], question: Question
 
 def _network(read: ReadResult, question: Question, cluster: Topology | None) -> list[Finding]:
     """What goes wrong over NICs: a warning where the topology has servers between which the program sends."""
-    from hetesynth.judge.msccl.lint_network import network_violations
+    from hetesynth.judge.msccl.linter import network_violations
 
     if read.program is None:
         return []
@@ -286,8 +284,7 @@ def _pairs(cluster: Topology | None) -> set[tuple[int, int]] | None:
 
 
 def _judge_plan(path: Path, question: Question) -> Judged:
-    from hetesynth.judge.mscclpp.calls import plan_warnings
-    from hetesynth.judge.mscclpp.judge import open_range_violations, plan_violations
+    from hetesynth.judge.mscclpp.judge import open_range_violations, plan_violations, plan_warnings
     from hetesynth.judge.mscclpp.reader import load_plan
 
     plan = load_plan(path)

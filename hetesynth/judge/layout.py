@@ -1,10 +1,8 @@
 """Buffers of a collective: which memory they share, what they hold at the start and must hold at the end.
 
-In: a collective, the chunks of each rank's buffers, whether it runs in place, and the root. Out: cells (one for
-each chunk of memory of one GPU), the value of each input chunk and the value each output chunk must end with.
-Knows neither instructions nor operations; how many chunks the buffers have is read from a program in
-``msccl/buffer_sizes.py`` and from a plan in ``mscclpp/buffer_sizes.py``, because the two formats state it
-differently. The emitter's layout, ``programs/layout.py``, is another one: it is judged by this.
+A cell is one chunk of memory of one GPU; its value says which ranks' contributions it holds. How many chunks the
+buffers have is read from a program in ``msccl/checks.py`` and from a plan in ``mscclpp/judge.py``, because the two
+formats state it differently. The emitter's layout, ``programs/layout.py``, is another one: it is judged by this.
 
 Aliasing follows NCCL's rules: in place means ``send == recv`` for allreduce, alltoall, broadcast and reduce;
 ``send == recv + rank * block`` for allgather (and gather at the root); ``recv == send + rank * block`` for
@@ -14,12 +12,21 @@ broadcast and scatter, output of reduce and gather) do not exist there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from hetesynth.judge.contributions import Value
 from hetesynth.model.program import Buffer
 from hetesynth.model.topology import Rank
+
+Value = tuple[int, int]
+"""(chunk of the input buffer, set of the ranks whose input is summed, as a bit mask)."""
+
+BROKEN: Value = (-1, 0)
+"""The outcome of an operation that was already reported."""
+
+SHOWN_RANKS = 12
+SumDefect = Literal["different chunks", "added twice"]
 
 COLLECTIVES = frozenset(
     {"allgather", "reducescatter", "allreduce", "broadcast", "reduce", "gather", "scatter", "alltoall"}
@@ -96,3 +103,34 @@ class Layout:
             case "scatter" if self.root is not None:
                 return rank * self.block + chunk, 1 << self.root
         return None
+
+
+def named(value: Value | None) -> str:
+    """The value in words: ``chunk 3 of ranks 0,2`` (chunks of the input buffer)."""
+    if value is None:
+        return "nothing"
+    if value == BROKEN:
+        return "spoilt data"
+    chunk, mask = value
+    ranks = [r for r in range(mask.bit_length()) if mask >> r & 1]
+    text = ",".join(map(str, ranks[:SHOWN_RANKS])) + (",..." if len(ranks) > SHOWN_RANKS else "")
+    return f"input chunk {chunk} of rank{'s' if len(ranks) != 1 else ''} {text}"
+
+
+def added(a: Sequence[Value], b: Sequence[Value], report: Callable[[SumDefect, str], None]) -> list[Value]:
+    """Sums chunk by chunk. Different chunks, or a contribution that both sides hold, are reported with a
+    sentence."""
+    total: list[Value] = []
+    for x, y in zip(a, b, strict=True):
+        if x == BROKEN or y == BROKEN:
+            total.append(BROKEN)
+        elif x[0] != y[0]:
+            report("different chunks", f"adds {named(x)} to {named(y)}: different chunks")
+            total.append(BROKEN)
+        elif x[1] & y[1]:
+            twice = named((x[0], x[1] & y[1]))
+            report("added twice", f"contribution added twice: both sides already hold {twice}")
+            total.append(BROKEN)
+        else:
+            total.append((x[0], x[1] | y[1]))
+    return total

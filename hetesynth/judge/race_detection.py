@@ -1,7 +1,7 @@
 """The memory of one GPU: symbolic values, and races by happens-before.
 
-In: accesses, each with the vector clock of whoever makes it. Out: values, and a report for every read of undefined
-data and every pair of actors with accesses to one cell, at least one a write, that nothing orders.
+Reported is every read of undefined data, and every pair of actors with accesses to one cell, at least one a write,
+that nothing orders.
 
 An actor is what has an entry in the vector clocks: a thread block, or the engine of a port channel. As in
 FastTrack (Flanagan and Freund, PLDI 2009) a cell keeps its last write and the reads since. The judges of
@@ -16,8 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Generic, Literal, Protocol, TypeVar
 
-from hetesynth.judge.contributions import BROKEN, Value
-from hetesynth.judge.layout import Layout
+from hetesynth.judge.layout import BROKEN, Layout, Value
 from hetesynth.model.topology import Rank
 
 Part = tuple[int, int]

@@ -102,17 +102,13 @@ ALLOWED = {
         hetesynth/model/collective.py: MAX_GUESSED_ROOTS
         hetesynth/simulate/graph_builder.py: MAX_DEPENDENCES
         hetesynth/judge/bounds/cuts.py: MAX_STEPS
-        hetesynth/judge/bounds/growth.py: MAX_STEPS
         hetesynth/judge/bounds/prices.py: MAX_PRICE MAX_RANKS
-        hetesynth/judge/bounds/query.py: MAX_QUERY
-        hetesynth/judge/bounds/smtlib.py: MAX_DEPTH
+        hetesynth/judge/bounds/query.py: MAX_QUERY MAX_DEPTH
         hetesynth/judge/composition/document.py: MAX_BYTES MAX_DEPTH MAX_RANKS MAX_CELLS MAX_TIME
-        hetesynth/judge/msccl/algo_element.py: MAX_RANKS MAX_CHUNKS
         hetesynth/judge/msccl/judge.py: MAX_BLOCKS MAX_WORK MAX_GUESSED_WORK
-        hetesynth/judge/msccl/lint_limits.py: MAX_CHILDREN
-        hetesynth/judge/msccl/reader.py: MAX_FILE_BYTES MAX_ELEMENTS MAX_DEPTH
+        hetesynth/judge/msccl/lint_readers.py: MAX_CHILDREN
+        hetesynth/judge/msccl/reader.py: MAX_FILE_BYTES MAX_ELEMENTS MAX_DEPTH MAX_RANKS MAX_CHUNKS MAX_KNOWN
         hetesynth/judge/msccl/scan.py: MAX_TAG_BYTES MAX_VALUE_BYTES MAX_ATTRIBUTES
-        hetesynth/judge/msccl/values.py: MAX_KNOWN
         hetesynth/judge/mscclpp/judge.py: MAX_CELLS MAX_MOVED MAX_KNOWLEDGE MAX_GUESSED_WORK
         hetesynth/judge/mscclpp/reader.py: MAX_BYTES MAX_DEPTH MAX_DIGITS MAX_NUMBER MAX_NAME MAX_GPUS
         hetesynth/judge/schedule/arrays.py: MOST_CELLS
@@ -167,7 +163,7 @@ ALLOWED = {
         hetesynth/report/trace.py: LEAST
         hetesynth/search/greedy/direct.py: LIMITED
         hetesynth/judge/composition/document.py: VERSION
-        hetesynth/judge/msccl/profile.py: MAX_MERGED_REDUCTIONS
+        hetesynth/judge/msccl/judge.py: MAX_MERGED_REDUCTIONS
         """,
     "defaults of options": """
         hetesynth/model/size_range.py: FIRST LAST
@@ -202,7 +198,7 @@ ALLOWED = {
         hetesynth/search/timed/earliest_arrival_kernel.py: ROUNDING
         hetesynth/search/timed/list_scheduling_kernel.py: ROUNDING
         hetesynth/search/trees/step_lp.py: ROUND
-        hetesynth/judge/composition/capacity_laws.py: SECOND
+        hetesynth/judge/composition/judge.py: SECOND
         """,
     "what is drawn and how much is shown": """
         hetesynth/deploy/folder/readme.py: DIGITS SHOWN
@@ -254,9 +250,9 @@ ALLOWED = {
         hetesynth/report/trace.py: MAX_EVENTS
         hetesynth/model/words.py: NAMED_CUTS size_text.digits
         hetesynth/judge/composition/judge.py: MOST_VIOLATIONS
-        hetesynth/judge/contributions.py: SHOWN_RANKS
+        hetesynth/judge/layout.py: SHOWN_RANKS
         hetesynth/judge/msccl/execution.py: MAX_COUNTED_WRONG MAX_SHOWN_WAITS
-        hetesynth/judge/msccl/findings.py: MAX_FINDINGS
+        hetesynth/judge/msccl/rules.py: MAX_FINDINGS
         hetesynth/judge/msccl/scan.py: MAX_DEFECTS
         hetesynth/judge/mscclpp/execution.py: MAX_SHOWN_WAITS
         hetesynth/judge/mscclpp/reader.py: MAX_REFUSED
@@ -276,9 +272,9 @@ ALLOWED = {
             FRESH NEWLY_ENDED
         hetesynth/search/greedy/kernel.py: GIVEN_UP MADE MISSING STOPPED STUCK
         hetesynth/search/timed/list_scheduling.py: NEVER
-        hetesynth/judge/bounds/arborescences.py: NONE
+        hetesynth/judge/bounds/prices.py: NONE
         hetesynth/judge/bounds/laws.py: NEVER
-        hetesynth/judge/contributions.py: BROKEN
+        hetesynth/judge/layout.py: BROKEN
         hetesynth/judge/msccl/linter.py: UNBOUNDED
         hetesynth/judge/race_detection.py: MANY
         """,
@@ -297,6 +293,6 @@ ALLOWED = {
         hetesynth/search/smt/recheck.py: POLL_SECONDS
         """,
     "judges, which must not depend on the policy of what they judge": """
-        hetesynth/judge/bounds/symmetry.py: LONGEST
+        hetesynth/judge/bounds/query.py: LONGEST
         """,
 }

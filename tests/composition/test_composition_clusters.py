@@ -14,11 +14,8 @@ from support.damages import digests
 from support.pods import SMALL, composed, document, encoded, server
 from support.pods import cluster as text
 
-from hetesynth.judge.composition.capacity_laws import CapacityLaws
-from hetesynth.judge.composition.data_laws import _missing
-from hetesynth.judge.composition.document import read_document
-from hetesynth.judge.composition.expansion import Expansion
-from hetesynth.judge.composition.judge import judge_composition
+from hetesynth.judge.composition.document import Expansion, read_document
+from hetesynth.judge.composition.judge import CapacityLaws, _missing, judge_composition
 from hetesynth.model.pods import PodCluster
 from hetesynth.model.topology import Topology, Wire
 from hetesynth.search.pods.compose import ComposedName

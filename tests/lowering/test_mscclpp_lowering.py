@@ -11,9 +11,8 @@ import pytest
 from support.lowering_cases import GRAPHS, case, problem_on, random_schedule, stretched
 
 from hetesynth.errors import HetesynthError
-from hetesynth.judge.mscclpp.judge import plan_violations
+from hetesynth.judge.mscclpp.judge import largest_message, plan_violations
 from hetesynth.judge.mscclpp.reader import read_plan_json
-from hetesynth.judge.mscclpp.sizes import largest_message
 from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.plan import MAX_OPERATIONS, Plan, RemoteSlice

@@ -34,8 +34,8 @@ ROOT = Path(__file__).parents[2]
 LIST = Path(__file__).parent / "equivalent.txt"
 DEFAULTS = {
     "hetesynth/judge/bounds": (
-        "judge/test_bounds_*.py",
-        "search/bounds/test_time_bound_judge.py",
+        "verify/test_bounds_*.py",
+        "bounds/test_time_bound_judge.py",
         "mutants/test_certificate_forgeries.py",
     ),
     "hetesynth/judge/composition": (
@@ -43,17 +43,16 @@ DEFAULTS = {
         "composition/test_composition_d*.py",
         "composition/test_composition_mutants.py",
     ),
-    "hetesynth/judge/contributions.py": ("judge/test_contributions.py",),
-    "hetesynth/judge/layout.py": ("judge/test_layout.py",),
+    "hetesynth/judge/layout.py": ("verify/test_layout.py", "verify/test_contributions.py"),
     "hetesynth/judge/msccl": (
-        "judge/test_msccl_texts.py",
-        "judge/test_msccl_programs.py",
-        "judge/test_lint_limits.py",
-        "judge/test_msccl_verdict_digests.py",
+        "verify/test_msccl_texts.py",
+        "verify/test_msccl_programs.py",
+        "verify/test_lint_limits.py",
+        "verify/test_msccl_verdict_digests.py",
     ),
-    "hetesynth/judge/mscclpp": ("judge/test_mscclpp_*.py",),
-    "hetesynth/judge/race_detection.py": ("judge/test_race_detection.py", "judge/test_msccl_programs.py"),
-    "hetesynth/judge/schedule": ("judge/test_schedule_*.py", "mutants/test_schedule_mutants.py"),
+    "hetesynth/judge/mscclpp": ("verify/test_mscclpp_*.py",),
+    "hetesynth/judge/race_detection.py": ("verify/test_race_detection.py", "verify/test_msccl_programs.py"),
+    "hetesynth/judge/schedule": ("verify/test_schedule_*.py", "mutants/test_schedule_mutants.py"),
 }
 """What has no survivor, with its tests."""
 SURVIVED, KILLED, NOT_TRIED = 0, 1, 2

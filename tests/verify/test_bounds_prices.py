@@ -13,8 +13,8 @@ from support.graphs import Graph, full, line, problem, ring
 from test_bounds_cuts import check, over
 from test_bounds_laws import moving
 
-from hetesynth.judge.bounds import growth, prices
-from hetesynth.judge.bounds.arborescences import NONE, arborescence_cost, shortest_paths
+from hetesynth.judge.bounds import cuts, prices
+from hetesynth.judge.bounds.prices import NONE, arborescence_cost, shortest_paths
 from hetesynth.model.bound import GrowthWitness, LowerBound, PriceWitness
 from hetesynth.model.problem import Problem, Resource
 
@@ -166,7 +166,7 @@ def test_growth_is_what_a_second_count_says(seed: int) -> None:
     wanted, claim = grown([rng.randint(1, 2) for _ in range(rng.choice((2, 4, 16)))], rng, 1 + seed % 4)
     starts = {0} if seed % 3 else set(rng.sample(range(wanted.ranks), 2))
     wanted = moving(wanted_graph(wanted), (starts, set(range(wanted.ranks))))
-    steps = growth.growth_steps(wanted, claim)
+    steps = cuts.growth_steps(wanted, claim)
     certificates.recheck(wanted, LowerBound(steps, "growth", "", claim))
     with pytest.raises(AssertionError, match="one step fewer is not excluded"):
         certificates.recheck(wanted, LowerBound(steps + 1, "growth", "", claim))
@@ -205,7 +205,7 @@ GROWTH: list[tuple[Problem, GrowthWitness, int | str]] = [
 
 @pytest.mark.parametrize("case", range(len(GROWTH)))
 def test_growth(case: int) -> None:
-    check(growth.growth_steps, *GROWTH[case])
+    check(cuts.growth_steps, *GROWTH[case])
 
 
 def test_growth_over_more_steps_than_are_rechecked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,5 +214,5 @@ def test_growth_over_more_steps_than_are_rechecked(monkeypatch: pytest.MonkeyPat
     bus, parts = (("bus",),) * 6, tuple((r,) for r in range(6))
     claim = GrowthWitness(0, parts, bus, bus, bus)
     for most, steps in ((9, 3), (4, 3), (3, 3), (2, 2)):
-        monkeypatch.setattr(growth, "MAX_STEPS", most)
-        check(growth.growth_steps, problem(graph, "broadcast"), claim, steps)
+        monkeypatch.setattr(cuts, "MAX_STEPS", most)
+        check(cuts.growth_steps, problem(graph, "broadcast"), claim, steps)

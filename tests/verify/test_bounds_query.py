@@ -14,8 +14,7 @@ from test_bounds_laws import moving
 
 from hetesynth.judge.bounds import query
 from hetesynth.judge.bounds.laws import Refuted
-from hetesynth.judge.bounds.smtlib import MAX_DEPTH, AtMost, Clause, assertions
-from hetesynth.judge.bounds.symmetry import LONGEST, Symmetries
+from hetesynth.judge.bounds.query import LONGEST, MAX_DEPTH, AtMost, Clause, Symmetries, assertions
 from hetesynth.model.bound import UnsatWitness
 from hetesynth.model.problem import Problem, Resource
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hetesynth.judge.contributions import BROKEN, SHOWN_RANKS, added, named
+from hetesynth.judge.layout import BROKEN, SHOWN_RANKS, added, named
 
 
 def test_values_in_words() -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hetesynth.judge.contributions import Value
-from hetesynth.judge.layout import Layout
+from hetesynth.judge.layout import Layout, Value
 from hetesynth.model.program import Buffer
 
 

@@ -24,10 +24,8 @@ from support.verdicts import XML_TARGETS, acceptance
 
 import hetesynth.judge.msccl
 from hetesynth.judge.msccl.judge import large_message_violations, notes, program_violations
-from hetesynth.judge.msccl.lint_calls import call_warnings
-from hetesynth.judge.msccl.lint_network import network_violations
 from hetesynth.judge.msccl.lint_readers import READERS
-from hetesynth.judge.msccl.linter import lint, lint_targets
+from hetesynth.judge.msccl.linter import call_warnings, lint, lint_targets, network_violations
 from hetesynth.judge.msccl.reader import ReadResult, read_program
 from hetesynth.judge.msccl.rules import BY_ID, RULES
 from hetesynth.model.program import GpuProgram, Program, ThreadBlock

@@ -11,15 +11,17 @@ import pytest
 from program_builders import block, chain_broadcast, program, ring_allgather, star, step, to_xml
 
 from hetesynth.judge.msccl import linter
-from hetesynth.judge.msccl.findings import Findings
-from hetesynth.judge.msccl.lint_calls import call_warnings
-from hetesynth.judge.msccl.lint_limits import limits, peers_refused, sizes_refused
-from hetesynth.judge.msccl.lint_metadata import metadata, smallest_message
-from hetesynth.judge.msccl.lint_network import network_violations
-from hetesynth.judge.msccl.lint_readers import ANY
-from hetesynth.judge.msccl.linter import lint, lint_targets
+from hetesynth.judge.msccl.lint_readers import ANY, limits, peers_refused, sizes_refused
+from hetesynth.judge.msccl.linter import (
+    call_warnings,
+    lint,
+    lint_targets,
+    metadata,
+    network_violations,
+    smallest_message,
+)
 from hetesynth.judge.msccl.reader import read_program
-from hetesynth.judge.msccl.rules import BY_ID
+from hetesynth.judge.msccl.rules import BY_ID, Findings
 from hetesynth.model.program import GpuProgram, Instruction, Program, ThreadBlock
 from hetesynth.model.target import TARGETS
 

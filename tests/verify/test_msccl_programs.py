@@ -29,10 +29,9 @@ from program_builders import (
 )
 
 from hetesynth.judge.msccl import execution, judge
-from hetesynth.judge.msccl.findings import Findings, Place, shown
 from hetesynth.judge.msccl.judge import large_message_violations, notes, profile_violations, program_violations
 from hetesynth.judge.msccl.reader import read_program
-from hetesynth.judge.msccl.rules import BY_ID
+from hetesynth.judge.msccl.rules import BY_ID, Findings, Place, shown
 from hetesynth.model.program import GpuProgram, Instruction, Program, ThreadBlock
 from hetesynth.model.verdict import Violation
 

@@ -16,9 +16,8 @@ import pytest
 
 from hetesynth.errors import HetesynthError
 from hetesynth.judge.msccl import reader as msccl_reader
-from hetesynth.judge.msccl.reader import ReadResult, load_program, read_program
+from hetesynth.judge.msccl.reader import ReadResult, Values, load_program, read_program
 from hetesynth.judge.msccl.rules import BY_ID
-from hetesynth.judge.msccl.values import Values
 from hetesynth.model.verdict import Violation
 
 TABLES = Path(__file__).parent / "golden"

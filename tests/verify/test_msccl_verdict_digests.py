@@ -16,9 +16,7 @@ from support.damages import damaged_xml, digests
 from support.verdicts import XML_TARGETS
 
 from hetesynth.judge.msccl.judge import large_message_violations, notes, profile_violations, program_violations
-from hetesynth.judge.msccl.lint_calls import call_warnings
-from hetesynth.judge.msccl.lint_network import network_violations
-from hetesynth.judge.msccl.linter import lint_targets
+from hetesynth.judge.msccl.linter import call_warnings, lint_targets, network_violations
 from hetesynth.judge.msccl.reader import read_program
 from hetesynth.model.program import GpuProgram, Program
 from hetesynth.model.target import TARGETS

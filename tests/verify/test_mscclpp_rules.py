@@ -6,17 +6,19 @@ import ast
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from test_mscclpp_judge import NOP, block, copy, exchange, gpu, local, pair, plan, put, semaphore
 
 import hetesynth.judge.mscclpp
 from hetesynth.cli.main import run
-from hetesynth.judge.msccl.rules import BY_ID
+from hetesynth.judge.msccl.rules import BY_ID, Stage
 from hetesynth.judge.mscclpp.judge import plan_violations
 from hetesynth.judge.mscclpp.rules import ALL_BY_ID, PLAN_RULES
 from hetesynth.model.plan import Plan, PlanBlock
 from hetesynth.model.target import TARGETS
+from hetesynth.model.verdict import ViolationKind
 from hetesynth.programs.mscclpp.json_writer import write_plan_json
 
 MULTIPROCESSORS = TARGETS["mscclpp"].multiprocessors
@@ -30,6 +32,8 @@ def test_every_rule_is_used_and_no_other() -> None:
             used |= {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
     assert {word for word in used if word.startswith("plan-")} == set(PLAN_RULES)
     assert len(ALL_BY_ID) == len(BY_ID) + len(PLAN_RULES)
+    for rule in ALL_BY_ID.values():
+        assert rule.kind in get_args(ViolationKind) and rule.stage in get_args(Stage)
 
 
 def test_the_table_in_the_manual_is_that_of_the_code() -> None:

@@ -14,10 +14,15 @@ from test_mscclpp_judge import NOP, block, exchange, gpu, pair, plan, put, semap
 
 from hetesynth.cli.main import run
 from hetesynth.errors import HetesynthError
-from hetesynth.judge.mscclpp.findings import PlanFindings
-from hetesynth.judge.mscclpp.judge import open_range_violations, plan_violations
+from hetesynth.judge.mscclpp.judge import (
+    largest_message,
+    open_range_violations,
+    plan_violations,
+    size_violations,
+    states_sizes,
+)
 from hetesynth.judge.mscclpp.reader import load_plan, read_plan_json
-from hetesynth.judge.mscclpp.sizes import largest_message, size_violations, states_sizes
+from hetesynth.judge.mscclpp.rules import PlanFindings
 from hetesynth.model.plan import LocalSlice, Plan
 
 FIXTURES = Path(__file__).parent / "fixtures" / "plans"

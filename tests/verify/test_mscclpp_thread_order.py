@@ -14,7 +14,7 @@ from test_mscclpp_judge import NOP, block, gpu, local, on, plan, put
 
 from hetesynth.judge.mscclpp.judge import plan_violations
 from hetesynth.judge.mscclpp.reader import load_plan
-from hetesynth.judge.mscclpp.thread_order import orders
+from hetesynth.judge.mscclpp.state import orders
 from hetesynth.model.plan import ChannelType, Plan, PlanBlock, PlanOp, PlanOperation
 
 FIXTURES = Path(__file__).parent / "fixtures" / "plans"

@@ -28,8 +28,7 @@ from test_mscclpp_judge import (
 )
 
 from hetesynth.errors import HetesynthError
-from hetesynth.judge.mscclpp.calls import plan_warnings
-from hetesynth.judge.mscclpp.judge import open_range_violations, plan_violations
+from hetesynth.judge.mscclpp.judge import open_range_violations, plan_violations, plan_warnings
 from hetesynth.judge.mscclpp.reader import read_plan_json
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.plan import PLAN_OPS, Plan, PlanOperation

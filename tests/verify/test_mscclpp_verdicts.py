@@ -8,9 +8,8 @@ import pytest
 from test_mscclpp_judge import block, gpu, plan
 
 from hetesynth.judge.layout import Layout
-from hetesynth.judge.mscclpp.buffer_sizes import plan_layout
-from hetesynth.judge.mscclpp.calls import plan_warnings
-from hetesynth.judge.mscclpp.operation_checks import block_peer, operation_defects
+from hetesynth.judge.mscclpp.checks import block_peer, operation_defects
+from hetesynth.judge.mscclpp.judge import plan_layout, plan_warnings
 from hetesynth.model.plan import GpuPlan, LocalSlice, Plan, PlanBlock, PlanOperation, RemoteBuffer, RemoteSlice
 
 Op = PlanOperation

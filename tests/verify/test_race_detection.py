@@ -8,8 +8,7 @@ from typing import ClassVar, cast
 
 import pytest
 
-from hetesynth.judge.contributions import Value
-from hetesynth.judge.layout import Layout
+from hetesynth.judge.layout import Layout, Value
 from hetesynth.judge.race_detection import MANY, Cell, Conflict, Kind, Memory, Part
 
 VALUES: list[Value] = [(0, 1)]

@@ -1,17 +1,16 @@
-"""Rechecking cuts: what must cross a border against what can cross it.
+"""Rechecking cuts and growth: what must cross a border, or spread over parts, against what can.
 
-In: a problem and a witness (cut, volume, flow). Out: the number of steps the witness proves; ``Refuted`` when it
-proves nothing. Capacities are those of the laws that the judge of schedules enforces, added up anew.
+Each function takes a problem and a witness and returns the number of steps that the witness proves; ``Refuted``
+when it proves nothing. Capacities are those of the laws that the judge of schedules enforces, added up anew.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from itertools import pairwise
 
 from hetesynth.judge.bounds.laws import Refuted, carried, checked_ranks, demand, quotient
-from hetesynth.model.bound import CutWitness, FlowWitness, LastStepWitness, VolumeWitness
+from hetesynth.model.bound import CutWitness, FlowWitness, GrowthWitness, LastStepWitness, VolumeWitness
 from hetesynth.model.problem import Problem
 
 MAX_STEPS = 1_000_000
@@ -23,14 +22,20 @@ def cut_steps(problem: Problem, claim: CutWitness) -> int:
     demand(claim.direction in ("in", "out"), f"{claim.direction!r} is no direction")
     far = region if claim.direction == "in" else set(range(problem.ranks)) - region
     across = {a for a, arc in enumerate(problem.arcs) if arc.dst in far and arc.src not in far}
-    needed = _must_reach(problem, far)
+    collective = problem.collective
+    needed = 0  # chunks wanted on the far side that it cannot complete by itself
+    for pre, post in zip(collective.pre, collective.post, strict=True):
+        if not far.isdisjoint(post):
+            needed += not pre <= far if collective.reduces else far.isdisjoint(pre)
     demand(claim.needed == needed, f"{claim.needed} chunks are said to cross, {needed} must")
-    capacity = carried(problem, claim.resources, across)
-    demand(
-        claim.capacity == capacity,
-        f"the resources are said to carry {claim.capacity} a step, they carry {capacity}",
-    )
-    return quotient(needed, capacity)
+    return quotient(needed, _capacity(problem, claim, across))
+
+
+def _capacity(problem: Problem, claim: CutWitness | VolumeWitness, links: set[int]) -> int:
+    capacity = carried(problem, claim.resources, links)
+    said = f"the resources are said to carry {claim.capacity} a step, they carry {capacity}"
+    demand(claim.capacity == capacity, said)
+    return capacity
 
 
 def last_step_steps(problem: Problem, claim: LastStepWitness) -> int:
@@ -45,7 +50,10 @@ def last_step_steps(problem: Problem, claim: LastStepWitness) -> int:
         listeners = len(post & far)
         if listeners and far.isdisjoint(pre):
             demand(listeners >= claim.wanted, f"chunk {k} is wanted by {listeners} ranks, not {claim.wanted}")
-    copies = 1 if problem.exclusive_reduction else _widest(problem, far)
+    copies = 1
+    if not problem.exclusive_reduction:  # the most others on the far side that one of it has a link to
+        pairs = {(arc.src, arc.dst) for arc in problem.arcs if arc.src in far and arc.dst in far}
+        copies = max(Counter(src for src, _ in pairs).values(), default=0)
     demand(claim.copies >= copies, f"a rank can pass a chunk on to {copies} others in a step, not {claim.copies}")
     worth, left = 1, claim.needed * claim.wanted
     for steps in range(1, MAX_STEPS + 1):
@@ -54,22 +62,6 @@ def last_step_steps(problem: Problem, claim: LastStepWitness) -> int:
             return steps
         worth = min(worth * (1 + claim.copies), claim.wanted)
     raise Refuted(f"more than {MAX_STEPS} steps are not rechecked")
-
-
-def _widest(problem: Problem, ranks: set[int]) -> int:
-    """The most others among ``ranks`` that one of them has a link to."""
-    pairs = {(arc.src, arc.dst) for arc in problem.arcs if arc.src in ranks and arc.dst in ranks}
-    return max(Counter(src for src, _ in pairs).values(), default=0)
-
-
-def _must_reach(problem: Problem, far: set[int]) -> int:
-    """Chunks wanted within ``far`` that it cannot complete by itself: no holder, or a contribution outside."""
-    collective = problem.collective
-    crossing = 0
-    for pre, post in zip(collective.pre, collective.post, strict=True):
-        if not far.isdisjoint(post):
-            crossing += not pre <= far if collective.reduces else far.isdisjoint(pre)
-    return crossing
 
 
 def volume_steps(problem: Problem, claim: VolumeWitness) -> int:
@@ -83,21 +75,13 @@ def volume_steps(problem: Problem, claim: VolumeWitness) -> int:
     everywhere = set(range(len(claim.parts)))
     pairs = zip(problem.collective.pre, problem.collective.post, strict=True)
     chunks = sum({part_of[r] for r in pre} == everywhere == {part_of[r] for r in post} for pre, post in pairs)
-    demand(
-        claim.chunks == chunks,
-        f"{claim.chunks} chunks are said to be needed by every part from every part, not {chunks}",
-    )
+    said = f"{claim.chunks} chunks are said to be needed by every part from every part, not {chunks}"
+    demand(claim.chunks == chunks, said)
     crossings = 2 * (len(claim.parts) - 1)
-    demand(
-        claim.crossings == crossings, f"{len(claim.parts)} parts need {crossings} crossings, not {claim.crossings}"
-    )
+    said = f"{len(claim.parts)} parts need {crossings} crossings, not {claim.crossings}"
+    demand(claim.crossings == crossings, said)
     between = {a for a, arc in enumerate(problem.arcs) if part_of[arc.src] != part_of[arc.dst]}
-    capacity = carried(problem, claim.resources, between)
-    demand(
-        claim.capacity == capacity,
-        f"the resources are said to carry {claim.capacity} a step, they carry {capacity}",
-    )
-    return quotient(chunks * crossings, capacity)
+    return quotient(chunks * crossings, _capacity(problem, claim, between))
 
 
 def flow_steps(problem: Problem, claim: FlowWitness) -> int:
@@ -113,11 +97,16 @@ def flow_steps(problem: Problem, claim: FlowWitness) -> int:
         lacking += 1
         starts = [r in side[0] for r in others]
         inside += any(starts) if collective.reduces else all(starts)
-    demand(
-        0 < claim.needed <= lacking,
-        f"{claim.needed} chunks are said to be missing at rank {destination}, {lacking} are",
-    )
-    across = sum(_across(problem, side, claim.steps))
+    said = f"{claim.needed} chunks are said to be missing at rank {destination}, {lacking} are"
+    demand(0 < claim.needed <= lacking, said)
+    across = 0  # chunks that the wires out of the source side carry in all steps
+    wires = _wires(problem)
+    for step, (now, then) in enumerate(pairwise(side)):
+        for src, dst, capacity, name in wires:
+            if src in now and dst not in (then if dst < problem.ranks else now):
+                if capacity is None:
+                    raise Refuted(f"step {step}: {name} crosses the cut and has no limit")
+                across += capacity
     outside = lacking - inside
     crossing = across + outside - (lacking - claim.needed)
     demand(crossing <= claim.flow, f"the cut carries {crossing} of the {claim.needed} chunks, not {claim.flow}")
@@ -139,43 +128,27 @@ def _source_side(problem: Problem, claim: FlowWitness) -> list[set[int]]:
     for step, (now, then) in enumerate(pairwise(side)):
         forgetful = sorted(r for r in now - then if r < problem.ranks)
         if forgetful:
-            raise Refuted(
-                f"rank {forgetful[0]} keeps what it has after step {step}: it cannot leave the source side"
-            )
+            text = f"rank {forgetful[0]} keeps what it has after step {step}: it cannot leave the source side"
+            raise Refuted(text)
     return side
 
 
-def _across(problem: Problem, side: list[set[int]], steps: int) -> Iterator[int]:
-    """Chunks that the wires out of the source side carry, for each step."""
-    wires = list(_wires(problem))
-    ranks = problem.ranks
-    for step in range(steps):
-        now, then = side[step], side[step + 1]
-        total = 0
-        for src, dst, capacity, name in wires:
-            if src in now and dst not in (then if dst < ranks else now):
-                if capacity is None:
-                    raise Refuted(f"step {step}: {name} crosses the cut and has no limit")
-                total += capacity
-        yield total
-
-
-def _wires(problem: Problem) -> Iterator[tuple[int, int, int | None, str]]:
+def _wires(problem: Problem) -> list[tuple[int, int, int | None, str]]:
     """Wires in use and links without wires: ends, chunks a step, name. Each link is a path of wires, so what
     crosses on a link crosses on a wire. A wire of one link carries what that link may carry."""
-    users: list[int] = [0] * len(problem.segments)
-    alone: dict[int, int] = {}
     segments = problem.segments
-    starts, ends = [s.src for s in segments], [s.dst for s in segments]
+    users: list[int] = [0] * len(segments)
+    alone: dict[int, int] = {}
+    wires: list[tuple[int, int, int | None, str]] = []
     for a, arc in enumerate(problem.arcs):
         if not arc.segments:
-            yield arc.src, arc.dst, arc.capacity, f"link {a}"
+            wires.append((arc.src, arc.dst, arc.capacity, f"link {a}"))
             continue
         at = arc.src
         for s in arc.segments:
-            if starts[s] != at:
+            if segments[s].src != at:
                 raise Refuted(f"the wires of link {a} are no path")
-            at = ends[s]
+            at = segments[s].dst
             users[s] += 1
             alone[s] = arc.capacity
         if at != arc.dst:
@@ -183,4 +156,54 @@ def _wires(problem: Problem) -> Iterator[tuple[int, int, int | None, str]]:
     for s, segment in enumerate(segments):
         if users[s]:
             capacity = alone[s] if users[s] == 1 else segment.capacity
-            yield segment.src, segment.dst, capacity, segment.name
+            wires.append((segment.src, segment.dst, capacity, segment.name))
+    return wires
+
+
+def growth_steps(problem: Problem, claim: GrowthWitness) -> int:
+    """The first number of steps in which a chunk that every rank wants can spread over the parts.
+
+    Until a step begins, the ranks that hold the chunk are at most all of the parts that held it one step earlier,
+    and one rank for every arrival since in another part; what they can send to other parts is bounded by the named
+    resources. In the last step a part without the chunk must take one arrival for each of its ranks.
+    """
+    demand(0 <= claim.chunk < len(problem.collective.chunks), "it is about a chunk that does not exist")
+    demand(len(problem.collective.post[claim.chunk]) == problem.ranks, "not every rank wants the chunk")
+    demand(not problem.collective.reduces, "growth is about copies")
+    checked_ranks(problem, (r for part in claim.parts for r in part), "the partition")
+    home = {r: p for p, part in enumerate(claim.parts) for r in part}
+    demand(len(home) == problem.ranks and all(claim.parts), "the parts leave a rank out, or one is empty")
+    parts_named = len(claim.out_of_parts) == len(claim.into_parts) == len(claim.parts)
+    everyone = parts_named and len(claim.out_of_ranks) == problem.ranks
+    demand(everyone, "it does not name resources for everyone")
+    out_of_part: list[set[int]] = [set() for _ in claim.parts]
+    into_part: list[set[int]] = [set() for _ in claim.parts]
+    out_of_rank: list[set[int]] = [set() for _ in range(problem.ranks)]
+    for a, arc in enumerate(problem.arcs):
+        if home[arc.src] != home[arc.dst]:
+            out_of_part[home[arc.src]].add(a)
+            into_part[home[arc.dst]].add(a)
+            out_of_rank[arc.src].add(a)
+    leaves_part = max(_each_carried(problem, claim.out_of_parts, out_of_part))
+    enters_part = _each_carried(problem, claim.into_parts, into_part)
+    leaves_rank = max(_each_carried(problem, claim.out_of_ranks, out_of_rank))
+    holders = problem.collective.pre[claim.chunk]
+    fresh = [p for p, part in enumerate(claim.parts) if holders.isdisjoint(part)]
+    must_be_early = sum(enters_part[p] < len(claim.parts[p]) for p in fresh)
+    smallest_first = sorted(len(claim.parts[p]) for p in fresh)
+    old, new = len(claim.parts) - len(fresh), 0  # parts that had the chunk at first, and since
+    out = min(leaves_part * old, leaves_rank * len(holders))
+    for step in range(1, MAX_STEPS):
+        missing = max(0, len(fresh) - new)
+        if out >= sum(smallest_first[:missing]) and len(fresh) - missing >= must_be_early:
+            return step
+        if out == 0:
+            return step
+        before, arrivals = min(len(claim.parts), old + new), out
+        new = min(len(fresh), new + arrivals)
+        out = leaves_part * before + min(leaves_part, leaves_rank) * arrivals
+    return MAX_STEPS
+
+
+def _each_carried(problem: Problem, names: tuple[tuple[str, ...], ...], links: list[set[int]]) -> list[int]:
+    return [carried(problem, n, ls) if ls else 0 for n, ls in zip(names, links, strict=True)]

@@ -1,18 +1,17 @@
 """The judge of lower bounds: rechecks from the witness alone that no schedule takes fewer steps.
 
-In: a problem, a bound, and for solver queries an oracle that says whether a text is unsatisfiable. Out: what is
-wrong with the bound, nothing for a good one, and whether all of its proof was rechecked. Knows nothing of how
-bounds are found and uses none of that code; what it demands of a witness is in docs/certificates.md.
+It knows nothing of how bounds are found and uses none of that code; what it demands of a witness is in
+docs/certificates.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from hetesynth.judge.bounds.cuts import cut_steps, flow_steps, last_step_steps, volume_steps
-from hetesynth.judge.bounds.growth import growth_steps
-from hetesynth.judge.bounds.laws import NEVER, Refuted, demand, hops_from, turned_around
+from hetesynth.judge.bounds.cuts import cut_steps, flow_steps, growth_steps, last_step_steps, volume_steps
+from hetesynth.judge.bounds.laws import NEVER, Refuted, demand, hops_over, turned_around
 from hetesynth.judge.bounds.prices import price_steps
 from hetesynth.judge.bounds.query import query_steps
 from hetesynth.model.bound import (
@@ -31,13 +30,6 @@ from hetesynth.model.verdict import Violation
 
 Unsat = Callable[[str], "bool | None"]  # an SMT-LIB 2 text -> unsatisfiable, satisfiable, not known
 
-_WITNESS = {
-    "trivial": type(None), "doubling": type(None), "distance": DistanceWitness, "cut": CutWitness,
-    "last-step": LastStepWitness,
-    "flow": FlowWitness, "volume": VolumeWitness, "price": PriceWitness, "growth": GrowthWitness,
-    "unsat": UnsatWitness,
-}  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class Recheck:
@@ -53,52 +45,28 @@ class Recheck:
 
 
 def recheck(problem: Problem, bound: LowerBound, *, unsat: Unsat | None = None) -> Recheck:
-    """Whether the witness of ``bound`` proves that every schedule of ``problem`` has as many steps as it says."""
+    """Whether the witness of ``bound`` proves that every schedule of ``problem`` has as many steps as it says.
+
+    What ``unsat`` does not decide of a query stays open; that it is satisfiable refutes the bound.
+    """
     try:
-        proved = _proved_steps(problem, bound)
-        least = 0 if bound.witness is None else proved  # what has no witness may claim less than it could
+        witness = bound.witness
+        row = _WITNESS.get(bound.method)
+        if row is None or not isinstance(witness, row[0]):
+            raise Refuted(f"its witness is a {type(witness).__name__}")
+        proved = row[1](turned_around(problem) if bound.backwards else problem, witness)
+        least = 0 if witness is None else proved  # what has no witness may claim less than it could
         demand(least <= bound.steps <= proved, f"it claims {bound.steps} steps, its proof gives {proved}")
-        return Recheck(open=_undecided(bound, unsat))
+        if not isinstance(witness, UnsatWitness):
+            return Recheck()
+        answer = None if unsat is None else unsat(witness.query)
+        demand(answer is not False, "its query is satisfiable")
+        return Recheck(open=None if answer else "its query, which no second solver decided in time")
     except Refuted as reason:
         return Recheck((Violation("certificate", f"the {bound.method} bound does not hold: {reason}"),))
 
 
-def _undecided(bound: LowerBound, unsat: Unsat | None) -> str | None:
-    """For a query, what the oracle leaves open. Refuted when it is satisfiable after all."""
-    if not isinstance(bound.witness, UnsatWitness):
-        return None
-    answer = None if unsat is None else unsat(bound.witness.query)
-    demand(answer is not False, "its query is satisfiable")
-    return None if answer else "its query, which no second solver decided in time"
-
-
-def _proved_steps(problem: Problem, bound: LowerBound) -> int:
-    witness = bound.witness
-    expected = _WITNESS.get(bound.method)
-    demand(expected is not None and isinstance(witness, expected), f"its witness is a {type(witness).__name__}")
-    view = turned_around(problem) if bound.backwards else problem
-    match witness:
-        case DistanceWitness():
-            return _distance_steps(view, witness)
-        case CutWitness():
-            return cut_steps(view, witness)
-        case LastStepWitness():
-            return last_step_steps(view, witness)
-        case FlowWitness():
-            return flow_steps(view, witness)
-        case GrowthWitness():
-            return growth_steps(view, witness)
-        case VolumeWitness():
-            return volume_steps(view, witness)
-        case PriceWitness():
-            return price_steps(view, witness)
-        case UnsatWitness():
-            return query_steps(view, witness)
-        case None:
-            return _trivial_steps(view) if bound.method == "trivial" else _doubling_steps(view)
-
-
-def _trivial_steps(problem: Problem) -> int:
+def _trivial_steps(problem: Problem, _: None) -> int:
     """One step where something has to move: a chunk to a target, or contributions to each other."""
     collective = problem.collective
     pairs = zip(collective.pre, collective.post, strict=True)
@@ -112,7 +80,10 @@ def _distance_steps(problem: Problem, claim: DistanceWitness) -> int:
         return 0
     demand(0 <= claim.chunk < len(collective.chunks), f"there is no chunk {claim.chunk}")
     demand(claim.rank in collective.post[claim.chunk], f"rank {claim.rank} does not want chunk {claim.chunk}")
-    away = hops_from(problem, [claim.rank], against=True)
+    senders: list[set[int]] = [set() for _ in range(problem.ranks)]
+    for arc in problem.arcs:
+        senders[arc.dst].add(arc.src)
+    away = hops_over(senders, [claim.rank])
     holders = [away[r] for r in collective.pre[claim.chunk]]
     hops = max(holders) if collective.reduces else min(holders)
     text = f"chunk {claim.chunk} is {hops} links away from rank {claim.rank}, not {claim.hops}"
@@ -120,14 +91,28 @@ def _distance_steps(problem: Problem, claim: DistanceWitness) -> int:
     return claim.hops
 
 
-def _doubling_steps(problem: Problem) -> int:
+def _doubling_steps(problem: Problem, _: None) -> int:
     """Eq. 8: the contributions in a value, or the holders of a chunk, at most double each step."""
-    demand(
-        problem.exclusive_reduction, "nothing forbids several additions, or sends, of one chunk at once (eq. 8)"
-    )
+    text = "nothing forbids several additions, or sends, of one chunk at once (eq. 8)"
+    demand(problem.exclusive_reduction, text)
     collective = problem.collective
     steps = 0
     for pre, post in set(zip(collective.pre, collective.post, strict=True)):
         start, end = (1, len(pre)) if collective.reduces else (len(pre), len(pre | post))
         steps = max(steps, (-(-end // start) - 1).bit_length())
     return steps
+
+
+_WITNESS: dict[str, tuple[type, Callable[[Problem, Any], int]]] = {
+    "trivial": (type(None), _trivial_steps),
+    "doubling": (type(None), _doubling_steps),
+    "distance": (DistanceWitness, _distance_steps),
+    "cut": (CutWitness, cut_steps),
+    "last-step": (LastStepWitness, last_step_steps),
+    "flow": (FlowWitness, flow_steps),
+    "volume": (VolumeWitness, volume_steps),
+    "price": (PriceWitness, price_steps),
+    "growth": (GrowthWitness, growth_steps),
+    "unsat": (UnsatWitness, query_steps),
+}
+"""For each method the witness that it needs, and the steps which that proves."""

@@ -1,8 +1,4 @@
-"""What the checkers of certificates share: refusing a claim, the view of a problem, and who carries how much.
-
-In: a problem. Out: capacities of named resources, hop distances, the reversed problem of a witness that is about
-it. Knows nothing of how bounds are found.
-"""
+"""What the checkers of certificates share: refusing a claim, the reversed problem, and who carries how much."""
 
 from __future__ import annotations
 
@@ -36,15 +32,11 @@ def turned_around(problem: Problem) -> Problem:
     """
     collective = problem.collective
     if not collective.reduces:
-        demand(
-            all(len(pre) == 1 for pre in collective.pre),
-            "only chunks that start at one rank can be looked at backwards",
-        )
+        single = all(len(pre) == 1 for pre in collective.pre)
+        demand(single, "only chunks that start at one rank can be looked at backwards")
         return problem.reversed()
-    demand(
-        collective.name in REVERSED and all(len(post) == 1 for post in collective.post),
-        f"{collective.name} is no reduction to one rank per chunk and has no reverse",
-    )
+    single = collective.name in REVERSED and all(len(post) == 1 for post in collective.post)
+    demand(single, f"{collective.name} is no reduction to one rank per chunk and has no reverse")
     turned = problem.reversed()
     return replace(turned, collective=replace(turned.collective, name=REVERSED[collective.name]))
 
@@ -62,39 +54,24 @@ def checked_ranks(problem: Problem, ranks: Iterable[int], what: str) -> set[int]
 def carried(problem: Problem, names: tuple[str, ...], links: set[int]) -> int:
     """Chunks that the resources ``names`` carry in a step. Refuted unless they cover every one of ``links``."""
     demand(bool(names), "no resource is named")
-    demand(len(set(names)) == len(names), "a resource is named twice")
     distinct = set(names)
+    demand(len(distinct) == len(names), "a resource is named twice")
     named = {resource.name: resource for resource in problem.resources if resource.name in distinct}
     for name in names:
         demand(name in named, f"there is no resource {name!r}")
-    covered: set[int] = set()
-    for resource in named.values():
-        covered.update(resource.arcs)
-    left = links - covered
+    left = links.difference(*(resource.arcs for resource in named.values()))
     if left:
         arc = problem.arcs[min(left)]
         raise Refuted(f"no named resource limits link {min(left)} ({arc.src}->{arc.dst})")
     return sum(resource.capacity for resource in named.values())
 
 
-def hops_from(problem: Problem, start: Iterable[int], *, against: bool = False) -> list[int]:
-    """Links on a shortest path from any of ``start`` to each rank (``against``: the other way); NEVER for none."""
-    beside: list[set[int]] = [set() for _ in range(problem.ranks)]
-    for arc in problem.arcs:
-        if against:
-            beside[arc.dst].add(arc.src)
-        else:
-            beside[arc.src].add(arc.dst)
-    return hops_over(beside, start)
-
-
 def hops_over(beside: list[set[int]], start: Iterable[int]) -> list[int]:
     """Breadth-first distances over the neighbours ``beside``; NEVER where no path leads."""
     hops = [NEVER] * len(beside)
-    queue: deque[int] = deque()
-    for rank in start:
+    queue = deque(start)
+    for rank in queue:
         hops[rank] = 0
-        queue.append(rank)
     while queue:
         at = queue.popleft()
         for to in beside[at]:

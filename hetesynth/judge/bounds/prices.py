@@ -1,56 +1,49 @@
-"""Rechecking prices: what every chunk pays at least against what a step earns at most.
-
-In: a problem and a price witness. Out: the number of steps it proves; ``Refuted`` when it proves nothing. Arrays
-are (source, rank); a path or a tree that does not exist costs NEVER or more.
-"""
+"""Rechecking prices, and the cheapest trees and shortest paths that every judge of prices needs, exact."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
-from hetesynth.judge.bounds.arborescences import arborescence_cost, shortest_paths
-from hetesynth.judge.bounds.laws import NEVER, Refuted, demand, quotient
+import numpy as np
+from numpy.typing import NDArray
+
+from hetesynth.judge.bounds.laws import NEVER, demand, quotient
 from hetesynth.model.bound import PriceWitness
 from hetesynth.model.problem import Problem
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+Whole = NDArray[np.int64]
 
 MAX_PRICE = 1 << 32
 MAX_RANKS = 4096
+NONE = 2**62
+"""More than any sum of costs that is added up; what is above the half of it is no edge."""
 
 
 def price_steps(problem: Problem, claim: PriceWitness) -> int:
     """Load times price is at most ``earned`` over a step, and at least ``paid`` over a whole schedule."""
-    prices = _prices(problem, claim)
-    earned = sum(prices.get(resource.name, 0) * resource.capacity for resource in problem.resources)
-    demand(claim.earned == earned, f"a step is said to earn {claim.earned}, it can earn {earned}")
-    cost = [0] * len(problem.arcs)
-    for resource in problem.resources:
-        for a in resource.arcs:
-            cost[a] += prices.get(resource.name, 0)
-    paid = _paid(problem, cost)
-    demand(0 <= claim.paid <= paid, f"the chunks are said to pay {claim.paid}, they need not pay more than {paid}")
-    return quotient(claim.paid, earned)
-
-
-def _prices(problem: Problem, claim: PriceWitness) -> dict[str, int]:
     prices = dict(claim.prices)
     demand(len(prices) == len(claim.prices), "a resource has two prices")
     resources = {resource.name for resource in problem.resources}
     for name, price in claim.prices:
         demand(name in resources, f"there is no resource {name!r}")
         demand(0 <= price <= MAX_PRICE, f"{name}: the price {price} is negative or too large")
-    return prices
+    earned = sum(prices.get(resource.name, 0) * resource.capacity for resource in problem.resources)
+    demand(claim.earned == earned, f"a step is said to earn {claim.earned}, it can earn {earned}")
+    cost = [0] * len(problem.arcs)
+    for resource in problem.resources:
+        for a in resource.arcs:
+            cost[a] += prices.get(resource.name, 0)
+    demand(problem.ranks <= MAX_RANKS, f"prices on more than {MAX_RANKS} ranks are not rechecked")
+    paid = _paid(problem, cost)
+    demand(0 <= claim.paid <= paid, f"the chunks are said to pay {claim.paid}, they need not pay more than {paid}")
+    return quotient(claim.paid, earned)
 
 
 def _paid(problem: Problem, cost: list[int]) -> int:
     """Every chunk pays at least for the path to the target (and from the contributor) that costs most."""
-    if problem.ranks > MAX_RANKS:
-        raise Refuted(f"prices on more than {MAX_RANKS} ranks are not rechecked")
-    edges = _edges(problem, cost)
+    edges = np.full((problem.ranks, problem.ranks), NEVER, dtype=np.int64)  # no path costs NEVER or more
+    for arc, price in zip(problem.arcs, cost, strict=True):
+        edges[arc.src, arc.dst] = min(int(edges[arc.src, arc.dst]), price)
     closest = shortest_paths(edges)
     reduces = problem.collective.reduces
     kinds = Counter(zip(problem.collective.pre, problem.collective.post, strict=True))
@@ -64,11 +57,50 @@ def _paid(problem: Problem, cost: list[int]) -> int:
     return paid
 
 
-def _edges(problem: Problem, cost: list[int]) -> NDArray[np.int64]:
-    """``[u, v]``: what the cheapest link from u to v costs, NEVER without one."""
-    import numpy as np
+def arborescence_cost(costs: Whole, root: int) -> int | None:
+    """The least cost of edges by which ``root`` reaches every vertex; None where it does not.
 
-    edge = np.full((problem.ranks, problem.ranks), NEVER, dtype=np.int64)
-    for arc, price in zip(problem.arcs, cost, strict=True):
-        edge[arc.src, arc.dst] = min(int(edge[arc.src, arc.dst]), price)
-    return edge
+    The vertices that the root reaches for nothing become part of it; from one that it does not reach yet cheapest
+    edges are followed backwards, their costs are paid and taken off, and a cycle of them becomes one vertex
+    (Chu and Liu 1965; Edmonds 1967).
+    """
+    entering = costs.T.copy()  # entering[v, u]: what edge (u, v) costs
+    paid = 0
+    for vertex in (v for v in range(len(costs)) if v != root):
+        path = [vertex]
+        place = {vertex: 0}
+        while True:
+            row = entering[path[-1]]
+            before = int(row.argmin())
+            least = int(row[before])
+            if least >= NONE // 2:
+                return None
+            paid += least
+            row -= least
+            if before == root:
+                break
+            if before in place:
+                _merge(entering, before, path[place[before] :])
+                del path[place[before] + 1 :]
+            else:
+                place[before] = len(path)
+                path.append(before)
+        _merge(entering, root, [root, *path])
+    return paid
+
+
+def _merge(entering: Whole, into: int, vertices: list[int]) -> None:
+    """``vertices`` become vertex ``into``; no edge leaves the others any more."""
+    entering[into] = entering[vertices].min(axis=0)
+    entering[:, into] = entering[:, vertices].min(axis=1)
+    entering[:, [v for v in vertices if v != into]] = NONE
+    entering[into, into] = NONE
+
+
+def shortest_paths(costs: Whole) -> Whole:
+    """The length of the shortest path between every two vertices (Floyd 1962; Warshall 1962)."""
+    length = np.minimum(costs, NONE // 4)
+    np.fill_diagonal(length, 0)
+    for via in range(len(length)):
+        np.minimum(length, length[:, via, None] + length[None, via, :], out=length)
+    return length

@@ -1,26 +1,54 @@
 """Rechecking a solver's query: every assertion must follow from the problem.
 
-In: a copying problem and an unsat witness. Out: nothing when each assertion holds in every schedule of
-``steps`` steps, read as send_k_a_t (chunk k leaves over link a in step t), has_k_r_t (rank r holds chunk k before
-step t) and met_r_p_1 (rank r sends to peer p; 0: receives from it); ``Refuted`` otherwise. Whether the query is
-unsatisfiable is for a solver to say: both together prove that no schedule exists. Transfers that bring a rank
-what it has, or has already got, are left out of the schedule first, which keeps it valid; a transfer that takes
-longer counts as if it arrived after its first step.
+Each assertion has to hold in every schedule of ``steps`` steps, read as send_k_a_t (chunk k leaves over link a
+in step t), has_k_r_t (rank r holds chunk k before step t) and met_r_p_1 (rank r sends to peer p; 0: receives).
+Whether the query is unsatisfiable is for a solver to say: both together prove that no schedule exists. Transfers
+that bring a rank what it has, or has already got, are left out of the schedule first, which keeps it valid; a
+transfer that takes longer counts as if it arrived after its first step.
+
+Of SMT-LIB 2 only Boolean constants, clauses and counts are read; all else is refused, since a command or an
+operator that is not known here could change what the text means.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Union
 
 from hetesynth.judge.bounds.laws import NEVER, Refuted, demand, hops_over
-from hetesynth.judge.bounds.smtlib import AtMost, Clause, assertions
-from hetesynth.judge.bounds.symmetry import Symmetries
 from hetesynth.model.bound import UnsatWitness
 from hetesynth.model.problem import Problem
 
 Place = tuple[int, int, int]  # chunk, link or rank, step; of met: rank, peer, whether it sends
+Mapping = tuple[tuple[int, ...], tuple[int, ...]]  # of chunks, of links
+Tree = Union[str, "list[Tree]"]
+Literal = tuple[str, bool]  # a name and whether it stands unnegated
+
 KINDS = ("send", "has", "met")
 MAX_QUERY = 256 * 1024 * 1024
+MAX_DEPTH = 100
+LONGEST = 8  # transfers compared
+_TOKEN = re.compile(r";[^\n]*|[()]|\|[^|]*\||\"[^\"]*\"|[^\s()\";|]+")
+_IGNORED = frozenset({"set-info", "set-logic", "check-sat", "exit"})
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """At least one literal holds; none: false."""
+
+    literals: tuple[Literal, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AtMost:
+    """At most ``limit`` of the names are true; the names differ."""
+
+    names: tuple[str, ...]
+    limit: int
 
 
 def query_steps(problem: Problem, claim: UnsatWitness) -> int:
@@ -55,7 +83,7 @@ class _Facts:
         for r, resource in enumerate(problem.resources):
             for a in resource.arcs:
                 self.resources_of[a].add(r)
-        self.symmetries = Symmetries(problem, steps, lambda k, a, t: not self._nothing_to_send(k, a, t))
+        self.symmetries = Symmetries(problem, steps, self._possible)
         self._hops: dict[frozenset[int], list[int]] = {}
         self._places: dict[str, tuple[str, Place]] = {}
 
@@ -90,43 +118,40 @@ class _Facts:
         for name, positive in clause.literals:
             kind, place = self.place(name)
             (yes if positive else no)[kind].add(place)
+        pre, post = self.problem.collective.pre, self.problem.collective.post
+        # Holders hold from the start and targets at the end; if some target is too far, anything follows.
+        hopeless = not clause.literals and any(
+            self.hops(k)[r] > self.steps for k, to in enumerate(post) for r in to
+        )
         if not (
-            any(self._delivered(place) for place in yes["has"])
-            or any(self._sent(place, yes["has"], no["has"]) for place in no["send"])
-            or any(self._meets(place, yes["met"]) for place in no["send"])
+            any(rank in pre[k] or (step >= self.steps and rank in post[k]) for k, rank, step in yes["has"])
+            or any(self._sent(place, yes, no["has"]) for place in no["send"])
             or any(self._held(place, yes) for place in no["has"])
-            or (not clause.literals and self._hopeless())
+            or hopeless
             or self.symmetries.allow(yes["send"], no["send"])
         ):
             shown = " or ".join(name if positive else f"not {name}" for name, positive in clause.literals[:4])
             raise Refuted(f"the query asserts what does not follow from the problem: {shown or 'false'}")
 
-    def _delivered(self, has: Place) -> bool:
-        """Start and end: holders hold from the start, targets at the end."""
-        chunk, rank, step = has
-        collective = self.problem.collective
-        return rank in collective.pre[chunk] or (step >= self.steps and rank in collective.post[chunk])
-
-    def _sent(self, send: Place, has: set[Place], lacks: set[Place]) -> bool:
-        """A sender holds, a receiver lacks before and holds after (eq. 2, 3); nobody sends before it can hold."""
+    def _sent(self, send: Place, yes: dict[str, set[Place]], lacks: set[Place]) -> bool:
+        """A sender holds, a receiver lacks before and holds after (eq. 2, 3), and each has the other for a peer;
+        nobody sends before it can hold."""
         chunk, link, step = send
         arc = self.problem.arcs[link]
         return (
-            (chunk, arc.src, step) in has
+            (chunk, arc.src, step) in yes["has"]
             or (chunk, arc.dst, step) in lacks
-            or (chunk, arc.dst, step + 1) in has
-            or self._nothing_to_send(chunk, link, step)
+            or (chunk, arc.dst, step + 1) in yes["has"]
+            or not self._possible(chunk, link, step)
+            or (arc.src, arc.dst, 1) in yes["met"]
+            or (arc.dst, arc.src, 0) in yes["met"]
         )
 
-    def _meets(self, send: Place, met: set[Place]) -> bool:
-        """Who sends has its receiver for a peer, and the other way round."""
-        arc = self.problem.arcs[send[1]]
-        return (arc.src, arc.dst, 1) in met or (arc.dst, arc.src, 0) in met
-
-    def _nothing_to_send(self, chunk: int, link: int, step: int) -> bool:
+    def _possible(self, chunk: int, link: int, step: int) -> bool:
+        """Whether the transfer can be part of a schedule at all."""
         arc = self.problem.arcs[link]
-        too_early = self.hops(chunk)[arc.src] > step
-        return too_early or step >= self.steps or arc.dst in self.problem.collective.pre[chunk]
+        early_enough = self.hops(chunk)[arc.src] <= step < self.steps
+        return early_enough and arc.dst not in self.problem.collective.pre[chunk]
 
     def _held(self, has: Place, yes: dict[str, set[Place]]) -> bool:
         """What is held was held before or has just arrived (eq. 3); what is held stays."""
@@ -139,13 +164,8 @@ class _Facts:
         if self.hops(chunk)[rank] <= before and (chunk, rank, before) not in yes["has"]:
             return False
         return all(
-            (chunk, a, before) in yes["send"] or self._nothing_to_send(chunk, a, before) for a in self.into[rank]
+            (chunk, a, before) in yes["send"] or not self._possible(chunk, a, before) for a in self.into[rank]
         )
-
-    def _hopeless(self) -> bool:
-        """Whether some target is farther than the steps reach, so that anything follows."""
-        posts = enumerate(self.problem.collective.post)
-        return any(self.hops(k)[rank] > self.steps for k, post in posts for rank in sorted(post))
 
     def check_count(self, count: AtMost) -> None:
         """Refuted unless a law implies it: a resource, single receipt, exclusion (eq. 4, 5; 6; 8), few peers."""
@@ -166,11 +186,8 @@ class _Facts:
         demand(all(place[2] == step for place in places), "the query counts sends of different steps together")
         if count.limit >= 1 and self._one_at_a_time(places):
             return
-        common: set[int] | None = None
-        for link in {place[1] for place in places}:
-            resources = self.resources_of[link]
-            common = set(resources) if common is None else common & resources
-        widths = [self.problem.resources[r].capacity for r in common or ()]
+        common = set.intersection(*(self.resources_of[link] for link in {place[1] for place in places}))
+        widths = [self.problem.resources[r].capacity for r in common]
         least = min(widths, default=NEVER)
         shown = ", ".join(count.names[:3])
         demand(count.limit >= least, f"the query limits to {count.limit} what no law of the problem does: {shown}")
@@ -182,3 +199,211 @@ class _Facts:
         arcs = [self.problem.arcs[link] for _, link, _ in places]
         to_one = len({arc.dst for arc in arcs}) == 1
         return to_one or (self.problem.exclusive_reduction and len({arc.src for arc in arcs}) == 1)
+
+
+def assertions(text: str) -> Iterator[Clause | AtMost]:
+    """What ``text`` asserts, but for ``true``. Refuted when it is not of the kind described above."""
+    declared: set[str] = set()
+    for command in _commands(text):
+        head = command[0] if command else None
+        if head == "declare-fun" or head == "declare-const":
+            *_, sort = command
+            name = command[1]
+            demand(sort == "Bool" and isinstance(name, str), "the query declares something that is not Boolean")
+            constant = head == "declare-const" or (len(command) == 4 and command[2] == [])
+            demand(constant, "the query declares a function")
+            declared.add(str(name))
+        elif head == "assert" and len(command) == 2:
+            yield from _Formula(declared).stated(command[1], {})
+        else:
+            ignored = isinstance(head, str) and head in _IGNORED
+            demand(ignored, f"the query has a command that is not rechecked: {head}")
+
+
+def _commands(text: str) -> Iterator[list[Tree]]:
+    open_lists: list[list[Tree]] = []
+    for match in _TOKEN.finditer(text):
+        token = match.group()
+        if token[0] == ";":
+            continue
+        if token == "(":
+            open_lists.append([])
+            demand(len(open_lists) <= MAX_DEPTH, "the query is nested too deeply")
+        elif token == ")":
+            demand(bool(open_lists), "the query closes a parenthesis too many")
+            closed = open_lists.pop()
+            if open_lists:
+                open_lists[-1].append(closed)
+            else:
+                yield closed
+        else:
+            demand(bool(open_lists), f"the query has {token[:40]!r} outside of a command")
+            open_lists[-1].append(token)
+    demand(not open_lists, "the query ends in the middle of a command")
+
+
+class _Formula:
+    """Formulas over the declared names."""
+
+    def __init__(self, declared: set[str]) -> None:
+        self.declared = declared
+
+    def stated(self, tree: Tree, bound: dict[str, Tree]) -> Iterator[Clause | AtMost]:
+        tree, bound = self._inside_lets(tree, bound)
+        match tree:
+            case "true":
+                return
+            case [["_", "at-most", str(limit)], *names]:
+                yield self._count(names, limit, bound)
+            case [["_", "pble", str(limit), *weights], *names] if weights == ["1"] * len(names):
+                yield self._count(names, limit, bound)
+            case _:
+                yield Clause(tuple(self._disjunction(tree, bound)))
+
+    def _inside_lets(self, tree: Tree, bound: dict[str, Tree]) -> tuple[Tree, dict[str, Tree]]:
+        """The body of nested lets. Bound terms are expanded at once: inside, names may mean others."""
+        while isinstance(tree, list) and len(tree) == 3 and tree[0] == "let" and isinstance(tree[1], list):
+            fresh: dict[str, Tree] = {}
+            for pair in tree[1]:
+                if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str)):
+                    raise Refuted("the query has a let that is not rechecked")
+                literals = self._disjunction(pair[1], bound)
+                terms: list[Tree] = [name if positive else ["not", name] for name, positive in literals]
+                fresh[pair[0]] = ["or", *terms]
+            bound = {**bound, **fresh}
+            tree = tree[2]
+        if isinstance(tree, str) and tree in bound:
+            return bound[tree], {}
+        return tree, bound
+
+    def _count(self, names: list[Tree], limit: str, bound: dict[str, Tree]) -> AtMost:
+        variables: list[str] = []
+        for tree in names:
+            literals = list(self._disjunction(tree, bound))
+            demand(len(literals) == 1 and literals[0][1], "the query counts something that is not a variable")
+            variables.append(literals[0][0])
+        demand(len(set(variables)) == len(variables), "the query counts a variable twice")
+        demand(limit.isdigit(), f"the query has a count of at most {limit}")
+        return AtMost(tuple(variables), int(limit))
+
+    def _disjunction(self, tree: Tree, bound: dict[str, Tree]) -> Iterator[Literal]:
+        match tree:
+            case "false":
+                return
+            case str(name) if name in bound:
+                yield from self._disjunction(bound[name], {})
+            case str(name):
+                demand(name in self.declared, f"the query does not declare {name}")
+                yield name, True
+            case ["not", inner]:
+                literals = list(self._disjunction(inner, bound))
+                demand(len(literals) == 1, "the query negates more than a variable")
+                yield literals[0][0], not literals[0][1]
+            case ["or", *parts]:
+                for part in parts:
+                    yield from self._disjunction(part, bound)
+            case ["=>", left, right]:
+                yield from self._disjunction(["not", left], bound)
+                yield from self._disjunction(right, bound)
+            case _:
+                raise Refuted("the query has a formula that is neither a clause nor a count")
+
+
+@dataclass
+class Symmetries:
+    """Clauses of a query that hold in one of several equivalent schedules.
+
+    Of a schedule and its images under exchanges of two ranks or two chunks only the first is looked at: the
+    greatest when its transfers are read as bits, by step, chunk and link. Every exchange maps links to links,
+    resources to resources and chunks to chunks, which is checked here, so images of schedules are schedules; one
+    schedule of each kind is the greatest of all its images at once, so all such clauses together lose nothing.
+
+    ``possible``: whether a transfer can be part of a schedule of ``steps`` steps at all.
+    """
+
+    problem: Problem
+    steps: int
+    possible: Callable[[int, int, int], bool]
+    _maps: dict[tuple[str, int, int], Mapping | None] = field(default_factory=dict)
+    _moved: dict[Mapping, list[Place]] = field(default_factory=dict)
+
+    def allow(self, yes: set[Place], no: set[Place]) -> bool:
+        """Whether the clause that one of ``yes`` happens, or one of ``no`` does not, loses no schedule."""
+        return any(self._first_difference(mapping, yes, no) for mapping in self._candidates(yes, no))
+
+    def _candidates(self, yes: set[Place], no: set[Place]) -> Iterator[Mapping]:
+        """Exchanges that could have led to the clause."""
+        arcs, pre = self.problem.arcs, self.problem.collective.pre
+        pairs: set[tuple[str, int, int]] = set()
+        for send in sorted(yes):
+            for image in sorted(no):
+                a, b = arcs[send[1]], arcs[image[1]]
+                pairs |= {("ranks", a.src, b.src), ("ranks", a.dst, b.dst), ("chunks", send[0], image[0])}
+                if len(pre[send[0]]) == len(pre[image[0]]) == 1:
+                    (first,), (second,) = pre[send[0]], pre[image[0]]
+                    pairs.add(("ranks", first, second))
+        for kind, first, second in sorted((kind, min(u, v), max(u, v)) for kind, u, v in pairs):
+            key = kind, first, second
+            if key not in self._maps:
+                self._maps[key] = self._ranks(first, second) if kind == "ranks" else self._chunks(first, second)
+            mapping = self._maps[key]
+            if mapping is not None:
+                yield mapping
+
+    def _chunks(self, chunk: int, other: int) -> Mapping | None:
+        collective = self.problem.collective
+        if (collective.pre[chunk], collective.post[chunk]) != (collective.pre[other], collective.post[other]):
+            return None
+        chunks = list(range(len(collective.chunks)))
+        chunks[chunk], chunks[other] = other, chunk
+        return tuple(chunks), tuple(range(len(self.problem.arcs)))
+
+    def _ranks(self, rank: int, other: int) -> Mapping | None:
+        """None unless everything looks the same after the exchange."""
+        problem = self.problem
+        new = list(range(problem.ranks))
+        new[rank], new[other] = other, rank
+        links = _matched([(a.src, a.dst) for a in problem.arcs], [(new[a.src], new[a.dst]) for a in problem.arcs])
+        starts = list(zip(problem.collective.pre, problem.collective.post, strict=True))
+        moved = [(frozenset(new[r] for r in pre), frozenset(new[r] for r in post)) for pre, post in starts]
+        chunks = _matched(starts, moved)
+        if links is None or chunks is None:
+            return None
+        before = Counter((frozenset(r.arcs), r.capacity) for r in problem.resources)
+        after = Counter((frozenset(links[a] for a in r.arcs), r.capacity) for r in problem.resources)
+        return (chunks, links) if before == after else None
+
+    def _first_difference(self, mapping: Mapping, yes: set[Place], no: set[Place]) -> bool:
+        """As long as transfers and images agree, the next transfer happens or its image does not."""
+        chunks, links = mapping
+        if mapping not in self._moved:
+            moved = (
+                (k, a, t)
+                for t in range(self.steps)
+                for k in range(len(chunks))
+                for a in range(len(links))
+                if (chunks[k], links[a]) > (k, a) and self.possible(k, a, t)  # the smaller are images of these
+            )
+            self._moved[mapping] = list(islice(moved, LONGEST))
+        for send in self._moved[mapping]:
+            image = chunks[send[0]], links[send[1]], send[2]
+            if send in yes and image in no:
+                return True
+            if send not in yes and image not in no:
+                return False
+        return False
+
+
+def _matched(things: Sequence[Hashable], images: Sequence[Hashable]) -> tuple[int, ...] | None:
+    """A one-to-one map of indices that takes each thing to an equal of its image; None when there is none.
+
+    Equals are taken in their order, so that of an exchange the map is its own inverse."""
+    unused: dict[Hashable, list[int]] = {}
+    for i in reversed(range(len(things))):
+        unused.setdefault(things[i], []).append(i)
+    matched: list[int] = []
+    for image in images:
+        if not unused.get(image):
+            return None
+        matched.append(unused[image].pop())
+    return tuple(matched)

@@ -1,11 +1,12 @@
-"""The document of a composition, read with suspicion.
+"""The document of a composition, read with suspicion and expanded to its transfers.
 
-In: bytes. Out: a ``Document`` whose numbers are in range, or ``NotReadable``. Whether it is right the judge says.
+Its numbers are in range, or it is ``NotReadable``; whether it is right the judge says.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
@@ -50,11 +51,6 @@ class KindEntry:
     links: tuple[tuple[int, int, tuple[int, ...]], ...]
     home: tuple[Ints, ...]
     entered: tuple[Ints, ...]
-
-    @property
-    def ranks(self) -> int:
-        """The number of GPUs."""
-        return len(self.order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,22 +113,19 @@ def read_document(data: bytes) -> Document:
     return Document(fields["collective"], ranks, chunks, size, pods, phases, claims[0], claims[1])
 
 
-_TOP = (
-    "format", "version", "header", "cluster", "collective", "ranks", "chunks_per_rank", "chunk_bytes", "pods",
-    "phases",
-)  # fmt: skip
-_PHASE = "adds", "kinds", "kind_of", "uplinks", "paths", "rounds", "batches", "moves"
-_KIND = "order", "gates", "slots", "own", "links", "home", "entered"
+_TOP = "format version header cluster collective ranks chunks_per_rank chunk_bytes pods phases"
+_PHASE = "adds kinds kind_of uplinks paths rounds batches moves"
+_KIND = "order gates slots own links home entered"
 
 
 def fail(what: str) -> NoReturn:
-    """The text is no composition."""
+    """Raise NotReadable(``what``)."""
     raise NotReadable(what)
 
 
-def _fields(value: object, where: str, names: tuple[str, ...]) -> dict[str, Any]:
-    if not isinstance(value, dict) or set(value) != set(names):
-        fail(f"{where} is not an object with the fields {', '.join(names)}")
+def _fields(value: object, where: str, names: str) -> dict[str, Any]:
+    if not isinstance(value, dict) or set(value) != set(names.split()):
+        fail(f"{where} is not an object with the fields {', '.join(names.split())}")
     return value
 
 
@@ -192,9 +185,8 @@ class _PhaseReader:
         if len(kinds_of) != len(self.pods):
             fail("kind_of does not name a kind for each pod")
         kinds = tuple(self._kind(row, k, kinds_of) for k, row in enumerate(fields["kinds"]))
-        uplinks = tuple(
-            _table(row, "uplinks", (MAX_TIME, MAX_TIME)) for row in _list(fields["uplinks"], "uplinks")
-        )
+        wires = (MAX_TIME, MAX_TIME)
+        uplinks = tuple(_table(row, "uplinks", wires) for row in _list(fields["uplinks"], "uplinks"))
         if [len(u) for u in uplinks] != [len(kinds[k].gates) for k in kinds_of]:
             fail("uplinks do not fit the gates of the pods")
         paths = {}
@@ -253,3 +245,121 @@ class _PhaseReader:
         if sorted(order) != list(range(ranks)):
             fail("the order of a kind does not name each GPU once")
         return KindEntry(np.array(order, np.int64), tuple(gates), *numbers, tuple(links), home, entered)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What happens from ``start`` to ``end``: round ``round``, or, where ``kind`` is 0 or more, step ``step`` of a
+    batch in all pods of that kind: of round ``round``, of their own chunks where that is -1."""
+
+    start: int
+    end: int
+    round: int
+    kind: int = -1
+    step: int = -1
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """The transfers of one phase: one that copies spreads in a pod what entered it in a round, one that adds
+    collects in a pod what leaves it in a round."""
+
+    document: Document
+    phase: PhaseEntry
+
+    @cached_property
+    def first(self) -> Ints:
+        """The first rank of each pod."""
+        return np.array([first for _, first, _ in self.document.pods], np.int64)
+
+    @cached_property
+    def owner(self) -> Ints:
+        """The rank whose chunk each position is: part j of the i-th GPU of a pod with n comes at j n + i."""
+        blocks = [
+            first + np.tile(self.phase.kinds[k].order, self.document.chunks)
+            for k, (_, first, _) in zip(self.phase.kind_of, self.document.pods, strict=True)
+        ]
+        return np.concatenate(blocks).astype(np.int64)
+
+    @cached_property
+    def gate_base(self) -> Ints:
+        """The number of the first gate of each pod."""
+        sizes = [len(self.phase.kinds[k].gates) for k in self.phase.kind_of]
+        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+    @cached_property
+    def gate_rank(self) -> Ints:
+        """The rank of each gate."""
+        rows = [
+            [first + gate.gpu for gate in self.phase.kinds[k].gates]
+            for k, (_, first, _) in zip(self.phase.kind_of, self.document.pods, strict=True)
+        ]
+        return np.array([rank for row in rows for rank in row], np.int64)
+
+    def events(self) -> list[Event]:
+        """Rounds and steps by their beginning."""
+        events = [Event(int(a), int(b), r) for r, (a, b) in enumerate(self.phase.rounds)]
+        for k, batches in enumerate(self.phase.batches):
+            for b, times in enumerate(batches):
+                events += [Event(int(times[s]), int(times[s + 1]), b - 1, k, s) for s in range(len(times) - 1)]
+        return sorted(events, key=lambda e: (e.start, e.end, e.kind, e.round, e.step))
+
+    def transfers(self, event: Event) -> tuple[Ints, Ints, Ints]:
+        """Position, sender and receiver of every transfer of ``event``."""
+        if event.kind < 0:
+            position, leaves, enters = self.crossing(event)
+            return position, self.gate_rank[leaves], self.gate_rank[enters]
+        position, pod, link = self.local(event)
+        ends = np.array([link[:2] for link in self.phase.kinds[event.kind].links], np.int64).reshape(-1, 2)
+        return position, self.first[pod] + ends[link, 0], self.first[pod] + ends[link, 1]
+
+    def crossing(self, event: Event) -> tuple[Ints, Ints, Ints]:
+        """Of a round: positions and the gates, numbered over all pods, that they leave and enter by."""
+        sender, receiver, position = self._moved(event.round)
+        return position, self._gate(sender, position), self._gate(receiver, position)
+
+    def local(self, event: Event) -> tuple[Ints, Ints, Ints]:
+        """Of a step inside pods: positions, pods and links of the kind."""
+        kind, chunks = self.phase.kinds[event.kind], self.document.chunks
+        if event.round < 0:
+            pods = np.flatnonzero(self.phase.kind_of == event.kind)
+            size = np.array([self.document.pods[p][2] for p in pods], np.int64)
+            pod, position = _runs(pods, self.first[pods] * chunks, size * chunks)
+            slots, step = len(kind.order), kind.home[event.step]
+            slot = (position - self.first[pod] * chunks) % slots
+        else:
+            sender, receiver, position = self._moved(event.round)
+            pod = sender if self.phase.adds else receiver
+            concerned = self.phase.kind_of[pod] == event.kind
+            pod, position = pod[concerned], position[concerned]
+            slots, step = len(kind.slots), kind.entered[event.step]
+            slot = position % slots
+        order = np.argsort(step[:, 0], kind="stable")
+        links = step[order, 1]
+        begin = np.searchsorted(step[order, 0], np.arange(slots + 1))
+        count = np.diff(begin)[slot]
+        inside = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+        return np.repeat(position, count), np.repeat(pod, count), links[np.repeat(begin[slot], count) + inside]
+
+    def _moved(self, number: int) -> tuple[Ints, Ints, Ints]:
+        rows = self.phase.moves[number]
+        row, position = _runs(np.arange(len(rows)), rows[:, 2], rows[:, 3])
+        return rows[row, 0], rows[row, 1], position
+
+    def _gate(self, pod: Ints, position: Ints) -> Ints:
+        gate = np.zeros(len(pod), np.int64)
+        for k, kind in enumerate(self.phase.kinds):
+            of_kind = np.flatnonzero(self.phase.kind_of[pod] == k)
+            number = kind.slots[position[of_kind] % len(kind.slots)]
+            if len(kind.own):
+                inside = position[of_kind] - self.first[pod[of_kind]] * self.document.chunks
+                mine = (inside >= 0) & (inside < len(kind.own))
+                number[mine] = kind.own[inside[mine]]
+            gate[of_kind] = self.gate_base[pod[of_kind]] + number
+        return gate
+
+
+def _runs(key: Ints, first: Ints, count: Ints) -> tuple[Ints, Ints]:
+    """Each key with each of its ``count`` numbers from ``first`` on."""
+    inside = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+    return np.repeat(key, count), np.repeat(first, count) + inside

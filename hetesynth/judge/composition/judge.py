@@ -1,24 +1,37 @@
 """The judge of compositions: expands a document to every transfer and checks all laws on them.
 
-In: the bytes of a document, and the cluster as pods where it is told. Out: violations, none for a good one.
-Shares no code with the composition: gates, paths, patterns and times are taken from the document and checked
-against the cluster. Without a cluster only data and order are judged, not loads.
+It shares no code with the composition: gates, paths, patterns and times are taken from the document and checked
+against the cluster as pods. Without a cluster only data and order are judged, not loads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from fractions import Fraction
+from functools import cached_property
+from itertools import groupby, islice
 
-from hetesynth.judge.composition.capacity_laws import CapacityLaws
-from hetesynth.judge.composition.data_laws import copy_violations, sum_violations
-from hetesynth.judge.composition.document import COLLECTIVES, Document, NotReadable, read_document
-from hetesynth.judge.composition.expansion import Expansion
+import numpy as np
+from numpy.typing import NDArray
+
+from hetesynth.judge.composition.document import (
+    COLLECTIVES,
+    Document,
+    Event,
+    Expansion,
+    Ints,
+    NotReadable,
+    read_document,
+)
 from hetesynth.model.pods import PodCluster
-from hetesynth.model.verdict import Violation
+from hetesynth.model.topology import Topology, Wire
+from hetesynth.model.verdict import Violation, ViolationKind
 
 MOST_VIOLATIONS = 20
+SECOND = 10**12  # picoseconds
+NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,41 +53,355 @@ def judge_composition(data: bytes, cluster: PodCluster | None) -> CompositionVer
         document = read_document(data)
     except NotReadable as reason:
         return CompositionVerdict((Violation("syntax", str(reason)),), readable=False)
-    wrong = tuple(islice(_violations(document, cluster), MOST_VIOLATIONS))
     expansions = [Expansion(document, phase) for phase in document.phases]
+    wrong = list(islice(_violations(document, expansions, cluster), MOST_VIOLATIONS))
     end = sum(max((event.end for event in e.events()), default=0) for e in expansions)
-    wrong += tuple(_false_claims(document, end))
-    deliveries = document.positions * (document.ranks - 1) * len(document.phases)
-    return CompositionVerdict(wrong, True, document.ranks, deliveries, end, document)
-
-
-def _false_claims(document: Document, end: int) -> Iterator[Violation]:
-    """What the header says and the transfers do not."""
     if document.claimed_time != end:
-        yield Violation("certificate", f"it is said to take {document.claimed_time} ps, and takes {end}")
+        said = f"it is said to take {document.claimed_time} ps, and takes {end}"
+        wrong.append(Violation("certificate", said))
     if document.claimed_bound > end:
-        yield Violation("certificate", f"the bound is said to be {document.claimed_bound} ps, and {end} suffice")
+        said = f"the bound is said to be {document.claimed_bound} ps, and {end} suffice"
+        wrong.append(Violation("certificate", said))
+    deliveries = document.positions * (document.ranks - 1) * len(document.phases)
+    return CompositionVerdict(tuple(wrong), True, document.ranks, deliveries, end, document)
 
 
-def _violations(document: Document, cluster: PodCluster | None) -> Iterator[Violation]:
-    asked = COLLECTIVES[document.collective]
-    if tuple(phase.adds for phase in document.phases) != asked:
+def _violations(
+    document: Document, expansions: Sequence[Expansion], cluster: PodCluster | None
+) -> Iterator[Violation]:
+    if tuple(phase.adds for phase in document.phases) != COLLECTIVES[document.collective]:
         yield Violation("not-delivered", f"the phases are not those of {document.collective}")
         return
-    if cluster is not None and not _same_pods(document, cluster):
-        yield Violation("no-such-link", "the pods are not those of the cluster")
-        return
-    expansions = [Expansion(document, phase) for phase in document.phases]
+    if cluster is not None:
+        pods = tuple((pod.name, pod.first_rank, cluster.size(p)) for p, pod in enumerate(cluster.pods))
+        if document.pods != pods:
+            yield Violation("no-such-link", "the pods are not those of the cluster")
+            return
     if any((e.owner != expansions[0].owner).any() for e in expansions):
         yield Violation("not-delivered", "the phases differ in whose chunk a position is")
         return
-    for phase, expansion in zip(document.phases, expansions, strict=True):
+    for expansion in expansions:
         events = expansion.events()
-        yield from sum_violations(expansion, events) if phase.adds else copy_violations(expansion, events)
+        laws = _sum_violations if expansion.phase.adds else _copy_violations
+        yield from laws(expansion, events)
         if cluster is not None:
             yield from CapacityLaws(expansion, cluster).violations(events)
 
 
-def _same_pods(document: Document, cluster: PodCluster) -> bool:
-    pods = tuple((pod.name, pod.first_rank, cluster.size(p)) for p, pod in enumerate(cluster.pods))
-    return document.pods == pods
+# -- what moves where: all ranks and positions are followed, each in a cell of a table
+
+
+def _copy_violations(expansion: Expansion, events: list[Event]) -> Iterator[Violation]:
+    """Of a phase that copies: who sends has the chunk, who receives has not, and in the end all have all."""
+    document = expansion.document
+    since = np.full((document.ranks, document.positions), NEVER, np.int64)
+    since[expansion.owner, np.arange(document.positions)] = 0
+    for event in events:
+        position, src, dst = expansion.transfers(event)
+        early = since[src, position] > event.start
+        yield from _first(early, "not-held", event, position, src, "sends what it does not have yet")
+        yield from _first(since[dst, position] != NEVER, "already-held", event, position, dst, "has it already")
+        yield from _first(_repeated(dst, position), "received-twice", event, position, dst, "receives it twice")
+        since[dst, position] = event.end
+    rank, position = np.nonzero(since == NEVER)
+    yield from _missing(rank, position, "never gets it")
+
+
+def _sum_violations(expansion: Expansion, events: list[Event]) -> Iterator[Violation]:
+    """Of a phase that adds: the transfers of each position are a tree into its owner, leaves first.
+
+    Every other rank sends it once, the owner never, and none sends before all that is added to it has arrived, nor
+    receives after it has sent. Such a tree adds each input exactly once.
+    """
+    document = expansion.document
+    sent = np.zeros((document.ranks, document.positions), np.bool_)
+    ready = np.zeros((document.ranks, document.positions), np.int64)
+    for event in events:
+        position, src, dst = expansion.transfers(event)
+        early = ready[src, position] > event.start
+        yield from _first(early, "not-held", event, position, src, "sends a sum to which something is being added")
+        again = sent[src, position] | _repeated(src, position)
+        yield from _first(again, "contribution-twice", event, position, src, "sends it a second time")
+        owner = expansion.owner[position] == src
+        yield from _first(owner, "contribution-twice", event, position, src, "sends the sum that it is to keep")
+        sent[src, position] = True
+        what = "is sent an addend after it sent its sum"
+        yield from _first(sent[dst, position], "not-delivered", event, position, dst, what)
+        ready[dst, position] = np.maximum(ready[dst, position], event.end)
+    sent[expansion.owner, np.arange(document.positions)] = True
+    rank, position = np.nonzero(~sent)
+    yield from _missing(rank, position, "never gives its part")
+
+
+def _repeated(rank: Ints, position: Ints) -> NDArray[np.bool_]:
+    """Which pairs stand there a second time."""
+    if not len(rank):
+        return np.zeros(0, np.bool_)
+    key = rank * (int(position.max()) + 1) + position
+    order = np.argsort(key, kind="stable")
+    again = np.zeros(len(key), np.bool_)
+    again[order[1:]] = np.diff(key[order]) == 0
+    return again
+
+
+def _first(
+    wrong: NDArray[np.bool_], kind: ViolationKind, event: Event, position: Ints, rank: Ints, what: str
+) -> Iterator[Violation]:
+    """One violation for all that is wrong in this way in one event."""
+    if not wrong.any():
+        return
+    i, count = int(np.argmax(wrong)), int(wrong.sum())
+    k, r = int(position[i]), int(rank[i])
+    where = f"round {event.round}"
+    if event.kind >= 0:
+        where = f"batch {event.round + 1} of kind {event.kind}, step {event.step}"
+    more = f" (and {count - 1} more there)" if count > 1 else ""
+    yield Violation(kind, f"{where}: rank {r} {what}: position {k}{more}", step=event.round, chunk=k, rank=r)
+
+
+def _missing(rank: Ints, position: Ints, what: str) -> Iterator[Violation]:
+    if len(rank):
+        r, k = int(rank[0]), int(position[0])
+        more = f" (and {len(rank) - 1} more)" if len(rank) > 1 else ""
+        yield Violation("not-delivered", f"rank {r} {what}: position {k}{more}", chunk=k, rank=r)
+
+
+# -- what it loads
+
+
+@dataclass(frozen=True)
+class CapacityLaws:
+    """One phase on a cluster: no wire or group carries more than its rate in any interval, and paths are paths.
+
+    An interval is long enough if after the longest latency of its transfers each wire and group has time for all
+    its bytes, and after that the slowest GPU of the pods concerned to add a chunk. What has the same interval is
+    counted together. Intervals of rounds, of steps of a kind, and of rounds and steps that share a wire are equal
+    or do not overlap: so at no moment does a wire carry what is of two intervals.
+    """
+
+    expansion: Expansion
+    cluster: PodCluster
+
+    def violations(self, events: list[Event]) -> Iterator[Violation]:
+        """Everything wrong with paths, intervals and loads; wrong paths end the check."""
+        wrong = list(self._paths())
+        if wrong:
+            yield from wrong
+            return
+        yield from self._overlaps(events)
+        for _, together in groupby(events, key=lambda event: (event.start, event.end)):
+            yield from self._together(list(together))
+
+    # --- paths
+
+    def _paths(self) -> Iterator[Violation]:
+        phase, cluster = self.expansion.phase, self.cluster
+        listed = [w for rows in phase.uplinks for w in rows.ravel().tolist()]
+        listed += [w for path in phase.paths.values() for w in path]
+        if any(w >= len(cluster.wires) for w in listed):
+            yield Violation("no-such-link", "a wire is named that the cluster does not have")
+            return
+        for k, kind in enumerate(phase.kinds):
+            pod = self._type(k)
+            local = [w for g in kind.gates for w in (*g.out, *g.into)] + [w for row in kind.links for w in row[2]]
+            if any(w >= len(pod.wires) for w in local) or pod.ranks != len(kind.order):
+                yield Violation("no-such-link", f"kind {k} does not fit its pods in the cluster")
+                return
+            for src, dst, path in kind.links:
+                if not _joined(pod.wires, path, src, dst, pod.ranks):
+                    text = f"kind {k}: no path of wires leads from GPU {src} to GPU {dst}"
+                    yield Violation("no-such-link", text)
+        for p, (k, pod_of) in enumerate(zip(phase.kind_of.tolist(), cluster.pods, strict=True)):
+            if pod_of.type != self._pod_type(k):
+                yield Violation("no-such-link", f"pod {pod_of.name} is not like the others of kind {k}")
+                continue
+            for number, (leave, enter) in enumerate(self._gate_wires(p)):
+                gpu = pod_of.vertices[phase.kinds[k].gates[number].gpu]
+                head, tail = cluster.wires[leave[-1]].dst, cluster.wires[enter[0]].src
+                leaves = _joined(cluster.wires, leave, gpu, head, cluster.ranks)
+                if not (leaves and _joined(cluster.wires, enter, tail, gpu, cluster.ranks)):
+                    yield Violation("no-such-link", f"gate {number} of pod {pod_of.name} is no path of wires")
+        for (head, tail), path in phase.paths.items():
+            if not _joined(cluster.wires, path, head, tail, cluster.ranks):
+                yield Violation("no-such-link", f"a stated path does not lead from vertex {head} to vertex {tail}")
+
+    def _gate_wires(self, p: int) -> Iterator[tuple[list[int], list[int]]]:
+        """The wires by which each gate of pod ``p`` leaves it and enters it."""
+        phase, pod = self.expansion.phase, self.cluster.pods[p]
+        for gate, (out, into) in zip(phase.kinds[phase.kind_of[p]].gates, phase.uplinks[p].tolist(), strict=True):
+            yield [*(pod.wires[w] for w in gate.out), out], [into, *(pod.wires[w] for w in gate.into)]
+
+    def _pod_type(self, kind: int) -> int:
+        first = int(np.argmax(self.expansion.phase.kind_of == kind))
+        return self.cluster.pods[first].type
+
+    def _type(self, kind: int) -> Topology:
+        return self.cluster.types[self._pod_type(kind)]
+
+    # --- intervals
+
+    def _overlaps(self, events: list[Event]) -> Iterator[Violation]:
+        """Rounds overlap no rounds, steps of a kind no other steps of it, nor rounds if they share wires; but for
+        those of one interval."""
+        for k in range(-1, len(self.expansion.phase.kinds)):
+            both = k >= 0 and self._shares(k)
+            before: Event | None = None
+            for event in events:
+                concerned = event.kind == k or (both and event.kind < 0)
+                if not concerned or event.end == event.start:
+                    continue
+                same = before is not None and (event.start, event.end) == (before.start, before.end)
+                if before is not None and event.start < before.end and not same:
+                    message = f"round {event.round} and round {before.round} overlap on wires that both use"
+                    yield Violation("overloaded", message, step=event.round)
+                    break
+                before = event
+
+    def _shares(self, number: int) -> bool:
+        kind = self.expansion.phase.kinds[number]
+        inside = {w for _, _, path in kind.links for w in path}
+        return any(w in inside for gate in kind.gates for w in (*gate.out, *gate.into))
+
+    # --- loads
+
+    @cached_property
+    def _gates(self) -> list[tuple[Ints, Ints, Ints]]:
+        """Of leaving and of entering by gates: each (gate, wire), and the latency of each gate in picoseconds
+        rounded up."""
+        both = []
+        for side in (0, 1):
+            rows = [row[side] for p in range(len(self.cluster.pods)) for row in self._gate_wires(p)]
+            gates = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+            wires = np.array([w for row in rows for w in row], np.int64)
+            seconds = [sum((self.cluster.wires[w].latency for w in row), Fraction(0)) for row in rows]
+            both.append((gates, wires, np.array([math.ceil(s * SECOND) for s in seconds], np.int64)))
+        return both
+
+    def _together(self, events: list[Event]) -> Iterator[Violation]:
+        """All that happens in one interval: what each wire carries is counted over all of it."""
+        load, wait = np.zeros(len(self.cluster.wires), np.int64), Fraction(0)
+        grouped: dict[tuple[int, int], Ints] = {}
+        for event in events:
+            if event.kind < 0:
+                missing, longest = self._cross(event, load)
+                if missing is not None:
+                    yield missing
+                    return
+            else:
+                longest = self._spread(event, load, grouped)
+            if self.expansion.phase.adds:  # a chunk at the slowest GPU of the pods of the kind, in a round of all
+                pods = self.cluster.types if event.kind < 0 else [self._type(event.kind)]
+                rates = [rate for pod in pods for rate in pod.reduce_bandwidth if rate]
+                longest += self.expansion.document.chunk_bytes / min(rates) if rates else 0
+            wait = max(wait, longest)
+        first = events[0]
+        where = f"round {first.round}" if first.kind < 0 else f"step {first.step} of batch {first.round + 1}"
+        time = Fraction(first.end - first.start, SECOND) - wait
+        name = self._fullest(load, time) or self._fullest_group(grouped, time)
+        if name is not None:
+            message = f"{where}: {first.end - first.start} ps are too short for what {name} carries"
+            yield Violation("overloaded", message, step=first.round, resource=name)
+
+    def _cross(self, event: Event, load: Ints) -> tuple[Violation | None, Fraction]:
+        """Adds the transfers of a round to ``load``; their longest latency, or which path is missing."""
+        position, leaves, enters = self.expansion.crossing(event)
+        if not len(position):
+            return None, Fraction(0)
+        heads, tails = self._ends
+        size = len(self.cluster.vertices)
+        pairs, often = np.unique(heads[leaves] * size + tails[enters], return_counts=True)
+        inside = np.zeros(len(position), np.int64)
+        for which, (gates, wires, latencies) in zip((leaves, enters), self._gates, strict=True):
+            np.add.at(load, wires, np.bincount(which, minlength=len(latencies))[gates])
+            inside += latencies[which]
+        between = Fraction(0)
+        for pair, count in zip(pairs.tolist(), often.tolist(), strict=True):
+            path = self.expansion.phase.paths.get(divmod(pair, size))
+            if path is None:
+                names = [self.cluster.vertices[v].name for v in divmod(pair, size)]
+                message = f"round {event.round}: no path from {names[0]} to {names[1]} is stated"
+                return Violation("no-such-link", message), Fraction(0)
+            for wire in path:
+                load[wire] += count
+            between = max(between, sum((self.cluster.wires[w].latency for w in path), Fraction(0)))
+        return None, between + Fraction(int(inside.max()), SECOND)
+
+    def _spread(self, event: Event, load: Ints, grouped: dict[tuple[int, int], Ints]) -> Fraction:
+        """Adds a step in all pods of a kind to ``load``, and to what stated groups carry in each pod; its longest
+        latency."""
+        kind, pod = self.expansion.phase.kinds[event.kind], self._type(event.kind)
+        position, pod_of, link = self.expansion.local(event)
+        if not len(position):
+            return Fraction(0)
+        links = len(kind.links)
+        cells = np.bincount(pod_of * links + link, minlength=len(self.cluster.pods) * links)
+        pods, wires, crossed, members = self._of_kind[event.kind]
+        by_pod = cells.reshape(-1, links)[pods]
+        np.add.at(load, wires, by_pod @ crossed)
+        for number, links_of in enumerate(members):
+            key = event.kind, number
+            grouped[key] = by_pod[:, links_of].sum(axis=1) + grouped.get(key, 0)
+        used = np.flatnonzero(by_pod.any(axis=0)).tolist()
+        return max(sum((pod.wires[w].latency for w in kind.links[i][2]), Fraction(0)) for i in used)
+
+    def _fullest_group(self, grouped: dict[tuple[int, int], Ints], time: Fraction) -> str | None:
+        for (kind, number), counts in grouped.items():
+            group = self._type(kind).groups[number]
+            size = int(counts.max()) * self.expansion.document.chunk_bytes
+            if size > group.bandwidth * group.lanes * time:
+                return group.name
+        return None
+
+    @cached_property
+    def _of_kind(self) -> list[tuple[Ints, Ints, Ints, list[list[int]]]]:
+        """Of each kind: its pods, their wires, a row for each pod, the wires that each link crosses, and the links
+        of each stated group."""
+        kinds = []
+        for number, kind in enumerate(self.expansion.phase.kinds):
+            pod, pods = self._type(number), np.flatnonzero(self.expansion.phase.kind_of == number)
+            wires = np.array([self.cluster.pods[p].wires for p in pods], np.int64)
+            crossed = np.zeros((len(kind.links), len(pod.wires)), np.int64)
+            for i, (_, _, path) in enumerate(kind.links):
+                crossed[i, list(path)] = 1
+            members = []
+            for group in pod.groups:
+                ends = {(pod.links[i].src, pod.links[i].dst, pod.links[i].wires) for i in group.links}
+                members.append([i for i, link in enumerate(kind.links) if link in ends])
+            kinds.append((pods, wires, crossed, members))
+        return kinds
+
+    @cached_property
+    def _ends(self) -> tuple[Ints, Ints]:
+        uplinks = np.concatenate(self.expansion.phase.uplinks)
+        src = np.array([w.src for w in self.cluster.wires], np.int64)
+        dst = np.array([w.dst for w in self.cluster.wires], np.int64)
+        return dst[uplinks[:, 0]], src[uplinks[:, 1]]
+
+    @cached_property
+    def _by_rate(self) -> list[tuple[Fraction, Ints]]:
+        """The wires of each rate."""
+        groups: dict[Fraction, list[int]] = {}
+        for number, wire in enumerate(self.cluster.wires):
+            if wire.bandwidth is not None:
+                groups.setdefault(wire.bandwidth * wire.lanes, []).append(number)
+        return [(rate, np.array(numbers, np.int64)) for rate, numbers in groups.items()]
+
+    def _fullest(self, load: Ints, time: Fraction) -> str | None:
+        """The name of a wire whose load takes more than ``time``; None: none does."""
+        for rate, numbers in self._by_rate:
+            most = int(np.argmax(load[numbers]))
+            count = int(load[numbers[most]])
+            if count and count * self.expansion.document.chunk_bytes > rate * time:
+                wire = self.cluster.wires[int(numbers[most])]
+                return f"{self.cluster.vertices[wire.src].name}->{self.cluster.vertices[wire.dst].name}"
+        return None
+
+
+def _joined(wires: Sequence[Wire], path: Sequence[int], src: int, dst: int, gpus: int) -> bool:
+    """Whether ``path`` leads from ``src`` to ``dst`` past no GPU between them."""
+    at = src
+    for number in path:
+        if wires[number].src != at or (at != src and at < gpus):
+            return False
+        at = wires[number].dst
+    return at == dst

@@ -1,50 +1,111 @@
-"""What can be seen without running: GPUs, thread blocks, connections, ranges, dependences.
+"""What can be seen without running: GPUs, thread blocks, connections, ranges, dependences; and the buffers.
 
-In: a program. Out: findings that hang, crash or corrupt whatever runtime executes it. The executor relies on
-them: it runs only programs that pass. Does not know the limits of runtimes (profile.py) nor the data.
+Everything found here hangs, crashes or corrupts whatever runtime executes the program, and the executor runs only
+programs that pass. The limits of runtimes and the data are judged elsewhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Literal
+from dataclasses import dataclass
 
-from hetesynth.judge.layout import COLLECTIVES, ROOTED
-from hetesynth.judge.msccl.buffer_sizes import Sizes, buffer_sizes
-from hetesynth.judge.msccl.findings import Findings, Place, shown
-from hetesynth.model.program import GpuProgram, Instruction, ThreadBlock
+from hetesynth.judge.layout import COLLECTIVES, ROOTED, Layout
+from hetesynth.judge.msccl.rules import Findings, Place, shown
+from hetesynth.model.program import GpuProgram, Instruction, Program, ThreadBlock
 from hetesynth.model.topology import Rank
 
 SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})
 RECEIVES = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
 READS_SRC = frozenset({"s", "rrs", "rrc", "rrcs", "cpy", "re"})
 WRITES_DST = frozenset({"r", "rcs", "rrc", "rrcs", "cpy", "re"})
+_PER_RANK = frozenset({"allgather", "reducescatter", "alltoall", "gather", "scatter"})
 
-READER_CHECKS: dict[str, tuple[str, ...]] = {
-    "s": ("src",), "r": ("dst",), "rcs": ("dst",), "rrs": ("src",), "rrc": (), "rrcs": ("src", "dst"),
-    "cpy": ("src", "dst"), "re": ("src", "dst"),
-}  # fmt: skip
-"""The sides whose first chunk readers hold against the buffer's size; -1 passes."""
+_READER_CHECKS = {
+    "src": frozenset({"s", "rrs", "rrcs", "cpy", "re"}),
+    "dst": frozenset({"r", "rcs", "rrcs", "cpy", "re"}),
+}
+"""For each side the instructions whose first chunk readers hold against the buffer's size; -1 passes."""
 
-Blocks = dict[int, ThreadBlock]
 Connection = tuple[Rank, Rank, int]
 """(sender, receiver, channel)."""
 
 
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Chunks in a full input buffer, a full output buffer, and one rank's block."""
+
+    input: int
+    output: int
+    block: int
+
+
+def buffer_sizes(program: Program) -> Sizes | None:
+    """The sizes that the collective asks for, or None when C does not divide as it must or nothing is known.
+
+    C chunks per loop cut the whole buffer of the collective. For gather and scatter C is taken to cut either one
+    rank's block or the root's buffer, whichever the declared sizes say (``programs/lifting/buffers.py`` says the
+    same by itself: the judge shares no code with what it judges).
+    """
+    chunks, ranks, name = program.chunks_per_loop, program.ranks, program.collective
+    if name not in COLLECTIVES:
+        return None
+    whole = name not in _PER_RANK
+    if name in ("gather", "scatter"):
+        own = [g.input_chunks if name == "gather" else g.output_chunks for g in program.gpus]
+        whole = max(own, default=0) == chunks
+    if not whole and chunks % ranks:
+        return None
+    block = chunks if whole else chunks // ranks
+    match name:
+        case "gather":
+            return Sizes(block, block * ranks, block)
+        case "scatter":
+            return Sizes(block * ranks, block, block)
+        case "allgather":
+            return Sizes(block, chunks, block)
+        case "reducescatter":
+            return Sizes(chunks, block, block)
+    return Sizes(chunks, chunks, block)
+
+
+def program_layout(program: Program, in_place: bool, root: Rank | None) -> Layout:
+    """The buffers of ``program``: as large as its collective asks, or, where that is not known, as it declares."""
+    sizes = buffer_sizes(program)
+    if sizes is None:
+        declared = {gpu.rank: (gpu.input_chunks, gpu.output_chunks) for gpu in program.gpus}
+        inputs, outputs = zip(*(declared[rank] for rank in range(program.ranks)), strict=True)
+        return Layout(program.collective, in_place, root, inputs, outputs, None)
+    inputs, outputs = (sizes.input,) * program.ranks, (sizes.output,) * program.ranks
+    return Layout(program.collective, in_place, root, inputs, outputs, sizes.block)
+
+
 def structure(findings: Findings, links: Collection[tuple[int, int]] | None) -> None:
-    """All static checks, in the order of the file."""
+    """All static checks, in the order of the file. ``links``: pairs of ranks that have one; None: all."""
     _gpus(findings)
     _declared_sizes(findings)
     for g, gpu in enumerate(findings.program.gpus):
-        _thread_blocks(findings, g, gpu)
-        blocks = {b.id: b for b in gpu.thread_blocks}
-        published = {b.id: publishers(b) for b in gpu.thread_blocks}
+        blocks: dict[int, tuple[ThreadBlock, list[int | None]]] = {}
+        for t, block in enumerate(gpu.thread_blocks):
+            count = len(gpu.thread_blocks)
+            if block.id in blocks:
+                text = f"thread block id {block.id} stands twice in gpu {gpu.rank}"
+                findings.add("block-twice", text, Place(g, t))
+            elif not 0 <= block.id < count:
+                text = f"thread block id {block.id} leaves a gap"
+                text += f": {count} thread blocks need the ids 0 to {count - 1}"
+                findings.add("block-gap", text, Place(g, t))
+            blocks[block.id] = block, publishers(block)
         for t, block in enumerate(gpu.thread_blocks):
             _peers(findings, Place(g, t), block)
             for s, instruction in enumerate(block.instructions):
                 _ranges(findings, Place(g, t, s), gpu, instruction)
-            _dependences(findings, Place(g, t), block, blocks, published)
-            _chained_reductions(findings, g, t)
+            _dependences(findings, Place(g, t), block, blocks)
+            for s in range(1, len(block.instructions)):
+                a, b = block.instructions[s - 1], block.instructions[s]
+                if b.depends is None and not a.has_dependents and a.count != b.count and continues(a, b):
+                    text = "runtimes merge this `re` with the one before it"
+                    text += f", and cnt={b.count} replaces cnt={a.count}"
+                    findings.add("reduction-count", text, Place(g, t, s))
     _connections(findings, links)
 
 
@@ -63,41 +124,25 @@ def _gpus(findings: Findings) -> None:
 
 
 def _declared_sizes(findings: Findings) -> None:
+    """0 means the buffer is not used; a rooted collective may declare anything where the buffer is not real."""
     program = findings.program
     if program.collective not in COLLECTIVES:
         return
-    sizes = buffer_sizes(program)
+    chunks, sizes = f"nchunksperloop={program.chunks_per_loop}", buffer_sizes(program)
     if sizes is None:
-        text = f"nchunksperloop={program.chunks_per_loop} is no multiple of ngpus={program.ranks}"
+        text = f"{chunks} is no multiple of ngpus={program.ranks}"
         findings.add("not-divisible", f"{text}: {program.collective} cuts its buffer into one block per rank")
         return
+    accepted = {0}
+    if program.collective in ROOTED:
+        accepted |= {sizes.block, sizes.input, sizes.output}
     for g, gpu in enumerate(program.gpus):
-        _size(findings, g, "i_chunks", gpu.input_chunks, sizes.input, sizes)
-        _size(findings, g, "o_chunks", gpu.output_chunks, sizes.output, sizes)
-
-
-def _size(findings: Findings, g: int, name: str, declared: int, expected: int, sizes: Sizes) -> None:
-    """0 means the buffer is not used; a rooted collective may declare anything where the buffer is not real."""
-    if declared in (0, expected):
-        return
-    program = findings.program
-    if program.collective in ROOTED and declared in (sizes.block, sizes.input, sizes.output):
-        return
-    text = f"{name}={declared} does not fit nchunksperloop={program.chunks_per_loop}"
-    text += f": {program.collective} on {program.ranks} ranks has {expected}"
-    findings.add("declared-size", text, Place(g))
-
-
-def _thread_blocks(findings: Findings, g: int, gpu: GpuProgram) -> None:
-    seen: set[int] = set()
-    count = len(gpu.thread_blocks)
-    for t, block in enumerate(gpu.thread_blocks):
-        if block.id in seen:
-            findings.add("block-twice", f"thread block id {block.id} stands twice in gpu {gpu.rank}", Place(g, t))
-        elif not 0 <= block.id < count:
-            text = f"thread block id {block.id} leaves a gap: {count} thread blocks need the ids 0 to {count - 1}"
-            findings.add("block-gap", text, Place(g, t))
-        seen.add(block.id)
+        both = (("i_chunks", gpu.input_chunks, sizes.input), ("o_chunks", gpu.output_chunks, sizes.output))
+        for name, declared, expected in both:
+            if declared != expected and declared not in accepted:
+                text = f"{name}={declared} does not fit {chunks}"
+                text += f": {program.collective} on {program.ranks} ranks has {expected}"
+                findings.add("declared-size", text, Place(g))
 
 
 def _peers(findings: Findings, place: Place, block: ThreadBlock) -> None:
@@ -128,17 +173,15 @@ def _ranges(findings: Findings, place: Place, gpu: GpuProgram, instruction: Inst
         findings.add(rule, f"cnt={count}: an instruction moves at least one chunk", place)
         return
     sizes = {"i": gpu.input_chunks, "o": gpu.output_chunks, "s": gpu.scratch_chunks}
-    sides: list[tuple[Literal["src", "dst"], bool]] = [("src", op in READS_SRC), ("dst", op in WRITES_DST)]
-    for side, matters in sides:
-        part = instruction.src if side == "src" else instruction.dst
-        if not matters:
+    for side, part, ops in (("src", instruction.src, READS_SRC), ("dst", instruction.dst, WRITES_DST)):
+        if op not in ops:
             continue
         if part is None:
             findings.add("no-buffer", f"`{op}` has no {side} buffer", place)
         elif part.offset < 0 or part.offset + count > sizes[part.buffer]:
             text = f"`{op}` touches {shown(part, count)} as {side}, but {part.buffer}_chunks={sizes[part.buffer]}"
             outside = part.offset < -1 or part.offset >= sizes[part.buffer]
-            findings.add("offset-refused" if outside and side in READER_CHECKS[op] else "range", text, place)
+            findings.add("offset-refused" if outside and op in _READER_CHECKS[side] else "range", text, place)
 
 
 def publishers(block: ThreadBlock) -> list[int | None]:
@@ -153,32 +196,35 @@ def publishers(block: ThreadBlock) -> list[int | None]:
 
 
 def _dependences(
-    findings: Findings, of: Place, block: ThreadBlock, blocks: Blocks, published: dict[int, list[int | None]]
+    findings: Findings, of: Place, block: ThreadBlock, blocks: dict[int, tuple[ThreadBlock, list[int | None]]]
 ) -> None:
-    pending = False
+    pending = False  # a nop before waits for something
     for s, instruction in enumerate(block.instructions):
-        place, last = Place(of.gpu, of.block, s), s + 1 == len(block.instructions)
-        if instruction.depends is not None:
-            _dependence(findings, place, block, blocks, published, instruction.depends)
+        place, depends = Place(of.gpu, of.block, s), instruction.depends
+        if depends is not None:
+            _dependence(findings, place, block, blocks, depends)
         if instruction.op != "nop":
-            if pending and instruction.depends is None:
+            if pending and depends is None:
                 text = "the step after a nop has no dependence of its own: it must carry the last one"
                 findings.add("nop-dependence-lost", text, place)
             pending = False
             continue
-        pending = pending or instruction.depends is not None
-        if instruction.depends is None:
+        pending = pending or depends is not None
+        if depends is None:
             findings.add("nop-without-dependence", "a nop without a dependence shifts the step numbers", place)
-        if last:
+        if s + 1 == len(block.instructions):
             findings.add("nop-last", "a nop stands last: its dependence is lost", place)
 
 
 def _dependence(
-    findings: Findings, place: Place, block: ThreadBlock, blocks: Blocks,
-    published: dict[int, list[int | None]], on: tuple[int, int],
-) -> None:  # fmt: skip
+    findings: Findings,
+    place: Place,
+    block: ThreadBlock,
+    blocks: dict[int, tuple[ThreadBlock, list[int | None]]],
+    on: tuple[int, int],
+) -> None:
     number, step = on
-    target = blocks.get(number)
+    target, published = blocks.get(number, (None, []))
     if target is None:
         rule = "missing-block"
         text = f"depends on thread block {number}, which gpu {findings.program.gpus[place.gpu].rank} does not have"
@@ -188,7 +234,7 @@ def _dependence(
     elif not 0 <= step < len(target.instructions):
         rule = "missing-step"
         text = f"depends on step {step} of thread block {number}, which has {len(target.instructions)} steps"
-    elif published[number][step] is None:
+    elif published[step] is None:
         rule = "never-published"
         text = f"depends on step {step} of thread block {number}, which never publishes it (hasdep=0)"
     else:
@@ -197,20 +243,11 @@ def _dependence(
 
 
 def continues(a: Instruction, b: Instruction) -> bool:
-    """Whether `re` ``b`` right after `re` ``a`` adds to the same place from the same buffer."""
+    """Whether `re` ``b`` right after `re` ``a`` adds to the same place from the same buffer: runtimes merge them,
+    and the count of the last one wins."""
     if not (a.op == b.op == "re" and a.dst == b.dst) or a.src is None or b.src is None:
         return False
     return a.src.buffer == b.src.buffer
-
-
-def _chained_reductions(findings: Findings, g: int, t: int) -> None:
-    """Runtimes merge consecutive `re` of one target into one instruction; the count of the last one wins."""
-    instructions = findings.program.gpus[g].thread_blocks[t].instructions
-    for s in range(1, len(instructions)):
-        a, b = instructions[s - 1], instructions[s]
-        if b.depends is None and not a.has_dependents and a.count != b.count and continues(a, b):
-            text = f"runtimes merge this `re` with the one before it, and cnt={b.count} replaces cnt={a.count}"
-            findings.add("reduction-count", text, Place(g, t, s))
 
 
 def _connections(findings: Findings, links: Collection[tuple[int, int]] | None) -> None:
@@ -264,6 +301,7 @@ def _pair(findings: Findings, key: Connection, sender: Place | None, receiver: P
 
 
 def _counts(findings: Findings, place: Place | None, ops: frozenset[str]) -> list[tuple[int, int]]:
+    """(count, step) of each instruction of the thread block that is one of ``ops``."""
     if place is None or place.block is None:
         return []
     block = findings.program.gpus[place.gpu].thread_blocks[place.block]

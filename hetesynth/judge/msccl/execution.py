@@ -1,6 +1,4 @@
-"""Executes a program under one aliasing: bounded FIFOs, dependences, values, races, deadlock, final data.
-
-In: a program that passed checks.structure, and a layout. Out: findings.
+"""Executes a program that passed checks.structure under one aliasing: FIFOs, values, races, deadlock, final data.
 
 How runtimes execute it: the thread blocks of a GPU run side by side, each its steps in order. A message is one
 instruction's ``cnt`` chunks; a connection holds ``slots`` of them, a send waits for a free slot, a receive for a
@@ -11,7 +9,9 @@ One order of execution is enough. Each FIFO has one writer and one reader and no
 on, so whether a program stops is the same in every order, and so are its values unless there is a race, which
 is found from the happens-before relation, not from the order chosen. That relation is: steps of one thread block;
 a publishing step before those that wait for it; send k of a connection before receive k; receive k before send
-k + slots.
+k + slots. A vector clock has one entry per thread block of the program: entry b is the number of b's instructions
+(of its messages, where instructions are split) known to have finished. An access stamped (b, k) happened before an
+access under vector clock c when c[b] >= k.
 
 Large buffers: the runtime repeats the whole program over slices of every chunk of all three buffers. Slices
 are disjoint (scratch has full chunks too), flags carry the loop number, FIFOs keep their order: loops that overlap
@@ -27,19 +27,24 @@ that calls lead to (the least that one message orders).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from hetesynth.judge.contributions import BROKEN, SumDefect, Value, added, named
-from hetesynth.judge.layout import Layout
+from hetesynth.judge.layout import BROKEN, Layout, SumDefect, Value, added, named
 from hetesynth.judge.msccl.checks import READS_SRC, RECEIVES, SENDS, WRITES_DST, publishers
-from hetesynth.judge.msccl.findings import Findings, Place, shown
-from hetesynth.judge.msccl.memory import Clock, ProgramAccess, ProgramMemory, Span, parts
+from hetesynth.judge.msccl.rules import Findings, Place, shown
+from hetesynth.judge.race_detection import Conflict, Kind, Memory, Part
 from hetesynth.model.program import Buffer, BufferSlice, Instruction
+from hetesynth.model.topology import Rank
 
+Clock = npt.NDArray[np.unsignedinteger]
 _BUFFERS: tuple[Buffer, ...] = ("i", "o", "s")
 _SUM_RULES: dict[SumDefect, str] = {"different chunks": "different-chunks", "added twice": "added-twice"}
 MAX_COUNTED_WRONG = 1000
@@ -47,6 +52,65 @@ MAX_SHOWN_WAITS = 6
 
 _Event = tuple[Clock, int, int]
 """(clock, thread block, stamp): what is known once that instruction is done."""
+
+
+class Span(NamedTuple):
+    """``size`` cells from ``first``, which the program calls ``buffer`` from ``offset``."""
+
+    first: int
+    size: int
+    buffer: str
+    offset: int
+
+
+class ProgramAccess(NamedTuple):
+    """Who touches memory: thread block ``actor`` at step ``operation``, in its ``stamp``-th message or other
+    instruction, knowing ``clock``."""
+
+    actor: int
+    stamp: int
+    clock: Clock
+    operation: int
+
+    def knows(self, actor: int, stamp: int, part: Part, position: int) -> bool:
+        """Whether an access stamped so happened before; steps of one thread block are in order."""
+        return actor == self.actor or bool(self.clock[actor] >= stamp)
+
+
+class ProgramMemory(Memory[ProgramAccess, Span]):
+    """The cells of one GPU. ``places``: of each thread block; ``split``: the most chunks a message carries, 0: all
+    of its instruction."""
+
+    BY_POSITION = False
+
+    def __init__(self, layout: Layout, rank: Rank, findings: Findings, places: list[Place], split: int) -> None:
+        super().__init__(layout, rank)
+        self._findings = findings
+        self._places = places
+        self._split = split
+
+    def _undefined(self, access: ProgramAccess, where: Span, position: int) -> None:
+        text = f"reads {where.buffer}[{where.offset + position}], which nothing has written yet"
+        self._findings.add("undefined-data", text, self._place(access))
+
+    def _report_race(self, access: ProgramAccess, kind: Kind, other: Conflict, where: Span, position: int) -> None:
+        place = self._places[other.actor]
+        block = self._findings.program.gpus[place.gpu].thread_blocks[place.block or 0]
+        finished = list(accumulate(parts(x, self._split) for x in block.instructions))
+        step = bisect_left(finished, other.stamp)
+        cell = f"{where.buffer}[{where.offset + position}]"
+        text = f"{kind}s {cell} while thread block {block.id} step {step} {other.kind}s it"
+        rule = "split-race" if self._split else "race"
+        self._findings.add(rule, f"{text}: no dependence or message orders them", self._place(access))
+
+    def _place(self, access: ProgramAccess) -> Place:
+        block = self._places[access.actor]
+        return Place(block.gpu, block.block, access.operation)
+
+
+def parts(x: Instruction, split: int) -> int:
+    """How many messages the instruction has where one carries at most ``split`` chunks; 0: it is one."""
+    return -(-x.count // split) if split and (x.op in SENDS or x.op in RECEIVES) else 1
 
 
 @dataclass(slots=True)
@@ -120,13 +184,34 @@ class Execution:
         self._split = split
         gpus = self._program.gpus
         places = [Place(g, t) for g, gpu in enumerate(gpus) for t in range(len(gpu.thread_blocks))]
-        self._position = {(p.gpu, gpus[p.gpu].thread_blocks[p.block or 0].id): k for k, p in enumerate(places)}
-        self._publishers = [publishers(gpus[p.gpu].thread_blocks[p.block or 0]) for p in places]
-        self._blocks = self._prepared(places)
+        code = [block for gpu in gpus for block in gpu.thread_blocks]
+        longest = max((sum(parts(x, split) for x in block.instructions) for block in code), default=0)
+        self._start: Clock = np.zeros(len(places), dtype=np.min_scalar_type(longest))
         self._published: dict[tuple[int, int], _Publication] = {}
-        self._count_waits()
         self._memory = [ProgramMemory(layout, gpu.rank, findings, places, split) for gpu in gpus]
-        self._connect()
+        bases = [{b: layout.cell(gpu.rank, gpu.rank, b, 0) for b in _BUFFERS} for gpu in gpus]
+        position = {(p.gpu, block.id): k for k, (p, block) in enumerate(zip(places, code, strict=True))}
+        published = [publishers(block) for block in code]
+        channels: dict[tuple[int | None, int | None, int], _Channel] = {}
+        self._blocks: list[_Block] = []
+        for k, (place, tb) in enumerate(zip(places, code, strict=True)):
+            block = _Block(k, place, tb.instructions, bases[place.gpu], self._start)
+            for x in tb.instructions:
+                wait = None  # what the instruction waits for: a thread block and its step that publishes
+                if x.depends is not None:
+                    other = position[place.gpu, x.depends[0]]
+                    step = published[other][x.depends[1]]
+                    wait = None if step is None else (other, step)
+                if wait is not None:
+                    self._published.setdefault(wait, _Publication()).waiting += 1
+                block.waits.append(wait)
+            rank = gpus[place.gpu].rank
+            block.outbound = channels.setdefault((rank, tb.send_peer, tb.channel), _Channel())
+            block.outbound.sender = k
+            block.outbound.sends = sum(parts(x, split) for x in tb.instructions if x.op in SENDS)
+            block.inbound = channels.setdefault((tb.recv_peer, rank, tb.channel), _Channel())
+            block.inbound.receiver = k
+            self._blocks.append(block)
 
     def run(self) -> None:
         """Executes until nothing moves; then deadlock or final data."""
@@ -145,43 +230,6 @@ class Execution:
             self._deadlocks()
         else:
             self._final_data()
-
-    # -- preparing
-
-    def _prepared(self, places: list[Place]) -> list[_Block]:
-        gpus = self._program.gpus
-        bases = [{b: self._layout.cell(gpu.rank, gpu.rank, b, 0) for b in _BUFFERS} for gpu in gpus]
-        code = [gpus[p.gpu].thread_blocks[p.block or 0].instructions for p in places]
-        longest = max((sum(parts(x, self._split) for x in instructions) for instructions in code), default=0)
-        self._start: Clock = np.zeros(len(places), dtype=np.min_scalar_type(longest))
-        return [_Block(k, p, code[k], bases[p.gpu], self._start) for k, p in enumerate(places)]
-
-    def _count_waits(self) -> None:
-        for block in self._blocks:
-            block.waits = [self._wait(block, x) for x in block.instructions]
-            for wait in filter(None, block.waits):
-                self._published.setdefault(wait, _Publication()).waiting += 1
-
-    def _wait(self, block: _Block, x: Instruction) -> tuple[int, int] | None:
-        """What the instruction waits for: a thread block and its step that publishes."""
-        if x.depends is None:
-            return None
-        other = self._position[block.place.gpu, x.depends[0]]
-        step = self._publishers[other][x.depends[1]]
-        return None if step is None else (other, step)
-
-    def _connect(self) -> None:
-        channels: dict[tuple[int | None, int | None, int], _Channel] = {}
-        for block in self._blocks:
-            gpu = self._program.gpus[block.place.gpu]
-            tb = gpu.thread_blocks[block.place.block or 0]
-            block.outbound = channels.setdefault((gpu.rank, tb.send_peer, tb.channel), _Channel())
-            block.outbound.sender = block.index
-            block.outbound.sends = sum(parts(x, self._split) for x in tb.instructions if x.op in SENDS)
-            block.inbound = channels.setdefault((tb.recv_peer, gpu.rank, tb.channel), _Channel())
-            block.inbound.receiver = block.index
-
-    # -- running
 
     def _blocked_on(self, block: _Block) -> tuple[str, int] | None:
         """What the next instruction waits for, and which thread block could end the wait."""
@@ -205,28 +253,20 @@ class Execution:
                     self._published[wait].sleepers.append(block.index)
                 return
             self._execute(block, x)
-            yield from self._step_done(block, x)
+            block.done += 1
+            block.part += 1
+            if block.part >= parts(x, self._split):
+                publication = self._published.get((block.index, block.step))
+                block.part, block.step = 0, block.step + 1
+                if publication is not None:
+                    publication.event = self._event(block, block.done)
+                    yield from publication.sleepers
+                if not block.runs:
+                    block.clock = self._start  # what it knew stays only in the events that others wait for
             if x.op in RECEIVES:
                 yield block.inbound.sender
             if x.op in SENDS:
                 yield block.outbound.receiver
-
-    def _step_done(self, block: _Block, x: Instruction) -> list[int]:
-        """Goes on to the next message or step; the thread blocks that stood still for the step."""
-        block.done += 1
-        block.part += 1
-        if block.part < parts(x, self._split):
-            return []
-        step = block.step
-        block.part, block.step = 0, step + 1
-        sleepers: list[int] = []
-        publication = self._published.get((block.index, step))
-        if publication is not None:
-            publication.event = self._event(block, block.done)
-            sleepers, publication.sleepers = publication.sleepers, []
-        if not block.runs:
-            block.clock = self._start  # what it knew stays only in the events that others wait for
-        return sleepers
 
     def _event(self, block: _Block, stamp: int) -> _Event:
         block.shared = True
@@ -245,8 +285,14 @@ class Execution:
         block.clock[source] = stamp
 
     def _execute(self, block: _Block, x: Instruction) -> None:
-        if x.depends is not None and not block.part:
-            self._take_published(block)
+        wait = block.wait
+        if wait is not None and not block.part:
+            publication = self._published[wait]
+            if publication.event is not None:
+                self._learn(block, publication.event)
+            publication.waiting -= 1
+            if not publication.waiting:
+                del self._published[wait]
         incoming: list[Value] = []
         inbound = block.inbound if x.op in RECEIVES else None
         outbound = block.outbound if x.op in SENDS else None
@@ -265,17 +311,6 @@ class Execution:
         if outbound is not None:
             outbound.messages.append((outgoing, self._event(block, block.done + 1)))
 
-    def _take_published(self, block: _Block) -> None:
-        wait = block.wait
-        if wait is None:
-            return
-        publication = self._published[wait]
-        if publication.event is not None:
-            self._learn(block, publication.event)
-        publication.waiting -= 1
-        if not publication.waiting:
-            del self._published[wait]
-
     def _move(self, block: _Block, x: Instruction, incoming: list[Value]) -> list[Value]:
         """Reads, adds, writes; returns what a sending instruction sends."""
         src = self._span(block, x, x.src) if x.op in READS_SRC else None
@@ -287,9 +322,7 @@ class Execution:
             values = memory.read(access, src.first, src.size, src)
             data = self._added(incoming, values, block) if x.op in RECEIVES else values
         if x.op == "cpy" and src is not None and dst is not None and src.first == dst.first:
-            return (
-                data  # a chunk copied onto itself (the own block, in place) changes nothing for those who read it
-            )
+            return data  # a chunk copied onto itself (the own block, in place) changes nothing for its readers
         if x.op == "re" and dst is not None:
             data = self._added(memory.read(access, dst.first, dst.size, dst), data, block)
         if dst is not None:
@@ -310,8 +343,6 @@ class Execution:
         count = min(self._split, x.count - before) if parts(x, self._split) > 1 else x.count
         return Span(block.bases[part.buffer] + offset, count, part.buffer, offset)
 
-    # -- the end
-
     def _deadlocks(self) -> None:
         """Follows who waits for whom; each cycle is reported once."""
         seen: set[int] = set()
@@ -325,17 +356,15 @@ class Execution:
                 if blocked is None:
                     break
                 index = blocked[1]
-            if index in path:
-                self._report_cycle(path[path.index(index) :])
-
-    def _report_cycle(self, cycle: list[int]) -> None:
-        waits = [self._wait_text(self._blocks[index]) for index in cycle[:MAX_SHOWN_WAITS]]
-        if len(cycle) > MAX_SHOWN_WAITS:
-            waits.append(f"and {len(cycle) - MAX_SHOWN_WAITS} more")
-        text = f"deadlock, {len(cycle)} thread blocks wait in a circle: " + "; ".join(waits)
-        block = self._blocks[cycle[0]]
-        rule = "split-deadlock" if self._split else "deadlock"
-        self._findings.add(rule, text, block.here)
+            if index not in path:
+                continue
+            cycle = path[path.index(index) :]
+            waits = [self._wait_text(self._blocks[k]) for k in cycle[:MAX_SHOWN_WAITS]]
+            if len(cycle) > MAX_SHOWN_WAITS:
+                waits.append(f"and {len(cycle) - MAX_SHOWN_WAITS} more")
+            text = f"deadlock, {len(cycle)} thread blocks wait in a circle: " + "; ".join(waits)
+            rule = "split-deadlock" if self._split else "deadlock"
+            self._findings.add(rule, text, self._blocks[cycle[0]].here)
 
     def _wait_text(self, block: _Block) -> str:
         who = self._findings.where(block.here)

@@ -1,9 +1,7 @@
 """The second judge: executes the instructions that a file holds and says what is wrong with them.
 
-In: what reader.read_program returns, or a Program. Out: Violations. It derives buffers, aliasing and the
-expected data itself and shares no code with what made the program.
-
-Three questions, three functions:
+It derives buffers, aliasing and the expected data itself and shares no code with what made the program. Three
+questions, three functions, each of what reader.read_program returns, or of a Program:
 
 - ``program_violations``: what makes every runtime refuse the file, or hangs, crashes or corrupts when it runs:
   malformed XML, missing attributes, limits that no runtime exceeds, connections, ranges, dependences, deadlock,
@@ -18,16 +16,13 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from hetesynth.judge.layout import ROOTED
-from hetesynth.judge.msccl.buffer_sizes import program_layout
-from hetesynth.judge.msccl.checks import RECEIVES, SENDS, structure
+from hetesynth.judge.msccl.checks import RECEIVES, SENDS, continues, program_layout, structure
 from hetesynth.judge.msccl.execution import Execution, buffers_touched
-from hetesynth.judge.msccl.findings import MAX_FINDINGS, Findings, Lines
-from hetesynth.judge.msccl.lint_limits import limits
-from hetesynth.judge.msccl.lint_readers import ANY
-from hetesynth.judge.msccl.profile import notes_of, portable_violations
+from hetesynth.judge.msccl.lint_readers import ANY, Numbers, limits
 from hetesynth.judge.msccl.reader import ReadResult
+from hetesynth.judge.msccl.rules import MAX_FINDINGS, Findings, Place
 from hetesynth.model.collective import MAX_GUESSED_ROOTS
-from hetesynth.model.program import Program
+from hetesynth.model.program import Program, ThreadBlock
 from hetesynth.model.target import PORTABLE
 from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
@@ -38,6 +33,7 @@ MAX_WORK = 3 * 10**10
 """Thread blocks times chunks moved."""
 MAX_GUESSED_WORK = 1_000_000
 """Instructions executed in search of a root that is not stated."""
+MAX_MERGED_REDUCTIONS = 16
 
 
 def program_violations(
@@ -56,14 +52,11 @@ def program_violations(
     destination) pairs that exist. ``sms``: multiprocessors of a GPU, if known. Both aliasings are executed when
     the program claims both.
     """
-    program, lines, read_violations = _parts(source)
-    if program is None:
-        return read_violations[:max_findings]
-    findings = Findings(program, lines, max_findings, violations=read_violations[:max_findings])
-    if isinstance(source, Program):
-        limits(findings, ANY, {}, sms)
-    else:
-        limits(findings, ANY, source.numbers, sms, source.later)
+    read = ReadResult(source, ()) if isinstance(source, Program) else source
+    if read.program is None:
+        return list(read.violations[:max_findings])
+    findings = Findings(read.program, read.lines, max_findings, violations=list(read.violations[:max_findings]))
+    limits(findings, ANY, read.numbers, sms, read.later)
     before = len(findings.violations)
     structure(findings, links)
     if len(findings.violations) == before and not findings.full:
@@ -79,16 +72,14 @@ def large_message_violations(
     ``split``: the chunks that a message still carries; 1, the worst case, unless calls are known to be smaller.
     Empty when no message splits, and when what shows without running forbids to execute it.
     """
-    program, lines, _ = _parts(source)
-    if program is None or longest_message(program) <= split:
+    read = ReadResult(source, ()) if isinstance(source, Program) else source
+    if read.program is None or longest_message(read.program) <= split:
         return []
-    findings = Findings(program, lines)
+    findings = Findings(read.program, read.lines)
     structure(findings, None)
     if findings.violations or _too_large(findings):
         return []
-    root = program.root if root is None else root
-    if program.collective in ROOTED:
-        root = _root(findings, program, lines, slots, root)
+    root = _root(findings, slots, root)
     if not findings.violations:
         _execute(findings, slots, root, split)
     return findings.violations
@@ -96,53 +87,22 @@ def large_message_violations(
 
 def _too_large(findings: Findings) -> bool:
     """Whether executing would take more memory (square of the thread blocks) or time than a judge should."""
-    blocks = sum(len(gpu.thread_blocks) for gpu in findings.program.gpus)
-    chunks = sum(
-        max(1, x.count) for gpu in findings.program.gpus for b in gpu.thread_blocks for x in b.instructions
-    )
+    code = [block for gpu in findings.program.gpus for block in gpu.thread_blocks]
+    blocks, chunks = len(code), sum(max(1, x.count) for block in code for x in block.instructions)
     if blocks <= MAX_BLOCKS and blocks * chunks <= MAX_WORK:
         return False
-    text = (
-        f"{blocks} thread blocks that move {chunks} chunks are more than is executed here: nothing is known of it"
-    )
-    findings.add("too-much-work", text)
+    moved = f"{blocks} thread blocks that move {chunks} chunks"
+    findings.add("too-much-work", f"{moved} are more than is executed here: nothing is known of it")
     return True
 
 
 def execute(findings: Findings, slots: int | None, root: Rank | None) -> None:
     """Runs a program that passed ``structure``: deadlock, races, data. ``slots``, ``root``: as above."""
-    program = findings.program
     if _too_large(findings):
         return
-    if root is None:
-        root = program.root
-    if program.collective in ROOTED:
-        root = _root(findings, program, findings.lines, slots, root)
-        if root is None:
-            return
-    _execute(findings, slots, root)
-
-
-def profile_violations(source: ReadResult | Program) -> list[Violation]:
-    """What the portable profile forbids but some runtime accepts; empty means that every runtime reads it."""
-    if isinstance(source, Program):
-        return portable_violations(source, {}, {})
-    violations = list(source.portability)
-    if source.program is not None:
-        violations += portable_violations(source.program, source.lines, source.numbers)
-    return violations
-
-
-def notes(source: ReadResult | Program) -> list[Violation]:
-    """What an operator may want to know; nothing is wrong."""
-    program, lines, _ = _parts(source)
-    return [] if program is None else notes_of(program, lines)
-
-
-def _parts(source: ReadResult | Program) -> tuple[Program | None, Lines, list[Violation]]:
-    if isinstance(source, Program):
-        return source, {}, []
-    return source.program, source.lines, list(source.violations)
+    root = _root(findings, slots, root)
+    if root is not None or findings.program.collective not in ROOTED:
+        _execute(findings, slots, root)
 
 
 def _execute(findings: Findings, slots: int | None, root: Rank | None, split: int = 0) -> None:
@@ -168,18 +128,30 @@ def longest_message(program: Program) -> int:
     return max((x.count for x in instructions if x.op in SENDS or x.op in RECEIVES), default=0)
 
 
-def _root(findings: Findings, program: Program, lines: Lines, slots: int | None, root: Rank | None) -> Rank | None:
-    """The root given or, when there is none, the one for which the program is right."""
+def _root(findings: Findings, slots: int | None, root: Rank | None) -> Rank | None:
+    """The root given, or stated, or else, of a rooted collective, the one for which the program is right; None,
+    with a finding, when that is no rank."""
+    program = findings.program
+    if root is None:
+        root = program.root
+    if program.collective not in ROOTED:
+        return root
     if root is not None:
         if 0 <= root < program.ranks:
             return root
         findings.add("bad-root", f"root {root} is no rank: there are {program.ranks}")
         return None
+    # the ranks that receive (broadcast, scatter) or send (reduce, gather) least first
+    ops = RECEIVES if program.collective in ("broadcast", "scatter") else SENDS
+    moved = {
+        gpu.rank: sum(x.count for block in gpu.thread_blocks for x in block.instructions if x.op in ops)
+        for gpu in program.gpus
+    }
+    candidates = sorted(range(program.ranks), key=lambda rank: (moved[rank], rank))
     instructions = sum(len(block.instructions) for gpu in program.gpus for block in gpu.thread_blocks)
     trials = min(MAX_GUESSED_ROOTS, MAX_GUESSED_WORK // (1 + instructions))
-    candidates = _likely_roots(program)[: max(1, trials)]
-    for candidate in candidates:
-        trial = Findings(program, lines, 1)
+    for candidate in candidates[: max(1, trials)]:
+        trial = Findings(program, findings.lines, 1)
         _execute(trial, slots, candidate)
         if not trial.violations:
             return candidate
@@ -188,11 +160,101 @@ def _root(findings: Findings, program: Program, lines: Lines, slots: int | None,
     return candidates[0]
 
 
-def _likely_roots(program: Program) -> list[Rank]:
-    """Ranks in the order of how little they receive (broadcast, scatter) or send (reduce, gather)."""
-    ops = RECEIVES if program.collective in ("broadcast", "scatter") else SENDS
-    moved = {
-        gpu.rank: sum(x.count for block in gpu.thread_blocks for x in block.instructions if x.op in ops)
-        for gpu in program.gpus
-    }
-    return sorted(range(program.ranks), key=lambda rank: (moved[rank], rank))
+def profile_violations(source: ReadResult | Program) -> list[Violation]:
+    """What the portable profile forbids but some runtime accepts, at most MAX_FINDINGS of the program; what every
+    runtime minds is not repeated. Empty means that every runtime reads it.
+
+    A program that only leaves the profile may well be correct where it was made for. The profile takes the
+    smallest limits among the research runtime, the executor and RCCL 6 (``model.target.PORTABLE``).
+    """
+    read = ReadResult(source, ()) if isinstance(source, Program) else source
+    program = read.program
+    if program is None:
+        return list(read.portability)
+    findings = Findings(program, read.lines)
+    used = [b.channel for gpu in program.gpus for b in gpu.thread_blocks]
+    if used and program.channels > max(used) + 1:
+        text = f"nchannels={program.channels}, but the highest channel in use is {max(used)}"
+        findings.add("unused-channels", f"{text}: the others are set up for nothing")
+    if program.collective in ROOTED and program.root is None:
+        findings.add("root-unstated", f"the root of the {program.collective} is not stated (attribute `root`)")
+    _portable_limits(findings, read.numbers)
+    for g, gpu in enumerate(program.gpus):
+        blocks = {b.id: b for b in gpu.thread_blocks}
+        for t, block in enumerate(gpu.thread_blocks):
+            _conventions(findings, Place(g, t), block, blocks)
+    _mirrored(findings)
+    return [*read.portability, *findings.violations]
+
+
+def _portable_limits(findings: Findings, numbers: Numbers) -> None:
+    everywhere = Findings(findings.program, findings.lines)
+    limits(everywhere, ANY, numbers)
+    fatal = {(v.rule, v.rank, v.thread_block, v.step) for v in everywhere.violations}
+    shared = Findings(findings.program, findings.lines)
+    limits(shared, PORTABLE, numbers)
+    new = [v for v in shared.violations if (v.rule, v.rank, v.thread_block, v.step) not in fatal]
+    findings.violations += new[: findings.limit - len(findings.violations)]
+
+
+def _conventions(findings: Findings, place: Place, block: ThreadBlock, blocks: dict[int, ThreadBlock]) -> None:
+    """Peers without a step, and dependences met only because a later step publishes: these work on GPUs, but not
+    in every simulator."""
+    sends = any(x.op in SENDS for x in block.instructions)
+    receives = any(x.op in RECEIVES for x in block.instructions)
+    if (block.send_peer is not None and not sends) or (block.recv_peer is not None and not receives):
+        text = "has a peer that no step uses; a connection is set up for nothing"
+        findings.add("idle-connection", text, place)
+    for s, x in enumerate(block.instructions):
+        number, step = x.depends or (-1, -1)
+        awaited = blocks[number].instructions if number in blocks else ()
+        if x.depends is not None and 0 <= step < len(awaited) and not awaited[step].has_dependents:
+            text = f"depends on step {step} of thread block {number}, which lacks hasdep=1"
+            findings.add("published-later", text, Place(place.gpu, place.block, s))
+
+
+def _mirrored(findings: Findings) -> None:
+    """A plain send and the receive it meets repeat the same buffers and offsets."""
+    program = findings.program
+    receiving: dict[tuple[Rank | None, Rank | None, int], tuple[int, int, ThreadBlock]] = {}
+    for g, gpu in enumerate(program.gpus):
+        for t, block in enumerate(gpu.thread_blocks):
+            receiving[block.recv_peer, gpu.rank, block.channel] = (g, t, block)
+    for gpu in program.gpus:
+        for block in gpu.thread_blocks:
+            met = receiving.get((gpu.rank, block.send_peer, block.channel))
+            if met is None:
+                continue
+            g, t, receiver = met
+            sent = [x for x in block.instructions if x.op in SENDS]
+            got = [(s, x) for s, x in enumerate(receiver.instructions) if x.op in RECEIVES]
+            for a, (s, b) in zip(sent, got, strict=False):
+                if a.op == "s" and b.op == "r" and (a.src, a.dst) != (b.src, b.dst):
+                    text = "the receive does not repeat the buffers and offsets of the send it meets"
+                    findings.add("not-mirrored", f"{text}; some simulators demand it", Place(g, t, s))
+                    break
+
+
+def notes(source: ReadResult | Program) -> list[Violation]:
+    """Where readers merge reductions differently from what the steps say: nothing is wrong with such a program."""
+    read = ReadResult(source, ()) if isinstance(source, Program) else source
+    if read.program is None:
+        return []
+    findings = Findings(read.program, read.lines)
+    for g, gpu in enumerate(read.program.gpus):
+        for t, block in enumerate(gpu.thread_blocks):
+            merged = 1
+            for s in range(1, len(block.instructions)):
+                a, b = block.instructions[s - 1], block.instructions[s]
+                if a.has_dependents or not continues(a, b):
+                    merged = 1
+                elif b.depends is not None:
+                    text = "a dependence inside a run of `re` ends the merging; a nop before the run can carry it"
+                    findings.add("reduction-split", text, Place(g, t, s))
+                    merged = 1
+                else:
+                    merged += 1
+                    if merged == MAX_MERGED_REDUCTIONS + 1:
+                        text = f"a run of `re` into one place is longer than {MAX_MERGED_REDUCTIONS}"
+                        findings.add("long-reduction", f"{text}: readers begin another", Place(g, t, s))
+    return findings.violations

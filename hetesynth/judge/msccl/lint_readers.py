@@ -1,17 +1,24 @@
-"""How each reader of MSCCL XML treats a file, beyond the limits that stand in the table of targets.
+"""How each reader of MSCCL XML treats a file, and the limits of targets: what a reader refuses or stumbles over.
 
-In: a target. Out: its Reader. Only facts; whoever writes files needs none of them, so they stand beside the judge.
+Whoever writes files needs none of the facts about readers, so they stand beside the judge.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hetesynth.judge.msccl.checks import RECEIVES, SENDS
+from hetesynth.judge.msccl.rules import Findings, Place
+from hetesynth.model.program import Instruction, ThreadBlock
 from hetesynth.model.target import ALL_OPS, TARGETS, Target
 
 _COMMON = frozenset({"allreduce", "allgather", "reduce", "broadcast", "alltoall"})
 _VENDOR = _COMMON | {"reducescatter", "send", "recv", "gather", "scatter", "alltoallv"}
 _RESEARCH = _COMMON | {"reduce_scatter", "custom"}
+
+
+MAX_CHILDREN = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +27,8 @@ class Reader:
     ``mode_ignored``: collectives for which the library looks only for calls out of place, whatever the file says.
     ``takes_next_channel``: the reader lets the channel after the last of its table pass.
     ``leaves_table``: with that channel the reader compares and counts in foreign memory behind its table;
-    otherwise it writes over fields of its own.
-    ``checks_peers``: refuses peers that are no rank. ``checks_sizes``: holds
-    i_chunks and o_chunks against nchunksperloop. ``checks_order``: refuses minBytes over maxBytes.
+    otherwise it writes over fields of its own. ``checks_peers``: refuses peers that are no rank. ``checks_sizes``:
+    holds i_chunks and o_chunks against nchunksperloop. ``checks_order``: refuses minBytes over maxBytes.
     ``idle_peers_crash``: the reader itself falls over a 33rd peer without a step. ``default_max_bytes``: what a
     missing maxBytes means. ``thread_multiple``: what ``nthreads`` must be a multiple of.
     """
@@ -86,3 +92,158 @@ def reader_of(target: Target) -> Reader:
 def metadata_required(target: Target) -> frozenset[str]:
     """The attributes of <algo> without which the reader refuses the file."""
     return frozenset(target.required_attributes) | reader_of(target).required
+
+
+Numbers = Mapping[tuple[int, int, int], int]
+"""What ``s`` says, by (position of the GPU, of the thread block, of the step), where it is not the position."""
+Later = Mapping[int | None, int]
+"""Elements of further <algo> elements, by the rank that stores them; None: all ranks do."""
+
+
+def limits(
+    findings: Findings, target: Target, numbers: Numbers, sms: int | None = None, later: Later | None = None
+) -> None:
+    """Everything that ``target`` limits. ``sms``: multiprocessors of a GPU; None: thread blocks are not held
+    against them. ``later``: what else of the file readers store."""
+    program, reader = findings.program, reader_of(target)
+    if program.channels > target.max_channel + 1:
+        findings.add("channels-limit", f"nchannels={program.channels} exceeds {target.max_channel + 1}")
+    if len(program.gpus) > MAX_CHILDREN:
+        findings.add("child-limit", f"{len(program.gpus)} GPUs; readers have room for {MAX_CHILDREN} children")
+    for g, gpu in enumerate(program.gpus):
+        _gpu(findings, g, target, sms, later or {})
+        for word, peers, ops in (
+            ("send", [block.send_peer for block in gpu.thread_blocks], SENDS),
+            ("receive", [block.recv_peer for block in gpu.thread_blocks], RECEIVES),
+        ):
+            _peers(findings, g, target, word, peers, ops)
+        for t, block in enumerate(gpu.thread_blocks):
+            _steps(findings, Place(g, t), block, target, numbers)
+            _channel(findings, Place(g, t), block, target, reader)
+
+
+def _gpu(findings: Findings, g: int, target: Target, sms: int | None, later: Later) -> None:
+    gpu = findings.program.gpus[g]
+    blocks = len(gpu.thread_blocks)
+    nodes = 1 + len(findings.program.gpus) + blocks + sum(len(b.instructions) for b in gpu.thread_blocks)
+    more = later.get(None, 0) + later.get(gpu.rank, 0)
+    if nodes + more > target.max_nodes:
+        text = f"{nodes + more} stored nodes exceed the {target.max_nodes} that the readers keep"
+        text += f", {more} of them under further <algo> elements" if more else ""
+        findings.add("node-limit", text, Place(g))
+    if blocks > target.max_thread_blocks:
+        text = f"{blocks} thread blocks exceed the {target.max_thread_blocks} that {_who(target)} takes"
+        findings.add("thread-block-limit", text, Place(g))
+    if blocks > MAX_CHILDREN:
+        text = f"{blocks} thread blocks; readers have room for {MAX_CHILDREN} children"
+        findings.add("child-limit", text, Place(g))
+    if sms is not None and blocks > sms:
+        text = f"{blocks} thread blocks wait for each other on {sms} multiprocessors: all must be there at once"
+        findings.add("co-residency", text, Place(g))
+
+
+def _who(target: Target) -> str:
+    return {"portable": "every runtime", "any": "any runtime"}.get(target.name, target.runtime)
+
+
+def _peers(
+    findings: Findings, g: int, target: Target, word: str, peers: list[int | None], ops: frozenset[str]
+) -> None:
+    """Thread blocks of one direction on one channel: readers keep a table of fixed length and look at it when a
+    step uses it."""
+    counts: dict[int, int] = {}
+    reported: set[tuple[int, str]] = set()
+    most = target.max_peers_per_channel
+    idle = "idle-peer-crash" if reader_of(target).idle_peers_crash else "idle-peer-overflow"
+    for t, block in enumerate(findings.program.gpus[g].thread_blocks):
+        if peers[t] is None:
+            continue
+        count = counts[block.channel] = counts.get(block.channel, 0) + 1
+        if count <= most:
+            continue
+        rule = "peer-limit" if any(x.op in ops for x in block.instructions) else idle
+        if (block.channel, rule) not in reported:
+            reported.add((block.channel, rule))
+            text = f"{count} thread blocks {word} on channel {block.channel}; readers keep {most}"
+            findings.add(rule, text, Place(g, t))
+
+
+def _steps(findings: Findings, place: Place, block: ThreadBlock, target: Target, numbers: Numbers) -> None:
+    """Readers look at ``s`` and not at the count, so small numbers on many steps overflow their memory."""
+    steps = len(block.instructions)
+    stated = (numbers.get((place.gpu, place.block or 0, s), s) for s in range(steps))
+    outside = next(((s, n) for s, n in enumerate(stated) if not 0 <= n < target.max_steps), None)
+    if outside is not None:
+        text = f"{steps} steps, s={outside[1]}: {_who(target)} takes 0 to {target.max_steps - 1}"
+        findings.add("step-number", text, Place(place.gpu, place.block, outside[0]))
+    elif steps > target.max_steps:
+        text = f"{steps} steps exceed the {target.max_steps} that {_who(target)} has room for"
+        findings.add("step-limit", text, place)
+    if steps > MAX_CHILDREN:
+        findings.add("child-limit", f"{steps} steps; readers have room for {MAX_CHILDREN} children", place)
+    refused: set[str] = set()
+    for s, x in enumerate(block.instructions):
+        _numbers(findings, place, s, x, target)
+        if x.op not in target.ops and x.op not in refused:
+            refused.add(x.op)
+            text = f"`{x.op}` is refused at launch by RCCL since ROCm 6.1"
+            findings.add("op-refused", text, Place(place.gpu, place.block, s))
+
+
+def _channel(findings: Findings, place: Place, block: ThreadBlock, target: Target, reader: Reader) -> None:
+    """Readers compare with the number of channels, so the channel after the last passes, and has no entry in their
+    table. In foreign memory behind it they find some number of peers: a step that sends or receives has too many,
+    a thread block without such a step is entered far outside."""
+    channel = block.channel
+    exceeded = f"channel {channel} exceeds {target.max_channel}"
+    if channel > target.max_channel + reader.takes_next_channel:
+        findings.add("channel-limit", exceeded, place)
+    elif channel <= target.max_channel:
+        return
+    elif not reader.leaves_table:
+        text = "the reader takes it and overwrites the size of scratch; there is no such channel to connect"
+        findings.add("channel-overflow", f"{exceeded}: {text}", place)
+    elif any(x.op in SENDS or x.op in RECEIVES for x in block.instructions):
+        text = "the reader looks behind its table and refuses the file (too many sends, or receives, per channel)"
+        findings.add("channel-past-table", f"{exceeded}: {text}", place)
+    else:
+        findings.add("channel-crash", f"{exceeded}: the reader writes behind its table and crashes", place)
+
+
+def _numbers(findings: Findings, place: Place, s: int, x: Instruction, target: Target) -> None:
+    """Of instruction ``s`` of the thread block at ``place``; its own place is made where something is found."""
+    if x.op != "nop":
+        if x.count > target.max_count:
+            text = f"cnt={x.count} exceeds {target.max_count}; every reader refuses it"
+            findings.add("count-limit", text, Place(place.gpu, place.block, s))
+        for part in (x.src, x.dst):
+            if part is not None and part.offset > target.max_offset:
+                text = f"offset {part.offset} exceeds {target.max_offset}, what runtimes store"
+                findings.add("offset-limit", text, Place(place.gpu, place.block, s))
+    if x.depends is not None and x.depends[0] > target.max_depended_block:
+        text = f"depid={x.depends[0]} exceeds {target.max_depended_block}, what runtimes store"
+        findings.add("depid-limit", text, Place(place.gpu, place.block, s))
+
+
+def peers_refused(findings: Findings) -> None:
+    """Peers that are no rank, for a reader that looks."""
+    program = findings.program
+    for g, gpu in enumerate(program.gpus):
+        for t, block in enumerate(gpu.thread_blocks):
+            for word, peer in (("send", block.send_peer), ("recv", block.recv_peer)):
+                if peer is not None and peer >= program.ranks:
+                    text = f"{word} peer {peer} is no rank: ngpus={program.ranks}, and the reader looks"
+                    findings.add("peer-refused", text, Place(g, t))
+
+
+def sizes_refused(findings: Findings) -> None:
+    """i_chunks and o_chunks, where they are not 0, for a reader that holds them against nchunksperloop."""
+    program = findings.program
+    input_blocks = program.ranks if program.collective == "allgather" else 1
+    output_blocks = program.ranks if program.collective == "reducescatter" else 1
+    for g, gpu in enumerate(program.gpus):
+        both = (("i_chunks", gpu.input_chunks, input_blocks), ("o_chunks", gpu.output_chunks, output_blocks))
+        for name, size, blocks in both:
+            if size > 0 and size * blocks != program.chunks_per_loop:
+                text = f"{name}={size} times {blocks} is not nchunksperloop={program.chunks_per_loop}"
+                findings.add("chunk-consistency", text, Place(g))

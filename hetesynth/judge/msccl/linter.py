@@ -1,31 +1,37 @@
 """The linter: what one runtime makes of an MSCCL XML file, and what becomes of it there.
 
-In: what reader.read_program returns, and a target. Out, per target, two answers: whether its reader takes the
-file (``acceptance``), and everything that makes it refuse, crash, hang, be ignored, or compute wrong data
-(``lint``). Knows no synthesizer and no emitter.
+``lint`` and ``lint_targets`` say whether the reader of a target takes the file, and everything that makes it
+refuse, crash, hang, be ignored, or compute wrong data. Warnings are about calls and networks: nothing is wrong
+with the program, so whether they matter depends on the job.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
+from hetesynth.judge.layout import ROOTED
 from hetesynth.judge.msccl.checks import structure
-from hetesynth.judge.msccl.findings import MAX_FINDINGS, Findings
 from hetesynth.judge.msccl.judge import execute, large_message_violations
-from hetesynth.judge.msccl.lint_limits import limits, peers_refused, sizes_refused
-from hetesynth.judge.msccl.lint_metadata import metadata, smallest_message
-from hetesynth.judge.msccl.lint_readers import reader_of
+from hetesynth.judge.msccl.lint_readers import (
+    limits,
+    metadata_required,
+    peers_refused,
+    reader_of,
+    sizes_refused,
+)
 from hetesynth.judge.msccl.reader import ReadResult
-from hetesynth.judge.msccl.rules import BY_ID, RULES, Stage
+from hetesynth.judge.msccl.rules import BY_ID, MAX_FINDINGS, RULES, Findings, Stage, violation
 from hetesynth.model.program import Program
-from hetesynth.model.target import Target
+from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
 
 Acceptance = Literal["accepted", "refused", "crashes"]
 UNBOUNDED = 10**9
+_COMMON = frozenset({"proto", "nchannels", "nchunksperloop", "ngpus", "coll", "inplace"})
+"""What every reader demands: missing, it is reported when the file is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +69,28 @@ def lint_targets(
 ) -> list[TargetVerdict]:
     """What several targets make of a file. The program is executed once for all with equal FIFOs, and again, if it
     is right, with messages as short as the largest call that selects the file makes them."""
-    shared = _structure(read, links)
+    shared: list[Violation] = []  # what is wrong for every target without running
+    if read.program is not None:
+        findings = Findings(read.program, read.lines, UNBOUNDED)
+        structure(findings, links)
+        shared = findings.violations
     executed: dict[int, list[Violation]] = {}
     parted: dict[tuple[int, int], list[Violation]] = {}
     verdicts: list[TargetVerdict] = []
     for target in targets:
-        violations = [*_read(read, target), *shared, *_of_target(read, target, sms or target.multiprocessors)]
-        acceptance = _acceptance(violations)
+        violations = list(read.violations)
+        if target.name == "msccl":
+            refused, run = RULES["residual-add"].id, RULES["residual-add-run"].id
+            violations = [replace(v, rule=run) if v.rule == refused else v for v in violations]
+        violations += [*shared, *_of_target(read, target, sms or target.multiprocessors)]
+        stages = {_stage(v) for v in violations}
+        acceptance: Acceptance = "refused" if "read" in stages else "crashes" if "crash" in stages else "accepted"
         if read.program is not None and not shared:
             slots = target.slots(read.program.protocol)
             if slots not in executed:
-                executed[slots] = _executed(read, read.program, slots, root)
+                findings = Findings(read.program, read.lines)
+                execute(findings, slots, root)
+                executed[slots] = findings.violations
             violations += executed[slots]
             key = slots, smallest_message(read.algo, read.program, target)
             if key not in parted and not executed[slots]:
@@ -81,27 +98,6 @@ def lint_targets(
             violations += parted.get(key, [])
         verdicts.append(TargetVerdict(target.name, acceptance, tuple(_shown(violations))))
     return verdicts
-
-
-def _acceptance(violations: Iterable[Violation]) -> Acceptance:
-    stages = {_stage(v) for v in violations}
-    return "refused" if "read" in stages else "crashes" if "crash" in stages else "accepted"
-
-
-def _read(read: ReadResult, target: Target) -> list[Violation]:
-    """What was found while reading, as it concerns ``target``."""
-    refused, run = RULES["residual-add"].id, RULES["residual-add-run"].id
-    research = target.name == "msccl"
-    return [replace(v, rule=run) if research and v.rule == refused else v for v in read.violations]
-
-
-def _structure(read: ReadResult, links: Collection[tuple[int, int]] | None) -> list[Violation]:
-    """What is wrong for every target without running."""
-    if read.program is None:
-        return []
-    findings = Findings(read.program, read.lines, UNBOUNDED)
-    structure(findings, links)
-    return findings.violations
 
 
 def _of_target(read: ReadResult, target: Target, sms: int | None) -> list[Violation]:
@@ -116,12 +112,6 @@ def _of_target(read: ReadResult, target: Target, sms: int | None) -> list[Violat
     if reader.checks_sizes and read.program.collective not in ("gather", "scatter"):
         sizes_refused(findings)
     return violations + findings.violations
-
-
-def _executed(read: ReadResult, program: Program, slots: int, root: Rank | None) -> list[Violation]:
-    findings = Findings(program, read.lines)
-    execute(findings, slots, root)
-    return findings.violations
 
 
 def _stage(violation: Violation) -> Stage:
@@ -139,3 +129,120 @@ def _shown(violations: list[Violation]) -> list[Violation]:
         seen.add(v.rule)
     kept = {id(v) for v in [*firsts, *rest][:MAX_FINDINGS]}
     return [v for v in ranked if id(v) in kept]
+
+
+def metadata(
+    attributes: Mapping[str, str], program: Program | None, line: int | None, target: Target
+) -> list[Violation]:
+    """What ``target``'s reader makes of the attributes of <algo> on ``line``: which it demands, which values it
+    knows, what it selects."""
+    violations: list[Violation] = []
+    for name in sorted(metadata_required(target) - _COMMON - attributes.keys()):
+        text = f"attribute `{name}` is missing on <algo>; {target.runtime} refuses the file"
+        violations.append(violation("metadata-missing", text, line))
+    word = attributes.get("coll")
+    words = reader_of(target).words
+    if word is not None and word not in words:
+        accepted = ", ".join(sorted(words))
+        text = f'coll="{word[:40]}" is unknown to {target.runtime}, which takes {accepted}'
+        violations.append(violation("collective-refused", text, line))
+    if program is not None:
+        violations += [violation(rule, text, line) for rule, text in _selection(attributes, program, target)]
+    return violations
+
+
+def smallest_message(attributes: Mapping[str, str], program: Program, target: Target) -> int:
+    """How many chunks a message still carries in the largest call for which ``target`` selects the file, buffers
+    being the default ones: 1 where no size is too large."""
+    high = _high(attributes, program, target)
+    if high <= 0:
+        return 1
+    largest = -(-high // program.chunks_per_loop)  # bytes of a chunk
+    return max(1, target.fifo(program.protocol, program.collective).batch_bytes // largest)
+
+
+def _high(attributes: Mapping[str, str], program: Program, target: Target) -> int:
+    """The largest call that selects the file; 0 is no limit, or no call at all."""
+    return program.max_bytes if "maxBytes" in attributes else reader_of(target).default_max_bytes
+
+
+def _selection(attributes: Mapping[str, str], program: Program, target: Target) -> list[tuple[str, str]]:
+    """Sizes and flags by which a call selects the file."""
+    reader, defects = reader_of(target), []
+    low = program.min_bytes
+    high = _high(attributes, program, target)
+    unlimited = high == 0 and target.open_max_bytes == 0
+    if reader.checks_order and low > high:
+        text = f"minBytes={low} exceeds maxBytes={high}; {target.runtime} refuses the file"
+        defects.append(("min-above-max", text))
+    elif not unlimited and (low > high or (low == high and not target.max_bytes_inclusive)):
+        text = f"minBytes={low}, maxBytes={high}: {target.runtime} selects the file for no size"
+        defects.append(("never-selected", text))
+    elif high == 0 and not unlimited:
+        defects.append(("never-selected", "maxBytes=0 means no size at all to the research runtime"))
+    if program.collective in reader.uncalled:
+        text = f"no call of {target.runtime} reaches MSCCL as {program.collective}: the file never runs there"
+        defects.append(("never-selected", text))
+    if program.collective in reader.mode_ignored and program.in_place and not program.out_of_place:
+        text = f"{target.runtime} has no {program.collective} in place and runs this file for calls out of place"
+        defects.append(("in-place-ignored", text))
+    if not program.in_place and not program.out_of_place:
+        text = "neither inplace nor outofplace is 1: no runtime can ever select this file"
+        defects.append(("never-selected", text))
+    threads = attributes.get("nthreads", "0")
+    if threads.isdecimal() and int(threads) % reader.thread_multiple:
+        defects.append(("bad-nthreads", f"nthreads={threads} is no multiple of {reader.thread_multiple}"))
+    return defects
+
+
+def call_warnings(read: ReadResult, target: Target) -> list[Violation]:
+    """What an operator must know of the calls that run the file before ``target`` is given it."""
+    program = read.program
+    if program is None or program.collective not in ROOTED:
+        return []
+    name, root = program.collective, "one root" if program.root is None else f"root {program.root}"
+    warnings = []
+    if name in target.collectives and not target.tells_roots:
+        text = f"it is for {root}, but runs for every {name} whatever its root: others get wrong data"
+        warnings.append(violation("any-root", text, read.algo_line))
+    if target.name == "portable" and name in ("gather", "scatter"):
+        text = f"of all runtimes only RCCL runs a file for a {name}"
+        warnings.append(violation("never-selected", text, read.algo_line))
+    return warnings
+
+
+def network_violations(
+    program: Program, targets: Sequence[Target], servers: Sequence[str] | None = None
+) -> list[Violation]:
+    """At most one finding about programs that cross NICs: a proxy moves the steps of a connection that it was told
+    of; docs/targets.md says what follows where the interpreter makes others.
+
+    ``targets``: none, and it is about the portable one. ``servers``: of each rank; None: not known, and the
+    finding says for which connections it holds.
+    """
+    fifos = [target.fifo(program.protocol, program.collective) for target in targets or (PORTABLE,)]
+    disagreeing = [fifo for fifo in fifos if not fifo.proxy_agrees]
+    crossing = None if servers is None else _crossing(program, servers)
+    if not disagreeing or crossing == []:
+        return []
+    fifo = disagreeing[0]
+    where = "between servers" if crossing is None else f"from rank {crossing[0][0]} to rank {crossing[0][1]}"
+    if crossing and len(crossing) > 1:
+        where += f" (and {len(crossing) - 1} more pairs between servers)"
+    text = (
+        f"{program.protocol} {program.collective}: over a NIC, as {where}, the proxy is told of "
+        f"{fifo.host_steps} step a message and the interpreter makes {fifo.kernel_steps}; as read, it hangs"
+    )
+    return [violation("network-steps", text)]
+
+
+def _crossing(program: Program, servers: Sequence[str]) -> list[tuple[int, int]]:
+    """(sender, receiver) of connections between servers; ranks whose server is not known stand alone."""
+    ranks = range(len(servers))
+    connections = {
+        (gpu.rank, block.send_peer)
+        for gpu in program.gpus
+        for block in gpu.thread_blocks
+        if block.send_peer is not None and gpu.rank in ranks and block.send_peer in ranks
+    }
+    return sorted((a, b) for a, b in connections if servers[a] != servers[b])

@@ -1,10 +1,5 @@
 """Reader of MSCCL XML: bytes to a Program, ours or anybody's.
 
-In: the bytes of a file. Out: a ReadResult: the program (None when it cannot be understood), the findings that
-make every runtime refuse or misread the file (``violations``), those that only some runtime minds
-(``portability``), those that no runtime minds but an operator should know (``warnings``), and the line of every
-thread block and step.
-
 Steps are numbered by document order, as the runtimes do; the attribute ``s`` is only compared. Integers follow
 the runtimes' C ``strtol`` with base 0, and anything but plain decimal is a finding. Elements that no runtime
 knows are skipped with their content, and reported. The reader does not judge what the program does.
@@ -12,16 +7,17 @@ knows are skipped with their content, and reported. The reader does not judge wh
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast, get_args
 
 from hetesynth.errors import HetesynthError
 from hetesynth.files.regular_files import open_regular
-from hetesynth.judge.msccl.algo_element import MAX_CHUNKS, algorithm
-from hetesynth.judge.msccl.rules import RULES
+from hetesynth.judge.msccl.rules import MAX_FINDINGS, RULES, violation
 from hetesynth.judge.msccl.scan import Scanner, Tag
-from hetesynth.judge.msccl.values import Values
+from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.program import (
     Buffer,
     BufferSlice,
@@ -29,6 +25,7 @@ from hetesynth.model.program import (
     Instruction,
     Op,
     Program,
+    Protocol,
     ThreadBlock,
 )
 from hetesynth.model.verdict import Violation
@@ -36,23 +33,32 @@ from hetesynth.model.verdict import Violation
 MAX_FILE_BYTES = 256 * 1024 * 1024
 MAX_ELEMENTS = 4_000_000
 MAX_DEPTH = 64
+MAX_RANKS = 4096
+MAX_CHUNKS = 65536
+MAX_KNOWN = 100_000
 
 _NUMBERS = ("s", "srcoff", "dstoff", "cnt", "depid", "deps", "hasdep")
 _OPS: frozenset[str] = frozenset(get_args(Op))
 _WARNINGS = frozenset({RULES["second-root"].id})
 _PARENT = {"algo": "", "gpu": "algo", "tb": "gpu", "step": "tb"}
 _ABOVE = {"algo": [], "gpu": ["algo"], "tb": ["algo", "gpu"], "step": ["algo", "gpu", "tb"]}
+_PROTOCOLS: dict[str, Protocol] = {"simple": "Simple", "ll": "LL", "ll128": "LL128"}
+_OTHER_COLLECTIVES = frozenset({"custom", "send", "recv", "alltoallv"})
+_DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,17})\Z")
+_STRTOL = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]{1,15}|0[0-7]{1,17}|[1-9][0-9]{0,17}|0)\Z")
+_LARGE = frozenset({"minBytes", "maxBytes"})
 
 
 @dataclass(frozen=True, slots=True)
 class ReadResult:
-    """What a file says. ``lines``: see ``findings.Lines``. ``filename`` is only for messages.
+    """What a file says: the program, or None when it cannot be understood, and findings.
 
-    ``algo``: the attributes of the root element as they stand there, and its line. ``numbers``: what ``s`` says,
-    by (position of the GPU, of the thread block, of the step), where it differs from the position of the step.
-
-    ``later``: elements of further <algo> elements, which readers store too: by the rank that stores them, None for
-    those that all ranks do.
+    ``violations`` make every runtime refuse or misread the file, ``portability`` only some runtime minds,
+    ``warnings`` no runtime minds but an operator should know. ``lines``: see ``rules.Lines``. ``filename`` is only
+    for messages. ``algo``: the attributes of the root element as they stand there, and its line. ``numbers``: what
+    ``s`` says, by (position of the GPU, of the thread block, of the step), where it differs from the position of
+    the step. ``later``: elements of further <algo> elements, which readers store too: by the rank that stores
+    them, None for those that all ranks do.
 
     For a ``coll`` outside the eight collectives (``custom`` and the like) the program carries that word as its
     collective: it can be executed, but nothing says what its final data must be.
@@ -74,26 +80,32 @@ def read_program(source: bytes, filename: str) -> ReadResult:
     """Reads an MSCCL XML file. Never raises for bad content: everything wrong is in the result."""
     if len(source) > MAX_FILE_BYTES:
         size = f"the file has {len(source)} bytes; at most {MAX_FILE_BYTES} are read"
-        return ReadResult(None, (Violation("limit", size, rule=RULES["too-large"].id),), filename=filename)
+        return ReadResult(None, (violation("too-large", size),), filename=filename)
     scanner = Scanner(source)
     reader = _Reader()
     for tag in scanner.tags():
         if not reader.take(tag):
             break
     reader.finish(empty=bool(scanner.defects))
-    program = reader.program()
-    syntax = [
-        (Violation("syntax", _counted(d.message, d.count), line=d.line, rule=RULES[d.rule].id), d.fatal)
-        for d in scanner.defects
-    ]
-    fatal = [v for v, is_fatal in syntax if is_fatal] + reader.values.fatal
-    minor = [v for v, is_fatal in syntax if not is_fatal] + reader.values.minor
-    portability = tuple(v for v in minor if v.rule not in _WARNINGS)
-    warnings = tuple(v for v in minor if v.rule in _WARNINGS)
+    program = _algorithm(reader.algo, reader.algo_line, tuple(reader.gpus), reader.values)
+    fatal: list[Violation] = []
+    minor: list[Violation] = []
+    for d in scanner.defects:
+        text = d.message if d.count == 1 else f"{d.message} ({d.count} times)"
+        (fatal if d.fatal else minor).append(violation(d.rule, text, d.line))
+    minor += reader.values.minor
     return ReadResult(
-        program, tuple(fatal), portability, reader.lines, filename, reader.algo, reader.algo_line, reader.numbers,
-        warnings, reader.later,
-    )  # fmt: skip
+        program,
+        (*fatal, *reader.values.fatal),
+        tuple(v for v in minor if v.rule not in _WARNINGS),
+        reader.lines,
+        filename,
+        reader.algo,
+        reader.algo_line,
+        reader.numbers,
+        tuple(v for v in minor if v.rule in _WARNINGS),
+        reader.later,
+    )
 
 
 def load_program(path: Path) -> ReadResult:
@@ -116,8 +128,162 @@ def load_program(path: Path) -> ReadResult:
     return read_program(source, str(path))
 
 
-def _counted(message: str, count: int) -> str:
-    return message if count == 1 else f"{message} ({count} times)"
+class Values:
+    """Reads values of attributes as the runtimes do and collects findings: ``fatal`` when every runtime refuses or
+    misreads the file, ``minor`` when only some runtime minds.
+
+    ``rank``, ``block``, ``step``: where the reader stands. ``unreadable``: some value that the program needs is
+    missing or has no meaning.
+    """
+
+    def __init__(self) -> None:
+        self.fatal: list[Violation] = []
+        self.minor: list[Violation] = []
+        self.unreadable = False
+        self.rank: int | None = None
+        self.block: int | None = None
+        self.step: int | None = None
+        self._integers: dict[str, int] = {}
+        self._reported: set[str] = set()
+
+    def report(self, rule: str, message: str, line: int | None, minor: bool = False) -> None:
+        """Keeps a finding about the place where the reader stands: MAX_FINDINGS, and the first of each rule."""
+        violations = self.minor if minor else self.fatal
+        if rule in self._reported and len(violations) >= MAX_FINDINGS:
+            return
+        self._reported.add(rule)
+        parts = (("gpu", self.rank), ("thread block", self.block), ("step", self.step))
+        where = " ".join(f"{word} {number}" for word, number in parts if number is not None)
+        text = f"{where}: {message}" if where else message
+        violations.append(violation(rule, text, line, self.rank, self.block, self.step))
+
+    def bad(self, rule: str, element: str, name: str, value: str | None, expected: str, line: int) -> None:
+        """Reports a value that means nothing, or an attribute that is not there."""
+        if value is None:
+            self.report("missing-attribute", f"attribute `{name}` is missing on <{element}>", line)
+        else:
+            self.report(rule, f'{name}="{value[:40]}" on <{element}> is not {expected}', line)
+        self.unreadable = True
+
+    def integer(self, attributes: dict[str, str], element: str, name: str, line: int) -> int:
+        """The value as C's ``strtol`` with base 0 reads it; 0 when there is none, which is reported."""
+        text = attributes.get(name)
+        value = None if text is None else self._integers.get(text)
+        if value is not None:
+            return value
+        if text is None or not _STRTOL.match(text):
+            self.bad("bad-integer", element, name, text, "a plain decimal integer", line)
+            return 0
+        plain = _DECIMAL.match(text)
+        value = int(text) if plain else self._strtol(text, name, line)
+        if name not in _LARGE and abs(value) >= 2**31:
+            self.bad("bad-integer", element, name, text, "a number below 2^31", line)
+            return 0
+        if plain and name not in _LARGE and len(self._integers) < MAX_KNOWN:
+            self._integers[text] = value
+        return value
+
+    def integers(self, attributes: dict[str, str], element: str, names: Sequence[str], line: int) -> list[int]:
+        """The values of several attributes."""
+        read = self._integers
+        try:
+            return [read[attributes[name]] for name in names]
+        except KeyError:  # one that is not there, or is read for the first time
+            return [self.integer(attributes, element, name, line) for name in names]
+
+    def _strtol(self, text: str, name: str, line: int) -> int:
+        digits = text.lstrip("+-").lower()
+        base = 16 if digits.startswith("0x") else 8 if digits.startswith("0") and len(digits) > 1 else 10
+        value = int(digits, base)
+        if text.startswith("-"):
+            value = -value
+        how = {16: "hexadecimal", 8: "octal", 10: "with a sign"}[base]
+        note = f'{name}="{text}" is written {how}; readers take it for {value}, write plain decimal'
+        self.report("odd-integer", note, line, minor=True)
+        return value
+
+
+def _algorithm(
+    attributes: dict[str, str], line: int | None, gpus: tuple[GpuProgram, ...], values: Values
+) -> Program | None:
+    """The program that <algo> on ``line`` describes, or None when some value that it needs could not be read;
+    findings go to ``values``."""
+    if line is None:
+        return None
+    text = attributes.get("proto")
+    protocol = _PROTOCOLS.get((text or "").lower())
+    expected = "exactly Simple, LL or LL128 (case counts)"
+    if protocol is None:
+        values.bad("bad-protocol", "algo", "proto", text, expected, line)
+    elif text != protocol:
+        values.report("bad-protocol", f'proto="{text}" is not {expected}', line)
+    collective = _collective(attributes, line, values)
+    needed = ("nchannels", "nchunksperloop", "ngpus", "inplace")
+    channels, chunks, ranks, inplace = values.integers(attributes, "algo", needed, line)
+    optional = {"outofplace": 0 if inplace else 1, "minBytes": 0, "maxBytes": 0}
+    for name in optional:  # the research runtime does without
+        if name in attributes:
+            optional[name] = values.integer(attributes, "algo", name, line)
+        else:
+            text = f"attribute `{name}` is missing on <algo>; RCCL and the executor refuse the file"
+            values.report("metadata-missing", text, line, minor=True)
+    outofplace, low, high = optional.values()
+    stated = values.integer(attributes, "algo", "root", line) if "root" in attributes else None
+    if "name" not in attributes:
+        text = "attribute `name` is missing on <algo>; the research runtime refuses the file"
+        values.report("metadata-missing", text, line, minor=True)
+    for name, value, top in (("ngpus", ranks, MAX_RANKS), ("nchunksperloop", chunks, MAX_CHUNKS)):
+        if not 1 <= value <= top:
+            values.unreadable = True
+            if name in attributes:
+                values.report("out-of-range", f"{name}={value} is out of range, 1 to {top}", line)
+    if channels < 1 and "nchannels" in attributes:
+        values.report("no-channels", f"nchannels={channels}: at least one channel is needed", line)
+    _check_selection((inplace, outofplace), low, high, line, values)
+    if values.unreadable or collective is None or protocol is None:
+        return None
+    return Program(
+        name=attributes.get("name", ""),
+        collective=collective,
+        ranks=ranks,
+        protocol=protocol,
+        channels=channels,
+        chunks_per_loop=chunks,
+        in_place=inplace == 1,
+        out_of_place=outofplace == 1,
+        min_bytes=low,
+        max_bytes=high,
+        root=stated,
+        gpus=gpus,
+    )
+
+
+def _check_selection(modes: tuple[int, int], low: int, high: int, line: int, values: Values) -> None:
+    for name, value in zip(("inplace", "outofplace"), modes, strict=True):
+        if value not in (0, 1):
+            values.report("bad-mode", f"{name}={value} is neither 0 nor 1", line)
+    if modes == (0, 0):
+        text = "neither inplace nor outofplace is 1: no runtime can ever select this file"
+        values.report("never-selected", text, line, minor=True)
+    if high and low > high:
+        text = f"minBytes={low} exceeds maxBytes={high}: the file is refused or never selected"
+        values.report("min-above-max", text, line, minor=True)
+
+
+def _collective(attributes: dict[str, str], line: int, values: Values) -> CollectiveName | None:
+    word = attributes.get("coll")
+    if word == "reduce_scatter":
+        text = 'coll="reduce_scatter" is for the research runtime; RCCL and the executor read reducescatter'
+        values.report("collective-refused", text, line, minor=True)
+        return "reducescatter"
+    if word in _OTHER_COLLECTIVES:
+        text = f'coll="{word}" does not say what the final data must be: it is executed, the data is not checked'
+        values.report("collective-unchecked", text, line, minor=True)
+    elif word not in COLLECTIVE_NAMES:
+        expected = f"one of {' '.join(COLLECTIVE_NAMES)}"
+        values.bad("unknown-collective", "algo", "coll", word, expected, line)
+        return None
+    return cast(CollectiveName, word)
 
 
 @dataclass(slots=True)
@@ -144,24 +310,24 @@ class _Reader:
         self.values = Values()
         self.lines: dict[tuple[int, int], list[int]] = {}
         self.numbers: dict[tuple[int, int, int], int] = {}
+        self.later: dict[int | None, int] = {}
+        self.algo: dict[str, str] = {}
+        self.algo_line: int | None = None
+        self.gpus: list[GpuProgram] = []
         self._stack: list[str] = []
         self._ignored = 0
         self._elements = 0
-        self._seen_root = False
-        self.later: dict[int | None, int] = {}
         self._later_rank: int | None = None
-        self.algo: dict[str, str] = {}
-        self.algo_line: int | None = None
-        self._gpus: list[GpuProgram] = []
         self._gpu: _OpenGpu | None = None
         self._block: _OpenBlock | None = None
         self._slices: dict[tuple[str, int], BufferSlice] = {}
         self._strange: set[str] = set()
 
     def take(self, tag: Tag) -> bool:
-        """Whether reading can go on."""
+        """Takes the next tag; False where reading cannot go on."""
         if tag.attributes is None:
-            return self._end(tag)
+            self._end(tag)
+            return True
         self._elements += 1
         if self._elements > MAX_ELEMENTS or len(self._stack) >= MAX_DEPTH:
             what = f"{MAX_ELEMENTS} elements" if self._elements > MAX_ELEMENTS else f"{MAX_DEPTH} nested elements"
@@ -173,8 +339,8 @@ class _Reader:
 
     def _start(self, tag: Tag, attributes: dict[str, str]) -> None:
         parent = self._stack[-1] if self._stack else ""
-        if self._ignored or _PARENT.get(tag.name) != parent or (not parent and self._seen_root):
-            self._ignore(tag, parent)
+        if self._ignored or _PARENT.get(tag.name) != parent or (not parent and self.algo_line is not None):
+            self._ignore(tag, attributes, parent)
             return
         if tag.name == "step":
             self._step(attributes, tag.line)
@@ -183,16 +349,17 @@ class _Reader:
         elif tag.name == "gpu":
             self._open_gpu(attributes, tag.line)
         else:
-            self._seen_root = True
             self.algo, self.algo_line = attributes, tag.line
         if tag.empty:
             self._close(tag.name)
         else:
             self._stack.append(tag.name)
 
-    def _ignore(self, tag: Tag, parent: str) -> None:
+    def _ignore(self, tag: Tag, attributes: dict[str, str], parent: str) -> None:
+        """Skips an element and what it holds. Of a further <algo> the elements are counted: they are stored, not
+        executed, and what is under <gpu> only its rank stores."""
         if not self._ignored:
-            if not parent and self._seen_root:
+            if not parent and self.algo_line is not None:
                 text = f"a second root element <{tag.name[:40]}> is ignored: readers take the first <algo>"
                 self.values.report("second-root", text, tag.line, minor=True)
             elif not parent:
@@ -200,41 +367,33 @@ class _Reader:
                 self.values.report("wrong-root", text, tag.line)
             elif tag.name not in self._strange:
                 self._strange.add(tag.name)
-                text = (
-                    f"element <{tag.name[:40]}> under <{parent}> is ignored by every runtime: it is not executed"
-                )
-                self.values.report("unknown-element", text, tag.line, minor=True)
-        elif self._stack == ["algo"] and tag.name == "gpu" and "id" not in (tag.attributes or ()):
+                text = f"element <{tag.name[:40]}> under <{parent}> is ignored by every runtime"
+                self.values.report("unknown-element", f"{text}: it is not executed", tag.line, minor=True)
+        elif self._stack == ["algo"] and tag.name == "gpu" and "id" not in attributes:
             text = "attribute `id` is missing on a <gpu> of the second <algo>; readers look for it there too"
             self.values.report("missing-attribute", text, tag.line)
-        self._count_later(tag)
+        if self._stack == _ABOVE.get(tag.name):
+            if tag.name == "gpu":
+                number = attributes.get("id", "")
+                self._later_rank = int(number) if number.isdecimal() and len(number) < 10 else None
+            rank = self._later_rank if tag.name in ("tb", "step") else None
+            if rank is not None or tag.name in ("algo", "gpu"):
+                self.later[rank] = self.later.get(rank, 0) + 1
         if not tag.empty:
             self._ignored += 1
             self._stack.append(tag.name)
 
-    def _count_later(self, tag: Tag) -> None:
-        """An element of a further <algo>: stored, not executed. What is under <gpu> only its rank stores."""
-        if self._stack != _ABOVE.get(tag.name):
-            return
-        if tag.name == "gpu":
-            number = (tag.attributes or {}).get("id", "")
-            self._later_rank = int(number) if number.isdecimal() and len(number) < 10 else None
-        rank = self._later_rank if tag.name in ("tb", "step") else None
-        if rank is not None or tag.name in ("algo", "gpu"):
-            self.later[rank] = self.later.get(rank, 0) + 1
-
-    def _end(self, tag: Tag) -> bool:
+    def _end(self, tag: Tag) -> None:
         if not self._stack or self._stack[-1] != tag.name:
             opened = f"<{self._stack[-1][:40]}> is open" if self._stack else "nothing is open"
             self.values.report("wrong-close", f"closing tag </{tag.name[:40]}> does not match: {opened}", tag.line)
             if tag.name not in self._stack:
                 if self._stack and tag.name not in _PARENT:
                     self._pop()  # a misspelt closing tag: take it for the one that is open
-                return True
+                return
         while self._stack[-1] != tag.name:
             self._pop()
         self._pop()
-        return True
 
     def _pop(self) -> None:
         name = self._stack.pop()
@@ -246,20 +405,12 @@ class _Reader:
     def _close(self, name: str) -> None:
         if name == "tb" and self._block is not None and self._gpu is not None:
             b = self._block
-            block = ThreadBlock(
-                b.id, None if b.send < 0 else b.send, None if b.recv < 0 else b.recv, b.channel, tuple(b.steps)
-            )
-            self._gpu.blocks.append(block)
+            send, recv = None if b.send < 0 else b.send, None if b.recv < 0 else b.recv
+            self._gpu.blocks.append(ThreadBlock(b.id, send, recv, b.channel, tuple(b.steps)))
             self._block = self.values.block = None
         elif name == "gpu" and self._gpu is not None:
-            self._gpus.append(GpuProgram(self._gpu.rank, *self._gpu.chunks, tuple(self._gpu.blocks)))
+            self.gpus.append(GpuProgram(self._gpu.rank, *self._gpu.chunks, tuple(self._gpu.blocks)))
             self._gpu = self.values.rank = None
-
-    def program(self) -> Program | None:
-        """The program, or None when some value that it needs could not be read."""
-        if self.algo_line is None:
-            return None
-        return algorithm(self.algo, self.algo_line, tuple(self._gpus), self.values)
 
     def finish(self, empty: bool) -> None:
         """Called once, after the last tag. ``empty``: why there may be no element is already reported."""
@@ -267,52 +418,47 @@ class _Reader:
             self.values.report("never-closed", f"<{self._stack[-1][:40]}> is never closed", None)
             while self._stack:
                 self._pop()
-        if not (self._seen_root or self.values.fatal or empty):
+        if not (self.algo_line is not None or self.values.fatal or empty):
             self.values.report("no-algo", "there is no <algo> element: this is no MSCCL algorithm", None)
-
-    # -- elements
 
     def _open_gpu(self, attributes: dict[str, str], line: int) -> None:
         rank = self.values.rank = self.values.integer(attributes, "gpu", "id", line)
-        sizes = [
-            self.values.integer(attributes, "gpu", name, line) for name in ("i_chunks", "o_chunks", "s_chunks")
-        ]
-        for name, size in zip(("i_chunks", "o_chunks", "s_chunks"), sizes, strict=True):
+        names = ("i_chunks", "o_chunks", "s_chunks")
+        inputs, outputs, scratch = self.values.integers(attributes, "gpu", names, line)
+        for name, size in zip(names, (inputs, outputs, scratch), strict=True):
             rule = "negative-size" if size < 0 else "huge-size" if size > MAX_CHUNKS else None
             if rule is not None:
                 self.values.report(rule, f"{name}={size} is out of range, 0 to {MAX_CHUNKS}", line)
                 self.values.unreadable = True
-        self._gpu = _OpenGpu(rank, (sizes[0], sizes[1], sizes[2]))
-        self.lines[len(self._gpus), -1] = [line]
+        self._gpu = _OpenGpu(rank, (inputs, outputs, scratch))
+        self.lines[len(self.gpus), -1] = [line]
 
     def _open_block(self, attributes: dict[str, str], line: int) -> None:
         gpu = self._gpu
         if gpu is None:
             return
-        number, send, recv, channel = (
-            self.values.integer(attributes, "tb", name, line) for name in ("id", "send", "recv", "chan")
-        )
+        names = ("id", "send", "recv", "chan")
+        number, send, recv, channel = self.values.integers(attributes, "tb", names, line)
         self.values.block = number
         for name, peer in (("send", send), ("recv", recv)):
             if peer < -1:
-                text = f"{name}={peer} is no peer: a rank or -1"
-                self.values.report("bad-peer", text, line)
+                self.values.report("bad-peer", f"{name}={peer} is no peer: a rank or -1", line)
         if channel < 0:
             text = f"chan={channel} is no channel; even a thread block that only copies needs chan >= 0"
             self.values.report("negative-channel", text, line)
         self._block = _OpenBlock(number, send, recv, channel)
-        self.lines[len(self._gpus), len(gpu.blocks)] = [line]
+        self.lines[len(self.gpus), len(gpu.blocks)] = [line]
 
     def _step(self, attributes: dict[str, str], line: int) -> None:
         block, gpu = self._block, self._gpu
         if block is None or gpu is None:
             return
         position = self.values.step = len(block.steps)
-        self.lines[len(self._gpus), len(gpu.blocks)].append(line)
+        self.lines[len(self.gpus), len(gpu.blocks)].append(line)
         s, src, dst, count, depid, deps, hasdep = self.values.integers(attributes, "step", _NUMBERS, line)
         op = attributes.get("type")
         if s != position:
-            self.numbers[len(self._gpus), len(gpu.blocks), position] = s
+            self.numbers[len(self.gpus), len(gpu.blocks), position] = s
             if not block.renumbered:
                 block.renumbered = True
                 text = f"s={s} stands at position {position}; runtimes number steps by position"
@@ -339,6 +485,7 @@ class _Reader:
             self.values.report("negative-depid", f"depid={depid} is no thread block; -1 means none", line)
 
     def _slice(self, buffer: str | None, offset: int) -> BufferSlice:
+        """The slice; equal ones are one object."""
         key = (buffer or "i", offset)
         part = self._slices.get(key)
         if part is None:

@@ -1,8 +1,5 @@
 """Lexical scan of an MSCCL XML file: bytes to start and end tags, and every lexical defect on the way.
 
-In: the bytes of a file. Out: tags with their attributes and line numbers, in document order, and the defects
-found. It knows nothing of what the elements mean.
-
 The runtimes read these files with hand-written scanners, not with an XML library, so "well-formed XML" is
 neither necessary nor sufficient. This scanner goes on after a defect where it can, so that one run reports
 them all. It expands nothing: no entity, no document type, no external file.
@@ -150,14 +147,23 @@ class Scanner:
         if opening.startswith(b"<!--"):
             return self._comment(start), None
         if opening.startswith(b"<?"):
-            return self._declaration(start), None
+            what = "a `<?xml` declaration or processing instruction"
+            self._defect("declaration", f"{what} is refused by every runtime's reader; remove it", start)
+            whole = _DECLARATION.match(self._source, start)
+            return (whole.end() if whole else None), None
         if opening.startswith(b"<!"):
             what = "a DOCTYPE" if opening.upper() == b"<!DOCTYPE" else "a `<!` declaration"
             self._defect("doctype", f"{what} is refused by every runtime's reader; remove it", start)
             return None, None
-        if opening.startswith(b"</"):
-            return self._loose_close(start, limit)
-        return self._loose_tag(start, limit)
+        if not opening.startswith(b"</"):
+            return self._loose_tag(start, limit)
+        close = _LOOSE_CLOSE.match(self._source, start, limit)
+        if close is None:
+            self._defect("broken-close", "a closing tag is broken", start)
+            return None, None
+        message = "a closing tag holds more than the name; readers refuse a blank before `>`"
+        self._defect("broken-close", message, start)
+        return close.end(), Tag(close.group(1).decode(), None, self._line_at(start))
 
     def _usual_tag(self, start: int, limit: int) -> tuple[int, Tag] | None:
         """The same of a start tag in which nothing can be wrong: read as text, in a fraction of the time."""
@@ -183,9 +189,8 @@ class Scanner:
                 continue
             text = key.decode("ascii", "replace")
             if text in attributes:
-                self._defect(
-                    "attribute-twice", f"attribute `{text[:40]}` stands twice in one element", start, False
-                )
+                message = f"attribute `{text[:40]}` stands twice in one element"
+                self._defect("attribute-twice", message, start, False)
                 continue
             if len(value) > MAX_VALUE_BYTES:
                 what = f"the value of `{text[:40]}` is longer than {MAX_VALUE_BYTES} characters"
@@ -208,21 +213,6 @@ class Scanner:
             self._defect("long-name", message, start)
         return comment.end()
 
-    def _declaration(self, start: int) -> int | None:
-        message = "a `<?xml` declaration or processing instruction is refused by every runtime's reader; remove it"
-        self._defect("declaration", message, start)
-        whole = _DECLARATION.match(self._source, start)
-        return whole.end() if whole else None
-
-    def _loose_close(self, start: int, limit: int) -> tuple[int | None, Tag | None]:
-        close = _LOOSE_CLOSE.match(self._source, start, limit)
-        if close is None:
-            self._defect("broken-close", "a closing tag is broken", start)
-            return None, None
-        message = "a closing tag holds more than the name; readers refuse a blank before `>`"
-        self._defect("broken-close", message, start)
-        return close.end(), Tag(close.group(1).decode(), None, self._line_at(start))
-
     def _loose_tag(self, start: int, limit: int) -> tuple[int | None, Tag | None]:
         """A start tag that may have some lexical defect: name it and read on."""
         name = _LOOSE_NAME.match(self._source, start, limit)
@@ -231,11 +221,8 @@ class Scanner:
             self._defect("broken-tag", "a tag is broken or never closed by `>`", start)
             return None, None
         inside = self._source[name.end() : whole.end() - 1]
-        empty = inside.endswith(b"/")
-        if empty:
-            inside = inside[:-1]
-        pairs = self._loose_attributes(inside, start)
-        return whole.end(), self._start_tag(name.group(1), pairs, empty, start)
+        pairs = self._loose_attributes(inside.removesuffix(b"/"), start)
+        return whole.end(), self._start_tag(name.group(1), pairs, inside.endswith(b"/"), start)
 
     def _loose_attributes(self, inside: bytes, start: int) -> list[tuple[bytes, bytes]]:
         """Names and values; an empty name for every further blank, which readers store as an attribute."""
@@ -243,32 +230,31 @@ class Scanner:
         for item in _LOOSE_ITEM.finditer(inside):
             key, before, after, quoted, blank, junk = item.groups()
             if blank is not None:
-                self._blank_defects(blank, start)
+                between = "stands between attributes; every runtime's reader takes only blanks"
+                if b"\n" in blank or b"\r" in blank:
+                    self._defect("newline-in-tag", f"a newline {between}", start)
+                if b"\t" in blank:
+                    self._defect("tab-in-tag", f"a tab {between}", start)
                 pairs += [(b"", b"")] * (len(blank) - 1)
             elif junk is not None or quoted is None:
                 self._defect("no-attribute", 'an element holds something that is not name="value"', start)
             else:
-                if inside[item.start() - 1 : item.start()] in (b"", b'"', b"'"):
-                    message = "no blank stands before an attribute; every runtime's reader refuses it"
-                    self._defect("no-attribute", message, start)
-                if before or after:
-                    message = "a blank stands beside `=`; every runtime's reader refuses it"
-                    self._defect("blank-equals", message, start)
-                if quoted.startswith(b"'"):
-                    message = "a value stands in single quotes; every runtime's reader takes only double ones"
-                    self._defect("single-quotes", message, start)
-                if b"&" in quoted:
-                    message = "an entity (`&...;`) is not decoded by the runtimes and stays as it is"
-                    self._defect("entity", message, start, fatal=False)
-                if b"<" in quoted:
-                    self._defect("less-than", "`<` stands inside a value", start)
+                preceding = inside[item.start() - 1 : item.start()]
+                self._attribute_defects(preceding, bool(before or after), quoted, start)
                 pairs.append((key, quoted[1:-1]))
         return pairs
 
-    def _blank_defects(self, blank: bytes, start: int) -> None:
-        if b"\n" in blank or b"\r" in blank:
-            message = "a newline stands between attributes; every runtime's reader takes only blanks"
-            self._defect("newline-in-tag", message, start)
-        if b"\t" in blank:
-            message = "a tab stands between attributes; every runtime's reader takes only blanks"
-            self._defect("tab-in-tag", message, start)
+    def _attribute_defects(self, preceding: bytes, spaced: bool, quoted: bytes, start: int) -> None:
+        if preceding in (b"", b'"', b"'"):
+            message = "no blank stands before an attribute; every runtime's reader refuses it"
+            self._defect("no-attribute", message, start)
+        if spaced:
+            self._defect("blank-equals", "a blank stands beside `=`; every runtime's reader refuses it", start)
+        if quoted.startswith(b"'"):
+            message = "a value stands in single quotes; every runtime's reader takes only double ones"
+            self._defect("single-quotes", message, start)
+        if b"&" in quoted:
+            message = "an entity (`&...;`) is not decoded by the runtimes and stays as it is"
+            self._defect("entity", message, start, fatal=False)
+        if b"<" in quoted:
+            self._defect("less-than", "`<` stands inside a value", start)

@@ -1,6 +1,4 @@
-"""Executes an MSCCL++ plan: one-sided writes, signals, barriers, semaphores; values, races, deadlock.
-
-In: a plan that passed ``checks`` and a layout. Out: findings.
+"""Executes an MSCCL++ plan that passed ``checks``: signals, barriers, semaphores; values, races, deadlock.
 
 How the runtime executes it: the thread blocks of a GPU run side by side, each its operations in order. Copies
 and sums are made by all threads of a block, signals, waits and port puts by single threads; only ``nop`` and
@@ -8,7 +6,7 @@ and sums are made by all threads of a block, signals, waits and port puts by sin
 and a signal guarantees what came before the last of these. A relaxed signal says that the kernel runs and no
 more. A port channel moves data on its own: the source is read, and the target written, some time before a later
 signal of the channel arrives; the sender knows so after a flush. What two threads of a block push to a channel is
-in order only if they meet in between (``thread_order``). Kernels start and end by themselves: memory of a peer
+in order only if they meet in between (``state.Order``). Kernels start and end by themselves: memory of a peer
 may be touched only between a first signal from it and its last wait.
 
 One order of execution is enough: signals are counted per channel with one sender and one receiver, so whether a
@@ -20,24 +18,31 @@ it is sure of.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
-from hetesynth.judge.contributions import BROKEN, SumDefect, Value, added, named
-from hetesynth.judge.layout import Layout
-from hetesynth.judge.mscclpp.findings import PlanFindings, PlanPlace
-from hetesynth.judge.mscclpp.memory import PlanAccess, PlanMemory
-from hetesynth.judge.mscclpp.state import BlockState, ChannelEnd, Event, PortPut, SemaphoreState, meet_all
-from hetesynth.judge.mscclpp.thread_order import Order, orders
+from hetesynth.judge.layout import BROKEN, Layout, SumDefect, Value, added, named
+from hetesynth.judge.mscclpp.rules import PlanFindings, PlanPlace
+from hetesynth.judge.mscclpp.state import (
+    BlockState,
+    ChannelEnd,
+    Order,
+    PlanAccess,
+    PlanMemory,
+    PortPut,
+    SemaphoreState,
+    meet_all,
+    orders,
+)
 from hetesynth.model.plan import CHANNEL_TYPES, ChannelType, LocalSlice, Plan, PlanOperation, Slice
 from hetesynth.model.topology import Rank
 
 MAX_SHOWN_WAITS = 6
 _SUM_RULES: dict[SumDefect, str] = {
-    "different chunks": "plan-different-chunks", "added twice": "plan-added-twice",
-}  # fmt: skip
+    "different chunks": "plan-different-chunks",
+    "added twice": "plan-added-twice",
+}
 
 
 class PlanExecution:
@@ -58,7 +63,10 @@ class PlanExecution:
         self._hints: dict[int, str] = {}
         self._memory = [PlanMemory(layout, g, findings, names, self._hints) for g in range(plan.ranks)]
         self._semaphores = [[SemaphoreState(v, v) for v in gpu.semaphores] for gpu in plan.gpus]
-        self._releasers = self._count_releases()
+        self._releasers: dict[tuple[Rank, int], Counter[int]] = {}
+        for k, (place, code) in enumerate(codes):
+            for s in (s for x in code.operations if x.op == "sem_release" for s in x.semaphores):
+                self._releasers.setdefault((place.gpu, s), Counter())[k] += 1
         self._barriers: dict[tuple[Rank, int | None], list[BlockState]] = {}
         self._blocks: list[BlockState] = []
         for k, (place, code) in enumerate(codes):
@@ -72,7 +80,12 @@ class PlanExecution:
         """Executes until nothing moves; then deadlock, or what is left over, and final data."""
         while self._ready and not self._findings.full:
             index, _ = self._ready.popitem(last=False)
-            self._advance(self._blocks[index])
+            block = self._blocks[index]
+            operations = block.code.operations
+            while block.done < len(operations) and not self._blocked(block, operations[block.done]):
+                place = PlanPlace(block.place.gpu, block.place.block, block.done)
+                self._execute(block, operations[block.done], place)
+                block.done += 1
         if self._findings.full:
             return
         if any(b.done < len(b.code.operations) for b in self._blocks):
@@ -80,8 +93,6 @@ class PlanExecution:
         else:
             self._leftovers()
             self._final_data()
-
-    # -- preparing
 
     def _connect(self, names: list[str]) -> None:
         """The k-th channel to a peer meets the peer's k-th back, of the same type."""
@@ -99,25 +110,6 @@ class PlanExecution:
         for (g, peer, kind), mine in met.items():
             for a, b in zip(mine, met.get((peer, g, kind), []), strict=False):
                 self._ends[a].far = b
-
-    def _count_releases(self) -> dict[tuple[Rank, int], Counter[int]]:
-        releases: dict[tuple[Rank, int], Counter[int]] = {}
-        for g, gpu in enumerate(self._plan.gpus):
-            for t, block in enumerate(gpu.blocks):
-                for operation in block.operations:
-                    if operation.op == "sem_release":
-                        for s in operation.semaphores:
-                            releases.setdefault((g, s), Counter())[self._own[g][t]] += 1
-        return releases
-
-    # -- running
-
-    def _advance(self, block: BlockState) -> None:
-        operations = block.code.operations
-        while block.done < len(operations) and not self._blocked(block, operations[block.done]):
-            operation = operations[block.done]
-            self._execute(block, operation, PlanPlace(block.place.gpu, block.place.block, block.done))
-            block.done += 1
 
     def _blocked(self, block: BlockState, operation: PlanOperation) -> bool:
         gpu = block.place.gpu
@@ -143,13 +135,10 @@ class PlanExecution:
         if len(members) != operation.blocks:
             return False
         meet_all(members)
-        self._wake(member.index for member in members)
+        self._ready.update(OrderedDict.fromkeys(member.index for member in members))
         members.clear()
         block.arrived = False
         return True
-
-    def _wake(self, blocks: Iterable[int]) -> None:
-        self._ready.update(OrderedDict.fromkeys(blocks))
 
     def _execute(self, block: BlockState, operation: PlanOperation, place: PlanPlace) -> None:
         match operation.op:
@@ -158,7 +147,8 @@ class PlanExecution:
             case "barrier":
                 pass  # the last to arrive did it for all
             case "signal" | "rlxsignal":
-                self._signal(block, operation, place)
+                for thread, end in enumerate(self._ends_of(block, operation)):
+                    self._signal(block, end, thread, place)
             case "wait" | "rlxwait":
                 relaxed = operation.op == "rlxwait" and operation.channel_type != "port"
                 for end in self._ends_of(block, operation):
@@ -169,7 +159,8 @@ class PlanExecution:
                 for thread, end in enumerate(self._ends_of(block, operation)):
                     self._flush(block, end, thread)
             case "sem_acquire" | "sem_release":
-                self._semaphore(block, operation)
+                for s in operation.semaphores:
+                    self._semaphore(block, operation, s)
             case "put" | "pws" | "pwsf" if operation.channel_type == "port":
                 self._port_puts(block, operation, place)
             case _:
@@ -189,11 +180,7 @@ class PlanExecution:
             self._findings.add("plan-channel-shared", text, place)
         end.last[use] = block.index, block.segment
 
-    def _signal(self, block: BlockState, operation: PlanOperation, place: PlanPlace) -> None:
-        for thread, end in enumerate(self._ends_of(block, operation)):
-            self._signal_on(block, end, thread, place)
-
-    def _signal_on(self, block: BlockState, end: ChannelEnd, thread: int, place: PlanPlace) -> None:
+    def _signal(self, block: BlockState, end: ChannelEnd, thread: int, place: PlanPlace) -> None:
         self._uses(block, end, "signal", place)
         turn = end.turn(block)
         turn[1] += 1
@@ -202,7 +189,12 @@ class PlanExecution:
         if end.kind == "port":
             puts = end.engine, end.before_signal(block)
             self._hint(block, end, thread, puts[1], "signals")
-        self._deliver(end, block.event(puts, relaxed), place)
+        if end.far is None:
+            self._findings.add("plan-no-far-end", "signals on a channel that has no far end", place)
+            return
+        far = self._ends[end.far]
+        far.inbox.append(block.event(puts, relaxed))
+        self._ready.update(OrderedDict.fromkeys(self._own[far.gpu]))
 
     def _flush(self, block: BlockState, end: ChannelEnd, thread: int) -> None:
         sure = end.before_thread(block, thread)
@@ -225,26 +217,15 @@ class PlanExecution:
             return
         self._hints.setdefault(end.engine, text)
 
-    def _deliver(self, end: ChannelEnd, event: Event, place: PlanPlace) -> None:
-        if end.far is None:
-            self._findings.add("plan-no-far-end", "signals on a channel that has no far end", place)
-            return
-        far = self._ends[end.far]
-        far.inbox.append(event)
-        self._wake(self._own[far.gpu])
-
-    def _semaphore(self, block: BlockState, operation: PlanOperation) -> None:
+    def _semaphore(self, block: BlockState, operation: PlanOperation, number: int) -> None:
         gpu = block.place.gpu
-        for s in operation.semaphores:
-            semaphore = self._semaphores[gpu][s]
-            if operation.op == "sem_release":
-                semaphore.value += 1
-                semaphore.releases.append(block.event())
-                self._wake(self._own[gpu])
-                continue
-            block.pending += semaphore.acquire(block.index, self._releasers.get((gpu, s), Counter()))
-
-    # -- data
+        semaphore = self._semaphores[gpu][number]
+        if operation.op == "sem_acquire":
+            block.pending += semaphore.acquire(block.index, self._releasers.get((gpu, number), Counter()))
+            return
+        semaphore.value += 1
+        semaphore.releases.append(block.event())
+        self._ready.update(OrderedDict.fromkeys(self._own[gpu]))
 
     def _move(self, block: BlockState, operation: PlanOperation, place: PlanPlace) -> None:
         """Everything that the threads of the block copy and add themselves."""
@@ -266,52 +247,46 @@ class PlanExecution:
             covered = self._order(block, end).covers[turn[0]]
             turn[0] += 1
             end.puts.append(PortPut(block.index, block.segment, thread, covered))
-            access = PlanAccess(
-                end.engine, len(end.puts), block.index, block.segment, block.done, block.clock, place, before
-            )  # fmt: skip
+            actor, stamp = end.engine, len(end.puts)
+            access = PlanAccess(actor, stamp, block.index, block.segment, block.done, block.clock, place, before)
             values = self._read(block, operation, access, operation.src[thread])
             self._write(block, operation, access, operation.dst[thread], values)
             if operation.op in ("pws", "pwsf"):
-                self._signal_on(block, end, thread, place)
+                self._signal(block, end, thread, place)
             if operation.op == "pwsf":
                 self._flush(block, end, thread)
 
-    def _located(self, block: BlockState, operation: PlanOperation, part: Slice) -> tuple[Rank, int, str]:
-        """(owner, first cell, name) of a slice."""
+    def _located(
+        self, block: BlockState, operation: PlanOperation, access: PlanAccess, part: Slice
+    ) -> tuple[Rank, int, str]:
+        """(owner, first cell, name) of a slice; its owner's kernel must run."""
         gpu = block.place.gpu
         if isinstance(part, LocalSlice):
             owner, buffer = gpu, part.buffer
         else:
-            remote = self._plan.gpus[gpu].remote_buffers[
-                block.code.buffers(operation.channel_type or "memory")[part.buffer_id]
-            ]
+            number = block.code.buffers(operation.channel_type or "memory")[part.buffer_id]
+            remote = self._plan.gpus[gpu].remote_buffers[number]
             owner, buffer = remote.rank, remote.buffer
         last = part.index + part.size - 1
         text = f"{buffer}[{part.index}]" if part.size == 1 else f"{buffer}[{part.index}..{last}]"
         name = text if owner == gpu else f"{text} of gpu {owner}"
-        return owner, self._layout.cell(owner, gpu, buffer, part.index), name
-
-    def _reached(self, access: PlanAccess, owner: Rank, name: str) -> None:
         if not access.clock[self._started + owner]:
             text = f"touches {name}, whose kernel may not have started: nothing has been heard from it"
             self._findings.add("plan-early-access", text, access.place)
+        return owner, self._layout.cell(owner, gpu, buffer, part.index), name
 
     def _read(self, block: BlockState, operation: PlanOperation, access: PlanAccess, part: Slice) -> list[Value]:
-        owner, first, name = self._located(block, operation, part)
-        self._reached(access, owner, name)
+        owner, first, name = self._located(block, operation, access, part)
         return self._memory[owner].read(access, first, part.size, name)
 
     def _write(
         self, block: BlockState, operation: PlanOperation, access: PlanAccess, part: Slice, values: list[Value]
     ) -> None:
-        owner, first, name = self._located(block, operation, part)
-        self._reached(access, owner, name)
+        owner, first, name = self._located(block, operation, access, part)
         if name[0] == "i" and not self._plan.in_place:
             text = f"writes {name}: out of place the input buffer must stay as it is"
             self._findings.add("plan-input-overwritten", text, access.place)
         self._memory[owner].write(access, first, values, name)
-
-    # -- the end
 
     def _deadlock(self) -> None:
         stuck = [b for b in self._blocks if b.done < len(b.code.operations)]
@@ -344,9 +319,8 @@ class PlanExecution:
         for end in self._ends:
             if end.inbox:
                 text = f"{len(end.inbox)} signals on a {end.kind} channel are never waited for"
-                self._findings.add(
-                    "plan-signals-left", f"{text}: the next run would take them for its own", PlanPlace(end.gpu)
-                )
+                text += ": the next run would take them for its own"
+                self._findings.add("plan-signals-left", text, PlanPlace(end.gpu))
         for g, semaphores in enumerate(self._semaphores):
             for s, semaphore in enumerate(semaphores):
                 if semaphore.value != semaphore.start:

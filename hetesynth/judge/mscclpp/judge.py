@@ -1,25 +1,21 @@
-"""The judge of MSCCL++ plans: checks a plan against the runtime's limits and executes it.
+"""The judge of MSCCL++ plans: checks a plan that anybody made against the runtime's limits and executes it.
 
-In: a ``Plan`` that anybody made. Out: Violations. It derives buffers, aliasing and the expected data itself and
-shares no code with what makes plans. Reading order: ``reader``, ``checks``, ``sizes``, ``buffer_sizes``,
-``../layout``, ``../race_detection``, ``memory``, ``thread_order``, ``execution``.
+It derives buffers, aliasing and the expected data itself and shares no code with what makes plans. Reading order:
+``reader``, ``checks``, this, ``../layout``, ``../race_detection``, ``state``, ``execution``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from hetesynth.errors import HetesynthError
-from hetesynth.judge.layout import COLLECTIVES, ROOTED
-from hetesynth.judge.msccl.findings import MAX_FINDINGS
-from hetesynth.judge.mscclpp.buffer_sizes import plan_layout
-from hetesynth.judge.mscclpp.checks import plan_structure
+from hetesynth.judge.layout import COLLECTIVES, ROOTED, Layout
+from hetesynth.judge.msccl.rules import MAX_FINDINGS
+from hetesynth.judge.mscclpp.checks import SHAPES, plan_structure
 from hetesynth.judge.mscclpp.execution import PlanExecution
-from hetesynth.judge.mscclpp.findings import PlanFindings
-from hetesynth.judge.mscclpp.operation_checks import SHAPES
-from hetesynth.judge.mscclpp.sizes import size_violations, states_sizes
+from hetesynth.judge.mscclpp.rules import PLAN_RULES, PlanFindings, PlanPlace
 from hetesynth.model.collective import MAX_GUESSED_ROOTS
-from hetesynth.model.plan import Plan, RemoteSlice
+from hetesynth.model.plan import MAX_BUFFER_BYTES, OPEN_MAX_BYTES, GpuPlan, Plan, RemoteSlice
 from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
 
@@ -57,21 +53,17 @@ def plan_violations(
     plan_structure(plan, findings, links, servers, sms)
     if not findings.violations:
         _bounded(plan)
-        _run(plan, root, findings)
+        if plan.collective not in ROOTED:
+            _execute(plan, None, findings)
+        elif root is None:
+            _guess(plan, findings)
+        elif not 0 <= root < plan.ranks:
+            findings.add("plan-bad-root", f"root {root} is no rank: there are {plan.ranks}")
+        else:
+            _execute(plan, root, findings)
     if states_sizes(plan):
         size_violations(plan, findings)
     return findings.violations
-
-
-def _run(plan: Plan, root: Rank | None, findings: PlanFindings) -> None:
-    if plan.collective not in ROOTED:
-        _execute(plan, None, findings)
-    elif root is None:
-        _guess(plan, findings)
-    elif not 0 <= root < plan.ranks:
-        findings.add("plan-bad-root", f"root {root} is no rank: there are {plan.ranks}")
-    else:
-        _execute(plan, root, findings)
 
 
 def open_range_violations(plan: Plan) -> list[Violation]:
@@ -91,9 +83,16 @@ def _execute(plan: Plan, root: Rank | None, findings: PlanFindings) -> None:
 
 
 def _guess(plan: Plan, findings: PlanFindings) -> None:
-    """No root is stated: the plan is right if it is for one; else the findings are those of the likeliest."""
-    work = 1 + sum(len(block.operations) for gpu in plan.gpus for block in gpu.blocks)
-    candidates = _likely_roots(plan)[: max(1, min(MAX_GUESSED_ROOTS, MAX_GUESSED_WORK // work))]
+    """No root is stated: the plan is right if it is for one; else the findings are those of the likeliest, which
+    puts most for broadcast and scatter, least for reduce and gather."""
+    work, moved = 1, [0] * plan.ranks
+    for g, gpu in enumerate(plan.gpus):
+        for operation in (operation for block in gpu.blocks for operation in block.operations):
+            work += 1
+            moved[g] += sum(part.size for part in operation.dst if isinstance(part, RemoteSlice))
+    sign = -1 if plan.collective in ("broadcast", "scatter") else 1
+    candidates = sorted(range(plan.ranks), key=lambda rank: (sign * moved[rank], rank))
+    candidates = candidates[: max(1, min(MAX_GUESSED_ROOTS, MAX_GUESSED_WORK // work))]
     for root in candidates:
         trial = PlanFindings(1)
         _execute(plan, root, trial)
@@ -102,22 +101,6 @@ def _guess(plan: Plan, findings: PlanFindings) -> None:
     text = f"no root is stated and the plan is right for none tried; taken: {candidates[0]}"
     findings.add("plan-no-right-root", text)
     _execute(plan, candidates[0], findings)
-
-
-def _likely_roots(plan: Plan) -> list[Rank]:
-    """Ranks by how much they put: most first for broadcast and scatter, least first for reduce and gather."""
-    moved = [
-        sum(
-            part.size
-            for block in gpu.blocks
-            for operation in block.operations
-            for part in operation.dst
-            if isinstance(part, RemoteSlice)
-        )
-        for gpu in plan.gpus
-    ]
-    outward = plan.collective in ("broadcast", "scatter")
-    return sorted(range(plan.ranks), key=lambda rank: (-moved[rank] if outward else moved[rank], rank))
 
 
 def _bounded(plan: Plan) -> None:
@@ -140,3 +123,101 @@ def _bounded(plan: Plan) -> None:
             exit_code=3,
             help="judge a plan with fewer chunks or thread blocks",
         )
+
+
+def plan_layout(plan: Plan, root: Rank | None) -> Layout | str:
+    """The buffers of ``plan``, or what is wrong with their sizes."""
+    inputs = [gpu.input_chunks for gpu in plan.gpus]
+    outputs = [gpu.output_chunks for gpu in plan.gpus]
+    block = _share(plan, root, inputs, outputs)
+    if isinstance(block, str):
+        return block
+    return Layout(plan.collective, plan.in_place, root, inputs, outputs, block)
+
+
+def _share(plan: Plan, root: Rank | None, inputs: list[int], outputs: list[int]) -> int | str:
+    """The chunks of one rank's share when the declared sizes are those of the collective, else what is wrong."""
+    name, ranks = plan.collective, plan.ranks
+    if name not in COLLECTIVES:
+        return f"there is no collective {name[:40]!r}"
+    if name in ("gather", "scatter"):
+        shares, large = (inputs, outputs) if name == "gather" else (outputs, inputs)
+        at = 0 if root is None else root
+        if len(set(shares)) > 1:
+            return "every rank's own block must have the same number of chunks"
+        if large[at] != ranks * shares[0]:
+            return f"the root's buffer has {large[at]} chunks, not {ranks} blocks of {shares[0]}"
+        return shares[0]
+    if len(set(inputs)) > 1 or len(set(outputs)) > 1:
+        return "input_chunks and output_chunks must be the same on every rank"
+    i, o = inputs[0], outputs[0]
+    if name == "allgather":
+        return i if o == ranks * i else f"output_chunks is {o}, not {ranks} times input_chunks, {i}"
+    if name == "reducescatter":
+        return o if i == ranks * o else f"input_chunks is {i}, not {ranks} times output_chunks, {o}"
+    if i != o:
+        return f"input_chunks is {i} but output_chunks {o}: {name} has equal buffers"
+    if name == "alltoall":
+        return i // ranks if i % ranks == 0 else f"input_chunks is {i}, no multiple of the {ranks} ranks"
+    return i
+
+
+# The runtime lets a call in when its message, the output of an allgather, else the input, is within
+# ``min_message_size`` and ``max_message_size``, on each rank by itself. Sizes are multiples of the chunks and the
+# alignment; scratch is as many chunks of that size as the plan says, twice as many with packets (LL), again twice
+# with a double buffer, and of a fixed 64 MiB when resources are reused. The kernel's offsets have 32 bits.
+
+
+def states_sizes(plan: Plan) -> bool:
+    """Whether the plan itself says for which sizes it is; otherwise any may come."""
+    return plan.max_bytes < OPEN_MAX_BYTES or plan.min_bytes > largest_message(plan)
+
+
+def largest_message(plan: Plan) -> int:
+    """The largest message, in bytes, with which all buffers of all GPUs can be addressed."""
+    most = max(chunks for gpu in plan.gpus for _, chunks in _buffers(plan, gpu))
+    unit = max(1, plan.alignment)
+    chunk = MAX_BUFFER_BYTES // (max(1, most) * unit) * unit
+    return chunk * max(_message(plan, gpu) for gpu in plan.gpus)
+
+
+def size_violations(plan: Plan, findings: PlanFindings) -> None:
+    """At most one finding: the largest buffer that the sizes let in, when it cannot be addressed."""
+    unit = max(1, plan.alignment)
+    chunk = min(plan.max_bytes // (_message(plan, gpu) * unit) * unit for gpu in plan.gpus)
+    size, g, name = max(
+        (chunks * chunk, -g, name) for g, gpu in enumerate(plan.gpus) for name, chunks in _buffers(plan, gpu)
+    )
+    if size <= MAX_BUFFER_BYTES:
+        return
+    said = "an open max_message_size" if plan.max_bytes == OPEN_MAX_BYTES else f"max_message_size {plan.max_bytes}"
+    text = f"{said} lets its {name} buffer grow to 4 GiB and more, past offsets of 32 bits"
+    text += f", where chunks overwrite each other; messages of up to {largest_message(plan)} bytes are safe"
+    findings.add("plan-size-range", text, PlanPlace(-g))
+
+
+def _message(plan: Plan, gpu: GpuPlan) -> int:
+    """The chunks of the message of one rank, as the loader compares it with the range."""
+    return max(1, gpu.output_chunks if plan.collective == "allgather" else gpu.input_chunks)
+
+
+def _buffers(plan: Plan, gpu: GpuPlan) -> Iterator[tuple[str, int]]:
+    """(name, chunks of memory) of each buffer that grows with the message."""
+    yield "input", gpu.input_chunks
+    yield "output", gpu.output_chunks
+    if not plan.reuse_resources:
+        copies = (2 if plan.protocol == "LL" else 1) * (2 if plan.double_scratch else 1)
+        yield "scratch", gpu.scratch_chunks * copies
+
+
+def plan_warnings(plan: Plan, root: Rank | None = None) -> list[Violation]:
+    """What an operator must know before the plan is registered. ``root``: the one it is for, where that is known.
+
+    Of the rooted collectives only broadcast is reached by a call of NCCL; who runs the others names the plan.
+    """
+    if plan.collective != "broadcast":
+        return []
+    whose = "one root" if root is None else f"root {root}"
+    text = f"it is for {whose}, but the built-in selector runs it for every broadcast: others get wrong data"
+    rule = PLAN_RULES["plan-any-root"]
+    return [Violation(rule.kind, text, rule=rule.id)]

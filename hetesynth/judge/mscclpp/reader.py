@@ -1,4 +1,4 @@
-"""Reads MSCCL++ plan JSON that anybody wrote: bytes in, a ``Plan`` out.
+"""Reads MSCCL++ plan JSON that anybody wrote.
 
 Trusts nothing: size, depth, duplicate fields, types and ranges of numbers are checked. Fields the runtime's
 loader does not look at are skipped, as it does. Operations and features outside the subset that the judge
@@ -41,12 +41,8 @@ MAX_NAME = 1000
 MAX_GPUS = 65536
 MAX_REFUSED = 8  # names shown
 
-OTHER_OPS = frozenset(
-    {
-        "rppkt", "ppkt", "respkt", "cpkt", "upkt", "repkt", "recpkt", "recspkt", "glres", "gstore", "gstorepkt",
-        "pipeline",
-    }
-)  # fmt: skip
+_PACKETS = frozenset({"rppkt", "ppkt", "respkt", "cpkt", "upkt", "repkt", "recpkt", "recspkt"})
+OTHER_OPS = _PACKETS | {"glres", "gstore", "gstorepkt", "pipeline"}
 """Operations of the runtime that the judge does not execute: packets, multimem, pipelines."""
 
 _BUFFERS: dict[str, Buffer] = {"i": "i", "o": "o", "s": "s"}
@@ -59,9 +55,8 @@ def load_plan(path: Path) -> Plan:
             data = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise HetesynthError(
-            f"cannot read {str(path)!r}: {reason}", code="HS540", help="check the path"
-        ) from error
+        message = f"cannot read {str(path)!r}: {reason}"
+        raise HetesynthError(message, code="HS540", help="check the path") from error
     return read_plan_json(data, str(path))
 
 
@@ -82,12 +77,16 @@ class _Reader:
         self.outside: set[str] = set()
 
     def fail(self, what: str) -> NoReturn:
-        raise HetesynthError(
-            f"{self.filename}: {what}", code="HS530", help="give an MSCCL++ execution plan in JSON"
-        )
+        help_text = "give an MSCCL++ execution plan in JSON"
+        raise HetesynthError(f"{self.filename}: {what}", code="HS530", help=help_text)
 
     def plan(self, data: bytes) -> Plan:
-        values = self._values(data)
+        if len(data) > MAX_BYTES:
+            self.fail(f"more than the {MAX_BYTES} bytes a plan may have")
+        try:
+            values = self._dict(read_json(data, JsonLimits(MAX_DEPTH, MAX_DIGITS)), "the plan")
+        except JsonRefused as refusal:
+            self.fail(str(refusal))
         if values.get("format") == "hetesynth-schedule":
             raise HetesynthError(
                 f"{self.filename} is a schedule, which no runtime reads, and not an MSCCL++ plan",
@@ -114,29 +113,19 @@ class _Reader:
             max_bytes=self._number(values, "max_message_size", "the plan", OPEN_MAX_BYTES, OPEN_MAX_BYTES),
         )
         if self.outside:
-            self._refuse()
+            names = sorted(self.outside)
+            shown = ", ".join(names[:MAX_REFUSED]) + (" and more" if len(names) > MAX_REFUSED else "")
+            raise HetesynthError(
+                f"{self.filename}: the plan uses {shown}, outside what is executed: nothing is known of it",
+                code="HS531",
+                exit_code=3,
+                help="plans of put, get, copy, re, signal, wait, barrier and semaphore operations can be judged",
+            )
         return plan
-
-    def _refuse(self) -> NoReturn:
-        names = sorted(self.outside)
-        shown = ", ".join(names[:MAX_REFUSED]) + (" and more" if len(names) > MAX_REFUSED else "")
-        raise HetesynthError(
-            f"{self.filename}: the plan uses {shown}, outside what is executed: nothing is known of it",
-            code="HS531",
-            exit_code=3,
-            help="plans of put, get, copy, re, signal, wait, barrier and semaphore operations can be judged",
-        )
-
-    # -- the levels of the document
 
     def _gpu(self, values: object, where: str) -> GpuPlan:
         gpu = self._dict(values, where)
-        peers: dict[ChannelType, list[int]] = {"memory": [], "port": []}
-        for i, entry in enumerate(self._list(gpu, "channels", where)):
-            at = f"{where} channels[{i}]"
-            kind = self._kind(self._dict(entry, at), "channel_type", at)
-            if kind is not None:
-                peers[kind] += self._numbers(entry, "connected_to", at)
+        peers = self._references(gpu, "channels", "channel_type", "connected_to", where)
         semaphores = self._list(gpu, "semaphores", where) if "semaphores" in gpu else []
         return GpuPlan(
             rank=self._number(gpu, "id", where),
@@ -160,20 +149,16 @@ class _Reader:
         for i, entry in enumerate(self._list(gpu, "remote_buffers", where)):
             at = f"{where} remote_buffers[{i}]"
             values = self._dict(entry, at)
-            access = []
-            for word in self._list(values, "access_channel_types", at):
-                kind = self._kind({"type": word}, "type", at)
-                if kind is not None:
-                    access.append(kind)
-            yield RemoteBuffer(self._number(values, "rank", at), self._buffer(values, at), tuple(access))
+            words = self._list(values, "access_channel_types", at)
+            kinds = [self._kind({"type": word}, "type", at) for word in words]
+            access = tuple(kind for kind in kinds if kind is not None)
+            yield RemoteBuffer(self._number(values, "rank", at), self._buffer(values, at), access)
 
     def _block(self, values: object, where: str) -> PlanBlock:
         block = self._dict(values, where)
         channels = self._references(block, "channels", "channel_type", "channel_ids", where)
-        buffers: dict[ChannelType, list[int]] = {"memory": [], "port": []}
-        if "remote_buffer_refs" in block:
-            words = ("remote_buffer_refs", "access_channel_type", "remote_buffer_ids")
-            buffers = self._references(block, *words, where)
+        words = ("remote_buffer_refs", "access_channel_type", "remote_buffer_ids")
+        buffers = self._references(block if words[0] in block else {words[0]: []}, *words, where)
         return PlanBlock(
             id=self._number(block, "id", where),
             operations=tuple(
@@ -239,8 +224,6 @@ class _Reader:
             else:
                 yield LocalSlice(self._buffer(values, at), index, size)
 
-    # -- values
-
     def _kind(self, values: dict[str, Any], name: str, where: str) -> ChannelType | None:
         word = self._text(values, name, where)
         kind = next((channel_type for channel_type in CHANNEL_TYPES if channel_type == word), None)
@@ -300,17 +283,6 @@ class _Reader:
         if not 0 <= value <= most:
             self.fail(f"{what}: {_shown(value)} is out of range, it must be from 0 to {most}")
         return value
-
-    # -- the text
-
-    def _values(self, data: bytes) -> dict[str, Any]:
-        if len(data) > MAX_BYTES:
-            self.fail(f"more than the {MAX_BYTES} bytes a plan may have")
-        try:
-            values = read_json(data, JsonLimits(MAX_DEPTH, MAX_DIGITS))
-        except JsonRefused as refusal:
-            self.fail(str(refusal))
-        return self._dict(values, "the plan")
 
 
 def _shown(value: object) -> str:

@@ -1,6 +1,9 @@
-"""What thread blocks, channels and semaphores of a running MSCCL++ plan know and hold.
+"""What thread blocks, channels, semaphores and memory of a running MSCCL++ plan know and hold.
 
-In: events that signals, releases and barriers pass on. Out: vector clocks (see ``memory``). Knows no data.
+An actor is a thread block or the engine of a port channel. A vector clock has an entry for each actor, the last of
+its segments (of its puts, for an engine) known to be complete, and one for each GPU, 1 when its kernel is known to
+run. The operations of a thread block between two synchronizations of its threads are one segment, unordered among
+themselves.
 """
 
 from __future__ import annotations
@@ -8,13 +11,22 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from hetesynth.judge.mscclpp.findings import PlanPlace
-from hetesynth.judge.mscclpp.memory import Clock
+from hetesynth.judge.layout import Layout
+from hetesynth.judge.mscclpp.checks import PUTS
+from hetesynth.judge.mscclpp.rules import PlanFindings, PlanPlace
+from hetesynth.judge.race_detection import Conflict, Kind, Memory, Part
 from hetesynth.model.plan import ChannelType, PlanBlock
 from hetesynth.model.topology import Rank
+
+Clock = npt.NDArray[np.int32]
+Push = Literal["put", "signal", "relaxed"]
+Where = tuple[int, ChannelType, int]
+"""(segment from 1, type of channel, index into the GPU's channels of that type)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,33 +158,26 @@ class BlockState:
         for event in self.pending:
             self._learn(event)
         self.pending.clear()
-        for engine, (complete, puts) in self.flushed.items():
-            self._learn_flushed(engine, complete, puts)
+        for engine, (before, puts) in self.flushed.items():
+            # several threads each flushed what they put: all of it up to the first put that nobody flushed
+            complete = max(before, int(self.clock[engine]))
+            while complete + 1 in puts:
+                complete += 1
+            self.clock = self.clock.copy()
+            self.clock[engine] = complete
         self.flushed.clear()
         self.segment += 1
 
-    def _learn_flushed(self, engine: int, complete: int, puts: set[int]) -> None:
-        """Several threads each flushed what they put: all of it up to the first put that nobody flushed."""
-        complete = max(complete, int(self.clock[engine]))
-        while complete + 1 in puts:
-            complete += 1
-        self.clock = self.clock.copy()
-        self.clock[engine] = complete
-
     def _learn(self, event: Event) -> None:
-        if event.relaxed:
-            self._hear(event)
+        if event.relaxed:  # only which kernels run
+            self.clock = self.clock.copy()
+            self.clock[self.kernels :] = np.maximum(self.clock[self.kernels :], event.clock[self.kernels :])
             return
         self.clock = np.maximum(self.clock, event.clock)
         self.clock[event.block] = max(event.stamp, int(self.clock[event.block]))
         if event.puts is not None:
             engine, number = event.puts
             self.clock[engine] = max(number, int(self.clock[engine]))
-
-    def _hear(self, event: Event) -> None:
-        """Learns only which kernels run."""
-        self.clock = self.clock.copy()
-        self.clock[self.kernels :] = np.maximum(self.clock[self.kernels :], event.clock[self.kernels :])
 
 
 def meet_all(blocks: list[BlockState]) -> None:
@@ -184,3 +189,127 @@ def meet_all(blocks: list[BlockState]) -> None:
         clock[block.index] = block.segment - 1
     for block in blocks:
         block.clock = clock
+
+
+@dataclass(slots=True)
+class PlanAccess:
+    """Who touches memory: ``actor`` at ``stamp``, issued by thread block ``block`` in ``segment``, knowing
+    ``clock``. ``before``: of an engine, how many of its puts surely go before this one."""
+
+    actor: int
+    stamp: int
+    block: int
+    segment: int
+    operation: int
+    clock: Clock
+    place: PlanPlace
+    before: int = 0
+
+    def knows(self, actor: int, stamp: int, part: Part, position: int) -> bool:
+        """Whether an access stamped so happened before that to ``position``, or the same threads make both."""
+        if actor == self.block:
+            return stamp < self.segment or (actor == self.actor and part == (self.operation, position))
+        return (actor == self.actor and stamp <= self.before) or bool(self.clock[actor] >= stamp)
+
+
+class PlanMemory(Memory[PlanAccess, str]):
+    """The cells of one GPU; ``names`` says who an actor is, ``hints`` of some why it is not waited for."""
+
+    BY_POSITION = True
+
+    def __init__(
+        self, layout: Layout, rank: Rank, findings: PlanFindings, names: list[str], hints: dict[int, str]
+    ) -> None:
+        super().__init__(layout, rank)
+        self._findings = findings
+        self._names = names
+        self._hints = hints
+
+    def _undefined(self, access: PlanAccess, where: str, position: int) -> None:
+        text = f"reads {where}, of which nothing is written yet"
+        self._findings.add("plan-undefined-data", text, access.place)
+
+    def _report_race(self, access: PlanAccess, kind: Kind, other: Conflict, where: str, position: int) -> None:
+        if other.actor == access.actor == access.block and other.part[0] == access.operation:
+            text = f"{kind}s {where}, of which its other threads {other.kind} parts"
+            text += ": slices of an operation must not overlap"
+            self._findings.add("plan-missing-nop", text, access.place)
+        elif other.actor == access.actor:
+            text = f"{kind}s {where}, which an operation before it {other.kind}s: a nop must stand between them"
+            self._findings.add("plan-missing-nop", text, access.place)
+        else:
+            text = f"{kind}s {where}, which {self._names[other.actor]} {other.kind}s: nothing orders the two"
+            self._findings.add("plan-race", text + self._why(other.actor), access.place)
+
+    def _why(self, actor: int) -> str:
+        return f" ({self._hints[actor]})" if actor in self._hints else ""
+
+    def outlived(self, clock: Clock, own: range) -> None:
+        """At the end of the GPU's kernel, whose thread blocks together know ``clock``: nothing may still come."""
+        late: set[int] = set()
+        for record in self._cells.values():
+            if record.writer not in own and clock[record.writer] < record.written:  # 0 where nobody wrote
+                late.add(record.writer)
+            late |= {a for a, stamp, _ in record.reads() if a not in own and clock[a] < stamp}
+        for actor in sorted(late):
+            text = f"its kernel may end while {self._names[actor]} still uses its memory"
+            text += ": no wait or flush covers it" + self._why(actor)
+            self._findings.add("plan-late-access", text, PlanPlace(self._rank))
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is sure of the pushes to one channel in one segment, a stretch of operations between two meetings of
+    the block's threads.
+
+    Thread i of the block handles entry i of an operation: it signals and waits on ``channel_ids[i]``, flushes
+    ``channel_ids[i]`` if there is a ``dst_buff[i]``, and over port channels puts ``src_buff[i]`` to
+    ``dst_buff[i]`` on ``channel_ids[i]``. What one thread pushes to a port channel stays in order. What two
+    threads push without a ``nop`` or a ``barrier`` between them arrives in either order: a signal or flush may
+    then overtake the put of another thread, and the receiver may take either of two signals for the first.
+
+    ``covers``: for each put, in the order of the operations, the number of signals of this segment that must have
+    arrived before the put surely has; beyond their number when only a later segment's signal says so.
+    ``relaxed``: how many signals may arrive before the first that is not relaxed.
+    """
+
+    covers: tuple[int, ...]
+    relaxed: int
+
+
+def orders(block: PlanBlock) -> dict[Where, Order]:
+    """Every channel of ``block`` in every segment in which something is pushed to it."""
+    pushed: dict[Where, list[tuple[int, Push]]] = {}
+    segment = 1
+    for operation in block.operations:
+        if operation.op in ("nop", "barrier"):
+            segment += 1
+        kind = operation.channel_type or "memory"
+        channels = block.channels(kind)
+        pushes: list[Push] = ["put"] if operation.op in PUTS and kind == "port" else []
+        if operation.op in ("signal", "pws", "pwsf"):
+            pushes.append("signal")
+        if operation.op == "rlxsignal":  # the kernel has no relaxed form for ports: it signals
+            pushes.append("signal" if kind == "port" else "relaxed")
+        for thread, channel in enumerate(operation.channels if pushes else ()):
+            here = pushed.setdefault((segment, kind, channels[channel]), [])
+            here += [(thread, push) for push in pushes]
+    return {where: _order(pushes) for where, pushes in pushed.items()}
+
+
+def _order(pushed: list[tuple[int, Push]]) -> Order:
+    """Any order may arise in which each thread's own pushes stay in theirs.
+
+    So a put comes after at most all signals but those its own thread gives behind it.
+    """
+    signals = sum(push != "put" for _, push in pushed)
+    covers = []
+    for i, (thread, push) in enumerate(pushed):
+        if push == "put":
+            behind = sum(t == thread and p != "put" for t, p in pushed[i:])
+            covers.append(signals - behind + 1)
+    relaxed = 0
+    for thread in {t for t, _ in pushed}:
+        own = [p for t, p in pushed if t == thread and p != "put"]
+        relaxed += own.index("signal") if "signal" in own else len(own)
+    return Order(tuple(covers), relaxed)

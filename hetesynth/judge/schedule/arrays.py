@@ -1,8 +1,6 @@
 """The laws of schedules on arrays: whether a large schedule of copies keeps them all, at once.
 
-In: a copying problem and a schedule. Out: True when every law of ``judge.py`` holds; False when one does not or
-when it was not looked at, and then ``judge.py`` replays transfer by transfer and says what is wrong. Knows
-nothing of how the schedule was found.
+Where one is broken, or was not looked at, ``judge.py`` replays transfer by transfer and says what is wrong.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ MOST_CELLS = 1 << 28  # of a table
 
 
 def surely_clean(problem: Problem, schedule: Schedule) -> bool:
-    """Whether nothing is wrong with ``schedule``. One-step copies of chunks with one origin only; else False."""
+    """True only when every law of ``judge.py`` holds. Of one-step copies of chunks with one origin; else False."""
     collective = problem.collective
     chunks = len(collective.chunks)
     if collective.reduces or any(len(pre) != 1 for pre in collective.pre):
