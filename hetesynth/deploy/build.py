@@ -346,11 +346,9 @@ def _writing(folder: Path) -> Iterator[None]:
         reason = error.message if isinstance(error, HetesynthError) else f"{folder}: {error.strerror or error}"
         unlike = coded and not isinstance(error.__cause__, OSError)
         way_out = "move what is there away" if unlike else "make room, or make the folder writable"
-        raise HetesynthError(
-            f"{reason}; the folder is as it was, and finished cells are in the cache",
-            code="HS880",
-            help=f"{way_out}, and build again: it goes on from here",
-        ) from error
+        message = f"{reason}; the folder is as it was, and finished cells are in the cache"
+        help_ = f"{way_out}, and build again: it goes on from here"
+        raise HetesynthError(message, code="HS880", help=help_) from error
 
 
 SOUND = frozenset({"current", "kept"})

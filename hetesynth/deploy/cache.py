@@ -127,11 +127,9 @@ class Cache:
         except OSError:
             return
         if mode & stat.S_IWOTH:
-            raise HetesynthError(
-                f"anybody on this machine may write into the cache {self.folder}",
-                code="HS881",
-                help=f"chmod o-w {self.folder}, or name another folder with --cache",
-            )
+            message = f"anybody on this machine may write into the cache {self.folder}"
+            help_ = f"chmod o-w {self.folder}, or name another folder with --cache"
+            raise HetesynthError(message, code="HS881", help=help_)
 
     def _make(self) -> None:
         """The folder, for this user alone; one that is there keeps its permissions."""
@@ -164,11 +162,9 @@ class Cache:
                 with suppress(OSError):
                     part.unlink()
         except OSError as error:
-            raise HetesynthError(
-                f"cannot write into the cache {self.folder}: {error.strerror or error}",
-                code="HS850",
-                help="make room or name another folder with --cache; what is there stays",
-            ) from error
+            message = f"cannot write into the cache {self.folder}: {error.strerror or error}"
+            help_ = "make room or name another folder with --cache; what is there stays"
+            raise HetesynthError(message, code="HS850", help=help_) from error
 
     def tidy(self) -> None:
         """Temporary files that killed writers left long ago go away."""

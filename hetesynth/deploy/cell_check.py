@@ -116,12 +116,8 @@ def each(
     try:
         yield from zip(together, side_by_side(judge, together, processes, share=SHARE), strict=True)
     except BrokenProcessPool as error:
-        raise HetesynthError(
-            "a process that judged was killed",
-            code="HS855",
-            help="raise the limit of memory, or use fewer --jobs",
-            exit_code=3,
-        ) from error
+        help_ = "raise the limit of memory, or use fewer --jobs"
+        raise HetesynthError("a process that judged was killed", code="HS855", help=help_, exit_code=3) from error
 
 
 def changes(job: Job, old: DeployedCell) -> Iterator[str]:

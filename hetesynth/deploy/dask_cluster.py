@@ -81,19 +81,13 @@ PAGE = "docs/building_on_a_cluster.md"
 def connected(address: str) -> Iterator[Any]:
     """A client of the scheduler at ``address``. Raises HetesynthError HS858."""
     if not _ADDRESS.fullmatch(address):
-        raise HetesynthError(
-            f"`{address}` is no address of a Dask scheduler",
-            code="HS858",
-            help="such as tcp://host:8786 or tls://host:8786: `dask scheduler` says its own",
-        )
+        help_ = "such as tcp://host:8786 or tls://host:8786: `dask scheduler` says its own"
+        raise HetesynthError(f"`{address}` is no address of a Dask scheduler", code="HS858", help=help_)
     try:
         import distributed
     except ImportError:
-        raise HetesynthError(
-            "--scheduler needs dask.distributed, which is not installed",
-            code="HS858",
-            help="pip install 'hetesynth[cluster]'",
-        ) from None
+        message = "--scheduler needs dask.distributed, which is not installed"
+        raise HetesynthError(message, code="HS858", help="pip install 'hetesynth[cluster]'") from None
     # A client that did not connect says so a second time where Python throws it away.
     connect: Any = type("Client", (distributed.Client,), {"__del__": lambda client: None})
     for name in [*logging.root.manager.loggerDict]:  # what matters is said by errors here, for good
@@ -106,11 +100,8 @@ def connected(address: str) -> Iterator[Any]:
             why = (str(error) or type(error).__name__).splitlines()[0]
         else:
             why = f"what answers speaks another language ({type(error).__name__})"
-        raise HetesynthError(
-            f"no Dask scheduler answers at {address}: {why}",
-            code="HS858",
-            help=f"start one with `dask scheduler`, which says its address; {PAGE} says how, with TLS too",
-        ) from error
+        help_ = f"start one with `dask scheduler`, which says its address; {PAGE} says how, with TLS too"
+        raise HetesynthError(f"no Dask scheduler answers at {address}: {why}", code="HS858", help=help_) from error
     try:
         yield client
     finally:
@@ -120,11 +111,8 @@ def connected(address: str) -> Iterator[Any]:
 
 def lost(address: str, why: str) -> HetesynthError:
     """The scheduler went away."""
-    return HetesynthError(
-        f"lost the Dask scheduler at {address}: {why}",
-        code="HS858",
-        help="cells that ended are in the cache: start the scheduler and build again, and it goes on from there",
-    )
+    help_ = "cells that ended are in the cache: start the scheduler and build again, and it goes on from there"
+    return HetesynthError(f"lost the Dask scheduler at {address}: {why}", code="HS858", help=help_)
 
 
 class Silent(Exception):
@@ -222,9 +210,8 @@ class Workers:
     def check_some_suit(self) -> None:
         """Raise HetesynthError HS859 where there are workers and none may be given cells."""
         if self.refused and not self.suited:
-            raise HetesynthError(
-                "no worker of the Dask cluster would give the bytes that are made here", code="HS859", help=WAY_OUT
-            )
+            message = "no worker of the Dask cluster would give the bytes that are made here"
+            raise HetesynthError(message, code="HS859", help=WAY_OUT)
 
 
 def difference(theirs: Versions) -> str:

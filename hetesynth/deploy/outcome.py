@@ -37,6 +37,11 @@ class CellReport:
     messages: tuple[str, ...] = ()
 
     @property
+    def bad(self) -> bool:
+        """True where the cell makes a build or a check end with 1."""
+        return self.status in BAD
+
+    @property
     def files(self) -> tuple[str, ...]:
         """What stands of it, by names in the folder of its cluster and target."""
         names = self.record.get("files") if self.record is not None else None
@@ -87,7 +92,7 @@ class BuildReport:
         """True where nothing has to be done."""
         stale = any(finding.stale for finding in self.folders)
         stopped = any(finding.severity == "error" for finding in self.findings)
-        return not stale and not stopped and not any(report.status in BAD for report in self.cells)
+        return not stale and not stopped and not any(report.bad for report in self.cells)
 
 
 class Watcher:

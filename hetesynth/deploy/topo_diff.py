@@ -194,11 +194,8 @@ def topology_difference(
             if path.is_file() and _is_meant(path):
                 paths[path] = None
     if len(paths) > MAX_FILES:
-        raise HetesynthError(
-            f"{len(paths)} schedules are more than the {MAX_FILES} that are judged at once",
-            code="HS575",
-            help="name a smaller folder, or the files",
-        )
+        message = f"{len(paths)} schedules are more than the {MAX_FILES} that are judged at once"
+        raise HetesynthError(message, code="HS575", help="name a smaller folder, or the files")
     old, new = load_topology(before), load_topology(after)
     standings = tuple(_standing(path, old, new, policy) for path in paths)
     return TopologyDifference(old, new, tuple(topology_changes(old, new)), standings)

@@ -158,11 +158,9 @@ def look(path: os.PathLike[str], options: ChunkingOptions, pictures: Pictures, p
         from hetesynth.report.topology_svg import topology_svg
 
         if len(topology.wires) > MAX_DRAWN_WIRES:
-            raise HetesynthError(
-                f"{len(topology.wires)} wires are too many to draw: at most {MAX_DRAWN_WIRES}",
-                code="HS574",
-                help="describe all-to-all joined GPUs by a switch, or use --graphml",
-            )
+            message = f"{len(topology.wires)} wires are too many to draw: at most {MAX_DRAWN_WIRES}"
+            help_ = "describe all-to-all joined GPUs by a switch, or use --graphml"
+            raise HetesynthError(message, code="HS574", help=help_)
         files[pictures.svg] = topology_svg(topology).encode()
     if pictures.graphml is not None:
         from hetesynth.report.graphml import graphml

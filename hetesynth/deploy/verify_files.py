@@ -68,11 +68,9 @@ def walked(paths: Sequence[Path]) -> Walk:
         folder = _Folder(path)
         rows = folder.candidates(MAX_FILES - len(candidates) - passed)
         if not rows:
-            raise HetesynthError(
-                f"there is no program, schedule or composition in {path}",
-                code="HS877",
-                help="name a folder that `hetesynth build` or `hetesynth atlas` wrote, or files",
-            )
+            message = f"there is no program, schedule or composition in {path}"
+            help_ = "name a folder that `hetesynth build` or `hetesynth atlas` wrote, or files"
+            raise HetesynthError(message, code="HS877", help=help_)
         passed += folder.passed
         for row in rows:
             candidates.setdefault(row.path, row)
@@ -93,11 +91,8 @@ class _Folder:
         seen: set[Path] = set()
         for number, path in enumerate(self._entries(rows)):
             if number >= most:
-                raise HetesynthError(
-                    f"{self.root} holds more than the {MAX_FILES} files that are judged at once",
-                    code="HS875",
-                    help="name smaller folders",
-                )
+                message = f"{self.root} holds more than the {MAX_FILES} files that are judged at once"
+                raise HetesynthError(message, code="HS875", help="name smaller folders")
             seen.add(path)
             row = self._candidate(path)
             if row is None:
@@ -232,9 +227,8 @@ def file_verdicts(candidates: Sequence[Candidate], question: Question, jobs: int
         yield from side_by_side(_verdict, candidates, number, begin=_ask, arguments=(question,))
     except BrokenProcessPool as error:
         message = "a process that judged files was killed; perhaps the memory did not suffice"
-        raise HetesynthError(
-            message, code="HS878", help="use --jobs 1, or name fewer files", exit_code=3
-        ) from error
+        help_ = "use --jobs 1, or name fewer files"
+        raise HetesynthError(message, code="HS878", help=help_, exit_code=3) from error
 
 
 _question = Question()

@@ -14,13 +14,13 @@ from hetesynth.deploy.outcome import BuildReport, TopologyFinding
 from hetesynth.deploy.reports.pages import _program
 from hetesynth.deploy.reports.summaries import MARK
 from hetesynth.deploy.reports.words import (
+    Places,
     candidate_percent,
     change_percent,
     change_text,
     figures,
     percent_text,
     shown,
-    shown_path,
 )
 from hetesynth.deploy.reports.write import (
     ReportOptions,
@@ -93,9 +93,9 @@ def test_what_is_withheld_by_a_new_gate_is_not_compared_with_itself() -> None:
 
 
 def test_paths_are_shown_from_the_root() -> None:
-    assert shown_path("/r/ci/./x/../m.toml", Path("/r")) == "ci/m.toml"
-    assert shown_path("/elsewhere/m.toml", Path("/r")) == "/elsewhere/m.toml"
-    assert shown_path("/r/..x", Path("/r")) == "..x"
+    assert Places(Path("/r"), "").shown("/r/ci/./x/../m.toml") == "ci/m.toml"
+    assert Places(Path("/r"), "").shown("/elsewhere/m.toml") == "/elsewhere/m.toml"
+    assert Places(Path("/r"), "").shown("/r/..x") == "..x"
 
 
 def test_the_root_is_that_of_the_repository(tmp_path: Path) -> None:

@@ -196,11 +196,9 @@ def check_selection(cells: Sequence[tuple[str, Sequence[ProgramFile]]], target: 
                 continue
             if cell == other_cell:
                 raise _odd(f"{cell}: {program.name} and {other.name} are for the same calls")
-            raise HetesynthError(
-                f"{other_cell} and {cell} are for the same calls, of which a runtime gives all to one",
-                code="HS870",
-                help="give them sizes that do not overlap, or leave one out",
-            )
+            message = f"{other_cell} and {cell} are for the same calls, of which a runtime gives all to one"
+            help_ = "give them sizes that do not overlap, or leave one out"
+            raise HetesynthError(message, code="HS870", help=help_)
     titles = [(program.collective, program.title) for _, program in every]
     if target.format == "mscclpp-json" and len(set(titles)) < len(titles):
         raise _odd("two plans of one folder have the same name, by which the runtime keeps them apart")

@@ -203,18 +203,12 @@ def installation(folder: Path, stated: Target | None = None) -> Installation:
     # names are of files in the folder or in one of its two folders
     usable = isinstance(digests, dict) and all(all(map(is_plain_name, file.split("/", 1))) for file in digests)
     if not isinstance(digests, dict) or not usable or name not in TARGETS:
-        raise HetesynthError(
-            f"{folder} is no folder of `hetesynth build`",
-            code="HS871",
-            help=f"give the folder of a cluster and a target, which has an {INDEX}",
-        )
+        help_ = f"give the folder of a cluster and a target, which has an {INDEX}"
+        raise HetesynthError(f"{folder} is no folder of `hetesynth build`", code="HS871", help=help_)
     target = TARGETS[name]
     if stated is not None and stated != target:
-        raise HetesynthError(
-            f"{folder} is for {target.name}, not for {stated.name}",
-            code="HS872",
-            help=f"leave the target out, or give the folder for {stated.name}",
-        )
+        help_ = f"leave the target out, or give the folder for {stated.name}"
+        raise HetesynthError(f"{folder} is for {target.name}, not for {stated.name}", code="HS872", help=help_)
     variables = environment(target, [program for cell in cells for program in cell.programs])
     directory = str(folder.resolve() / ALGORITHMS)
     warnings = [f"{program} is left out: {reason}" for program, reason in variables.left_out.items()]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Collection, Sequence
+from pathlib import Path
 
 from hetesynth.deploy.folder.cells import DeployedCell
 from hetesynth.deploy.folder.environment import LOG_LINES, NAMES, Environment
@@ -250,23 +251,30 @@ def smoke_test_text(
     target: Target, cells: Sequence[DeployedCell], stated: Environment, cluster: str, *, hosts: bool
 ) -> str:
     """The script. ``hosts``: mpirun is told of them; otherwise all ranks run here."""
-    ranks = max((cell.ranks for cell in cells), default=1)
-    lines = [_HEAD.format(cluster=cluster, runtime=target.runtime, alone="" if hosts else 1).rstrip("\n")]
-    if target.format == "mscclpp-json":
-        lines.append(_launch(ranks, ["HETESYNTH_DEPLOYMENT"], hosts=hosts))
-        lines.append(_CHECK_PLANS)
-        return "\n".join(lines) + "\n"
-    names = ["HETESYNTH_DEPLOYMENT", *(name for name, _, _ in stated.variables)]
-    lines.append(_launch(ranks, [*names, *(name for name, _ in LOG_LINES[target.name].debug)], hosts=hosts))
     log = LOG_LINES[target.name]
-    settings = " ".join(f"{name}={value}" for name, value in log.debug)
-    ran = log.ran.replace("NAME", "$3") or log.read.partition(" ...")[0]
-    fell_back = log.fell_back.replace("NAME", _ANY_NAME)
-    lines.append(_RUN.format(debug=settings, ran=ran, fell_back=fell_back).rstrip("\n"))
-    for cell in cells:
-        lines += _cell_lines(cell, target, stated.left_out)
-    lines.append(_TAIL.rstrip("\n"))
-    return "\n".join(lines) + "\n"
+    names = ["HETESYNTH_DEPLOYMENT"]
+    is_plans = target.format == "mscclpp-json"
+    if not is_plans:
+        names += [*(name for name, _, _ in stated.variables), *(name for name, _ in log.debug)]
+    text = (Path(__file__).parent / "smoke_test.txt").read_text(encoding="utf-8")
+    if is_plans:  # `load_plans.py` runs them all
+        text = text[: text.index(_TESTS_BEGIN)] + _CHECK_PLANS
+    lines = [line for cell in cells if not is_plans for line in _cell_lines(cell, target, stated.left_out)]
+    values = {
+        "CLUSTER": cluster,
+        "RUNTIME": target.runtime,
+        "ALONE": "" if hosts else "1",
+        "RANKS": str(max((cell.ranks for cell in cells), default=1)),
+        "FILES": ' --hostfile "$folder/hostfile" --rankfile "$folder/rankfile"' if hosts else "",
+        "PASSED": "".join(f" -x {name}" for name in names),
+        "DEBUG": " ".join(f"{name}={value}" for name, value in log.debug),
+        "RAN": log.ran.replace("NAME", "$3") or log.read.partition(" ...")[0],
+        "FELL_BACK": log.fell_back.replace("NAME", "[A-Z][A-Za-z]*"),
+    }
+    for name, value in values.items():
+        text = text.replace(f"@{name}@", value)
+    # without a cell nothing stands in its place, not even an empty line
+    return text.replace("@CELLS@\n", "".join(f"{line}\n" for line in lines))
 
 
 def _cell_lines(cell: DeployedCell, target: Target, left_out: dict[str, str]) -> list[str]:
@@ -307,104 +315,6 @@ def _quoted(*words: str) -> str:
     return " ".join(shlex.quote(word) for word in words)
 
 
-def _launch(ranks: int, names: Sequence[str], *, hosts: bool) -> str:
-    files = ' --hostfile "$folder/hostfile" --rankfile "$folder/rankfile"' if hosts else ""
-    passed = "".join(f" -x {name}" for name in names)
-    return _LAUNCH.format(ranks=ranks, files=files, passed=passed).rstrip("\n")
-
-
 _NEVER_CALLED = "{} sends and receives in place of a call of the collective, so no program runs"
-_ANY_NAME = "[A-Z][A-Za-z]*"
-_HEAD = """#!/bin/sh
-# Runs the programs for {cluster} in {runtime} and says what to expect of them.
-#   sh smoke_test.sh            all of them
-#   sh smoke_test.sh allreduce  those whose name has this word in it
-# TESTS: the folder with all_reduce_perf and so on, where they are not on PATH.
-# LAUNCH: what starts the ranks in place of mpirun, as "srun --distribution=arbitrary".
-# The folder has to have the same path on all hosts.
-set -eu
-folder=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
-if [ "${{1:-}}" = --rank ]; then # what the ranks run: the host's visible devices, then the test
-  shift
-  host=$(hostname)
-  alone={alone} # 1: all ranks run here, whatever the machine is called
-  [ -f "$folder/devices" ] && while read -r machine setting; do
-    if [ -n "$alone" ]; then machine=$host; fi
-    if [ "$machine" = "$host" ] || [ "$machine" = "${{host%%.*}}" ] || [ "${{machine%%.*}}" = "$host" ]; then
-      export "$setting"
-    fi
-  done <"$folder/devices"
-  exec "$@"
-fi
-only=${{1:-}}
-HETESYNTH_DEPLOYMENT=$folder
-export HETESYNTH_DEPLOYMENT"""
-_LAUNCH = """launch() {{
-  if [ -n "${{LAUNCH:-}}" ]; then
-    $LAUNCH sh "$folder/smoke_test.sh" --rank "$@"
-  else
-    mpirun -np {ranks}{files}{passed} \\
-      sh "$folder/smoke_test.sh" --rank "$@"
-  fi
-}}"""
-_CHECK_PLANS = """launch "${PYTHON:-python3}" "$folder/load_plans.py" --check ${only:+--only "$only"}"""
-_RUN = """. "$folder/environment.sh"
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-bad=0
-chosen=0
-skip() {{
-  case $1 in *"$only"*) ;; *) return 0 ;; esac
-  chosen=$((chosen + 1))
-  echo "$1: not tested: $2"
-}}
-run() {{ # cell, what to expect, the collective in logs, whether both forms have programs, command
-  case $1 in *"$only"*) ;; *) return 0 ;; esac
-  chosen=$((chosen + 1))
-  echo "$1"
-  echo "  expected, simulated: $2"
-  line="{ran}"
-  other="{fell_back}"
-  forms=$4
-  shift 4
-  program=${{TESTS:+$TESTS/}}$1
-  shift
-  echo "  $program $*"
-  export {debug}
-  if ! launch "$program" "$@" -n 1 -w 0 >"$log" 2>&1; then
-    tail -n 20 "$log"
-    echo "  FAILED: it did not run, or gave wrong data"
-    bad=$((bad + 1))
-    return 0
-  fi
-  if [ "$forms" = both ] && [ -n "$other" ] && grep -q "$line" "$log" && grep -q "$other" "$log"; then
-    echo "  FAILED: a built-in algorithm ran some of the calls"
-    bad=$((bad + 1))
-  elif grep -q "$line" "$log"; then
-    echo "  the runtime has it: $(grep -c "$line" "$log") lines with \\"$line\\""
-  elif [ "$forms" = sends ]; then
-    echo "  not tested: no line with \\"$line\\": tests built before NCCL 2.28 send and receive here"
-    return 0
-  else
-    echo "  FAILED: no line with \\"$line\\": a built-in algorithm ran"
-    bad=$((bad + 1))
-  fi
-  NCCL_DEBUG=WARN
-  if launch "$program" "$@" >"$log" 2>&1; then
-    grep -E '^ *[0-9]' "$log" || true
-  else
-    tail -n 20 "$log"
-    echo "  FAILED: it did not run, or gave wrong data"
-    bad=$((bad + 1))
-  fi
-}}"""
-_TAIL = """if [ "$chosen" -eq 0 ]; then
-  echo "no cell has $only in its name"
-  exit 1
-fi
-if [ "$bad" -gt 0 ]; then
-  echo "$bad tests failed"
-  exit 1
-fi
-echo "all ran"
-"""
+_TESTS_BEGIN = '. "$folder/environment.sh"\n'
+_CHECK_PLANS = """launch "${PYTHON:-python3}" "$folder/load_plans.py" --check ${only:+--only "$only"}\n"""

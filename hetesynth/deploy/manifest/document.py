@@ -218,7 +218,7 @@ def read_document(path: FilePath) -> Document:
     try:
         positions = Positions(file, text)
     except RecursionError:
-        raise _too_deep(file) from None
+        raise _refused(f"{file} is nested too deep") from None
     document = Document(file, text, positions, findings)
     document.values = _table(values, MANIFEST, (), document)
     return document
@@ -227,29 +227,28 @@ def read_document(path: FilePath) -> Document:
 # --- the text
 
 
+def _refused(message: str, help_: str = "no manifest needs that") -> HetesynthError:
+    return HetesynthError(message, code="HS860", help=help_)
+
+
 def _text(path: FilePath) -> str:
     try:
         if path.is_dir():
             help_ = f"name the file in it: {path / 'hetesynth.toml'}"
-            raise HetesynthError(f"{path} is a folder, not a manifest", code="HS860", help=help_)
+            raise _refused(f"{path} is a folder, not a manifest", help_)
         with open_regular(path) as stream:
             content = stream.read(MAX_BYTES + 1)
         text = content.decode("utf-8")
     except FileNotFoundError:
-        help_ = "name a manifest, or write one with `hetesynth init`"
-        raise HetesynthError(f"{path} does not exist", code="HS860", help=help_) from None
+        raise _refused(f"{path} does not exist", "name a manifest, or write one with `hetesynth init`") from None
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise HetesynthError(
-            f"{path} is no text: line {line} is not UTF-8", code="HS860", help="save it as UTF-8"
-        ) from None
+        raise _refused(f"{path} is no text: line {line} is not UTF-8", "save it as UTF-8") from None
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise HetesynthError(f"{path} cannot be read: {why}", code="HS860", help="check its permissions") from None
+        raise _refused(f"{path} cannot be read: {why}", "check its permissions") from None
     if len(content) > MAX_BYTES:
-        raise HetesynthError(
-            f"{path} is larger than {MAX_BYTES >> 10} KiB", code="HS860", help="a manifest is a short list"
-        )
+        raise _refused(f"{path} is larger than {MAX_BYTES >> 10} KiB", "a manifest is a short list")
     return text.removeprefix("\ufeff").replace("\r\n", "\n")
 
 
@@ -257,15 +256,14 @@ def _values(text: str, file: str, findings: Findings) -> dict[str, Any]:
     """What ``tomllib`` makes of ``text``; lines and keys have limits, as its time grows with their square."""
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
-        if len(line) > MAX_LINE or _DEEP_KEY.search(line):
-            what = (
-                f"has more than {MAX_LINE} characters" if len(line) > MAX_LINE else "has a key of too many parts"
-            )
-            raise HetesynthError(f"{file}: line {number} {what}", code="HS860", help="no manifest needs that")
+        if len(line) > MAX_LINE:
+            raise _refused(f"{file}: line {number} has more than {MAX_LINE} characters")
+        if _DEEP_KEY.search(line):
+            raise _refused(f"{file}: line {number} has a key of too many parts")
     try:
         return tomllib.loads(text)
     except RecursionError:
-        raise _too_deep(file) from None
+        raise _refused(f"{file} is nested too deep") from None
     except ValueError as error:
         message = str(error)
         place = _PLACE.search(message)
@@ -288,10 +286,6 @@ def _meant(line: str) -> str:
         return f'texts stand in quotes: "{word[1][:40]}"'
     size = re.search(r"=\s*([0-9][0-9.]*\s*[A-Za-z]+[^#\n]*)$", line)
     return f'texts stand in quotes: "{size[1].strip()[:40]}"' if size else ""
-
-
-def _too_deep(file: str) -> HetesynthError:
-    return HetesynthError(f"{file} is nested too deep", code="HS860", help="no manifest needs that")
 
 
 # --- the values
@@ -328,41 +322,27 @@ def _unknown(name: str, names: list[str], path: Path, document: Document) -> Non
     document.add_to_key("HS862", (*path, name), f"unknown key `{name[:60]}`{where and f' in {where}'}", help_)
 
 
-_TYPES = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "a text",
-    list: "a list",
-    dict: "a table",
+_ASKED: dict[type[Kind], tuple[str, tuple[type, ...], str]] = {  # words, types, the way out
+    Tables: ("a list of tables", (list,), "begin each with [[{name}]]"),
+    Several: ("a list", (list,), ""),
+    Table: ("a table", (dict,), "write {name} = {{ ... }}"),
+    Text: ("a text", (str,), 'write {name} = "..."'),
+    Whole: ("a whole number", (int,), "write a whole number, such as {least}"),
+    Number: ("a number", (int, float), "write a number, such as 1.5"),
+    Truth: ("true or false", (bool,), ""),
 }
+_GIVEN = {types[-1]: words for words, types, _ in _ASKED.values()}
 
 
 def _has_type(value: Any, kind: Kind, path: Path, document: Document) -> bool:
     """True where ``value`` may be of ``kind``, with a finding where it is not."""
-    match kind:
-        case Text():
-            right, asked, example = isinstance(value, str), "a text", f'{_last(path)} = "..."'
-        case Whole():
-            right, asked, example = type(value) is int, "a whole number", f"a whole number, such as {kind.least}"
-        case Number():
-            right, asked, example = type(value) in (int, float), "a number", "a number, such as 1.5"
-        case Truth():
-            right, asked, example = isinstance(value, bool), "true or false", ""
-        case Several():
-            right, asked, example = isinstance(value, list), "a list", ""
-        case Table():
-            right, asked, example = isinstance(value, dict), "a table", f"{_last(path)} = {{ ... }}"
-        case Tables():
-            right = isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
-            asked, example = "a list of tables", f"begin each with [[{_last(path)}]]"
-    if not right:
-        given = _TYPES.get(type(value), "a date or time")
-        help_ = f"write {example}" if example and not example.startswith("begin") else example
-        document.add(
-            "HS863", path, f"`{_last(path)}` is {asked}, not {given}", _way_out(value, kind, path) or help_
-        )
-    return right
+    asked, types, example = _ASKED[type(kind)]
+    if type(value) in types and not (isinstance(kind, Tables) and any(type(entry) is not dict for entry in value)):
+        return True
+    message = f"`{_last(path)}` is {asked}, not {_GIVEN.get(type(value), 'a date or time')}"
+    help_ = example.format(name=_last(path), least=kind.least if isinstance(kind, Whole) else 0)
+    document.add("HS863", path, message, _way_out(value, kind, path) or help_)
+    return False
 
 
 def _last(path: Path) -> str:
@@ -391,13 +371,21 @@ def _value(value: Any, kind: Kind, path: Path, document: Document) -> Any:
             return value if _text_is_right(value, kind, path, document) else None
         case Whole() | Number():
             return value if _number_is_right(value, kind, path, document) else None
-        case Several():
-            return _several(value, kind, path, document)
         case Table():
             return _table(value, kind, path, document)
-        case Tables():
-            _count(value, kind, path, document)
-            return [_table(one, kind.of, (*path, i), document) for i, one in enumerate(value[: kind.most])]
+        case Several() | Tables():
+            if len(value) > kind.most:
+                message = f"`{_last(path)}` has {len(value)} entries, the most are {kind.most}"
+                document.add("HS864", path, message)
+            elif len(value) < kind.least:
+                document.add("HS864", path, f"`{_last(path)}` is empty", "name at least one")
+            rows = value[: kind.most]
+            if isinstance(kind, Tables):
+                return [_table(one, kind.of, (*path, i), document) for i, one in enumerate(rows)]
+            texts: list[str | None] = []  # those that are right, in their places; None for the others
+            for number, one in enumerate(rows):
+                texts.append(_new_text(one, texts, kind.of, (*path, number), document))
+            return texts
     return value
 
 
@@ -434,22 +422,11 @@ def _number_is_right(value: float, kind: Whole | Number, path: Path, document: D
     return False
 
 
-def _count(value: list[Any], kind: Several | Tables, path: Path, document: Document) -> None:
-    if len(value) > kind.most:
-        document.add("HS864", path, f"`{_last(path)}` has {len(value)} entries, the most are {kind.most}")
-    elif len(value) < kind.least:
-        document.add("HS864", path, f"`{_last(path)}` is empty", "name at least one")
-
-
-def _several(value: list[Any], kind: Several, path: Path, document: Document) -> list[str | None]:
-    """The texts that are right, in their places; None for the others."""
-    _count(value, kind, path, document)
-    texts: list[str | None] = []
-    for number, one in enumerate(value[: kind.most]):
-        place = (*path, number)
-        right = _has_type(one, kind.of, place, document) and _text_is_right(one, kind.of, place, document)
-        if right and one in texts:
-            document.add("HS864", place, f"`{one[:60]}` is named twice", "name it once")
-            right = False
-        texts.append(one if right else None)
-    return texts
+def _new_text(one: Any, before: list[str | None], kind: Text, place: Path, document: Document) -> str | None:
+    """``one`` where it is right, and not among those ``before`` it in its list."""
+    if not _has_type(one, kind, place, document) or not _text_is_right(one, kind, place, document):
+        return None
+    if one in before:
+        document.add("HS864", place, f"`{one[:60]}` is named twice", "name it once")
+        return None
+    return str(one)

@@ -20,7 +20,6 @@ from hetesynth.deploy.reports.words import (
     WAYS_OUT,
     Places,
     candidate_percent,
-    is_bad,
     messages_text,
     needing_attention,
     one_line,
@@ -59,7 +58,7 @@ def all_annotations(report: BuildReport, places: Places) -> tuple[Annotation, ..
 def _annotations(report: BuildReport, places: Places) -> Iterator[Annotation]:
     severity: Severity
     for cell in needing_attention(report):
-        severity = "error" if is_bad(cell) else "warning"
+        severity = "error" if cell.bad else "warning"
         title = one_line(f"{cell.cell.name}: {cell.status}")
         message = one_line(f"{cell.cell.name}: {cell.status}: {explained(cell)}")
         line = places.line(cell.cell.cluster)

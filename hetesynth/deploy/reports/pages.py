@@ -221,9 +221,8 @@ def write_pages(folder: Path, report: BuildReport, manifest: Manifest, at: Place
     try:
         cells.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise HetesynthError(
-            f"cannot make {cells}: {error.strerror}", code="HS857", help="give a folder that can be written"
-        ) from error
+        help_ = "give a folder that can be written"
+        raise HetesynthError(f"cannot make {cells}: {error.strerror}", code="HS857", help=help_) from error
     pages = page_jobs(folder, report, manifest)
     stale = [job for job in pages.values() if _end(job.page) != _MARK.format(job.key)]
     processes = min(jobs, len(stale))
@@ -231,9 +230,8 @@ def write_pages(folder: Path, report: BuildReport, manifest: Manifest, at: Place
         said = side_by_side(make_page, stale, processes) if processes > 1 else map(make_page, stale)
         reasons = {job.page.name: reason for job, reason in zip(stale, said, strict=True) if reason}
     except BrokenProcessPool as error:
-        raise HetesynthError(
-            "a process that makes pages was killed", code="HS857", help="start again: those made are kept"
-        ) from error
+        help_ = "start again: those made are kept"
+        raise HetesynthError("a process that makes pages was killed", code="HS857", help=help_) from error
     links = {name: f"{CELLS}/{job.page.name}" for name, job in pages.items() if job.page.name not in reasons}
     notes = {name: reasons[job.page.name] for name, job in pages.items() if job.page.name in reasons}
     write_atomically(folder / INDEX_PAGE, index_page(report, at, links, notes))

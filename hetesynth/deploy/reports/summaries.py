@@ -20,7 +20,6 @@ from hetesynth.deploy.reports.words import (
     change_percent,
     counts_text,
     groups,
-    is_bad,
     needing_attention,
     one_line,
     properties,
@@ -38,13 +37,13 @@ def junit_xml(report: BuildReport, places: Places) -> bytes:
     """The report as it is written."""
     stopped = [finding for finding in report.findings if finding.severity == "error"]
     folders = [finding for finding in report.folders if finding.stale]
-    failures = sum(is_bad(cell) for cell in report.cells) + len(folders)
+    failures = sum(cell.bad for cell in report.cells) + len(folders)
     tests = len(report.cells) + len(folders) + len(stopped)
     numbers = _attributes(tests=tests, failures=failures, errors=len(stopped), time=f"{report.seconds:.3f}")
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', f'<testsuites name="hetesynth build"{numbers}>']
     for (cluster, target), cells in groups(report).items():
         name = f"{cluster}/{target}"
-        bad, kept = sum(is_bad(cell) for cell in cells), sum(cell.status == "kept" for cell in cells)
+        bad, kept = sum(cell.bad for cell in cells), sum(cell.status == "kept" for cell in cells)
         lines.append(_opening(name, places, tests=len(cells), failures=bad, errors=0, skipped=kept))
         pairs = [(f"{cell_name(cell)}.{key}", value) for cell in cells for key, value in properties(cell).items()]
         rows = [f"<property{_attributes(name=key, value=value)}/>" for key, value in pairs]
@@ -80,7 +79,7 @@ def _case(suite: str, name: str, *inside: str) -> list[str]:
 
 def _inside(cell: CellReport) -> Iterator[str]:
     """What stands in the case of a cell: why it is bad or skipped, then status and figures on one line."""
-    if is_bad(cell):
+    if cell.bad:
         listed = "\n".join(one_line(message) for message in cell.messages) or cell.status
         yield f"<failure{_attributes(type=cell.status, message=explained(cell))}>{_text(listed)}</failure>"
     elif cell.status == "kept":

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
-from hetesynth.deploy.outcome import BAD, BuildReport, CellReport, Status
+from hetesynth.deploy.outcome import BuildReport, CellReport, Status
 from hetesynth.model.diagnostics import visible
 from hetesynth.model.words import size_text
 
@@ -73,11 +73,6 @@ def said(report: CellReport) -> str:
     return f"{report.status}: {messages}" if messages else report.status
 
 
-def is_bad(report: CellReport) -> bool:
-    """True where the cell makes a build or a check end with 1."""
-    return report.status in BAD
-
-
 def cell_name(report: CellReport) -> str:
     """The name of the cell without its cluster and target: ``allreduce/1MB..64MB``."""
     return f"{report.cell.collective}/{report.cell.extent_text}"
@@ -100,27 +95,14 @@ class Places:
     lines: Mapping[str, int] = field(default_factory=dict)
 
     def shown(self, path: str | Path) -> str:
-        """``path`` from the root; as it is where it lies elsewhere."""
-        return shown_path(path, self.root)
+        """``path`` from the root with ``/``, without ``./``; as it is where it lies elsewhere."""
+        below = os.path.relpath(os.path.abspath(path), os.path.abspath(self.root))
+        outside = below == os.pardir or below.startswith(os.pardir + os.sep)
+        return (str(path) if outside else below).replace(os.sep, "/")
 
     def line(self, cluster: str) -> int:
         """The line of the manifest where ``cluster`` is stated; the first where that is not known."""
         return self.lines.get(cluster, 1)
-
-
-def shown_path(path: str | Path, root: Path) -> str:
-    """``path`` from ``root`` with ``/``, without ``./``; as it is where it lies elsewhere."""
-    below = os.path.relpath(os.path.abspath(path), os.path.abspath(root))
-    outside = below == os.pardir or below.startswith(os.pardir + os.sep)
-    return (str(path) if outside else below).replace(os.sep, "/")
-
-
-def repository_root(manifest: Path) -> Path:
-    """The folder above ``manifest`` that git manages, or else the current one."""
-    for folder in Path(os.path.abspath(manifest)).parents:
-        if (folder / ".git").exists():
-            return folder
-    return Path.cwd()
 
 
 SHOWN_PERCENT = 0.05  # changes below this many percent are shown as none: one decimal is
@@ -225,18 +207,14 @@ def shown(report: CellReport) -> Shown:
     at = figures(report.record)
     if at is None:
         return Shown(change=change_text(report))
+    us = at.program_us
     return Shown(
         size_text(at.size),
-        "" if at.program_us is None else time_text(at.program_us),
+        "" if us is None else f"{us:,.0f} us" if us >= 1_000 else f"{us:.4g} us",
         "" if at.percent_of_limit is None else f"{math.floor(at.percent_of_limit * 10 + 1e-6) / 10:.1f} %",
         "" if at.factor_over_library is None else f"{at.factor_over_library:.2f}",
         change_text(report),
     )
-
-
-def time_text(us: float) -> str:
-    """``152.6 us``, ``1,425 us``."""
-    return f"{us:,.0f} us" if us >= 1_000 else f"{us:.4g} us"
 
 
 def properties(report: CellReport) -> dict[str, str]:

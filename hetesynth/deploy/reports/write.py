@@ -24,7 +24,7 @@ from hetesynth.deploy.reports.annotations import (
 )
 from hetesynth.deploy.reports.pages import INDEX_MARK, INDEX_PAGE, write_pages
 from hetesynth.deploy.reports.summaries import MARK, MAX_BYTES, junit_xml, markdown_summary
-from hetesynth.deploy.reports.words import STATUSES, Places, change_percent, figures, repository_root, shown_path
+from hetesynth.deploy.reports.words import STATUSES, Places, change_percent, counts, figures
 from hetesynth.deploy.topology_files import lint_files
 from hetesynth.engine.places import demand_place
 from hetesynth.errors import HetesynthError
@@ -64,10 +64,8 @@ FORMAT = 1  # raised where a field changes its meaning or goes; a new field rais
 
 def document(report: BuildReport, places: Places) -> dict[str, Any]:
     """All of ``report``."""
-    number = dict.fromkeys(STATUSES, 0)
     cells = []
     for told in report.cells:
-        number[told.status] += 1
         cell, at = told.cell, figures(told.record)
         cells.append(
             {
@@ -97,7 +95,7 @@ def document(report: BuildReport, places: Places) -> dict[str, Any]:
         "manifest": places.manifest,
         "output": places.shown(report.output),
         "seconds": round(report.seconds, 3),
-        "counts": {**number, "all": len(report.cells)},
+        "counts": {**dict.fromkeys(STATUSES, 0), **counts(report), "all": len(report.cells)},
         "warnings": list(report.warnings),
         "written": [places.shown(path) for path in report.written],
         "cells": cells,
@@ -198,18 +196,14 @@ def demand_outside(options: ReportOptions, folders: Iterable[Path]) -> None:
     places = [os.path.realpath(folder) for folder in folders]
     for path in (*options.files, options.pages):
         if path is not None and any(Path(os.path.realpath(path)).is_relative_to(place) for place in places):
-            raise HetesynthError(
-                f"{path} would be in a folder that is deployed",
-                code="HS857",
-                help="name a place beside the output",
-            )
+            help_ = "name a place beside the output"
+            raise HetesynthError(f"{path} would be in a folder that is deployed", code="HS857", help=help_)
 
 
 def _check(options: ReportOptions) -> None:
     if options.json and options.markdown == STANDARD_OUTPUT:
-        raise HetesynthError(
-            "--json and --markdown - both write to standard output", code="HS856", help="give one of them a file"
-        )
+        help_ = "give one of them a file"
+        raise HetesynthError("--json and --markdown - both write to standard output", code="HS856", help=help_)
     if STANDARD_OUTPUT in options.files:
         raise HetesynthError("only --markdown writes to standard output", code="HS856", help="name a file")
     names = [os.path.realpath(path) for path in (*options.files, options.pages) if path is not None]
@@ -236,13 +230,11 @@ def _demand_ours(path: Path, beginning: bytes) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise HetesynthError(
-            f"cannot read {path}: {error.strerror}", code="HS857", help="give another name"
-        ) from error
+        help_ = "give another name"
+        raise HetesynthError(f"cannot read {path}: {error.strerror}", code="HS857", help=help_) from error
     if start and not re.search(beginning, start):
-        raise HetesynthError(
-            f"{path} is not of a build and would be replaced", code="HS857", help="give another name"
-        )
+        help_ = "give another name"
+        raise HetesynthError(f"{path} is not of a build and would be replaced", code="HS857", help=help_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,9 +269,8 @@ def write_reports(report: BuildReport, options: ReportOptions, manifest: Manifes
             with path.open("ab") as file:
                 file.write(markdown_summary(report, at, max(0, room)).encode())
         except OSError as error:
-            raise HetesynthError(
-                f"cannot write {path}: {error.strerror}", code="HS857", help="give a file that can be written"
-            ) from error
+            help_ = "give a file that can be written"
+            raise HetesynthError(f"cannot write {path}: {error.strerror}", code="HS857", help=help_) from error
         written.append(path)
     if options.pages is not None and manifest is not None:
         write_pages(options.pages, report, manifest, at, options.jobs)
@@ -302,6 +293,7 @@ def write_failure(manifest: Path, error: HetesynthError, options: ReportOptions,
 
 def report_places(path: Path, manifest: Manifest | None = None) -> Places:
     """Where things are, as far as the manifest at ``path`` can be read."""
-    root = repository_root(path)
+    git = (folder for folder in Path(os.path.abspath(path)).parents if (folder / ".git").exists())
+    root = next(git, Path.cwd())
     lines = {entry.name: entry.line for entry in manifest.clusters} if manifest is not None else {}
-    return Places(root, shown_path(path, root), lines)
+    return Places(root, Places(root, "").shown(path), lines)
