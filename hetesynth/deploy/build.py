@@ -51,6 +51,8 @@ from hetesynth.model.topology import Topology
 from hetesynth.topology.language import load_topology
 
 ASIDE_KIND = "hetesynth aside"
+SOUND = frozenset({"current", "kept"})
+_DAMAGED_ROW = "its row of the index is damaged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,10 +351,6 @@ def _writing(folder: Path) -> Iterator[None]:
         message = f"{reason}; the folder is as it was, and finished cells are in the cache"
         help_ = f"{way_out}, and build again: it goes on from here"
         raise HetesynthError(message, code="HS880", help=help_) from error
-
-
-SOUND = frozenset({"current", "kept"})
-_DAMAGED_ROW = "its row of the index is damaged"
 
 
 def check(

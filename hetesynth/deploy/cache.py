@@ -30,6 +30,9 @@ from hetesynth.files.temporaries import PART, is_ours, is_stale, remove, tempora
 RECORD, DIGEST = "record.json", "sha256"
 MAX_BYTES, MAX_FILES, MAX_DEPTH = 1 << 30, 1000, 32
 _EPOCH = (1980, 1, 1, 0, 0, 0)
+ENVIRONMENT = "HETESYNTH_CACHE"
+LOCK = "lock"
+_DIGITS = 14  # of a key, which say the byte that is its lock
 
 
 def as_kept(record: dict[str, Any]) -> dict[str, Any]:
@@ -80,11 +83,6 @@ def unpacked(data: bytes, key: str) -> CellResult | None:
     except (KeyError, ValueError, struct.error):
         return None
     return CellResult(key, files, record)
-
-
-ENVIRONMENT = "HETESYNTH_CACHE"
-LOCK = "lock"
-_DIGITS = 14  # of a key, which say the byte that is its lock
 
 
 def default_cache() -> Path:

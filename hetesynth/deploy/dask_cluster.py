@@ -36,6 +36,21 @@ Versions = tuple[tuple[str, str], ...]
 
 MAX_MESSAGE = 2000
 _one_cell = threading.Lock()  # solvers share state within a process
+CONNECT_SECONDS = 5.0
+CLOSE_SECONDS = 2.0
+POLL_SECONDS = 0.2
+_ADDRESS = re.compile(r"(?:(?:tcp|tls|ucx|ws|wss)://)?(?:\[[0-9A-Fa-f:.]+\]|[\w.-]+):[0-9]{1,5}")
+_TALKING = ("distributed", "asyncio", "tornado")  # loggers of what happens in Dask's threads
+PAGE = "docs/building_on_a_cluster.md"
+ANSWER_SECONDS = 60.0  # for a scheduler, after which it counts as lost
+REPORT_SECONDS = 10.0  # for workers to say what they are; a worker in the middle of a cell may take some of them
+MAX_NAMED = 8  # workers that a message names
+MAX_TEXT = 200  # characters of what a worker says of itself
+WAY_OUT = f"install what is installed here on the workers too, and restart them; see {PAGE}"
+LOOK_SECONDS = 2.0  # how often it is asked which workers there are
+LONELY_SECONDS = 10.0  # without a worker, before that is said; it is said again after twice as long
+FETCH_SECONDS = 120.0  # for a result to come; it is made again after that
+GIVEN = 2  # cells given out for each thread of the workers: one that is made, one that is next
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +82,6 @@ def cell(data: bytes, stated: Versions) -> bytes | Failed | OtherVersions | str:
     except Exception as error:
         return f"{type(error).__name__}: {error}"[:MAX_MESSAGE]
     return outcome.packed() if isinstance(outcome, CellResult) else outcome
-
-
-CONNECT_SECONDS = 5.0
-CLOSE_SECONDS = 2.0
-POLL_SECONDS = 0.2
-_ADDRESS = re.compile(r"(?:(?:tcp|tls|ucx|ws|wss)://)?(?:\[[0-9A-Fa-f:.]+\]|[\w.-]+):[0-9]{1,5}")
-_TALKING = ("distributed", "asyncio", "tornado")  # loggers of what happens in Dask's threads
-PAGE = "docs/building_on_a_cluster.md"
 
 
 @contextmanager
@@ -139,13 +146,6 @@ def answered(client: Any, call: Callable[[], T], seconds: float) -> T:
         return answer.result(timeout=0)
     except (OSError, LateAnswer):
         raise Silent from None
-
-
-ANSWER_SECONDS = 60.0  # for a scheduler, after which it counts as lost
-REPORT_SECONDS = 10.0  # for workers to say what they are; a worker in the middle of a cell may take some of them
-MAX_NAMED = 8  # workers that a message names
-MAX_TEXT = 200  # characters of what a worker says of itself
-WAY_OUT = f"install what is installed here on the workers too, and restart them; see {PAGE}"
 
 
 @dataclass
@@ -226,12 +226,6 @@ def difference(theirs: Versions) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}..."
-
-
-LOOK_SECONDS = 2.0  # how often it is asked which workers there are
-LONELY_SECONDS = 10.0  # without a worker, before that is said; it is said again after twice as long
-FETCH_SECONDS = 120.0  # for a result to come; it is made again after that
-GIVEN = 2  # cells given out for each thread of the workers: one that is made, one that is next
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,8 @@ NOT_OF_THE_FIRST = "it was made for other ranks or links than the first file has
 Verdict = Literal[
     "valid", "slower", "over capacity", "lost link", "other ranks", "not of the first", "wrong", "unreadable"
 ]
+MAX_FILES = 1000
+HEAD = 1024  # bytes of a file that say what it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +167,6 @@ def _connections(path: Path) -> tuple[int, set[tuple[Rank, Rank]]]:
                     pairs |= {(slice_owner(gpu, block, kind, part), g) for part in operation.src}
                     pairs |= {(g, slice_owner(gpu, block, kind, part)) for part in operation.dst}
     return ranks, {(a, b) for a, b in pairs if a is not None and b is not None}
-
-
-MAX_FILES = 1000
-HEAD = 1024  # bytes of a file that say what it is
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,8 @@ from hetesynth.topology.language.inspection import inspected
 from hetesynth.topology.language.source import read_source
 from hetesynth.topology.lint import RULES, lint, lint_inspected
 
+MAX_DRAWN_WIRES = 50_000
+
 
 @dataclass(frozen=True, slots=True)
 class LintedFile:
@@ -119,9 +121,6 @@ def sarif(files: Sequence[LintedFile]) -> dict[str, Any]:
                 )
             logs.append(sarif_log(file.path, rules, results, version))
     return {**logs[0], "runs": [run for log in logs for run in log["runs"]]}
-
-
-MAX_DRAWN_WIRES = 50_000
 
 
 @dataclass(frozen=True, slots=True)

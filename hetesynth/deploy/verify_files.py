@@ -32,6 +32,7 @@ BLOCK = 1 << 20
 CHANGED = "it was changed: index.json has another SHA-256"
 EXTRA = "index.json does not name it"
 MISSING = "it is missing: index.json names it"
+FILES_OF_A_PROCESS = 24  # so many files take as long as a process needs to begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +184,6 @@ def digest(path: Path) -> str:
         return sha256.hexdigest()
     except OSError:
         return ""
-
-
-FILES_OF_A_PROCESS = 24  # so many files take as long as a process needs to begin
 
 
 @dataclass(frozen=True, slots=True)

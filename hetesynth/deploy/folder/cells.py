@@ -25,6 +25,20 @@ from hetesynth.model.target import TARGETS, Target
 from hetesynth.model.topology import Rank
 
 WORD = 16  # bytes of which plans and tests move whole numbers only
+_TEXTS, _FLAGS = ("name", "title", "collective", "protocol"), ("in_place", "out_of_place")
+ELEMENT = 4  # bytes of a float, the type of elements in tests
+INSTEAD_OF = "instead_of"
+"""Of the record of an older cell that stays: the record of what was made and is not deployed."""
+MEASURED_ON = "measured_on"  # of the same record: the SHA-256 of the cluster that its times are of
+MAX_TEXT = 4000
+MOST = 2**63
+MAX_SIZES = 64  # each is simulated anew; a build writes three
+_NAME = re.compile(r"(?!\.+$)[A-Za-z0-9._-]{1,255}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_NUMBERS = (
+    "program_us", "limit_us", "percent_of_limit", "percent_of_tree_limit", "library_us", "factor_over_library",
+)  # fmt: skip
+_NEEDED = {"collective", "ranks", "sizes", "files"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +92,6 @@ class ProgramFile:
 
 _NAMES = {field.name for field in fields(ProgramFile)}
 _OPTIONAL = {field.name for field in fields(ProgramFile) if field.default is not MISSING}
-_TEXTS, _FLAGS = ("name", "title", "collective", "protocol"), ("in_place", "out_of_place")
 
 
 def of_record(values: dict[str, Any]) -> ProgramFile:
@@ -136,9 +149,6 @@ def _plan_file(name: str, data: bytes, root: Rank | None) -> ProgramFile:
         max(gpu.scratch_chunks for gpu in plan.gpus), plan.protocol,
         math.lcm(*(gpu.input_chunks for gpu in plan.gpus)), math.lcm(*(gpu.output_chunks for gpu in plan.gpus)),
     )  # fmt: skip
-
-
-ELEMENT = 4  # bytes of a float, the type of elements in tests
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,16 +247,6 @@ def _odd(message: str) -> HetesynthError:
     return HetesynthError(message, code="HS870", help=help_)
 
 
-INSTEAD_OF = "instead_of"
-"""Of the record of an older cell that stays: the record of what was made and is not deployed."""
-MEASURED_ON = "measured_on"  # of the same record: the SHA-256 of the cluster that its times are of
-MAX_TEXT = 4000
-MOST = 2**63
-MAX_SIZES = 64  # each is simulated anew; a build writes three
-_NAME = re.compile(r"(?!\.+$)[A-Za-z0-9._-]{1,255}")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-
-
 def is_plain_name(name: object) -> bool:
     """True for the name of a file beside others: one component of letters, digits, dots, ``-`` and ``_``."""
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
@@ -314,10 +314,6 @@ def _by_name(is_name: Callable[[object], bool], holds: Callable[[Any], bool]) ->
     return lambda value: isinstance(value, dict) and all(is_name(k) and holds(v) for k, v in value.items())
 
 
-_NUMBERS = (
-    "program_us", "limit_us", "percent_of_limit", "percent_of_tree_limit", "library_us", "factor_over_library",
-)  # fmt: skip
-_NEEDED = {"collective", "ranks", "sizes", "files"}
 _FIELDS: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("cell", "cluster", "extent", "strategy"), _is_text),
     **dict.fromkeys(("chunks", "steps", "channels"), _is_count),

@@ -13,6 +13,21 @@ from dataclasses import dataclass, field
 from hetesynth.deploy.folder.cells import ProgramFile
 from hetesynth.model.target import Target
 
+_NCCL = (("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "INIT,ENV,COLL"))
+ENVIRONMENT = "environment.sh"
+MSCCL_FILES = 4  # MSCCL_MAX_NUM_ALGOS: files that the research runtime reads from MSCCL_XML_FILES
+_UNBOUNDED = (
+    "the runtime allocates scratch memory for its largest call, and its sizes have no upper end: state one"
+)
+OWN_CHANNELS = frozenset({"msccl"})
+"""Targets that add the channels that files need to those of the communicator, and leave NCCL's own as they are."""
+_DIRECTORY = "$HETESYNTH_DEPLOYMENT/algorithms"
+_NO_COLON = """
+case $HETESYNTH_DEPLOYMENT in
+  *:*) echo "environment.sh: the folder's path has a colon, which separates files" >&2; return 1 ;;
+esac
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class LogLines:
@@ -28,7 +43,6 @@ class LogLines:
     refused: str
 
 
-_NCCL = (("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "INIT,ENV,COLL"))
 _RCCL = LogLines(
     _NCCL,
     "Using MSCCL files from ...",
@@ -74,13 +88,6 @@ NAMES = {
 """What the logs of NCCL and RCCL call the collectives."""
 
 
-ENVIRONMENT = "environment.sh"
-MSCCL_FILES = 4  # MSCCL_MAX_NUM_ALGOS: files that the research runtime reads from MSCCL_XML_FILES
-_UNBOUNDED = (
-    "the runtime allocates scratch memory for its largest call, and its sizes have no upper end: state one"
-)
-OWN_CHANNELS = frozenset({"msccl"})
-"""Targets that add the channels that files need to those of the communicator, and leave NCCL's own as they are."""
 _EXTRA = {
     "rccl-6": ((
         "RCCL_MSCCLPP_ENABLE", "0",
@@ -143,7 +150,6 @@ def environment_text(target: Target, stated: Environment, cluster: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-_DIRECTORY = "$HETESYNTH_DEPLOYMENT/algorithms"
 # bash and zsh say where the file is that they read; of dash the kernel knows which files it has open
 _PLACE = r"""
 _hetesynth_place() {
@@ -169,9 +175,4 @@ _hetesynth_place() {
   unset _hetesynth_file _hetesynth_folder _hetesynth_pid _hetesynth_rest _hetesynth_open _hetesynth_link
 }
 _hetesynth_place || return 1
-"""
-_NO_COLON = """
-case $HETESYNTH_DEPLOYMENT in
-  *:*) echo "environment.sh: the folder's path has a colon, which separates files" >&2; return 1 ;;
-esac
 """

@@ -35,6 +35,17 @@ _ALONE, _ALL_READ = (
     "Put nothing else into `algorithms`: every file there is read, and the first that fits runs.",
 )
 _ONE_ROOT, _OVER_NICS = "root of a call", "broadcast or reduce with proto Simple"
+_WRITTEN = "Written by `hetesynth build`, which replaces the folder as a whole."
+_LEFT_OUT = "The runtime is not told of these files; its own algorithms run in their place:"
+_TESTED = " `smoke_test.sh` runs them at these sizes, or the nearest that are whole chunks."
+_UNNAMED = """
+The topology states no host for SERVERS: the servers' names stand in the files. State `host` in the topology, or
+replace them.
+"""
+SMOKE_TEST = "smoke_test.sh"
+_NEVER_CALLED = "{} sends and receives in place of a call of the collective, so no program runs"
+_TESTS_BEGIN = '. "$folder/environment.sh"\n'
+_CHECK_PLANS = """launch "${PYTHON:-python3}" "$folder/load_plans.py" --check ${only:+--only "$only"}\n"""
 
 
 def expected_text(cells: Sequence[DeployedCell], target: Target) -> str:
@@ -140,8 +151,6 @@ def _calls(cells: Sequence[DeployedCell]) -> str:
     return _CALLS + "\n".join(rows)
 
 
-_WRITTEN = "Written by `hetesynth build`, which replaces the folder as a whole."
-_LEFT_OUT = "The runtime is not told of these files; its own algorithms run in their place:"
 _PORTABLE = """
 ## Loading
 
@@ -188,7 +197,6 @@ allreduce, allgather, reducescatter and broadcast run so; those of other collect
   `only_sums=True`; else `register` says which it left out.
 - Buffers stand at the same offset of their allocation on every rank.
 """
-_TESTED = " `smoke_test.sh` runs them at these sizes, or the nearest that are whole chunks."
 _TIMES = """
 ## Times to expect
 
@@ -212,10 +220,6 @@ _RANKS = """
 Rank i has to run on the GPU that `ranks.txt` names: `hostfile` and `rankfile` are for Open MPI, `machinefile` for
 MPICH, `slurm_hosts` for `SLURM_HOSTFILE` with `srun --distribution=arbitrary`; `devices` says what each host sets.
 """
-_UNNAMED = """
-The topology states no host for SERVERS: the servers' names stand in the files. State `host` in the topology, or
-replace them.
-"""
 _PROMISES = """
 ## What is not promised
 
@@ -225,7 +229,6 @@ does each file.
 """
 
 
-SMOKE_TEST = "smoke_test.sh"
 BINARIES: dict[CollectiveName, str] = {
     "allreduce": "all_reduce_perf",
     "allgather": "all_gather_perf",
@@ -313,8 +316,3 @@ def _has(cell: DeployedCell, *, in_place: bool) -> bool:
 
 def _quoted(*words: str) -> str:
     return " ".join(shlex.quote(word) for word in words)
-
-
-_NEVER_CALLED = "{} sends and receives in place of a call of the collective, so no program runs"
-_TESTS_BEGIN = '. "$folder/environment.sh"\n'
-_CHECK_PLANS = """launch "${PYTHON:-python3}" "$folder/load_plans.py" --check ${only:+--only "$only"}\n"""

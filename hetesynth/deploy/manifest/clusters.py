@@ -24,6 +24,9 @@ from hetesynth.topology.language.syntax import Down, Loss, Without, Word
 
 USUAL_NAME = "topo"  # the stem of topology files that are named after their folder
 LOSSES = ("without", "degrade")
+PLACE: Path = ("output", "layout")
+ASIDE = "aside"  # where in the output results are that are not deployed: a folder that no cluster can have
+_FIELD = re.compile(r"\{[^{}]*\}")
 
 
 def cluster_name(topology: FilePath) -> str:
@@ -125,11 +128,6 @@ def _moved(loss: Loss, moved: Callable[[Span], Span]) -> Loss:
         loss, left=words(loss.left), right=words(loss.right), span=moved(loss.span), lanes=lanes,
         amount=replace(loss.amount, span=moved(loss.amount.span)),
     )  # fmt: skip
-
-
-PLACE: Path = ("output", "layout")
-ASIDE = "aside"  # where in the output results are that are not deployed: a folder that no cluster can have
-_FIELD = re.compile(r"\{[^{}]*\}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,13 @@ _STRING = re.compile(
 )
 _WORD = re.compile(r"[A-Za-z0-9_-]+")
 _SCALAR = re.compile(r"[^,\]}#\n]*")
+MAX_BYTES = 1 << 20
+MAX_LINE = 10_000
+MAX_DOTS = 8
+_KEY_PART = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
+_DEEP_KEY = re.compile(rf"(?<![A-Za-z0-9_-]){_KEY_PART}(?:[ \t]*\.[ \t]*{_KEY_PART}){{{MAX_DOTS},}}[ \t]*[=\]]")
+_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+_NO_TOML = "see docs/manifest.md; texts stand in quotes, lists in brackets"
 
 
 @dataclass
@@ -169,14 +176,6 @@ class Positions:
         self._values[path] = self.span(start, self._at)
 
 
-MAX_BYTES = 1 << 20
-MAX_LINE = 10_000
-MAX_DOTS = 8
-
-_KEY_PART = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
-_DEEP_KEY = re.compile(rf"(?<![A-Za-z0-9_-]){_KEY_PART}(?:[ \t]*\.[ \t]*{_KEY_PART}){{{MAX_DOTS},}}[ \t]*[=\]]")
-_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
-_NO_TOML = "see docs/manifest.md; texts stand in quotes, lists in brackets"
 _WAYS_OUT = (
     ("Expected newline or end", "the line ends behind the value: no comma, nothing else; no number begins with 0"),
     ("Invalid initial character for a key", "inline tables are on one line, with no comma at their end"),

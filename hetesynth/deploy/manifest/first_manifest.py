@@ -26,6 +26,7 @@ SCHEMA_NAME = "hetesynth.schema.json"
 MAX_DEPTH = 4
 MAX_FILES = 200
 MAX_FOLDERS = 5000
+_NO_CLUSTER = "there is no cluster in this file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +147,6 @@ def _described(file: Path, stated: str, names: set[str]) -> DescribedCluster | N
     stated_name = None if name == usual and not of_checkout else name
     targets = fitting_targets(models) or (PORTABLE.name,)
     return DescribedCluster(stated, name, stated_name, f"{gpus} GPU{'s' * (topology.ranks != 1)}", targets)
-
-
-_NO_CLUSTER = "there is no cluster in this file"
 
 
 # --- the text

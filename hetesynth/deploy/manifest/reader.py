@@ -29,6 +29,10 @@ from hetesynth.topology.language.quantity import parse_quantity
 
 EXTENT = ("sizes", "chunks")
 """Keys of which a table that states one overrules both, and with sizes the size of chunks too."""
+MAX_SIZE = 1 << 50
+_OTHER_DOTS = re.compile(r"\.{3,}|…|\s-\s|(?<=[A-Za-z])-(?=[0-9])|\bto\b|:|–")
+MAX_CELLS = 10_000
+FILE_NAME = "hetesynth.toml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +63,6 @@ class Settings:
     def place(self, name: str, otherwise: Path) -> Path:
         """Where the value of ``name`` stands."""
         return self.stated[name][1] if name in self.stated else otherwise
-
-
-MAX_SIZE = 1 << 50
-
-_OTHER_DOTS = re.compile(r"\.{3,}|…|\s-\s|(?<=[A-Za-z])-(?=[0-9])|\bto\b|:|–")
 
 
 class NoRange(Exception):
@@ -147,9 +146,6 @@ def apart(read: dict[int, SizeRange], path: Path, document: Document) -> tuple[S
         replace(one, closed=all(one.high != other.low for i, other in read.items() if i != number))
         for number, one in read.items()
     )
-
-
-MAX_CELLS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,9 +364,6 @@ def _check_callable(drafts: Sequence[_Draft], document: Document) -> None:
             root = draft.settings.get("root")
             help_ = f"add single_root = true if every {draft.collective} of the job has root {root}, or skip it"
             document.add("HS867", place, error.message, help_)
-
-
-FILE_NAME = "hetesynth.toml"
 
 
 def read_manifest(path: FilePath) -> Manifest:

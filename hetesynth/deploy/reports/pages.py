@@ -54,6 +54,13 @@ from hetesynth.topology.language import GivenTopology
 MAX_BARS = 20
 ROW, BAR, NAMES, SIDE, VALUE = 22, 12, 330, 150, 70
 LONGEST_NAME = 46
+INDEX_PAGE, INDEX_MARK = "index.html", "<!-- hetesynth build index -->"
+_HEADS = ("Cell", "Status", "Program", "At", "Of the limit", "x rings", "Last run")
+CELLS = "cells"
+SMALLEST, LARGEST = 1_000, 4_000_000_000  # bytes, between which curves are drawn
+MAX_SLUG = 80
+_MARK = "<!-- hetesynth page {} -->\n"
+_MARK_BYTES = len(_MARK.format("0" * 64))
 
 
 def change_chart(cells: Sequence[CellReport]) -> str:
@@ -89,10 +96,6 @@ def change_chart(cells: Sequence[CellReport]) -> str:
         f"<figcaption>Program time against the last run: quicker to the left, slower to the right. "
         f"{same} of {len(compared)} are the same.{more}</figcaption></figure>"
     )
-
-
-INDEX_PAGE, INDEX_MARK = "index.html", "<!-- hetesynth build index -->"
-_HEADS = ("Cell", "Status", "Program", "At", "Of the limit", "x rings", "Last run")
 
 
 def index_page(report: BuildReport, at: Places, links: Mapping[str, str], notes: Mapping[str, str]) -> bytes:
@@ -192,13 +195,6 @@ def _hash(source: str) -> str:
 
 def _source(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8").replace("\r\n", "\n")
-
-
-CELLS = "cells"
-SMALLEST, LARGEST = 1_000, 4_000_000_000  # bytes, between which curves are drawn
-MAX_SLUG = 80
-_MARK = "<!-- hetesynth page {} -->\n"
-_MARK_BYTES = len(_MARK.format("0" * 64))
 
 
 @dataclass(frozen=True, slots=True)

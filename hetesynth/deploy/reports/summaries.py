@@ -31,6 +31,13 @@ from hetesynth.model.words import of_limit
 
 FOLDERS = "folders"  # under which name folders that are not what a build would write are told
 _NO_CHARACTER = re.compile("[\ufffe\uffff]")  # of XML; the others are shown escaped anyway
+MARK = "<!-- hetesynth build -->"  # the first line of every summary of ours
+MAX_BYTES = 1_000_000  # GitHub takes 1 MiB of one step
+UNFOLDED = 12  # rows of a table that is shown at once
+FIRST_ROWS = 50  # of what needs attention, and of findings
+_HEAD = (
+    "| cell | status | program | size | of the limit | x rings | last run |\n|---|---|---:|---:|---:|---:|---:|\n"
+)
 
 
 def junit_xml(report: BuildReport, places: Places) -> bytes:
@@ -103,14 +110,7 @@ def _text(text: str) -> str:
     return escape(_NO_CHARACTER.sub("?", visible(text)))
 
 
-MARK = "<!-- hetesynth build -->"  # the first line of every summary of ours
-MAX_BYTES = 1_000_000  # GitHub takes 1 MiB of one step
-UNFOLDED = 12  # rows of a table that is shown at once
-FIRST_ROWS = 50  # of what needs attention, and of findings
 _MARKUP = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]<>()#!|~^$"} | {"&": "&amp;"})
-_HEAD = (
-    "| cell | status | program | size | of the limit | x rings | last run |\n|---|---|---:|---:|---:|---:|---:|\n"
-)
 
 
 def markdown_summary(report: BuildReport, places: Places, most: int = MAX_BYTES) -> str:

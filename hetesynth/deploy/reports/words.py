@@ -30,6 +30,8 @@ WAYS_OUT: dict[Status, str] = {
 }
 ATTENTION: tuple[Status, ...] = tuple(WAYS_OUT)  # what somebody should look at, the worst first
 WHOLE_BUILD = "build"  # under which name a report says what stopped all of it
+SHOWN_PERCENT = 0.05  # changes below this many percent are shown as none: one decimal is
+_UNDECIDED: frozenset[Status] = frozenset({"stale", "missing", "invalid", "unfinished"})
 
 
 def one_line(text: str) -> str:
@@ -103,11 +105,6 @@ class Places:
     def line(self, cluster: str) -> int:
         """The line of the manifest where ``cluster`` is stated; the first where that is not known."""
         return self.lines.get(cluster, 1)
-
-
-SHOWN_PERCENT = 0.05  # changes below this many percent are shown as none: one decimal is
-
-_UNDECIDED: frozenset[Status] = frozenset({"stale", "missing", "invalid", "unfinished"})
 
 
 @dataclass(frozen=True, slots=True)

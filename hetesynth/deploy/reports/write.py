@@ -33,6 +33,15 @@ from hetesynth.files.regular_files import open_regular
 from hetesynth.model.diagnostics import Diagnostic, SourceError
 from hetesynth.policy import DEFAULT, Policy
 
+FORMAT = 1  # raised where a field changes its meaning or goes; a new field raises nothing
+STANDARD_OUTPUT = Path("-")
+STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
+_START = 256  # bytes in which a mark is
+_JUNIT = rb'<testsuites name="hetesynth build"'
+_GITLAB = rb'\A\[(\]|\s+\{\s+"description": )'
+_SARIF = rb'\A\{\s+"\$schema": "[^"]*sarif'
+_FORGES = "give github, gitlab=FILE or sarif=FILE"
+
 
 def topology_findings(manifest: Manifest, policy: Policy = DEFAULT) -> tuple[TopologyFinding, ...]:
     """The findings about each topology file, each file once, in the order of the manifest."""
@@ -57,9 +66,6 @@ def failure_findings(error: HetesynthError, file: str | Path) -> tuple[TopologyF
 def _finding(said: Diagnostic) -> TopologyFinding:
     span = said.span
     return TopologyFinding(span.file, span.line, span.column, said.severity, said.code, said.message, said.help)
-
-
-FORMAT = 1  # raised where a field changes its meaning or goes; a new field raises nothing
 
 
 def document(report: BuildReport, places: Places) -> dict[str, Any]:
@@ -112,15 +118,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list):
         return [_finite(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-STANDARD_OUTPUT = Path("-")
-STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
-_START = 256  # bytes in which a mark is
-_JUNIT = rb'<testsuites name="hetesynth build"'
-_GITLAB = rb'\A\[(\]|\s+\{\s+"description": )'
-_SARIF = rb'\A\{\s+"\$schema": "[^"]*sarif'
-_FORGES = "give github, gitlab=FILE or sarif=FILE"
 
 
 @dataclass(frozen=True, slots=True)
