@@ -19,6 +19,7 @@ from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as LateAnswer  # not Python's own before 3.11
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -165,10 +166,12 @@ class Workers:
         new = {a: n for a, n in threads.items() if a not in self.suited and a not in self.refused}
         if not new:
             return
+        reports: dict[str, Any] = {}
         try:
-            reports = answered(self.client, lambda: self._ask(list(new)), REPORT_SECONDS)
+            ask = partial(self.client.run, reported, workers=list(new), on_error="return")
+            reports = answered(self.client, ask, REPORT_SECONDS)
         except Silent:
-            reports = {}
+            pass
         reasons = {}
         for address, report in sorted(reports.items()):
             match report:
@@ -189,10 +192,6 @@ class Workers:
             more = len(crowded) - MAX_NAMED
             them = ", ".join(crowded[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
             self.watcher.warned(f"{them}: several threads, one cell at a time: start workers with --nthreads 1")
-
-    def _ask(self, addresses: list[str]) -> Mapping[str, Any]:
-        answers: Mapping[str, Any] = self.client.run(reported, workers=addresses, on_error="return")
-        return answers
 
     def refuse(self, address: str, theirs: Versions) -> None:
         """Give no more to the worker at ``address``."""
@@ -278,7 +277,7 @@ class _Run:
     given: dict[str, _Attempt] = field(default_factory=dict)
     ended: SimpleQueue[str] = field(default_factory=SimpleQueue)
     looked: float = 0.0
-    lonely_since: float | None = None
+    lonely_since: float = field(default_factory=time.monotonic)
     lonely_told: float = 0.0
 
     def outcomes(self) -> Iterator[Outcome]:
@@ -383,24 +382,18 @@ class _Run:
         """See which workers there are; cells that only workers had that are gone are given out again."""
         self.workers.look()
         self.looked = time.monotonic()
-        self._tell_lonely()
+        if self.workers.suited:
+            self.lonely_since, self.lonely_told = self.looked, 0.0
+        lonely = self.looked - self.lonely_since
+        if lonely >= max(LONELY_SECONDS, 2 * self.lonely_told):
+            self.lonely_told = lonely
+            address = self.cluster.address
+            self.watcher.warned(
+                f"{address} has no worker that can be given cells; waiting for one, {lonely:.0f} s so far\n"
+                f"  help: start one with `dask worker {address} --nthreads 1`"
+            )
         for key, attempt in list(self.given.items()):
             if not attempt.workers & self.workers.suited.keys() and not attempt.future.done():
                 del self.given[key]
                 self._take_back([attempt.future])
                 yield from self._suspected(attempt, attempt.alone and attempt.number >= LIVES)
-
-    def _tell_lonely(self) -> None:
-        if self.workers.suited:
-            self.lonely_since, self.lonely_told = None, 0.0
-            return
-        if self.lonely_since is None:
-            self.lonely_since = self.looked
-        seconds = self.looked - self.lonely_since
-        if seconds >= max(LONELY_SECONDS, 2 * self.lonely_told):
-            self.lonely_told = seconds
-            address = self.cluster.address
-            self.watcher.warned(
-                f"{address} has no worker that can be given cells; waiting for one, {seconds:.0f} s so far\n"
-                f"  help: start one with `dask worker {address} --nthreads 1`"
-            )
