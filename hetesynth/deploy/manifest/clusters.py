@@ -9,8 +9,8 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -20,7 +20,7 @@ from hetesynth.deploy.manifest.values import ClusterEntry
 from hetesynth.model.diagnostics import SourceError, Span
 from hetesynth.topology.language.overridden import OverriddenFile, overridden
 from hetesynth.topology.language.source import SUFFIX, is_topology_file, no_standard_input
-from hetesynth.topology.language.syntax import Down, Loss, Without, Word
+from hetesynth.topology.language.syntax import Loss
 
 USUAL_NAME = "topo"  # the stem of topology files that are named after their folder
 LOSSES = ("without", "degrade")
@@ -71,9 +71,8 @@ def _topology(stated: str, folder: FilePath, path: Path, document: Document) -> 
     except (OSError, ValueError):
         is_folder = is_file = False
     if is_folder:
-        document.add(
-            "HS866", place, f"`{stated}` is a folder", f'name the file in it: "{stated.rstrip("/")}/topo.dsl"'
-        )
+        help_ = f'name the file in it: "{stated.rstrip("/")}/topo.dsl"'
+        document.add("HS866", place, f"`{stated}` is a folder", help_)
     elif not is_file:
         try:
             names = [one.name for one in topology.parent.glob("*.dsl")]
@@ -115,19 +114,15 @@ def _read(entry: ClusterEntry, table: dict[str, Any], path: Path, document: Docu
     return OverriddenFile(str(entry.topology), tuple(losses), ((document.file, document.text),))
 
 
-def _moved(loss: Loss, moved: Callable[[Span], Span]) -> Loss:
-    def words(several: Sequence[Word]) -> tuple[Word, ...]:
-        return tuple(replace(word, span=moved(word.span)) for word in several)
-
-    if isinstance(loss, Without):
-        return replace(loss, targets=words(loss.targets), span=moved(loss.span))
-    if isinstance(loss, Down):
-        return replace(loss, left=words(loss.left), right=words(loss.right), span=moved(loss.span))
-    lanes = None if loss.lanes is None else replace(loss.lanes, span=moved(loss.lanes.span))
-    return replace(
-        loss, left=words(loss.left), right=words(loss.right), span=moved(loss.span), lanes=lanes,
-        amount=replace(loss.amount, span=moved(loss.amount.span)),
-    )  # fmt: skip
+def _moved(value: Any, moved: Callable[[Span], Span]) -> Any:
+    """A loss, or what it is made of, with every span in it moved."""
+    if isinstance(value, Span):
+        return moved(value)
+    if isinstance(value, tuple):
+        return tuple(_moved(part, moved) for part in value)
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    return replace(value, **{part.name: _moved(getattr(value, part.name), moved) for part in fields(value)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +145,8 @@ def output(document: Document, folder: FilePath) -> Output:
     for key in ("folder", "cache"):
         if table.get(key, "").startswith("~"):
             message = f"`{table[key][:60]}`: `~` stands for nothing in a manifest"
-            document.add(
-                "HS868", ("output", key), message, "write a path from the folder of the manifest, or from /"
-            )
+            help_ = "write a path from the folder of the manifest, or from /"
+            document.add("HS868", ("output", key), message, help_)
     cache = table.get("cache")
     return Output(folder / table.get("folder", "schedules"), layout, None if cache is None else folder / cache)
 
@@ -166,10 +160,8 @@ def _wrong(layout: str) -> tuple[str, str] | None:
         return f"`{layout[:60]}` is outside of the output", "write a path below it, and the output in `folder`"
     parts = layout.split("/")
     if any(part in ("", ".", "..") for part in parts):
-        return (
-            f"`{layout[:60]}` has a part that names no folder",
-            'write folders below the output: "{cluster}/{target}"',
-        )
+        help_ = 'write folders below the output: "{cluster}/{target}"'
+        return f"`{layout[:60]}` has a part that names no folder", help_
     if not re.fullmatch(LAYOUT, layout):
         return f"`{layout[:60]}` is no layout", "use letters, digits, `.`, `_`, `-`, `/`, {cluster} and {target}"
     if any(part.startswith(".") and not part.startswith("..") for part in parts):
