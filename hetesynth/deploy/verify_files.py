@@ -248,7 +248,12 @@ def file_verdict(candidate: Candidate, question: Question) -> FileVerdict:
         return FileVerdict(candidate.path, Judged(tuple(place)))
     if candidate.sha256 and digest(candidate.path) != candidate.sha256:
         place.append(_finding(CHANGED))
-    targets = _targets(candidate, question)
+    targets: tuple[Target, ...] = ()
+    if not is_schedule(candidate.path) and not is_composition(candidate.path):
+        targets = question.targets or tuple(TARGETS[name] for name in candidate.targets)
+        readers = tuple(target for target in targets if target.format == format_of(candidate.path))
+        # a file that was named and that none of them reads is refused
+        targets = readers or (targets if candidate.named else ())
     names = tuple(target.name for target in targets)
     try:
         judged = judge_file(candidate.path, replace(question, targets=targets, documents=True))
@@ -262,13 +267,3 @@ def file_verdict(candidate: Candidate, question: Question) -> FileVerdict:
 
 def _finding(message: str, rule: str | None = None) -> Finding:
     return Finding("error", Violation("file", message, rule=rule))
-
-
-def _targets(candidate: Candidate, question: Question) -> tuple[Target, ...]:
-    """Those that read such a file: of the targets asked for, else of those of its folder. All of them where the
-    file was named and none reads it: it is refused."""
-    if is_schedule(candidate.path) or is_composition(candidate.path):
-        return ()
-    targets = question.targets or tuple(TARGETS[name] for name in candidate.targets)
-    readers = tuple(target for target in targets if target.format == format_of(candidate.path))
-    return readers or (targets if candidate.named else ())

@@ -77,12 +77,9 @@ class ProgramFile:
         """A number of bytes: the runtime takes the program for whole buffers of its multiples, inside its range,
         whatever the type of their elements, and every rank's block is one of whole words."""
         blocks = self.ranks if self.collective in ("gather", "scatter") else 1
-        parts = [WORD * self.ranks, WORD * self.chunks * blocks]
-        parts.append(WORD * self.input_chunks * (self.ranks if self.collective in ("allgather", "gather") else 1))
-        parts.append(
-            WORD * self.output_chunks * (self.ranks if self.collective in ("reducescatter", "scatter") else 1)
-        )
-        return math.lcm(*(part for part in parts if part))
+        sent = self.input_chunks * (self.ranks if self.collective in ("allgather", "gather") else 1)
+        received = self.output_chunks * (self.ranks if self.collective in ("reducescatter", "scatter") else 1)
+        return WORD * math.lcm(*(part for part in (self.ranks, self.chunks * blocks, sent, received) if part))
 
     @property
     def last(self) -> int | None:

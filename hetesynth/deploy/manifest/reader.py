@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path as FilePath
 from typing import Any
@@ -168,7 +168,7 @@ class _Rule:
     path: Path
     table: dict[str, Any]
     sizes: tuple[SizeRange, ...]
-    selects: int = field(default=0)
+    selects: int = 0
 
     def is_for(self, draft: _Draft) -> bool:
         """True where the rule selects the cell."""
