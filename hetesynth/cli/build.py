@@ -49,7 +49,7 @@ def command(
     """
     from hetesynth.cli.render.build import build_text, check_text
     from hetesynth.deploy.manifest.reader import read_manifest
-    from hetesynth.deploy.reports.options import demand_outside, report_options
+    from hetesynth.deploy.reports.write import demand_outside, report_options
     from hetesynth.processes import processors
 
     _demand_one_use(accept_worse=accept_worse, check=check, quick=quick)
@@ -103,7 +103,7 @@ def _build(
 def _check(manifest: Manifest, jobs: int, *, quick: bool) -> BuildReport:
     """What a build would change."""
     from hetesynth.cli.building import watching_build
-    from hetesynth.deploy.checking import check
+    from hetesynth.deploy.build import check
 
     with watching_build(quiet=False) as watcher:
         return check(manifest, jobs, watcher, quick=quick)

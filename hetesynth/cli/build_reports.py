@@ -16,8 +16,7 @@ from hetesynth.errors import HetesynthError
 if TYPE_CHECKING:
     from hetesynth.deploy.manifest.values import Manifest
     from hetesynth.deploy.outcome import BuildReport
-    from hetesynth.deploy.reports.options import ReportOptions
-    from hetesynth.deploy.reports.write import Printed
+    from hetesynth.deploy.reports.write import Printed, ReportOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
 _FILE = click.Path(path_type=Path)
@@ -63,8 +62,7 @@ def show_reports(report: BuildReport, options: ReportOptions, manifest: Manifest
         return
     from dataclasses import replace
 
-    from hetesynth.deploy.reports.findings import topology_findings
-    from hetesynth.deploy.reports.write import write_reports
+    from hetesynth.deploy.reports.write import topology_findings, write_reports
 
     if options.shows_findings and not report.findings:
         report = replace(report, findings=topology_findings(manifest))

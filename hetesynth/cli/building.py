@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hetesynth.cli.progress import warned
 from hetesynth.cli.terminal import show
-from hetesynth.deploy.watching import Nobody, Watcher
+from hetesynth.deploy.outcome import Watcher
 from hetesynth.model.deadline import now
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def watching_build(*, quiet: bool) -> Iterator[Watcher]:
         yield _Bars(progress)
 
 
-class _Warnings(Nobody):
+class _Warnings(Watcher):
     """Says each warning once."""
 
     def __init__(self) -> None:

@@ -76,7 +76,7 @@ def _fitting(file: Path) -> str:
 
 def _show_folder(folder: Path, stated: Target | None, as_json: bool) -> None:
     from hetesynth.cli.render.install import folder_hint, folder_text
-    from hetesynth.deploy.folder.installation import installation
+    from hetesynth.deploy.folder.folder import installation
 
     place = installation(folder, stated)
     show(json.dumps(folder_hint(place), indent=2) if as_json else folder_text(place))

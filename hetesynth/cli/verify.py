@@ -116,8 +116,7 @@ def _many(
     paths: Sequence[Path], question: Question, form: Form, jobs: int, junit_file: Path | None
 ) -> int:  # fmt: skip
     from hetesynth.cli.render.verify import files_document, junit, one_line, summary_line
-    from hetesynth.deploy.verify_files import file_verdicts, loaded
-    from hetesynth.deploy.walked_files import walked
+    from hetesynth.deploy.verify_files import file_verdicts, loaded, walked
     from hetesynth.engine.verify import sarif_of
 
     walk = walked(paths)

@@ -2,36 +2,57 @@
 
 In: a manifest, a scheduler, a cache. Out: a ``BuildReport``. A folder is exchanged in one step once all of its
 cells are decided, so that a build that is killed leaves older folders and newer ones, each of one piece; results
-that were made are in the cache, and the next build goes on from there.
+that were made are in the cache, and the next build goes on from there. A check says what a build would change:
+keys and digests tell what is stale, missing or changed, then the judges read every file. It writes nothing and
+does not look at the cache, so that it works on what can only be read.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from hetesynth.deploy.aside import keep_aside, read_aside
-from hetesynth.deploy.cache import Cache
-from hetesynth.deploy.carried import Carried, carried
-from hetesynth.deploy.cell_check import CheckedCell, each, judged, objections
-from hetesynth.deploy.folder.folder import MARK, DeployedCell, Deployment, deployed, differs
+from hetesynth.deploy.cache import Cache, CellResult
+from hetesynth.deploy.cell_check import CheckedCell, by_key, each, judged, objections
+from hetesynth.deploy.figures import named
+from hetesynth.deploy.folder.folder import (
+    FORMAT,
+    MARK,
+    DeployedCell,
+    Deployment,
+    cells_of,
+    deployed,
+    differs,
+    index_of,
+    place,
+)
+from hetesynth.deploy.folder_index import ASIDE
 from hetesynth.deploy.job import Job, job, pickled
 from hetesynth.deploy.keeping import NORMAL, Decision, Rules, aside_folder, decided, failed, settled
-from hetesynth.deploy.manifest.values import ClusterEntry, Manifest
-from hetesynth.deploy.outcome import BuildReport, CellReport
-from hetesynth.deploy.result import CellResult
-from hetesynth.deploy.standing import Place
-from hetesynth.deploy.watching import Watcher
-from hetesynth.deploy.workers import Failed, Outcome, Scheduler
+from hetesynth.deploy.manifest.values import Manifest
+from hetesynth.deploy.outcome import BuildReport, CellReport, FolderFinding, Status, Watcher
+from hetesynth.deploy.workers import Failed, Scheduler
+from hetesynth.engine.formats import SCHEDULE_SUFFIX
+from hetesynth.engine.verify import Question, judge_file
 from hetesynth.errors import HetesynthError
-from hetesynth.files.folders import check_replaceable, tidy_folder, update_folder
+from hetesynth.files.folders import INDEX, check_replaceable, tidy_folder, update_folder, write_folder
+from hetesynth.files.regular_files import open_regular, read_regular
+from hetesynth.files.temporaries import is_ours, leftovers, remove, temporary
 from hetesynth.model.deadline import now
 from hetesynth.model.target import target
 from hetesynth.model.topology import Topology
 from hetesynth.topology.language import load_topology
+
+ASIDE_KIND = "hetesynth aside"
+SOUND = frozenset({"current", "kept"})
+_DAMAGED_ROW = "its row of the index is damaged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +66,11 @@ class LoadedCluster:
 
 def load_clusters(manifest: Manifest) -> dict[str, LoadedCluster]:
     """Every cluster by its name. Raises HetesynthError for files that are wrong."""
-    return {entry.name: _loaded(entry) for entry in manifest.clusters}
-
-
-def _loaded(entry: ClusterEntry) -> LoadedCluster:
-    topology = load_topology(entry.source)
-    return LoadedCluster(topology, *pickled(topology))
+    clusters = {}
+    for entry in manifest.clusters:
+        topology = load_topology(entry.source)
+        clusters[entry.name] = LoadedCluster(topology, *pickled(topology))
+    return clusters
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +82,9 @@ class FolderPlan:
     target: str
     jobs: tuple[Job, ...]
 
-    def at(self, entry: Job) -> Place:
-        """Where the cell of ``entry`` is."""
-        return Place(entry.cell, self.cluster.topology, self.cluster.sha256)
-
     def contents(self, cells: tuple[DeployedCell, ...]) -> dict[str, bytes]:
         """The files of the folder with ``cells`` in it."""
         return Deployment(self.cluster.topology, self.cluster.sha256, target(self.target), cells).contents()
-
-
-def carried_cells(plan: FolderPlan) -> Carried:
-    """Cells of the folder that no manifest names and that a build keeps."""
-    collectives = {job.cell.collective for job in plan.jobs}
-    return carried(plan.path, plan.cluster.topology, plan.cluster.sha256, target(plan.target), collectives)
 
 
 def folder_plans(manifest: Manifest, clusters: Mapping[str, LoadedCluster]) -> tuple[FolderPlan, ...]:
@@ -82,13 +92,80 @@ def folder_plans(manifest: Manifest, clusters: Mapping[str, LoadedCluster]) -> t
     grouped: dict[tuple[str, str], list[Job]] = {}
     for cell in manifest.cells:
         cluster = clusters[cell.cluster]
-        grouped.setdefault((cell.cluster, cell.target), []).append(
-            job(cell, cluster.pickled, cluster.sha256, manifest.cells)
-        )
+        entry = job(cell, cluster.pickled, cluster.sha256, manifest.cells)
+        grouped.setdefault((cell.cluster, cell.target), []).append(entry)
     return tuple(
         FolderPlan(manifest.folder(name, runtime), clusters[name], runtime, tuple(jobs))
         for (name, runtime), jobs in grouped.items()
     )
+
+
+def carried(plan: FolderPlan) -> tuple[tuple[DeployedCell, ...], tuple[str, ...]]:
+    """Cells of the folder that an atlas brought, no manifest names, and a build keeps, and what is to be said.
+
+    An atlas of an older topology stays where every program of it is right on the topology as it is now.
+    """
+    collectives = {job.cell.collective for job in plan.jobs}
+    question = Question(targets=(target(plan.target),), given=plan.cluster.topology)
+    cells: list[DeployedCell] = []
+    notes: dict[str, None] = {}
+    for cell in deployed(plan.path):
+        if not cell.origin:
+            continue
+        name = str(cell.record.get("collective"))
+        if name in collectives:
+            notes[f"{plan.path}: the manifest has {name} now; the atlas of it is left out"] = None
+            continue
+        if cell.record.get("topology_sha256") == plan.cluster.sha256:
+            cells.append(cell)
+            continue
+        programs = [plan.path / place(file) for file in cell.files if not file.endswith(SCHEDULE_SUFFIX)]
+        try:
+            right = all(judge_file(path, question).count("error") == 0 for path in programs)
+        except HetesynthError:
+            right = False
+        standing = f"{plan.path}: the atlas of {name} is"
+        if right:
+            cells.append(cell)
+            notes[f"{standing} stale, and right on the topology as it is now"] = None
+        else:
+            notes[f"{standing} wrong on the topology as it is now: {cell.name} is left out"] = None
+    return tuple(cells), tuple(notes)
+
+
+def read_aside(folder: Path) -> dict[str, CellResult]:
+    """The results in ``folder`` that were made and not deployed, by key: those whose files are whole."""
+    return {cell.key: CellResult(cell.key, cell.files, cell.record) for cell in cells_of(folder, ASIDE_KIND)}
+
+
+def keep_aside(folder: Path, results: Sequence[CellResult]) -> None:
+    """Let ``folder``, which is for people to look at, hold ``results`` and nothing else; without any it goes."""
+    if not results:
+        _remove_aside(folder)
+    elif read_aside(folder) != {result.key: result for result in results}:
+        files = {place(name): data for result in results for name, data in result.files.items()}
+        rows = [{"name": r.record["cell"], "key": r.key, "made_for": r.key, "record": r.record} for r in results]
+        index = {"kind": ASIDE_KIND, "format": FORMAT, "cells": rows}
+        files[INDEX] = (json.dumps(index, indent=1) + "\n").encode()
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        write_folder(folder, files, ASIDE)
+
+
+def _remove_aside(folder: Path) -> None:
+    """Take ``folder`` away in one step, if it is one of ours; then what is empty above it."""
+    try:
+        with open_regular(folder / INDEX) as stream:
+            if ASIDE not in stream.read(4096):
+                return
+        gone = temporary(folder)
+        folder.rename(gone)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for path in (gone, *(old for old in leftovers(folder) if is_ours(old))):
+        remove(path)
+    with suppress(OSError):
+        folder.parent.rmdir()
+        folder.parent.parent.rmdir()
 
 
 def build(
@@ -107,8 +184,24 @@ def build(
         tidy_folder(plan.path)
         tidy_folder(manifest.output / aside_folder(plan.jobs[0].cell))
     cache.tidy()
-    report = _Build(manifest, plans, cache, watcher, rules, jobs).run(scheduler)
-    return replace(report, seconds=now() - began)
+    work = _Build(manifest, plans, cache, watcher, rules, jobs)
+    interrupted = False
+    try:
+        work.run(scheduler)
+    except KeyboardInterrupt:
+        interrupted = True
+        for entry in (entry for plan in plans for entry in plan.jobs):
+            unfinished = CellReport(entry.cell, "unfinished", entry.key, messages=("Ctrl-C came first",))
+            work.reports.setdefault(entry.cell.name, unfinished)
+    return BuildReport(
+        manifest.path,
+        manifest.output,
+        tuple(work.reports[cell.name] for cell in manifest.cells),
+        written=tuple(work.written),
+        warnings=tuple(work.warnings),
+        interrupted=interrupted,
+        seconds=now() - began,
+    )
 
 
 @dataclass
@@ -125,38 +218,33 @@ class _Build:
     decided: dict[str, DeployedCell] = field(default_factory=dict)
     aside: dict[str, CellResult | None] = field(default_factory=dict)
 
-    def run(self, scheduler: Scheduler) -> BuildReport:
-        """All cells decided and all folders written, or as far as it went until Ctrl-C."""
-        interrupted = False
-        try:
-            self._all(scheduler)
-        except KeyboardInterrupt:
-            interrupted = True
-            self._leave_unfinished()
-        reports = tuple(self.reports[cell.name] for cell in self.manifest.cells)
-        return BuildReport(
-            self.manifest.path, self.manifest.output, reports, written=tuple(self.written),
-            warnings=tuple(self.warnings), interrupted=interrupted,
-        )  # fmt: skip
-
-    def _all(self, scheduler: Scheduler) -> None:
+    def run(self, scheduler: Scheduler) -> None:
+        """Decide all cells and write all folders."""
         before = {plan.path: self._standing(plan) for plan in self.plans}
         jobs = {job.key: (job, plan) for plan in self.plans for job in plan.jobs}
-        unsettled = [
-            (entry, plan)
-            for entry, plan in jobs.values()
-            if not self._is_settled(plan.at(entry), entry.key, before[plan.path].get(entry.cell.name))
-        ]
+        unsettled = []
+        for entry, plan in jobs.values():
+            decision = settled(entry, before[plan.path].get(entry.cell.name), self.rules)
+            if decision is None:
+                unsettled.append((entry, plan))
+            else:  # the folder says what was decided
+                self._decide(decision)
         stale = self._not_kept(unsettled, before)
         self.watcher.expected(len(self.manifest.cells), {entry.key: entry.cell.name for entry in stale})
         for plan in self.plans:
             if self._is_decided(plan):
                 self._write(plan)
-            else:
-                _check(plan)
+            else:  # before the work where its result cannot be written
+                with _writing(plan.path):
+                    plan.path.parent.mkdir(parents=True, exist_ok=True)
+                    check_replaceable(plan.path, MARK)
         for outcome in scheduler.run(stale, self.watcher) if stale else ():
             entry, plan = jobs[outcome.key]
-            self._decide(self._outcome(plan.at(entry), outcome, before[plan.path].get(entry.cell.name)))
+            old = before[plan.path].get(entry.cell.name)
+            if isinstance(outcome, Failed):
+                self._decide(failed(entry, f"{outcome.code}: {outcome.message}", old, self.rules))
+            else:
+                self._decide(decided(entry, outcome, old, self.rules, cached=False))
             if self._is_decided(plan):
                 self._write(plan)
 
@@ -179,13 +267,6 @@ class _Build:
             cells[old.name] = again
         return cells
 
-    def _is_settled(self, at: Place, key: str, old: DeployedCell | None) -> bool:
-        """True where the folder says what was decided, which is decided again then."""
-        decision = settled(at, key, old, self.rules)
-        if decision is not None:
-            self._decide(decision)
-        return decision is not None
-
     def _not_kept(
         self, unsettled: Sequence[tuple[Job, FolderPlan]], before: Mapping[Path, Mapping[str, DeployedCell]]
     ) -> list[Job]:
@@ -201,25 +282,13 @@ class _Build:
         for entry, plan in unsettled:
             if entry.key in kept:
                 old = before[plan.path].get(entry.cell.name)
-                self._decide(decided(plan.at(entry), kept[entry.key], old, self.rules, cached=True))
+                self._decide(decided(entry, kept[entry.key], old, self.rules, cached=True))
                 continue
             if entry.key in wrong:
                 why = wrong[entry.key][0]
                 self._warn(f"the cache has a wrong result for {entry.cell.name}, which is made anew: {why}")
             stale.append(entry)
         return stale
-
-    def _leave_unfinished(self) -> None:
-        for plan in self.plans:
-            for entry in plan.jobs:
-                if entry.cell.name not in self.reports:
-                    report = CellReport(entry.cell, "unfinished", entry.key, messages=("Ctrl-C came first",))
-                    self.reports[entry.cell.name] = report
-
-    def _outcome(self, at: Place, outcome: Outcome, old: DeployedCell | None) -> Decision:
-        if isinstance(outcome, Failed):
-            return failed(at, outcome.key, f"{outcome.code}: {outcome.message}", old, self.rules)
-        return decided(at, outcome, old, self.rules, cached=False)
 
     def _decide(self, decision: Decision) -> None:
         report = decision.report
@@ -234,16 +303,13 @@ class _Build:
         return all(job.cell.name in self.reports for job in plan.jobs)
 
     def _write(self, plan: FolderPlan) -> None:
-        """The folder in one step, if it is not what it should be."""
+        """Exchange the folder in one step, if it is not what it should be, and what is kept beside it."""
         if differs(plan.path, self._contents(plan)):
             with _writing(plan.path):
                 plan.path.parent.mkdir(parents=True, exist_ok=True)
                 update_folder(plan.path, lambda: self._contents(plan), MARK)
             self.written.append(plan.path)
-        self._keep_aside(plan)
-
-    def _keep_aside(self, plan: FolderPlan) -> None:
-        """What was made and is not deployed; where an earlier build made it, from its folder or the cache."""
+        # what an earlier build made and did not deploy is in the folder aside, or in the cache
         jobs = [job for job in plan.jobs if job.cell.name in self.aside]
         folder = self.manifest.output / aside_folder(plan.jobs[0].cell)
         earlier = read_aside(folder) if jobs else {}
@@ -253,11 +319,11 @@ class _Build:
 
     def _contents(self, plan: FolderPlan) -> dict[str, bytes]:
         """What the folder is to hold: the cells of the manifest, and those that an atlas brought."""
-        others = carried_cells(plan)
-        for message in others.notes:
+        others, notes = carried(plan)
+        for message in notes:
             self._warn(message)
         cells = tuple(self.decided[job.cell.name] for job in plan.jobs if job.cell.name in self.decided)
-        return plan.contents((*cells, *others.cells))
+        return plan.contents((*cells, *others))
 
     def _warn(self, message: str) -> None:
         self.watcher.warned(message)
@@ -265,23 +331,16 @@ class _Build:
 
 
 def _is_result(old: DeployedCell, kept: CellResult) -> bool:
-    """Whether ``old`` is still what was made; one that stayed has new times, and no proof of its steps."""
+    """True where ``old`` is still what was made; one that stayed has new times, and no proof of its steps."""
     if old.made_for == old.key:
         return old.files == kept.files and old.record == kept.record
     kinds = "steps", "programs", "warnings", "chunks"
     return old.files == kept.files and all(old.record.get(kind) == kept.record.get(kind) for kind in kinds)
 
 
-def _check(plan: FolderPlan) -> None:
-    """HetesynthError HS880 before the work where its result cannot be written."""
-    with _writing(plan.path):
-        plan.path.parent.mkdir(parents=True, exist_ok=True)
-        check_replaceable(plan.path, MARK)
-
-
 @contextmanager
 def _writing(folder: Path) -> Iterator[None]:
-    """Says of an error what is not lost."""
+    """Say of an error what is not lost."""
     try:
         yield
     except (OSError, HetesynthError) as error:
@@ -289,8 +348,127 @@ def _writing(folder: Path) -> Iterator[None]:
         reason = error.message if isinstance(error, HetesynthError) else f"{folder}: {error.strerror or error}"
         unlike = coded and not isinstance(error.__cause__, OSError)
         way_out = "move what is there away" if unlike else "make room, or make the folder writable"
-        raise HetesynthError(
-            f"{reason}; the folder is as it was, and finished cells are in the cache",
-            code="HS880",
-            help=f"{way_out}, and build again: it goes on from here",
-        ) from error
+        message = f"{reason}; the folder is as it was, and finished cells are in the cache"
+        help_ = f"{way_out}, and build again: it goes on from here"
+        raise HetesynthError(message, code="HS880", help=help_) from error
+
+
+def check(
+    manifest: Manifest, jobs: int, watcher: Watcher, rules: Rules = NORMAL, *, quick: bool = False
+) -> BuildReport:
+    """What a build would change. ``quick``: keys, digests and gates alone, no judges.
+
+    Raises HetesynthError for topologies that are wrong.
+    """
+    began = now()
+    plans = folder_plans(manifest, load_clusters(manifest))
+    present = {plan.path: {cell.name: cell for cell in deployed(plan.path)} for plan in plans}
+    reports: dict[str, CellReport] = {}
+    waiting: list[CheckedCell] = []
+    for plan in plans:
+        rows = _rows_of(plan.path)
+        for entry in plan.jobs:
+            name = entry.cell.name
+            if name in present[plan.path]:
+                waiting.append(CheckedCell(entry, present[plan.path][name]))
+                continue
+            reasons = _damage(plan.path, rows.get(name))
+            status: Status = "invalid" if reasons else "missing"
+            reports[name] = CellReport(entry.cell, status, entry.key, messages=reasons or ("there is none",))
+    watcher.expected(len(manifest.cells), {one.job.key: one.job.cell.name for one in waiting})
+    for report in reports.values():
+        watcher.decided(report)
+    judge = partial(by_key if quick else judged, rules=rules)
+    for _, report in each(judge, waiting, 1 if quick else jobs):
+        reports[report.cell.name] = report
+        watcher.decided(report)
+    findings = [
+        finding
+        for plan in plans
+        for finding in _folder_findings(plan, present[plan.path], [reports[job.cell.name] for job in plan.jobs])
+    ]
+    findings += _unnamed_folders(manifest, plans)
+    cells = tuple(reports[cell.name] for cell in manifest.cells)
+    return BuildReport(
+        manifest.path, manifest.output, cells, checked=True, seconds=now() - began, folders=tuple(findings)
+    )
+
+
+def _rows_of(folder: Path) -> dict[str, Mapping[str, Any]]:
+    """The rows of the index in ``folder`` by the name of their cell, their files whole or not."""
+    rows = index_of(folder).get("cells")
+    tables = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return {row["name"]: row for row in tables if isinstance(row.get("name"), str)}
+
+
+def _digests(row: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The digests of the files of a cell, by name; None where its row of the index has none."""
+    record = row.get("record")
+    digests = record.get("files") if isinstance(record, dict) else None
+    return digests if isinstance(digests, dict) else None
+
+
+def _damage(folder: Path, row: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """What is wrong with the files of a cell whose row in the index is ``row``; without one nothing is."""
+    if row is None:
+        index = folder / INDEX
+        return ("the index of its folder is damaged",) if index.exists() and not index_of(folder) else ()
+    reasons = []
+    for name, digest in (_digests(row) or {}).items():
+        if Path(name).name != name:
+            reasons.append(_DAMAGED_ROW)
+            break
+        try:
+            if hashlib.sha256(read_regular(folder / place(name))).hexdigest() != digest:
+                reasons.append(f"{place(name)} was changed")
+        except OSError as error:
+            reasons.append(f"{place(name)} cannot be read: {error.strerror}")
+    return tuple(reasons) or (_DAMAGED_ROW,)
+
+
+def _folder_findings(
+    plan: FolderPlan, present: Mapping[str, DeployedCell], reports: Sequence[CellReport]
+) -> Iterator[FolderFinding]:
+    """What differs from the folder that a build would leave. ``present``: cells whose files are whole. Where a
+    cell is not as it should be, a build writes the folder anew: then only what is no part of it counts."""
+    rows, names = _rows_of(plan.path), [job.cell.name for job in plan.jobs]
+    others, notes = carried(plan)
+    staying = {*names, *(cell.name for cell in others)}
+    extra = [name for name in rows if name not in staying]
+    for note in notes:
+        yield FolderFinding(plan.path, note.removeprefix(f"{plan.path}: "), stale=False)
+    if extra:
+        yield FolderFinding(plan.path, f"cells that the manifest does not name: {named(extra)}")
+    if not plan.path.is_dir():
+        return
+    cells = tuple(present[name] for name in names if name in present)
+    contents = plan.contents((*cells, *others))
+    there = {path.relative_to(plan.path).as_posix(): path for path in plan.path.rglob("*") if path.is_file()}
+    of_rows = {place(name) for row in rows.values() for name in _digests(row) or ()}
+    foreign = sorted(there.keys() - contents.keys() - of_rows)
+    if foreign:
+        yield FolderFinding(plan.path, f"no part of it: {named(foreign)}")
+    if any(report.status not in SOUND for report in reports) or extra:
+        return
+    for name, data in contents.items():
+        if name not in there:
+            yield FolderFinding(plan.path, f"{name} is missing")
+        elif _bytes(there[name]) != data:
+            yield FolderFinding(plan.path, f"{name} is not what a build would write")
+
+
+def _bytes(path: Path) -> bytes | None:
+    try:
+        return read_regular(path)
+    except OSError:
+        return None
+
+
+def _unnamed_folders(manifest: Manifest, plans: Sequence[FolderPlan]) -> Iterator[FolderFinding]:
+    """Deployed folders of the output that the manifest does not name; a build leaves them alone."""
+    planned = {os.path.realpath(plan.path) for plan in plans}
+    for depth in ("*", "*/*", "*/*/*"):
+        for path in sorted(manifest.output.glob(f"{depth}/{INDEX}")):
+            if os.path.realpath(path.parent) not in planned and MARK in (_bytes(path) or b"")[:4096]:
+                message = "the manifest does not name it; a build leaves it alone"
+                yield FolderFinding(path.parent, message, stale=False)

@@ -7,20 +7,82 @@ its own digest: a killed writer leaves a temporary file, a damaged entry counts 
 from __future__ import annotations
 
 import errno
+import hashlib
+import io
+import json
 import os
 import stat
+import struct
+import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from hetesynth.deploy.result import MAX_BYTES, CellResult, unpacked
+from hetesynth.deploy.folder.cells import DeployedCell
 from hetesynth.errors import HetesynthError
 from hetesynth.files.regular_files import open_regular
+from hetesynth.files.strict_json import JsonLimits, JsonRefused, read_json
 from hetesynth.files.temporaries import PART, is_ours, is_stale, remove, temporary
 
+RECORD, DIGEST = "record.json", "sha256"
+MAX_BYTES, MAX_FILES, MAX_DEPTH = 1 << 30, 1000, 32
+_EPOCH = (1980, 1, 1, 0, 0, 0)
 ENVIRONMENT = "HETESYNTH_CACHE"
 LOCK = "lock"
 _DIGITS = 14  # of a key, which say the byte that is its lock
+
+
+def as_kept(record: dict[str, Any]) -> dict[str, Any]:
+    """``record`` as it comes out of the cache: fields in order, lists for tuples."""
+    values: dict[str, Any] = json.loads(json.dumps(record, sort_keys=True))
+    return values
+
+
+@dataclass(frozen=True, slots=True)
+class CellResult:
+    """``files``: by their names beside each other, programs first. ``record``: figures, ``as_kept``."""
+
+    key: str
+    files: dict[str, bytes]
+    record: dict[str, Any]
+
+    def packed(self) -> bytes:
+        """One sequence of bytes, the same for the same result."""
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+            record = json.dumps({"key": self.key, **self.record}, sort_keys=True).encode()
+            for name, data in {**self.files, RECORD: record}.items():
+                archive.writestr(zipfile.ZipInfo(name, _EPOCH), data, zipfile.ZIP_DEFLATED)
+        body = out.getvalue()
+        return hashlib.sha256(body).hexdigest().encode() + body
+
+
+def unpacked(data: bytes, key: str) -> CellResult | None:
+    """The result for ``key`` in ``data``, which anybody may have written; None where it is damaged, another one,
+    or its names, types and digests are not those of a result. Whether it is right, ``objections`` tells."""
+    stated, body = data[:64], data[64:]
+    if hashlib.sha256(body).hexdigest().encode() != stated:
+        return None
+    try:
+        with zipfile.ZipFile(io.BytesIO(body)) as archive:
+            entries = archive.infolist()
+            if len(entries) > MAX_FILES or sum(entry.file_size for entry in entries) > MAX_BYTES:
+                return None
+            if any(entry.compress_type != zipfile.ZIP_DEFLATED for entry in entries):
+                return None
+            files = {entry.filename: archive.read(entry) for entry in entries}
+        record = read_json(files.pop(RECORD), JsonLimits(MAX_DEPTH))
+        if len(files) != len(entries) - 1 or not isinstance(record, dict) or record.pop("key", None) != key:
+            return None
+        DeployedCell(key, key, key, record, files).check()
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, JsonRefused):
+        return None  # no archive, one with a password or of another kind, no record
+    except (KeyError, ValueError, struct.error):
+        return None
+    return CellResult(key, files, record)
 
 
 def default_cache() -> Path:
@@ -63,11 +125,9 @@ class Cache:
         except OSError:
             return
         if mode & stat.S_IWOTH:
-            raise HetesynthError(
-                f"anybody on this machine may write into the cache {self.folder}",
-                code="HS881",
-                help=f"chmod o-w {self.folder}, or name another folder with --cache",
-            )
+            message = f"anybody on this machine may write into the cache {self.folder}"
+            help_ = f"chmod o-w {self.folder}, or name another folder with --cache"
+            raise HetesynthError(message, code="HS881", help=help_)
 
     def _make(self) -> None:
         """The folder, for this user alone; one that is there keeps its permissions."""
@@ -100,11 +160,9 @@ class Cache:
                 with suppress(OSError):
                     part.unlink()
         except OSError as error:
-            raise HetesynthError(
-                f"cannot write into the cache {self.folder}: {error.strerror or error}",
-                code="HS850",
-                help="make room or name another folder with --cache; what is there stays",
-            ) from error
+            message = f"cannot write into the cache {self.folder}: {error.strerror or error}"
+            help_ = "make room or name another folder with --cache; what is there stays"
+            raise HetesynthError(message, code="HS850", help=help_) from error
 
     def tidy(self) -> None:
         """Temporary files that killed writers left long ago go away."""

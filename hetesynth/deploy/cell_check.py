@@ -12,20 +12,14 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from hetesynth.deploy.cluster_standing import named
-from hetesynth.deploy.compute import calls
-from hetesynth.deploy.figures import Figures, figures
+from hetesynth.deploy.cache import CellResult
+from hetesynth.deploy.compute import calls, plan_name, provenance
+from hetesynth.deploy.figures import Figures, figures, gate_verdict, named
+from hetesynth.deploy.folder.cells import INSTEAD_OF, MEASURED_ON, check_selection, program_file
 from hetesynth.deploy.folder.folder import DeployedCell
-from hetesynth.deploy.folder.programs import ProgramFile, program_file
-from hetesynth.deploy.folder.records import INSTEAD_OF, MEASURED_ON
-from hetesynth.deploy.folder.selection import check_selection
-from hetesynth.deploy.gates import gate_verdict
-from hetesynth.deploy.job import Job, unpickled
-from hetesynth.deploy.keeping import Rules, settled
+from hetesynth.deploy.job import Job
+from hetesynth.deploy.keeping import Rules, measured_here, refusals, settled, size_rows
 from hetesynth.deploy.outcome import CellReport
-from hetesynth.deploy.provenance import plan_name, provenance
-from hetesynth.deploy.result import CellResult
-from hetesynth.deploy.standing import Place, measured_here, refusals, size_rows
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.size_range import SizeRange
@@ -33,10 +27,9 @@ from hetesynth.model.target import target
 from hetesynth.processes import side_by_side
 
 T = TypeVar("T")
-SHARE = 4
-"""Cells that a process gets at once."""
-NEAR = 1e-6
-"""Of a figure: machines may differ in the last digits of a simulation."""
+SHARE = 4  # cells that a process gets at once
+NEAR = 1e-6  # of a figure: machines may differ in the last digits of a simulation
+_NOT_THERE = "on the cluster as it is it does not verify: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +44,6 @@ class CheckedCell:
         """``result``, which a cache or another machine gave for ``job``."""
         return cls(job, DeployedCell(job.cell.name, job.key, job.key, result.record, result.files))
 
-    @property
-    def at(self) -> Place:
-        """Where it is."""
-        return Place(self.job.cell, unpickled(self.job.topology), self.job.topology_sha256)
-
 
 def by_key(checked: CheckedCell, rules: Rules) -> CellReport:
     """What keys, records and gates say, without any judge."""
@@ -66,7 +54,7 @@ def by_key(checked: CheckedCell, rules: Rules) -> CellReport:
         figures(old.record)
     except ValueError as error:
         return CellReport(job.cell, "invalid", job.key, old.record, old.record, None, (str(error),))
-    decision = settled(checked.at, job.key, old, rules)
+    decision = settled(job, old, rules)
     if decision is None:
         messages = ("what was decided for it no longer holds: a build decides anew",)
         return CellReport(job.cell, "stale", job.key, old.record, old.record, None, messages)
@@ -78,9 +66,9 @@ def judged(checked: CheckedCell, rules: Rules) -> CellReport:
     report, old = by_key(checked, rules), checked.old
     if report.status == "invalid":
         return report
-    reasons = refusals(checked.at, old, rules.policy)
+    reasons = refusals(checked.job, old, rules.policy)
     if report.status == "stale":
-        stands = _not_there(reasons) if reasons else _still_there(checked)
+        stands = f"{_NOT_THERE}{named(reasons)}" if reasons else _still_there(checked)
         return replace(report, messages=(*report.messages, stands))
     reasons = reasons or tuple(_wrong_record(checked))
     return replace(report, status="invalid", messages=reasons) if reasons else report
@@ -90,7 +78,7 @@ def objections(given: CheckedCell, rules: Rules) -> tuple[str, ...]:
     """Why what was given is not what the job asks for; empty: it is. The judges read its files, and its times are
     simulated again; that so many steps are the least, its record alone says."""
     try:
-        wrong = tuple(_other_inputs(given)) or refusals(given.at, given.old, rules.policy)
+        wrong = tuple(_other_inputs(given)) or refusals(given.job, given.old, rules.policy)
         return wrong or tuple(_wrong_record(given))
     except (HetesynthError, InternalError, ValueError) as error:
         return (str(error),)
@@ -99,11 +87,8 @@ def objections(given: CheckedCell, rules: Rules) -> tuple[str, ...]:
 def _other_inputs(given: CheckedCell) -> Iterator[str]:
     """What the record says of the job that it was made for, and of this one is not so."""
     job, cell, record = given.job, given.job.cell, given.old.record
-    stated = {
-        "cell": cell.name, "cluster": cell.cluster, "target": cell.target, "extent": cell.extent_text,
-        "topology_sha256": job.topology_sha256, "versions": dict(job.versions),
-        "options": provenance(job)["options"],
-    }  # fmt: skip
+    stated = provenance(job) | {"cluster": cell.cluster, "target": cell.target, "extent": cell.extent_text}
+    del stated["key"]
     other = [name for name, value in stated.items() if record.get(name) != value]
     if other:
         yield f"it was made for another job: {named(other)}"
@@ -131,12 +116,8 @@ def each(
     try:
         yield from zip(together, side_by_side(judge, together, processes, share=SHARE), strict=True)
     except BrokenProcessPool as error:
-        raise HetesynthError(
-            "a process that judged was killed",
-            code="HS855",
-            help="raise the limit of memory, or use fewer --jobs",
-            exit_code=3,
-        ) from error
+        help_ = "raise the limit of memory, or use fewer --jobs"
+        raise HetesynthError("a process that judged was killed", code="HS855", help=help_, exit_code=3) from error
 
 
 def changes(job: Job, old: DeployedCell) -> Iterator[str]:
@@ -153,17 +134,13 @@ def changes(job: Job, old: DeployedCell) -> Iterator[str]:
         yield "its options changed" if old.key == old.made_for else "something changed since the older one stayed"
 
 
-def _not_there(reasons: tuple[str, ...]) -> str:
-    return f"on the cluster as it is it does not verify: {named(reasons)}"
-
-
 def _still_there(checked: CheckedCell) -> str:
     """``it still verifies on the cluster as it is: 12.3 us for 64 KB, 11.2 us before``."""
     before = figures(checked.old.record)
     try:
-        now = figures(measured_here(checked.at, checked.old, [row.size for row in before.sizes]))
+        now = figures(measured_here(checked.job, checked.old, [row.size for row in before.sizes]))
     except (HetesynthError, ValueError) as error:
-        return _not_there((str(error),))
+        return f"{_NOT_THERE}{error}"
     words = []
     for row in now.sizes:
         was = before.at(row.size)
@@ -181,34 +158,26 @@ def _wrong_record(checked: CheckedCell) -> Iterator[str]:
         yield f"its record says that {stated.steps} steps are proved to be the least, and another bound"
     if (record.get("lower_bound") or 0) > stated.steps:
         yield f"its record says that {record['lower_bound']} steps are the least, and it has {stated.steps}"
-    programs = _programs(checked)
-    if not _same_rows(record.get("programs"), [program.plain() for program in programs]):
+    cell, ranks = checked.job.cell, checked.job.cluster.ranks
+    runtime = target(cell.target)
+    programs = [
+        program_file(name, data, runtime, cell.root)
+        for name, data in checked.old.files.items()
+        if not name.endswith(SCHEDULE_SUFFIX)
+    ]
+    said = record.get("programs")  # in whatever order
+    if not isinstance(said, list) or len(said) != len(programs) or any(p.plain() not in said for p in programs):
         yield "its record says of its programs what is not in their files"
-    yield from (f"{program.name} is for other calls" for program in programs if not _is_meant(program, checked))
+    low, high = calls(cell, ranks)
+    for program in programs:
+        is_plan = runtime.format == "mscclpp-json"
+        named_right = not is_plan or program.title == plan_name(cell.cluster, program.name)
+        inside = low <= program.min_bytes and (not high or 0 < program.max_bytes <= high)
+        form = program.collective, program.ranks, program.root, program.out_of_place
+        meant = cell.collective, ranks, cell.root, ".inplace." not in program.name
+        if not (named_right and inside and form == meant):
+            yield f"{program.name} is for other calls"
     yield from _wrong_times(checked, stated)
-
-
-def _same_rows(stated: object, rows: list[dict[str, Any]]) -> bool:
-    """In whatever order."""
-    return isinstance(stated, list) and len(stated) == len(rows) and all(row in stated for row in rows)
-
-
-def _is_meant(program: ProgramFile, checked: CheckedCell) -> bool:
-    """Whether the runtime takes ``program`` for calls of the cell alone, in the form that its name says."""
-    at, (low, high) = checked.at, calls(checked.job.cell, checked.at.topology.ranks)
-    is_plan = target(at.cell.target).format == "mscclpp-json"
-    if is_plan and program.title != plan_name(at.cell.cluster, program.name):
-        return False
-    stated = program.collective, program.ranks, program.root, program.out_of_place
-    inside = low <= program.min_bytes and (not high or 0 < program.max_bytes <= high)
-    return inside and stated == (at.cell.collective, at.topology.ranks, at.root, ".inplace." not in program.name)
-
-
-def _programs(checked: CheckedCell) -> list[ProgramFile]:
-    """What the files say of the programs."""
-    at, files = checked.at, checked.old.files
-    programs = {name: data for name, data in files.items() if not name.endswith(SCHEDULE_SUFFIX)}
-    return [program_file(name, data, target(at.cell.target), at.root) for name, data in programs.items()]
 
 
 def _wrong_times(checked: CheckedCell, stated: Figures) -> Iterator[str]:
@@ -216,7 +185,7 @@ def _wrong_times(checked: CheckedCell, stated: Figures) -> Iterator[str]:
     if sizes != extent.sizes if isinstance(extent, SizeRange) else len(sizes) != 1:
         yield "its record has times at other sizes than those of the cell"
         return
-    rows = size_rows(checked.at, checked.old, sizes)
+    rows = size_rows(checked.job, checked.old, sizes)
     for row, said in zip(rows, checked.old.record["sizes"], strict=True):
         names = [name for name in {**row, **said} if name != "verdict"]
         wrong = [name for name in names if name not in row or not _same(row[name], said.get(name))]
@@ -231,5 +200,6 @@ def _figure(row: Mapping[str, Any], name: str) -> str:
 
 
 def _same(value: object, said: object) -> bool:
-    numbers = isinstance(value, float) and isinstance(said, int | float) and not isinstance(said, bool)
-    return math.isclose(value, said, rel_tol=NEAR) if numbers else value == said  # type: ignore[arg-type]
+    if isinstance(value, float) and isinstance(said, int | float) and not isinstance(said, bool):
+        return math.isclose(value, said, rel_tol=NEAR)
+    return value == said

@@ -8,15 +8,16 @@ collective and target that differ in their sizes come out of one search.
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from hetesynth.deploy.folder.programs import ProgramFile, program_at, program_file
-from hetesynth.deploy.job import Job, unpickled
+from hetesynth.deploy.cache import CellResult, as_kept
+from hetesynth.deploy.folder.cells import ProgramFile, program_at, program_file
+from hetesynth.deploy.job import Job
 from hetesynth.deploy.manifest.values import Cell
-from hetesynth.deploy.provenance import provenance, with_provenance
-from hetesynth.deploy.result import CellResult, as_kept
 from hetesynth.engine.artifacts import Synthesis
 from hetesynth.engine.atlas import Range, atlas
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
@@ -28,14 +29,87 @@ from hetesynth.engine.time_optimality import bounds_of
 from hetesynth.engine.time_verdict import Timed, time_verdict
 from hetesynth.errors import InternalError
 from hetesynth.files.schedule_json import read_schedule_json
-from hetesynth.model.collective import ROOTED
 from hetesynth.model.cost import runtime_bytes
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.size_range import SizeRange
 from hetesynth.model.target import target
-from hetesynth.model.topology import Rank, Topology
+from hetesynth.model.topology import Topology
 from hetesynth.search.search import Ending, Progress, no_progress
+
+FIELD = "provenance"
+PLAN_FIELD = "hetesynth"
+_HEADER = re.compile(rb'^ "header": (\{.*\}),$', re.MULTILINE)
+_NAME = re.compile(rb'^ "name": (".*"),$', re.MULTILINE)
+_END = b"\n}\n"
+
+
+def provenance(job: Job) -> dict[str, Any]:
+    """What is said: the same for the same job."""
+    cell = job.cell
+    return {
+        "cell": cell.name,
+        "key": job.key,
+        "topology_sha256": job.topology_sha256,
+        "options": json.loads(json.dumps(asdict(cell.options), default=str)),
+        "versions": dict(job.versions),
+    }
+
+
+def with_provenance(job: Job, files: dict[str, bytes]) -> dict[str, bytes]:
+    """``files``, each of which says where it comes from.
+
+    MSCCL XML does so in a comment behind its root, schedules in their header, plans in a field that their runtime
+    does not look at. Else nothing changes but the name of a plan, by which its runtime tells plans apart.
+    """
+    values, stating = provenance(job), {}
+    stated = json.dumps(values, sort_keys=True)
+    for name, data in files.items():
+        if name.endswith(SCHEDULE_SUFFIX):
+            line = _HEADER.search(data)
+            if line is None:
+                raise InternalError("a schedule without a header")
+            header = json.dumps({**json.loads(line[1]), FIELD: values}, sort_keys=True)
+            stating[name] = data[: line.start(1)] + header.encode() + data[line.end(1) :]
+        elif name.endswith(".xml"):
+            stating[name] = data + xml_comment(values)
+        else:
+            line = _NAME.search(data)
+            if line is None or not data.endswith(_END):
+                raise InternalError("a plan of another form")
+            title = json.dumps(plan_name(job.cell.cluster, name)).encode()
+            field = f",\n {json.dumps(PLAN_FIELD)}: {stated}".encode()
+            stating[name] = data[: line.start(1)] + title + data[line.end(1) : -len(_END)] + field + _END
+        if _contents(name, stating[name]) != _contents(name, data):
+            raise InternalError(f"{name} says something else with its provenance")
+    return stating
+
+
+def plan_name(cluster: str, name: str) -> str:
+    """The name of the plan in the file ``name``: no other one of the cluster's has it."""
+    return f"{cluster}-{name.removesuffix('.json').replace('.inplace', '-inplace')}"
+
+
+def xml_comment(values: dict[str, Any]) -> bytes:
+    """A comment that readers of MSCCL XML skip: its first word has no ``=``, and no ``--`` ends it early."""
+    lines = [f"{name} {v if isinstance(v, str) else json.dumps(v, sort_keys=True)}" for name, v in values.items()]
+    text = "\n".join(lines).replace("--", "-%2D")
+    return f"<!-- {FIELD}: where this file comes from\n{text}\n-->\n".encode("ascii", "replace")
+
+
+def _contents(name: str, data: bytes) -> object:
+    """All that a reader takes of a file but what is added here."""
+    if name.endswith(SCHEDULE_SUFFIX):
+        document = read_schedule_json(data, name)
+        return replace(document, header={k: v for k, v in document.header.items() if k != FIELD})
+    if name.endswith(".xml"):
+        from hetesynth.judge.msccl.reader import read_program
+
+        read = read_program(data, name)
+        return read.program, read.violations, read.portability
+    from hetesynth.judge.mscclpp.reader import read_plan_json
+
+    return replace(read_plan_json(data, name), name="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +133,7 @@ class Part:
 def compute(job: Job, progress: Progress = no_progress) -> CellResult:
     """Make the cell. Raises HetesynthError where there is no schedule or no program that fits, KeyboardInterrupt
     after Ctrl-C: what is there by then depends on the moment."""
-    cell, topology = job.cell, unpickled(job.topology)
+    cell, topology = job.cell, job.cluster
     request = cell_request(cell, topology)
     if job.ranges:
         parts = [
@@ -106,12 +180,11 @@ def _demand_repeatable(cell: Cell, ending: Ending, cut_short: bool, clock: tuple
 def cell_request(cell: Cell, topology: Topology) -> Request:
     """What is asked of the compiler for ``cell``."""
     options, extent = cell.options, cell.extent
-    ranged = isinstance(extent, SizeRange)
     return Request(
         topology=topology,
         collective=cell.collective,
         chunks=1 if isinstance(extent, SizeRange) else extent,
-        chunks_stated=not ranged,
+        chunks_stated=isinstance(extent, int),
         root=options.root,
         strategy=options.strategy,
         budget=Budget(None, options.seed, effort=options.effort),
@@ -138,7 +211,7 @@ def result_record(job: Job, topology: Topology, parts: Sequence[Part], files: di
         sizes: tuple[int, ...] = cell.extent.sizes
     else:
         sizes = tuple(one.time_optimality.size for one in syntheses)
-    roots = [one.problem.collective.root for one in syntheses] or [root_of(cell)]
+    roots = [one.problem.collective.root for one in syntheses] or [cell.root]
     programs = [
         program_file(name, data, runtime, roots[0]) for name, data in files.items() if not _is_schedule(name)
     ]
@@ -150,7 +223,6 @@ def result_record(job: Job, topology: Topology, parts: Sequence[Part], files: di
     most, longest = max(zip(steps, syntheses, strict=True), key=lambda pair: pair[0], default=(0, None))
     bound = None if longest is None else longest.by_steps.solution.certificate.bound.steps
     warnings = {str(warned.plain()): warned.plain() for one in syntheses for warned in one.warnings}
-    options = CostOptions.of(cell_request(cell, topology))
     return {
         "cell": cell.name,
         "cluster": cell.cluster,
@@ -168,7 +240,7 @@ def result_record(job: Job, topology: Topology, parts: Sequence[Part], files: di
         "lower_bound": bound,
         "proven_optimal": most == bound,
         "channels": max((p.figures.channels for one in syntheses for p in one.programs.values()), default=0),
-        "sizes": size_rows(files, programs, topology, cell, sizes, options),
+        "sizes": size_rows(files, programs, topology, cell, sizes),
         "warnings": list(warnings.values()),
         "programs": [program.plain() for program in programs],
         "options": provenance(job)["options"],
@@ -181,25 +253,23 @@ def _is_schedule(name: str) -> bool:
     return name.endswith(SCHEDULE_SUFFIX)
 
 
-def root_of(cell: Cell) -> Rank | None:
-    """The rank that a rooted collective begins or ends at."""
-    return (cell.options.root or 0) if cell.collective in ROOTED else None
-
-
 def size_rows(
-    files: Mapping[str, bytes], programs: Sequence[ProgramFile], topology: Topology, cell: Cell,
-    sizes: Sequence[int], options: CostOptions,
-) -> list[dict[str, Any]]:  # fmt: skip
+    files: Mapping[str, bytes],
+    programs: Sequence[ProgramFile],
+    topology: Topology,
+    cell: Cell,
+    sizes: Sequence[int],
+) -> list[dict[str, Any]]:
     """What calls of ``sizes`` take, as records say it: by the program of the cell that runs, read from its file,
     beside the limit and the library; no time where the call is left to the library."""
-    runtime, root = target(cell.target), root_of(cell)
+    runtime, root = target(cell.target), cell.root
+    options = CostOptions.of(cell_request(cell, topology))
     bounds = bounds_of(topology, cell.collective, root, options)
     timed: Timed = "plan" if runtime.format == "mscclpp-json" else "program"
     predictors, rows = {}, []
     for size in sizes:
-        name = program_at(
-            programs, runtime_bytes(cell.collective, topology.ranks, size), calls(cell, topology.ranks)
-        )
+        counted = runtime_bytes(cell.collective, topology.ranks, size)
+        name = program_at(programs, counted, calls(cell, topology.ranks))
         seconds = None
         if name is not None:
             if name not in predictors:

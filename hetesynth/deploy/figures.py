@@ -1,18 +1,30 @@
-"""The record of a cell as values: what gates, comparisons and checks read of it.
+"""The record of a cell as values, and the gates of its cell against them.
 
-In: a record, of a result or of an index that anybody may have edited. Out: ``Figures``, or a ValueError that says
-what is wrong with it.
+In: a record, of a result or of an index that anybody may have edited; what the manifest demands. Out: ``Figures``,
+or a ValueError that says what is wrong; a ``GateVerdict``. A gate on rings where none were simulated does not
+apply, which is said: the cell can do nothing about it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hetesynth.deploy.folder.records import check_record
+from hetesynth.deploy.folder.cells import check_record
+from hetesynth.deploy.manifest.values import Cell
+from hetesynth.engine.fused_receives import EQUAL
+from hetesynth.engine.time_verdict import ALIKE
 from hetesynth.model.words import size_text
+
+SHOWN = 3  # words that a reason names
+
+
+def named(words: Sequence[str]) -> str:
+    """The first of ``words`` and how many more there are."""
+    more = f"; and {len(words) - SHOWN} more" if len(words) > SHOWN else ""
+    return "; ".join(words[:SHOWN]) + more
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +75,65 @@ def figures(record: object) -> Figures:
     if not values["sizes"]:
         raise ValueError("its record has no sizes")
     try:
-        return Figures(
-            tuple(values["calls"]), values["ranks"], values.get("root"), values["chunks"], values["steps"],
-            values.get("proven_optimal") is True, tuple(map(_size, values["sizes"])),
-        )  # fmt: skip
+        calls, ranks, chunks, steps = (values[name] for name in ("calls", "ranks", "chunks", "steps"))
     except KeyError as error:
         raise ValueError(f"its record has no {error.args[0]}") from None
+    sizes = []
+    for row in values["sizes"]:
+        microseconds = row.get("program_us")
+        left = microseconds is None and "program" in row
+        if not left and (microseconds is None or microseconds <= 0):
+            raise ValueError("its record has no time at a size")
+        percent, factor, reason = map(row.get, ("percent_of_limit", "factor_over_library", "no_library"))
+        if isinstance(percent, str | bool) or isinstance(factor, str | bool):
+            raise ValueError("a share at a size is no number in its record")
+        why = reason if isinstance(reason, str) else ""
+        sizes.append(SizeFigures(row["size"], microseconds, percent, factor, why, row.get("library_us")))
+    proven = values.get("proven_optimal") is True
+    return Figures(tuple(calls), ranks, values.get("root"), chunks, steps, proven, tuple(sizes))
 
 
-def _size(row: Mapping[str, Any]) -> SizeFigures:
-    microseconds, library = row.get("program_us"), row.get("library_us")
-    left = microseconds is None and "program" in row
-    if not left and (microseconds is None or microseconds <= 0):
-        raise ValueError("its record has no time at a size")
-    percent, factor, reason = (row.get(name) for name in ("percent_of_limit", "factor_over_library", "no_library"))
-    if isinstance(percent, str | bool) or isinstance(factor, str | bool):
-        raise ValueError("a share at a size is no number in its record")
-    why = reason if isinstance(reason, str) else ""
-    return SizeFigures(row["size"], microseconds, percent, factor, why, library)
+@dataclass(frozen=True, slots=True)
+class GateVerdict:
+    """``failures``: gates that are not met; ``notes``: those that do not apply, and why."""
+
+    failures: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def met(self) -> bool:
+        """True where all that apply are met."""
+        return not self.failures
+
+
+def gate_verdict(cell: Cell, figures: Figures) -> GateVerdict:
+    """How far ``figures`` reach what ``cell`` demands at every size that has a program."""
+    gates, left = cell.gates, [row for row in figures.sizes if row.program_us is None]
+    rows = [row for row in figures.sizes if row not in left]
+    failures: list[str] = []
+    notes = [f"left to the library: {', '.join(size_text(row.size) for row in left)}"] if left else []
+    if (least := gates.percent_of_limit) is not None:
+        for row in rows:
+            if row.percent_of_limit is None:
+                failures.append(f"percent_of_limit at {size_text(row.size)} is not known")
+            elif row.percent_of_limit < least * (1 - EQUAL):
+                failures.append(_below("percent_of_limit", row.percent_of_limit, row.size, least))
+    if (least := gates.factor_over_library) is not None:
+        for row in rows:
+            if row.factor_over_library is None:
+                reason = f": {row.no_library}" if row.no_library else ""
+                notes.append(f"factor_over_library does not apply at {size_text(row.size)}{reason}")
+            elif row.factor_over_library < least * (1 - ALIKE):  # by more than simulations can tell
+                failures.append(_below("factor_over_library", row.factor_over_library, row.size, least))
+    if gates.steps is not None and figures.steps > gates.steps:
+        failures.append(f"steps {figures.steps} is more than {gates.steps}")
+    nearest = max((row.percent_of_limit or 0.0 for row in rows), default=100.0)
+    if gates.proven and not figures.proven_optimal and nearest < 100 * (1 - EQUAL):
+        failures.append("neither its steps nor its time are proved to be the least")
+    return GateVerdict(tuple(failures), tuple(notes))
+
+
+def _below(name: str, value: float, size: int, least: float) -> str:
+    """``percent_of_limit 74.1 at 1 KB is less than 80``, with as many digits as tell the two apart."""
+    digits = next((n for n in range(3, 12) if float(f"{value:.{n}g}") < least), 12)
+    return f"{name} {value:.{digits}g} at {size_text(size)} is less than {least:g}"

@@ -25,8 +25,7 @@ ATLAS, COLLECTIVES, LOSSES, DEPLOYMENT = (
 )  # fmt: skip
 KINDS = (ATLAS, COLLECTIVES, LOSSES, DEPLOYMENT)
 """The field of an atlas with the SHA-256 of each of its files; of a deployed folder it is ``files``."""
-OURS = ("algorithms", "schedules")
-"""Folders beside an index that is ours, however damaged it is."""
+OURS = ("algorithms", "schedules")  # folders beside an index that is ours, however damaged it is
 ASIDE = b'"kind": "hetesynth aside"'
 """In the index of results that a build did not deploy: their files are judged as any others are."""
 MAX_INDEX_BYTES = 1 << 26
@@ -47,7 +46,7 @@ class FolderIndex:
 
     @property
     def lists(self) -> bool:
-        """Whether it says which files there are."""
+        """True where it says which files there are."""
         return self.kind == DEPLOYMENT or bool(self.files)
 
     def targets_of(self, name: str) -> tuple[str, ...]:
@@ -61,29 +60,25 @@ def read_index(folder: Path) -> FolderIndex | None:
     """The index of ``folder``, None where it has none or is ``ASIDE``. HetesynthError HS876 where it is ours and
     says nothing that can be used."""
     path = folder / INDEX
+    help_ = "write the folder again; an atlas with --replace"
     try:
         if not path.is_file():
             return None
         with open_regular(path) as stream:
             data = stream.read(MAX_INDEX_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise _damaged(path, getattr(error, "strerror", None) or str(error)) from error
+        reason = getattr(error, "strerror", None) or str(error)
+        raise HetesynthError(f"{path} is no index: {reason}", code="HS876", help=help_) from error
     if ASIDE in data[:4096]:
         return None
-    ours = b'"kind": "hetesynth ' in data[:4096] or any((folder / name).is_dir() for name in OURS)
     try:
         if len(data) > MAX_INDEX_BYTES:
             raise ValueError(f"it has more than {MAX_INDEX_BYTES} bytes")
         return _checked(folder, read_json(data, JsonLimits(MAX_INDEX_DEPTH)))
     except (JsonRefused, ValueError) as error:
-        if not ours:
-            return None
-        raise _damaged(path, str(error)) from error
-
-
-def _damaged(path: Path, reason: str) -> HetesynthError:
-    help_ = "write the folder again; an atlas with --replace"
-    return HetesynthError(f"{path} is no index: {reason}", code="HS876", help=help_)
+        if b'"kind": "hetesynth ' in data[:4096] or any((folder / name).is_dir() for name in OURS):
+            raise HetesynthError(f"{path} is no index: {error}", code="HS876", help=help_) from error
+        return None
 
 
 def _checked(folder: Path, document: Any) -> FolderIndex:
@@ -123,8 +118,8 @@ def _demand_collectives(document: dict[str, Any], kind: str) -> None:
 def _files(document: dict[str, Any], kind: str) -> Iterator[tuple[str, str]]:
     """Every file that the index names, with its digest."""
     if kind == COLLECTIVES:
-        for part in _object(document.get("collectives"), "collectives").values():
-            yield from _files(_object(part, "collectives"), ATLAS)
+        for part in document["collectives"].values():
+            yield from _files(part, ATLAS)
         return
     if kind == ATLAS:
         for row in _list(document.get("ranges"), "ranges"):

@@ -22,8 +22,7 @@ from hetesynth.deploy.manifest.values import Cell
 from hetesynth.model.size_range import SizeRange
 from hetesynth.model.topology import Topology
 
-FORMAT = 2
-"""Of results in the cache: raised where an older one cannot be read."""
+FORMAT = 2  # of results in the cache: raised where an older one cannot be read
 SOLVERS = ("z3-solver", "highspy", "numpy", "scipy", "networkx", "numba")
 """Packages whose version may change what is found."""
 _UNSEEN = ("cli",)  # what no result depends on
@@ -40,6 +39,11 @@ class Job:
     topology_sha256: str
     versions: tuple[tuple[str, str], ...]
     ranges: tuple[SizeRange, ...] = ()
+
+    @property
+    def cluster(self) -> Topology:
+        """The cluster as it is now."""
+        return unpickled(self.topology)
 
     @property
     def search(self) -> tuple[object, ...]:
@@ -64,11 +68,10 @@ class Job:
 def job(cell: Cell, pickled: bytes, topology_sha256: str, cells: Iterable[Cell] = ()) -> Job:
     """``cell`` on the cluster in ``pickled``, searched for together with those of ``cells`` that differ from it in
     their sizes and gates alone."""
-
-    def what(one: Cell) -> tuple[object, ...]:
-        return one.cluster, one.collective, one.target, one.options
-
-    alike = {one.extent for one in (cell, *cells) if what(one) == what(cell)}
+    same = cell.cluster, cell.collective, cell.target, cell.options
+    alike = {
+        one.extent for one in (cell, *cells) if (one.cluster, one.collective, one.target, one.options) == same
+    }
     ranges = sorted((one for one in alike if isinstance(one, SizeRange)), key=lambda one: (one.low, one.text))
     return Job(cell, pickled, topology_sha256, versions(), tuple(ranges))
 
@@ -90,18 +93,13 @@ def unpickled(data: bytes) -> Topology:
 @lru_cache(maxsize=1)
 def versions() -> tuple[tuple[str, str], ...]:
     """The compiler's version with the digest of its code, and those of the solvers, by name."""
-    solvers = [(name, metadata.version(name)) for name in SOLVERS]
-    return (("hetesynth", f"{__version__}+{_code_digest()[:12]}"), *solvers)
-
-
-def _code_digest() -> str:
-    """SHA-256 of the code that results depend on: versions of a checkout do not change with it."""
-    root, digest = Path(hetesynth.__file__).parent, hashlib.sha256()
+    root, digest = Path(hetesynth.__file__).parent, hashlib.sha256()  # the version stays when a checkout changes
     for path in sorted(root.rglob("*.py")):
         name = path.relative_to(root)
         if name.parts[0] not in _UNSEEN:
             digest.update(f"{name.as_posix()}\0".encode() + path.read_bytes())
-    return digest.hexdigest()
+    solvers = [(name, metadata.version(name)) for name in SOLVERS]
+    return (("hetesynth", f"{__version__}+{digest.hexdigest()[:12]}"), *solvers)
 
 
 def _plain(value: Any) -> Any:

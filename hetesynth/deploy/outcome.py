@@ -5,6 +5,7 @@ In: cells, their records before and now. Out: a ``BuildReport``. Knows nothing o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -34,6 +35,11 @@ class CellReport:
     previous: dict[str, Any] | None = None
     candidate: dict[str, Any] | None = None
     messages: tuple[str, ...] = ()
+
+    @property
+    def bad(self) -> bool:
+        """True where the cell makes a build or a check end with 1."""
+        return self.status in BAD
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -83,7 +89,23 @@ class BuildReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing has to be done."""
+        """True where nothing has to be done."""
         stale = any(finding.stale for finding in self.folders)
         stopped = any(finding.severity == "error" for finding in self.findings)
-        return not stale and not stopped and not any(report.status in BAD for report in self.cells)
+        return not stale and not stopped and not any(report.bad for report in self.cells)
+
+
+class Watcher:
+    """What a build tells how it goes on; this one looks away."""
+
+    def expected(self, cells: int, stale: Mapping[str, str]) -> None:
+        """Of so many cells those in ``stale`` have to be made, by the keys of their jobs."""
+
+    def working(self, key: str, what: str) -> None:
+        """A worker does ``what`` for the job ``key``."""
+
+    def decided(self, report: CellReport) -> None:
+        """What becomes of a cell."""
+
+    def warned(self, message: str) -> None:
+        """What an operator should know, though the build goes on."""

@@ -61,17 +61,12 @@ def rank_order(topology: Topology | PodCluster) -> RankOrder:
     servers: dict[str, str] = {}
     for place in order.places:
         if not _HOST.fullmatch(place.machine):
-            raise HetesynthError(
-                f"{place.machine[:80]!r} is no name of a host",
-                code="HS641",
-                help="a host has letters, digits, dots, `-` and `_`, at most 253",
-            )
+            help_ = "a host has letters, digits, dots, `-` and `_`, at most 253"
+            raise HetesynthError(f"{place.machine[:80]!r} is no name of a host", code="HS641", help=help_)
         if servers.setdefault(place.machine, place.server) != place.server:
-            raise HetesynthError(
-                f"{servers[place.machine]} and {place.server} are both on host {place.machine}",
-                code="HS642",
-                help="state another `host` for one of them, or make them one node type",
-            )
+            message = f"{servers[place.machine]} and {place.server} are both on host {place.machine}"
+            help_ = "state another `host` for one of them, or make them one node type"
+            raise HetesynthError(message, code="HS642", help=help_)
     return order
 
 

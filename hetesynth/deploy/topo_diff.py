@@ -7,36 +7,166 @@ such file: its judge decides whether it still delivers and fits.
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from hetesynth.deploy.cluster_standing import (
-    NOT_OF_THE_FIRST,
-    Standing,
-    link_words,
-    matching_links,
-    moved_rank,
-    named,
-    ranks_words,
-    slower,
-)
-from hetesynth.deploy.program_standing import program_standing
-from hetesynth.engine.formats import kind_of
+from hetesynth.deploy.figures import named
+from hetesynth.engine.formats import format_of, kind_of
 from hetesynth.engine.schedule_replay import chunking_of
 from hetesynth.engine.schedule_sizes import asked_collective
+from hetesynth.engine.verify import Question, judge_file
 from hetesynth.errors import HetesynthError
 from hetesynth.files.regular_files import open_regular
 from hetesynth.files.schedule_json import MAX_BYTES, ScheduleDocument, read_schedule_json
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.model.topology import Topology
+from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.report.topology_changes import TopologyChange, topology_changes
 from hetesynth.search.chunking import chunk
 from hetesynth.topology.language import load_topology
 
+NOT_OF_THE_FIRST = "it was made for other ranks or links than the first file has"
+Verdict = Literal[
+    "valid", "slower", "over capacity", "lost link", "other ranks", "not of the first", "wrong", "unreadable"
+]
 MAX_FILES = 1000
 HEAD = 1024  # bytes of a file that say what it is
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A schedule or program on the second topology. Only ``valid`` and ``slower`` still run."""
+
+    path: Path
+    verdict: Verdict
+    reason: str = ""
+
+    @property
+    def runs(self) -> bool:
+        """True where it still delivers on the second topology within its capacities."""
+        return self.verdict in ("valid", "slower")
+
+
+def _other_ranks(ranks: int, old: Topology, new: Topology) -> str:
+    """Why a file for ``ranks`` ranks of the first is for other GPUs than the second has; empty: it is not."""
+    if ranks != new.ranks:
+        return f"it is for {old.ranks} ranks; there are {new.ranks} now"
+    for rank in range(min(old.ranks, new.ranks)):
+        was, is_ = old.vertices[rank].name, new.vertices[rank].name
+        if was != is_:
+            return f"rank {rank} is {is_} now, it was {was}"
+    return ""
+
+
+def _matching_links(old: Topology, new: Topology, links: Iterable[int]) -> dict[int, int | None]:
+    """The link of ``new`` for each of ``links``: over the same way, else the next of these two GPUs."""
+    ways: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for j, link in enumerate(new.links):
+        ways[link.src, link.dst].append(j)
+    same: dict[int, int | None] = {}
+    rest = []
+    for i in links:
+        candidates = ways[old.links[i].src, old.links[i].dst]
+        way = _way(old, i)
+        match = next((j for j in candidates if _way(new, j) == way), None)
+        if match is None:
+            rest.append(i)
+        else:
+            same[i] = match
+            candidates.remove(match)
+    for i in rest:
+        candidates = ways[old.links[i].src, old.links[i].dst]
+        same[i] = candidates.pop(0) if candidates else None
+    return same
+
+
+def _way(topology: Topology, link: int) -> tuple[str, ...]:
+    return tuple(topology.vertices[topology.wires[w].dst].name for w in topology.links[link].wires)
+
+
+def _slower(old: Topology, new: Topology, links: Iterable[tuple[int, int]]) -> list[str]:
+    """Wires that the schedule uses and that carry less than before, or links that take longer to begin with."""
+    before, slow = {}, {}
+    for i, j in links:
+        for w in old.links[i].wires:
+            before[old.wire_name(w)] = old.wires[w]
+        for w in new.links[j].wires:
+            name, wire = new.wire_name(w), new.wires[w]
+            was = before.get(name)
+            if was is None or name in slow or wire.bandwidth is None:
+                continue
+            rate = wire.bandwidth * wire.lanes
+            if was.bandwidth is None or rate < was.bandwidth * was.lanes:
+                limit = "no limit" if was.bandwidth is None else f"{float(was.bandwidth * was.lanes) / 1e9:.4g}"
+                slow[name] = f"{name} {limit} -> {float(rate) / 1e9:.4g} GB/s"
+        a, b = old.links[i], new.links[j]
+        if _way(old, i) != _way(new, j) and (
+            b.bandwidth * b.lanes < a.bandwidth * a.lanes or b.latency > a.latency
+        ):
+            slow[_link_words(new, j)] = f"{_link_words(new, j)} goes another, slower way"
+    return list(slow.values())
+
+
+def _link_words(topology: Topology, link: int) -> str:
+    ends = topology.links[link]
+    return f"{topology.vertices[ends.src].name} -> {topology.vertices[ends.dst].name} ({ends.kind})"
+
+
+def _program_standing(path: Path, old: Topology, new: Topology) -> Standing:
+    """Where the program at ``path``, made for ``old``, stands on ``new``."""
+    try:
+        ranks, pairs = _connections(path)
+        if ranks != old.ranks or pairs - {(link.src, link.dst) for link in old.links}:
+            return Standing(path, "not of the first", NOT_OF_THE_FIRST)
+        other = _other_ranks(ranks, old, new)
+        if other:
+            return Standing(path, "other ranks", other)
+        errors = _errors(path, new)
+        before = _errors(path, old) if errors else []
+    except HetesynthError as error:
+        return Standing(path, "unreadable", error.message)
+    if errors:
+        return Standing(path, "wrong" if before else "lost link", named(before or errors))
+    same = _matching_links(old, new, [i for i, link in enumerate(old.links) if (link.src, link.dst) in pairs])
+    slow = [f"{_link_words(old, i)} is gone, others of the pair remain" for i, j in same.items() if j is None]
+    slow += _slower(old, new, [(i, j) for i, j in same.items() if j is not None])
+    return Standing(path, "slower", named(slow)) if slow else Standing(path, "valid")
+
+
+def _errors(path: Path, topology: Topology) -> list[str]:
+    judged = judge_file(path, Question(given=topology))
+    return list(dict.fromkeys(f.violation.message for f in judged.findings if f.level == "error"))
+
+
+def _connections(path: Path) -> tuple[int, set[tuple[Rank, Rank]]]:
+    """How many ranks a program is for, and the pairs of them that it sends between."""
+    pairs: set[tuple[Rank | None, Rank | None]] = set()
+    if format_of(path) == "msccl-xml":
+        from hetesynth.judge.msccl.reader import load_program
+
+        read = load_program(path)
+        if read.program is None:
+            words = named([v.message for v in read.violations]) or "it is no MSCCL XML"
+            raise HetesynthError(words, code="HS540", help="give a file that was written")
+        pairs = {(gpu.rank, block.send_peer) for gpu in read.program.gpus for block in gpu.thread_blocks}
+        ranks = read.program.ranks
+    else:
+        from hetesynth.judge.mscclpp.checks import slice_owner
+        from hetesynth.judge.mscclpp.reader import load_plan
+
+        plan = load_plan(path)
+        ranks = plan.ranks
+        blocks = ((g, gpu, block) for g, gpu in enumerate(plan.gpus) for block in gpu.blocks)
+        for g, gpu, block in blocks:
+            for operation in block.operations:
+                kind = operation.channel_type
+                if kind is not None:
+                    pairs |= {(slice_owner(gpu, block, kind, part), g) for part in operation.src}
+                    pairs |= {(g, slice_owner(gpu, block, kind, part)) for part in operation.dst}
+    return ranks, {(a, b) for a, b in pairs if a is not None and b is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +183,8 @@ def topology_difference(
     before: os.PathLike[str], after: os.PathLike[str], schedules: Sequence[Path] = (), policy: Policy = DEFAULT
 ) -> TopologyDifference:
     """Compare two files, and judge the schedules at ``schedules``. HetesynthError for what cannot be read."""
-    paths = _schedule_files(schedules)
-    old, new = load_topology(before), load_topology(after)
-    standings = tuple(_standing(path, old, new, policy) for path in paths)
-    return TopologyDifference(old, new, tuple(topology_changes(old, new)), standings)
-
-
-def _schedule_files(places: Iterable[Path]) -> list[Path]:
-    """Files as stated; of folders the JSON files in them that say that they are schedules, by name."""
-    paths: dict[Path, None] = {}
-    for place in places:
+    paths: dict[Path, None] = {}  # of folders the files in them that say that they are schedules, by name
+    for place in schedules:
         if not place.is_dir():
             paths[place] = None
             continue
@@ -70,16 +192,15 @@ def _schedule_files(places: Iterable[Path]) -> list[Path]:
             if path.is_file() and _is_meant(path):
                 paths[path] = None
     if len(paths) > MAX_FILES:
-        raise HetesynthError(
-            f"{len(paths)} schedules are more than the {MAX_FILES} that are judged at once",
-            code="HS575",
-            help="name a smaller folder, or the files",
-        )
-    return list(paths)
+        message = f"{len(paths)} schedules are more than the {MAX_FILES} that are judged at once"
+        raise HetesynthError(message, code="HS575", help="name a smaller folder, or the files")
+    old, new = load_topology(before), load_topology(after)
+    standings = tuple(_standing(path, old, new, policy) for path in paths)
+    return TopologyDifference(old, new, tuple(topology_changes(old, new)), standings)
 
 
 def _is_meant(path: Path) -> bool:
-    """Whether a file of a folder is a schedule, MSCCL XML or an MSCCL++ plan."""
+    """True where a file of a folder is a schedule, MSCCL XML or an MSCCL++ plan."""
     try:
         with open_regular(path) as file:
             head = file.read(HEAD)
@@ -94,15 +215,8 @@ def _standing(path: Path, old: Topology, new: Topology, policy: Policy) -> Stand
     try:
         with open_regular(path) as file:
             kind = kind_of(file.read(HEAD), path)
-    except OSError as error:
-        return Standing(path, "unreadable", error.strerror or str(error))
-    if kind == "schedule":
-        return _schedule_standing(path, old, new, policy)
-    return program_standing(path, old, new)
-
-
-def _schedule_standing(path: Path, old: Topology, new: Topology, policy: Policy) -> Standing:
-    try:
+        if kind != "schedule":
+            return _program_standing(path, old, new)
         with open_regular(path) as file:
             document = read_schedule_json(file.read(MAX_BYTES + 1), str(path))
         asked_collective(document, str(path))
@@ -113,12 +227,8 @@ def _schedule_standing(path: Path, old: Topology, new: Topology, policy: Policy)
     ends = [(link.src, link.dst) for link in old.links]
     if document.ranks != old.ranks or any(i >= len(ends) or ends[i] != (u, v) for i, u, v in document.links):
         return Standing(path, "not of the first", NOT_OF_THE_FIRST)
-    if document.ranks != new.ranks:
-        return Standing(path, "other ranks", ranks_words(old, new))
-    moved = moved_rank(old, new)
-    if moved:
-        return Standing(path, "other ranks", moved)
-    return _judged(path, document, (old, new), policy)
+    other = _other_ranks(document.ranks, old, new)
+    return Standing(path, "other ranks", other) if other else _judged(path, document, (old, new), policy)
 
 
 def _judged(
@@ -128,10 +238,10 @@ def _judged(
     from hetesynth.judge.schedule.judge import schedule_violations
 
     old, new = clusters
-    same = matching_links(old, new, [i for i, _, _ in document.links])
+    same = _matching_links(old, new, [i for i, _, _ in document.links])
     lost = [i for i, link in same.items() if link is None]
     if lost:
-        return Standing(path, "lost link", named([link_words(old, i) for i in lost]))
+        return Standing(path, "lost link", named([_link_words(old, i) for i in lost]))
     transfers = [
         Transfer(t.start, t.end, t.chunk, same[t.link] or 0, t.reduce) for t in document.schedule.transfers
     ]
@@ -141,5 +251,5 @@ def _judged(
     wrong = schedule_violations(problem, schedule, policy.verify)
     if wrong:
         return Standing(path, "over capacity", named(list(dict.fromkeys(w.message for w in wrong))))
-    slow = slower(old, new, [(i, j) for i, j in same.items() if j is not None])
+    slow = _slower(old, new, [(i, j) for i, j in same.items() if j is not None])
     return Standing(path, "slower", named(slow)) if slow else Standing(path, "valid")

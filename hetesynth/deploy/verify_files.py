@@ -1,26 +1,189 @@
-"""Many files judged, each as ``verify`` judges one, by several processes where they are many.
+"""The files that are named and those in folders, each judged as ``verify`` judges one.
 
-In: candidates and a question. Out: a ``FileVerdict`` for each, in their order, whatever the number of processes.
+In: paths and a question. Out: a ``Walk`` of candidates in order; a ``FileVerdict`` for each of them, whatever the
+number of processes. A folder is walked in the order of names; links are not followed out of it, and what begins
+with a dot is left alone.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hetesynth.deploy.walked_files import CHANGED, Candidate, Walk, digest
+from hetesynth.deploy.folder_index import FolderIndex, read_index
 from hetesynth.engine.formats import format_of
 from hetesynth.engine.verify import Finding, Judged, Question, is_composition, is_schedule, judge_file
 from hetesynth.errors import HetesynthError
+from hetesynth.files.folders import INDEX
+from hetesynth.files.regular_files import open_regular
 from hetesynth.model.target import TARGETS, Target
 from hetesynth.model.verdict import Violation
 from hetesynth.processes import side_by_side
 from hetesynth.topology.language import load_pods, load_topology
 
-FILES_OF_A_PROCESS = 24
-"""So many files take as long as a process needs to begin."""
+MAX_FILES = 100_000
+HEAD = 65_536  # bytes of a JSON file that say whether it is a plan, a schedule or a composition
+ALGORITHMS = "algorithms"  # a folder of which runtimes read every file
+BLOCK = 1 << 20
+CHANGED = "it was changed: index.json has another SHA-256"
+EXTRA = "index.json does not name it"
+MISSING = "it is missing: index.json names it"
+FILES_OF_A_PROCESS = 24  # so many files take as long as a process needs to begin
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A file to be judged. ``named``: on the command line, not by a folder. ``targets``: of its folder.
+    ``problem``: what is wrong with its place; ``judged``: whether there is a file to judge at all. ``sha256``: as
+    the index has it; empty: it does not say."""
+
+    path: Path
+    named: bool = False
+    targets: tuple[str, ...] = ()
+    sha256: str = ""
+    problem: str = ""
+    judged: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """``passed``: files in folders that are no programs, schedules or compositions."""
+
+    candidates: tuple[Candidate, ...]
+    passed: int
+
+
+def walked(paths: Sequence[Path]) -> Walk:
+    """The files at ``paths``, each once. HetesynthError HS875: more than are judged at once; HS877: a folder in
+    which there is nothing to judge."""
+    candidates: dict[Path, Candidate] = {}
+    passed = 0
+    for path in paths:
+        if not path.is_dir():
+            candidates.setdefault(path, Candidate(path, named=True))
+            continue
+        folder = _Folder(path)
+        rows = folder.candidates(MAX_FILES - len(candidates) - passed)
+        if not rows:
+            message = f"there is no program, schedule or composition in {path}"
+            help_ = "name a folder that `hetesynth build` or `hetesynth atlas` wrote, or files"
+            raise HetesynthError(message, code="HS877", help=help_)
+        passed += folder.passed
+        for row in rows:
+            candidates.setdefault(row.path, row)
+    return Walk(tuple(candidates.values()), passed)
+
+
+@dataclass
+class _Folder:
+    """One folder of the command line."""
+
+    root: Path
+    indices: dict[Path, FolderIndex | None] = field(default_factory=dict)
+    passed: int = 0
+
+    def candidates(self, most: int) -> list[Candidate]:
+        """Of every file that is judged, and of every one that an index names and that is not there."""
+        rows: list[Candidate] = []
+        seen: set[Path] = set()
+        for number, path in enumerate(self._entries(rows)):
+            if number >= most:
+                message = f"{self.root} holds more than the {MAX_FILES} files that are judged at once"
+                raise HetesynthError(message, code="HS875", help="name smaller folders")
+            seen.add(path)
+            row = self._candidate(path)
+            if row is None:
+                self.passed += 1
+            else:
+                rows.append(row)
+        for index in filter(None, self.indices.values()):
+            missing = (index.folder / name for name in index.files if index.folder / name not in seen)
+            rows += [Candidate(path, problem=MISSING, judged=False) for path in missing]
+        return sorted(rows, key=lambda row: row.path.parts)
+
+    def _entries(self, rows: list[Candidate]) -> Iterator[Path]:
+        """Every file; folders that cannot be read and indices that say nothing become rows."""
+
+        def unreadable(error: OSError) -> None:
+            reason = f"the folder cannot be read: {error.strerror}"
+            rows.append(Candidate(Path(error.filename), problem=reason, judged=False))
+
+        real = os.path.realpath(self.root)
+        for place, folders, names in os.walk(self.root, onerror=unreadable):
+            folder = Path(place)
+            links = [name for name in folders if (folder / name).is_symlink()]
+            self.passed += len(links)
+            folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in links)
+            try:
+                self.indices[folder] = read_index(folder) if INDEX in names else self.indices.get(folder.parent)
+            except HetesynthError as error:
+                self.indices[folder] = None
+                rows.append(Candidate(folder / INDEX, problem=error.message, judged=False))
+                names.remove(INDEX)
+            for name in sorted(names):
+                path = folder / name
+                if name.startswith(".") or not _inside(path, real):
+                    self.passed += 1
+                else:
+                    yield path
+
+    def _candidate(self, path: Path) -> Candidate | None:
+        index = self.indices[path.parent]
+        if index is None:
+            return Candidate(path) if _is_meant(path) else None
+        name = path.relative_to(index.folder).as_posix()
+        targets, stated = index.targets_of(name), index.files.get(name)
+        if not _is_meant(path):
+            changed = stated and digest(path) != stated
+            return Candidate(path, problem=CHANGED, judged=False) if changed else None
+        extra = EXTRA if index.lists and stated is None else ""
+        return Candidate(path, False, targets, stated or "", extra)
+
+
+def _inside(path: Path, real: str) -> bool:
+    """True where ``path`` is a file in the folder ``real``, be it by a link."""
+    if not path.is_symlink():
+        return True
+    try:
+        return Path(os.path.realpath(path)).is_relative_to(real)
+    except (OSError, ValueError):
+        return False
+
+
+def _is_meant(path: Path) -> bool:
+    """True where a file of a folder is to be judged."""
+    suffix = path.suffix.lower()
+    if suffix == ".xml" or (path.parent.name == ALGORITHMS and path.name != INDEX):
+        return True
+    if suffix != ".json" or path.name == INDEX:
+        return False
+    try:
+        if not path.is_file():
+            return False
+        with open_regular(path) as stream:
+            head = stream.read(HEAD)
+    except OSError:
+        return True  # reading it will say why
+    kinds = (b'"hetesynth-schedule"', b'"hetesynth-composition"')
+    return any(kind in head for kind in kinds) or (b'"collective"' in head and b'"gpus"' in head)
+
+
+def digest(path: Path) -> str:
+    """The SHA-256 of the file at ``path``; empty where it cannot be read."""
+    try:
+        if not path.is_file():
+            return ""
+        sha256 = hashlib.sha256()
+        with open_regular(path) as stream:
+            while block := stream.read(BLOCK):
+                sha256.update(block)
+        return sha256.hexdigest()
+    except OSError:
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +196,7 @@ class FileVerdict:
     unusable: bool = False
 
     def ok(self, *, portable: bool) -> bool:
-        """Whether nothing is wrong; ``portable``: findings that some runtimes refuse and warnings count."""
+        """True where nothing is wrong; ``portable``: findings that some runtimes refuse and warnings count."""
         stricter = self.judged.count("portability", "warning") if portable else 0
         return not self.unusable and self.judged.readable and self.judged.count("error") + stricter == 0
 
@@ -62,16 +225,14 @@ def file_verdicts(candidates: Sequence[Candidate], question: Question, jobs: int
         yield from side_by_side(_verdict, candidates, number, begin=_ask, arguments=(question,))
     except BrokenProcessPool as error:
         message = "a process that judged files was killed; perhaps the memory did not suffice"
-        raise HetesynthError(
-            message, code="HS878", help="use --jobs 1, or name fewer files", exit_code=3
-        ) from error
+        help_ = "use --jobs 1, or name fewer files"
+        raise HetesynthError(message, code="HS878", help=help_, exit_code=3) from error
 
 
 _question = Question()
 
 
 def _ask(question: Question) -> None:
-    """In a new process: what it is asked of every file."""
     global _question
     _question = question
 
@@ -87,7 +248,12 @@ def file_verdict(candidate: Candidate, question: Question) -> FileVerdict:
         return FileVerdict(candidate.path, Judged(tuple(place)))
     if candidate.sha256 and digest(candidate.path) != candidate.sha256:
         place.append(_finding(CHANGED))
-    targets = _targets(candidate, question)
+    targets: tuple[Target, ...] = ()
+    if not is_schedule(candidate.path) and not is_composition(candidate.path):
+        targets = question.targets or tuple(TARGETS[name] for name in candidate.targets)
+        readers = tuple(target for target in targets if target.format == format_of(candidate.path))
+        # a file that was named and that none of them reads is refused
+        targets = readers or (targets if candidate.named else ())
     names = tuple(target.name for target in targets)
     try:
         judged = judge_file(candidate.path, replace(question, targets=targets, documents=True))
@@ -101,13 +267,3 @@ def file_verdict(candidate: Candidate, question: Question) -> FileVerdict:
 
 def _finding(message: str, rule: str | None = None) -> Finding:
     return Finding("error", Violation("file", message, rule=rule))
-
-
-def _targets(candidate: Candidate, question: Question) -> tuple[Target, ...]:
-    """Those that read such a file: of the targets asked for, else of those of its folder. All of them where the
-    file was named and none reads it: it is refused."""
-    if is_schedule(candidate.path) or is_composition(candidate.path):
-        return ()
-    targets = question.targets or tuple(TARGETS[name] for name in candidate.targets)
-    readers = tuple(target for target in targets if target.format == format_of(candidate.path))
-    return readers or (targets if candidate.named else ())

@@ -18,29 +18,24 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Protocol
 
-from hetesynth.deploy.cache import Cache
+from hetesynth.deploy.cache import Cache, CellResult
 from hetesynth.deploy.job import Job
-from hetesynth.deploy.result import CellResult
-from hetesynth.deploy.watching import Watcher
+from hetesynth.deploy.outcome import Watcher
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.deadline import now
 from hetesynth.processes import begin_as_child, no_interrupts
 
-LIVES = 3
-"""Processes that one job may cost."""
-TOLD_AFTER = 0.2
-"""Seconds between two messages of a worker about its progress."""
+LIVES = 3  # processes that one job may cost
+TOLD_AFTER = 0.2  # seconds between two messages of a worker about its progress
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A job that has no result, and why: what a ``HetesynthError`` says."""
+    """A job that has no result, and why, with the code of the error."""
 
     key: str
     message: str
     code: str
-    help: str
-    exit_code: int
 
 
 Outcome = CellResult | Failed
@@ -100,9 +95,9 @@ def _computed(job: Job, say: Say) -> Outcome:
     try:
         return compute(job, progress)
     except HetesynthError as error:
-        return Failed(job.key, error.message, error.code, error.help, error.exit_code)
+        return Failed(job.key, error.message, error.code)
     except InternalError as error:  # a judge refused what was made: it costs this cell and no other
-        return Failed(job.key, f"internal error: {error}", "HS070", "please report it with the manifest", 70)
+        return Failed(job.key, f"internal error: {error}", "HS070")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +113,11 @@ class LocalProcesses:
         try:
             yield from pool.outcomes(min(self.number, len({job.search for job in jobs})))
         finally:
-            pool.end()
+            for worker in pool.workers:
+                worker.process.terminate()
+                worker.pipe.close()
+            for worker in pool.workers:
+                worker.process.join()
 
 
 @dataclass
@@ -143,28 +142,24 @@ class _Pool:
         """The outcome of every job."""
         while self.waiting or any(worker.job for worker in self.workers):
             while len(self.workers) < number and self.waiting:
-                self.workers.append(self._started())
+                context = multiprocessing.get_context("spawn")
+                ours, theirs = context.Pipe()
+                process = context.Process(target=_work, args=(theirs, self.cache), daemon=True)
+                with no_interrupts():
+                    process.start()
+                theirs.close()
+                self.workers.append(_Worker(process, ours))
             for worker in self.workers:
-                self._give(worker)
+                if worker.job is None:
+                    self._give(worker)
             for pipe in wait([worker.pipe for worker in self.workers if worker.job]):
                 worker = next(worker for worker in self.workers if worker.pipe is pipe)
                 outcome = self._heard(worker)
                 if outcome is not None:
                     yield outcome
 
-    def _started(self) -> _Worker:
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(theirs, self.cache), daemon=True)
-        with no_interrupts():
-            process.start()
-        theirs.close()
-        return _Worker(process, ours)
-
     def _give(self, worker: _Worker) -> None:
         """A job of the search that it knows, else one of a search that no other process has."""
-        if worker.job is not None:
-            return
         others = [one.search for one in self.workers if one is not worker]
         mine = (job for job in self.waiting if job.search == worker.search)
         free = (job for job in self.waiting if job.search not in others)
@@ -206,18 +201,7 @@ class _Pool:
             self.waiting.appendleft(job)
             return None
         code = worker.process.exitcode
-        return Failed(
-            job.key, f"{LIVES} processes that made it ended with {code}", "HS851",
-            "raise the limit of memory, or use fewer --jobs: a process that needs too much is killed", 3,
-        )  # fmt: skip
-
-    def end(self) -> None:
-        """No process is left."""
-        for worker in self.workers:
-            worker.process.terminate()
-            worker.pipe.close()
-        for worker in self.workers:
-            worker.process.join()
+        return Failed(job.key, f"{LIVES} processes that made it ended with {code}", "HS851")
 
 
 def _work(pipe: Connection, cache: Path | None) -> None:

@@ -11,10 +11,10 @@ from __future__ import annotations
 ALLOWED = {
     "limits against hostile or absurd input": """
         hetesynth/judge/msccl/scan.py: MAX_NAME_BYTES
-        hetesynth/deploy/dask_task.py: MAX_MESSAGE
-        hetesynth/deploy/result.py: MAX_BYTES
-        hetesynth/deploy/result.py: MAX_DEPTH
-        hetesynth/deploy/result.py: MAX_FILES
+        hetesynth/deploy/dask_cluster.py: MAX_MESSAGE
+        hetesynth/deploy/cache.py: MAX_BYTES
+        hetesynth/deploy/cache.py: MAX_DEPTH
+        hetesynth/deploy/cache.py: MAX_FILES
         hetesynth/deploy/reports/pages.py: MAX_SLUG
         hetesynth/search/chunking.py: MAX_CAPACITY
         hetesynth/cli/building.py: SILENT
@@ -23,24 +23,24 @@ ALLOWED = {
         hetesynth/search/collectives/library.py: MAX_CHUNKS
         hetesynth/topology/first_topology.py: MAX_SERVERS
         hetesynth/files/regular_files.py: MAX_BYTES
-        hetesynth/deploy/folder/records.py: MAX_SIZES
+        hetesynth/deploy/folder/cells.py: MAX_SIZES
         hetesynth/deploy/folder/folder.py: MAX_INDEX_BYTES
-        hetesynth/deploy/folder/records.py: MAX_TEXT
-        hetesynth/deploy/folder/records.py: MOST
-        hetesynth/deploy/atlas_folder.py: MAX_BYTES
+        hetesynth/deploy/folder/cells.py: MAX_TEXT
+        hetesynth/deploy/folder/cells.py: MOST
+        hetesynth/deploy/atlas_destination.py: MAX_BYTES
         hetesynth/deploy/folder_index.py: MAX_INDEX_BYTES MAX_INDEX_DEPTH MAX_LISTED
         hetesynth/engine/import_file.py: MAX_FILE_BYTES
         hetesynth/engine/run.py: MAX_LOCAL_RANKS
-        hetesynth/deploy/walked_files.py: MAX_FILES HEAD BLOCK
+        hetesynth/deploy/verify_files.py: MAX_FILES HEAD BLOCK
         hetesynth/engine/schedule_sizes.py: MAX_CHUNKS_OF_ONE_RANK MAX_TICKS
         hetesynth/execute/job.py: MAX_MEMORY
         hetesynth/files/journal.py: MAX_BYTES
-        hetesynth/deploy/manifest/cells.py: MAX_CELLS
+        hetesynth/deploy/manifest/reader.py: MAX_CELLS
         hetesynth/deploy/manifest/document.py: MAX_BYTES MAX_LINE MAX_DOTS
         hetesynth/deploy/manifest/first_manifest.py: MAX_DEPTH MAX_FILES MAX_FOLDERS
         hetesynth/deploy/manifest/keys.py: MAX_TEXT MAX_CLUSTERS MAX_RULES MAX_LOSSES MAX_RANGES MAX_CHUNKS
             MAX_SEED MAX_RANK MAX_EFFORT MAX_FACTOR MAX_STEPS
-        hetesynth/deploy/manifest/sizes.py: MAX_SIZE
+        hetesynth/deploy/manifest/reader.py: MAX_SIZE
         hetesynth/engine/recipe.py: MOST
         hetesynth/files/schedule_json.py: MAX_BYTES MAX_DEPTH MAX_RANKS MAX_INTEGER
         hetesynth/topology/calibrate/readers.py: MAX_FILE_BYTES MAX_LINE
@@ -119,16 +119,16 @@ ALLOWED = {
         hetesynth/library/facts.py: NVLS_HOP NVLS_TREE_NET _SLOW _SLOWEST
         hetesynth/deploy/cache.py: _DIGITS
         hetesynth/deploy/job.py: FORMAT
-        hetesynth/deploy/result.py: _EPOCH
+        hetesynth/deploy/cache.py: _EPOCH
         hetesynth/deploy/folder/environment.py: MSCCL_FILES
-        hetesynth/deploy/reports/document.py: FORMAT
-        hetesynth/deploy/reports/github.py: MAX_OF_A_SEVERITY
-        hetesynth/deploy/reports/markdown.py: MAX_BYTES
-        hetesynth/deploy/reports/options.py: _START
+        hetesynth/deploy/reports/write.py: FORMAT
+        hetesynth/deploy/reports/annotations.py: MAX_OF_A_SEVERITY
+        hetesynth/deploy/reports/summaries.py: MAX_BYTES
+        hetesynth/deploy/reports/write.py: _START
         hetesynth/deploy/folder/folder.py: FORMAT
         hetesynth/deploy/manifest/keys.py: FORMAT
-        hetesynth/deploy/folder/programs.py: WORD
-        hetesynth/deploy/folder/selection.py: ELEMENT
+        hetesynth/deploy/folder/cells.py: WORD
+        hetesynth/deploy/folder/cells.py: ELEMENT
         hetesynth/topology/importers/amd_smi.py: LINK_MB ONE_HOP
         hetesynth/topology/importers/hwloc.py: _NETWORK _INFINIBAND
         hetesynth/topology/importers/hwloc.py: _XGMI_MB _XGMI_UNTOLD _NVLINK_MB _ONE_CARD
@@ -201,11 +201,11 @@ ALLOWED = {
         hetesynth/judge/composition/judge.py: SECOND
         """,
     "what is drawn and how much is shown": """
-        hetesynth/deploy/folder/readme.py: DIGITS SHOWN
-        hetesynth/deploy/reports/chart.py: MAX_BARS ROW BAR NAMES SIDE VALUE LONGEST_NAME
-        hetesynth/deploy/reports/figures.py: SHOWN_PERCENT
-        hetesynth/deploy/reports/github.py: MAX_MESSAGE
-        hetesynth/deploy/reports/markdown.py: FIRST_ROWS UNFOLDED
+        hetesynth/deploy/folder/texts.py: DIGITS SHOWN
+        hetesynth/deploy/reports/pages.py: MAX_BARS ROW BAR NAMES SIDE VALUE LONGEST_NAME
+        hetesynth/deploy/reports/words.py: SHOWN_PERCENT
+        hetesynth/deploy/reports/annotations.py: MAX_MESSAGE
+        hetesynth/deploy/reports/summaries.py: FIRST_ROWS UNFOLDED
         hetesynth/deploy/reports/pages.py: SMALLEST LARGEST
         hetesynth/cli/render/build.py: SHOWN_OF_A_STATUS
         hetesynth/topology/language/layout.py: WIDTH
@@ -243,9 +243,9 @@ ALLOWED = {
         hetesynth/report/svg.py: HEAD MAX_PANELS schedule_svg.columns
         hetesynth/report/topology_svg.py: HEAD ROW_OF_LEGEND LEGEND_LETTER TITLE_LETTER MOST_TITLE LEAST_WIDTH
         hetesynth/report/cluster_facts.py: EXAMPLES
-        hetesynth/deploy/topo_show.py: MAX_DRAWN_WIRES
+        hetesynth/deploy/topology_files.py: MAX_DRAWN_WIRES
         hetesynth/deploy/topo_diff.py: MAX_FILES HEAD
-        hetesynth/deploy/cluster_standing.py: SHOWN
+        hetesynth/deploy/figures.py: SHOWN
         hetesynth/cli/render/topo_diff.py: SHOWN_NAMES
         hetesynth/report/trace.py: MAX_EVENTS
         hetesynth/model/words.py: NAMED_CUTS size_text.digits
@@ -283,8 +283,8 @@ ALLOWED = {
         hetesynth/deploy/cell_check.py: SHARE
         hetesynth/deploy/workers.py: LIVES TOLD_AFTER
         hetesynth/deploy/dask_cluster.py: FETCH_SECONDS GIVEN LONELY_SECONDS LOOK_SECONDS
-        hetesynth/deploy/dask_connection.py: CLOSE_SECONDS CONNECT_SECONDS POLL_SECONDS
-        hetesynth/deploy/dask_workers.py: ANSWER_SECONDS MAX_NAMED MAX_TEXT REPORT_SECONDS
+        hetesynth/deploy/dask_cluster.py: CLOSE_SECONDS CONNECT_SECONDS POLL_SECONDS
+        hetesynth/deploy/dask_cluster.py: ANSWER_SECONDS MAX_NAMED MAX_TEXT REPORT_SECONDS
         hetesynth/execute/launch.py: START_SECONDS START_SECONDS_PER_RANK END_SECONDS
         hetesynth/execute/mpi.py: MAX_POLLED SHORTEST_REST LONGEST_REST LEAVE_SECONDS
         hetesynth/search/foreign_code.py: POLL_SECONDS

@@ -22,8 +22,8 @@ from pathlib import Path
 
 from benchmarks.machine import load, machine
 from hetesynth.deploy.compute import cell_request, root_of
+from hetesynth.deploy.folder.cells import ProgramFile, program_at
 from hetesynth.deploy.folder.folder import deployed
-from hetesynth.deploy.folder.programs import ProgramFile, program_at
 from hetesynth.deploy.manifest.reader import read_manifest
 from hetesynth.deploy.manifest.values import Cell, Manifest
 from hetesynth.engine.plan_predictor import PlanPredictor, contents_predictor

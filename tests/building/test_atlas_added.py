@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hetesynth.cli.main import run
-from hetesynth.deploy.atlas_folder import AtlasIdentity, combined
+from hetesynth.deploy.atlas_destination import AtlasIdentity, combined
 from hetesynth.deploy.build import build
 from hetesynth.deploy.cache import Cache
 from hetesynth.deploy.compute import compute
@@ -21,7 +21,7 @@ from hetesynth.deploy.folder.folder import deployed
 from hetesynth.deploy.folder_index import read_index
 from hetesynth.deploy.job import Job
 from hetesynth.deploy.manifest.reader import read_manifest
-from hetesynth.deploy.watching import Nobody, Watcher
+from hetesynth.deploy.outcome import Watcher
 from hetesynth.deploy.workers import Outcome
 from hetesynth.errors import HetesynthError
 from hetesynth.files import folders
@@ -132,7 +132,7 @@ class _Here:
 
 
 def _built(here: Path) -> Any:
-    return build(read_manifest(here / "hetesynth.toml"), _Here(), Cache(here / "cache"), Nobody())
+    return build(read_manifest(here / "hetesynth.toml"), _Here(), Cache(here / "cache"), Watcher())
 
 
 def test_an_atlas_in_a_folder_that_was_built(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

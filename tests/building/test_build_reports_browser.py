@@ -10,7 +10,7 @@ import pytest
 from support.build_report_sample import PLACES, cell, record, sample, with_status
 from support.chromium import Browser, Page, chromium
 
-from hetesynth.deploy.reports.index_page import index_page
+from hetesynth.deploy.reports.pages import index_page
 
 pytestmark = [
     pytest.mark.slow,

@@ -18,15 +18,16 @@ from support.build_report_sample import PLACES, cell, record, with_status
 
 from hetesynth.cli.render.build import build_text
 from hetesynth.deploy.outcome import BuildReport, FolderFinding, TopologyFinding
-from hetesynth.deploy.reports.annotations import all_annotations
-from hetesynth.deploy.reports.document import document
-from hetesynth.deploy.reports.github import workflow_commands
-from hetesynth.deploy.reports.gitlab import code_quality
-from hetesynth.deploy.reports.index_page import index_page
-from hetesynth.deploy.reports.junit import junit_xml
-from hetesynth.deploy.reports.markdown import MARK, markdown_summary
-from hetesynth.deploy.reports.sarif_annotations import sarif_annotations
+from hetesynth.deploy.reports.annotations import (
+    all_annotations,
+    code_quality,
+    sarif_annotations,
+    workflow_commands,
+)
+from hetesynth.deploy.reports.pages import index_page
+from hetesynth.deploy.reports.summaries import MARK, junit_xml, markdown_summary
 from hetesynth.deploy.reports.words import one_line
+from hetesynth.deploy.reports.write import document
 from hetesynth.model.diagnostics import HIDDEN, visible
 
 HOSTILE = (

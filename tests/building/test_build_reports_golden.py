@@ -12,15 +12,16 @@ from support.build_report_sample import PLACES, sample
 
 from hetesynth.cli.render.build import build_text
 from hetesynth.deploy.outcome import BAD, Status
-from hetesynth.deploy.reports.annotations import all_annotations
-from hetesynth.deploy.reports.document import document
-from hetesynth.deploy.reports.github import workflow_commands
-from hetesynth.deploy.reports.gitlab import code_quality
-from hetesynth.deploy.reports.index_page import index_page
-from hetesynth.deploy.reports.junit import junit_xml
-from hetesynth.deploy.reports.markdown import markdown_summary
-from hetesynth.deploy.reports.sarif_annotations import sarif_annotations
+from hetesynth.deploy.reports.annotations import (
+    all_annotations,
+    code_quality,
+    sarif_annotations,
+    workflow_commands,
+)
+from hetesynth.deploy.reports.pages import index_page
+from hetesynth.deploy.reports.summaries import junit_xml, markdown_summary
 from hetesynth.deploy.reports.words import ATTENTION, STATUSES, WAYS_OUT
+from hetesynth.deploy.reports.write import document
 
 FOLDER = Path(__file__).parent / "golden_reports"
 LINKS = {"alpha/rccl-6/allgather/1MB..64MB": "cells/alpha allgather.html"}

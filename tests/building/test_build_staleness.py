@@ -15,12 +15,10 @@ import pytest
 from support.small_projects import MANIFEST, RING, tree, write_project
 
 from hetesynth.deploy.build import build, folder_plans, load_clusters
-from hetesynth.deploy.cache import Cache
+from hetesynth.deploy.cache import Cache, CellResult, as_kept, unpacked
 from hetesynth.deploy.job import Job
 from hetesynth.deploy.manifest.reader import read_manifest
-from hetesynth.deploy.outcome import BuildReport, CellReport
-from hetesynth.deploy.result import CellResult, as_kept, unpacked
-from hetesynth.deploy.watching import Nobody, Watcher
+from hetesynth.deploy.outcome import BuildReport, CellReport, Watcher
 from hetesynth.deploy.workers import LIVES, Failed, LocalProcesses, Note, Outcome, made
 from hetesynth.errors import InternalError
 
@@ -38,12 +36,12 @@ class Here:
         for job in jobs:
             self.names.append(job.cell.name)
             if self.fails in job.cell.name:
-                yield Failed(job.key, "no program fits", "HS502", "", 1)
+                yield Failed(job.key, "no program fits", "HS502")
             else:
                 yield made(job, self.cache, lambda note: None)
 
 
-class Seen(Nobody):
+class Seen(Watcher):
     """Remembers what it is told."""
 
     def __init__(self) -> None:
@@ -66,7 +64,7 @@ def project(tmp_path: Path) -> Path:
 
 def built(project: Path, scheduler: Here, cache: Path | None = None) -> BuildReport:
     store = Cache(cache or project.parent / "cache")
-    return build(read_manifest(project / "hetesynth.toml"), scheduler, store, Nobody())
+    return build(read_manifest(project / "hetesynth.toml"), scheduler, store, Watcher())
 
 
 def keys(project: Path) -> dict[str, str]:
@@ -167,7 +165,7 @@ def test_a_result_is_the_same_bytes_and_back() -> None:
     assert result.packed() == replace(result, record=dict(reversed(record.items()))).packed()
 
 
-class Killer(Nobody):
+class Killer(Watcher):
     """Kills the process that has the job as often as it is told to."""
 
     def __init__(self, times: int) -> None:

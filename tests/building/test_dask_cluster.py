@@ -22,11 +22,10 @@ from hetesynth.cli.main import run
 from hetesynth.deploy.build import FolderPlan, folder_plans, load_clusters
 from hetesynth.deploy.cache import Cache
 from hetesynth.deploy.compute import compute
-from hetesynth.deploy.dask_cluster import DaskCluster
-from hetesynth.deploy.dask_task import OtherVersions, cell
+from hetesynth.deploy.dask_cluster import DaskCluster, OtherVersions, cell
 from hetesynth.deploy.job import Job
 from hetesynth.deploy.manifest.reader import read_manifest
-from hetesynth.deploy.watching import Nobody
+from hetesynth.deploy.outcome import Watcher
 from hetesynth.deploy.workers import Failed
 from hetesynth.errors import HetesynthError, InternalError
 
@@ -47,7 +46,7 @@ def manifest(folder: Path, collectives: tuple[str, ...], chunks: tuple[int, ...]
     return path
 
 
-class Listening(Nobody):
+class Listening(Watcher):
     """``said``: what an operator is told."""
 
     def __init__(self) -> None:
@@ -84,7 +83,7 @@ def test_what_a_cell_cannot_be_made_for_is_said(address: str, tmp_path: Path) ->
     (job,) = jobs(tmp_path, "allgather")
     options = dataclasses.replace(job.cell.options, strategy="magic")
     job = dataclasses.replace(job, cell=dataclasses.replace(job.cell, options=options))
-    (outcome,) = DaskCluster(address, tmp_path / "cache").run([job], Nobody())
+    (outcome,) = DaskCluster(address, tmp_path / "cache").run([job], Watcher())
     assert isinstance(outcome, Failed) and "magic" in outcome.message
 
 
@@ -100,9 +99,9 @@ def test_a_bug_on_a_worker_is_said_and_not_waited_for(
     def broken(*arguments: object) -> None:
         raise Unsendable("odd")
 
-    monkeypatch.setattr("hetesynth.deploy.dask_task.made", broken)
+    monkeypatch.setattr("hetesynth.deploy.dask_cluster.made", broken)
     with pytest.raises(InternalError, match=r"ring1/rccl-6/allgather.*Unsendable: odd"):
-        list(DaskCluster(address, tmp_path / "cache").run(jobs(tmp_path, "allgather"), Nobody()))
+        list(DaskCluster(address, tmp_path / "cache").run(jobs(tmp_path, "allgather"), Watcher()))
 
 
 def test_a_wrong_result_of_a_worker_fails_its_cell(
@@ -112,8 +111,8 @@ def test_a_wrong_result_of_a_worker_fails_its_cell(
     (job,) = jobs(tmp_path, "allgather")
     right = compute(job)
     wrong = dataclasses.replace(right, record={**right.record, "sizes": right.record["sizes"] * 2})
-    monkeypatch.setattr("hetesynth.deploy.dask_task.made", lambda *arguments: wrong)
-    (outcome,) = DaskCluster(address, tmp_path / "cache").run([job], Nobody())
+    monkeypatch.setattr("hetesynth.deploy.dask_cluster.made", lambda *arguments: wrong)
+    (outcome,) = DaskCluster(address, tmp_path / "cache").run([job], Watcher())
     assert isinstance(outcome, Failed)
     assert (outcome.key, outcome.code) == (job.key, "HS888")
 
@@ -122,12 +121,14 @@ def test_workers_of_other_versions_are_refused(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (job,) = jobs(tmp_path, "allgather")
-    monkeypatch.setattr("hetesynth.deploy.dask_workers.versions", lambda: (("z3-solver", "9.9"),))
+    monkeypatch.setattr(
+        "hetesynth.deploy.dask_cluster.reported", lambda dask_worker: ("one", (("z3-solver", "9.9"),))
+    )
     watcher = Listening()
     with pytest.raises(HetesynthError) as caught:
         list(DaskCluster(address, tmp_path / "cache").run([job], watcher))
     assert caught.value.code == "HS859" and caught.value.help
-    assert len(watcher.said) == 1 and "here 9.9" in watcher.said[0] and "tcp://" in watcher.said[0]
+    assert len(watcher.said) == 1 and "z3-solver 9.9, here" in watcher.said[0] and "tcp://" in watcher.said[0]
 
 
 def test_a_worker_itself_refuses_a_job_of_other_versions(
@@ -143,13 +144,13 @@ def test_a_worker_itself_refuses_a_job_of_other_versions(
     "stated", ["tcp://127.0.0.1:{free}", "nonsense://x", "tcp://", "host", "tls://127.0.0.1:{free}"]
 )
 def test_a_wrong_address_is_said_in_seconds(stated: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hetesynth.deploy.dask_connection.CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("hetesynth.deploy.dask_cluster.CONNECT_SECONDS", 0.5)
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         cluster = DaskCluster(stated.format(free=bound.getsockname()[1]), tmp_path)
         began = time.monotonic()
         with pytest.raises(HetesynthError) as caught:
-            list(cluster.run(jobs(tmp_path, "allgather"), Nobody()))
+            list(cluster.run(jobs(tmp_path, "allgather"), Watcher()))
     assert caught.value.code == "HS858" and "`dask scheduler`" in caught.value.help
     assert time.monotonic() - began < 4
 
@@ -157,7 +158,7 @@ def test_a_wrong_address_is_said_in_seconds(stated: str, tmp_path: Path, monkeyp
 def test_without_dask_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(HetesynthError) as caught:
-        list(DaskCluster("tcp://127.0.0.1:1", tmp_path).run(jobs(tmp_path, "allgather"), Nobody()))
+        list(DaskCluster("tcp://127.0.0.1:1", tmp_path).run(jobs(tmp_path, "allgather"), Watcher()))
     assert caught.value.code == "HS858" and "hetesynth[cluster]" in caught.value.help
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from hetesynth.deploy.figures import Figures, SizeFigures, figures
-from hetesynth.deploy.gates import gate_verdict
+from hetesynth.deploy.figures import Figures, SizeFigures, figures, gate_verdict
 from hetesynth.deploy.manifest.values import Cell, Gates
 from hetesynth.model.size_range import SizeRange
 

@@ -10,11 +10,10 @@ from support.one_cell_project import Here
 from support.small_projects import RING
 
 from hetesynth.cli.main import run
-from hetesynth.deploy.build import build
+from hetesynth.deploy.build import build, check
 from hetesynth.deploy.cache import Cache
-from hetesynth.deploy.checking import check
 from hetesynth.deploy.manifest.reader import read_manifest
-from hetesynth.deploy.watching import Nobody
+from hetesynth.deploy.outcome import Watcher
 
 MANIFEST = """[defaults]
 collectives = ["scatter"]
@@ -35,7 +34,7 @@ def test_a_cell_without_a_file_is_built_current_and_right(
     (tmp_path / "three.dsl").write_text(RING.format(name="three", gpus=3, last=2, rate=25))
     (tmp_path / "hetesynth.toml").write_text(MANIFEST)
     manifest, folder = read_manifest(tmp_path / "hetesynth.toml"), tmp_path / "schedules/three/mscclpp"
-    report = build(manifest, Here(), Cache(tmp_path / "cache"), Nobody())
+    report = build(manifest, Here(), Cache(tmp_path / "cache"), Watcher())
     assert [(cell.status, cell.messages) for cell in report.cells] == [
         ("built", ("left to the library: 1 KB, 4 KB, 16 KB",)),
         ("built", ("left to the library: 16 KB, 64 KB, 256 KB",)),
@@ -47,12 +46,12 @@ def test_a_cell_without_a_file_is_built_current_and_right(
         assert all(row["library_us"] > 0 for row in cell["record"]["sizes"])
     assert not (folder / "algorithms").exists()
     again = Here()
-    assert build(manifest, again, Cache(tmp_path / "none"), Nobody()).ok and again.names == []
-    assert check(manifest, 1, Nobody()).ok
+    assert build(manifest, again, Cache(tmp_path / "none"), Watcher()).ok and again.names == []
+    assert check(manifest, 1, Watcher()).ok
     assert run(["install-hint", str(folder)]) == 0
     capsys.readouterr()
     # what was left without reason is no longer what a build would write
     record = index["cells"][0]["record"]
     record["sizes"][0]["library_us"] /= 2
     (folder / "index.json").write_text(json.dumps(index))
-    assert [cell.status for cell in check(manifest, 1, Nobody()).cells] == ["invalid", "current"]
+    assert [cell.status for cell in check(manifest, 1, Watcher()).cells] == ["invalid", "current"]

@@ -10,11 +10,10 @@ import pytest
 from support.one_cell_project import MANIFEST, Here, Project
 from support.small_projects import tree
 
-from hetesynth.deploy.cache import Cache
+from hetesynth.deploy.cache import Cache, CellResult
 from hetesynth.deploy.figures import figures
 from hetesynth.deploy.keeping import NORMAL, worse
 from hetesynth.deploy.manifest.values import Cell, Gates
-from hetesynth.deploy.result import CellResult
 from hetesynth.model.size_range import SizeRange
 from hetesynth.policy import DEFAULT
 

@@ -23,10 +23,9 @@ from support.one_cell_project import Here, Project
 from support.small_projects import tree
 
 from hetesynth.cli.main import run
-from hetesynth.deploy.cache import Cache
+from hetesynth.deploy.cache import Cache, CellResult, unpacked
+from hetesynth.deploy.folder.cells import program_file
 from hetesynth.deploy.folder.folder import deployed
-from hetesynth.deploy.folder.programs import program_file
-from hetesynth.deploy.result import CellResult, unpacked
 from hetesynth.errors import HetesynthError
 from hetesynth.model.target import target
 

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.deploy.compute import compute
-from hetesynth.deploy.folder.programs import of_record, program_file
+from hetesynth.deploy.cache import CellResult
+from hetesynth.deploy.compute import compute, provenance, with_provenance, xml_comment
+from hetesynth.deploy.folder.cells import of_record, program_file
 from hetesynth.deploy.job import job, pickled
 from hetesynth.deploy.manifest.values import Cell, CellOptions
-from hetesynth.deploy.provenance import provenance, with_provenance, xml_comment
-from hetesynth.deploy.result import CellResult
 from hetesynth.engine.verify import Question, judge_file
 from hetesynth.errors import InternalError
 from hetesynth.files.schedule_json import read_schedule_json
@@ -101,7 +100,7 @@ def test_what_changes_a_file_otherwise_is_our_fault(monkeypatch: pytest.MonkeyPa
     result = built("rccl-6")
     cell = Cell("ring8", "broadcast", 1, "rccl-6", CellOptions())
     work = job(cell, *pickled(load_topology(RING8)))
-    monkeypatch.setattr("hetesynth.deploy.provenance.xml_comment", lambda values: b"<!--a=b -->\n")
+    monkeypatch.setattr("hetesynth.deploy.compute.xml_comment", lambda values: b"<!--a=b -->\n")
     with pytest.raises(InternalError, match="something else"):
         with_provenance(work, {n: d for n, d in result.files.items() if n.endswith(".xml")})
 

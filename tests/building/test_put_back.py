@@ -18,8 +18,7 @@ from support.one_cell_project import Here, Project
 from support.small_projects import tree
 
 from hetesynth.cli.main import run
-from hetesynth.deploy.cache import Cache
-from hetesynth.deploy.result import CellResult
+from hetesynth.deploy.cache import Cache, CellResult
 from hetesynth.errors import HetesynthError
 from hetesynth.files.temporaries import temporary
 

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 import pytest
 
 from hetesynth.cli.main import run
-from hetesynth.deploy import verify_files, walked_files
+from hetesynth.deploy import verify_files
 from hetesynth.deploy.folder_index import read_index
 from hetesynth.errors import HetesynthError
 
@@ -268,7 +268,7 @@ def test_processes_change_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_too_many_files(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
-    monkeypatch.setattr(walked_files, "MAX_FILES", 4)
+    monkeypatch.setattr(verify_files, "MAX_FILES", 4)
     folder = deployed(tmp_path / "out", {f"{n}.xml": GOOD for n in range(5)})
     assert run(["verify", str(folder)]) == 2
     assert "HS875" in capsys.readouterr().err

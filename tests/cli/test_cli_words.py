@@ -9,7 +9,7 @@ import pytest
 
 from hetesynth.cli.main import run
 from hetesynth.cli.options import buffer_sizes
-from hetesynth.deploy.manifest.sizes import size_range
+from hetesynth.deploy.manifest.reader import size_range
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import COLLECTIVE_NAMES, collective_name
 

@@ -14,8 +14,14 @@ from support.deployments import cell, deployment, program, two_cells
 from support.small_projects import RING
 
 from hetesynth.deploy.compute import compute
-from hetesynth.deploy.folder.programs import ProgramFile, of_record
-from hetesynth.deploy.folder.selection import Call, boundary_calls, check_selection, selected
+from hetesynth.deploy.folder.cells import (
+    Call,
+    ProgramFile,
+    boundary_calls,
+    check_selection,
+    of_record,
+    selected,
+)
 from hetesynth.errors import HetesynthError
 from hetesynth.model.target import TARGETS, target
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.deployments import cell, written
 
-from hetesynth.deploy.folder.smoke_test import BINARIES
+from hetesynth.deploy.folder.texts import BINARIES
 from hetesynth.model.collective import COLLECTIVE_NAMES
 
 MPIRUN = """#!/bin/sh

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from hetesynth.deploy.manifest.document import tomllib
 from hetesynth.deploy.manifest.keys import MANIFEST, Key, Kind, Number, Several, Table, Tables, Text, Truth, Whole
-from hetesynth.deploy.manifest.reader import read_manifest
-from hetesynth.deploy.manifest.sizes import spelling
+from hetesynth.deploy.manifest.reader import read_manifest, spelling
 from hetesynth.deploy.manifest.values import Manifest
 from hetesynth.errors import HetesynthError
 from hetesynth.model.diagnostics import SourceError

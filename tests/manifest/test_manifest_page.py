@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from hetesynth.deploy.manifest.keys import CLUSTER, DEFAULTS, GATES, MANIFEST, OUTPUT, Table
-from hetesynth.deploy.manifest.reader import read_manifest
-from hetesynth.deploy.manifest.sizes import size_range
+from hetesynth.deploy.manifest.reader import read_manifest, size_range
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "manifest.md").read_text()
 RING = (Path(__file__).resolve().parent / "wrong" / "ring.dsl").read_text()

@@ -11,10 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetesynth.deploy.manifest.document import tomllib
-from hetesynth.deploy.manifest.positions import Positions
-from hetesynth.deploy.manifest.reader import read_manifest
-from hetesynth.deploy.manifest.sizes import size_range, spelling
+from hetesynth.deploy.manifest.document import Positions, tomllib
+from hetesynth.deploy.manifest.reader import read_manifest, size_range, spelling
 from hetesynth.deploy.manifest.values import Manifest
 from hetesynth.errors import HetesynthError
 from hetesynth.model.diagnostics import SourceError

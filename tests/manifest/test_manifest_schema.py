@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from hetesynth.deploy.manifest.keys import MANIFEST, Key, Several, Table, Tables, Text
-from hetesynth.deploy.manifest.reader import read_manifest
+from hetesynth.deploy.manifest.reader import NoRange, read_manifest, size_range
 from hetesynth.deploy.manifest.schema import schema, schema_text
-from hetesynth.deploy.manifest.sizes import NoRange, size_range
 from hetesynth.errors import HetesynthError
 
 PUBLISHED = Path(__file__).resolve().parents[2] / "docs" / "hetesynth.schema.json"

@@ -7,7 +7,7 @@ from typing import Any
 
 from hetesynth.deploy.manifest.values import Cell
 from hetesynth.deploy.outcome import BuildReport, CellReport, FolderFinding, Status, TopologyFinding
-from hetesynth.deploy.reports.places import Places
+from hetesynth.deploy.reports.words import Places
 from hetesynth.model.size_range import SizeRange
 
 MANIFEST_TEXT = """\

@@ -6,9 +6,8 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from hetesynth.deploy.folder.cells import DeployedCell
+from hetesynth.deploy.folder.cells import DeployedCell, ProgramFile
 from hetesynth.deploy.folder.folder import Deployment
-from hetesynth.deploy.folder.programs import ProgramFile
 from hetesynth.files.folders import write_folder
 from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.target import target

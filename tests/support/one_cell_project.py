@@ -10,19 +10,14 @@ from typing import Any
 
 from support.small_projects import RING, tree
 
-from hetesynth.deploy.aside import read_aside
-from hetesynth.deploy.build import build, folder_plans, load_clusters
-from hetesynth.deploy.cache import Cache
-from hetesynth.deploy.checking import check
-from hetesynth.deploy.compute import compute
+from hetesynth.deploy.build import build, check, folder_plans, load_clusters, read_aside
+from hetesynth.deploy.cache import Cache, CellResult, as_kept
+from hetesynth.deploy.compute import compute, provenance
 from hetesynth.deploy.job import Job
 from hetesynth.deploy.keeping import NORMAL
 from hetesynth.deploy.manifest.reader import read_manifest
 from hetesynth.deploy.manifest.values import Gates, Manifest
-from hetesynth.deploy.outcome import BuildReport, CellReport
-from hetesynth.deploy.provenance import provenance
-from hetesynth.deploy.result import CellResult, as_kept
-from hetesynth.deploy.watching import Nobody, Watcher
+from hetesynth.deploy.outcome import BuildReport, CellReport, Watcher
 from hetesynth.deploy.workers import Failed, Outcome
 
 MANIFEST = """[defaults]
@@ -47,7 +42,7 @@ class Here:
         for job in jobs:
             self.names.append(job.cell.name)
             if self.change is None:
-                yield Failed(job.key, "no program fits", "HS502", "", 1)
+                yield Failed(job.key, "no program fits", "HS502")
             else:
                 yield self.change(compute(job))
 
@@ -75,7 +70,7 @@ class Project:
         return self.folder / "schedules/three/rccl-6"
 
     def check(self, jobs: int = 1, *, quick: bool = False) -> BuildReport:
-        return check(self.manifest, jobs, Nobody(), quick=quick)
+        return check(self.manifest, jobs, Watcher(), quick=quick)
 
     @property
     def manifest(self) -> Manifest:
@@ -86,7 +81,7 @@ class Project:
         return self.built(runner, rules, cache).cells[0]
 
     def built(self, runner: Here, rules: Any = NORMAL, cache: str = "cache") -> BuildReport:
-        return build(self.manifest, runner, Cache(self.folder / cache), Nobody(), rules)
+        return build(self.manifest, runner, Cache(self.folder / cache), Watcher(), rules)
 
     @property
     def job(self) -> Job:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypedDict
 from hetesynth.model.target import TARGETS, Target
 
 if TYPE_CHECKING:
-    from hetesynth.deploy.folder.installation import Installation
+    from hetesynth.deploy.folder.folder import Installation
 
 ALONE = "msccl-algorithms"  # a folder for one file: runtimes read all that is in it
 _PLACES = re.compile(r"\b(?:FILE|DIRECTORY)\b")

@@ -9,7 +9,7 @@ from hetesynth.model.diagnostics import render
 from hetesynth.model.words import counted
 
 if TYPE_CHECKING:
-    from hetesynth.deploy.lint_files import LintedFile
+    from hetesynth.deploy.topology_files import LintedFile
 
 
 def lint_report(files: Sequence[LintedFile]) -> Iterator[str]:

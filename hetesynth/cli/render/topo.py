@@ -16,7 +16,7 @@ from hetesynth.cli.render.synth import EXACT
 from hetesynth.model.words import counted, size_text
 
 if TYPE_CHECKING:
-    from hetesynth.deploy.topo_show import Look
+    from hetesynth.deploy.topology_files import Look
     from hetesynth.model.diagnostics import Diagnostic
     from hetesynth.report.cluster_facts import ClusterFacts, ServerFacts
     from hetesynth.search.chunking import Capacity, Chunking
@@ -194,7 +194,7 @@ def graph_document(look: Look) -> Iterator[str]:
 
     The links of a large cluster are millions: their lines are made one by one, and what they share once.
     """
-    from hetesynth.deploy.lint_files import plain
+    from hetesynth.deploy.topology_files import plain
 
     chunking, topology = look.chunking, look.chunking.topology
     shared = [

@@ -25,7 +25,7 @@ def command(files: tuple[os.PathLike[str], ...], strict: bool, as_json: bool, as
     the rules.
     """
     from hetesynth.cli.render.lint import lint_report
-    from hetesynth.deploy import lint_files as linting
+    from hetesynth.deploy import topology_files as linting
     from hetesynth.policy import DEFAULT
 
     if as_json and as_sarif:

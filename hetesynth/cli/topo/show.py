@@ -32,7 +32,7 @@ def command(
     Then the capacities of steps: C(u, v) of links and C_g of what they share, each with its rounding error.
     """
     from hetesynth.cli.render.topo import graph_document, topology_report
-    from hetesynth.deploy.topo_show import Pictures, look
+    from hetesynth.deploy.topology_files import Pictures, look
 
     pictures = Pictures(svg, graphml)
     seen = look(topology, chunking_options(chunk_size, tau_ref, rounding), pictures)

@@ -1,22 +1,336 @@
-"""A cell as it stands in a folder, and what its record says of programs, sizes and times.
+"""A cell as it stands in a folder, its programs, and which of them runs in a call.
 
-In: a name, keys, a record, files. Out: a ``DeployedCell``. Records are plain values: older ones may lack what
-newer ones say, and then nothing is said of it.
+In: the bytes of programs; a name, keys, a record and files, which may come from a disk or another machine. Out: a
+``DeployedCell`` with its ``ProgramFile``s, or a ValueError that says what is wrong: every field that is read has
+its type; whether what it says is true, the judges tell. Older records may lack what newer ones say, and then
+nothing is said of it. Which program fits a call is for MSCCL XML the runtimes' own rule, for plans that of the
+folder's ``load_plans.py``.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
-from hetesynth.deploy.folder.programs import ProgramFile, of_record, program_at
-from hetesynth.deploy.folder.records import check_record
-from hetesynth.deploy.folder.selection import Call, selected
-from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
+from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.cost import bandwidths, runtime_bytes
-from hetesynth.model.target import Target
+from hetesynth.model.plan import OPEN_MAX_BYTES
+from hetesynth.model.program import Program
+from hetesynth.model.target import TARGETS, Target
+from hetesynth.model.topology import Rank
+
+WORD = 16  # bytes of which plans and tests move whole numbers only
+_TEXTS, _FLAGS = ("name", "title", "collective", "protocol"), ("in_place", "out_of_place")
+ELEMENT = 4  # bytes of a float, the type of elements in tests
+INSTEAD_OF = "instead_of"
+"""Of the record of an older cell that stays: the record of what was made and is not deployed."""
+MEASURED_ON = "measured_on"  # of the same record: the SHA-256 of the cluster that its times are of
+MAX_TEXT = 4000
+MOST = 2**63
+MAX_SIZES = 64  # each is simulated anew; a build writes three
+_NAME = re.compile(r"(?!\.+$)[A-Za-z0-9._-]{1,255}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_NUMBERS = (
+    "program_us", "limit_us", "percent_of_limit", "percent_of_tree_limit", "library_us", "factor_over_library",
+)  # fmt: skip
+_NEEDED = {"collective", "ranks", "sizes", "files"}
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramFile:
+    """``name``: of the file; ``title``: of the program in it. ``in_place``, ``out_of_place``: the forms of calls
+    that it is for. ``min_bytes``, ``max_bytes``: of calls as the runtime counts, both included, 0: no limit.
+    ``chunks``: into which the runtime cuts what it counts; ``input_chunks``, ``output_chunks``: into which it
+    cuts the buffers of a rank (0: it does not). ``scratch``: most scratch chunks of a rank."""
+
+    name: str
+    title: str
+    collective: CollectiveName
+    ranks: int
+    root: Rank | None
+    in_place: bool
+    out_of_place: bool
+    min_bytes: int
+    max_bytes: int
+    chunks: int
+    channels: int
+    scratch: int
+    protocol: str
+    input_chunks: int = 0
+    output_chunks: int = 0
+
+    def __post_init__(self) -> None:
+        if self.chunks < 1 or self.ranks < 1 or not (self.in_place or self.out_of_place):
+            raise ValueError(f"{self.name}: a program has chunks, ranks and a form")
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON; ``of_record`` gives it back."""
+        return asdict(self)
+
+    @property
+    def unit(self) -> int:
+        """A number of bytes: the runtime takes the program for whole buffers of its multiples, inside its range,
+        whatever the type of their elements, and every rank's block is one of whole words."""
+        blocks = self.ranks if self.collective in ("gather", "scatter") else 1
+        sent = self.input_chunks * (self.ranks if self.collective in ("allgather", "gather") else 1)
+        received = self.output_chunks * (self.ranks if self.collective in ("reducescatter", "scatter") else 1)
+        return WORD * math.lcm(*(part for part in (self.ranks, self.chunks * blocks, sent, received) if part))
+
+    @property
+    def last(self) -> int | None:
+        """The largest call, None: there is no largest."""
+        return self.max_bytes or None
+
+
+_NAMES = {field.name for field in fields(ProgramFile)}
+_OPTIONAL = {field.name for field in fields(ProgramFile) if field.default is not MISSING}
+
+
+def of_record(values: dict[str, Any]) -> ProgramFile:
+    """The program that ``plain`` described. ValueError where it is none."""
+    if values.keys() - _NAMES or _NAMES - _OPTIONAL - values.keys():
+        raise ValueError("a program in its record has other fields than a build writes")
+    for name, value in values.items():
+        kind = str if name in _TEXTS else bool if name in _FLAGS else int
+        if type(value) is not kind and (name, value) != ("root", None):
+            raise ValueError(f"{name}: {value!r} is no {kind.__name__}")
+    return ProgramFile(**values)
+
+
+def program_at(programs: Sequence[ProgramFile], counted: int, calls: tuple[int, int]) -> str | None:
+    """The program that runs out of place for ``counted`` bytes, or for the nearest of ``calls``, the first and the
+    last (0: none); None: the library's own."""
+    least, most = calls
+    counted = max(least, min(counted, most) if most else counted)
+    fitting = (p.name for p in programs if p.out_of_place and p.min_bytes <= counted <= (p.last or counted))
+    return next(fitting, None)
+
+
+def program_file(name: str, data: bytes, target: Target, root: Rank | None) -> ProgramFile:
+    """What the program in ``data`` says of itself. InternalError where there is none."""
+    if target.format == "mscclpp-json":
+        return _plan_file(name, data, root)
+    from hetesynth.judge.msccl.reader import read_program
+
+    program: Program | None = read_program(data, name).program
+    if program is None:
+        raise InternalError(f"{name}: there is no program in its file")
+    scratch = max((gpu.scratch_chunks for gpu in program.gpus), default=0)
+    most = program.max_bytes if target.max_bytes_inclusive else program.max_bytes - 1
+    return ProgramFile(
+        name, program.name, program.collective, program.ranks, program.root, program.in_place,
+        program.out_of_place, program.min_bytes, 0 if program.max_bytes == target.open_max_bytes else most,
+        program.chunks_per_loop, program.channels, scratch, program.protocol,
+    )  # fmt: skip
+
+
+def _plan_file(name: str, data: bytes, root: Rank | None) -> ProgramFile:
+    from hetesynth.judge.mscclpp.reader import read_plan_json
+
+    plan = read_plan_json(data, name)
+    collective = next((c for c in COLLECTIVE_NAMES if c == plan.collective), None)
+    if collective is None:
+        raise InternalError(f"{name}: the plan is for {plan.collective!r}")
+    # the runtime compares `max_bytes` with the message of each rank, which of a scatter is all blocks at the root
+    # and one elsewhere; ranges of cells count one block
+    messages = [gpu.output_chunks if collective == "allgather" else gpu.input_chunks for gpu in plan.gpus]
+    last = 0 if plan.max_bytes == OPEN_MAX_BYTES else -(-plan.max_bytes * min(messages) // max(messages))
+    return ProgramFile(
+        name, plan.name, collective, plan.ranks, root, plan.in_place, not plan.in_place, plan.min_bytes,
+        last, 1, 0,
+        max(gpu.scratch_chunks for gpu in plan.gpus), plan.protocol,
+        math.lcm(*(gpu.input_chunks for gpu in plan.gpus)), math.lcm(*(gpu.output_chunks for gpu in plan.gpus)),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A collective as a job calls it: ``size`` bytes of the whole buffer, of elements of ``element`` bytes."""
+
+    collective: CollectiveName
+    ranks: int
+    size: int
+    in_place: bool
+    root: Rank | None = None
+    element: int = ELEMENT
+
+    def __post_init__(self) -> None:
+        if self.size < 1 or self.ranks < 1 or self.element < 1:
+            raise ValueError(f"{self.collective}: a call has bytes, ranks and elements")
+
+    @property
+    def counted(self) -> int:
+        """The bytes that runtimes compare with the range of a file."""
+        return runtime_bytes(self.collective, self.ranks, self.size)
+
+
+def selected(programs: Sequence[ProgramFile], call: Call, target: Target) -> tuple[ProgramFile, ...]:
+    """The programs that fit ``call``; the runtime takes the first."""
+    return tuple(p for p in sorted(programs, key=lambda p: p.name) if _fits(p, call, target))
+
+
+def _fits(program: ProgramFile, call: Call, target: Target) -> bool:
+    if program.ranks != call.ranks or program.collective != call.collective:
+        return False
+    if not (program.in_place if call.in_place else program.out_of_place):
+        return False
+    if call.counted < program.min_bytes or (program.last is not None and call.counted > program.last):
+        return False
+    if target.tells_roots and call.collective in ROOTED and program.root != call.root:
+        return False
+    if program.input_chunks:  # the runtime has to cut the buffers of the call as the program does
+        block = call.size // call.ranks
+        sent = block if call.collective in ("allgather", "gather") else call.size
+        received = block if call.collective in ("reducescatter", "scatter") else call.size
+        return sent % (WORD * program.input_chunks) == 0 and received % (WORD * program.output_chunks) == 0
+    return call.counted % call.element == 0 and (call.counted // call.element) % program.chunks == 0
+
+
+def check_selection(cells: Sequence[tuple[str, Sequence[ProgramFile]]], target: Target) -> None:
+    """That each call has one program at most, which is of the cell that is meant for it.
+
+    HetesynthError HS870 where two cells, or two files of one, are meant for the same calls.
+    """
+    every = [(cell, program) for cell, programs in cells for program in programs]
+    for place, (cell, program) in enumerate(every):
+        for other_cell, other in every[:place]:
+            if not _overlap(program, other, target):
+                continue
+            if cell == other_cell:
+                raise _odd(f"{cell}: {program.name} and {other.name} are for the same calls")
+            message = f"{other_cell} and {cell} are for the same calls, of which a runtime gives all to one"
+            help_ = "give them sizes that do not overlap, or leave one out"
+            raise HetesynthError(message, code="HS870", help=help_)
+    titles = [(program.collective, program.title) for _, program in every]
+    if target.format == "mscclpp-json" and len(set(titles)) < len(titles):
+        raise _odd("two plans of one folder have the same name, by which the runtime keeps them apart")
+    for cell, programs in cells:
+        for program in programs:
+            for call in boundary_calls(program):
+                chosen = [p.name for p in selected([p for _, p in every], call, target)]
+                if chosen != [program.name]:
+                    raise _odd(f"{cell}: {call.size} bytes are for {program.name}, not {chosen}")
+
+
+def boundary_calls(program: ProgramFile) -> Iterator[Call]:
+    """The smallest and the largest call of whole words that ``program`` is for, in each of its forms."""
+    blocks = program.ranks if program.collective in ("gather", "scatter") else 1
+    unit = program.unit
+    first = max(unit, -(-program.min_bytes * blocks // unit) * unit)
+    last = 2 * first if program.last is None else program.last * blocks // unit * unit
+    for size in sorted({first, last}) if last >= first else ():
+        for in_place in (False, True):
+            if program.in_place if in_place else program.out_of_place:
+                yield Call(program.collective, program.ranks, size, in_place, program.root)
+
+
+def _overlap(one: ProgramFile, other: ProgramFile, target: Target) -> bool:
+    if (one.collective, one.ranks) != (other.collective, other.ranks):
+        return False
+    if target.tells_roots and one.collective in ROOTED and one.root != other.root:
+        return False
+    if not ((one.in_place and other.in_place) or (one.out_of_place and other.out_of_place)):
+        return False
+    return all(a.last is None or b.min_bytes <= a.last for a, b in ((one, other), (other, one)))
+
+
+def _odd(message: str) -> HetesynthError:
+    help_ = "the index of the folder was changed: remove the folder and build again"
+    return HetesynthError(message, code="HS870", help=help_)
+
+
+def is_plain_name(name: object) -> bool:
+    """True for the name of a file beside others: one component of letters, digits, dots, ``-`` and ``_``."""
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None
+
+
+def is_sha256(text: object) -> bool:
+    """True for 64 lower-case hexadecimal digits."""
+    return isinstance(text, str) and _SHA256.fullmatch(text) is not None
+
+
+def check_record(record: object) -> None:
+    """Raise ValueError unless ``record`` is one of a cell. Fields that nobody reads may be anything."""
+    if not isinstance(record, dict):
+        raise ValueError("it has no record")
+    for name in _NEEDED - record.keys():
+        raise ValueError(f"its record has no {name}")
+    for name, holds in _FIELDS.items():
+        if name in record and not holds(record[name]):
+            raise ValueError(f"{name} in its record is not what a build writes")
+    for row in record.get("programs", []):
+        of_record(row)
+    if INSTEAD_OF in record:
+        if INSTEAD_OF in record[INSTEAD_OF]:
+            raise ValueError(f"{INSTEAD_OF} in its record is not what a build writes")
+        check_record(record[INSTEAD_OF])
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= MAX_TEXT and value.isprintable()
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value < MOST
+
+
+def _is_figure(value: object) -> bool:
+    """A text, a flag, a finite number or none."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return (
+        value is None or isinstance(value, bool) or (type(value) is int and abs(value) < MOST) or _is_text(value)
+    )
+
+
+def _is_size(row: object) -> bool:
+    return (
+        isinstance(row, dict)
+        and all(_is_text(name) and _is_figure(value) for name, value in row.items())
+        and _is_count(row.get("size"))
+        and row["size"] > 0
+        and all(isinstance(row.get(name), int | float | None) for name in _NUMBERS)
+        and not any(isinstance(row.get(name), bool) for name in _NUMBERS)
+    )
+
+
+def _or_none(holds: Callable[[object], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or holds(value)
+
+
+def _each(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and all(map(holds, value))
+
+
+def _by_name(is_name: Callable[[object], bool], holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, dict) and all(is_name(k) and holds(v) for k, v in value.items())
+
+
+_FIELDS: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("cell", "cluster", "extent", "strategy"), _is_text),
+    **dict.fromkeys(("chunks", "steps", "channels"), _is_count),
+    **dict.fromkeys(("root", "lower_bound"), _or_none(_is_count)),
+    "collective": lambda value: value in COLLECTIVE_NAMES,
+    "target": lambda value: isinstance(value, str) and value in TARGETS,
+    "ranks": lambda value: _is_count(value) and value > 0,
+    "candidate": _or_none(_is_text),
+    "proven_optimal": lambda value: isinstance(value, bool),
+    "calls": lambda value: _each(_is_count)(value) and len(value) == 2,
+    "topology_sha256": is_sha256,
+    MEASURED_ON: is_sha256,
+    "sizes": lambda value: _each(_is_size)(value) and len(value) <= MAX_SIZES,
+    "warnings": _each(_by_name(_is_text, lambda value: _is_figure(value) or _each(_is_text)(value))),
+    "programs": _each(lambda row: isinstance(row, dict)),
+    "options": lambda value: isinstance(value, dict),
+    "versions": _by_name(_is_text, _is_text),
+    "files": _by_name(is_plain_name, is_sha256),
+    INSTEAD_OF: lambda value: isinstance(value, dict),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +426,7 @@ class DeployedCell:
         down = size // unit * unit
         nearest = sorted({down - unit, down, down + unit}, key=lambda near: (abs(near - size), near))
         for test in nearest:  # where a range ends, `size` itself may belong to the next
-            if test > 0 and all(self._is_selected(program, test, target) for program in programs):
+            calls = ((p, Call(p.collective, p.ranks, test, not p.out_of_place, p.root)) for p in programs)
+            if test > 0 and all(selected([program], call, target) for program, call in calls):
                 return test
         return None
-
-    def _is_selected(self, program: ProgramFile, size: int, target: Target) -> bool:
-        in_place = not program.out_of_place
-        call = Call(program.collective, program.ranks, size, in_place, program.root)
-        return bool(selected([program], call, target))

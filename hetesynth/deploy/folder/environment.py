@@ -1,25 +1,93 @@
-"""``environment.sh``: the variables with which a runtime takes a folder, for a shell that reads the file.
+"""``environment.sh``: the variables with which a runtime takes a folder; and what its log says of it.
 
 In: a target and the folder's programs. Out: the text, the variables with their values, and the programs that a
-runtime with room for few does not get, with the reason. Values are worked out from where the file is.
+runtime with room for few does not get, with the reason. Values are worked out from where the file is, by a shell.
+What logs say was read in the runtimes' sources.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from hetesynth.deploy.folder.programs import ProgramFile
+from hetesynth.deploy.folder.cells import ProgramFile
 from hetesynth.model.target import Target
 
+_NCCL = (("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "INIT,ENV,COLL"))
 ENVIRONMENT = "environment.sh"
-MSCCL_FILES = 4
-"""MSCCL_MAX_NUM_ALGOS: files that the research runtime reads from MSCCL_XML_FILES."""
+MSCCL_FILES = 4  # MSCCL_MAX_NUM_ALGOS: files that the research runtime reads from MSCCL_XML_FILES
 _UNBOUNDED = (
     "the runtime allocates scratch memory for its largest call, and its sizes have no upper end: state one"
 )
 OWN_CHANNELS = frozenset({"msccl"})
 """Targets that add the channels that files need to those of the communicator, and leave NCCL's own as they are."""
+_DIRECTORY = "$HETESYNTH_DEPLOYMENT/algorithms"
+_NO_COLON = """
+case $HETESYNTH_DEPLOYMENT in
+  *:*) echo "environment.sh: the folder's path has a colon, which separates files" >&2; return 1 ;;
+esac
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class LogLines:
+    """``debug``: variables that make the runtime say it. ``read``: when it has read the files; ``ran``: when a
+    call runs one of them, empty: it does not say; ``fell_back``: when a call runs a built-in algorithm;
+    ``refused``: of a file that it does not take. NAME stands for what NCCL calls the collective, ... for
+    anything."""
+
+    debug: tuple[tuple[str, str], ...]
+    read: str
+    ran: str
+    fell_back: str
+    refused: str
+
+
+_RCCL = LogLines(
+    _NCCL,
+    "Using MSCCL files from ...",
+    "mscclFuncNAME: opCount",
+    "NCCL INFO NAME: opCount",
+    "NCCL WARN MSCCL: ...",
+)
+LOG_LINES: dict[str, LogLines] = {
+    "rccl-6": _RCCL,
+    "rccl-5": _RCCL,
+    "msccl-executor": LogLines(
+        _NCCL,
+        "Using MSCCL Algo files from ...",
+        "MSCCL: Setup Kernel finished",
+        "NCCL INFO NAME: opCount",
+        "NCCL WARN MSCCL: ...",
+    ),
+    "msccl": LogLines(
+        _NCCL,
+        "Parsed MSCCL Algorithm ... successfully.",
+        "",
+        "",
+        "MSCCL: algorithm ... failed to initialize. Will be ignored.",
+    ),
+    "mscclpp": LogLines(
+        (("MSCCLPP_LOG_LEVEL", "INFO"), ("MSCCLPP_LOG_SUBSYS", "EXEC,NCCL")),
+        "",
+        "Starting execution with plan: ...",
+        "fallback to nccl/rccl",
+        "",
+    ),
+}
+NAMES = {
+    "allreduce": "AllReduce",
+    "allgather": "AllGather",
+    "reducescatter": "ReduceScatter",
+    "broadcast": "Broadcast",
+    "reduce": "Reduce",
+    "alltoall": "AllToAll",
+    "gather": "Gather",
+    "scatter": "Scatter",
+}
+"""What the logs of NCCL and RCCL call the collectives."""
+
+
 _EXTRA = {
     "rccl-6": ((
         "RCCL_MSCCLPP_ENABLE", "0",
@@ -29,19 +97,12 @@ _EXTRA = {
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A program that the runtime is not told of."""
-
-    name: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Environment:
-    """``variables``: name, value, comment. In values ``DIRECTORY`` stands for the folder of programs."""
+    """``variables``: name, value, comment. In values ``DIRECTORY`` stands for the folder of programs.
+    ``left_out``: the programs that the runtime is not told of, and why."""
 
     variables: tuple[tuple[str, str, str], ...]
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: dict[str, str] = field(default_factory=dict)
 
     def values(self, directory: str) -> dict[str, str]:
         """The variables where programs are in ``directory``."""
@@ -52,33 +113,24 @@ def environment(target: Target, programs: Sequence[ProgramFile]) -> Environment:
     """The variables for ``target`` and the programs of one folder."""
     if target.name == "portable" or target.format == "mscclpp-json":
         return Environment(())
-    files, left_out = _read_files(target, programs)
+    files: list[str] = []
+    left_out: dict[str, str] = {}
+    for program in programs:
+        if target.name == "msccl" and program.scratch and program.last is None:
+            left_out[program.name] = _UNBOUNDED
+        elif target.name == "msccl" and len(files) == MSCCL_FILES:
+            left_out[program.name] = f"the runtime reads {MSCCL_FILES} files"
+        else:
+            files.append(f"DIRECTORY/{program.name}")
     variables = []
     for name, value in target.environment:
-        told = ":".join(f"DIRECTORY/{p.name}" for p in files) if value == "FILE" else value
-        variables.append((name, told, ""))
+        variables.append((name, ":".join(files) if value == "FILE" else value, ""))
     variables += _EXTRA.get(target.name, ())
     channels = max((program.channels for program in programs), default=0)
     if channels and target.name not in OWN_CHANNELS:
         comment = f"The programs use {channels} channels at most; NCCL_MAX_NCHANNELS must not be less."
         variables.append(("NCCL_MIN_NCHANNELS", str(channels), comment))
-    return Environment(tuple(variables), tuple(left_out))
-
-
-def _read_files(target: Target, programs: Sequence[ProgramFile]) -> tuple[list[ProgramFile], list[LeftOut]]:
-    """The programs that a runtime which is told of each file gets, in the order of the cells, and the others."""
-    if target.name != "msccl":
-        return list(programs), []
-    files: list[ProgramFile] = []
-    left_out = []
-    for program in programs:
-        if program.scratch and program.last is None:
-            left_out.append(LeftOut(program.name, _UNBOUNDED))
-        elif len(files) == MSCCL_FILES:
-            left_out.append(LeftOut(program.name, f"the runtime reads {MSCCL_FILES} files"))
-        else:
-            files.append(program)
-    return files, left_out
+    return Environment(tuple(variables), left_out)
 
 
 def environment_text(target: Target, stated: Environment, cluster: str) -> str:
@@ -88,7 +140,7 @@ def environment_text(target: Target, stated: Environment, cluster: str) -> str:
         "# Where a shell cannot tell its place, set HETESYNTH_DEPLOYMENT to the folder before.",
         _PLACE.rstrip("\n"),
     ]
-    lines += [f"# Left out: {entry.name}: {entry.reason}." for entry in stated.left_out]
+    lines += [f"# Left out: {name}: {reason}." for name, reason in stated.left_out.items()]
     for name, value, comment in stated.variables:
         if comment:
             lines.append(f"# {comment}")
@@ -98,7 +150,6 @@ def environment_text(target: Target, stated: Environment, cluster: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-_DIRECTORY = "$HETESYNTH_DEPLOYMENT/algorithms"
 # bash and zsh say where the file is that they read; of dash the kernel knows which files it has open
 _PLACE = r"""
 _hetesynth_place() {
@@ -124,9 +175,4 @@ _hetesynth_place() {
   unset _hetesynth_file _hetesynth_folder _hetesynth_pid _hetesynth_rest _hetesynth_open _hetesynth_link
 }
 _hetesynth_place || return 1
-"""
-_NO_COLON = """
-case $HETESYNTH_DEPLOYMENT in
-  *:*) echo "environment.sh: the folder's path has a colon, which separates files" >&2; return 1 ;;
-esac
 """

@@ -1,30 +1,46 @@
 """The contents of the folder that one cluster's runtime loads: programs, schedules and the index of both.
 
 In: cells with their files. Out: every file of the folder by its name there, the same bytes for the same cells.
-Programs of the runtime are alone in their folder, since some runtimes read all that is in it.
+Programs of the runtime are alone in their folder, since some runtimes read all that is in it. Of a folder that
+stands somewhere: an ``Installation``, what an operator has to know of it as it is now.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hetesynth.deploy.folder.cells import DeployedCell as DeployedCell
-from hetesynth.deploy.folder.environment import ENVIRONMENT, Environment, environment, environment_text
-from hetesynth.deploy.folder.readme import EXPECTED, README, Hosts, expected_text, readme_text
-from hetesynth.deploy.folder.records import check_record, is_plain_name
-from hetesynth.deploy.folder.selection import check_selection
-from hetesynth.deploy.folder.smoke_test import SMOKE_TEST, smoke_test_text
+from hetesynth.deploy.folder.cells import check_record, check_selection, is_plain_name
+from hetesynth.deploy.folder.environment import (
+    ENVIRONMENT,
+    LOG_LINES,
+    Environment,
+    LogLines,
+    environment,
+    environment_text,
+)
+from hetesynth.deploy.folder.texts import (
+    EXPECTED,
+    README,
+    SMOKE_TEST,
+    cautions,
+    expected_text,
+    readme_text,
+    smoke_test_text,
+)
+from hetesynth.deploy.rank_files import FORMATS, rank_order
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.files.folders import INDEX
 from hetesynth.files.regular_files import read_regular
+from hetesynth.files.strict_json import JsonLimits, JsonRefused, read_json
 from hetesynth.model.rank_places import rank_places
-from hetesynth.model.target import Target
+from hetesynth.model.target import TARGETS, Target
 from hetesynth.model.topology import Topology
 
 KIND = "hetesynth deployment"
@@ -32,8 +48,7 @@ FORMAT = 1
 MARK = b'"kind": "hetesynth deployment"'
 ALGORITHMS, SCHEDULES = "algorithms", "schedules"
 LOADER = "load_plans.py"
-ORIGIN = "atlas"
-"""Of cells that an atlas brought, which no manifest names."""
+ORIGIN = "atlas"  # of cells that an atlas brought, which no manifest names
 MAX_INDEX_BYTES = 1 << 26
 
 
@@ -53,7 +68,8 @@ class Deployment:
         if not all(is_plain_name(name) for cell in self.cells for name in cell.files):
             raise InternalError("a file's name has more than letters, digits, dots, `-` and `_`")
         check_selection([(cell.name, cell.programs) for cell in self.cells], self.target)
-        files |= {name: text.encode() for name, text in self._texts().items()}
+        stated = environment(self.target, [program for cell in self.cells for program in cell.programs])
+        files |= {name: text.encode() for name, text in self._texts(stated).items()}
         digests = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
         index = {
             "kind": KIND,
@@ -61,8 +77,8 @@ class Deployment:
             "cluster": self.topology.name,
             "target": self.target.name,
             "topology_sha256": self.topology_sha256,
-            "environment": self._environment.values(ALGORITHMS),
-            "left_out": {entry.name: entry.reason for entry in self._environment.left_out},
+            "environment": stated.values(ALGORITHMS),
+            "left_out": stated.left_out,
             "programs": len(programs),
             "cells": [cell.row for cell in self.cells],
             "files": digests,
@@ -70,15 +86,16 @@ class Deployment:
         files[INDEX] = (json.dumps(index, indent=1) + "\n").encode()
         return files
 
-    @property
-    def _environment(self) -> Environment:
-        return environment(self.target, [program for cell in self.cells for program in cell.programs])
-
-    def _texts(self) -> dict[str, str]:
-        """What stands beside programs and schedules."""
-        cluster, stated = self.topology.name, self._environment
-        texts, hosts = rank_texts(self.topology)
-        texts[README] = readme_text(self.target, self.cells, stated, cluster, hosts)
+    def _texts(self, stated: Environment) -> dict[str, str]:
+        """What stands beside programs and schedules; no files that start ranks where a name is no host's."""
+        cluster, texts = self.topology.name, dict[str, str]()
+        try:
+            order = rank_order(self.topology)
+        except HetesynthError as error:
+            texts[README] = readme_text(self.target, self.cells, stated, cluster, error.message)
+        else:
+            texts |= {name: text(order) for name, text in FORMATS.values()}
+            texts[README] = readme_text(self.target, self.cells, stated, cluster, order)
         texts[EXPECTED] = expected_text(self.cells, self.target)
         if self.target.name == "portable":
             return texts
@@ -86,20 +103,12 @@ class Deployment:
             texts[LOADER] = loader_text()
         else:
             texts[ENVIRONMENT] = environment_text(self.target, stated, cluster)
-        there = bool(texts.get("hostfile")) and not _alone(self.topology)
-        texts[SMOKE_TEST] = smoke_test_text(self.target, self.cells, stated, cluster, hosts=there)
+        # without a stated host one machine, on which all ranks run, is any machine of its kind
+        places = rank_places(self.topology)
+        alone = len({place.machine for place in places}) == 1 and not any(place.host for place in places)
+        hosts = bool(texts.get("hostfile")) and not alone
+        texts[SMOKE_TEST] = smoke_test_text(self.target, self.cells, stated, cluster, hosts=hosts)
         return texts
-
-
-def rank_texts(topology: Topology) -> tuple[dict[str, str], Hosts]:
-    """The files that start each rank where it belongs; none where a name is no host's."""
-    from hetesynth.deploy.rank_files import FORMATS, rank_order
-
-    try:
-        order = rank_order(topology)
-    except HetesynthError as error:
-        return {}, Hosts(error.message)
-    return {name: text(order) for name, text in FORMATS.values()}, Hosts("", order.unnamed)
 
 
 def loader_text() -> str:
@@ -107,41 +116,9 @@ def loader_text() -> str:
     return (Path(__file__).parent / "load_plans.txt").read_text(encoding="utf-8")
 
 
-def _alone(topology: Topology) -> bool:
-    """Whether all ranks run on one machine, of which no name is stated: any machine of that kind will do."""
-    places = rank_places(topology)
-    return len({place.machine for place in places}) == 1 and not any(place.host for place in places)
-
-
 def place(name: str) -> str:
     """Where the file ``name`` of a cell is in the folder."""
     return f"{SCHEDULES if name.endswith(SCHEDULE_SUFFIX) else ALGORITHMS}/{name}"
-
-
-@dataclass(frozen=True, slots=True)
-class Deployed:
-    """What the index of a folder says. ``files``: SHA-256 of every file but the index, by its name in the folder.
-    ``cells``: those whose files are there and whole."""
-
-    cluster: str
-    target: str
-    files: dict[str, str]
-    cells: tuple[DeployedCell, ...]
-
-
-def read_folder(folder: Path) -> Deployed | None:
-    """What stands in ``folder``; None where ``hetesynth build`` did not write it."""
-    index = _index(folder)
-    files = index.get("files")
-    if not index or not isinstance(files, dict) or not all(_is_inside(name) for name in files):
-        return None
-    cluster, target = (str(index.get(name, "")) for name in ("cluster", "target"))
-    return Deployed(cluster, target, {name: str(digest) for name, digest in files.items()}, deployed(folder))
-
-
-def _is_inside(name: str) -> bool:
-    """Whether ``name`` is of a file in the folder or in one of its two folders."""
-    return all(map(is_plain_name, name.split("/", 1)))
 
 
 def deployed(folder: Path) -> tuple[DeployedCell, ...]:
@@ -151,7 +128,7 @@ def deployed(folder: Path) -> tuple[DeployedCell, ...]:
 
 def cells_of(folder: Path, kind: str) -> tuple[DeployedCell, ...]:
     """The same of a folder whose index says that it is of this ``kind``."""
-    index = _index(folder, kind)
+    index = index_of(folder, kind)
     cells, listed = [], set[str]()
     for row in index.get("cells", []) if isinstance(index.get("cells"), list) else []:
         try:
@@ -170,9 +147,8 @@ def cells_of(folder: Path, kind: str) -> tuple[DeployedCell, ...]:
     return tuple(cells)
 
 
-def _index(folder: Path, kind: str = KIND) -> dict[str, Any]:
-    from hetesynth.files.strict_json import JsonLimits, JsonRefused, read_json
-
+def index_of(folder: Path, kind: str = KIND) -> dict[str, Any]:
+    """The index of ``folder`` as it stands there; empty where there is none of ``kind`` that can be read."""
     try:
         values = read_json(read_regular(folder / INDEX, MAX_INDEX_BYTES), JsonLimits(32))
     except (OSError, JsonRefused):
@@ -182,7 +158,7 @@ def _index(folder: Path, kind: str = KIND) -> dict[str, Any]:
 
 
 def differs(folder: Path, contents: Mapping[str, bytes]) -> bool:
-    """Whether ``folder`` holds other files than ``contents``."""
+    """True where ``folder`` holds other files than ``contents``."""
     try:
         names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
         return names != contents.keys() or any(read_regular(folder / n) != data for n, data in contents.items())
@@ -190,6 +166,72 @@ def differs(folder: Path, contents: Mapping[str, bytes]) -> bool:
         return True
 
 
-def index_of(folder: Path) -> dict[str, Any]:
-    """The index of ``folder`` as it stands there; empty where there is none that can be read."""
-    return _index(folder)
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """``environment``: variables with their values for this place. ``files``: of the folder, by their names in it.
+    ``cautions``: what the runtime minds. ``warnings``: what is not as it was written, and programs that the
+    runtime does not get."""
+
+    folder: Path
+    cluster: str
+    target: Target
+    environment: dict[str, str]
+    files: tuple[str, ...]
+    cautions: tuple[str, ...]
+    warnings: tuple[str, ...]
+    log: LogLines | None
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        log = None
+        if self.log is not None:
+            log = {
+                "environment": dict(self.log.debug), "read": self.log.read, "ran": self.log.ran,
+                "fell_back": self.log.fell_back, "refused": self.log.refused,
+            }  # fmt: skip
+        return {"folder": str(self.folder), "cluster": self.cluster, "files": list(self.files), "log": log}
+
+
+def installation(folder: Path, stated: Target | None = None) -> Installation:
+    """What to do with ``folder``.
+
+    HetesynthError HS871 where it is none that ``hetesynth build`` wrote, HS872 where it is for another target than
+    ``stated``.
+    """
+    index, cells = index_of(folder), deployed(folder)
+    digests, name = index.get("files"), str(index.get("target", ""))
+    # names are of files in the folder or in one of its two folders
+    usable = isinstance(digests, dict) and all(all(map(is_plain_name, file.split("/", 1))) for file in digests)
+    if not isinstance(digests, dict) or not usable or name not in TARGETS:
+        help_ = f"give the folder of a cluster and a target, which has an {INDEX}"
+        raise HetesynthError(f"{folder} is no folder of `hetesynth build`", code="HS871", help=help_)
+    target = TARGETS[name]
+    if stated is not None and stated != target:
+        help_ = f"leave the target out, or give the folder for {stated.name}"
+        raise HetesynthError(f"{folder} is for {target.name}, not for {stated.name}", code="HS872", help=help_)
+    variables = environment(target, [program for cell in cells for program in cell.programs])
+    directory = str(folder.resolve() / ALGORITHMS)
+    warnings = [f"{program} is left out: {reason}" for program, reason in variables.left_out.items()]
+    warnings += _changed(folder, digests)
+    minded = tuple(cautions(target, {cell.collective for cell in cells}))
+    return Installation(
+        folder.resolve(), str(index.get("cluster", "")), target, variables.values(directory),
+        tuple(sorted(digests)), minded, tuple(warnings), LOG_LINES.get(target.name),
+    )  # fmt: skip
+
+
+def _changed(folder: Path, digests: Mapping[str, object]) -> Iterator[str]:
+    """What stands in the folder otherwise than it was written."""
+    for name, digest in sorted(digests.items()):
+        try:
+            same = hashlib.sha256(read_regular(folder / name)).hexdigest() == digest
+        except OSError:
+            yield f"{name} is missing"
+            continue
+        if not same:
+            yield f"{name} was changed since it was written"
+    programs = folder / ALGORITHMS
+    others = sorted(path.name for path in programs.iterdir()) if programs.is_dir() else []
+    for name in others:
+        if f"{ALGORITHMS}/{name}" not in digests:
+            yield f"{ALGORITHMS}/{name} is none of the programs: runtimes read every file there"

@@ -6,25 +6,27 @@ what is wrong with one is shown there, by the reader or later, when the topology
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path as FilePath
 from typing import Any
 
-from hetesynth.deploy.manifest.document import Document
-from hetesynth.deploy.manifest.keys import NAME
-from hetesynth.deploy.manifest.positions import Path
+from hetesynth.deploy.manifest.document import Document, Path
+from hetesynth.deploy.manifest.keys import LAYOUT, NAME
 from hetesynth.deploy.manifest.values import ClusterEntry
 from hetesynth.model.diagnostics import SourceError, Span
 from hetesynth.topology.language.overridden import OverriddenFile, overridden
 from hetesynth.topology.language.source import SUFFIX, is_topology_file, no_standard_input
-from hetesynth.topology.language.syntax import Down, Loss, Without, Word
+from hetesynth.topology.language.syntax import Loss
 
-USUAL_NAME = "topo"
-"""The stem of topology files that are named after their folder."""
+USUAL_NAME = "topo"  # the stem of topology files that are named after their folder
 LOSSES = ("without", "degrade")
+PLACE: Path = ("output", "layout")
+ASIDE = "aside"  # where in the output results are that are not deployed: a folder that no cluster can have
+_FIELD = re.compile(r"\{[^{}]*\}")
 
 
 def cluster_name(topology: FilePath) -> str:
@@ -41,9 +43,13 @@ def clusters(document: Document, folder: FilePath) -> dict[int, ClusterEntry]:
         if "topology" not in table:
             continue
         topology = _topology(table["topology"], folder, path, document)
-        name = _name(table, topology, path, document)
+        place: Path = (*path, "name" if "name" in table else "topology")
+        name = str(table.get("name") or cluster_name(topology))
+        if not re.fullmatch(NAME, name):
+            usable = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-_")[:40] or "cluster"
+            help_ = f'letters, digits, `-`, `_` and `.`, at most 64, such as name = "{usable}"'
+            document.add("HS868", place, f"`{name[:60]}` is no name of a folder", help_)
         if name.casefold() in names:
-            place = (*path, "name" if "name" in table else "topology")
             other = names[name.casefold()]
             says = (
                 f"two clusters are called `{name}`" if name == other else f"`{name}` and `{other}` are one folder"
@@ -65,38 +71,21 @@ def _topology(stated: str, folder: FilePath, path: Path, document: Document) -> 
     except (OSError, ValueError):
         is_folder = is_file = False
     if is_folder:
-        document.add(
-            "HS866", place, f"`{stated}` is a folder", f'name the file in it: "{stated.rstrip("/")}/topo.dsl"'
-        )
+        help_ = f'name the file in it: "{stated.rstrip("/")}/topo.dsl"'
+        document.add("HS866", place, f"`{stated}` is a folder", help_)
     elif not is_file:
-        help_ = _near(topology, stated) or f"paths are seen from the folder of the manifest, {folder.as_posix()}"
+        try:
+            names = [one.name for one in topology.parent.glob("*.dsl")]
+        except (OSError, ValueError):
+            names = []
+        near = difflib.get_close_matches(topology.name, sorted(names)[:500], n=1, cutoff=0.6)
+        help_ = f"paths are seen from the folder of the manifest, {folder.as_posix()}"
+        if near:
+            help_ = f"did you mean `{stated[: len(stated) - len(topology.name)]}{near[0]}`?"
         document.add("HS866", place, f"there is no file `{stated}`", help_)
     elif not is_topology_file(topology):
         document.add("HS866", place, f"`{stated}` is no topology file", f"call it {topology.stem}{SUFFIX}")
     return topology
-
-
-def _near(topology: FilePath, stated: str) -> str:
-    """A question with the name of a file beside it that is called nearly so."""
-    import difflib
-
-    try:
-        names = [one.name for one in topology.parent.glob("*.dsl")]
-    except (OSError, ValueError):
-        return ""
-    near = difflib.get_close_matches(topology.name, sorted(names)[:500], n=1, cutoff=0.6)
-    before = stated[: len(stated) - len(topology.name)]
-    return f"did you mean `{before}{near[0]}`?" if near else ""
-
-
-def _name(table: dict[str, Any], topology: FilePath, path: Path, document: Document) -> str:
-    name = table.get("name") or cluster_name(topology)
-    if not re.fullmatch(NAME, name):
-        usable = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-_")[:40] or "cluster"
-        help_ = f'letters, digits, `-`, `_` and `.`, at most 64, such as name = "{usable}"'
-        place = (*path, "name" if "name" in table else "topology")
-        document.add("HS868", place, f"`{name[:60]}` is no name of a folder", help_)
-    return str(name)
 
 
 # --- losses
@@ -107,37 +96,108 @@ def _read(entry: ClusterEntry, table: dict[str, Any], path: Path, document: Docu
     losses: list[Loss] = []
     for key in LOSSES:
         for number, text in enumerate(table.get(key, ())):
-            if text is not None:
-                losses += _loss(entry, key, text, (*path, key, number), document)
+            if text is None:
+                continue
+            place = (*path, key, number)
+
+            def moved(span: Span, place: Path = place) -> Span:
+                return document.positions.inside(place, span.column - 1, span.length)
+
+            try:
+                losses += [_moved(loss, moved) for loss in overridden(entry.topology, **{key: [text]}).losses]
+            except SourceError as error:
+                for finding in error.diagnostics:
+                    help_ = finding.help.replace('--degrade "', '"')
+                    document.findings.add("HS866", moved(finding.span), finding.message, help_)
     if not losses:
         return None
     return OverriddenFile(str(entry.topology), tuple(losses), ((document.file, document.text),))
 
 
-def _loss(entry: ClusterEntry, key: str, text: str, place: Path, document: Document) -> Sequence[Loss]:
-    def moved(span: Span) -> Span:
-        return document.positions.inside(place, span.column - 1, span.length)
-
-    try:
-        file = overridden(entry.topology, **{key: [text]})
-    except SourceError as error:
-        for finding in error.diagnostics:
-            help_ = finding.help.replace('--degrade "', '"')
-            document.findings.add("HS866", moved(finding.span), finding.message, help_)
-        return ()
-    return [_moved(loss, moved) for loss in file.losses]
+def _moved(value: Any, moved: Callable[[Span], Span]) -> Any:
+    """A loss, or what it is made of, with every span in it moved."""
+    if isinstance(value, Span):
+        return moved(value)
+    if isinstance(value, tuple):
+        return tuple(_moved(part, moved) for part in value)
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    return replace(value, **{part.name: _moved(getattr(value, part.name), moved) for part in fields(value)})
 
 
-def _moved(loss: Loss, moved: Callable[[Span], Span]) -> Loss:
-    def words(several: Sequence[Word]) -> tuple[Word, ...]:
-        return tuple(replace(word, span=moved(word.span)) for word in several)
+@dataclass(frozen=True, slots=True)
+class Output:
+    """``folder`` that is deployed, ``layout`` in it, ``cache`` of results."""
 
-    if isinstance(loss, Without):
-        return replace(loss, targets=words(loss.targets), span=moved(loss.span))
-    if isinstance(loss, Down):
-        return replace(loss, left=words(loss.left), right=words(loss.right), span=moved(loss.span))
-    lanes = None if loss.lanes is None else replace(loss.lanes, span=moved(loss.lanes.span))
-    return replace(
-        loss, left=words(loss.left), right=words(loss.right), span=moved(loss.span), lanes=lanes,
-        amount=replace(loss.amount, span=moved(loss.amount.span)),
-    )  # fmt: skip
+    folder: FilePath
+    layout: str
+    cache: FilePath | None
+
+
+def output(document: Document, folder: FilePath) -> Output:
+    """What ``[output]`` says; paths are seen from ``folder``."""
+    table = document.values.get("output", {})
+    layout = table.get("layout", "{cluster}/{target}")
+    wrong = _wrong(layout)
+    if wrong is not None:
+        document.add("HS868", PLACE, *wrong)
+        layout = "{cluster}/{target}"
+    for key in ("folder", "cache"):
+        if table.get(key, "").startswith("~"):
+            message = f"`{table[key][:60]}`: `~` stands for nothing in a manifest"
+            help_ = "write a path from the folder of the manifest, or from /"
+            document.add("HS868", ("output", key), message, help_)
+    cache = table.get("cache")
+    return Output(folder / table.get("folder", "schedules"), layout, None if cache is None else folder / cache)
+
+
+def _wrong(layout: str) -> tuple[str, str] | None:
+    """What is wrong with ``layout`` and the way out."""
+    fields = [one for one in _FIELD.findall(layout) if one not in ("{cluster}", "{target}")]
+    if fields:
+        return f"there is no `{fields[0][:40]}` in a layout", "use {cluster} and {target}"
+    if layout.startswith(("/", "~")) or re.match("[A-Za-z]:", layout):
+        return f"`{layout[:60]}` is outside of the output", "write a path below it, and the output in `folder`"
+    parts = layout.split("/")
+    if any(part in ("", ".", "..") for part in parts):
+        help_ = 'write folders below the output: "{cluster}/{target}"'
+        return f"`{layout[:60]}` has a part that names no folder", help_
+    if not re.fullmatch(LAYOUT, layout):
+        return f"`{layout[:60]}` is no layout", "use letters, digits, `.`, `_`, `-`, `/`, {cluster} and {target}"
+    if any(part.startswith(".") and not part.startswith("..") for part in parts):
+        return f"`{layout[:60]}` has a hidden folder", "begin each part with a letter or a digit"
+    return None
+
+
+def check_apart(stated: Output, folders: Iterable[tuple[str, str]], document: Document) -> None:
+    """A finding where two of ``folders`` (cluster, target) are one place, whatever the case of letters, where one
+    is for what is not deployed, or where the cache is in one, which is exchanged as a whole."""
+    places: dict[str, tuple[str, str]] = {}
+    cache = None if stated.cache is None else FilePath(os.path.abspath(stated.cache))
+    for cluster, target in folders:
+        place = stated.layout.format(cluster=cluster, target=target)
+        if cache is not None and cache.is_relative_to(os.path.abspath(stated.folder / place)):
+            message = f"the cache is inside of `{place}`, which is exchanged as a whole"
+            document.add("HS868", ("output", "cache"), message, "name a folder beside the output")
+            return
+        if place.casefold().split("/")[0] == ASIDE:
+            message = f"`{place}` is for what is not deployed: `{ASIDE}` of the output"
+            document.add("HS868", _stated(cluster, document), message, "give it another name or layout")
+            return
+        other = places.setdefault(place.casefold(), (cluster, target))
+        if other != (cluster, target):
+            message = f"{'/'.join(other)} and {cluster}/{target} have one folder, `{place}`"
+            document.add("HS868", PLACE, message, 'use both: layout = "{cluster}/{target}"')
+            return
+
+
+def _stated(cluster: str, document: Document) -> Path:
+    """The layout where it is stated, or else the name of ``cluster``, or the file that gives it."""
+    if "layout" in document.values.get("output", {}):
+        return PLACE
+    for number, table in enumerate(document.values["cluster"]):
+        if table.get("name") == cluster:
+            return ("cluster", number, "name")
+        if "name" not in table and cluster_name(FilePath(document.file).parent / table["topology"]) == cluster:
+            return ("cluster", number, "topology")
+    return ("cluster",)

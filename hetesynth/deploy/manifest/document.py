@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import sys
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
@@ -28,7 +29,6 @@ from hetesynth.deploy.manifest.keys import (
     Truth,
     Whole,
 )
-from hetesynth.deploy.manifest.positions import Path, Positions
 from hetesynth.errors import HetesynthError
 from hetesynth.files.regular_files import open_regular
 from hetesynth.model.diagnostics import HIDDEN, Span, visible
@@ -39,14 +39,143 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+Path = tuple[str | int, ...]  # of a key, from the top of the document; a number counts in an array
+
+_BLANK = re.compile(r"(?:[ \t\n]+|#[^\n]*)*")
+_STRING = re.compile(
+    r'"""(?:\\.|[^\\])*?"""(?:"{0,2})' r"|'''.*?'''(?:'{0,2})" r'|"(?:\\.|[^"\\\n])*"' r"|'[^'\n]*'", re.DOTALL
+)
+_WORD = re.compile(r"[A-Za-z0-9_-]+")
+_SCALAR = re.compile(r"[^,\]}#\n]*")
 MAX_BYTES = 1 << 20
 MAX_LINE = 10_000
 MAX_DOTS = 8
-
 _KEY_PART = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
 _DEEP_KEY = re.compile(rf"(?<![A-Za-z0-9_-]){_KEY_PART}(?:[ \t]*\.[ \t]*{_KEY_PART}){{{MAX_DOTS},}}[ \t]*[=\]]")
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 _NO_TOML = "see docs/manifest.md; texts stand in quotes, lists in brackets"
+
+
+@dataclass
+class Positions:
+    """The spans of one text. ``file``: the name that they carry."""
+
+    file: str
+    text: str
+    _keys: dict[Path, Span] = field(default_factory=dict)
+    _values: dict[Path, Span] = field(default_factory=dict)
+    _lengths: dict[Path, int] = field(default_factory=dict)
+    _lines: list[int] = field(default_factory=list)
+    _at: int = 0
+
+    def __post_init__(self) -> None:
+        self._lines = [0, *(match.end() for match in re.finditer("\n", self.text))]
+        table: Path = ()
+        while character := self._skip():
+            if character == "[":
+                table = self._header()
+            else:
+                self._pair(table)
+
+    def has(self, path: Path) -> bool:
+        """True where the key is in the text."""
+        return path in self._keys
+
+    def key(self, path: Path) -> Span:
+        """Where the key is, or that of the innermost table around it; of a table its header."""
+        while path and path not in self._keys:
+            if isinstance(path[-1], int) and path in self._values:
+                return self._values[path]
+            path = path[:-1]
+        return self._keys.get(path) or Span(self.file, 1, 1)
+
+    def value(self, path: Path) -> Span:
+        """Where the value is; where there is none, as ``key``."""
+        return self._values.get(path) or self.key(path)
+
+    def inside(self, path: Path, start: int, length: int) -> Span:
+        """Characters of the text that the value is, counted from 0; all of it where escapes or lines are in it."""
+        span = self.value(path)
+        begin = self._lines[span.line - 1] + span.column - 1
+        token = self.text[begin : begin + span.length]
+        if len(token) < 2 or token[0] not in "\"'" or token[:3] in ('"""', "'''") or "\\" in token:
+            return span
+        first = min(span.column + 1 + start, span.column + span.length - 1)
+        return Span(self.file, span.line, first, max(1, min(length, span.column + span.length - 1 - first)))
+
+    def span(self, start: int, end: int) -> Span:
+        """From one place of the text to another."""
+        line = bisect_right(self._lines, start)
+        begin = self._lines[line - 1]
+        stop = min(end, self._lines[line] - 1 if line < len(self._lines) else len(self.text))
+        return Span(self.file, line, start - begin + 1, max(1, stop - start))
+
+    # --- the text
+
+    def _skip(self) -> str:
+        """To the next character that counts, which it is; "" at the end."""
+        blank = _BLANK.match(self.text, self._at)
+        self._at = blank.end() if blank else self._at
+        return self.text[self._at : self._at + 1]
+
+    def _header(self) -> Path:
+        several = self.text.startswith("[[", self._at)
+        start = self._at
+        self._at += 1 + several
+        table = self._key(())
+        self._skip()
+        self._at += 1 + several
+        if several:
+            number = self._lengths.get(table, 0)
+            self._lengths[table] = number + 1
+            table = (*table, number)
+        self._keys[table] = self.span(start, self._at)
+        return table
+
+    def _pair(self, table: Path) -> None:
+        path = self._key(table)
+        self._skip()
+        self._at += 1  # the equals sign
+        self._value(path)
+
+    def _key(self, path: Path) -> Path:
+        """``path`` and the parts of the dotted key here; a part that is an array of tables means its last one."""
+        while True:
+            self._skip()
+            start = self._at
+            token = _STRING.match(self.text, self._at) or _WORD.match(self.text, self._at)
+            text = token[0] if token else ""
+            self._at += max(1, len(text))  # never stands still
+            path = (*path, str(tomllib.loads(f"key = {text}")["key"]) if text[:1] in ("'", '"') and text else text)
+            span = self.span(start, self._at)
+            self._keys.setdefault(path, span)
+            if self._skip() != ".":
+                return path
+            self._at += 1
+            if path in self._lengths:
+                path = (*path, self._lengths[path] - 1)
+
+    def _value(self, path: Path) -> None:
+        character, start = self._skip(), self._at
+        if character in ("[", "{"):
+            self._at += 1
+            number = 0
+            while self._skip() not in ("]", "}", ""):
+                if character == "[":
+                    self._value((*path, number))
+                    number += 1
+                else:
+                    self._pair(path)
+                if self._skip() == ",":
+                    self._at += 1
+            self._at += 1
+        elif token := _STRING.match(self.text, self._at):
+            self._at = token.end()
+        elif scalar := _SCALAR.match(self.text, self._at):
+            self._at += max(1, len(scalar[0].rstrip()))
+        self._values[path] = self.span(start, self._at)
+
+
 _WAYS_OUT = (
     ("Expected newline or end", "the line ends behind the value: no comma, nothing else; no number begins with 0"),
     ("Invalid initial character for a key", "inline tables are on one line, with no comma at their end"),
@@ -88,7 +217,7 @@ def read_document(path: FilePath) -> Document:
     try:
         positions = Positions(file, text)
     except RecursionError:
-        raise _too_deep(file) from None
+        raise _refused(f"{file} is nested too deep") from None
     document = Document(file, text, positions, findings)
     document.values = _table(values, MANIFEST, (), document)
     return document
@@ -97,29 +226,28 @@ def read_document(path: FilePath) -> Document:
 # --- the text
 
 
+def _refused(message: str, help_: str = "no manifest needs that") -> HetesynthError:
+    return HetesynthError(message, code="HS860", help=help_)
+
+
 def _text(path: FilePath) -> str:
     try:
         if path.is_dir():
             help_ = f"name the file in it: {path / 'hetesynth.toml'}"
-            raise HetesynthError(f"{path} is a folder, not a manifest", code="HS860", help=help_)
+            raise _refused(f"{path} is a folder, not a manifest", help_)
         with open_regular(path) as stream:
             content = stream.read(MAX_BYTES + 1)
         text = content.decode("utf-8")
     except FileNotFoundError:
-        help_ = "name a manifest, or write one with `hetesynth init`"
-        raise HetesynthError(f"{path} does not exist", code="HS860", help=help_) from None
+        raise _refused(f"{path} does not exist", "name a manifest, or write one with `hetesynth init`") from None
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise HetesynthError(
-            f"{path} is no text: line {line} is not UTF-8", code="HS860", help="save it as UTF-8"
-        ) from None
+        raise _refused(f"{path} is no text: line {line} is not UTF-8", "save it as UTF-8") from None
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise HetesynthError(f"{path} cannot be read: {why}", code="HS860", help="check its permissions") from None
+        raise _refused(f"{path} cannot be read: {why}", "check its permissions") from None
     if len(content) > MAX_BYTES:
-        raise HetesynthError(
-            f"{path} is larger than {MAX_BYTES >> 10} KiB", code="HS860", help="a manifest is a short list"
-        )
+        raise _refused(f"{path} is larger than {MAX_BYTES >> 10} KiB", "a manifest is a short list")
     return text.removeprefix("\ufeff").replace("\r\n", "\n")
 
 
@@ -127,15 +255,14 @@ def _values(text: str, file: str, findings: Findings) -> dict[str, Any]:
     """What ``tomllib`` makes of ``text``; lines and keys have limits, as its time grows with their square."""
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
-        if len(line) > MAX_LINE or _DEEP_KEY.search(line):
-            what = (
-                f"has more than {MAX_LINE} characters" if len(line) > MAX_LINE else "has a key of too many parts"
-            )
-            raise HetesynthError(f"{file}: line {number} {what}", code="HS860", help="no manifest needs that")
+        if len(line) > MAX_LINE:
+            raise _refused(f"{file}: line {number} has more than {MAX_LINE} characters")
+        if _DEEP_KEY.search(line):
+            raise _refused(f"{file}: line {number} has a key of too many parts")
     try:
         return tomllib.loads(text)
     except RecursionError:
-        raise _too_deep(file) from None
+        raise _refused(f"{file} is nested too deep") from None
     except ValueError as error:
         message = str(error)
         place = _PLACE.search(message)
@@ -160,10 +287,6 @@ def _meant(line: str) -> str:
     return f'texts stand in quotes: "{size[1].strip()[:40]}"' if size else ""
 
 
-def _too_deep(file: str) -> HetesynthError:
-    return HetesynthError(f"{file} is nested too deep", code="HS860", help="no manifest needs that")
-
-
 # --- the values
 
 
@@ -182,7 +305,7 @@ def _table(values: Mapping[str, Any], table: Table, path: Path, document: Docume
     for key in table.keys:
         if key.required and key.name not in values:
             missing = f"[[{key.name}]]" if isinstance(key.kind, Tables) else key.name
-            example = f"{missing} = {_toml(key.examples[0])}" if key.examples else "[[cluster]] with its topology"
+            example = f'{missing} = "{key.examples[0]}"' if key.examples else "[[cluster]] with its topology"
             document.add_to_key("HS862", path, f"`{missing}` is missing", f"add {example}")
     return checked
 
@@ -198,47 +321,27 @@ def _unknown(name: str, names: list[str], path: Path, document: Document) -> Non
     document.add_to_key("HS862", (*path, name), f"unknown key `{name[:60]}`{where and f' in {where}'}", help_)
 
 
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f'"{value}"' if isinstance(value, str) else str(value).replace("'", '"')
-
-
-_TYPES = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "a text",
-    list: "a list",
-    dict: "a table",
+_ASKED: dict[type[Kind], tuple[str, tuple[type, ...], str]] = {  # words, types, the way out
+    Tables: ("a list of tables", (list,), "begin each with [[{name}]]"),
+    Several: ("a list", (list,), ""),
+    Table: ("a table", (dict,), "write {name} = {{ ... }}"),
+    Text: ("a text", (str,), 'write {name} = "..."'),
+    Whole: ("a whole number", (int,), "write a whole number, such as {least}"),
+    Number: ("a number", (int, float), "write a number, such as 1.5"),
+    Truth: ("true or false", (bool,), ""),
 }
+_GIVEN = {types[-1]: words for words, types, _ in _ASKED.values()}
 
 
 def _has_type(value: Any, kind: Kind, path: Path, document: Document) -> bool:
-    """Whether ``value`` may be of ``kind``, with a finding where it is not."""
-    match kind:
-        case Text():
-            right, asked, example = isinstance(value, str), "a text", f'{_last(path)} = "..."'
-        case Whole():
-            right, asked, example = type(value) is int, "a whole number", f"a whole number, such as {kind.least}"
-        case Number():
-            right, asked, example = type(value) in (int, float), "a number", "a number, such as 1.5"
-        case Truth():
-            right, asked, example = isinstance(value, bool), "true or false", ""
-        case Several():
-            right, asked, example = isinstance(value, list), "a list", ""
-        case Table():
-            right, asked, example = isinstance(value, dict), "a table", f"{_last(path)} = {{ ... }}"
-        case Tables():
-            right = isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
-            asked, example = "a list of tables", f"begin each with [[{_last(path)}]]"
-    if not right:
-        given = _TYPES.get(type(value), "a date or time")
-        help_ = f"write {example}" if example and not example.startswith("begin") else example
-        document.add(
-            "HS863", path, f"`{_last(path)}` is {asked}, not {given}", _way_out(value, kind, path) or help_
-        )
-    return right
+    """True where ``value`` may be of ``kind``, with a finding where it is not."""
+    asked, types, example = _ASKED[type(kind)]
+    if type(value) in types and not (isinstance(kind, Tables) and any(type(entry) is not dict for entry in value)):
+        return True
+    message = f"`{_last(path)}` is {asked}, not {_GIVEN.get(type(value), 'a date or time')}"
+    help_ = example.format(name=_last(path), least=kind.least if isinstance(kind, Whole) else 0)
+    document.add("HS863", path, message, _way_out(value, kind, path) or help_)
+    return False
 
 
 def _last(path: Path) -> str:
@@ -267,13 +370,21 @@ def _value(value: Any, kind: Kind, path: Path, document: Document) -> Any:
             return value if _text_is_right(value, kind, path, document) else None
         case Whole() | Number():
             return value if _number_is_right(value, kind, path, document) else None
-        case Several():
-            return _several(value, kind, path, document)
         case Table():
             return _table(value, kind, path, document)
-        case Tables():
-            _count(value, kind, path, document)
-            return [_table(one, kind.of, (*path, i), document) for i, one in enumerate(value[: kind.most])]
+        case Several() | Tables():
+            if len(value) > kind.most:
+                message = f"`{_last(path)}` has {len(value)} entries, the most are {kind.most}"
+                document.add("HS864", path, message)
+            elif len(value) < kind.least:
+                document.add("HS864", path, f"`{_last(path)}` is empty", "name at least one")
+            rows = value[: kind.most]
+            if isinstance(kind, Tables):
+                return [_table(one, kind.of, (*path, i), document) for i, one in enumerate(rows)]
+            texts: list[str | None] = []  # those that are right, in their places; None for the others
+            for number, one in enumerate(rows):
+                texts.append(_new_text(one, texts, kind.of, (*path, number), document))
+            return texts
     return value
 
 
@@ -310,22 +421,11 @@ def _number_is_right(value: float, kind: Whole | Number, path: Path, document: D
     return False
 
 
-def _count(value: list[Any], kind: Several | Tables, path: Path, document: Document) -> None:
-    if len(value) > kind.most:
-        document.add("HS864", path, f"`{_last(path)}` has {len(value)} entries, the most are {kind.most}")
-    elif len(value) < kind.least:
-        document.add("HS864", path, f"`{_last(path)}` is empty", "name at least one")
-
-
-def _several(value: list[Any], kind: Several, path: Path, document: Document) -> list[str | None]:
-    """The texts that are right, in their places; None for the others."""
-    _count(value, kind, path, document)
-    texts: list[str | None] = []
-    for number, one in enumerate(value[: kind.most]):
-        place = (*path, number)
-        right = _has_type(one, kind.of, place, document) and _text_is_right(one, kind.of, place, document)
-        if right and one in texts:
-            document.add("HS864", place, f"`{one[:60]}` is named twice", "name it once")
-            right = False
-        texts.append(one if right else None)
-    return texts
+def _new_text(one: Any, before: list[str | None], kind: Text, place: Path, document: Document) -> str | None:
+    """``one`` where it is right, and not among those ``before`` it in its list."""
+    if not _has_type(one, kind, place, document) or not _text_is_right(one, kind, place, document):
+        return None
+    if one in before:
+        document.add("HS864", place, f"`{one[:60]}` is named twice", "name it once")
+        return None
+    return str(one)

@@ -14,9 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hetesynth.deploy.manifest.clusters import USUAL_NAME, cluster_name
+from hetesynth.deploy.manifest.clusters import ASIDE, USUAL_NAME, cluster_name
 from hetesynth.deploy.manifest.keys import MAX_TEXT, NAME
-from hetesynth.deploy.manifest.layout import ASIDE
 from hetesynth.deploy.manifest.reader import FILE_NAME
 from hetesynth.deploy.manifest.schema import schema_text
 from hetesynth.errors import HetesynthError
@@ -27,6 +26,7 @@ SCHEMA_NAME = "hetesynth.schema.json"
 MAX_DEPTH = 4
 MAX_FILES = 200
 MAX_FOLDERS = 5000
+_NO_CLUSTER = "there is no cluster in this file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,14 @@ def first_manifest(place: Path) -> FirstManifest:
         else:
             clusters += [described] if described else []
     if not clusters:
-        raise _nothing(path.parent, skipped)
+        why = f" ({skipped[0][0]}: {skipped[0][1]})" if skipped else ""
+        raise HetesynthError(
+            visible(f"no .dsl file in {path.parent} or below it describes a cluster{why}"),
+            code="HS869",
+            help="for a first topology name the type of its servers, as hetesynth topo library lists them: "
+            "hetesynth init --node-type h100x8; for a manifest of topologies elsewhere name their folder: "
+            "hetesynth init DIR",
+        )
     return FirstManifest(path, tuple(clusters), tuple(skipped), len(files) > MAX_FILES)
 
 
@@ -92,16 +99,6 @@ def write_first_manifest(first: FirstManifest) -> tuple[Path, ...]:
         files[schema] = schema_text().encode()
     write_all(files)
     return tuple(files)
-
-
-def _nothing(folder: Path, skipped: list[tuple[str, str]]) -> HetesynthError:
-    why = f" ({skipped[0][0]}: {skipped[0][1]})" if skipped else ""
-    return HetesynthError(
-        visible(f"no .dsl file in {folder} or below it describes a cluster{why}"),
-        code="HS869",
-        help="for a first topology name the type of its servers, as hetesynth topo library lists them: hetesynth "
-        "init --node-type h100x8; for a manifest of topologies elsewhere name their folder: hetesynth init DIR",
-    )
 
 
 # --- the files
@@ -139,24 +136,17 @@ def _described(file: Path, stated: str, names: set[str]) -> DescribedCluster | N
         raise
     of_checkout = file.stem == USUAL_NAME and "/" not in stated
     usual = topology.name if of_checkout else cluster_name(file)
-    name = _free_name(file, usual, names)
+    # a name that no other cluster has: the usual one, with its folder's, with a number
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", usual).strip(".-_")[:40]
+    parent = re.sub(r"[^A-Za-z0-9._-]+", "-", file.absolute().parent.name).strip(".-_")[:20]
+    candidates = [usual, stem, f"{parent}-{stem}", *(f"{stem or 'cluster'}-{i}" for i in range(2, MAX_FILES + 3))]
+    name = next(c for c in candidates if re.fullmatch(NAME, c) and c.casefold() not in {*names, ASIDE})
     models = Counter(topology.models)
     counts = [f"{count} {model}".rstrip() for model, count in models.items()]
     gpus = " and ".join(", ".join(counts).rsplit(", ", 1))
     stated_name = None if name == usual and not of_checkout else name
     targets = fitting_targets(models) or (PORTABLE.name,)
     return DescribedCluster(stated, name, stated_name, f"{gpus} GPU{'s' * (topology.ranks != 1)}", targets)
-
-
-_NO_CLUSTER = "there is no cluster in this file"
-
-
-def _free_name(file: Path, usual: str, names: set[str]) -> str:
-    """A name that no other cluster has: the usual one, with its folder's, with a number."""
-    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", usual).strip(".-_")[:40]
-    parent = re.sub(r"[^A-Za-z0-9._-]+", "-", file.absolute().parent.name).strip(".-_")[:20]
-    candidates = [usual, stem, f"{parent}-{stem}", *(f"{stem or 'cluster'}-{i}" for i in range(2, MAX_FILES + 3))]
-    return next(name for name in candidates if re.fullmatch(NAME, name) and name.casefold() not in {*names, ASIDE})
 
 
 # --- the text
@@ -166,10 +156,16 @@ def text(first: FirstManifest) -> str:
     """The manifest with its comments."""
     schema = f"#:schema ./{SCHEMA_NAME}\n"
     parts = [schema + _HEAD.format(targets=_list(first.targets))]
-    parts += [_cluster(cluster, first.targets) for cluster in first.clusters]
+    for cluster in first.clusters:
+        lines = [_comment(f"# {cluster.gpus}"), "[[cluster]]", f"topology = {_quoted(cluster.path)}"]
+        if cluster.stated_name is not None:
+            lines.append(f"name = {_quoted(cluster.stated_name)}")
+        if cluster.targets != first.targets:
+            lines.append(f"targets = {_list(cluster.targets)}")
+        parts.append("\n".join(lines) + "\n")
     if first.skipped:
-        lines = [f"#   {path}: {why}" for path, why in first.skipped]
-        parts.append("# Skipped, as they are wrong:\n" + "\n".join(_comment(line) for line in lines) + "\n")
+        lines = [_comment(f"#   {path}: {why}") for path, why in first.skipped]
+        parts.append("\n".join(["# Skipped, as they are wrong:", *lines, ""]))
     if first.more:
         parts.append(f"# There are more than {MAX_FILES} .dsl files; add those that are missing.\n")
     return "\n".join([*parts, _RULES])
@@ -177,15 +173,6 @@ def text(first: FirstManifest) -> str:
 
 def _comment(line: str) -> str:
     return visible(" ".join(line.split()) if "\n" in line else line).replace("\x7f", "?")[:MAX_TEXT]
-
-
-def _cluster(cluster: DescribedCluster, targets: tuple[str, ...]) -> str:
-    lines = [f"# {cluster.gpus}", "[[cluster]]", f"topology = {_quoted(cluster.path)}"]
-    if cluster.stated_name is not None:
-        lines.append(f"name = {_quoted(cluster.stated_name)}")
-    if cluster.targets != targets:
-        lines.append(f"targets = {_list(cluster.targets)}")
-    return "\n".join(_comment(line) if line.startswith("#") else line for line in lines) + "\n"
 
 
 def _quoted(value: str) -> str:

@@ -33,6 +33,7 @@ RANGE = rf"^\s*({SIZE}|{SIZE}\s*\.\.\s*({SIZE})?|\.\.\s*{SIZE})\s*$"
 NAME = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?$"
 PART = r"([A-Za-z0-9._-]|\{cluster\}|\{target\})+"
 LAYOUT = rf"^{PART}(/{PART})*$"
+_LOSS = "as `--without` of the command line says it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +199,6 @@ CHUNKING = (
 _GATES = Key("gates", GATES, "What every program must reach; a table of its own.")
 DEFAULTS = Table((*EXTENTS, *OPTIONS, *CHUNKING, _GATES))
 
-_LOSS = "as `--without` of the command line says it"
 CLUSTER = Table(
     (
         Key(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hetesynth.engine.request import Exclusion
-from hetesynth.model.collective import CollectiveName
+from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.size_range import SizeRange
 from hetesynth.model.topology import Rank
 from hetesynth.search.chunking import ChunkingOptions
@@ -53,6 +53,11 @@ class Cell:
     target: str
     options: CellOptions = CellOptions()
     gates: Gates = Gates()
+
+    @property
+    def root(self) -> Rank | None:
+        """The rank that a rooted collective begins or ends at."""
+        return (self.options.root or 0) if self.collective in ROOTED else None
 
     @property
     def extent_text(self) -> str:

@@ -8,34 +8,192 @@ from __future__ import annotations
 
 import hashlib
 import json
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from hashlib import sha256
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from hetesynth.deploy.build import load_clusters
 from hetesynth.deploy.folder.folder import place
 from hetesynth.deploy.job import unpickled, versions
 from hetesynth.deploy.manifest.values import Manifest
 from hetesynth.deploy.outcome import BuildReport, CellReport
-from hetesynth.deploy.reports.figures import figures
-from hetesynth.deploy.reports.index_page import index_page
-from hetesynth.deploy.reports.options import INDEX_PAGE
-from hetesynth.deploy.reports.places import Places
+from hetesynth.deploy.reports.annotations import reason
+from hetesynth.deploy.reports.words import (
+    ATTENTION,
+    SHOWN_PERCENT,
+    WAYS_OUT,
+    Places,
+    cell_name,
+    change_percent,
+    counts,
+    figures,
+    groups,
+    needing_attention,
+    one_line,
+    percent_text,
+    shown,
+    verdict,
+)
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
 from hetesynth.engine.predictors import CostOptions, sizes_between
 from hetesynth.errors import HetesynthError
 from hetesynth.files.atomic import write_atomically
 from hetesynth.files.regular_files import open_regular
 from hetesynth.model.runtime_costs import NCCL_TABLES
+from hetesynth.model.words import counted
 from hetesynth.processes import side_by_side
+from hetesynth.report.html.markup import text_markup
 
+MAX_BARS = 20
+ROW, BAR, NAMES, SIDE, VALUE = 22, 12, 330, 150, 70
+LONGEST_NAME = 46
+INDEX_PAGE, INDEX_MARK = "index.html", "<!-- hetesynth build index -->"
+_HEADS = ("Cell", "Status", "Program", "At", "Of the limit", "x rings", "Last run")
 CELLS = "cells"
 SMALLEST, LARGEST = 1_000, 4_000_000_000  # bytes, between which curves are drawn
 MAX_SLUG = 80
 _MARK = "<!-- hetesynth page {} -->\n"
 _MARK_BYTES = len(_MARK.format("0" * 64))
+
+
+def change_chart(cells: Sequence[CellReport]) -> str:
+    """A bar for each of the largest changes: to the left quicker, to the right slower."""
+    compared = [(change, cell) for cell in cells if (change := change_percent(cell)) is not None]
+    changed = sorted((c for c in compared if abs(c[0]) >= SHOWN_PERCENT), key=lambda pair: -abs(pair[0]))
+    if not compared:
+        return "<p>No program is compared: there was no last run.</p>"
+    if not changed:
+        return f"<p>No program takes another time than in the last run ({counted(len(compared), 'cell')}).</p>"
+    bars = changed[:MAX_BARS]
+    more = f" The {MAX_BARS} largest of {len(changed)}." if len(changed) > len(bars) else ""
+    same = len(compared) - len(changed)
+    width, height = NAMES + 2 * (SIDE + VALUE), ROW * len(bars) + 8
+    scale = SIDE / max(abs(change) for change, _ in bars)
+    middle = NAMES + SIDE + VALUE
+    rows = []
+    for k, (change, cell) in enumerate(bars):
+        length, y = max(1.0, abs(change) * scale), k * ROW + 4
+        quicker, percent = change < 0, percent_text(change)
+        x, at = (middle - length, middle - length - 6) if quicker else (middle, middle + length + 6)
+        name = one_line(cell.cell.name)
+        short = name if len(name) <= LONGEST_NAME else f"...{name[3 - LONGEST_NAME :]}"
+        rows.append(
+            f'<g><title>{text_markup(name)}: {percent}</title><text class="name" x="{NAMES - 8}" '
+            f'y="{y + BAR}">{text_markup(short)}</text><rect class="{"quicker" if quicker else "slower"}" '
+            f'x="{x:.1f}" y="{y + 1}" width="{length:.1f}" height="{BAR}"/><text class="value" x="{at:.1f}" '
+            f'y="{y + BAR}" text-anchor="{"end" if quicker else "start"}">{percent}</text></g>'
+        )
+    return (
+        f'<figure><svg viewBox="0 0 {width} {height}" role="img" aria-label="Change of the program time by cell">'
+        f'<line class="axis" x1="{middle}" x2="{middle}" y1="0" y2="{height}"/>{"".join(rows)}</svg>'
+        f"<figcaption>Program time against the last run: quicker to the left, slower to the right. "
+        f"{same} of {len(compared)} are the same.{more}</figcaption></figure>"
+    )
+
+
+def index_page(report: BuildReport, at: Places, links: Mapping[str, str], notes: Mapping[str, str]) -> bytes:
+    """The page. ``links``: from the folder of the page; ``notes``: why a cell has none."""
+    style, script = _source("index.css"), _source("index.js")
+    policy = f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'"
+    head = (
+        f'<!doctype html>\n{INDEX_MARK}\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}; form-action \'none\'">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>{text_markup(one_line(at.manifest))}: schedules</title>\n"
+        f"<style>{style}</style>\n</head>\n<body>\n"
+    )
+    good = report.ok and not report.interrupted
+    pairs = [("cells", len(report.cells)), *counts(report).items()]
+    facts = "".join(f"<div><dt>{name}</dt><dd>{number}</dd></div>" for name, number in pairs)
+    lines = [
+        f"<header><h1>{text_markup(one_line(at.manifest))}</h1>",
+        f'<p class="verdict {"good" if good else "bad"}">'
+        f"Schedules {'checked' if report.checked else 'built'}: {verdict(report)}</p>",
+        "".join(f"<p>Warning: {text_markup(one_line(warning))}</p>" for warning in report.warnings),
+        f'<dl class="facts">{facts}</dl></header>',
+        f"<main><section><h2>Since the last run</h2>{change_chart(report.cells)}</section>",
+    ]
+    rows = []
+    for cell in needing_attention(report):
+        why = reason(cell)
+        rows.append(
+            f"<li>{_status(cell)} <strong>{text_markup(one_line(cell.cell.name))}</strong>"
+            f"{': ' if why else ''}{text_markup(why)} <span>{text_markup(WAYS_OUT[cell.status])}</span></li>"
+        )
+    lines += _section("Needs attention", rows)
+    rows = []
+    for folder in report.folders:
+        status = _label("stale", "bad") if folder.stale else _label("note", "kept")
+        name, message = text_markup(one_line(at.shown(folder.folder))), text_markup(one_line(folder.message))
+        rows.append(f"<li>{status} <strong>{name}</strong>: {message}</li>")
+    lines += _section("Folders", rows)
+    lines += _tables(report, links, notes)
+    rows = []
+    for finding in report.findings:
+        where = f"{at.shown(finding.file)}:{finding.line}:{finding.column}"
+        said = one_line(f"{where}: {finding.severity} {finding.code}: {finding.message}")
+        rows.append(f"<li>{text_markup(said)} <span>{text_markup(one_line(finding.help))}</span></li>")
+    lines += [*_section("Topology files", rows), "</main>"]
+    body = "\n".join(lines)
+    return f"{head}{body}\n<script>{script}</script>\n</body>\n</html>\n".encode()
+
+
+def _section(title: str, rows: Sequence[str]) -> list[str]:
+    """A list under its title; nothing where it has no rows."""
+    if not rows:
+        return []
+    return [f'<section><h2>{title}</h2><ul class="attention">', *rows, "</ul></section>"]
+
+
+def _tables(report: BuildReport, links: Mapping[str, str], notes: Mapping[str, str]) -> Iterator[str]:
+    """A table for each cluster and target, with a row for each of its cells."""
+    yield '<section><h2>All cells</h2><p><label>Show <input id="filter" type="search" '
+    yield 'placeholder="a cluster, a target, a status"></label> <span id="shown" role="status"></span></p>'
+    heads = "".join(f'<th scope="col"{_right(k)}>{name}</th>' for k, name in enumerate(_HEADS))
+    for (cluster, target), cells in groups(report).items():
+        title = text_markup(one_line(f"{cluster}, {target}"))
+        yield f'<div class="group"><h3>{title}</h3><div class="scroll">'
+        yield f"<table><thead><tr>{heads}</tr></thead><tbody>"
+        for cell in cells:
+            at, first = shown(cell), text_markup(one_line(cell_name(cell)))
+            if link := links.get(cell.cell.name):
+                first = f'<a href="{text_markup(quote(link))}">{first}</a>'
+            if note := notes.get(cell.cell.name):
+                first += f"<br><small>no page: {text_markup(one_line(note))}</small>"
+            numbers = (at.time, at.size, at.percent, at.factor, at.change)
+            columns = "".join(f"<td{_right(k)}>{text_markup(value)}</td>" for k, value in enumerate(numbers, 2))
+            key = text_markup(one_line(f"{cell.cell.name} {cell.status}").lower())
+            yield f'<tr data-key="{key}"><th scope="row">{first}</th><td>{_status(cell)}</td>{columns}</tr>'
+        yield "</tbody></table></div></div>"
+    yield "</section>"
+
+
+def _right(column: int) -> str:
+    return ' class="number"' if column > 1 else ""
+
+
+def _status(cell: CellReport) -> str:
+    kind = "kept" if cell.status == "kept" else "bad" if cell.status in ATTENTION else "good"
+    return _label(cell.status, kind)
+
+
+def _label(word: str, kind: str) -> str:
+    return f'<span class="status {kind}">{word}</span>'
+
+
+def _hash(source: str) -> str:
+    return f"'sha256-{b64encode(sha256(source.encode()).digest()).decode('ascii')}'"
+
+
+def _source(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8").replace("\r\n", "\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +216,24 @@ def write_pages(folder: Path, report: BuildReport, manifest: Manifest, at: Place
     try:
         cells.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise HetesynthError(
-            f"cannot make {cells}: {error.strerror}", code="HS857", help="give a folder that can be written"
-        ) from error
+        help_ = "give a folder that can be written"
+        raise HetesynthError(f"cannot make {cells}: {error.strerror}", code="HS857", help=help_) from error
     pages = page_jobs(folder, report, manifest)
-    stale = [job for job in pages.values() if not _is_current(job)]
-    reasons = dict(_made(stale, jobs))
+    stale = [job for job in pages.values() if _end(job.page) != _MARK.format(job.key)]
+    processes = min(jobs, len(stale))
+    try:
+        said = side_by_side(make_page, stale, processes) if processes > 1 else map(make_page, stale)
+        reasons = {job.page.name: reason for job, reason in zip(stale, said, strict=True) if reason}
+    except BrokenProcessPool as error:
+        help_ = "start again: those made are kept"
+        raise HetesynthError("a process that makes pages was killed", code="HS857", help=help_) from error
     links = {name: f"{CELLS}/{job.page.name}" for name, job in pages.items() if job.page.name not in reasons}
     notes = {name: reasons[job.page.name] for name, job in pages.items() if job.page.name in reasons}
     write_atomically(folder / INDEX_PAGE, index_page(report, at, links, notes))
-    _drop_others(cells, {Path(link).name for link in links.values()})
+    names = {Path(link).name for link in links.values()}
+    for page in sorted(cells.glob("*.html")):  # pages of ours that no cell has any more
+        if page.name not in names and _end(page).startswith("<!-- hetesynth page "):
+            page.unlink(missing_ok=True)
 
 
 def page_jobs(folder: Path, report: BuildReport, manifest: Manifest) -> dict[str, PageJob]:
@@ -76,14 +242,19 @@ def page_jobs(folder: Path, report: BuildReport, manifest: Manifest) -> dict[str
     jobs = {}
     for cell in report.cells:
         at = figures(cell.record)
-        name = None if at is None or cell.record is None else _program(cell.record, at.size)
-        if at is None or name is None or cell.record is None:
+        if at is None or cell.record is None:
             continue
+        name = _program(cell.record, at.size)
+        if name is None:
+            continue
+        rows = (row for row in cell.record["sizes"] if isinstance(row, dict) and row.get("size") == at.size)
+        verdicts = (row.get("verdict") for row in rows)
+        said = next((line for line in verdicts if isinstance(line, str)), "")
         cluster = clusters[cell.cell.cluster]
         program = manifest.folder(cell.cell.cluster, cell.cell.target) / place(name)
         content = {
             "program": cell.record["files"][name], "topology": cluster.sha256, "title": cell.cell.name,
-            "size": at.size, "verdict": _verdict(cell.record, at.size), "versions": versions(),
+            "size": at.size, "verdict": said, "versions": versions(),
             "runtime_costs": cell.cell.options.runtime_costs,
         }  # fmt: skip
         key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
@@ -113,42 +284,14 @@ def _program(record: Mapping[str, Any], size: int) -> str | None:
     return None
 
 
-def _verdict(record: Mapping[str, Any], size: int) -> str:
-    lines = [row.get("verdict") for row in record["sizes"] if isinstance(row, dict) and row.get("size") == size]
-    return next((line for line in lines if isinstance(line, str)), "")
-
-
-def _is_current(job: PageJob) -> bool:
-    """Whether the page is there: its end says of what it was made."""
-    return _end(job.page) == _MARK.format(job.key)
-
-
 def _end(page: Path) -> str:
+    """The end of a page, which says of what it was made."""
     try:
         with open_regular(page) as file:
             file.seek(max(0, page.stat().st_size - _MARK_BYTES))
             return file.read().decode("utf-8", "replace")
     except OSError:
         return ""
-
-
-def _made(stale: Sequence[PageJob], jobs: int) -> Iterator[tuple[str, str]]:
-    """The name of each page that could not be made, and why."""
-    if not stale:
-        return
-    reasons = _reasons(stale, min(jobs, len(stale)))
-    yield from ((job.page.name, reason) for job, reason in zip(stale, reasons, strict=True) if reason)
-
-
-def _reasons(stale: Sequence[PageJob], processes: int) -> list[str]:
-    if processes == 1:
-        return [make_page(job) for job in stale]
-    try:
-        return list(side_by_side(make_page, stale, processes))
-    except BrokenProcessPool as error:
-        raise HetesynthError(
-            "a process that makes pages was killed", code="HS857", help="start again: those made are kept"
-        ) from error
 
 
 def make_page(job: PageJob) -> str:
@@ -169,10 +312,3 @@ def make_page(job: PageJob) -> str:
         return f"{error.code}: {error.message}"
     write_atomically(job.page, html_page(shown) + _MARK.format(job.key).encode())
     return ""
-
-
-def _drop_others(cells: Path, names: set[str]) -> None:
-    """Pages of ours that no cell has any more."""
-    for page in sorted(cells.glob("*.html")):
-        if page.name not in names and _end(page).startswith("<!-- hetesynth page "):
-            page.unlink(missing_ok=True)

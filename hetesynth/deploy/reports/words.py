@@ -1,21 +1,24 @@
-"""Statuses and names in words, the same in every report.
+"""Statuses, names, places and figures of cells as every report shows them.
 
-In: values of ``outcome``. Out: text on one line.
+In: values of ``outcome``, with records that may come from files of anybody. Out: text on one line; numbers that
+are finite, or None; files by their path from the root of the repository, with ``/``.
 """
 
 from __future__ import annotations
 
+import math
+import os
 from collections import Counter
-from typing import get_args
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_args
 
-from hetesynth.deploy.outcome import BAD, BuildReport, CellReport, Status
+from hetesynth.deploy.outcome import BuildReport, CellReport, Status
 from hetesynth.model.diagnostics import visible
+from hetesynth.model.words import size_text
 
 STATUSES: tuple[Status, ...] = get_args(Status)
-ATTENTION: tuple[Status, ...] = (
-    "invalid", "missing", "failed", "withheld", "stale", "unfinished", "kept"
-)  # fmt: skip
-"""What somebody should look at, the worst first."""
 WAYS_OUT: dict[Status, str] = {
     "invalid": "build again, which replaces what is damaged or wrong",
     "missing": "build, and commit what is written",
@@ -25,8 +28,10 @@ WAYS_OUT: dict[Status, str] = {
     "unfinished": "start the build again: it goes on where it was",
     "kept": "nothing has to be done: the older one is better and verifies (--accept-worse deploys the newer)",
 }
-WHOLE_BUILD = "build"
-"""Under which name a report says what stopped all of it."""
+ATTENTION: tuple[Status, ...] = tuple(WAYS_OUT)  # what somebody should look at, the worst first
+WHOLE_BUILD = "build"  # under which name a report says what stopped all of it
+SHOWN_PERCENT = 0.05  # changes below this many percent are shown as none: one decimal is
+_UNDECIDED: frozenset[Status] = frozenset({"stale", "missing", "invalid", "unfinished"})
 
 
 def one_line(text: str) -> str:
@@ -70,11 +75,6 @@ def said(report: CellReport) -> str:
     return f"{report.status}: {messages}" if messages else report.status
 
 
-def is_bad(report: CellReport) -> bool:
-    """Whether the cell makes a build or a check end with 1."""
-    return report.status in BAD
-
-
 def cell_name(report: CellReport) -> str:
     """The name of the cell without its cluster and target: ``allreduce/1MB..64MB``."""
     return f"{report.cell.collective}/{report.cell.extent_text}"
@@ -86,3 +86,143 @@ def groups(report: BuildReport) -> dict[tuple[str, str], list[CellReport]]:
     for cell in report.cells:
         grouped.setdefault((cell.cell.cluster, cell.cell.target), []).append(cell)
     return grouped
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """``manifest``: as reports name it. ``lines``: of each cluster in it."""
+
+    root: Path
+    manifest: str
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+    def shown(self, path: str | Path) -> str:
+        """``path`` from the root with ``/``, without ``./``; as it is where it lies elsewhere."""
+        below = os.path.relpath(os.path.abspath(path), os.path.abspath(self.root))
+        outside = below == os.pardir or below.startswith(os.pardir + os.sep)
+        return (str(path) if outside else below).replace(os.sep, "/")
+
+    def line(self, cluster: str) -> int:
+        """The line of the manifest where ``cluster`` is stated; the first where that is not known."""
+        return self.lines.get(cluster, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Of one program at one size of the buffer, in bytes; microseconds. None: not known."""
+
+    size: int
+    program_us: float | None
+    limit_us: float | None
+    percent_of_limit: float | None
+    factor_over_library: float | None
+    steps: int | None
+    proven_optimal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The same as texts; empty where there is nothing to say."""
+
+    size: str = ""
+    time: str = ""
+    percent: str = ""
+    factor: str = ""
+    change: str = ""
+
+
+def figures(record: Mapping[str, Any] | None) -> Figures | None:
+    """What ``record`` says at the middle one of its sizes; None where it says nothing of use."""
+    rows = record.get("sizes") if isinstance(record, Mapping) else None
+    rows = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    sized = [row for row in rows if isinstance(row.get("size"), int) and row["size"] > 0]
+    sized = [row for row in sized if row.get("program_us")] or sized
+    if record is None or not sized:
+        return None
+    row, steps = sized[len(sized) // 2], record.get("steps")
+    return Figures(
+        row["size"],
+        _positive(row.get("program_us")),
+        _positive(row.get("limit_us")),
+        _positive(row.get("percent_of_limit")),
+        _positive(row.get("factor_over_library")),
+        steps if isinstance(steps, int) and not isinstance(steps, bool) else None,
+        record.get("proven_optimal") is True,
+    )
+
+
+def _positive(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) and number > 0 else None
+
+
+def change_percent(report: CellReport) -> float | None:
+    """By how much the program's time differs from that of the last run; None: one of the two is not known, or
+    nothing was decided in this run."""
+    if report.status in _UNDECIDED:
+        return None
+    return _difference(figures(report.record), figures(report.previous))
+
+
+def candidate_percent(report: CellReport) -> float | None:
+    """By how much what was made and not deployed differs from what stands; None: nothing else was made."""
+    if report.candidate == report.record:
+        return None
+    return _difference(figures(report.candidate), figures(report.record))
+
+
+def _difference(now: Figures | None, before: Figures | None) -> float | None:
+    if now is None or before is None or now.size != before.size:
+        return None
+    if now.program_us is None or before.program_us is None:
+        return None
+    percent = 100.0 * (now.program_us / before.program_us - 1.0)
+    return percent if math.isfinite(percent) else None
+
+
+def percent_text(percent: float) -> str:
+    """``-3.1 %``, ``same``."""
+    return "same" if abs(percent) < SHOWN_PERCENT else f"{percent:+.1f} %"
+
+
+def change_text(report: CellReport) -> str:
+    """Against the last run: ``-3.1 %``, ``same``, ``new``; empty where nothing stands."""
+    percent = change_percent(report)
+    if percent is not None:
+        return percent_text(percent)
+    is_new = report.status in ("built", "cached") and report.record is not None and report.previous is None
+    return "new" if is_new else ""
+
+
+def shown(report: CellReport) -> Shown:
+    """The figures of what stands, as texts."""
+    at = figures(report.record)
+    if at is None:
+        return Shown(change=change_text(report))
+    us = at.program_us
+    return Shown(
+        size_text(at.size),
+        "" if us is None else f"{us:,.0f} us" if us >= 1_000 else f"{us:.4g} us",
+        "" if at.percent_of_limit is None else f"{math.floor(at.percent_of_limit * 10 + 1e-6) / 10:.1f} %",
+        "" if at.factor_over_library is None else f"{at.factor_over_library:.2f}",
+        change_text(report),
+    )
+
+
+def properties(report: CellReport) -> dict[str, str]:
+    """Every figure that is known, by its name: for tools that keep pairs of names and values."""
+    at = figures(report.record)
+    if at is None:
+        return {}
+    names = "size", "program_us", "limit_us", "percent_of_limit", "factor_over_library", "steps"
+    values = {name: getattr(at, name) for name in names} | {"change_percent": change_percent(report)}
+    return {
+        name: str(value) if isinstance(value, int) else f"{value:.6g}"
+        for name, value in values.items()
+        if value is not None
+    }

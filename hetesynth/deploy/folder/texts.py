@@ -1,19 +1,21 @@
-"""``README.md`` and ``expected.json`` of a folder: how it is loaded, how one sees that it was, and how fast it is.
+"""``README.md``, ``expected.json`` and ``smoke_test.sh`` of a folder: how it is loaded and tested, how fast it is.
 
-In: a target, cells, what the environment leaves out. Out: the texts. Facts about runtimes come from
-``model/target.py`` and ``log_lines.py``.
+In: a target, cells, what the environment leaves out. Out: the texts. The script runs for each cell and each size
+at which it was simulated nccl-tests or rccl-tests, or the check of ``load_plans.py``. Facts about runtimes come
+from ``model/target.py`` and ``environment.py``.
 """
 
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from pathlib import Path
 
 from hetesynth.deploy.folder.cells import DeployedCell
-from hetesynth.deploy.folder.environment import Environment
-from hetesynth.deploy.folder.log_lines import LOG_LINES, NAMES
-from hetesynth.model.collective import ROOTED
+from hetesynth.deploy.folder.environment import LOG_LINES, NAMES, Environment
+from hetesynth.deploy.rank_files import RankOrder
+from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.target import SHORT, Target
 from hetesynth.model.words import size_text
 
@@ -33,15 +35,17 @@ _ALONE, _ALL_READ = (
     "Put nothing else into `algorithms`: every file there is read, and the first that fits runs.",
 )
 _ONE_ROOT, _OVER_NICS = "root of a call", "broadcast or reduce with proto Simple"
-
-
-@dataclass(frozen=True, slots=True)
-class Hosts:
-    """What is known of the machines. ``problem``: why there are no files of them; ``unnamed``: servers whose names
-    stand for their hosts."""
-
-    problem: str = ""
-    unnamed: tuple[str, ...] = ()
+_WRITTEN = "Written by `hetesynth build`, which replaces the folder as a whole."
+_LEFT_OUT = "The runtime is not told of these files; its own algorithms run in their place:"
+_TESTED = " `smoke_test.sh` runs them at these sizes, or the nearest that are whole chunks."
+_UNNAMED = """
+The topology states no host for SERVERS: the servers' names stand in the files. State `host` in the topology, or
+replace them.
+"""
+SMOKE_TEST = "smoke_test.sh"
+_NEVER_CALLED = "{} sends and receives in place of a call of the collective, so no program runs"
+_TESTS_BEGIN = '. "$folder/environment.sh"\n'
+_CHECK_PLANS = """launch "${PYTHON:-python3}" "$folder/load_plans.py" --check ${only:+--only "$only"}\n"""
 
 
 def expected_text(cells: Sequence[DeployedCell], target: Target) -> str:
@@ -62,24 +66,30 @@ def expected_text(cells: Sequence[DeployedCell], target: Target) -> str:
 
 
 def readme_text(
-    target: Target, cells: Sequence[DeployedCell], stated: Environment, cluster: str, hosts: Hosts
+    target: Target, cells: Sequence[DeployedCell], stated: Environment, cluster: str, ranks: RankOrder | str
 ) -> str:
-    """The page."""
-    collectives = {cell.collective for cell in cells}
-    parts = [f"# {cluster}: programs for {target.runtime}", _WRITTEN, _loading(target, collectives)]
-    if stated.left_out:
-        rows = [f"- `{entry.name}`: {entry.reason}." for entry in stated.left_out]
-        parts.append(_LEFT_OUT + "\n\n" + "\n".join(rows))
-    parts += [_log(target), _times(target, cells), _calls(cells), _hosts(hosts), _PROMISES]
-    return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
-
-
-def _loading(target: Target, collectives: Collection[str]) -> str:
+    """The page. ``ranks``: their places, or why there are no files of them."""
     if target.name == "portable":
-        return _PORTABLE
-    if target.format == "mscclpp-json":
-        return _PLANS
-    return _SHELL + "\n".join(f"- {step}" for step in cautions(target, collectives))
+        loading = _PORTABLE
+    elif target.format == "mscclpp-json":
+        loading = _PLANS
+    else:
+        steps = cautions(target, {cell.collective for cell in cells})
+        loading = _SHELL + "\n".join(f"- {step}" for step in steps)
+    parts = [f"# {cluster}: programs for {target.runtime}", _WRITTEN, loading]
+    if stated.left_out:
+        rows = [f"- `{name}`: {reason}." for name, reason in stated.left_out.items()]
+        parts.append(_LEFT_OUT + "\n\n" + "\n".join(rows))
+    parts += [_log(target), _times(target, cells), _calls(cells)]
+    if isinstance(ranks, str):
+        parts.append(f"## Ranks\n\nThere are no host files: {ranks}.")
+    elif not ranks.unnamed:
+        parts.append(_RANKS)
+    else:  # servers whose names stand for their hosts
+        servers = ", ".join(ranks.unnamed[:SHOWN]) + (", ..." if len(ranks.unnamed) > SHOWN else "")
+        parts.append(_RANKS + _UNNAMED.replace("SERVERS", servers))
+    parts.append(_PROMISES)
+    return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
 
 
 def cautions(target: Target, collectives: Collection[str]) -> list[str]:
@@ -141,17 +151,6 @@ def _calls(cells: Sequence[DeployedCell]) -> str:
     return _CALLS + "\n".join(rows)
 
 
-def _hosts(hosts: Hosts) -> str:
-    if hosts.problem:
-        return f"## Ranks\n\nThere are no host files: {hosts.problem}."
-    if not hosts.unnamed:
-        return _RANKS
-    named = ", ".join(hosts.unnamed[:SHOWN]) + (", ..." if len(hosts.unnamed) > SHOWN else "")
-    return _RANKS + _UNNAMED.replace("SERVERS", named)
-
-
-_WRITTEN = "Written by `hetesynth build`, which replaces the folder as a whole."
-_LEFT_OUT = "The runtime is not told of these files; its own algorithms run in their place:"
 _PORTABLE = """
 ## Loading
 
@@ -198,7 +197,6 @@ allreduce, allgather, reducescatter and broadcast run so; those of other collect
   `only_sums=True`; else `register` says which it left out.
 - Buffers stand at the same offset of their allocation on every rank.
 """
-_TESTED = " `smoke_test.sh` runs them at these sizes, or the nearest that are whole chunks."
 _TIMES = """
 ## Times to expect
 
@@ -222,10 +220,6 @@ _RANKS = """
 Rank i has to run on the GPU that `ranks.txt` names: `hostfile` and `rankfile` are for Open MPI, `machinefile` for
 MPICH, `slurm_hosts` for `SLURM_HOSTFILE` with `srun --distribution=arbitrary`; `devices` says what each host sets.
 """
-_UNNAMED = """
-The topology states no host for SERVERS: the servers' names stand in the files. State `host` in the topology, or
-replace them.
-"""
 _PROMISES = """
 ## What is not promised
 
@@ -233,3 +227,92 @@ The times are simulated from the rates in the topology; nothing was timed on the
 delivers the right data was checked by executing its file. `index.json` says what each file was made from, and so
 does each file.
 """
+
+
+BINARIES: dict[CollectiveName, str] = {
+    "allreduce": "all_reduce_perf",
+    "allgather": "all_gather_perf",
+    "reducescatter": "reduce_scatter_perf",
+    "broadcast": "broadcast_perf",
+    "reduce": "reduce_perf",
+    "alltoall": "alltoall_perf",
+    "gather": "gather_perf",
+    "scatter": "scatter_perf",
+}
+"""Of nccl-tests and rccl-tests."""
+SELF_SENT: dict[str, frozenset[CollectiveName]] = {
+    "rccl-6": frozenset({"gather", "scatter"}),
+    "rccl-5": frozenset({"gather", "scatter"}),
+    "msccl-executor": frozenset({"alltoall"}),
+    "msccl": frozenset({"alltoall"}),
+}
+"""Collectives whose test calls ncclSend and ncclRecv in place of the collective, where it was built for a library
+before NCCL 2.28: no program runs then."""
+
+
+def smoke_test_text(
+    target: Target, cells: Sequence[DeployedCell], stated: Environment, cluster: str, *, hosts: bool
+) -> str:
+    """The script. ``hosts``: mpirun is told of them; otherwise all ranks run here."""
+    log = LOG_LINES[target.name]
+    names = ["HETESYNTH_DEPLOYMENT"]
+    is_plans = target.format == "mscclpp-json"
+    if not is_plans:
+        names += [*(name for name, _, _ in stated.variables), *(name for name, _ in log.debug)]
+    text = (Path(__file__).parent / "smoke_test.txt").read_text(encoding="utf-8")
+    if is_plans:  # `load_plans.py` runs them all
+        text = text[: text.index(_TESTS_BEGIN)] + _CHECK_PLANS
+    lines = [line for cell in cells if not is_plans for line in _cell_lines(cell, target, stated.left_out)]
+    values = {
+        "CLUSTER": cluster,
+        "RUNTIME": target.runtime,
+        "ALONE": "" if hosts else "1",
+        "RANKS": str(max((cell.ranks for cell in cells), default=1)),
+        "FILES": ' --hostfile "$folder/hostfile" --rankfile "$folder/rankfile"' if hosts else "",
+        "PASSED": "".join(f" -x {name}" for name in names),
+        "DEBUG": " ".join(f"{name}={value}" for name, value in log.debug),
+        "RAN": log.ran.replace("NAME", "$3") or log.read.partition(" ...")[0],
+        "FELL_BACK": log.fell_back.replace("NAME", "[A-Z][A-Za-z]*"),
+    }
+    for name, value in values.items():
+        text = text.replace(f"@{name}@", value)
+    # without a cell nothing stands in its place, not even an empty line
+    return text.replace("@CELLS@\n", "".join(f"{line}\n" for line in lines))
+
+
+def _cell_lines(cell: DeployedCell, target: Target, left_out: dict[str, str]) -> list[str]:
+    """The commands of one cell."""
+    absent = [program.name for program in cell.programs if program.name in left_out]
+    forms = "both" if all(_has(cell, in_place=form) for form in (False, True)) else "one"
+    told = "out of place and in place"
+    if not _has(cell, in_place=True):
+        told = "out of place only; in place a built-in algorithm runs"
+    lines = [f"# {cell.name}: {told}"]
+    lines += [f"skip {_quoted(cell.name, f'{name}: {left_out[name]}')}" for name in absent]
+    self_sent = cell.collective in SELF_SENT.get(target.name, ())
+    if self_sent and not LOG_LINES[target.name].ran:
+        return [*lines, f"skip {_quoted(cell.name, _NEVER_CALLED.format(BINARIES[cell.collective]))}"]
+    stems = {name.partition(".")[0] for name in absent}
+    for expected in cell.expectations(target):
+        if expected.program.partition(".")[0] in stems:
+            continue
+        if expected.test is None:
+            reason = f"no size near {expected.size} bytes is a whole number of its chunks"
+            lines.append(f"skip {_quoted(cell.name, reason)}")
+            continue
+        root = f" -r {cell.record.get('root') or 0}" if cell.collective in ROOTED else ""
+        command = f"{BINARIES[cell.collective]} -b {expected.test} -e {expected.test} -g 1 -d float -c 1{root}"
+        speeds = f"algbw {expected.algorithm / 1e9:.4g} GB/s, busbw {expected.bus / 1e9:.4g} GB/s"
+        library = expected.library_us
+        rings = "" if library is None else f"; the library's own {library:.4g} us"
+        what = _quoted(cell.name, f"{expected.us:.4g} us, {speeds}{rings}", NAMES[cell.collective])
+        lines.append(f"run {what} {'sends' if self_sent else forms} {command}")
+    return lines
+
+
+def _has(cell: DeployedCell, *, in_place: bool) -> bool:
+    return any(program.in_place if in_place else program.out_of_place for program in cell.programs)
+
+
+def _quoted(*words: str) -> str:
+    return " ".join(shlex.quote(word) for word in words)
