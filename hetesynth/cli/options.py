@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -368,6 +369,44 @@ class Output(NewPath):
             )
         return super().convert(value, param, ctx)
 
+
+_LOSSES = [
+    click.option(
+        "--without", multiple=True, metavar="PARTS|A<->B",
+        help="What failed, repeatable: GPUs, NICs, switches, servers (b.gpu3, a), or what joins two parts "
+        "(a.gpu0<->a.gpu1).",
+    ),
+    click.option(
+        "--degrade", multiple=True, metavar="PARTS|A<->B=RATE|PERCENT",
+        help="What became slow, repeatable: a.nic*=18Gbps, a.gpu0<->a.gpu1=50%.",
+    ),
+]  # fmt: skip
+
+
+def topology_losses_of(name: str) -> Callable[[F], F]:
+    """``--without`` and ``--degrade``: the file of argument ``name``, or each of its files, has these losses."""
+
+    def wrapped(function: F) -> F:
+        @functools.wraps(function)
+        def command(*, without: tuple[str, ...], degrade: tuple[str, ...], **options: Any) -> Any:
+            if without or degrade:
+                from hetesynth.topology.language.overridden import overridden
+
+                files = options[name]
+                if files is None:
+                    raise click.UsageError("--without and --degrade need --topo")
+                if isinstance(files, tuple):
+                    options[name] = tuple(overridden(file, without, degrade) for file in files)
+                else:
+                    options[name] = overridden(files, without, degrade)
+            return function(**options)
+
+        return _all(_LOSSES, cast(F, command))
+
+    return wrapped
+
+
+topology_losses = topology_losses_of("topology")
 
 size_option = click.option(
     "--size", metavar="SIZE",

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
 from hetesynth.cli.options import json_option
 from hetesynth.cli.terminal import show
-from hetesynth.search.registry import ROWS
+from hetesynth.model.collective import COLLECTIVE_NAMES, PERSONALIZED
+from hetesynth.search.registry import ROWS, TO_EVERYBODY
+
+if TYPE_CHECKING:
+    from hetesynth.model.collective import CollectiveName
+    from hetesynth.search.registry import Objective, StrategyRow
 
 
 @click.command(name="strategies", short_help="List the strategies.")
@@ -19,6 +27,68 @@ def command(as_json: bool) -> None:
     Those that count seconds need --size. "auto" in the fourth column: synth --size tries it by itself. s/transfer:
     what a search costs on one core for each transfer, as a power of ten (docs/strategies.md).
     """
-    from hetesynth.cli.render.strategies import strategies_document, strategies_report
-
     show(json.dumps(strategies_document(ROWS), indent=2) if as_json else strategies_report(ROWS))
+
+
+HEADER = ("name", "counts", "collectives", "--size", "s/transfer", "what it does", "source")
+COUNTS = {"steps": "steps", "time": "seconds"}
+
+
+class StrategyDocument(TypedDict):
+    """``needs_size``: the buffer's size has to be given; ``candidate``: auto tries it where a size is given.
+    ``seconds_per_transfer``: of its search, on one core."""
+
+    name: str
+    objective: Objective
+    collectives: list[CollectiveName]
+    needs_size: bool
+    candidate: bool
+    library: bool
+    seconds_per_transfer: float | None
+    summary: str
+    source: str
+
+
+def strategies_document(rows: Sequence[StrategyRow]) -> list[StrategyDocument]:
+    """One object a row."""
+    return [
+        {
+            "name": row.name,
+            "objective": row.objective,
+            "collectives": list(row.accepts),
+            "needs_size": row.objective == "time",
+            "candidate": row.candidate,
+            "library": row.library,
+            "seconds_per_transfer": row.cost,
+            "summary": row.summary,
+            "source": row.source,
+        }
+        for row in rows
+    ]
+
+
+def strategies_report(rows: Sequence[StrategyRow]) -> str:
+    """A table with a line for each row."""
+    lines = [HEADER, *map(_cells, rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
+
+
+def _cells(row: StrategyRow) -> tuple[str, ...]:
+    return (
+        row.name,
+        COUNTS[row.objective],
+        accepted(row),
+        "auto" if row.candidate else "-",
+        "-" if row.cost is None else f"1e{round(math.log10(row.cost))}",
+        row.summary,
+        row.source,
+    )
+
+
+def accepted(row: StrategyRow) -> str:
+    """The collectives that a strategy takes, in a few words."""
+    groups = {COLLECTIVE_NAMES: "all", PERSONALIZED: "personalized", TO_EVERYBODY: "to everybody"}
+    return groups.get(row.accepts) or ", ".join(row.accepts)

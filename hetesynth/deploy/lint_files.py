@@ -16,7 +16,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.diagnostics import Diagnostic, SourceError
 from hetesynth.model.topology import Topology
 from hetesynth.policy.compile import CompilePolicy
-from hetesynth.report.sarif import SarifNotification, SarifResult, SarifRule, sarif_failure, sarif_log
+from hetesynth.report.sarif import SarifResult, SarifRule, sarif_failure, sarif_log
 from hetesynth.topology.language import load_topology
 from hetesynth.topology.language.elaborate import tell_mended
 from hetesynth.topology.language.inspection import inspected
@@ -63,24 +63,9 @@ def linted_topology(
     return inspections[0].topology, tuple(lint_inspected(inspections, source, policy)[0])
 
 
-def plain(diagnostic: Diagnostic) -> dict[str, Any]:
-    """A finding for ``--json``."""
-    span = diagnostic.span
-    return {
-        "code": diagnostic.code,
-        "severity": diagnostic.severity,
-        "file": span.file,
-        "line": span.line,
-        "column": span.column,
-        "length": span.length,
-        "message": diagnostic.message,
-        "help": diagnostic.help,
-    }
-
-
 def document(files: Sequence[LintedFile], *, ok: bool) -> dict[str, Any]:
     """What ``--json`` prints."""
-    return {"ok": ok, "files": [{"file": f.path, "findings": [plain(d) for d in _all(f)]} for f in files]}
+    return {"ok": ok, "files": [{"file": f.path, "findings": [d.plain() for d in _all(f)]} for f in files]}
 
 
 def _all(file: LintedFile) -> tuple[Diagnostic, ...]:
@@ -97,7 +82,7 @@ def sarif(files: Sequence[LintedFile]) -> dict[str, Any]:
     logs = [
         sarif_log(file.path, rules, [_result(finding) for finding in file.findings], version)
         if file.error is None
-        else sarif_failure(_notifications(file.error, file.path), file.error.exit_code, version)
+        else sarif_failure(file.error, version, file.path)
         for file in files
     ]
     return {**logs[0], "runs": [run for log in logs for run in log["runs"]]}
@@ -108,11 +93,3 @@ def _result(finding: Diagnostic) -> SarifResult:
     message = f"{finding.message}; {finding.help}" if finding.help else finding.message
     columns = (span.column, span.column + span.length)
     return SarifResult(finding.code, finding.severity, message, line=span.line, columns=columns)
-
-
-def _notifications(error: HetesynthError, path: str) -> list[SarifNotification]:
-    if not isinstance(error, SourceError):
-        return [SarifNotification(error.code, error.message, path)]
-    return [
-        SarifNotification(d.code, d.message, d.span.file, d.span.line, d.span.column) for d in error.diagnostics
-    ]

@@ -58,7 +58,7 @@ def look(path: os.PathLike[str], options: ChunkingOptions, pictures: Pictures, p
 def _draw(topology: Topology, pictures: Pictures) -> None:
     files: dict[Path, bytes] = {}
     if pictures.svg is not None:
-        from hetesynth.report.topology_svg import topology_svg
+        from hetesynth.report.svg import topology_svg
 
         if len(topology.wires) > MAX_DRAWN_WIRES:
             raise HetesynthError(
@@ -68,7 +68,7 @@ def _draw(topology: Topology, pictures: Pictures) -> None:
             )
         files[pictures.svg] = topology_svg(topology).encode()
     if pictures.graphml is not None:
-        from hetesynth.report.graphml import graphml
+        from hetesynth.report.svg import graphml
 
         files[pictures.graphml] = graphml(topology)
     if files:

@@ -12,9 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from hetesynth.execute.job import Job, Part
-from hetesynth.execute.outcome import Fault, Run, gathered
+from hetesynth.execute.outcome import Fault, Run, diagnosis, gathered
 from hetesynth.execute.scheduling import Choice, Packet, Player, Send
-from hetesynth.execute.stalls import diagnosis
 
 
 def run_in_process(job: Job, parts: Sequence[Part], choose: Choice | None = None) -> Iterator[Run]:

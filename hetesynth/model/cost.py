@@ -14,10 +14,10 @@ from typing import Literal, get_args
 
 from hetesynth.model.calibration import CALIBRATIONS, Calibration, CalibrationName, calibrated
 from hetesynth.model.collective import CollectiveName
-from hetesynth.model.names import told_apart
 from hetesynth.model.program import Protocol
 from hetesynth.model.runtime_costs import RuntimeCosts
 from hetesynth.model.topology import Link, Rank, Topology
+from hetesynth.model.words import told_apart
 
 AlphaReading = Literal["overlap", "occupy"]
 ALPHA_READINGS: tuple[AlphaReading, ...] = get_args(AlphaReading)

@@ -51,6 +51,19 @@ class Diagnostic:
     help: str = ""
     severity: Severity = "error"
 
+    def plain(self) -> dict[str, Any]:
+        """The finding for JSON."""
+        return {
+            "code": self.code,
+            "severity": self.severity,
+            "file": self.span.file,
+            "line": self.span.line,
+            "column": self.span.column,
+            "length": self.span.length,
+            "message": self.message,
+            "help": self.help,
+        }
+
 
 def render(diagnostic: Diagnostic, source: str | None) -> str:
     """The finding as text: ``file:line:col: CODE: message``, the source line, a caret, the help line."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from hetesynth.report.size_plot import plot_text, size_label
+from hetesynth.report.size_plot import size_label, text_markup
 
 WIDTH, HEIGHT = 800, 360
 LEFT, RIGHT, TOP, BOTTOM = 64, 250, 48, 46
@@ -37,10 +37,10 @@ def residual_plot(title: str, series: Mapping[str, Points]) -> str:
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'font-family="system-ui, sans-serif" font-size="12">',
-        f"<title>{plot_text(title)}</title>",
+        f"<title>{text_markup(title)}</title>",
         "<style>.t{fill:#222}.g{stroke:#bbb;stroke-width:.5}.z{stroke:#555}"
         "@media(prefers-color-scheme:dark){.t{fill:#ddd}.g{stroke:#555}.z{stroke:#aaa}}</style>",
-        f'<text class="t" x="{LEFT}" y="20" font-size="14">{plot_text(title)}</text>',
+        f'<text class="t" x="{LEFT}" y="20" font-size="14">{text_markup(title)}</text>',
         f'<text class="t" x="{LEFT}" y="{TOP - 8}">measured over predicted, percent off</text>',
         *_grid(across, down, low, high, most),
     ]
@@ -71,5 +71,5 @@ def _series(number: int, name: str, places: Sequence[tuple[float, float]]) -> li
     y = TOP + 10 + 18 * number
     x = WIDTH - RIGHT + 16
     dots = [f'<circle fill="{colour}" cx="{a:.1f}" cy="{b:.1f}" r="3"/>' for a, b in places]
-    legend = f'<text class="t" x="{x + 10}" y="{y + 4}">{plot_text(name[-36:])}</text>'
+    legend = f'<text class="t" x="{x + 10}" y="{y + 4}">{text_markup(name[-36:])}</text>'
     return [*dots, f'<circle fill="{colour}" cx="{x}" cy="{y}" r="4"/>', legend]

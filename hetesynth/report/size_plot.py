@@ -33,9 +33,9 @@ def size_plot(title: str, curves: Mapping[str, Curve], marks: Sequence[int] = ()
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'font-family="system-ui, sans-serif" font-size="12">',
-        f"<title>{plot_text(title)}</title>",
+        f"<title>{text_markup(title)}</title>",
         f"<style>{_style()}</style>",
-        f'<text class="t" x="{LEFT}" y="22" font-size="14">{plot_text(title)}</text>',
+        f'<text class="t" x="{LEFT}" y="22" font-size="14">{text_markup(title)}</text>',
         *_grid(x_axis, y_axis),
         *(
             f'<path class="g" stroke-dasharray="3 3" stroke-width="1" d="M{x_axis.at(m):.1f} {TOP}V{floor}"/>'
@@ -115,9 +115,9 @@ def _curve(number: int, name: str, points: Sequence[tuple[float, float]]) -> lis
             f' stroke-dasharray="{dash}"' if dash else ""
         )
     return [
-        f'<path fill="none" {style} d="{path}"><title>{plot_text(name)}</title></path>',
+        f'<path fill="none" {style} d="{path}"><title>{text_markup(name)}</title></path>',
         f'<path fill="none" {style} d="M{x} {y - 4}h24"/>',
-        f'<text class="t" x="{x + 30}" y="{y}">{plot_text(name[:32])}</text>',
+        f'<text class="t" x="{x + 30}" y="{y}">{text_markup(name[:32])}</text>',
     ]
 
 
@@ -127,6 +127,6 @@ def size_label(size: float) -> str:
     return f"{size / 1000**unit:g} {_UNITS[unit]}"
 
 
-def plot_text(text: str) -> str:
-    """``text`` inside an element."""
+def text_markup(text: str) -> str:
+    """``text`` as markup; control characters and lone surrogates are shown escaped."""
     return escape(visible(text))

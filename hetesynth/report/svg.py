@@ -6,13 +6,106 @@ that it can be read wherever it is shown; says everything in text too (title and
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import repeat
+from xml.sax.saxutils import escape
 
+from hetesynth.model.diagnostics import visible
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Topology
-from hetesynth.report.drawing import LINE, Drawing, drawing
-from hetesynth.report.svg_parts import HUES, INK, clean, frames_and_wires, opening, parts_and_names, px, wire_path
+from hetesynth.model.words import counted
+from hetesynth.report.drawing import LINE, Drawing, WireCurve, drawing, label, rate_range
+
+INK, FAINT, FRAME = "#1f2933", "#b8c2cc", "#8795a1"
+HUES = ("#0b6e99", "#c2410c", "#2f7d32", "#7b3f8c", "#a16207", "#be185d", "#0f766e", "#4338ca")
+FILLS = {"gpu": INK, "cpu": "#f5e3c3", "numa": "#faf0de", "pcie": "#d3e6ef", "router": "#dcebd3"}  # others: PART
+PART, PANEL = "#e4e9ee", "#f7f9fb"
+XML_WHITE = frozenset("\t\n\r")
+
+
+def opening(width: float, height: float, title: str, description: str) -> list[str]:
+    """The first elements of a picture: its size, what it says in words, a white ground and the title."""
+    return [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {px(width)} {px(height)}" width="{px(width)}" '
+        f'height="{px(height)}" role="img" aria-labelledby="t d" '
+        'font-family="system-ui, Helvetica, Arial, sans-serif" font-size="11">',
+        f'<title id="t">{clean(title)}</title>',
+        f'<desc id="d">{clean(description)}</desc>',
+        f'<rect width="{px(width)}" height="{px(height)}" fill="#ffffff"/>',
+        f'<text x="16" y="20" font-size="15" font-weight="600" fill="{INK}">{clean(title)}</text>',
+    ]
+
+
+def frames_and_wires(drawn: Drawing, colours: Sequence[str] = ()) -> str:
+    """Servers with their captions, and wires: faint, or ``colours[i]`` for wire i."""
+    parts = []
+    for server in drawn.servers:
+        b = server.box
+        parts.append(
+            f'<rect x="{px(b.x)}" y="{px(b.y)}" width="{px(b.width)}" height="{px(b.height)}" rx="8" '
+            f'fill="{PANEL}" stroke="{FRAME}"/>'
+        )
+    if colours:
+        return "".join([*parts, *map(wire_path, drawn.wires, colours, repeat(1.1)), *_captions(drawn)])
+    return "".join([*parts, *(wire_path(curve, FAINT, 0.8) for curve in drawn.wires), *_captions(drawn)])
+
+
+def _captions(drawn: Drawing) -> Iterator[str]:
+    """Over the wires, with an edge in the colour of the frame, so that they can be read."""
+    for server in drawn.servers:
+        for k, line in enumerate(server.captions):
+            weight = ' font-weight="600"' if k == 0 else ""
+            yield (
+                f'<text x="{px(server.box.x + 10)}" y="{px(server.caption_y + k * LINE)}" font-size="10.5" '
+                f'fill="{INK}" stroke="{PANEL}" stroke-width="3" paint-order="stroke"{weight}>{clean(line)}</text>'
+            )
+
+
+def parts_and_names(topology: Topology, drawn: Drawing) -> str:
+    """GPUs, NICs, buses, switches and their names."""
+    parts = []
+    for i, (vertex, box) in enumerate(zip(topology.vertices, drawn.vertices, strict=True)):
+        x, y = box.middle
+        fill = FILLS.get(vertex.kind, PART)
+        parts.append(
+            f'<rect x="{px(box.x)}" y="{px(box.y)}" width="{px(box.width)}" height="{px(box.height)}" rx="3" '
+            f'fill="{fill}" stroke="{FRAME}" stroke-width="0.8"/>'
+            f'<text x="{px(x)}" y="{px(y + 3.5)}" text-anchor="middle" font-size="{10 if box.width > 40 else 9}" '
+            f'fill="{"#ffffff" if vertex.kind == "gpu" else INK}">{clean(label(topology, i, box))}</text>'
+        )
+    return "".join(parts)
+
+
+def wire_path(c: WireCurve, colour: str, width: float, opacity: float = 1.0) -> str:
+    """A wire as a curve."""
+    shown = f' opacity="{opacity}"' if opacity < 1 else ""
+    return (
+        f'<path d="M{px(c.x1)} {px(c.y1)}Q{px(c.cx)} {px(c.cy)} {px(c.x2)} {px(c.y2)}" fill="none" '
+        f'stroke="{colour}" stroke-width="{px(width)}"{shown}/>'
+    )
+
+
+def px(value: float) -> str:
+    """A length, to a tenth."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def clean(text: str) -> str:
+    """``text`` as XML; control characters are shown escaped, others that XML does not allow as a question mark."""
+    return escape(printable(text))
+
+
+def printable(text: str) -> str:
+    """``text`` in characters that XML has."""
+    return "".join(c if _allowed(c) else "?" for c in visible(text))
+
+
+def _allowed(c: str) -> bool:
+    return c in XML_WHITE or (c >= " " and not "\ud800" <= c <= "\udfff" and c not in "\ufffe\uffff")
+
 
 HEAD = 46.0
 MAX_PANELS = 12
@@ -83,3 +176,83 @@ def _traffic(topology: Topology, problem: Problem, drawn: Drawing, transfers: li
         wire_path(drawn.wires[wire], _hue(server), min(4.0, 0.9 + 0.45 * count), 0.85)
         for (wire, server), count in sorted(crossing.items())
     )
+
+
+TOPOLOGY_HEAD = 30.0
+ROW_OF_LEGEND = 16.0
+LEGEND_LETTER = 6.2
+TITLE_LETTER = 9.0
+MOST_TITLE = 80  # letters
+LEAST_WIDTH = 260.0
+
+
+def topology_svg(topology: Topology) -> str:
+    """The picture of ``topology`` with a legend: a colour for each kind of wire."""
+    drawn = drawing(topology)
+    kinds = list(dict.fromkeys(wire.kind for wire in topology.wires))
+    hues = {kind: HUES[k % len(HUES)] for k, kind in enumerate(kinds)}
+    name = topology.name if len(topology.name) <= MOST_TITLE else topology.name[: MOST_TITLE - 1] + "…"
+    title = f"{name}: {counted(topology.ranks, 'GPU')}"
+    width = max(drawn.width, LEAST_WIDTH, TITLE_LETTER * len(title) + 32)
+    rows = _legend_rows(topology, kinds, width - 32)
+    head = TOPOLOGY_HEAD + ROW_OF_LEGEND * len(rows)
+    said = f"{title}, {counted(len(set(topology.servers)), 'server')}; " + "; ".join(
+        words for row in rows for _, words in row
+    )
+    parts = opening(width, head + drawn.height + 8, title, said)
+    for k, row in enumerate(rows):
+        x = 16.0
+        for kind, words in row:
+            y = TOPOLOGY_HEAD + ROW_OF_LEGEND * k + 6
+            parts.append(
+                f'<line x1="{px(x)}" y1="{px(y)}" x2="{px(x + 18)}" y2="{px(y)}" stroke="{hues[kind]}" '
+                f'stroke-width="2.5"/><text x="{px(x + 23)}" y="{px(y + 4)}" fill="{INK}">{clean(words)}</text>'
+            )
+            x += _legend_width(words)
+    parts.append(f'<g transform="translate({px((width - drawn.width) / 2)} {px(head)})">')
+    parts.append(frames_and_wires(drawn, [hues[wire.kind] for wire in topology.wires]))
+    parts.append(parts_and_names(topology, drawn))
+    return "\n".join([*parts, "</g>", "</svg>", ""])
+
+
+def _legend_width(words: str) -> float:
+    return 23 + LEGEND_LETTER * len(words) + 14
+
+
+def _legend_rows(topology: Topology, kinds: list[str], width: float) -> list[list[tuple[str, str]]]:
+    """Kind and words of each entry, in rows that fit."""
+    rates: dict[str, set[Fraction]] = defaultdict(set)
+    for wire in topology.wires:
+        if wire.bandwidth is not None:
+            rates[wire.kind].add(wire.bandwidth * wire.lanes)
+    rows: list[list[tuple[str, str]]] = [[]]
+    room = width
+    for kind in kinds:
+        words = f"{kind} {rate_range(rates[kind])} GB/s" if rates[kind] else f"{kind} (never limits)"
+        if rows[-1] and _legend_width(words) > room:
+            rows.append([])
+            room = width
+        rows[-1].append((kind, words))
+        room -= _legend_width(words)
+    return rows
+
+
+def graphml(topology: Topology) -> bytes:
+    """The physical multigraph: a node for each vertex by name, an edge for each direction of a wire."""
+    import networkx as nx
+
+    graph: nx.MultiDiGraph[str] = nx.MultiDiGraph(name=printable(topology.name))
+    names = [printable(vertex.name) for vertex in topology.vertices]
+    for index, vertex in enumerate(topology.vertices):
+        rank = {"rank": index} if index < topology.ranks else {}
+        values = {"server": vertex.server, "host": vertex.host, "model": vertex.model}
+        graph.add_node(
+            names[index], kind=vertex.kind, **rank, **{key: printable(text) for key, text in values.items()}
+        )
+    for index, wire in enumerate(topology.wires):
+        rate = {} if wire.bandwidth is None else {"gbytes_per_second": float(wire.bandwidth * wire.lanes / 10**9)}
+        graph.add_edge(
+            names[wire.src], names[wire.dst], key=index, kind=printable(wire.kind), lanes=wire.lanes,
+            latency_us=float(wire.latency * 1_000_000), **rate,
+        )  # fmt: skip
+    return ("\n".join(nx.generate_graphml(graph)) + "\n").encode()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hetesynth.execute.conductor import Conductor
+from hetesynth.execute.mpi import Conductor
 from hetesynth.execute.scheduling import Packet
 
 TIMEOUT = 8.0

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from hetesynth.cli.options import json_option
 from hetesynth.cli.terminal import show
+
+if TYPE_CHECKING:
+    from hetesynth.topology.language.library import LibraryType
 
 
 @click.command(name="library", short_help="List the node types, or show one.")
@@ -16,7 +24,6 @@ def command(name: str | None, as_json: bool) -> None:
 
     With TYPE its declaration and the sources of its figures.
     """
-    from hetesynth.cli.render.library import library_document, library_report, type_report
     from hetesynth.topology.language.library import library_type, library_types
 
     types = library_types() if name is None else (library_type(name),)
@@ -24,3 +31,62 @@ def command(name: str | None, as_json: bool) -> None:
         show(library_document(types))
     else:
         show(library_report(types) if name is None else type_report(types[0]))
+
+
+_TITLES = ("type", "import", "GPUs", "model", "GB/s a GPU", "NICs", "GB/s out", "parameters", "source")
+
+
+def library_report(types: Sequence[LibraryType]) -> str:
+    """A row for each type; rates are of one direction."""
+    rows = [_TITLES, *(_row(entry) for entry in types)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_TITLES))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+    return "\n".join([*lines, "", "`hetesynth topo library TYPE` shows one with the sources of its figures."])
+
+
+def type_report(entry: LibraryType) -> str:
+    """The file's header, the declaration, and how it is used."""
+    use = f"import {entry.library}   ...   instance a = {entry.name}"
+    return "\n".join([f"{entry.path}:{entry.line}", "", *entry.header, "", entry.text, "", use])
+
+
+def library_document(types: Sequence[LibraryType]) -> str:
+    """One JSON object."""
+    return json.dumps({"types": [_fields(entry) for entry in types]}, indent=2)
+
+
+def _row(entry: LibraryType) -> tuple[str, ...]:
+    return (
+        entry.name,
+        entry.library,
+        str(entry.gpus),
+        entry.model,
+        _gigabytes(entry.inside),
+        str(entry.nics),
+        _gigabytes(entry.outside),
+        ", ".join(entry.parameters) or "-",
+        f"{entry.path.name}:{entry.line}",
+    )
+
+
+def _fields(entry: LibraryType) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "import": entry.library,
+        "sort": entry.sort,
+        "gpus": entry.gpus,
+        "model": entry.model,
+        "gb_per_s_of_a_gpu": float(entry.inside / 10**9),
+        "nics": entry.nics,
+        "gb_per_s_of_nics": float(entry.outside / 10**9),
+        "parameters": list(entry.parameters),
+        "file": str(entry.path),
+        "line": entry.line,
+        "title": entry.title,
+    }
+
+
+def _gigabytes(rate: Fraction) -> str:
+    return f"{float(rate / 10**9):g}"

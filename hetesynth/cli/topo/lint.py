@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from hetesynth.cli.losses import topology_losses_of
-from hetesynth.cli.options import TOPOLOGY, json_option
+from hetesynth.cli.options import TOPOLOGY, json_option, topology_losses_of
 from hetesynth.cli.terminal import show
+from hetesynth.model.diagnostics import render
+from hetesynth.model.words import counted
+
+if TYPE_CHECKING:
+    from hetesynth.deploy.lint_files import LintedFile
 
 
 @click.command(name="lint", short_help="Look for what is probably not meant.")
@@ -24,7 +30,6 @@ def command(files: tuple[os.PathLike[str], ...], strict: bool, as_json: bool, as
     Exits 2 when a file cannot be read or is wrong, else 1 with --strict and a warning, else 0. docs/lint.md lists
     the rules.
     """
-    from hetesynth.cli.render.lint import lint_report
     from hetesynth.deploy import lint_files as linting
     from hetesynth.policy import DEFAULT
 
@@ -41,3 +46,17 @@ def command(files: tuple[os.PathLike[str], ...], strict: bool, as_json: bool, as
         for line in lint_report(linted):
             show(line)
     return 2 if wrong else int(bad)
+
+
+def lint_report(files: Sequence[LintedFile]) -> Iterator[str]:
+    """The findings of each file, then what they come to."""
+    for file in files:
+        if file.error is not None:
+            yield file.error.render()
+            yield f"{file.path}: wrong"
+            continue
+        for finding in file.findings:
+            yield render(finding, file.sources.get(finding.span.file))
+        warnings, notes = file.count("warning"), file.count("note")
+        told = [counted(warnings, "warning")] * bool(warnings) + [counted(notes, "note")] * bool(notes)
+        yield f"{file.path}: {', '.join(told) or 'ok'}"

@@ -11,7 +11,7 @@ from hetesynth.deploy.outcome import CellReport
 from hetesynth.deploy.reports.figures import SHOWN_PERCENT, change_percent, percent_text
 from hetesynth.deploy.reports.words import one_line
 from hetesynth.model.words import counted
-from hetesynth.report.html.markup import text_markup
+from hetesynth.report.size_plot import text_markup
 
 MAX_BARS = 20
 ROW, BAR, NAMES, SIDE, VALUE = 22, 12, 330, 150, 70

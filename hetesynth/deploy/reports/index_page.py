@@ -26,7 +26,7 @@ from hetesynth.deploy.reports.words import (
     one_line,
     verdict,
 )
-from hetesynth.report.html.markup import text_markup
+from hetesynth.report.size_plot import text_markup
 
 MARK = "<!-- hetesynth build index -->"
 _HEADS = ("Cell", "Status", "Program", "At", "Of the limit", "x rings", "Last run")

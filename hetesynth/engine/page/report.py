@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from hetesynth.model.collective import Collective, CollectiveName
     from hetesynth.model.program import Program
     from hetesynth.model.timeline import Timeline
-    from hetesynth.report.cegis_run import CegisRun
-    from hetesynth.report.contents import Curve, ProgramRun, Report, ScheduleRun
+    from hetesynth.report.contents import CegisRun, Curve, ProgramRun, Report, ScheduleRun
 
 SMALLEST, LARGEST = 1_000, 4_000_000_000
 USUAL_SIZE = 256_000_000
