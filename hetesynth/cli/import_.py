@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,17 +74,14 @@ def command(
     )
     check_folder(output)
     imported = importing.import_file(request)
-    stem = (output or Path()) / f"{_bare(file)}-imported"
+    bare = file.name.removesuffix(".xml").removesuffix(".json").removesuffix(".schedule")
+    stem = (output or Path()) / f"{bare}-imported"
     stem = named_stem(output, list(imported.files)) or stem
     paths = importing.write(imported, stem)
     if as_json:
         show(json.dumps(import_summary(imported, paths), indent=2))
     else:
         show(import_report(imported, paths))
-
-
-def _bare(file: Path) -> str:
-    return file.name.removesuffix(".xml").removesuffix(".json").removesuffix(".schedule")
 
 
 def import_summary(imported: Imported, paths: Iterable[Path]) -> dict[str, Any]:
@@ -119,50 +116,37 @@ def import_summary(imported: Imported, paths: Iterable[Path]) -> dict[str, Any]:
 
 
 def import_report(imported: Imported, paths: Iterable[Path]) -> str:
-    """The short report after ``import``."""
-    collective = imported.problem.collective
+    """Return the short report after ``import``."""
+    collective, lifted, certificate = imported.problem.collective, imported.lifted, imported.certificate
     root = "" if collective.root is None else f", root {collective.root}"
     lines = [
         f"{imported.request.path}: {collective.name}, {collective.ranks} ranks, "
         f"{counted(collective.chunks_per_rank, 'chunk')} per rank{root}",
         f"  steps        {imported.schedule.makespan}  ({counted(len(imported.schedule.transfers), 'transfer')})",
-        *(f"  {line}" for line in _lifting(imported)),
-        *(f"  {line}" for line in _graph(imported)),
-        f"  verified     schedule replayed{_programs(imported)}",
+    ]
+    if lifted is not None:
+        kind = "program" if imported.kind == "program" else "schedule"
+        dropped = f", {lifted.dropped} not needed and left out" if lifted.dropped else ""
+        relays = f", {counted(lifted.relays, 'relay')}" if lifted.relays else ", no relays"
+        depth = counted(lifted.depth, "step")
+        lines.append(f"  {kind:<12} {depth}, {lifted.arrivals} chunks cross{dropped}{relays}")
+        if lifted.pieces > 1:
+            pieces = f"each of the file's is {lifted.pieces} here, so that they divide among the ranks"
+            lines.append(f"  chunks       {pieces}")
+    arcs = imported.problem.arcs
+    if certificate is None or imported.chunking is None:
+        widest = counted(max((arc.capacity for arc in arcs), default=0), "chunk")
+        lines.append(f"  links        the {len(arcs)} it uses, up to {widest} per step; --topo for real ones")
+    else:
+        bound = certificate.bound
+        gap = "proven optimal" if certificate.proven_optimal else f"at most {certificate.gap} from optimal"
+        lines.append(f"  links        {len(arcs)} of {imported.chunking.topology.name}")
+        lines.append(f"  lower bound  {bound.steps}  {bound.proof}; {gap}")
+    executed = ", every program executed" if imported.programs else ""
+    lines += [
+        f"  verified     schedule replayed{executed}",
         *(f"  {suffix}: {note}" for suffix, program in imported.programs.items() for note in program.notes),
         *(f"  wrote        {path}" for path in paths),
         *warning_lines(imported.warnings),
     ]
     return "\n".join(lines)
-
-
-def _lifting(imported: Imported) -> Iterator[str]:
-    lifted = imported.lifted
-    if lifted is None:
-        return
-    kind = "program" if imported.kind == "program" else "schedule"
-    dropped = f", {lifted.dropped} not needed and left out" if lifted.dropped else ""
-    relays = f", {counted(lifted.relays, 'relay')}" if lifted.relays else ", no relays"
-    yield f"{kind:<12} {counted(lifted.depth, 'step')}, {lifted.arrivals} chunks cross{dropped}{relays}"
-    if lifted.pieces > 1:
-        yield f"chunks       each of the file's is {lifted.pieces} here, so that they divide among the ranks"
-
-
-def _graph(imported: Imported) -> Iterator[str]:
-    links = len(imported.problem.arcs)
-    if imported.certificate is None or imported.chunking is None:
-        widest = max((arc.capacity for arc in imported.problem.arcs), default=0)
-        yield f"links        the {links} it uses, up to {counted(widest, 'chunk')} per step; --topo for real ones"
-        return
-    bound = imported.certificate.bound
-    gap = (
-        "proven optimal"
-        if imported.certificate.proven_optimal
-        else f"at most {imported.certificate.gap} from optimal"
-    )
-    yield f"links        {links} of {imported.chunking.topology.name}"
-    yield f"lower bound  {bound.steps}  {bound.proof}; {gap}"
-
-
-def _programs(imported: Imported) -> str:
-    return ", every program executed" if imported.programs else ""

@@ -67,10 +67,13 @@ def command(
     """
     from hetesynth.engine.artifacts import write
     from hetesynth.engine.repair import RepairRequest, repair, suffixes_of
+    from hetesynth.topology.language.overridden import OverriddenFile
 
     budget = Budget(options["time_budget"], options["seed"], effort=options["effort"])
+    if isinstance(topology, OverriddenFile) == (changed is not None):
+        raise click.UsageError("say what changed: --without or --degrade, or --to, and not both")
     asked = RepairRequest(
-        schedule=schedule, before=_before(topology, changed), after=changed or topology, budget=budget,
+        schedule=schedule, before=Path(os.fspath(topology)), after=changed or topology, budget=budget,
         targets=targets_of(options["targets"]) if options["targets"] else (),
         schedule_only=options["schedule_only"], single_root=options["single_root"],
     )  # fmt: skip
@@ -78,26 +81,12 @@ def command(
     named = named_stem(output, suffixes_of(asked))
     with watching(quiet=as_json, budget=budget.seconds) as progress:
         repaired = repair(asked, progress)
-    stem = named or (output or Path()) / _name(repaired.synthesis.topology.name, repaired.document.collective)
-    paths = write(repaired.synthesis, stem)
+    name = f"{repaired.synthesis.topology.name}-{repaired.document.collective}-repaired"
+    paths = write(repaired.synthesis, named or (output or Path()) / name)
     if as_json:
         show(json.dumps(repair_summary(repaired, paths), indent=2))
     else:
         show(repair_report(repaired, paths))
-
-
-def _before(topology: os.PathLike[str], changed: Path | None) -> Path:
-    """The file of the cluster that the schedule was made for. click.UsageError where nothing changed."""
-    from hetesynth.topology.language.overridden import OverriddenFile
-
-    losses = isinstance(topology, OverriddenFile)
-    if losses == (changed is not None):
-        raise click.UsageError("say what changed: --without or --degrade, or --to, and not both")
-    return Path(os.fspath(topology))
-
-
-def _name(cluster: str, collective: str) -> str:
-    return f"{cluster}-{collective}-repaired"
 
 
 SHOWN = 12
@@ -148,28 +137,34 @@ def repair_summary(repaired: Repaired, paths: Iterable[Path]) -> dict[str, Any]:
 
 
 def repair_report(repaired: Repaired, paths: Iterable[Path]) -> str:
-    """The same in words."""
-    return "\n".join([*_result(repaired), *_changes(repaired), *_ranks(repaired), *_files(repaired, paths)])
-
-
-def _result(repaired: Repaired) -> Iterator[str]:
-    synthesis = repaired.synthesis
-    optimality, program = synthesis.time_optimality, synthesis.program_seconds
-    limit = optimality.bound_seconds
+    """Return what became of the schedule, what changed, and the files."""
+    synthesis, timer = repaired.synthesis, repaired.synthesis.timer
+    optimality, program, lines = synthesis.time_optimality, synthesis.program_seconds, []
+    limit, solution = optimality.bound_seconds, synthesis.solution
+    certificate, within = solution.certificate, solution.within
     if program is not None:
         rates = "" if synthesis.request.runtime is None else AT_RATES
         near = "" if limit is None else f": {of_limit(whole_percent(100 * limit / program), rates=rates)}"
         if limit is not None and limit < synthesis.request.policy.repair.near_limit * program:
             near += "; a fresh run may find a quicker one"
-        yield f"program {microseconds(program)} for {size_text(optimality.size)}{near}"
-    certificate = synthesis.solution.certificate
-    ranks = counted(synthesis.topology.ranks, "rank")
-    what = f"{repaired.document.collective} repaired"
-    yield f"{synthesis.topology.name}: {what}, {ranks}, strategy {synthesis.strategy}"
-    within = synthesis.solution.within
+        lines.append(f"program {microseconds(program)} for {size_text(optimality.size)}{near}")
     phases = "" if within is None else f", {within} for a reduce-scatter followed by an allgather"
-    yield f"  steps        {certificate.steps}  (before: {repaired.document.schedule.makespan})"
-    yield f"  lower bound  {certificate.bound.steps}{phases}"
+    seconds = ", ".join(f"{name} {value:.2f}" for name, value in timer.phases.items())
+    executed = "every program executed, " if synthesis.programs else ""
+    return "\n".join(
+        [
+            *lines,
+            f"{synthesis.topology.name}: {repaired.document.collective} repaired, "
+            f"{counted(synthesis.topology.ranks, 'rank')}, strategy {synthesis.strategy}",
+            f"  steps        {certificate.steps}  (before: {repaired.document.schedule.makespan})",
+            f"  lower bound  {certificate.bound.steps}{phases}",
+            *_changes(repaired),
+            *_ranks(repaired),
+            f"  seconds      {timer.total:.2f}  ({seconds})",
+            f"  verified     schedule replayed, {executed}bound rechecked",
+            *(f"  wrote        {path}" for path in paths),
+        ]
+    )
 
 
 def _changes(repaired: Repaired) -> Iterator[str]:
@@ -200,27 +195,14 @@ def _ranks(repaired: Repaired) -> Iterator[str]:
     for rank in most[:SHOWN]:
         sends, receives = difference.sends[rank], difference.receives[rank]
         steps = sorted({entry.step for entry in (*sends, *receives)})
-        to = sorted({entry.peer for entry in sends})
-        origin = sorted({entry.peer for entry in receives})
+        to = f" to {_some(sorted({entry.peer for entry in sends}))}" if sends else ""
+        origin = f" from {_some(sorted({entry.peer for entry in receives}))}" if receives else ""
         yield (
-            f"    rank {rank} ({vertices[rank].name}): sends {len(sends)} new{_to('to', to)}, receives "
-            f"{len(receives)} new{_to('from', origin)}, in steps {_some(steps)}"
+            f"    rank {rank} ({vertices[rank].name}): sends {len(sends)} new{to}, receives "
+            f"{len(receives)} new{origin}, in steps {_some(steps)}"
         )
     if len(most) > SHOWN:
         yield f"    and {counted(len(most) - SHOWN, 'rank')} more; --json lists every transfer"
-
-
-def _files(repaired: Repaired, paths: Iterable[Path]) -> Iterator[str]:
-    timer = repaired.synthesis.timer
-    phases = ", ".join(f"{name} {value:.2f}" for name, value in timer.phases.items())
-    yield f"  seconds      {timer.total:.2f}  ({phases})"
-    what = "every program executed, " if repaired.synthesis.programs else ""
-    yield f"  verified     schedule replayed, {what}bound rechecked"
-    yield from (f"  wrote        {path}" for path in paths)
-
-
-def _to(word: str, ranks: list[int]) -> str:
-    return f" {word} {_some(ranks)}" if ranks else ""
 
 
 def _some(items: Iterable[object]) -> str:

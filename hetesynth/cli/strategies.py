@@ -5,18 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypedDict
+from typing import Any
 
 import click
 
 from hetesynth.cli.options import json_option
-from hetesynth.cli.terminal import show
+from hetesynth.cli.terminal import show, table
 from hetesynth.model.collective import COLLECTIVE_NAMES, PERSONALIZED
-from hetesynth.search.registry import ROWS, TO_EVERYBODY
-
-if TYPE_CHECKING:
-    from hetesynth.model.collective import CollectiveName
-    from hetesynth.search.registry import Objective, StrategyRow
+from hetesynth.search.registry import ROWS, TO_EVERYBODY, StrategyRow
 
 
 @click.command(name="strategies", short_help="List the strategies.")
@@ -30,27 +26,12 @@ def command(as_json: bool) -> None:
     show(json.dumps(strategies_document(ROWS), indent=2) if as_json else strategies_report(ROWS))
 
 
-HEADER = ("name", "counts", "collectives", "--size", "s/transfer", "what it does", "source")
-COUNTS = {"steps": "steps", "time": "seconds"}
+def strategies_document(rows: Sequence[StrategyRow]) -> list[dict[str, Any]]:
+    """Return one object a row.
 
-
-class StrategyDocument(TypedDict):
-    """``needs_size``: the buffer's size has to be given; ``candidate``: auto tries it where a size is given.
-    ``seconds_per_transfer``: of its search, on one core."""
-
-    name: str
-    objective: Objective
-    collectives: list[CollectiveName]
-    needs_size: bool
-    candidate: bool
-    library: bool
-    seconds_per_transfer: float | None
-    summary: str
-    source: str
-
-
-def strategies_document(rows: Sequence[StrategyRow]) -> list[StrategyDocument]:
-    """One object a row."""
+    ``needs_size``: the buffer's size has to be given; ``candidate``: auto tries it where a size is given;
+    ``seconds_per_transfer``: of its search, on one core.
+    """
     return [
         {
             "name": row.name,
@@ -68,27 +49,19 @@ def strategies_document(rows: Sequence[StrategyRow]) -> list[StrategyDocument]:
 
 
 def strategies_report(rows: Sequence[StrategyRow]) -> str:
-    """A table with a line for each row."""
-    lines = [HEADER, *map(_cells, rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
-    )
-
-
-def _cells(row: StrategyRow) -> tuple[str, ...]:
-    return (
-        row.name,
-        COUNTS[row.objective],
-        accepted(row),
-        "auto" if row.candidate else "-",
-        "-" if row.cost is None else f"1e{round(math.log10(row.cost))}",
-        row.summary,
-        row.source,
-    )
-
-
-def accepted(row: StrategyRow) -> str:
-    """The collectives that a strategy takes, in a few words."""
+    """Return a table with a line for each row."""
     groups = {COLLECTIVE_NAMES: "all", PERSONALIZED: "personalized", TO_EVERYBODY: "to everybody"}
-    return groups.get(row.accepts) or ", ".join(row.accepts)
+    lines = [("name", "counts", "collectives", "--size", "s/transfer", "what it does", "source")]
+    lines += [
+        (
+            row.name,
+            "steps" if row.objective == "steps" else "seconds",
+            groups.get(row.accepts) or ", ".join(row.accepts),
+            "auto" if row.candidate else "-",
+            "-" if row.cost is None else f"1e{round(math.log10(row.cost))}",
+            row.summary,
+            row.source,
+        )
+        for row in rows
+    ]
+    return "\n".join(table(lines))

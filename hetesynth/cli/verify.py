@@ -6,9 +6,9 @@ import dataclasses
 import json
 import os
 import sys
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -33,6 +33,12 @@ if TYPE_CHECKING:
     from hetesynth.model.verdict import Violation
 
 
+Form = Literal["text", "json", "sarif"]
+READERS = {
+    "accepted": "the reader takes the file",
+    "refused": "the reader refuses the file",
+    "crashes": "the reader crashes",
+}
 SHOWN_ALIKE = 3  # findings of one rule
 
 
@@ -61,8 +67,8 @@ SHOWN_ALIKE = 3  # findings of one rule
     help="Also write a JUnit XML with a test case for each file.",
 )  # fmt: skip
 def command(
-    paths: tuple[Path, ...], portable: bool, jobs: int | None, as_json: bool, as_sarif: bool,
-    junit_file: Path | None, **asked: Any,
+    paths: tuple[Path, ...], topology: os.PathLike[str] | None, root: int | None, targets: tuple[str, ...],
+    sms: int | None, portable: bool, jobs: int | None, as_json: bool, as_sarif: bool, junit_file: Path | None,
 ) -> int:  # fmt: skip
     """Execute every PATH symbolically and report what is wrong with it.
 
@@ -80,42 +86,27 @@ def command(
     """
     if as_json and as_sarif:
         raise click.UsageError("--json and --sarif exclude each other")
-    question = _question(**asked)
-    form = Form(portable, "json" if as_json else "sarif" if as_sarif else "text")
-    if len(paths) == 1 and not paths[0].is_dir():
-        return _one(paths[0], question, form, junit_file)
+    from hetesynth.engine.verify import Question
     from hetesynth.processes import processors
 
-    return _many(paths, question, form, jobs or processors(), junit_file)
+    question = Question(topology, root, targets_of(targets) if targets else (), sms)
+    form: Form = "json" if as_json else "sarif" if as_sarif else "text"
+    if len(paths) == 1 and not paths[0].is_dir():
+        return _one(paths[0], question, form, junit_file, portable=portable)
+    return _many(paths, question, form, jobs or processors(), junit_file, portable=portable)
 
 
-def _question(
-    topology: os.PathLike[str] | None, root: int | None, targets: tuple[str, ...], sms: int | None
-) -> Question:  # fmt: skip
-    from hetesynth.engine.verify import Question
-
-    return Question(topology, root, targets_of(targets) if targets else (), sms)
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """What counts, and how it is shown."""
-
-    portable: bool
-    kind: Literal["text", "json", "sarif"]
-
-
-def _one(program: Path, question: Question, form: Form, junit_file: Path | None) -> int:
+def _one(program: Path, question: Question, form: Form, junit_file: Path | None, *, portable: bool) -> int:
     from hetesynth.deploy.verify_files import FileVerdict
     from hetesynth.engine import verify as judging
 
     judged = judging.judge_file(program, question)
-    bad = judged.count("error") > 0 or (form.portable and judged.count("portability", "warning") > 0)
+    bad = judged.count("error") > 0 or (portable and judged.count("portability", "warning") > 0)
     if junit_file is not None:
-        write_atomically(junit_file, junit([FileVerdict(program, judged)], portable=form.portable))
-    if form.kind == "sarif":
+        write_atomically(junit_file, junit([FileVerdict(program, judged)], portable=portable))
+    if form == "sarif":
         show(json.dumps(judging.sarif(program, judged), indent=2))
-    elif form.kind == "json":
+    elif form == "json":
         show(json.dumps(file_document(str(program), judged, ok=not bad), indent=2))
     else:
         _print(program, judged)
@@ -123,41 +114,34 @@ def _one(program: Path, question: Question, form: Form, junit_file: Path | None)
 
 
 def _many(
-    paths: Sequence[Path], question: Question, form: Form, jobs: int, junit_file: Path | None
-) -> int:  # fmt: skip
+    paths: Sequence[Path], question: Question, form: Form, jobs: int, junit_file: Path | None, *, portable: bool
+) -> int:
     from hetesynth.deploy.verify_files import file_verdicts, loaded
     from hetesynth.deploy.walked_files import walked
     from hetesynth.engine.verify import sarif_of
 
     walk = walked(paths)
     verdicts = []
-    streamed = form.kind == "text" and not sys.stderr.isatty()
+    streamed = form == "text" and not sys.stderr.isatty()
     judging = file_verdicts(walk.candidates, loaded(question, walk), jobs)
-    for verdict in _with_progress(judging, len(walk.candidates)):
-        verdicts.append(verdict)
-        if streamed:
-            show(one_line(verdict, portable=form.portable))
+    bar = click.progressbar(judging, len(walk.candidates), "judging", file=sys.stderr, show_pos=True)
+    with bar if sys.stderr.isatty() else nullcontext(judging) as watched:
+        for verdict in watched:
+            verdicts.append(verdict)
+            if streamed:
+                show(one_line(verdict, portable=portable))
     if junit_file is not None:
-        write_atomically(junit_file, junit(verdicts, portable=form.portable))
-    if form.kind == "sarif":
+        write_atomically(junit_file, junit(verdicts, portable=portable))
+    if form == "sarif":
         show(json.dumps(sarif_of([(verdict.path, verdict.judged) for verdict in verdicts]), indent=2))
-    elif form.kind == "json":
-        show(json.dumps(files_document(verdicts, walk.passed, portable=form.portable), indent=2))
+    elif form == "json":
+        show(json.dumps(files_document(verdicts, walk.passed, portable=portable), indent=2))
     else:
-        show_lines(one_line(verdict, portable=form.portable) for verdict in verdicts if not streamed)
-        show(summary_line(verdicts, walk.passed, portable=form.portable))
+        show_lines(one_line(verdict, portable=portable) for verdict in verdicts if not streamed)
+        show(summary_line(verdicts, walk.passed, portable=portable))
     if any(verdict.unusable for verdict in verdicts):
         return 2
-    return int(not all(verdict.ok(portable=form.portable) for verdict in verdicts))
-
-
-def _with_progress(verdicts: Iterator[FileVerdict], number: int) -> Iterator[FileVerdict]:
-    """A bar on a terminal, nothing in a pipe."""
-    if not sys.stderr.isatty():
-        yield from verdicts
-        return
-    with click.progressbar(verdicts, length=number, label="judging", file=sys.stderr, show_pos=True) as bar:
-        yield from bar
+    return int(not all(verdict.ok(portable=portable) for verdict in verdicts))
 
 
 def _print(file: Path, judged: Judged) -> None:
@@ -180,24 +164,30 @@ def _print(file: Path, judged: Judged) -> None:
                 show(f"  and {count - SHOWN_ALIKE} more of {rule or label} (--json has all)")
     for target, acceptance in judged.acceptance:
         wrong = sum(f.level == "error" and target in f.targets for f in judged.findings)
-        show(f"{program}: {target}: {fate(acceptance, wrong)}")
+        fate = f"{READERS[acceptance]}; {wrong} violation{'' if wrong == 1 else 's'}" if wrong else "ok"
+        show(f"{program}: {target}: {fate}")
     show(verdict_line(program, judged))
 
 
 def file_document(file: str, judged: Judged, *, ok: bool) -> dict[str, Any]:
     """The JSON of one file."""
-
-    def of(level: str) -> list[dict[str, Any]]:
-        return [_plain(f) for f in judged.findings if f.level == level]
+    by_level: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for finding in judged.findings:
+        fields = {k: v for k, v in dataclasses.asdict(finding.violation).items() if v is not None}
+        if finding.help:
+            fields["help"] = finding.help
+        if finding.targets:
+            fields["targets"] = list(finding.targets)
+        by_level[finding.level].append(fields)
 
     document: dict[str, Any] = {
         "file": file,
         "ok": ok,
         "data_checked": judged.data_checked,
-        "violations": of("error"),
-        "portability": of("portability"),
-        "warnings": of("warning"),
-        "notes": of("note"),
+        "violations": by_level["error"],
+        "portability": by_level["portability"],
+        "warnings": by_level["warning"],
+        "notes": by_level["note"],
     }
     if judged.acceptance:
         wrong = {name for f in judged.findings if f.level == "error" for name in f.targets}
@@ -205,13 +195,6 @@ def file_document(file: str, judged: Judged, *, ok: bool) -> dict[str, Any]:
             name: {"reader": acceptance, "ok": name not in wrong} for name, acceptance in judged.acceptance
         }
     return document
-
-
-def _plain(finding: Finding) -> dict[str, Any]:
-    fields = {k: v for k, v in dataclasses.asdict(finding.violation).items() if v is not None}
-    if finding.help:
-        fields["help"] = finding.help
-    return {**fields, "targets": list(finding.targets)} if finding.targets else fields
 
 
 def on_one_line(file: object) -> str:
@@ -226,18 +209,6 @@ def finding_line(program: str, label: str, finding: Finding, *, several: bool) -
     rule = f" [{v.rule}]" if v.rule is not None else ""
     whose = f" ({', '.join(finding.targets)})" if several and finding.targets else ""
     return f"{program}{line}: {label}: {v.kind}: {v.message}{rule}{whose}"
-
-
-def fate(acceptance: str, wrong: int) -> str:
-    """What becomes of a file on one runtime."""
-    words = {
-        "accepted": "the reader takes the file",
-        "refused": "the reader refuses the file",
-        "crashes": "the reader crashes",
-    }
-    if not wrong:
-        return "ok"
-    return f"{words[acceptance]}; {wrong} violation{'' if wrong == 1 else 's'}"
 
 
 def verdict_line(program: str, judged: Judged) -> str:
@@ -263,17 +234,13 @@ def one_line(verdict: FileVerdict, *, portable: bool) -> str:
     if verdict.ok(portable=portable):
         whose = f" for {', '.join(verdict.targets)}" if verdict.targets else ""
         whose += "" if judged.data_checked else ", but its data is NOT CHECKED"
-        notes = [f"; {f.violation.message}" for f in judged.findings if _is_remark(f)]
-        return f"{file}: ok{whose}{_less(judged)}{''.join(notes[:1])}"
+        remarks = [f for f in judged.findings if f.level == "note" and f.violation.kind == "file"]
+        return f"{file}: ok{whose}{_less(judged)}" + "".join(f"; {f.violation.message}" for f in remarks[:1])
     findings = wrong_findings(judged, portable=portable)
     if not findings:
         return f"{file}: wrong: it is no program"
     first = finding_line(file, "wrong", findings[0], several=False).replace(": wrong: file: ", ": wrong: ")
     return first + (f"; and {len(findings) - 1} more" if len(findings) > 1 else "")
-
-
-def _is_remark(finding: Finding) -> bool:
-    return finding.level == "note" and finding.violation.kind == "file"
 
 
 def wrong_findings(judged: Judged, *, portable: bool) -> list[Finding]:

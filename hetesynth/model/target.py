@@ -182,11 +182,7 @@ _ROOTED_FILE = (
 )
 _ROOTS = f"It does not look at the root of a call: {_ROOTED_FILE}"
 _RCCL_INSTALL = (_ALONE, _MATCH, _ROOTS, _OFTEN, _NETWORK)
-_RCCL_ENVIRONMENT = (
-    ("MSCCL_ALGO_DIR", "DIRECTORY"),
-    ("RCCL_MSCCL_ENABLE", "1"),
-    ("RCCL_MSCCL_FORCE_ENABLE", "1"),
-)
+_RCCL_ENVIRONMENT = (("MSCCL_ALGO_DIR", "DIRECTORY"), ("RCCL_MSCCL_ENABLE", "1"), ("RCCL_MSCCL_FORCE_ENABLE", "1"))
 
 PORTABLE = Target(
     "portable",

@@ -6,15 +6,15 @@ that it can be read wherever it is shown; says everything in text too (title and
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import repeat
 from xml.sax.saxutils import escape
 
 from hetesynth.model.diagnostics import visible
 from hetesynth.model.problem import Problem
-from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.model.schedule import Schedule
 from hetesynth.model.topology import Topology
 from hetesynth.model.words import counted
 from hetesynth.report.drawing import LINE, Drawing, WireCurve, drawing, label, rate_range
@@ -40,7 +40,7 @@ def opening(width: float, height: float, title: str, description: str) -> list[s
 
 
 def frames_and_wires(drawn: Drawing, colours: Sequence[str] = ()) -> str:
-    """Servers with their captions, and wires: faint, or ``colours[i]`` for wire i."""
+    """Return servers with their captions, and wires: faint, or ``colours[i]`` for wire i."""
     parts = []
     for server in drawn.servers:
         b = server.box
@@ -49,19 +49,19 @@ def frames_and_wires(drawn: Drawing, colours: Sequence[str] = ()) -> str:
             f'fill="{PANEL}" stroke="{FRAME}"/>'
         )
     if colours:
-        return "".join([*parts, *map(wire_path, drawn.wires, colours, repeat(1.1)), *_captions(drawn)])
-    return "".join([*parts, *(wire_path(curve, FAINT, 0.8) for curve in drawn.wires), *_captions(drawn)])
-
-
-def _captions(drawn: Drawing) -> Iterator[str]:
-    """Over the wires, with an edge in the colour of the frame, so that they can be read."""
-    for server in drawn.servers:
+        parts += map(wire_path, drawn.wires, colours, repeat(1.1))
+    else:
+        parts += [wire_path(curve, FAINT, 0.8) for curve in drawn.wires]
+    for (
+        server
+    ) in drawn.servers:  # over the wires, with an edge in the colour of the frame, so that they can be read
         for k, line in enumerate(server.captions):
             weight = ' font-weight="600"' if k == 0 else ""
-            yield (
+            parts.append(
                 f'<text x="{px(server.box.x + 10)}" y="{px(server.caption_y + k * LINE)}" font-size="10.5" '
                 f'fill="{INK}" stroke="{PANEL}" stroke-width="3" paint-order="stroke"{weight}>{clean(line)}</text>'
             )
+    return "".join(parts)
 
 
 def parts_and_names(topology: Topology, drawn: Drawing) -> str:
@@ -99,12 +99,11 @@ def clean(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """``text`` in characters that XML has."""
-    return "".join(c if _allowed(c) else "?" for c in visible(text))
-
-
-def _allowed(c: str) -> bool:
-    return c in XML_WHITE or (c >= " " and not "\ud800" <= c <= "\udfff" and c not in "\ufffe\uffff")
+    """Return ``text`` in characters that XML has."""
+    return "".join(
+        c if c in XML_WHITE or (c >= " " and not "\ud800" <= c <= "\udfff" and c not in "\ufffe\uffff") else "?"
+        for c in visible(text)
+    )
 
 
 HEAD = 46.0
@@ -112,70 +111,50 @@ MAX_PANELS = 12
 
 
 def schedule_svg(topology: Topology, problem: Problem, schedule: Schedule, title: str, columns: int = 3) -> str:
-    """One panel for each of the first ``MAX_PANELS`` steps; colours tell the server a chunk comes from."""
+    """Return one panel for each of the first ``MAX_PANELS`` steps; colours tell the server a chunk comes from."""
     drawn = drawing(topology)
-    steps = schedule.steps()[:MAX_PANELS]
+    every = schedule.steps()
+    steps = every[:MAX_PANELS]
     columns = max(1, min(columns, len(steps)))
     rows = -(-len(steps) // columns)
     width, panel = drawn.width * columns, drawn.height + LINE * 2
-    height = HEAD + panel * rows + 8
+    said = ", ".join(f"step {number}: {len(step)}" for number, step in enumerate(steps, 1))
+    more = f"; the first {MAX_PANELS} of {len(every)} steps" if len(every) > MAX_PANELS else ""
+    servers = list(dict.fromkeys(topology.servers))
+    order = {server: k for k, server in enumerate(servers)}
+    legend = [
+        f'<tspan fill="{colour}" font-weight="600" dx="6">{clean(server or "the server")}</tspan>'
+        for server, colour in zip(servers, HUES, strict=False)
+    ]
+    others = " and others" if len(servers) > len(HUES) else ""
     parts = [
-        *opening(width, height, title, _described(schedule)),
-        _legend(topology),
+        *opening(width, HEAD + panel * rows + 8, title, f"Transfers by step. {said}{more}."),
+        f'<text x="16" y="38" fill="{INK}">Chunks of{"".join(legend)}'
+        f'<tspan dx="6">{others} A line is a wire in use, wider with more chunks.</tspan></text>',
         f'<defs><g id="wires">{frames_and_wires(drawn)}</g>',
         f'<g id="parts">{parts_and_names(topology, drawn)}</g></defs>',
     ]
     for number, transfers in enumerate(steps):
         plural = "" if len(transfers) == 1 else "s"
         x, y = drawn.width * (number % columns), HEAD + panel * (number // columns)
-        parts.append(f'<g transform="translate({px(x)} {px(y)})">')
-        parts.append(
-            f'<text x="16" y="14" font-size="13" font-weight="600" fill="{INK}">Step {number + 1}'
-            f'<tspan font-weight="400"> · {len(transfers)} transfer{plural}</tspan></text>'
+        crossing: Counter[tuple[int, int]] = Counter()  # wires once for each server whose chunks cross them
+        for t in transfers:
+            origin = problem.collective.chunks[t.chunk].block[0]
+            for wire in topology.links[t.link].wires:
+                crossing[wire, order[topology.vertices[origin].server]] += 1
+        traffic = (
+            wire_path(drawn.wires[wire], HUES[server % len(HUES)], min(4.0, 0.9 + 0.45 * count), 0.85)
+            for (wire, server), count in sorted(crossing.items())
         )
-        parts.append(f'<g transform="translate(0 {px(LINE)})"><use href="#wires"/>')
-        parts.append(_traffic(topology, problem, drawn, transfers))
-        parts.append('<use href="#parts"/></g></g>')
+        parts += [
+            f'<g transform="translate({px(x)} {px(y)})">',
+            f'<text x="16" y="14" font-size="13" font-weight="600" fill="{INK}">Step {number + 1}'
+            f'<tspan font-weight="400"> · {len(transfers)} transfer{plural}</tspan></text>',
+            f'<g transform="translate(0 {px(LINE)})"><use href="#wires"/>',
+            "".join(traffic),
+            '<use href="#parts"/></g></g>',
+        ]
     return "\n".join([*parts, "</svg>", ""])
-
-
-def _described(schedule: Schedule) -> str:
-    counts = [len(step) for step in schedule.steps()]
-    said = ", ".join(f"step {i + 1}: {count}" for i, count in enumerate(counts[:MAX_PANELS]))
-    more = f"; the first {MAX_PANELS} of {len(counts)} steps" if len(counts) > MAX_PANELS else ""
-    return f"Transfers by step. {said}{more}."
-
-
-def _legend(topology: Topology) -> str:
-    """Which colour is which server, and what a number on a GPU means."""
-    parts = [f'<text x="16" y="38" fill="{INK}">Chunks of']
-    for k, server in enumerate(_servers(topology)[: len(HUES)]):
-        parts.append(f'<tspan fill="{_hue(k)}" font-weight="600" dx="6">{clean(server or "the server")}</tspan>')
-    more = " and others" if len(_servers(topology)) > len(HUES) else ""
-    parts.append(f'<tspan dx="6">{more} A line is a wire in use, wider with more chunks.</tspan></text>')
-    return "".join(parts)
-
-
-def _servers(topology: Topology) -> list[str]:
-    return list(dict.fromkeys(topology.servers))
-
-
-def _hue(index: int) -> str:
-    return HUES[index % len(HUES)]
-
-
-def _traffic(topology: Topology, problem: Problem, drawn: Drawing, transfers: list[Transfer]) -> str:
-    """Wires in use in one step, once for each server whose chunks cross them, beside each other."""
-    order = {name: k for k, name in enumerate(_servers(topology))}
-    crossing: Counter[tuple[int, int]] = Counter()
-    for t in transfers:
-        origin = problem.collective.chunks[t.chunk].block[0]
-        for wire in topology.links[t.link].wires:
-            crossing[wire, order[topology.vertices[origin].server]] += 1
-    return "".join(
-        wire_path(drawn.wires[wire], _hue(server), min(4.0, 0.9 + 0.45 * count), 0.85)
-        for (wire, server), count in sorted(crossing.items())
-    )
 
 
 TOPOLOGY_HEAD = 30.0
@@ -187,54 +166,44 @@ LEAST_WIDTH = 260.0
 
 
 def topology_svg(topology: Topology) -> str:
-    """The picture of ``topology`` with a legend: a colour for each kind of wire."""
+    """Return the picture of ``topology`` with a legend: a colour for each kind of wire."""
     drawn = drawing(topology)
-    kinds = list(dict.fromkeys(wire.kind for wire in topology.wires))
-    hues = {kind: HUES[k % len(HUES)] for k, kind in enumerate(kinds)}
+    rates: dict[str, set[Fraction]] = {wire.kind: set() for wire in topology.wires}
+    for wire in topology.wires:
+        if wire.bandwidth is not None:
+            rates[wire.kind].add(wire.bandwidth * wire.lanes)
+    hues = {kind: HUES[k % len(HUES)] for k, kind in enumerate(rates)}
     name = topology.name if len(topology.name) <= MOST_TITLE else topology.name[: MOST_TITLE - 1] + "…"
     title = f"{name}: {counted(topology.ranks, 'GPU')}"
     width = max(drawn.width, LEAST_WIDTH, TITLE_LETTER * len(title) + 32)
-    rows = _legend_rows(topology, kinds, width - 32)
+    rows: list[list[tuple[str, str, float]]] = [[]]  # kind, words and width of each entry of the legend
+    room = width - 32
+    for kind, carried in rates.items():
+        words = f"{kind} {rate_range(carried)} GB/s" if carried else f"{kind} (never limits)"
+        wide = 23 + LEGEND_LETTER * len(words) + 14
+        if rows[-1] and wide > room:
+            rows.append([])
+            room = width - 32
+        rows[-1].append((kind, words, wide))
+        room -= wide
     head = TOPOLOGY_HEAD + ROW_OF_LEGEND * len(rows)
     said = f"{title}, {counted(len(set(topology.servers)), 'server')}; " + "; ".join(
-        words for row in rows for _, words in row
+        words for row in rows for _, words, _ in row
     )
     parts = opening(width, head + drawn.height + 8, title, said)
     for k, row in enumerate(rows):
         x = 16.0
-        for kind, words in row:
+        for kind, words, wide in row:
             y = TOPOLOGY_HEAD + ROW_OF_LEGEND * k + 6
             parts.append(
                 f'<line x1="{px(x)}" y1="{px(y)}" x2="{px(x + 18)}" y2="{px(y)}" stroke="{hues[kind]}" '
                 f'stroke-width="2.5"/><text x="{px(x + 23)}" y="{px(y + 4)}" fill="{INK}">{clean(words)}</text>'
             )
-            x += _legend_width(words)
+            x += wide
     parts.append(f'<g transform="translate({px((width - drawn.width) / 2)} {px(head)})">')
     parts.append(frames_and_wires(drawn, [hues[wire.kind] for wire in topology.wires]))
     parts.append(parts_and_names(topology, drawn))
     return "\n".join([*parts, "</g>", "</svg>", ""])
-
-
-def _legend_width(words: str) -> float:
-    return 23 + LEGEND_LETTER * len(words) + 14
-
-
-def _legend_rows(topology: Topology, kinds: list[str], width: float) -> list[list[tuple[str, str]]]:
-    """Kind and words of each entry, in rows that fit."""
-    rates: dict[str, set[Fraction]] = defaultdict(set)
-    for wire in topology.wires:
-        if wire.bandwidth is not None:
-            rates[wire.kind].add(wire.bandwidth * wire.lanes)
-    rows: list[list[tuple[str, str]]] = [[]]
-    room = width
-    for kind in kinds:
-        words = f"{kind} {rate_range(rates[kind])} GB/s" if rates[kind] else f"{kind} (never limits)"
-        if rows[-1] and _legend_width(words) > room:
-            rows.append([])
-            room = width
-        rows[-1].append((kind, words))
-        room -= _legend_width(words)
-    return rows
 
 
 def graphml(topology: Topology) -> bytes:

@@ -215,7 +215,7 @@ ALLOWED = {
         hetesynth/topology/lint/rounding.py: _DIGITS
         hetesynth/topology/lint/network.py: _NARROW
         hetesynth/topology/lint/symmetry.py: FEW _POINT _SHOWN
-        hetesynth/cli/topo/calibrate.py: _MOST_POINTS
+        hetesynth/cli/topo/calibrate.py: MOST_POINTS
         hetesynth/cli/synth_report.py: EXACT
         hetesynth/engine/time_verdict.py: EXACT _THOUSAND
         hetesynth/cli/repair.py: SHOWN

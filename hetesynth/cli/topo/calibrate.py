@@ -59,8 +59,12 @@ def command(
     from hetesynth.files.atomic import write_all
     from hetesynth.report.residual_plot import residual_plot
     from hetesynth.topology.calibrate.calibrate_topology import CalibrationRequest, calibrate
+    from hetesynth.topology.language.quantity import parse_quantity
 
-    request = CalibrationRequest(topology, measurements, sizes=_range(sizes), start=_start(start), **stated)
+    seconds = None if start is None else 0.0
+    if start is not None and start.rstrip("munsµ ") != "0":  # nothing at all may be written with any unit or none
+        seconds = float(parse_quantity(start, "time", "--start"))
+    request = CalibrationRequest(topology, measurements, sizes=_range(sizes), start=seconds, **stated)
     result = calibrate(request)
     files: dict[Path, bytes] = {}
     if output is not None:
@@ -77,15 +81,6 @@ def command(
         show_lines(calibration_report(result, (float(result.links.alpha), float(result.links.rate)), shown))
 
 
-def _start(text: str | None) -> float | None:
-    """Seconds; nothing at all may be written with any unit or none."""
-    if text is None or text.rstrip("munsµ ") == "0":
-        return None if text is None else 0.0
-    from hetesynth.topology.language.quantity import parse_quantity
-
-    return float(parse_quantity(text, "time", "--start"))
-
-
 def _range(text: str | None) -> tuple[float, float] | None:
     if text is None:
         return None
@@ -98,7 +93,7 @@ def _range(text: str | None) -> tuple[float, float] | None:
     return float(least), float(most)
 
 
-_MOST_POINTS = 40
+MOST_POINTS = 40
 
 
 def calibration_report(result: Calibrated, stated: tuple[float, float], written: str | None) -> Iterator[str]:
@@ -119,7 +114,12 @@ def calibration_report(result: Calibrated, stated: tuple[float, float], written:
         worst = max(abs(point.off) for point in result.points if not point.used)
         yield f"  kept from the fit and predicted: {predicted:.1%} off on average, {worst:.1%} at most"
     yield from (f"  note: {remark}" for remark in result.remarks)
-    yield from _table(result)
+    if len(result.points) <= MOST_POINTS:
+        yield "  size          measured us   predicted us      off"
+        for point in result.points:
+            mark = "" if point.used else "  predicted"
+            times = f"{point.measured * 1e6:12.2f} {point.predicted * 1e6:14.2f}"
+            yield f"  {point.size:<12.0f} {times} {point.off:+8.1%}{mark}"
     yield f"wrote {written}" if written else "nothing is written: add -o FILE"
 
 
@@ -128,16 +128,6 @@ def _figure(figure: Figure, factor: float, unit: str) -> str:
     if figure.stated:
         return f"{shown} (as stated)"
     return f"{shown} +- {figure.error:.1%}" if figure.error < 1 else f"cannot be told, perhaps {shown}"
-
-
-def _table(result: Calibrated) -> Iterator[str]:
-    if len(result.points) > _MOST_POINTS:
-        return
-    yield "  size          measured us   predicted us      off"
-    for point in result.points:
-        mark = "" if point.used else "  predicted"
-        times = f"{point.measured * 1e6:12.2f} {point.predicted * 1e6:14.2f}"
-        yield f"  {point.size:<12.0f} {times} {point.off:+8.1%}{mark}"
 
 
 def calibration_document(result: Calibrated, written: str | None) -> dict[str, Any]:

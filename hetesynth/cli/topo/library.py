@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from hetesynth.cli.options import json_option
-from hetesynth.cli.terminal import show
+from hetesynth.cli.terminal import show, table
 
 if TYPE_CHECKING:
     from hetesynth.topology.language.library import LibraryType
@@ -33,60 +32,51 @@ def command(name: str | None, as_json: bool) -> None:
         show(library_report(types) if name is None else type_report(types[0]))
 
 
-_TITLES = ("type", "import", "GPUs", "model", "GB/s a GPU", "NICs", "GB/s out", "parameters", "source")
-
-
 def library_report(types: Sequence[LibraryType]) -> str:
-    """A row for each type; rates are of one direction."""
-    rows = [_TITLES, *(_row(entry) for entry in types)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_TITLES))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    """Return a row for each type; rates are of one direction."""
+    rows = [("type", "import", "GPUs", "model", "GB/s a GPU", "NICs", "GB/s out", "parameters", "source")]
+    rows += [
+        (
+            entry.name,
+            entry.library,
+            str(entry.gpus),
+            entry.model,
+            f"{float(entry.inside / 10**9):g}",
+            str(entry.nics),
+            f"{float(entry.outside / 10**9):g}",
+            ", ".join(entry.parameters) or "-",
+            f"{entry.path.name}:{entry.line}",
+        )
+        for entry in types
     ]
-    return "\n".join([*lines, "", "`hetesynth topo library TYPE` shows one with the sources of its figures."])
+    return "\n".join(
+        [*table(rows), "", "`hetesynth topo library TYPE` shows one with the sources of its figures."]
+    )
 
 
 def type_report(entry: LibraryType) -> str:
-    """The file's header, the declaration, and how it is used."""
+    """Return the file's header, the declaration, and how it is used."""
     use = f"import {entry.library}   ...   instance a = {entry.name}"
     return "\n".join([f"{entry.path}:{entry.line}", "", *entry.header, "", entry.text, "", use])
 
 
 def library_document(types: Sequence[LibraryType]) -> str:
-    """One JSON object."""
-    return json.dumps({"types": [_fields(entry) for entry in types]}, indent=2)
-
-
-def _row(entry: LibraryType) -> tuple[str, ...]:
-    return (
-        entry.name,
-        entry.library,
-        str(entry.gpus),
-        entry.model,
-        _gigabytes(entry.inside),
-        str(entry.nics),
-        _gigabytes(entry.outside),
-        ", ".join(entry.parameters) or "-",
-        f"{entry.path.name}:{entry.line}",
-    )
-
-
-def _fields(entry: LibraryType) -> dict[str, Any]:
-    return {
-        "name": entry.name,
-        "import": entry.library,
-        "sort": entry.sort,
-        "gpus": entry.gpus,
-        "model": entry.model,
-        "gb_per_s_of_a_gpu": float(entry.inside / 10**9),
-        "nics": entry.nics,
-        "gb_per_s_of_nics": float(entry.outside / 10**9),
-        "parameters": list(entry.parameters),
-        "file": str(entry.path),
-        "line": entry.line,
-        "title": entry.title,
-    }
-
-
-def _gigabytes(rate: Fraction) -> str:
-    return f"{float(rate / 10**9):g}"
+    """Return one JSON object."""
+    fields = [
+        {
+            "name": entry.name,
+            "import": entry.library,
+            "sort": entry.sort,
+            "gpus": entry.gpus,
+            "model": entry.model,
+            "gb_per_s_of_a_gpu": float(entry.inside / 10**9),
+            "nics": entry.nics,
+            "gb_per_s_of_nics": float(entry.outside / 10**9),
+            "parameters": list(entry.parameters),
+            "file": str(entry.path),
+            "line": entry.line,
+            "title": entry.title,
+        }
+        for entry in types
+    ]
+    return json.dumps({"types": fields}, indent=2)

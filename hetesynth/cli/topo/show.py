@@ -15,14 +15,13 @@ import click
 
 from hetesynth.cli.options import TOPOLOGY, Named, chunking_options, json_option, topology_losses
 from hetesynth.cli.synth_report import EXACT
-from hetesynth.cli.terminal import show, show_lines
+from hetesynth.cli.terminal import show, show_lines, table
 from hetesynth.model.words import counted, size_text
 from hetesynth.search.chunking import ROUNDINGS
 
 if TYPE_CHECKING:
     from hetesynth.deploy.topo_show import Look
-    from hetesynth.model.diagnostics import Diagnostic
-    from hetesynth.report.cluster_facts import ClusterFacts, ServerFacts
+    from hetesynth.report.cluster_facts import ClusterFacts
     from hetesynth.search.chunking import Capacity, Chunking
 
 
@@ -60,19 +59,31 @@ SHOWN_NAMES = 4
 
 
 def topology_report(look: Look, *, every: bool) -> Iterator[str]:
-    """Who is where, what joins them, what they share; then C(u, v), C_g and the error of each, line by line."""
+    """Yield who is where, what joins them, what they share; then C(u, v), C_g and the error of each."""
     chunking, facts = look.chunking, look.facts
-    topology = chunking.topology
-    shared = chunking.shared()
+    topology, shared = chunking.topology, chunking.shared()
     yield (
         f"{topology.name}: {counted(topology.ranks, 'GPU')}, {counted(len(facts.servers), 'server')}, "
         f"{counted(len(topology.links), 'link')}, {len(shared)} shared wires and groups"
     )
-    yield from ("", *_servers(facts, every=every))
-    yield from ("", *_classes(facts))
-    yield from ("", *_bottlenecks(facts))
+    yield ""
+    if every:
+        yield f"    {'rank':>5}  {'host':<12} {'server':<12} {'GPU':>4}  model"
+        for g in facts.gpus:
+            yield f"    {g.rank:>5}  {g.host or '-':<12} {g.server or '-':<12} {g.number:>4}  {g.model or '-'}"
+    else:
+        yield from _servers(facts)
+    yield from ("", "  links by class", *_classes(facts))
+    yield from ("", "  bottlenecks: shared by several GPUs or links, with less than they could use")
+    yield from _bottlenecks(facts)
     if facts.capable:
-        yield from ("", *_capable(facts))
+        yield from ("", "  switches that do more than forward")
+        switches: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        for switch in facts.capable:
+            switches[switch.capabilities].append(switch.name)
+        for capabilities, names in switches.items():
+            more = f", ... ({len(names)} in all)" if len(names) > SHOWN_NAMES else ""
+            yield f"    {', '.join(capabilities)}: {', '.join(names[:SHOWN_NAMES])}{more}"
     yield ""
     yield (
         f"  chunk {size_text(chunking.chunk_bytes, EXACT)}, tau_ref {_us(chunking.tau_ref)} "
@@ -85,42 +96,32 @@ def topology_report(look: Look, *, every: bool) -> Iterator[str]:
     if topology.notes:
         yield from ("", *(f"  note: {note}" for note in topology.notes))
     if look.warnings:
-        yield from ("", *(f"  warning: {_warned(d)}" for d in look.warnings))
+        yield ""
+        for d in look.warnings:
+            yield f"  warning: {d.span.file}:{d.span.line}:{d.span.column}: {d.code}: {d.message}"
 
 
-def _warned(d: Diagnostic) -> str:
-    return f"{d.span.file}:{d.span.line}:{d.span.column}: {d.code}: {d.message}"
-
-
-def _servers(facts: ClusterFacts, *, every: bool) -> Iterator[str]:
-    """A line for each server, or for ``every`` GPU one."""
-    if every:
-        yield f"    {'rank':>5}  {'host':<12} {'server':<12} {'GPU':>4}  model"
-        for g in facts.gpus:
-            yield f"    {g.rank:>5}  {g.host or '-':<12} {g.server or '-':<12} {g.number:>4}  {g.model or '-'}"
-        return
+def _servers(facts: ClusterFacts) -> Iterator[str]:
+    """A line for each server, with a column for hosts where one is stated."""
+    rows = [("server", "host", "GPUs", "ranks", "are GPUs", "NICs")]
+    for server in facts.servers:
+        models = Counter(g.model or "GPU" for g in server.gpus)
+        nics = Counter("not joined" if rate is None else f"{_gb(rate)} GB/s" for rate in server.nics)
+        rows.append(
+            (
+                server.name or "-",
+                server.host or "-",
+                " + ".join(f"{n} x {model}" for model, n in models.items()),
+                ranges(g.rank for g in server.gpus),
+                ranges(g.number for g in server.gpus),
+                ", ".join(f"{n} x {rate}" for rate, n in nics.items()) or "-",
+            )
+        )
     hosts = any(server.host for server in facts.servers)
-    rows = [_server_row(server) for server in facts.servers]
-    heads = ("server", "host", "GPUs", "ranks", "are GPUs", "NICs")
-    for row in _aligned([heads, *rows]):
-        yield "    " + "  ".join(cell for k, cell in enumerate(row) if hosts or k != 1).rstrip()
-
-
-def _server_row(server: ServerFacts) -> tuple[str, ...]:
-    models = Counter(g.model or "GPU" for g in server.gpus)
-    nics = Counter("not joined" if rate is None else f"{_gb(rate)} GB/s" for rate in server.nics)
-    return (
-        server.name or "-",
-        server.host or "-",
-        " + ".join(f"{n} x {model}" for model, n in models.items()),
-        ranges(g.rank for g in server.gpus),
-        ranges(g.number for g in server.gpus),
-        ", ".join(f"{n} x {rate}" for rate, n in nics.items()) or "-",
-    )
+    yield from (f"    {line}" for line in table([row if hosts else (row[0], *row[2:]) for row in rows]))
 
 
 def _classes(facts: ClusterFacts) -> Iterator[str]:
-    yield "  links by class"
     rows = [("where", "kind", "GB/s", "lanes", "us", "links", "which")]
     for c in facts.links:
         first = ", ".join(f"{src}->{dst}" for src, dst in c.examples)
@@ -128,46 +129,20 @@ def _classes(facts: ClusterFacts) -> Iterator[str]:
         where = "in a server" if c.inside else "between servers"
         us = f"{float(c.latency * 1_000_000):.4g}"
         rows.append((where, c.kind, _gb(c.rate), str(c.lanes), us, str(c.count), first + more))
-    yield from ("    " + "  ".join(row).rstrip() for row in _aligned(rows, right=(2, 3, 4, 5)))
+    yield from (f"    {line}" for line in table(rows, right=(2, 3, 4, 5)))
 
 
 def _bottlenecks(facts: ClusterFacts) -> Iterator[str]:
     """Alike ones in a line: the rate, who shares it, what each has when all send."""
-    yield "  bottlenecks: shared by several GPUs or links, with less than they could use"
     alike: dict[tuple[str, Fraction, int, Fraction | None], list[str]] = defaultdict(list)
     for b in facts.bottlenecks:
         alike[b.kind, b.rate, b.sharers, b.offered].append(b.name)
     rows = [("GB/s", "kind", "GPUs", "GB/s each", "offered", "wires", "which")]
     for (kind, rate, sharers, offered), names in alike.items():
-        more = ", ..." if len(names) > SHOWN_NAMES else ""
-        which = ", ".join(names[:SHOWN_NAMES]) + more
+        which = ", ".join(names[:SHOWN_NAMES]) + (", ..." if len(names) > SHOWN_NAMES else "")
         share = f"{_gb(offered)} ({float(offered / rate):.3g} : 1)" if offered is not None else "-"
         rows.append((_gb(rate), kind, str(sharers), _gb(rate / sharers), share, str(len(names)), which))
-    if len(rows) == 1:
-        yield "    none"
-        return
-    yield from ("    " + "  ".join(row).rstrip() for row in _aligned(rows, right=(0, 2, 3, 4, 5)))
-
-
-def _capable(facts: ClusterFacts) -> Iterator[str]:
-    """Switches with the same capabilities in a line."""
-    yield "  switches that do more than forward"
-    alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for switch in facts.capable:
-        alike[switch.capabilities].append(switch.name)
-    for capabilities, names in alike.items():
-        more = f", ... ({len(names)} in all)" if len(names) > SHOWN_NAMES else ""
-        yield f"    {', '.join(capabilities)}: {', '.join(names[:SHOWN_NAMES])}{more}"
-
-
-def _aligned(rows: Sequence[tuple[str, ...]], right: Sequence[int] = ()) -> Iterator[list[str]]:
-    """Rows of equal width a column."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield [
-            cell.rjust(width) if k in right else cell.ljust(width)
-            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
+    yield from (f"    {line}" for line in table(rows, right=(0, 2, 3, 4, 5))) if alike else ["    none"]
 
 
 def ranges(numbers: Iterable[int]) -> str:
@@ -192,21 +167,8 @@ def _table(capacities: Sequence[Capacity], name: Callable[[int], str], every: bo
         return
     count = "" if every else "  count"
     yield f"    {'kind':<12} {'C':>4} {'lanes':>5} {'tau':>10} {'error':>8}{count}  which"
-    for c, which in _alike(capacities):
-        row = f"    {c.kind:<12} {c.chunks:>4} {c.lanes:>5} {_us(c.tau):>10} {float(c.error):>+8.1%}  "
-        if every:
-            yield from (row + name(i) for i in which)
-        else:
-            more = ", ..." if len(which) > SHOWN_NAMES else ""
-            yield f"{row}{len(which):>5}  {', '.join(name(i) for i in which[:SHOWN_NAMES])}{more}"
-
-
-def _alike(capacities: Sequence[Capacity]) -> Iterator[tuple[Capacity, array[int]]]:
-    """The capacities that differ in more than their name, each with the places where it stands."""
     places: dict[tuple[str, int, int, Fraction, Fraction], array[int]] = {}
-    by_identity: dict[
-        int, array[int]
-    ] = {}  # by identity: very many links share few values, and hashing these is slow
+    by_identity: dict[int, array[int]] = {}  # very many links share few values, and hashing these is slow
     first: list[Capacity] = []
     for i, c in enumerate(capacities):
         which = by_identity.get(id(c))
@@ -217,7 +179,13 @@ def _alike(capacities: Sequence[Capacity]) -> Iterator[tuple[Capacity, array[int
                 first.append(c)
             which = by_identity[id(c)] = places[key]
         which.append(i)
-    return zip(first, places.values(), strict=True)
+    for c, which in zip(first, places.values(), strict=True):
+        row = f"    {c.kind:<12} {c.chunks:>4} {c.lanes:>5} {_us(c.tau):>10} {float(c.error):>+8.1%}  "
+        if every:
+            yield from (row + name(i) for i in which)
+        else:
+            more = ", ..." if len(which) > SHOWN_NAMES else ""
+            yield f"{row}{len(which):>5}  {', '.join(name(i) for i in which[:SHOWN_NAMES])}{more}"
 
 
 def _us(seconds: Fraction) -> str:
@@ -249,41 +217,45 @@ def graph_document(look: Look) -> Iterator[str]:
 
 def _facts_document(facts: ClusterFacts) -> dict[str, object]:
     """GPUs, servers, classes of links and what binds; rates in GB/s, latencies in microseconds."""
+
+    def giga(rate: Fraction | None) -> float | None:
+        return None if rate is None else float(rate / 10**9)
+
+    places = ("rank", "name", "server", "host", "number", "model")
     return {
-        "gpus": [
-            {
-                "rank": g.rank, "name": g.name, "server": g.server, "host": g.host, "number": g.number,
-                "model": g.model,
-            }
-            for g in facts.gpus
-        ],
+        "gpus": [{name: getattr(g, name) for name in places} for g in facts.gpus],
         "servers": [
             {
-                "name": s.name, "host": s.host, "ranks": [g.rank for g in s.gpus],
-                "nic_gbytes_per_second": [None if rate is None else _giga(rate) for rate in s.nics],
+                "name": s.name,
+                "host": s.host,
+                "ranks": [g.rank for g in s.gpus],
+                "nic_gbytes_per_second": [giga(rate) for rate in s.nics],
             }
             for s in facts.servers
         ],
         "link_classes": [
             {
-                "kind": c.kind, "inside_a_server": c.inside, "gbytes_per_second": _giga(c.rate),
-                "lanes": c.lanes, "latency_us": float(c.latency * 1_000_000), "count": c.count,
+                "kind": c.kind,
+                "inside_a_server": c.inside,
+                "gbytes_per_second": giga(c.rate),
+                "lanes": c.lanes,
+                "latency_us": float(c.latency * 1_000_000),
+                "count": c.count,
             }
             for c in facts.links
         ],
         "bottlenecks": [
             {
-                "name": b.name, "kind": b.kind, "gbytes_per_second": _giga(b.rate), "gpus": b.sharers,
-                "offered_gbytes_per_second": None if b.offered is None else _giga(b.offered),
+                "name": b.name,
+                "kind": b.kind,
+                "gbytes_per_second": giga(b.rate),
+                "gpus": b.sharers,
+                "offered_gbytes_per_second": giga(b.offered),
             }
             for b in facts.bottlenecks
         ],
         "capabilities": [{"name": c.name, "capabilities": list(c.capabilities)} for c in facts.capable],
-    }  # fmt: skip
-
-
-def _giga(rate: Fraction) -> float:
-    return float(rate / 10**9)
+    }
 
 
 def _link_lines(chunking: Chunking) -> Iterator[str]:

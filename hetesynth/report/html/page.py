@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from hashlib import sha256
 from importlib.resources import files
+from itertools import accumulate
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hetesynth.model.collective import Collective
 from hetesynth.model.timeline import Timeline
 from hetesynth.model.topology import Topology
-from hetesynth.report.contents import CegisRun, Cell, GridRow, ProgramRun, Report, ScheduleRun, Snapshot, Snapshots
+from hetesynth.report.contents import CegisRun, GridRow, ProgramRun, Report, ScheduleRun, Snapshot
 from hetesynth.report.drawing import drawing, label
 from hetesynth.report.size_plot import text_markup
 
@@ -30,33 +30,43 @@ SCRIPTS = (
 
 
 def html_page(report: Report) -> bytes:
-    """The page of ``report``."""
+    """Return the page of ``report``."""
     values = page_values(report)
-    style = _source("page.css") + _room(values["topology"])
-    licence = f"/*\n{_source('d3.LICENSE')}*/\n"  # whoever passes the page on passes d3 on
-    scripts = [licence, *(_source(name) for name in SCRIPTS)]
-    scripts[:2] = ["".join(scripts[:2])]
+    width, height = values["topology"]["width"], values["topology"]["height"]
+    least, most = min(width, max(600, 0.8 * width)), 1.6 * width
+    room = f"--wide: {width:.1f}; --high: {height:.1f}; --least: {least:.1f}px; --most: {most:.1f}px;"
+    style = _source("page.css") + f".canvasbox {{ {room} }}\n"  # so that nothing moves when the drawing appears
+    scripts = [_source(name) for name in SCRIPTS]
+    scripts[0] = f"/*\n{_source('d3.LICENSE')}*/\n{scripts[0]}"  # whoever passes the page on passes d3 on
+    policy = (
+        f"default-src 'none'; script-src {' '.join(map(_hash, scripts))}; style-src {_hash(style)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
     head = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_policy(style, scripts)}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>{text_markup(report.title)}</title>\n<style>{style}</style>\n</head>\n"
     )
+    notes = "".join(f"<li>{text_markup(note)}</li>" for note in report.notes)
+    marks = {  # what takes the place of the marks in page.html, each as safe markup
+        "title": text_markup(report.title),
+        "verdict": f'<p class="verdict">{text_markup(report.verdict)}</p>' if report.verdict else "",
+        "facts": "".join(
+            f"<div><dt>{text_markup(name)}</dt><dd>{text_markup(value)}</dd></div>" for name, value in report.facts
+        ),
+        "cegis-link": '<a href="#cegis">CEGIS</a>' if report.cegis is not None else "",
+        "cegis": "" if report.cegis is None else cegis_section(report.cegis),
+        "certificate": "".join(f"<p>{text_markup(sentence)}</p>" for sentence in report.certificate),
+        "notes": f"<h3>Notes</h3><ul>{notes}</ul>" if notes else "",
+    }
     body = _source("page.html")
-    for mark, value in _marks(report).items():
+    for mark, value in marks.items():
         body = body.replace(f"<!--{mark}-->", value, 1)
     data = f'<script id="data" type="application/json">{embedded(values)}</script>\n'
     code = "".join(f"<script>{script}</script>\n" for script in scripts)
     return (head + body + data + code + "</body>\n</html>\n").encode()
-
-
-def _room(topology: dict[str, Any]) -> str:
-    """The size of the drawing as styles, so that nothing below it moves when it is drawn."""
-    width, height = topology["width"], topology["height"]
-    least, most = min(width, max(600, 0.8 * width)), 1.6 * width
-    shape = f"--wide: {width:.1f}; --high: {height:.1f}; --least: {least:.1f}px; --most: {most:.1f}px;"
-    return f".canvasbox {{ {shape} }}\n"
 
 
 def embedded(values: dict[str, Any]) -> str:
@@ -65,36 +75,13 @@ def embedded(values: dict[str, Any]) -> str:
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def _marks(report: Report) -> dict[str, str]:
-    """What takes the place of the marks in page.html, each as safe markup."""
-    facts = "".join(
-        f"<div><dt>{text_markup(name)}</dt><dd>{text_markup(value)}</dd></div>" for name, value in report.facts
-    )
-    notes = "".join(f"<li>{text_markup(note)}</li>" for note in report.notes)
-    return {
-        "title": text_markup(report.title),
-        "verdict": f'<p class="verdict">{text_markup(report.verdict)}</p>' if report.verdict else "",
-        "facts": facts,
-        "cegis-link": '<a href="#cegis">CEGIS</a>' if report.cegis is not None else "",
-        "cegis": "" if report.cegis is None else cegis_section(report.cegis),
-        "certificate": "".join(f"<p>{text_markup(sentence)}</p>" for sentence in report.certificate),
-        "notes": f"<h3>Notes</h3><ul>{notes}</ul>" if notes else "",
-    }
-
-
-def _policy(style: str, scripts: list[str]) -> str:
-    code = " ".join(_hash(script) for script in scripts)
-    return f"default-src 'none'; script-src {code}; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
-
-
 def _hash(source: str) -> str:
     return f"'sha256-{b64encode(sha256(source.encode()).digest()).decode('ascii')}'"
 
 
 def _source(name: str) -> str:
     """A file of this package, with the line ends that a browser sees."""
-    text = files(__package__).joinpath(name).read_text(encoding="utf-8")
-    return text.replace("\r\n", "\n")
+    return files(__package__).joinpath(name).read_text(encoding="utf-8").replace("\r\n", "\n")
 
 
 _LEGEND = (
@@ -107,37 +94,30 @@ _LOOKS = {"Iteration": "text", "What": "text", "Counterexamples": "words text", 
 
 
 def cegis_section(run: CegisRun) -> str:
-    """The section."""
+    """Return the section that says how CEGIS got to a schedule: safe markup that needs no script."""
     said = "".join(f"<p>{text_markup(sentence)}</p>\n" for sentence in run.said)
-    heads = "".join(f'<th scope="col"{_look(head)}>{text_markup(head)}</th>' for head in run.heads)
-    rows = "".join(f"<tr>{_cells(run.heads, row)}</tr>\n" for row in run.rows)
+    looks = [f' class="{_LOOKS[head]}"' if head in _LOOKS else "" for head in run.heads]
+    heads = "".join(
+        f'<th scope="col"{look}>{text_markup(head)}</th>' for look, head in zip(looks, run.heads, strict=True)
+    )
+    rows = ""
+    for row in run.rows:
+        cells = "".join(f"<td{look}>{text_markup(text)}</td>" for look, text in zip(looks, row, strict=True))
+        rows += f"<tr>{cells}</tr>\n"
     table = f"<table><thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody></table>"
+    phases = ""
+    if run.phases:
+        legend = "".join(f'<span><i class="{mark}"></i>{text}</span>' for mark, text in _LEGEND)
+        phases = f'<p class="legend">{legend}</p>\n'
+    for phase in run.phases:
+        phases += f"<h3>{text_markup(phase.phase)}</h3>\n" if phase.phase else ""
+        phases += f'<p class="quiet">{text_markup(phase.said)}</p>\n' if phase.said else ""
+        phases += f'<div class="snapshots">\n{"".join(map(_snapshot, phase.shown))}</div>\n'
     return (
         '<section id="cegis" aria-labelledby="cegis-h">\n<h2 id="cegis-h">How CEGIS got there</h2>\n'
         f'{said}<div class="scroll" tabindex="0" role="group" aria-label="Iterations">{table}</div>\n'
-        f"{_legend() if run.phases else ''}{''.join(map(_phase, run.phases))}</section>\n"
+        f"{phases}</section>\n"
     )
-
-
-def _cells(heads: Iterable[str], row: Iterable[str]) -> str:
-    """An iteration."""
-    return "".join(f"<td{_look(head)}>{text_markup(text)}</td>" for head, text in zip(heads, row, strict=True))
-
-
-def _look(head: str) -> str:
-    """The class of a column of the table."""
-    return f' class="{_LOOKS[head]}"' if head in _LOOKS else ""
-
-
-def _legend() -> str:
-    items = "".join(f'<span><i class="{mark}"></i>{text}</span>' for mark, text in _LEGEND)
-    return f'<p class="legend">{items}</p>\n'
-
-
-def _phase(phase: Snapshots) -> str:
-    head = f"<h3>{text_markup(phase.phase)}</h3>\n" if phase.phase else ""
-    said = f'<p class="quiet">{text_markup(phase.said)}</p>\n' if phase.said else ""
-    return f'{head}{said}<div class="snapshots">\n{"".join(map(_snapshot, phase.shown))}</div>\n'
 
 
 def _snapshot(snapshot: Snapshot) -> str:
@@ -151,35 +131,28 @@ def _snapshot(snapshot: Snapshot) -> str:
 
 
 def _grid(snapshot: Snapshot, what: str, rows: Iterable[GridRow]) -> str:
-    here = [step == snapshot.checkpoint for step in range(1, snapshot.steps + 1)]
-    heads = "".join(
-        f'<th scope="col"{_here(marked)}>{step}{" checkpoint" if marked else ""}</th>'
-        for step, marked in enumerate(here, 1)
-    )
-    body = "".join(
-        f'<tr><th scope="row">{text_markup(row.name)}</th>{"".join(map(_cell, row.cells))}</tr>\n' for row in rows
-    )
+    heads = body = ""
+    for step in range(1, snapshot.steps + 1):
+        here, mark = (' class="here"', " checkpoint") if step == snapshot.checkpoint else ("", "")
+        heads += f'<th scope="col"{here}>{step}{mark}</th>'
+    for row in rows:
+        body += f'<tr><th scope="row">{text_markup(row.name)}</th>'
+        for cell in row.cells:
+            full = f' title="{text_markup(cell.all)}"' if cell.all != cell.text else ""
+            look = f' class="{cell.mark}"' if cell.mark else ""
+            body += f"<td{look}{full}>{text_markup(cell.text)}</td>"
+        body += "</tr>\n"
     return (
         f'<div class="scroll"><table class="grid"><thead><tr><th scope="col">{what}</th>{heads}</tr></thead>\n'
         f"<tbody>{body}</tbody></table></div>\n"
     )
 
 
-def _here(marked: bool) -> str:
-    return ' class="here"' if marked else ""
-
-
-def _cell(cell: Cell) -> str:
-    full = f' title="{text_markup(cell.all)}"' if cell.all != cell.text else ""
-    mark = f' class="{cell.mark}"' if cell.mark else ""
-    return f"<td{mark}{full}>{text_markup(cell.text)}</td>"
-
-
 Kind = Literal["f4", "i4", "u2"]
 
 
 def column(values: Iterable[float] | NDArray[np.float64], kind: Kind) -> dict[str, str]:
-    """Numbers as ``{"t": kind, "v": base64}``; ``u2`` only where all fit."""
+    """Return numbers as ``{"t": kind, "v": base64}``; ``u2`` only where all fit."""
     array = np.asarray(values if isinstance(values, np.ndarray) else list(values))
     if kind == "i4" and (not len(array) or (array.min() >= 0 and array.max() < 2**16)):
         kind = "u2"
@@ -187,11 +160,23 @@ def column(values: Iterable[float] | NDArray[np.float64], kind: Kind) -> dict[st
 
 
 def page_values(report: Report) -> dict[str, Any]:
-    """Everything the page shows."""
+    """Return everything that the page shows: columns of numbers, names, places; times in microseconds.
+
+    Long columns are base64 of little-endian arrays, which are small and need no parsing.
+    """
+    collective = report.collective
     return {
         "title": report.title,
         "size": report.size,
-        "collective": None if report.collective is None else _collective(report.collective),
+        "collective": collective
+        and {
+            "name": collective.name,
+            "reduces": collective.reduces,
+            "blocks": [list(chunk.block) for chunk in collective.chunks],
+            "parts": [chunk.part for chunk in collective.chunks],
+            "pre": [sorted(ranks) for ranks in collective.pre],
+            "perRank": collective.chunks_per_rank,
+        },
         "topology": _topology(report.topology),
         "run": None if report.run is None else _run(report.run),
         "program": None if report.program is None else _program(report.program),
@@ -199,17 +184,6 @@ def page_values(report: Report) -> dict[str, Any]:
         "curves": [
             {"name": c.name, "role": c.role, "us": [round(s * 1e6, 6) for s in c.seconds]} for c in report.curves
         ],
-    }
-
-
-def _collective(collective: Collective) -> dict[str, Any]:
-    return {
-        "name": collective.name,
-        "reduces": collective.reduces,
-        "blocks": [list(chunk.block) for chunk in collective.chunks],
-        "parts": [chunk.part for chunk in collective.chunks],
-        "pre": [sorted(ranks) for ranks in collective.pre],
-        "perRank": collective.chunks_per_rank,
     }
 
 
@@ -247,17 +221,10 @@ def _topology(topology: Topology) -> dict[str, Any]:
             "kind": column((link_kinds.index(x.kind) for x in topology.links), "i4"),
             "src": column((x.src for x in topology.links), "i4"),
             "dst": column((x.dst for x in topology.links), "i4"),
-            "first": column(_starts([x.wires for x in topology.links]), "i4"),
+            "first": column(accumulate((len(x.wires) for x in topology.links), initial=0), "i4"),
             "path": column((w for x in topology.links for w in x.wires), "i4"),
         },
     }  # fmt: skip
-
-
-def _starts(rows: Sequence[Sequence[int]]) -> list[int]:
-    starts = [0]
-    for row in rows:
-        starts.append(starts[-1] + len(row))
-    return starts
 
 
 def _resources(timeline: Timeline) -> dict[str, Any]:
@@ -294,8 +261,17 @@ def _run(run: ScheduleRun) -> dict[str, Any]:
 
 def _program(run: ProgramRun) -> dict[str, Any]:
     """Thread blocks, the steps of one loop, and when each ran in the loops shown."""
-    words = _Words()
     last = run.tasks
+    words: dict[str, int] = {}  # texts that occur often, each stored once
+    columns = {
+        name: column([words.setdefault(text, len(words)) for text in texts], "i4")
+        for name, texts in (
+            ("op", [x.operation for x in run.steps]),
+            ("peers", [x.peers for x in run.steps]),
+            ("src", [x.src for x in run.steps]),
+            ("dst", [x.dst for x in run.steps]),
+        )
+    }
     return {
         "us": run.timeline.makespan * 1e6,
         "loops": run.loops,
@@ -303,30 +279,12 @@ def _program(run: ProgramRun) -> dict[str, Any]:
         "blocks": [[block.rank, block.id, block.label] for block in run.blocks],
         "block": column((x.block for x in run.steps), "i4"),
         "step": column((x.step for x in run.steps), "i4"),
-        "op": column([words.number(x.operation) for x in run.steps], "i4"),
-        "peers": column([words.number(x.peers) for x in run.steps], "i4"),
-        "src": column([words.number(x.src) for x in run.steps], "i4"),
-        "dst": column([words.number(x.dst) for x in run.steps], "i4"),
-        "words": words.texts,
+        **columns,
+        "words": list(words),
         "chunks": column((c for x in run.steps for c in x.chunks), "i4"),
-        "chunksFirst": column(_starts([x.chunks for x in run.steps]), "i4"),
+        "chunksFirst": column(accumulate((len(x.chunks) for x in run.steps), initial=0), "i4"),
         "since": column(run.since[:last] * 1e6, "f4"),
         "ready": column(run.timeline.ready[:last] * 1e6, "f4"),
         "end": column(run.timeline.end[:last] * 1e6, "f4"),
         "resources": _resources(run.timeline),
     }
-
-
-class _Words:
-    """Texts that occur often, each stored once."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self._numbers: dict[str, int] = {}
-
-    def number(self, text: str) -> int:
-        """Which of ``texts`` is ``text``."""
-        if text not in self._numbers:
-            self._numbers[text] = len(self.texts)
-            self.texts.append(text)
-        return self._numbers[text]
