@@ -11,8 +11,7 @@ several. Knows nothing of MPI.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hetesynth.execute.arithmetic import Arithmetic
@@ -61,14 +60,6 @@ class Loops:
         return max(1, min(MAX_PACKED, (self.batch or self.message) // self.chunk))
 
 
-@dataclass(slots=True)
-class _Connections:
-    """``in_use``: slots in use towards a peer; ``arrived``: messages from one."""
-
-    in_use: dict[Connection, int] = field(default_factory=dict)
-    arrived: dict[Connection, deque[Elements]] = field(default_factory=dict)
-
-
 class FifoPlayer(Player):
     """One rank of a program."""
 
@@ -78,7 +69,8 @@ class FifoPlayer(Player):
     ) -> None:  # fmt: skip
         self._gpu, self._ranks, self._memory, self._numbers = gpu, ranks, memory, numbers
         self._loops = loops
-        self._connections = _Connections()
+        self._in_use: dict[Connection, int] = {}  # slots towards a peer
+        self._arrived: dict[Connection, deque[Elements]] = {}
         self._published: dict[int, tuple[int, int]] = {}
         super().__init__(send, choose)
 
@@ -90,10 +82,10 @@ class FifoPlayer(Player):
         connection = (packet.peer, packet.channel)
         if packet.kind == MESSAGE and packet.data is not None:
             data = packet.data.view(self._numbers.type)
-            self._connections.arrived.setdefault(connection, deque()).append(data)
+            self._arrived.setdefault(connection, deque()).append(data)
             self.wake(("message", connection))
         elif packet.kind == CREDIT:
-            self._connections.in_use[connection] -= 1
+            self._in_use[connection] -= 1
             self.wake(("slot", connection))
         else:
             raise refuse(packet.kind)
@@ -101,7 +93,7 @@ class FifoPlayer(Player):
     def _unsettled(self) -> list[str]:
         return [
             f"sent {count} message{'s' if count > 1 else ''} on channel {channel} that rank {peer} never took"
-            for (peer, channel), count in sorted(self._connections.in_use.items())
+            for (peer, channel), count in sorted(self._in_use.items())
             if count
         ]
 
@@ -111,7 +103,10 @@ class FifoPlayer(Player):
             for step, x in enumerate(block.instructions):
                 position = Position(block.id, step, x.op, loop)
                 if x.depends is not None:
-                    yield from self._await_step(position, x.depends)
+                    other, published = x.depends
+                    while self._published.get(other, (-1, -1)) < (loop, published):
+                        reason = f"step {published} of thread block {other}"
+                        yield Wait(("step", other), position, reason)
                 if x.op == "nop":
                     continue
                 try:
@@ -121,11 +116,6 @@ class FifoPlayer(Player):
                 if x.has_dependents:
                     self._published[block.id] = (loop, step)
                     self.wake(("step", block.id))
-
-    def _await_step(self, position: Position, on: tuple[int, int]) -> Coroutine:
-        block, step = on
-        while self._published.get(block, (-1, -1)) < (position.loop, step):
-            yield Wait(("step", block), position, f"step {step} of thread block {block}")
 
     def _execute(self, position: Position, block: ThreadBlock, x: Instruction, elements: slice) -> Coroutine:
         """One instruction, message by message."""
@@ -148,10 +138,23 @@ class FifoPlayer(Player):
         """Takes a message when one is there and, to pass it on, a slot is free; then computes, stores, sends."""
         source = self._connection(block.recv_peer, block.channel, "receive") if op in _RECEIVES else None
         target = self._connection(block.send_peer, block.channel, "send") if op in _SENDS else None
-        yield from self._await_both(position, source, target)
+        while True:
+            if source is not None and not self._arrived.get(source):
+                reason = f"a message from rank {source[0]} on channel {source[1]}"
+                yield Wait(("message", source), position, reason)
+            elif target is not None and self._in_use.get(target, 0) >= self._loops.slots:
+                reason = f"rank {target[0]} to take one of {self._loops.slots} messages on channel {target[1]}"
+                yield Wait(("slot", target), position, reason)
+            else:
+                break
         data = src
         if source is not None:
-            data = self._taken(source, shape)
+            data = self._arrived[source].popleft()
+            self.send(Packet(source[0], CREDIT, source[1]))
+            if data.size != shape[0] * shape[1]:
+                expected = f"{shape[0]} chunks of {shape[1]} elements"
+                raise Fault(f"rank {source[0]} sent {data.size} elements on channel {source[1]}, not {expected}")
+            data = data.reshape(shape)
             if src is not None:
                 data = self._numbers.combine(data, src)
         if data is None:
@@ -159,29 +162,8 @@ class FifoPlayer(Player):
         if dst is not None:
             dst[:] = data
         if target is not None:
-            self._connections.in_use[target] = self._connections.in_use.get(target, 0) + 1
+            self._in_use[target] = self._in_use.get(target, 0) + 1
             self.send(Packet(target[0], MESSAGE, target[1], data=byte_copy(data)))
-
-    def _await_both(
-        self, position: Position, source: Connection | None, target: Connection | None
-    ) -> Generator[Wait, None, None]:
-        while True:
-            if source is not None and not self._connections.arrived.get(source):
-                reason = f"a message from rank {source[0]} on channel {source[1]}"
-                yield Wait(("message", source), position, reason)
-            elif target is not None and self._connections.in_use.get(target, 0) >= self._loops.slots:
-                reason = f"rank {target[0]} to take one of {self._loops.slots} messages on channel {target[1]}"
-                yield Wait(("slot", target), position, reason)
-            else:
-                return
-
-    def _taken(self, source: Connection, shape: tuple[int, int]) -> Elements:
-        data = self._connections.arrived[source].popleft()
-        self.send(Packet(source[0], CREDIT, source[1]))
-        if data.size != shape[0] * shape[1]:
-            expected = f"{shape[0]} chunks of {shape[1]} elements"
-            raise Fault(f"rank {source[0]} sent {data.size} elements on channel {source[1]}, not {expected}")
-        return data.reshape(shape)
 
     def _connection(self, peer: int | None, channel: int, what: str) -> Connection:
         if peer is None or not 0 <= peer < self._ranks or peer == self._gpu.rank:

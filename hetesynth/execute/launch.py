@@ -63,8 +63,14 @@ def launch(command: Sequence[str], ranks: int) -> str:
                 stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=_environment(directory),
                 start_new_session=True,
             )  # fmt: skip
-            try:
-                _wait(process, place, ranks)
+            try:  # until the ranks have ended or left their result; once started they detect stalls themselves
+                limit = time.monotonic() + START_SECONDS + START_SECONDS_PER_RANK * ranks
+                while process.poll() is None and not (place / RESULT_FILE).exists():
+                    time.sleep(0.01)
+                    if time.monotonic() > limit and not (place / STARTED_FILE).exists():
+                        raise HetesynthError(f"{ranks} ranks did not start in time", code="HS808", exit_code=1)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(END_SECONDS)
             finally:
                 _end(process)
         result = place / RESULT_FILE
@@ -97,17 +103,6 @@ def _options(program: Path) -> list[str]:
         return []
     as_root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     return ["--oversubscribe", "--bind-to", "none", *as_root]
-
-
-def _wait(process: subprocess.Popen[bytes], place: Path, ranks: int) -> None:
-    """Until the ranks have ended or left their result. Once started they detect stalls themselves."""
-    limit = time.monotonic() + START_SECONDS + START_SECONDS_PER_RANK * ranks
-    while process.poll() is None and not (place / RESULT_FILE).exists():
-        time.sleep(0.01)
-        if time.monotonic() > limit and not (place / STARTED_FILE).exists():
-            raise HetesynthError(f"{ranks} ranks did not start in time", code="HS808", exit_code=1)
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(END_SECONDS)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -106,13 +106,13 @@ class Conductor:
             return
         self._heard[0], self._status[0] = now, status
         self._everyone(ALIVE)
-        reasons = {rank: self._stuck(rank, now) for rank in range(self._ranks) if rank not in self._done}
+        reasons = {}
+        for rank in range(self._ranks):
+            if rank not in self._done:
+                silent = now - self._heard[rank] > 2 * self._timeout
+                reasons[rank] = SILENT if silent else self._status.get(rank, "")
         if all(reasons.values()):
             self._stop("stall", diagnosis({rank: text.splitlines() for rank, text in reasons.items()}))
-
-    def _stuck(self, rank: int, now: float) -> str:
-        """Why a rank will not go on; empty when it may."""
-        return SILENT if now - self._heard[rank] > 2 * self._timeout else self._status.get(rank, "")
 
     def _stop(self, ending: Ending, lines: tuple[str, ...]) -> None:
         if self.stopped is None:
@@ -239,15 +239,14 @@ class _World:
             if player.blocks_done and not seconds:
                 seconds = time.perf_counter() - started
             conductor.tick(player, moved)
-            rest = SHORTEST_REST if moved else self._rest(rest)
+            if moved:
+                rest = SHORTEST_REST
+                continue
+            if os.getppid() != self._parent:  # the launcher died
+                os._exit(1)
+            time.sleep(rest)  # leaves the processor to others, longer each time
+            rest = min(2 * rest, LONGEST_REST)
         return seconds or time.perf_counter() - started
-
-    def _rest(self, seconds: float) -> float:
-        """Leaves the processor to others, longer each time. A rank whose launcher died ends."""
-        if os.getppid() != self._parent:
-            os._exit(1)
-        time.sleep(seconds)
-        return min(2 * seconds, LONGEST_REST)
 
     def _send(self, packet: Packet) -> None:
         import numpy as np

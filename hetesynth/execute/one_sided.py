@@ -101,19 +101,15 @@ class PlanPlayer(Player):
                     self._write(block, operation, dst, data)
                 if operation.op in ("pws", "pwsf"):
                     self._signal(block, operation)
-            case _:
-                yield from self._reduce(position, block, operation)
-
-    def _reduce(self, position: Position, block: PlanBlock, operation: PlanOperation) -> Coroutine:
-        """All sources, summed in order, to every target."""
-        total: Elements | None = None
-        for src in operation.src:
-            data = yield from self._read(position, block, operation, src)
-            total = data if total is None else self._numbers.combine(total, data)
-        if total is None:
-            raise Fault("it has no source")
-        for dst in operation.dst:
-            self._write(block, operation, dst, total)
+            case _:  # all sources, summed in order, to every target
+                total: Elements | None = None
+                for src in operation.src:
+                    data = yield from self._read(position, block, operation, src)
+                    total = data if total is None else self._numbers.combine(total, data)
+                if total is None:
+                    raise Fault("it has no source")
+                for dst in operation.dst:
+                    self._write(block, operation, dst, total)
 
     # -- synchronization
 

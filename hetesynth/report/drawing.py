@@ -130,7 +130,11 @@ def _middle(
 
 def _between(a: Box, b: Box, bend: float, rows: bool) -> WireCurve:
     """From box to box: between edges that face each other, else from the middles."""
-    (x1, y1), (x2, y2) = _ends(a, b)
+    (x1, y1), (x2, y2) = a.middle, b.middle
+    if a.width > b.width:  # the wider one is met at the place across
+        x1 = _across(a, x2)
+    elif b.width > a.width:
+        x2 = _across(b, x1)
     length = math.hypot(x2 - x1, y2 - y1) or 1.0
     dx, dy = (x2 - x1) / length, (y2 - y1) / length
     cx, cy = (x1 + x2) / 2 - dy * bend * length, (y1 + y2) / 2 + dx * bend * length
@@ -158,16 +162,6 @@ def _beside(c: WireCurve, side: float, *, back: bool, upright: bool) -> WireCurv
         ox, oy = math.copysign(side, ox or side), 0.0
     x1, y1, x2, y2 = (c.x2, c.y2, c.x1, c.y1) if back else (c.x1, c.y1, c.x2, c.y2)
     return WireCurve(*(round(v, 1) for v in (x1 + ox, y1 + oy, c.cx + ox, c.cy + oy, x2 + ox, y2 + oy)))
-
-
-def _ends(a: Box, b: Box) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Points of two boxes that a straight line may join; the wider one is met at the place across."""
-    (ax, ay), (bx, by) = a.middle, b.middle
-    if a.width > b.width:
-        ax = _across(a, bx)
-    elif b.width > a.width:
-        bx = _across(b, ax)
-    return (ax, ay), (bx, by)
 
 
 def _across(box: Box, x: float) -> float:
@@ -245,7 +239,16 @@ def drawing(topology: Topology) -> Drawing:
             members[vertex.server].append(i)
         else:
             loose.append(i)
-    joined, rates = _neighbours(topology), _rates(topology)
+    joined: dict[int, set[int]] = {i: set() for i in range(len(topology.vertices))}
+    rates: dict[str, dict[str, set[Fraction]]] = defaultdict(
+        lambda: defaultdict(set)
+    )  # by server and kind of wire
+    for wire in topology.wires:
+        joined[wire.src].add(wire.dst)
+        joined[wire.dst].add(wire.src)
+        if wire.bandwidth is not None:
+            for server in {topology.vertices[wire.src].server, topology.vertices[wire.dst].server}:
+                rates[server][wire.kind].add(wire.bandwidth * wire.lanes)
     blocks = []
     for name, inside in members.items():
         block = server_block(topology, inside, joined)
@@ -255,38 +258,15 @@ def drawing(topology: Topology) -> Drawing:
     page.arrange(blocks)
     boxes = tuple(page.placed[i] for i in range(len(topology.vertices)))
     wires = wire_curves(topology, boxes, page.arcs)
-    return _with_room(Drawing(page.width, page.height, boxes, tuple(page.servers), wires))
-
-
-def _neighbours(topology: Topology) -> Mapping[int, set[int]]:
-    joined: dict[int, set[int]] = {i: set() for i in range(len(topology.vertices))}
-    for wire in topology.wires:
-        joined[wire.src].add(wire.dst)
-        joined[wire.dst].add(wire.src)
-    return joined
-
-
-def _rates(topology: Topology) -> Mapping[str, Mapping[str, set[Fraction]]]:
-    """By server and kind: what the wires of the server carry."""
-    rates: dict[str, dict[str, set[Fraction]]] = defaultdict(lambda: defaultdict(set))
-    for wire in topology.wires:
-        if wire.bandwidth is not None:
-            for server in {topology.vertices[wire.src].server, topology.vertices[wire.dst].server}:
-                rates[server][wire.kind].add(wire.bandwidth * wire.lanes)
-    return rates
-
-
-def _with_room(drawn: Drawing) -> Drawing:
-    """The drawing, made larger above and below where wires bend over its edge."""
-    bends = [0.25 * (w.y1 + 2 * w.cy + w.y2) for w in drawn.wires]
+    bends = [0.25 * (w.y1 + 2 * w.cy + w.y2) for w in wires]  # room is made where wires bend over the edge
     above = max(0.0, GAP / 2 - min(bends, default=GAP))
-    below = max(0.0, max(bends, default=0.0) + GAP / 2 - drawn.height)
+    below = max(0.0, max(bends, default=0.0) + GAP / 2 - page.height)
     return Drawing(
-        drawn.width,
-        drawn.height + above + below,
-        tuple(box.moved(above) for box in drawn.vertices),
-        tuple(replace(s, box=s.box.moved(above), caption_y=s.caption_y + above) for s in drawn.servers),
-        tuple(replace(w, y1=w.y1 + above, cy=w.cy + above, y2=w.y2 + above) for w in drawn.wires),
+        page.width,
+        page.height + above + below,
+        tuple(box.moved(above) for box in boxes),
+        tuple(replace(s, box=s.box.moved(above), caption_y=s.caption_y + above) for s in page.servers),
+        tuple(replace(w, y1=w.y1 + above, cy=w.cy + above, y2=w.y2 + above) for w in wires),
     )
 
 
@@ -372,7 +352,15 @@ class _Page:
         self.joined = joined
         self.domains = domains
         apart = {i for domain in domains for i in domain.switches}
-        self.tiers = _tiers([i for i in loose if i not in apart], joined)
+        # What joins servers, what joins that, and so on; the ends of a core stand beside each other.
+        rest = [i for i in loose if i not in apart]
+        near = set(joined) - set(rest)
+        self.tiers: list[list[int]] = []
+        while rest:
+            tier = [i for i in rest if joined[i] & near] or rest
+            self.tiers.append(tier)
+            near = set(tier)
+            rest = [i for i in rest if i not in near]
         self.placed: dict[int, Box] = {}
         self.arcs: dict[tuple[int, int], float] = {}
         self.servers: list[ServerBox] = []
@@ -393,8 +381,14 @@ class _Page:
         self.height = y - GAP / 2
 
     def _rows(self, blocks: Sequence[_Captioned]) -> list[Sequence[_Captioned]]:
-        if self.domains:
-            return self._rows_of_domains(blocks)
+        if self.domains:  # the servers of one beside each other; two rows where one tier is between them
+            place = {name: k for k, domain in enumerate(self.domains) for name in domain.servers}
+            order = sorted(blocks, key=lambda b: place.get(b.name, len(place)))
+            starts = [k for k in range(1, len(order)) if place.get(order[k].name) != place.get(order[k - 1].name)]
+            if len(self.tiers) > 1 or not starts:
+                return [order]
+            half = min(starts, key=lambda k: abs(2 * k - len(order)))
+            return [order[:half], order[half:]]
         if not self.tiers:
             rows: list[list[_Captioned]] = [[]]
             for block in blocks:
@@ -407,16 +401,6 @@ class _Page:
             most = (len(blocks) + 1) // 2
         return [blocks[i : i + most] for i in range(0, len(blocks), most)]
 
-    def _rows_of_domains(self, blocks: Sequence[_Captioned]) -> list[Sequence[_Captioned]]:
-        """The servers of a domain beside each other; two rows where one tier is between them."""
-        place = {name: k for k, domain in enumerate(self.domains) for name in domain.servers}
-        order = sorted(blocks, key=lambda b: place.get(b.name, len(place)))
-        starts = [k for k in range(1, len(order)) if place.get(order[k].name) != place.get(order[k - 1].name)]
-        if len(self.tiers) > 1 or not starts:
-            return [order]
-        half = min(starts, key=lambda k: abs(2 * k - len(order)))
-        return [order[:half], order[half:]]
-
     def _row(self, row: Sequence[_Captioned], y: float, *, flip: bool) -> float:
         tallest = max(b.height for b in row)
         x = self._left(row)
@@ -425,7 +409,14 @@ class _Page:
         extra = BAR + FAN if domains else 0.0
         spans: dict[str, tuple[float, float]] = {}
         for server in row:
-            self._frame(server, x, y + (extra + tallest - server.height if flip else 0), flip)
+            block, above = server.block, y + (extra + tallest - server.height if flip else 0)
+            for i, box in block.places.items():
+                top = server.head + (block.height - box.y - box.height) if flip else box.y
+                self.placed[i] = Box(x + box.x, above + top, box.width, box.height)
+            self.arcs.update({pair: -depth if flip else depth for pair, depth in block.arcs.items()})
+            caption = above + 5 if flip else above + block.height  # on the side away from the network
+            frame = Box(x, above, block.width, server.height)
+            self.servers.append(ServerBox(server.name, frame, server.captions, caption + LINE - 2))
             spans[server.name] = (x, x + server.block.width)
             x += server.block.width + GAP
         for domain in domains:
@@ -439,17 +430,6 @@ class _Page:
 
     def _left(self, row: Sequence[_Captioned]) -> float:
         return (self.width - sum(b.block.width for b in row) - GAP * (len(row) - 1)) / 2
-
-    def _frame(self, server: _Captioned, x: float, y: float, flip: bool) -> None:
-        """Put the vertices of ``server`` where it stands; captions are on the side away from the network."""
-        block = server.block
-        for i, box in block.places.items():
-            top = server.head + (block.height - box.y - box.height) if flip else box.y
-            self.placed[i] = Box(x + box.x, y + top, box.width, box.height)
-        self.arcs.update({pair: -depth if flip else depth for pair, depth in block.arcs.items()})
-        caption = y + 5 if flip else y + block.height
-        frame = Box(x, y, block.width, server.height)
-        self.servers.append(ServerBox(server.name, frame, server.captions, caption + LINE - 2))
 
     def _network(self, rows: Sequence[Sequence[_Captioned]], y: float) -> float:
         """The tiers, the one that joins the servers last, each over what it joins."""
@@ -475,15 +455,3 @@ class _Page:
                 self.placed[i] = Box(centres[i] - share / 2, y + 6, share, BAR)
             y += BAR + min(MOST_FAN, FAN + FAN_STEP * len(order))
         return y
-
-
-def _tiers(loose: Sequence[int], joined: Mapping[int, set[int]]) -> list[list[int]]:
-    """What joins servers, what joins that, and so on; the ends of a core stand beside each other."""
-    rest, near = list(loose), set(joined) - set(loose)
-    tiers = []
-    while rest:
-        tier = [i for i in rest if joined[i] & near] or rest
-        tiers.append(tier)
-        near = set(tier)
-        rest = [i for i in rest if i not in near]
-    return tiers

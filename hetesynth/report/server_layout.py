@@ -47,14 +47,28 @@ LEAST_GRID = 6
 
 
 def shape(count: int, pairs: Pairs, modules: Pairs) -> Points:
-    """The shape that suits: two squares, a grid, else a circle; ``modules`` are drawn close together."""
+    """Return the shape that suits: two squares, a grid, else a circle; ``modules`` are drawn close together."""
     squares = two_squares(count, pairs)
-    if squares is not None:
-        return _cube(squares)
+    if squares is not None:  # the second behind the first, right and up by parts that keep all lines off all boxes
+        points: Points = [(0.0, 0.0)] * 8
+        corners = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0))
+        for four, (right, down) in zip(squares, ((0.0, 0.25), (0.5, 0.0)), strict=True):
+            for k, (x, y) in zip(four, corners, strict=True):
+                points[k] = (SQUARE * (x + right), SQUARE * (y + down))
+        return points
     columns = grid_columns(count, pairs)
     if columns is not None:
         return [(GRID_PITCH * (k % columns), GRID_PITCH * (k // columns)) for k in range(count)]
-    return _circle(count, modules)
+    # Clockwise from the left of the top.
+    steps = [TOGETHER if (k, k + 1) in modules else 1.0 for k in range(count)]
+    around = sum(steps)
+    radius = max(LEAST_RADIUS, count * ROUND_PITCH / (2 * math.pi) * (1.35 if modules else 1.0))
+    points, at = [], -0.5 * steps[0]
+    for step in steps:
+        angle = 2 * math.pi * at / around
+        points.append((radius * (1 + math.sin(angle)), radius * (1 - math.cos(angle))))
+        at += step
+    return points
 
 
 def two_squares(count: int, pairs: Pairs) -> tuple[Sequence[int], Sequence[int]] | None:
@@ -84,29 +98,6 @@ def grid_columns(count: int, pairs: Pairs) -> int | None:
 def _neighbours(a: int, b: int, columns: int, rows: int) -> bool:
     down, across = abs(a // columns - b // columns), abs(a % columns - b % columns)
     return (down == 0 and across in (1, columns - 1)) or (across == 0 and down in (1, rows - 1))
-
-
-def _cube(squares: tuple[Sequence[int], Sequence[int]]) -> Points:
-    """The second square behind the first, to the right and up by parts that keep all lines off all boxes."""
-    points: Points = [(0.0, 0.0)] * 8
-    corners = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0))
-    for four, (right, down) in zip(squares, ((0.0, 0.25), (0.5, 0.0)), strict=True):
-        for k, (x, y) in zip(four, corners, strict=True):
-            points[k] = (SQUARE * (x + right), SQUARE * (y + down))
-    return points
-
-
-def _circle(count: int, modules: Pairs) -> Points:
-    """Clockwise from the left of the top; two of a module stand closer."""
-    steps = [TOGETHER if (k, k + 1) in modules else 1.0 for k in range(count)]
-    around = sum(steps)
-    radius = max(LEAST_RADIUS, count * ROUND_PITCH / (2 * math.pi) * (1.35 if modules else 1.0))
-    points, at = [], -0.5 * steps[0]
-    for step in steps:
-        angle = 2 * math.pi * at / around
-        points.append((radius * (1 + math.sin(angle)), radius * (1 - math.cos(angle))))
-        at += step
-    return points
 
 
 PITCH, PAD, BETWEEN, STAGGER = 40.0, 12.0, 24.0, 42.0
@@ -154,16 +145,12 @@ def server_block(topology: Topology, inside: Sequence[int], joined: Mapping[int,
     order = {rank: k for k, rank in enumerate(gpus)}
     pairs = frozenset((order[a], order[b]) for a in gpus for b in joined[a] if b in order and order[a] < order[b])
     alone = not upper and not lower and (not nics or two_squares(len(gpus), pairs) is not None)
+    leaving = any(not joined[i] <= set(inside) for i in gpus)  # wires from GPUs straight out of the server
     if pairs and alone:
         return _Shaped(gpus, [*nics, *idle], joined, pairs).block(_modules(topology, order))
-    if not upper and not pairs and all(joined[i] <= set(gpus) for i in nics) and _leave(gpus, joined, inside):
+    if not upper and not pairs and all(joined[i] <= set(gpus) for i in nics) and leaving:
         return _Rows(gpus, [], upper, lower, joined, pairs, under=[*nics, *idle]).block()
     return _Rows(gpus, [*nics, *idle], upper, lower, joined, pairs).block()
-
-
-def _leave(gpus: Sequence[int], joined: Mapping[int, set[int]], inside: Sequence[int]) -> bool:
-    """Whether wires lead from GPUs straight out of the server."""
-    return any(not joined[i] <= set(inside) for i in gpus)
 
 
 def _parts(topology: Topology, others: Sequence[int]) -> list[_Part]:
@@ -341,7 +328,10 @@ class _Rows:
         for k, i in enumerate(self.gpus):
             places[i] = _around(self.x[i], y + (STAGGER * (k % 2) if two else 0), GPU)
         y += GPU[1] + (STAGGER if two else 0)
-        arcs = {} if two else self._arcs()
+        arcs: dict[tuple[int, int], float] = {}
+        if not two:
+            deep = {(a, b): ARC + ARC_STEP * (b - a) for a, b in self.pairs if b - a > 1}
+            arcs = {(self.gpus[a], self.gpus[b]): 2 * depth for (a, b), depth in deep.items()}
         y += max(arcs.values(), default=0) / 2
         for i in self.under:
             places[i] = _around(self.x[i], y + BETWEEN, NIC)
@@ -354,9 +344,6 @@ class _Rows:
                 places[end] = Box(PAD + k * (width + SPACE), y, width, BAR)
             y += BAR
         return Block(inner + 2 * PAD, y + PAD, places, arcs)
-
-    def _arcs(self) -> dict[tuple[int, int], float]:
-        return {(self.gpus[a], self.gpus[b]): 2 * (ARC + ARC_STEP * (b - a)) for a, b in self.pairs if b - a > 1}
 
 
 def _around(x: float, y: float, size: tuple[float, float]) -> Box:

@@ -70,7 +70,10 @@ def simulate(
     Raises ValueError when tasks wait for each other in a circle.
     """
     if compiled is None:
-        compiled = _is_large(graph, policy)
+        compiled = graph.tasks > most_interpreted(fluid_kernel.run, policy.simulated_tasks)
+        if not compiled:
+            pairs = float(np.square(np.bincount(graph.uses), dtype=np.float64).sum())
+            compiled = pairs > most_interpreted(fluid_kernel.run, policy.simulated_pairs)
     state = _state(graph)
     if compiled:
         ended = int(machine_code(fluid_kernel.run)(state, graph.tasks))
@@ -91,10 +94,10 @@ _RESULTS = ("ready", "begin", "sent", "end")
 def _state(graph: TransferGraph) -> State:
     n, resources, uses = graph.tasks, len(graph.rate), len(graph.uses)
     order = np.argsort(graph.waits, kind="stable")
-    used = _records(USE, uses)
+    used = np.zeros(uses, dtype=list(USE))
     used["resource"] = graph.uses
     used["task"] = np.repeat(np.arange(n), np.diff(graph.uses_start))
-    tasks = _records(TASK, n)
+    tasks = np.zeros(n, dtype=list(TASK))
     tasks["delay"], tasks["size"], tasks["after"] = graph.delay, graph.size + graph.occupied, graph.after
     tasks["limit"] = np.inf
     np.minimum.at(tasks["limit"], used["task"], graph.rate[graph.uses])
@@ -103,16 +106,12 @@ def _state(graph: TransferGraph) -> State:
     tasks["first_use"], tasks["end_use"] = graph.uses_start[:-1], graph.uses_start[1:]
     followers_start = _starts(graph.waits, n)
     tasks["first_follower"], tasks["end_follower"] = followers_start[:-1], followers_start[1:]
-    limits = _records(RESOURCE, resources)
+    limits = np.zeros(resources, dtype=list(RESOURCE))
     limits["rate"] = graph.rate
     limits["first_flow"] = _starts(graph.uses, resources)[:-1]
     followers = np.repeat(np.arange(n), np.diff(graph.waits_start))[order]
     lengths = (uses, n, resources, resources, n, n, n, 6)
     return State(tasks, limits, used, followers, *(np.zeros(length, dtype=np.int64) for length in lengths))
-
-
-def _records(fields: Fields, length: int) -> Records:
-    return np.zeros(length, dtype=list(fields))
 
 
 def _objects(column: Records) -> list[Any]:
@@ -132,11 +131,3 @@ def _record_class(names: tuple[str, ...]) -> type[Any]:
 def _starts(values: Ints, count: int) -> Ints:
     """Where each of ``count`` values begins when ``values`` are sorted; one more for the end."""
     return np.concatenate(([0], np.cumsum(np.bincount(values, minlength=count)))).astype(np.int64)
-
-
-def _is_large(graph: TransferGraph, policy: MachineCodePolicy) -> bool:
-    """Whether machine code is quicker for ``graph``."""
-    if graph.tasks > most_interpreted(fluid_kernel.run, policy.simulated_tasks):
-        return True
-    pairs = float(np.square(np.bincount(graph.uses), dtype=np.float64).sum())
-    return pairs > most_interpreted(fluid_kernel.run, policy.simulated_pairs)

@@ -171,7 +171,11 @@ class _Loop:
 
     def _add_block(self, g: int, b: int, block: ThreadBlock) -> None:
         first = len(self.places)
-        copier = self._copier_of(g, block)
+        rank = self._program.gpus[g].rank
+        rate, copier = self._costs.copy_rate(rank, self._program.protocol), -1
+        if rate is not None and block.send_peer is not None:  # a thread block that sends at a limited rate
+            copier = len(self._copiers)
+            self._copiers.append((f"thread block {block.id} of gpu {rank}", rate * self._overhead))
         for step, x in enumerate(block.instructions):
             left, message = x.count, 0
             while message == 0 or left > 0:
@@ -185,15 +189,6 @@ class _Loop:
         self._waits.extend((task, task - 1, 0) for task in tasks[1:])
         if tasks:
             self._waits.append((first, tasks[-1], 1))
-
-    def _copier_of(self, g: int, block: ThreadBlock) -> int:
-        """``block`` as a resource, where it sends and its rate is limited; else -1."""
-        rank = self._program.gpus[g].rank
-        rate = self._costs.copy_rate(rank, self._program.protocol)
-        if rate is None or block.send_peer is None:
-            return -1
-        self._copiers.append((f"thread block {block.id} of gpu {rank}", rate * self._overhead))
-        return len(self._copiers) - 1
 
     def _add(self, place: Place, block: ThreadBlock, x: Instruction, chunks: int) -> None:
         rank, task = self._program.gpus[place.gpu].rank, len(self.places)
@@ -242,8 +237,12 @@ class _Loop:
                     if x.depends is None:
                         continue
                     other = position.get(x.depends[0], -1)
-                    published = -1 if other < 0 else _published(gpu.thread_blocks[other], x.depends[1])
-                    if published < 0:
+                    steps = gpu.thread_blocks[other].instructions if other >= 0 else ()
+                    later = range(max(0, x.depends[1]), len(steps))
+                    published = next(
+                        (s for s in later if steps[s].has_dependents), None
+                    )  # the first that publishes
+                    if published is None:
                         raise ValueError(f"gpu {gpu.rank}: a step depends on {x.depends}, which never publishes")
                     self._waits.append((first[g, b, step], self._last[g, other, published], 0))
 
@@ -273,12 +272,6 @@ class _Loop:
             copiers=Copiers(tuple(name for name, _ in self._copiers), tuple(rate for _, rate in self._copiers)),
             copier=np.tile(np.asarray(self._copier, dtype=np.int64), loops),
         )
-
-
-def _published(block: ThreadBlock, step: int) -> int:
-    """The step that tells the dependents of ``step``: the first from there on that publishes, -1 if none does."""
-    later = range(max(0, step), len(block.instructions))
-    return next((s for s in later if block.instructions[s].has_dependents), -1)
 
 
 class _Routes:
