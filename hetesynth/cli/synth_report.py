@@ -1,7 +1,4 @@
-"""What the commands print, as text and as plain values for JSON.
-
-In: results of a synthesis, by their attributes. Out: strings and dictionaries. Decides nothing.
-"""
+"""What the commands print, as text and as plain values for JSON."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Elements: their type, the reduction, and the data that every rank starts with.
 
-In: names (``sum``, ``float32``) and a seed. Out: numpy arrays. Input is a function of (seed, rank, position), so
-that any rank can compute what any other holds. Where data is only moved it is random bits; where it is added, it
-is small integers, so that sums are exact in floating point whatever the order and every bit can be checked.
+Input is a function of (seed, rank, position), so that any rank can compute what any other holds. Where data is
+only moved it is random bits; where it is added, it is small integers, so that sums are exact in floating point
+whatever the order and every bit can be checked.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Executes one rank of a ``Program`` as MSCCL's interpreter does, with real data.
 
-In: the thread blocks of a GPU, its memory, a way to send packets. Out: packets, and the memory changed. A
-connection is (peer, channel); it holds ``slots`` messages, counted by credits: a send waits for a free slot, a
+A connection is (peer, channel); it holds ``slots`` messages, counted by credits: a send waits for a free slot, a
 receive for a message, and taking a message gives the slot back. A step with hasdep publishes (loop, step) when it
 is done; a dependence waits for a published number at least as high. Chunks larger than a message make the whole
-program loop, each time over a slice of every chunk; a step with more chunks than fit a message sends
-several. Knows nothing of MPI.
+program loop, each time over a slice of every chunk; a step with more chunks than fit a message sends several.
 """
 
 from __future__ import annotations

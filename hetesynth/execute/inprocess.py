@@ -1,7 +1,6 @@
 """All ranks in one process: packets are handed over in queues. For tests, and where there is no MPI.
 
-In: a job, every rank's part. Out: one Run per aliasing and repetition. Nothing is parallel, so a stall is seen
-at once: nobody can go on and no packet is under way.
+Nothing is parallel, so a stall is seen at once: nobody can go on and no packet is under way.
 """
 
 from __future__ import annotations

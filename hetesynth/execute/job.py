@@ -1,7 +1,4 @@
-"""One run, stated: everything a rank must know besides its own thread blocks. Travels between processes.
-
-In: a ``Program`` or a ``Plan`` and the user's options. Out: a ``Job``, and from it the player of a rank.
-"""
+"""One run, stated: everything a rank must know besides its own thread blocks. Travels between processes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Starting one process per rank on this machine with mpiexec, and ending them all whatever happens.
 
-In: the command of a rank and how many. Out: the text that rank 0 left. Under somebody else's launcher
-(``launched``) nothing is started: this process is a rank.
+Under somebody else's launcher (``launched``) nothing is started: this process is a rank.
 """
 
 from __future__ import annotations

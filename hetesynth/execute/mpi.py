@@ -1,8 +1,7 @@
 """One rank of a job over MPI: the only module that knows MPI.
 
-In, on rank 0: what prepares the job and everybody's part. Out, on rank 0: the runs. MPI launches, connects and
-carries packets; every packet is one message, a header and bytes, taken in the order of its sender. No call that
-could wait for a stalled rank is made before all have agreed how the run ended.
+MPI launches, connects and carries packets; every packet is one message, a header and bytes, taken in the order of
+its sender. No call that could wait for a stalled rank is made before all have agreed how the run ended.
 """
 
 from __future__ import annotations

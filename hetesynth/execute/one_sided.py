@@ -1,10 +1,9 @@
 """Executes one rank of a ``Plan`` as MSCCL++ does, with real data: writes into peers, signals, waits.
 
-In: the thread blocks of a GPU, its memory, a way to send packets. Out: packets, and the memory changed. A put is a
-packet with the address and the data; the target's rank stores it when it comes, whatever its thread blocks do, and
-packets of one rank come in order, so a signal comes after the puts before it. Reading a peer is a request and an
-answer. Every put and signal is acknowledged, so that a rank knows when all it did has happened. Operations of a
-thread block are done one after the other: a missing nop does not show here. Knows nothing of MPI.
+A put is a packet with the address and the data; the target's rank stores it when it comes, whatever its thread
+blocks do, and packets of one rank come in order, so a signal comes after the puts before it. Reading a peer is a
+request and an answer. Every put and signal is acknowledged, so that a rank knows when all it did has happened.
+Operations of a thread block are done one after the other: a missing nop does not show here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Thread blocks of one rank as coroutines: each runs until it must wait, and goes on when it is woken.
 
-In: generators that yield a ``Wait`` for as long as they cannot go on. Out: progress, and who waits for what. Any
-order of running those that can go on is one that a GPU may take; by default it is the order of waking.
+Any order of running those that can go on is one that a GPU may take; by default it is the order of waking.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What a primitive costs (HeteCCL 4.2): alpha + bytes x beta + reduced bytes x gamma, per link and GPU.
 
-In: a topology, a calibration, a reading of alpha. Out: ``Costs``: resources with their rates, and alpha, beta and
-gamma of every link and rank. Also what a size means for each collective, and NCCL's two bandwidths. Knows nothing
-of schedules and of time. Floats from here on: seconds, bytes, bytes per second. docs/model.md defines each term.
+It also says what a size means for each collective, and NCCL's two bandwidths. Floats from here on: seconds, bytes,
+bytes per second. docs/model.md defines each term.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Where in a source text something stands, how a finding about it is shown, which characters are shown escaped.
-
-In: spans and messages from the frontend. Out: text with the source line and a caret.
-Knows nothing of grammars or topologies.
-"""
+"""Where in a source text something stands, how a finding about it is shown, which characters are shown escaped."""
 
 from __future__ import annotations
 

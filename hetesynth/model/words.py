@@ -1,7 +1,4 @@
-"""Numbers in words, the same in every report.
-
-In: counts and sizes. Out: text.
-"""
+"""Numbers in words, the same in every report."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What an operator asks of a topology: where each rank is, which links there are, what GPUs have to share.
-
-In: a topology. Out: facts, exact; text is made at the edge. Knows nothing of chunks, steps and schedules.
-"""
+"""What an operator asks of a topology: where each rank is, which links there are, what GPUs have to share."""
 
 from __future__ import annotations
 

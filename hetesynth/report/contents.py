@@ -1,7 +1,6 @@
 """What a report shows: the nouns of the page, the picture and the trace.
 
-In: topology, schedule, program and their simulated timelines, as the pipeline found them. Units: seconds, bytes.
-Knows nothing of files, of HTML and of how anything was computed.
+Units: seconds, bytes.
 """
 
 from __future__ import annotations

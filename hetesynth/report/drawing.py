@@ -1,8 +1,6 @@
 """Where everything of a topology is drawn: boxes for servers, places for vertices, curves for wires.
 
-In: a topology. Out: a ``Drawing`` in picture units (about pixels), y downward; the same topology gives the same
-drawing. What belongs to no server stands in rows between the servers, or above them where the network has tiers.
-Knows nothing of schedules and of colours.
+What belongs to no server stands in rows between the servers, or above them where the network has tiers.
 """
 
 from __future__ import annotations

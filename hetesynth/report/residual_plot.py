@@ -1,7 +1,4 @@
-"""Measured against predicted times as a small SVG: sizes on a logarithmic axis, differences in percent.
-
-In: named series of (bytes, percent off). Out: SVG text, the same for the same points.
-"""
+"""Measured against predicted times as a small SVG: sizes on a logarithmic axis, differences in percent."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Findings as SARIF 2.1.0, the format that code hosts and editors show beside the lines of a file.
-
-In: rules and results, plain. Out: a SARIF log as a JSON-ready dict (OASIS standard "Static Analysis Results
-Interchange Format Version 2.1.0"). Knows nothing of what is judged.
-"""
+"""Findings as SARIF 2.1.0, the format that code hosts and editors show beside the lines of a file."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """One server: rows of boxes from the network inwards: NICs, CPUs, PCIe switches and buses, GPUs, their switches.
 
-In: the vertices of a server and who is joined to whom. Out: a block at the origin, its network side up. GPUs that
-are joined directly and by nothing else stand in a shape of their own; beside NICs and switches they stand in a row
-and their connections are arcs below it.
+GPUs that are joined directly and by nothing else stand in a shape of their own; beside NICs and switches they
+stand in a row and their connections are arcs below it.
 """
 
 from __future__ import annotations

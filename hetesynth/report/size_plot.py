@@ -1,7 +1,4 @@
-"""Bandwidth against size as a small SVG: logarithmic both ways, legible on light and dark ground.
-
-In: named curves of (bytes, GB/s). Out: SVG text, the same for the same curves. Knows nothing of schedules.
-"""
+"""Bandwidth against size as a small SVG: logarithmic both ways, legible on light and dark ground."""
 
 from __future__ import annotations
 

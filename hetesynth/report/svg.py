@@ -1,7 +1,6 @@
 """A schedule as a static picture: the cluster with its rates, and what crosses it step by step.
 
-In: a topology, a problem and a schedule. Out: SVG text, the same bytes for the same input. White background, so
-that it can be read wherever it is shown; says everything in text too (title and description).
+White background, so that it can be read wherever it is shown; says everything in text too (title and description).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What changed between two topologies, in an operator's words: servers, GPUs, NICs, connections, rates, ranks.
 
-In: two topologies. Out: changes as data. Parts are the same where their names are.
+Parts are the same where their names are.
 """
 
 from __future__ import annotations

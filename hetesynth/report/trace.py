@@ -1,10 +1,8 @@
 """A run as a trace that Perfetto and chrome://tracing open: what each resource and each thread block did when.
 
-In: a report. Out: JSON in Chrome's trace event format (complete events ``X``, metadata ``M``, flows ``s`` and
-``f``; microseconds). A process is the schedule, the resources or a GPU; a thread is a resource or a thread block.
-Transfers share a resource, and events of one thread must not overlap, so a resource gets as many threads as it
-carries transfers at once. Of a program that loops often the first loops are there. The same report gives the
-same bytes.
+A process is the schedule, the resources or a GPU; a thread is a resource or a thread block. Transfers share a
+resource, and events of one thread must not overlap, so a resource gets as many threads as it carries transfers at
+once. Of a program that loops often the first loops are there.
 
 Readers count whole nanoseconds and bind a flow to whatever is open on its thread at its time. So times are whole
 nanoseconds, a step of a thread block takes at least two (which the next one lacks), and flows lie strictly inside

@@ -1,8 +1,8 @@
 """Runs a transfer graph: when each task starts and ends.
 
-In: a ``TransferGraph``. Out: its ``Timeline``. Every resource is shared max-min fairly by the flows that use it at
-the moment (progressive filling: Bertsekas and Gallager, Data Networks, 6.5.2), so the result does not depend on
-the order of simultaneous events. Small graphs are interpreted, so that nothing needs to be loaded or compiled.
+Every resource is shared max-min fairly by the flows that use it at the moment (progressive filling: Bertsekas and
+Gallager, Data Networks, 6.5.2), so the result does not depend on the order of simultaneous events. Small graphs
+are interpreted, so that nothing needs to be loaded or compiled.
 """
 
 from __future__ import annotations

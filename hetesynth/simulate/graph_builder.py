@@ -1,8 +1,4 @@
-"""Collects tasks one by one and makes the arrays of a ``TransferGraph``.
-
-In: tasks in links, bytes and reduced bytes, as multiples of a unit. Out: a graph for any number of bytes a unit:
-the structure is built once, a size costs a few multiplications. Knows the cost model, nothing of collectives.
-"""
+"""Collects tasks one by one and makes the arrays of a ``TransferGraph``."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
 """An MSCCL++ plan as tasks: thread blocks in order, puts over memory and port channels, signals and barriers.
 
-In: a plan that its judge has passed, costs. Out: tasks, and which operation each stands for. The rules
-(docs/model.md): a thread block does one operation at a time; what it puts over a memory channel it copies itself,
-all slices of an operation at once, which share its copy rate; a port channel's engine carries out its puts one
-after another while the thread block goes on; a signal comes with what was put before it and alone takes alpha; a
-wait takes the oldest signal. Buffers are as large as the message, so nothing loops. Tasks are in an order in which
-they can run. Semaphores are taken in that order too, whoever would come first in time.
+The rules (docs/model.md): a thread block does one operation at a time; what it puts over a memory channel it
+copies itself, all slices of an operation at once, which share its copy rate; a port channel's engine carries out
+its puts one after another while the thread block goes on; a signal comes with what was put before it and alone
+takes alpha; a wait takes the oldest signal. Buffers are as large as the message, so nothing loops. Tasks are in an
+order in which they can run. Semaphores are taken in that order too, whoever would come first in time.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """A program as tasks: thread blocks in order, channels with a few FIFO slots, loops over slices of a large buffer.
 
-In: a program, costs, a size. Out: tasks, and which instruction each stands for. The rules are those of the
-runtimes (docs/model.md): a thread block does one thing at a time; a send waits for a free slot of its connection
-and takes alpha + bytes x beta, and no less than its thread block needs to copy the bytes; a receive waits for the
-message and frees the slot when it is done; a step that others depend on publishes when it is done. A chunk larger
-than a message makes the whole program loop over slices of all chunks; loops follow each other without a barrier.
-Does not know whether the program is right.
+The rules are those of the runtimes (docs/model.md): a thread block does one thing at a time; a send waits for a
+free slot of its connection and takes alpha + bytes x beta, and no less than its thread block needs to copy the
+bytes; a receive waits for the message and frees the slot when it is done; a step that others depend on publishes
+when it is done. A chunk larger than a message makes the whole program loop over slices of all chunks; loops follow
+each other without a barrier.
 """
 
 from __future__ import annotations
@@ -239,9 +238,7 @@ class _Loop:
                     other = position.get(x.depends[0], -1)
                     steps = gpu.thread_blocks[other].instructions if other >= 0 else ()
                     later = range(max(0, x.depends[1]), len(steps))
-                    published = next(
-                        (s for s in later if steps[s].has_dependents), None
-                    )  # the first that publishes
+                    published = next((s for s in later if steps[s].has_dependents), None)
                     if published is None:
                         raise ValueError(f"gpu {gpu.rank}: a step depends on {x.depends}, which never publishes")
                     self._waits.append((first[g, b, step], self._last[g, other, published], 0))

@@ -1,8 +1,4 @@
-"""A schedule as tasks: every transfer is one, and waits for what it sends.
-
-In: a schedule, costs, what a step means. Out: tasks for any chunk size. Knows nothing of channels, thread blocks
-and FIFOs: simulate.program does.
-"""
+"""A schedule as tasks: every transfer is one, and waits for what it sends."""
 
 from __future__ import annotations
 

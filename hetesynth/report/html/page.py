@@ -1,8 +1,7 @@
 """The page: one file with its styles, scripts and data, which loads nothing and sends nothing.
 
-In: a report. Out: UTF-8 HTML, the same bytes for the same report. Names in it are untrusted: text is escaped,
-the data is JSON in which no ``<`` is left, scripts set text and never markup, and the content security policy lets
-no script run but those whose hashes it names.
+Names in it are untrusted: text is escaped, the data is JSON in which no ``<`` is left, scripts set text and never
+markup, and the content security policy lets no script run but those whose hashes it names.
 """
 
 from __future__ import annotations
