@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hetesynth.cli.options import json_option
-from hetesynth.cli.terminal import show
+from hetesynth.cli.terminal import on_one_line, show
 from hetesynth.errors import HetesynthError
 from hetesynth.model.target import TARGETS, Target, target
 
@@ -67,7 +67,6 @@ def command(name: str | None, file: Path | None, as_json: bool) -> None:
 
 def _nothing_named() -> HetesynthError:
     """What there is to name, and what fits the clusters that are described in this folder."""
-    from hetesynth.cli.verify import on_one_line
     from hetesynth.engine.gpu_vendors import fitting_targets
     from hetesynth.topology.language import load_topology
 

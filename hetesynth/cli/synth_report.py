@@ -223,8 +223,10 @@ def synthesis_report(synthesis: Synthesis, paths: Iterable[Path], *, explain: bo
     executed = ", every program executed" if synthesis.programs else ""
     phases = ", ".join(f"{name} {value:.2f}" for name, value in synthesis.timer.phases.items())
     rechecked = "bound rechecked" + (f" but for {by_steps.recheck.open}" if by_steps.recheck.open else "")
+    size = size_text(synthesis.time_optimality.size, EXACT)
+    why = "interrupted" if synthesis.ending == "interrupt" else "too many transfers (--size asks for it)"
     lines = [
-        _verdict(synthesis),
+        f"not simulated for {size}: {why}" if synthesis.verdict is None else synthesis.verdict.line,
         f"{topology.name}: {synthesis.request.collective}, {topology.ranks} ranks, {chunks} per rank"
         + (f", root {root}" if root is not None else ""),
         *(f"  note: {note}" for note in topology.notes),
@@ -330,16 +332,6 @@ _BOUND_WORDS = {
     "prices": "prices of resources",
     "latency": "the path of most latency",
 }
-
-
-def _verdict(synthesis: Synthesis) -> str:
-    """The first line of a report."""
-    if synthesis.verdict is not None:
-        return synthesis.verdict.line
-    size = size_text(synthesis.time_optimality.size, EXACT)
-    if synthesis.ending == "interrupt":
-        return f"not simulated for {size}: interrupted"
-    return f"not simulated for {size}: too many transfers (--size asks for it)"
 
 
 def written_lines(synthesis: Synthesis) -> Iterable[str]:

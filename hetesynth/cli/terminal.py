@@ -41,3 +41,8 @@ def table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[st
         ]
         lines.append("  ".join(cells).rstrip())
     return lines
+
+
+def on_one_line(file: object) -> str:
+    """The name of a file; a line of its own would pass for a verdict."""
+    return str(file).replace("\n", "\\u000a")

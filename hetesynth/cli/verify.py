@@ -23,7 +23,7 @@ from hetesynth.cli.options import (
     targets_option,
     topology_losses,
 )
-from hetesynth.cli.terminal import show, show_lines
+from hetesynth.cli.terminal import on_one_line, show, show_lines
 from hetesynth.files.atomic import write_atomically
 from hetesynth.model.words import counted
 
@@ -135,7 +135,12 @@ def _many(
     if form == "sarif":
         show(json.dumps(sarif_of([(verdict.path, verdict.judged) for verdict in verdicts]), indent=2))
     elif form == "json":
-        show(json.dumps(files_document(verdicts, walk.passed, portable=portable), indent=2))
+        document = {
+            "ok": all(verdict.ok(portable=portable) for verdict in verdicts),
+            "passed_over": walk.passed,
+            "files": [file_document(str(v.path), v.judged, ok=v.ok(portable=portable)) for v in verdicts],
+        }
+        show(json.dumps(document, indent=2))
     else:
         show_lines(one_line(verdict, portable=portable) for verdict in verdicts if not streamed)
         show(summary_line(verdicts, walk.passed, portable=portable))
@@ -197,11 +202,6 @@ def file_document(file: str, judged: Judged, *, ok: bool) -> dict[str, Any]:
     return document
 
 
-def on_one_line(file: object) -> str:
-    """The name of a file; a line of its own would pass for a verdict."""
-    return str(file).replace("\n", "\\u000a")
-
-
 def finding_line(program: str, label: str, finding: Finding, *, several: bool) -> str:
     """``x.xml:3: error: syntax: ... [HX105]``."""
     v: Violation = finding.violation
@@ -257,15 +257,6 @@ def summary_line(verdicts: Sequence[FileVerdict], passed: int, *, portable: bool
     data = f" (data of {unchecked} NOT CHECKED)" if unchecked else ""
     others = f"; {counted(passed, 'other')} passed over" if passed else ""
     return f"{counted(len(verdicts), 'file')}: {right} ok{data}{wrong}{others}"
-
-
-def files_document(verdicts: Sequence[FileVerdict], passed: int, *, portable: bool) -> dict[str, Any]:
-    """The JSON of many files."""
-    return {
-        "ok": all(verdict.ok(portable=portable) for verdict in verdicts),
-        "passed_over": passed,
-        "files": [file_document(str(v.path), v.judged, ok=v.ok(portable=portable)) for v in verdicts],
-    }
 
 
 def junit(verdicts: Sequence[FileVerdict], *, portable: bool) -> bytes:

@@ -13,7 +13,7 @@ from functools import partial
 
 from hetesynth.execute.job import Job, Part
 from hetesynth.execute.outcome import Fault, Run, diagnosis, gathered
-from hetesynth.execute.scheduling import Choice, Packet, Player
+from hetesynth.execute.players import Choice, Packet, Player
 
 
 def run_in_process(job: Job, parts: Sequence[Part], choose: Choice | None = None) -> Iterator[Run]:

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from hetesynth.errors import HetesynthError
 from hetesynth.execute.arithmetic import Arithmetic, Dtype, Reduction
 from hetesynth.execute.collective import PER_RANK, Buffers, Reference
-from hetesynth.execute.fifo import FifoPlayer, Loops
 from hetesynth.execute.memory import Memory
-from hetesynth.execute.one_sided import PlanPlayer
-from hetesynth.execute.scheduling import Choice, Player, Send
+from hetesynth.execute.players import Choice, FifoPlayer, Loops, PlanPlayer, Player, Send
 from hetesynth.model.collective import COLLECTIVE_NAMES, REDUCING, ROOTED, CollectiveName
 from hetesynth.model.plan import GpuPlan, Plan
 from hetesynth.model.program import GpuProgram, Program

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from hetesynth.errors import HetesynthError
 from hetesynth.execute.job import Job, Part
 from hetesynth.execute.outcome import Ending, Fault, RankCheck, Run, diagnosis, gathered
-from hetesynth.execute.scheduling import Packet, Player, Send
+from hetesynth.execute.players import Packet, Player, Send
 from hetesynth.model.diagnostics import visible
 
 if TYPE_CHECKING:
@@ -202,22 +202,17 @@ class _World:
         runs: list[Run] = []
         for in_place in job.aliasings:
             for _ in range(job.repeat):
-                runs += self._once(job, part, in_place)
-                if runs and runs[-1].ending != "done":
-                    return runs
+                memory = job.memory(part, in_place)
+                player = job.player(part, memory, self._send)
+                self._comm.Barrier()
+                conductor = Conductor(self.rank, job.ranks, job.timeout, self._send, time.monotonic)
+                seconds = self._drive(player, conductor)
+                if conductor.stopped is not None:
+                    return [*runs, Run(in_place, conductor.ending, seconds, diagnosis=conductor.stopped)]
+                checks: list[RankCheck] | None = self._comm.gather(memory.check(seconds), root=0)
+                if checks is not None:  # on rank 0
+                    runs.append(gathered(checks, in_place))
         return runs
-
-    def _once(self, job: Job, part: Part, in_place: bool) -> list[Run]:
-        """Nothing on other ranks than 0, unless it was stopped."""
-        memory = job.memory(part, in_place)
-        player = job.player(part, memory, self._send)
-        self._comm.Barrier()
-        conductor = Conductor(self.rank, job.ranks, job.timeout, self._send, time.monotonic)
-        seconds = self._drive(player, conductor)
-        if conductor.stopped is not None:
-            return [Run(in_place, conductor.ending, seconds, diagnosis=conductor.stopped)]
-        checks: list[RankCheck] | None = self._comm.gather(memory.check(seconds), root=0)
-        return [gathered(checks, in_place)] if checks is not None else []
 
     def _drive(self, player: Player, conductor: Conductor) -> float:
         """Plays until all agree on the end; the seconds until the thread blocks here were done."""

@@ -144,7 +144,7 @@ ALLOWED = {
         hetesynth/engine/formats.py: HEAD
         hetesynth/errors.py: __init__.exit_code
         hetesynth/execute/mpi.py: CONTROL MAX_TEXT
-        hetesynth/execute/fifo.py: MESSAGE CREDIT
+        hetesynth/execute/players.py: MESSAGE CREDIT
         hetesynth/execute/mpi.py: HEADER
         hetesynth/files/atomic.py: _MODE
         hetesynth/files/folders.py: _HERE _EXCHANGE

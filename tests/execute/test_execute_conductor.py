@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from hetesynth.execute.mpi import Conductor
-from hetesynth.execute.scheduling import Packet
+from hetesynth.execute.players import Packet
 
 TIMEOUT = 8.0
 

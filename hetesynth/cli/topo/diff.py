@@ -64,8 +64,12 @@ def difference_report(difference: TopologyDifference) -> Iterator[str]:
     for change in changes:
         words = ("", "") if change.what.startswith("rank") else (change.before, change.after)
         alike[(change.kind, change.what, *words)].append(change)
-    for several in alike.values():
-        yield f"  {_line(several)}"
+    for (kind, what, was, is_), several in alike.items():
+        ranks = what.startswith("rank")
+        named = [f"{c.name} {c.before} -> {c.after}" if ranks else c.name for c in several[:SHOWN_NAMES]]
+        names = ", ".join(named) + (f", ... ({len(several)} in all)" if len(several) > SHOWN_NAMES else "")
+        told = f": {was} -> {is_}" if kind == "changed" and not ranks else f": {was or is_}" if was or is_ else ""
+        yield f"  {SIGNS[kind]} {what} {names}".rstrip() + told
     if difference.schedules:
         counts = Counter(s.verdict for s in difference.schedules)
         yield ""
@@ -73,20 +77,6 @@ def difference_report(difference: TopologyDifference) -> Iterator[str]:
         yield f"schedules on {after.name}: {said}"
         for standing in difference.schedules:
             yield f"  {standing.path}: {standing.verdict}" + (f": {standing.reason}" if standing.reason else "")
-
-
-def _line(several: list[TopologyChange]) -> str:
-    change = several[0]
-    first = several[:SHOWN_NAMES]
-    named = [f"{c.name} {c.before} -> {c.after}" if c.what.startswith("rank") else c.name for c in first]
-    names = ", ".join(named) + (f", ... ({len(several)} in all)" if len(several) > SHOWN_NAMES else "")
-    text = f"{SIGNS[change.kind]} {change.what} {names}".rstrip()
-    if change.what.startswith("rank"):
-        return text
-    if change.kind == "changed":
-        return f"{text}: {change.before} -> {change.after}"
-    words = change.before or change.after
-    return f"{text}: {words}" if words else text
 
 
 def difference_document(difference: TopologyDifference) -> dict[str, Any]:

@@ -83,10 +83,12 @@ def command(
 
 def show_imported(imported: ImportedTopology, output: Path | None, *, as_json: bool) -> None:
     """Write the text and print the facts."""
+    from hetesynth.files.atomic import write_atomically
     from hetesynth.model.words import counted
     from hetesynth.topology.import_topology import document
 
-    _write(output, imported.text)
+    if output is not None:
+        write_atomically(output, imported.text.encode())
     if as_json:
         show(json.dumps(document(imported, output), indent=2))
         return
@@ -119,13 +121,6 @@ def _nic_rate(text: str) -> Fraction:
     from hetesynth.topology.language.quantity import parse_quantity
 
     return parse_quantity(text, "bandwidth", "--nic-rate")
-
-
-def _write(output: Path | None, text: str) -> None:
-    if output is not None:
-        from hetesynth.files.atomic import write_atomically
-
-        write_atomically(output, text.encode())
 
 
 @click.command(name="detect", short_help="Make a topology of this machine.")

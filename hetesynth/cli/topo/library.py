@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
 from hetesynth.cli.options import json_option
 from hetesynth.cli.terminal import show, table
-
-if TYPE_CHECKING:
-    from hetesynth.topology.language.library import LibraryType
 
 
 @click.command(name="library", short_help="List the node types, or show one.")
@@ -27,13 +22,30 @@ def command(name: str | None, as_json: bool) -> None:
 
     types = library_types() if name is None else (library_type(name),)
     if as_json:
-        show(library_document(types))
-    else:
-        show(library_report(types) if name is None else type_report(types[0]))
-
-
-def library_report(types: Sequence[LibraryType]) -> str:
-    """Return a row for each type; rates are of one direction."""
+        fields = [
+            {
+                "name": entry.name,
+                "import": entry.library,
+                "sort": entry.sort,
+                "gpus": entry.gpus,
+                "model": entry.model,
+                "gb_per_s_of_a_gpu": float(entry.inside / 10**9),
+                "nics": entry.nics,
+                "gb_per_s_of_nics": float(entry.outside / 10**9),
+                "parameters": list(entry.parameters),
+                "file": str(entry.path),
+                "line": entry.line,
+                "title": entry.title,
+            }
+            for entry in types
+        ]
+        show(json.dumps({"types": fields}, indent=2))
+        return
+    if name is not None:
+        entry = types[0]
+        use = f"import {entry.library}   ...   instance a = {entry.name}"
+        show("\n".join([f"{entry.path}:{entry.line}", "", *entry.header, "", entry.text, "", use]))
+        return
     rows = [("type", "import", "GPUs", "model", "GB/s a GPU", "NICs", "GB/s out", "parameters", "source")]
     rows += [
         (
@@ -49,34 +61,5 @@ def library_report(types: Sequence[LibraryType]) -> str:
         )
         for entry in types
     ]
-    return "\n".join(
-        [*table(rows), "", "`hetesynth topo library TYPE` shows one with the sources of its figures."]
-    )
-
-
-def type_report(entry: LibraryType) -> str:
-    """Return the file's header, the declaration, and how it is used."""
-    use = f"import {entry.library}   ...   instance a = {entry.name}"
-    return "\n".join([f"{entry.path}:{entry.line}", "", *entry.header, "", entry.text, "", use])
-
-
-def library_document(types: Sequence[LibraryType]) -> str:
-    """Return one JSON object."""
-    fields = [
-        {
-            "name": entry.name,
-            "import": entry.library,
-            "sort": entry.sort,
-            "gpus": entry.gpus,
-            "model": entry.model,
-            "gb_per_s_of_a_gpu": float(entry.inside / 10**9),
-            "nics": entry.nics,
-            "gb_per_s_of_nics": float(entry.outside / 10**9),
-            "parameters": list(entry.parameters),
-            "file": str(entry.path),
-            "line": entry.line,
-            "title": entry.title,
-        }
-        for entry in types
-    ]
-    return json.dumps({"types": fields}, indent=2)
+    more = "`hetesynth topo library TYPE` shows one with the sources of its figures."
+    show("\n".join([*table(rows), "", more]))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import click
 
@@ -13,9 +11,6 @@ from hetesynth.cli.options import TOPOLOGY, json_option, topology_losses_of
 from hetesynth.cli.terminal import show
 from hetesynth.model.diagnostics import render
 from hetesynth.model.words import counted
-
-if TYPE_CHECKING:
-    from hetesynth.deploy.lint_files import LintedFile
 
 
 @click.command(name="lint", short_help="Look for what is probably not meant.")
@@ -43,20 +38,13 @@ def command(files: tuple[os.PathLike[str], ...], strict: bool, as_json: bool, as
     elif as_json:
         show(json.dumps(linting.document(linted, ok=not wrong and not bad), indent=2))
     else:
-        for line in lint_report(linted):
-            show(line)
+        for file in linted:
+            if file.error is not None:
+                show(f"{file.error.render()}\n{file.path}: wrong")
+                continue
+            for finding in file.findings:
+                show(render(finding, file.sources.get(finding.span.file)))
+            warnings, notes = file.count("warning"), file.count("note")
+            told = [counted(warnings, "warning")] * bool(warnings) + [counted(notes, "note")] * bool(notes)
+            show(f"{file.path}: {', '.join(told) or 'ok'}")
     return 2 if wrong else int(bad)
-
-
-def lint_report(files: Sequence[LintedFile]) -> Iterator[str]:
-    """The findings of each file, then what they come to."""
-    for file in files:
-        if file.error is not None:
-            yield file.error.render()
-            yield f"{file.path}: wrong"
-            continue
-        for finding in file.findings:
-            yield render(finding, file.sources.get(finding.span.file))
-        warnings, notes = file.count("warning"), file.count("note")
-        told = [counted(warnings, "warning")] * bool(warnings) + [counted(notes, "note")] * bool(notes)
-        yield f"{file.path}: {', '.join(told) or 'ok'}"

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -14,8 +12,7 @@ from hetesynth.cli.options import TOPOLOGY, NewPath, json_option, topology_losse
 from hetesynth.cli.terminal import show
 from hetesynth.deploy.rank_files import FORMATS
 
-if TYPE_CHECKING:
-    from hetesynth.deploy.rank_files import RankOrder
+SHOWN_NAMES = 4
 
 
 @click.command(name="ranks", short_help="Say which rank runs where, for launchers.")
@@ -40,56 +37,35 @@ def command(topology: os.PathLike[str], directory: Path | None, formats: tuple[s
 
     order = load_rank_order(topology)
     written = [] if directory is None else write_rank_files(order, directory, formats or tuple(FORMATS))
+    unnamed = []
+    if order.unnamed:
+        names = ", ".join(order.unnamed[:SHOWN_NAMES]) + (", ..." if len(order.unnamed) > SHOWN_NAMES else "")
+        first = order.unnamed[0].rpartition(".")[2]
+        unnamed = [
+            f"no host is stated for {names}: the names of the instances stand for them.",
+            f'  help: state it where the instance is declared: instance {first} = ... {{ host "node17" }}',
+        ]
     if as_json:
-        show(rank_order_document(order, written))
-    elif directory is None:
-        show(rank_order_text(order, formats or ("table",)))
+        ranks = [
+            {"rank": place.rank, "host": machine, "server": place.server, "gpu": place.device, "visible": slot}
+            for machine, places in order.machines()
+            for slot, place in enumerate(places)
+        ]
+        document = {
+            "cluster": order.cluster,
+            "ranks": ranks,
+            "without_host": list(order.unnamed),
+            "files": [str(path) for path in written],
+        }
+        show(json.dumps(document, indent=2))
+    elif directory is not None:
+        lines = [f"{order.cluster}: {len(order.places)} ranks on {len(order.machines())} hosts"]
+        show("\n".join([*lines, *(f"  wrote {path}" for path in written), *unnamed]))
     else:
-        show(written_text(order, written))
-
-
-SHOWN_NAMES = 4
-
-
-def rank_order_text(order: RankOrder, formats: Sequence[str]) -> str:
-    """The files of ``formats`` one behind the other, with their names where there are several."""
-    blocks = []
-    for name in formats:
-        file_name, text = FORMATS[name]
-        blocks.append(f"# {file_name}\n{text(order)}" if len(formats) > 1 else text(order))
-    if tuple(formats) == ("table",) and order.unnamed:
-        blocks.append(unnamed_text(order) + "\n")
-    return "\n".join(blocks).removesuffix("\n")
-
-
-def written_text(order: RankOrder, written: Sequence[Path]) -> str:
-    """The paths, how many ranks and machines they name, and which names are no hosts'."""
-    lines = [f"{order.cluster}: {len(order.places)} ranks on {len(order.machines())} hosts"]
-    lines += [f"  wrote {path}" for path in written]
-    return "\n".join([*lines, *([unnamed_text(order)] if order.unnamed else [])])
-
-
-def unnamed_text(order: RankOrder) -> str:
-    """Which servers have no host, and how to state it."""
-    names = ", ".join(order.unnamed[:SHOWN_NAMES]) + (", ..." if len(order.unnamed) > SHOWN_NAMES else "")
-    first = order.unnamed[0].rpartition(".")[2]
-    return (
-        f"no host is stated for {names}: the names of the instances stand for them.\n"
-        f'  help: state it where the instance is declared: instance {first} = ... {{ host "node17" }}'
-    )
-
-
-def rank_order_document(order: RankOrder, written: Sequence[Path]) -> str:
-    """One JSON object."""
-    ranks = [
-        {"rank": place.rank, "host": machine, "server": place.server, "gpu": place.device, "visible": slot}
-        for machine, places in order.machines()
-        for slot, place in enumerate(places)
-    ]
-    document = {
-        "cluster": order.cluster,
-        "ranks": ranks,
-        "without_host": list(order.unnamed),
-        "files": [str(path) for path in written],
-    }
-    return json.dumps(document, indent=2)
+        blocks = []
+        for name in formats or ("table",):
+            file_name, text = FORMATS[name]
+            blocks.append(f"# {file_name}\n{text(order)}" if len(formats) > 1 else text(order))
+        if formats in ((), ("table",)):
+            blocks += unnamed
+        show("\n".join(blocks).removesuffix("\n"))
