@@ -14,6 +14,13 @@ from fractions import Fraction
 from hetesynth.model.topology import Topology
 from hetesynth.report.server_layout import Block, Box, server_block
 
+GAP = 16.0
+LETTER, LINE = 5.6, 13.0  # of the captions
+BAR = 20.0
+FAN, FAN_STEP, MOST_FAN = 30.0, 6.0, 90.0  # between servers and what joins them: more for more of it
+SPACE = 6.0
+MAX_ROW = 1500.0  # width from which on servers without a network between them begin a new row
+SERVERS_A_ROW = 64  # on each side of the network: wires to a further row would lead round servers
 LANE, PARALLEL = 2.0, 3.0  # from the middle of a connection to the wire of one direction; to the next wire of it
 CLEAR = 1.0  # between a wire and a box
 SAMPLE = 2.5
@@ -183,15 +190,6 @@ def _edge(box: Box, dx: float, dy: float, at: tuple[float, float]) -> tuple[floa
         reach.append(((box.y + box.height if dy > 0 else box.y) - y) / dy)
     far = min(reach, default=0.0)
     return x + dx * far, y + dy * far
-
-
-GAP = 16.0
-LETTER, LINE = 5.6, 13.0  # of the captions
-BAR = 20.0
-FAN, FAN_STEP, MOST_FAN = 30.0, 6.0, 90.0  # between servers and what joins them: more for more of it
-SPACE = 6.0
-MAX_ROW = 1500.0  # width from which on servers without a network between them begin a new row
-SERVERS_A_ROW = 64  # on each side of the network: wires to a further row would lead round servers
 
 
 @dataclass(frozen=True, slots=True)

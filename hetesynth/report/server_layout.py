@@ -35,6 +35,16 @@ class Box:
         return replace(self, y=self.y + down)
 
 
+PITCH, PAD, BETWEEN, STAGGER = 40.0, 12.0, 24.0, 42.0
+GPU, NIC, PART, BAR = (30.0, 24.0), (30.0, 15.0), (34.0, 15.0), 20.0
+END = (18.0, 12.0)  # of a bus
+WITH_BUSES = 54.0  # from GPU to GPU where buses are above them
+SPACE = 4.0
+WRAP = 44.0  # round a grid: for the connections of its ends
+ROW_OF_GPUS, ROW_OF_JOINED = 8, 16  # more stand in two rows, shifted against each other
+ARC, ARC_STEP = 14.0, 9.0
+OVER: Mapping[VertexKind, int] = {"pcie": 1, "numa": 2, "cpu": 3}  # what is joined to a lower one stands over it
+
 Pairs = frozenset[tuple[int, int]]  # of GPUs 0 to n - 1, each with the smaller first
 Points = list[tuple[float, float]]
 
@@ -97,17 +107,6 @@ def grid_columns(count: int, pairs: Pairs) -> int | None:
 def _neighbours(a: int, b: int, columns: int, rows: int) -> bool:
     down, across = abs(a // columns - b // columns), abs(a % columns - b % columns)
     return (down == 0 and across in (1, columns - 1)) or (across == 0 and down in (1, rows - 1))
-
-
-PITCH, PAD, BETWEEN, STAGGER = 40.0, 12.0, 24.0, 42.0
-GPU, NIC, PART, BAR = (30.0, 24.0), (30.0, 15.0), (34.0, 15.0), 20.0
-END = (18.0, 12.0)  # of a bus
-WITH_BUSES = 54.0  # from GPU to GPU where buses are above them
-SPACE = 4.0
-WRAP = 44.0  # round a grid: for the connections of its ends
-ROW_OF_GPUS, ROW_OF_JOINED = 8, 16  # more stand in two rows, shifted against each other
-ARC, ARC_STEP = 14.0, 9.0
-OVER: Mapping[VertexKind, int] = {"pcie": 1, "numa": 2, "cpu": 3}  # what is joined to a lower one stands over it
 
 
 @dataclass(slots=True)

@@ -18,6 +18,14 @@ from hetesynth.model.topology import Topology
 from hetesynth.model.words import counted
 from hetesynth.report.drawing import LINE, Drawing, WireCurve, drawing, label, rate_range
 
+HEAD = 46.0
+MAX_PANELS = 12
+TOPOLOGY_HEAD = 30.0
+ROW_OF_LEGEND = 16.0
+LEGEND_LETTER = 6.2
+TITLE_LETTER = 9.0
+MOST_TITLE = 80  # letters
+LEAST_WIDTH = 260.0
 INK, FAINT, FRAME = "#1f2933", "#b8c2cc", "#8795a1"
 HUES = ("#0b6e99", "#c2410c", "#2f7d32", "#7b3f8c", "#a16207", "#be185d", "#0f766e", "#4338ca")
 FILLS = {"gpu": INK, "cpu": "#f5e3c3", "numa": "#faf0de", "pcie": "#d3e6ef", "router": "#dcebd3"}  # others: PART
@@ -105,10 +113,6 @@ def printable(text: str) -> str:
     )
 
 
-HEAD = 46.0
-MAX_PANELS = 12
-
-
 def schedule_svg(topology: Topology, problem: Problem, schedule: Schedule, title: str, columns: int = 3) -> str:
     """Return one panel for each of the first ``MAX_PANELS`` steps; colours tell the server a chunk comes from."""
     drawn = drawing(topology)
@@ -154,14 +158,6 @@ def schedule_svg(topology: Topology, problem: Problem, schedule: Schedule, title
             '<use href="#parts"/></g></g>',
         ]
     return "\n".join([*parts, "</svg>", ""])
-
-
-TOPOLOGY_HEAD = 30.0
-ROW_OF_LEGEND = 16.0
-LEGEND_LETTER = 6.2
-TITLE_LETTER = 9.0
-MOST_TITLE = 80  # letters
-LEAST_WIDTH = 260.0
 
 
 def topology_svg(topology: Topology) -> str:

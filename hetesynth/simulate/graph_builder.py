@@ -24,6 +24,13 @@ class Copiers:
     rates: tuple[float, ...] = ()  # bytes per second, as they are on the wire
 
 
+def fastest(costs: Costs, links: Sequence[int]) -> list[int]:
+    """Return those of ``links`` with the highest rate and, of these, the least alpha."""
+    rate, alpha = costs.link_rate, costs.link_alpha
+    best = max((rate[i], -alpha[i]) for i in links)
+    return [i for i in links if (rate[i], -alpha[i]) == best]
+
+
 class TaskList:
     """Tasks in order of creation: links used, what each waits for, units sent, seconds a unit before and after.
 

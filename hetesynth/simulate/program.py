@@ -22,7 +22,7 @@ from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Rank
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.simulate import SimulatePolicy
-from hetesynth.simulate.graph_builder import Copiers, SizedTasks
+from hetesynth.simulate.graph_builder import Copiers, SizedTasks, fastest
 
 if TYPE_CHECKING:
     from hetesynth.model.timeline import Timeline
@@ -294,7 +294,5 @@ class _Routes:
         links = self._links.get((src, dst))
         if not links:
             raise ValueError(f"the program sends from {src} to {dst}, where the topology has no link")
-        rate, alpha = self._costs.link_rate, self._costs.link_alpha
-        best = max((rate[i], -alpha[i]) for i in links)
-        equal = [i for i in links if (rate[i], -alpha[i]) == best]
+        equal = fastest(self._costs, links)
         return equal[self._turn.get((src, dst), {}).get(channel, 0) % len(equal)]
