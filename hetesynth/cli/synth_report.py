@@ -1,4 +1,4 @@
-"""What the commands print, as text and as plain values for JSON."""
+"""What ``synth`` prints, as text and as plain values for JSON."""
 
 from __future__ import annotations
 

@@ -32,7 +32,12 @@ SILENT = "does not answer"
 
 
 class Conductor:
-    """One rank's view of one run."""
+    """One rank's view of one run, and its part in agreeing how it ends, where nobody sees all ranks.
+
+    Rank 0 decides. Ranks tell it when they are done and, now and then, whether they have been idle for ``timeout``
+    seconds and why; when all that are not done are idle or silent, nothing can happen any more. It calls back, so
+    that ranks notice when it is gone. Every wait has a limit.
+    """
 
     def __init__(self, rank: int, ranks: int, timeout: float, send: Send, clock: Callable[[], float]) -> None:
         now = clock()

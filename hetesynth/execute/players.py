@@ -1,4 +1,4 @@
-"""Thread blocks of one rank as coroutines: each runs until it must wait, and goes on when it is woken.
+"""One rank executing a program or a plan: thread blocks as coroutines, which run until they must wait.
 
 Any order of running those that can go on is one that a GPU may take; by default it is the order of waking.
 """
@@ -190,7 +190,14 @@ class Loops:
 
 
 class FifoPlayer(Player):
-    """One rank of a program."""
+    """One rank of a ``Program``, executed as MSCCL's interpreter does, with real data.
+
+    A connection is (peer, channel); it holds ``slots`` messages, counted by credits: a send waits for a free slot,
+    a receive for a message, and taking a message gives the slot back. A step with hasdep publishes (loop, step)
+    when it is done; a dependence waits for a published number at least as high. Chunks larger than a message make
+    the whole program loop, each time over a slice of every chunk; a step with more chunks than fit a message sends
+    several.
+    """
 
     def __init__(
         self, gpu: GpuProgram, ranks: int, memory: Memory, numbers: Arithmetic, loops: Loops, send: Send,
@@ -313,7 +320,13 @@ End = tuple[int, int]
 
 
 class PlanPlayer(Player):
-    """One rank of a plan."""
+    """One rank of a ``Plan``, executed as MSCCL++ does, with real data: writes into peers, signals, waits.
+
+    A put is a packet with the address and the data; the target's rank stores it when it comes, whatever its thread
+    blocks do, and packets of one rank come in order, so a signal comes after the puts before it. Reading a peer is
+    a request and an answer. Every put and signal is acknowledged, so that a rank knows when all it did has
+    happened. Operations of a thread block are done one after the other: a missing nop does not show here.
+    """
 
     def __init__(
         self, gpu: GpuPlan, memory: Memory, numbers: Arithmetic, send: Send, choose: Choice | None = None

@@ -1,4 +1,4 @@
-"""A schedule as a static picture: the cluster with its rates, and what crosses it step by step.
+"""A cluster as a static picture, with its rates or with what crosses it step by step; and as GraphML.
 
 White background, so that it can be read wherever it is shown; says everything in text too (title and description).
 """
