@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetesynth.cli.build_reports import build_report_options, reported_failures, show_reports
+from hetesynth.cli.options import json_option
+from hetesynth.cli.progress import warned
+from hetesynth.cli.terminal import show
+from hetesynth.deploy.outcome import Watcher
+from hetesynth.deploy.reports.annotations import reason
+from hetesynth.deploy.reports.words import ATTENTION, WAYS_OUT, counts_text, one_line, said
 from hetesynth.errors import HetesynthError
+from hetesynth.model.deadline import now
+from hetesynth.model.words import counted
 
 if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
     from hetesynth.deploy.manifest.values import Manifest
-    from hetesynth.deploy.outcome import BuildReport
+    from hetesynth.deploy.outcome import BuildReport, CellReport
+    from hetesynth.deploy.reports.write import Printed, ReportOptions
+
+
+_FILE = click.Path(path_type=Path)
+SHOWN_OF_A_STATUS = 10
+SILENT = 30.0  # seconds after which a log says what is being done; CI systems end jobs that say nothing for long
 
 
 @click.command(name="build", short_help="Make the schedules of a manifest, where they are stale.")
@@ -29,7 +47,17 @@ if TYPE_CHECKING:
 @click.option("--accept-worse", is_flag=True, help="Deploy what is made, though what is there is better.")
 @click.option("--check", is_flag=True, help="Write nothing; end with 1 where a build would change anything.")
 @click.option("--quick", is_flag=True, help="With --check: compare keys and digests, run no judge.")
-@build_report_options
+@json_option
+@click.option(
+    "--junit", type=_FILE, metavar="FILE", help="JUnit XML: a suite for each folder, a case for each cell."
+)
+@click.option(
+    "--annotations", multiple=True, metavar="FORGE[=FILE]",
+    help="Findings where a forge shows them, repeatable: github (workflow commands), gitlab=FILE (Code Quality), "
+    "sarif=FILE.",
+)  # fmt: skip
+@click.option("--markdown", type=_FILE, metavar="FILE", help="A summary; - is standard output.")
+@click.option("--pages", type=_FILE, metavar="FOLDER", help="HTML: an index, and a report for each cell.")
 def command(
     manifest: Path,
     jobs: int | None,
@@ -47,12 +75,16 @@ def command(
     folder of a cluster and a target appears whole; a build that was killed goes on where it was. What is made and
     worse than what is there is kept aside.
     """
-    from hetesynth.cli.render.build import build_text, check_text
     from hetesynth.deploy.manifest.reader import read_manifest
     from hetesynth.deploy.reports.write import demand_outside, report_options
     from hetesynth.processes import processors
 
-    _demand_one_use(accept_worse=accept_worse, check=check, quick=quick)
+    if quick and not check:
+        raise HetesynthError("--quick is for --check", code="HS853", help="add --check, or leave --quick out")
+    if check and accept_worse:
+        raise HetesynthError(
+            "--check deploys nothing, so --accept-worse has no meaning", code="HS854", help="leave one of them out"
+        )
     if scheduler is not None and (jobs is not None or check):
         other = "--check runs here" if check else "--jobs is of processes here"
         raise click.UsageError(f"{other}; with --scheduler the cluster's workers make the cells")
@@ -61,49 +93,206 @@ def command(
     with reported_failures(manifest, options, checked=check):
         stated = read_manifest(manifest)
         demand_outside(options, {stated.folder(cell.cluster, cell.target) for cell in stated.cells})
-        if check:
-            report = _check(stated, processes, quick=quick)
-        else:
-            report = _build(stated, scheduler, processes, cache, accept_worse=accept_worse)
+        with watching_build() as watcher:
+            if check:
+                from hetesynth.deploy import build
+
+                report = build.check(stated, processes, watcher, quick=quick)
+            else:
+                from hetesynth.deploy import build
+                from hetesynth.deploy.cache import Cache, default_cache
+                from hetesynth.deploy.dask_cluster import DaskCluster
+                from hetesynth.deploy.keeping import Rules
+                from hetesynth.deploy.workers import LocalProcesses
+                from hetesynth.policy import DEFAULT
+
+                store = Cache(cache or stated.cache or default_cache())
+                workers = (
+                    LocalProcesses(processes, store.folder)
+                    if scheduler is None
+                    else DaskCluster(scheduler, store.folder)
+                )
+                report = build.build(stated, workers, store, watcher, Rules(DEFAULT, accept_worse), processes)
     show_reports(report, options, stated, check_text(report, quick=quick) if check else build_text(report))
     if report.interrupted:
         return 3
     return 0 if report.ok else 1
 
 
-def _demand_one_use(*, accept_worse: bool, check: bool, quick: bool) -> None:
-    if quick and not check:
-        raise HetesynthError("--quick is for --check", code="HS853", help="add --check, or leave --quick out")
-    if check and accept_worse:
-        raise HetesynthError(
-            "--check deploys nothing, so --accept-worse has no meaning", code="HS854", help="leave one of them out"
-        )
+@contextmanager
+def reported_failures(manifest: Path, options: ReportOptions, *, checked: bool) -> Iterator[None]:
+    """What stops a build or a check is in its reports too."""
+    try:
+        yield
+    except HetesynthError as error:
+        if options.any:
+            from hetesynth.deploy.reports.write import write_failure
+
+            _print(write_failure(manifest, error, options, checked=checked), options)
+        raise
 
 
-def _build(
-    manifest: Manifest, address: str | None, processes: int, folder: Path | None, *, accept_worse: bool
-) -> BuildReport:
-    """What was made where it was stale, by the scheduler at ``address`` or by ``processes`` here."""
-    from hetesynth.cli.building import watching_build
-    from hetesynth.deploy.build import build
-    from hetesynth.deploy.cache import Cache, default_cache
-    from hetesynth.deploy.dask_cluster import DaskCluster
-    from hetesynth.deploy.keeping import Rules
-    from hetesynth.deploy.workers import LocalProcesses, Scheduler
-    from hetesynth.policy import DEFAULT
+def show_reports(report: BuildReport, options: ReportOptions, manifest: Manifest, text: str) -> None:
+    """Write the reports; print the one that goes to standard output, or else ``text``."""
+    if not options.any:
+        show(text)
+        return
+    from dataclasses import replace
 
-    store = Cache(folder or manifest.cache or default_cache())
-    scheduler: Scheduler = LocalProcesses(processes, store.folder)
-    if address is not None:
-        scheduler = DaskCluster(address, store.folder)
-    with watching_build(quiet=False) as watcher:
-        return build(manifest, scheduler, store, watcher, Rules(DEFAULT, accept_worse), processes)
+    from hetesynth.deploy.reports.write import topology_findings, write_reports
+
+    if options.shows_findings and not report.findings:
+        report = replace(report, findings=topology_findings(manifest))
+    printed = write_reports(report, options, manifest)
+    if not options.talks:
+        show(text)
+        for path in printed.written:
+            show(f"wrote {path}")
+    _print(printed, options)
 
 
-def _check(manifest: Manifest, jobs: int, *, quick: bool) -> BuildReport:
-    """What a build would change."""
-    from hetesynth.cli.building import watching_build
-    from hetesynth.deploy.build import check
+def _print(printed: Printed, options: ReportOptions) -> None:
+    """Commands go to standard error where standard output is a report: a forge reads both."""
+    if printed.output:
+        show(printed.output)
+    for line in printed.commands:
+        show(line, err=options.talks)
 
-    with watching_build(quiet=False) as watcher:
-        return check(manifest, jobs, watcher, quick=quick)
+
+@contextmanager
+def watching_build() -> Iterator[Watcher]:
+    """A watcher for standard error: with a bar where that is a terminal, else with a line a cell."""
+    if not sys.stderr.isatty():
+        yield _Lines()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    texts = (TextColumn("{task.description}"), TextColumn("{task.fields[count]}"))
+    columns = (texts[0], BarColumn(24), texts[1], TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        yield _Bars(progress)
+
+
+class _Warnings(Watcher):
+    """Says each warning once."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    def warned(self, message: str) -> None:
+        if message not in self._said:
+            self._said.add(message)
+            warned(message)
+
+
+class _Lines(_Warnings):
+    """What a log needs to show that a build lives: a line for each cell that was to be made, and one of what is
+    being done where nothing was said for ``SILENT`` seconds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._names: dict[str, str] = {}
+        self._to_make, self._made = 0, 0
+        self._started = self._said_at = now()
+
+    def expected(self, cells: int, stale: Mapping[str, str]) -> None:
+        self._names, self._to_make = dict(stale), len(stale)
+        if stale:
+            self._say(f"{cells} cells, {len(stale)} to make")
+
+    def working(self, key: str, what: str) -> None:
+        if now() - self._said_at >= SILENT:
+            self._say(f"{self._made} of {self._to_make} made; {self._names.get(key, key[:8])}: {what}")
+
+    def decided(self, report: CellReport) -> None:
+        if report.key in self._names:
+            self._made += 1
+            self._say(f"{self._made} of {self._to_make} {report.cell.name}: {report.status}")
+
+    def _say(self, text: str) -> None:
+        self._said_at = now()
+        show(f"{self._said_at - self._started:.0f} s: {text}", err=True)
+
+
+class _Bars(_Warnings):
+    """A bar for all cells and a line for each that is being made."""
+
+    def __init__(self, progress: Progress) -> None:
+        super().__init__()
+        self._progress = progress
+        self._all = progress.add_task("reading", total=None, count="")
+        self._done, self._cells = 0, 0
+        self._lines: dict[str, TaskID] = {}
+        self._names: dict[str, str] = {}
+
+    def expected(self, cells: int, stale: Mapping[str, str]) -> None:
+        self._names = dict(stale)
+        self._cells = cells
+        words = f"cells, {len(stale)} to make"
+        self._progress.update(self._all, total=cells, description=words, count=self._count())
+
+    def working(self, key: str, what: str) -> None:
+        from rich.markup import escape
+
+        from hetesynth.model.diagnostics import visible
+
+        text = f"  {escape(visible(f'{self._names.get(key, key[:8])}: {what}'))[:100]}"
+        if key not in self._lines:
+            self._lines[key] = self._progress.add_task(text, total=None, count="")
+        self._progress.update(self._lines[key], description=text)
+
+    def decided(self, report: CellReport) -> None:
+        self._done += 1
+        self._progress.update(self._all, completed=self._done, count=self._count())
+        line = self._lines.pop(report.key, None)
+        if line is not None:
+            self._progress.remove_task(line)
+
+    def _count(self) -> str:
+        return f"{self._done} of {self._cells}" if self._cells else ""
+
+
+def build_text(report: BuildReport) -> str:
+    """Nothing of cells that are as they should be."""
+    if report.written:
+        ended = f"wrote {counted(len(report.written), 'folder')}: {', '.join(map(str, report.written))}"
+    else:
+        ended = f"{report.output}: every folder is as it was"
+    return "\n".join([one_line(counts_text(report)), *_attention(report), one_line(ended)])
+
+
+def check_text(report: BuildReport, *, quick: bool) -> str:
+    """What a build would change, and what was looked at to say so."""
+    looked = "every schedule replayed, every program executed"
+    looked = "keys and digests compared, no judge asked" if quick else looked
+    verdict = "all current" if report.ok else "a build would change this"
+    return "\n".join([one_line(counts_text(report)), *_attention(report), f"{verdict} ({looked})"])
+
+
+def _attention(report: BuildReport) -> Iterator[str]:
+    for status in ATTENTION:
+        cells = [cell for cell in report.cells if cell.status == status]
+        if cells:
+            yield f"{status}: {WAYS_OUT[status]}"
+            yield from _listed([_line(cell.cell.name, reason(cell)) for cell in cells])
+    for title, stale in (("folders", True), ("folders that a build leaves alone", False)):
+        findings = [finding for finding in report.folders if finding.stale == stale]
+        if findings:
+            yield f"{title}:"
+            yield from _listed([_line(str(finding.folder), one_line(finding.message)) for finding in findings])
+    notes = [cell for cell in report.cells if cell.messages and cell.status not in ATTENTION]
+    if notes:
+        yield "notes:"
+        yield from _listed([_line(cell.cell.name, said(cell)) for cell in notes])
+
+
+def _listed(lines: Sequence[str]) -> Iterator[str]:
+    yield from lines[:SHOWN_OF_A_STATUS]
+    if len(lines) > SHOWN_OF_A_STATUS:
+        yield f"  and {len(lines) - SHOWN_OF_A_STATUS} more (--json lists all)"
+
+
+def _line(name: str, why: str) -> str:
+    """Indented, so that no name begins a line that a forge takes for a command."""
+    return f"  {one_line(name)}{': ' if why else ''}{why}"

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetesynth.cli.losses import topology_losses
 from hetesynth.cli.options import (
     TOPOLOGY,
     Named,
@@ -21,9 +20,14 @@ from hetesynth.cli.options import (
     search_options,
     sized_problem_options,
     sizes_option,
+    topology_losses,
 )
 from hetesynth.cli.progress import watching
-from hetesynth.cli.terminal import show
+from hetesynth.cli.terminal import show, table
+from hetesynth.model.words import clock_line, runtime_words, size_text
+
+if TYPE_CHECKING:
+    from hetesynth.engine.compare import Comparison
 
 
 @click.command(name="compare", short_help="Compare strategies by predicted time, size by size.")
@@ -54,7 +58,6 @@ def command(
     names = [name.strip() for name in strategies.split(",") if name.strip()]
     if not names:
         raise click.BadParameter("name at least one", param_hint="--strategies")
-    from hetesynth.cli.render.compare import comparison_report
     from hetesynth.engine.compare import compare, curves
 
     stated = request(topology, time_budget=time_budget, seed=seed, rings=rings, **problem)
@@ -72,3 +75,36 @@ def command(
         show(comparison_report(comparison))
         if plot is not None:
             show(f"  wrote {plot}")
+
+
+def comparison_report(comparison: Comparison) -> str:
+    """Return the verdict on the quickest entries, a title and a table."""
+    rows = [("size", "strategy", "time us", "algbw GB/s", "busbw GB/s", "of bound", "by")]
+    for entry in comparison.entries:
+        if entry.time_optimality is None or entry.time_optimality.seconds is None:
+            rows.append((size_text(entry.size), entry.strategy, "-", "-", "-", "-", entry.refusal))
+            continue
+        figures = entry.time_optimality.figures()
+        rows.append(
+            (
+                size_text(entry.size),
+                entry.strategy,
+                f"{figures['predicted_us']:,.2f}",
+                f"{figures['algbw_GBps']:.2f}",
+                f"{figures['busbw_GBps']:.2f}",
+                f"{figures['percent_of_bound']:.1f} %",
+                entry.candidate if entry.simulated else f"{entry.candidate}; its program is not simulated",
+            )
+        )
+    costs = runtime_words(comparison.request.runtime)
+    lines = [
+        comparison.verdict,
+        f"{comparison.topology.name}: {comparison.request.collective}, {comparison.topology.ranks} ranks",
+        f"  simulated, not measured, {costs}; of bound: the least possible time / this time",
+        *(f"  {line}" for line in table(rows, right=(0, 2, 3, 4, 5))),
+    ]
+    if comparison.cut_short:
+        lines.append("  cut short: more time may find quicker ones")
+    if comparison.decided_by_clock:
+        lines.append(f"  {clock_line(comparison.decided_by_clock)}")
+    return "\n".join(lines)

@@ -46,14 +46,12 @@ ISSUES = "this is a bug in hetesynth: please report it with the command and the 
 USAGE, INTERRUPTED, SYSTEM, BUG = "HS001", "HS002", "HS003", "HS070"
 
 
-class _Commands(CommandTable):
-    """All of them."""
-
-    table = COMMANDS
-    package = "hetesynth.cli"
-
-
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=CommandTable,
+    table=COMMANDS,
+    package="hetesynth.cli",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="hetesynth")
 def cli() -> None:
     """Collective communication schedules for mixed GPU clusters, verified twice, with a proof of quality."""
@@ -103,43 +101,49 @@ def _show_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None,
     line: str | None = None,
 ) -> None:  # fmt: skip
-    """A warning on standard error: about an input file its text alone, else as Python shows it."""
+    """Print a warning on standard error: about an input file its text alone, else as Python shows it."""
     about_input = issubclass(category, SourceWarning)
     text = str(message) if about_input else warnings.formatwarning(message, category, filename, lineno, line)
     show(text.rstrip("\n"), err=True)
 
 
 def _fail(error: BaseException, *, as_json: bool, as_sarif: bool) -> int:
-    """Say what went wrong; the exit code."""
-    coded = _known(error)
+    """Say what went wrong; return the exit code."""
+    coded = _coded(error)
     with suppress(OSError):  # a full disk behind standard error
         if isinstance(error, click.ClickException):
-            show(_usage(error), err=True)
+            usage = io.StringIO()
+            error.show(usage)
+            show(usage.getvalue().removesuffix("\n"), err=True)
         elif isinstance(error, HetesynthError):
             show(error.render(), err=True)
         else:
-            show(_shown(coded), err=True)
-    if as_json or as_sarif:
+            label = "error: " if coded.code == SYSTEM else ""
+            show(f"{label}{coded.message}" + (f"\n  {coded.help}" if coded.help else ""), err=True)
+    document: dict[str, Any] | None = None
+    if as_json:
+        fields: dict[str, Any] = {
+            "code": coded.code,
+            "message": coded.message,
+            "help": coded.help,
+            "exit_code": coded.exit_code,
+        }
+        if isinstance(coded, SourceError):
+            fields["diagnostics"] = [diagnostic.plain() for diagnostic in coded.diagnostics]
+        document = {"error": fields}
+    elif as_sarif:
+        from hetesynth.report.sarif import sarif_failure
+
+        document = sarif_failure(coded, __version__)
+    if document is not None:
         with suppress(OSError):
-            show(json.dumps(_document(coded) if as_json else _sarif(coded), indent=2))
+            show(json.dumps(document, indent=2))
     if coded.code == BUG and not isinstance(error, InternalError) and os.environ.get("HETESYNTH_TRACEBACK"):
         raise error
     return coded.exit_code
 
 
-def _usage(error: click.ClickException) -> str:
-    """What click says of a wrong command line."""
-    said = io.StringIO()
-    error.show(said)
-    return said.getvalue().removesuffix("\n")
-
-
-def _shown(error: HetesynthError) -> str:
-    label = "error: " if error.code == SYSTEM else ""
-    return f"{label}{error.message}" + (f"\n  {error.help}" if error.help else "")
-
-
-def _known(error: BaseException) -> HetesynthError:
+def _coded(error: BaseException) -> HetesynthError:
     """The failure with a code, a message and a way out."""
     if isinstance(error, HetesynthError):
         return error
@@ -158,45 +162,6 @@ def _known(error: BaseException) -> HetesynthError:
     message = f"internal error: {type(error).__name__}: {error}"
     help_ = f"{ISSUES}\n  set HETESYNTH_TRACEBACK=1 to see where"
     return HetesynthError(message, code=BUG, help=help_, exit_code=70)
-
-
-def _document(error: HetesynthError) -> dict[str, Any]:
-    """What ``--json`` prints of a failure; findings about an input text have their places."""
-    document: dict[str, Any] = {
-        "code": error.code,
-        "message": error.message,
-        "help": error.help,
-        "exit_code": error.exit_code,
-    }
-    if isinstance(error, SourceError):
-        document["diagnostics"] = [
-            {
-                "code": d.code,
-                "severity": d.severity,
-                "file": d.span.file,
-                "line": d.span.line,
-                "column": d.span.column,
-                "length": d.span.length,
-                "message": d.message,
-                "help": d.help,
-            }
-            for d in error.diagnostics
-        ]
-    return {"error": document}
-
-
-def _sarif(error: HetesynthError) -> dict[str, Any]:
-    """What ``--sarif`` prints of a failure: a log of a run that did not succeed."""
-    from hetesynth.report.sarif import SarifNotification, sarif_failure
-
-    if isinstance(error, SourceError):
-        notifications = [
-            SarifNotification(d.code, d.message, d.span.file, d.span.line, d.span.column)
-            for d in error.diagnostics
-        ]
-    else:
-        notifications = [SarifNotification(error.code, error.message)]
-    return sarif_failure(notifications, error.exit_code, __version__)
 
 
 if __name__ == "__main__":

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast, get_args
 
 import click
 
-from hetesynth.engine.request import Exclusion, FirstCandidate, Request
+from hetesynth.engine.request import FirstCandidate, Request
 from hetesynth.errors import HetesynthError, did_you_mean
-from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName, collective_name
+from hetesynth.model.collective import COLLECTIVE_NAMES, collective_name
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.target import PORTABLE, TARGETS, Target, target
@@ -34,26 +34,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 TOPOLOGY = click.Path(path_type=Path)
 
 
-def problem_options(function: F) -> F:
-    """The options that define a problem: collective, chunks, root, chunking."""
-    return _all([_PROBLEM[0], _chunks(True), root_of_problem(), *_PROBLEM[1:]], function)
-
-
-def every_root_options(function: F) -> F:
-    """The same where ``--root all`` makes sense."""
-    return _all([_PROBLEM[0], _chunks(True), root_of_problem(every=True), *_PROBLEM[1:]], function)
-
-
-def sized_problem_options(function: F) -> F:
-    """The same for commands that choose the chunks per rank by size, where they are not stated."""
-    return _all([_PROBLEM[0], _chunks("chosen for each size"), root_of_problem(), *_PROBLEM[1:]], function)
-
-
-def report_options(function: F) -> F:
-    """The options for pictures: a page and a trace."""
-    return _all(_REPORTS, function)
-
-
 def search_options(purpose: str, same: str) -> Callable[[F], F]:
     """``--effort``, ``--time-budget`` for ``purpose``, and ``--seed``, which gives the ``same``."""
     options = [
@@ -69,7 +49,7 @@ def search_options(purpose: str, same: str) -> Callable[[F], F]:
             "--seed", type=click.IntRange(0), default=0, show_default=True, help=f"Same seed, same {same}."
         ),
     ]  # fmt: skip
-    return lambda function: _all(options, function)
+    return _together(options)
 
 
 def targets_option(purpose: str) -> Callable[[F], F]:
@@ -93,10 +73,15 @@ def sizes_option(name: str, what: str, factor: int) -> Callable[[F], F]:
     return click.option(name, "sizes", metavar="SIZES", default="1KB..4GB", show_default=True, help=text)
 
 
-def _all(options: Sequence[Callable[[F], F]], function: F) -> F:
-    for option in reversed(options):
-        function = option(function)
-    return function
+def _together(options: Sequence[Callable[[F], F]]) -> Callable[[F], F]:
+    """One decorator of several."""
+
+    def decorated(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorated
 
 
 def _number(context: click.Context, parameter: click.Parameter, value: float) -> float:
@@ -123,11 +108,6 @@ class TimeBudget(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         if not 0 < seconds <= 3600 * 10_000:  # timers of the system end at some number
             self.fail(f"{text!r} must be more than 0 and at most 10000h", param, ctx)
         return seconds
-
-
-def _chunks(shown: bool | str) -> Callable[[F], F]:
-    text = "Chunks per rank."
-    return click.option("--chunks", type=click.IntRange(1, 4096), default=1, show_default=shown, help=text)
 
 
 class NewPath(click.Path):
@@ -170,14 +150,6 @@ class _EveryRoot(click.IntRange):
         return ALL_ROOTS if value in ("all", ALL_ROOTS) else int(super().convert(value, param, ctx))
 
 
-def root_of_problem(*, every: bool = False) -> Callable[[F], F]:
-    """``--root``; with ``every`` it may be ``all``."""
-    if every:
-        text = "Root of a rooted collective, or all: files for each [default: 0]."
-        return click.option("--root", type=_EveryRoot(0), metavar="RANK|all", help=text)
-    return click.option("--root", type=click.IntRange(0), help="Root of a rooted collective [default: 0].")
-
-
 class _Collective(click.Choice):  # type: ignore[type-arg,unused-ignore]
     """A collective, as people write it."""
 
@@ -190,110 +162,87 @@ class _Collective(click.Choice):  # type: ignore[type-arg,unused-ignore]
         return name
 
 
-_REPORTS = [
-    click.option(
-        "--report", "page", type=Named(".html", ".htm", ".svg"), metavar="FILE.html|FILE.svg",
-        help="Also write a page: the cluster step by step, time charts, utilization, baselines, proof. "
-        "With .svg a picture of the steps.",
-    ),
-    click.option(
-        "--trace", type=Named(".json", ".trace"), metavar="FILE.json",
-        help="Also write the simulated run as a Chrome trace, which Perfetto opens.",
-    ),
-]  # fmt: skip
-
-_PROBLEM = [
-    click.option(
-        "--coll",
-        "name",
-        type=_Collective(COLLECTIVE_NAMES),
-        required=True,
-        help="The collective; all_gather and AllGather are read too.",
-    ),
-    click.option("--chunk-size", metavar="SIZE", help="For example 4MB [default: the topology's, else 1 MB]."),
-    click.option(
-        "--tau-ref",
-        default="slowest",
-        metavar="slowest|KIND|TIME",
-        show_default=True,
-        help="Reference step of eq. 1: the slowest link type, a kind of link, or a time (20us).",
-    ),
-    click.option(
-        "--rounding",
-        type=click.Choice(ROUNDINGS),
-        default="ceil",
-        show_default=True,
-        help="How capacities become chunks per step (eq. 1).",
-    ),
-    click.option(
-        "--exclusion",
-        type=click.Choice(["auto", "step", "program"]),
-        default="auto",
-        show_default=True,
-        help="Where two additions to one chunk exclude each other (eq. 8): auto is step for allreduce.",
-    ),
-]
+report_options = _together(
+    [
+        click.option(
+            "--report", "page", type=Named(".html", ".htm", ".svg"), metavar="FILE.html|FILE.svg",
+            help="Also write a page: the cluster step by step, time charts, utilization, baselines, proof. "
+            "With .svg a picture of the steps.",
+        ),
+        click.option(
+            "--trace", type=Named(".json", ".trace"), metavar="FILE.json",
+            help="Also write the simulated run as a Chrome trace, which Perfetto opens.",
+        ),
+    ]
+)  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
-class _RequestOptions:
-    """The options that a request is made of, by the names that click gives them."""
+def _problem(chunks_default: bool | str = True, *, every_root: bool = False) -> Callable[[F], F]:
+    """The options that define a problem: collective, chunks, root (or all roots), chunking."""
+    root = click.option("--root", type=click.IntRange(0), help="Root of a rooted collective [default: 0].")
+    if every_root:
+        root = click.option(
+            "--root", type=_EveryRoot(0), metavar="RANK|all",
+            help="Root of a rooted collective, or all: files for each [default: 0].",
+        )  # fmt: skip
+    return _together(
+        [
+            click.option(
+                "--coll", "name", type=_Collective(COLLECTIVE_NAMES), required=True,
+                help="The collective; all_gather and AllGather are read too.",
+            ),
+            click.option(
+                "--chunks", type=click.IntRange(1, 4096), default=1, show_default=chunks_default,
+                help="Chunks per rank.",
+            ),
+            root,
+            click.option(
+                "--chunk-size", metavar="SIZE", help="For example 4MB [default: the topology's, else 1 MB]."
+            ),
+            click.option(
+                "--tau-ref", default="slowest", metavar="slowest|KIND|TIME", show_default=True,
+                help="Reference step of eq. 1: the slowest link type, a kind of link, or a time (20us).",
+            ),
+            click.option(
+                "--rounding", type=click.Choice(ROUNDINGS), default="ceil", show_default=True,
+                help="How capacities become chunks per step (eq. 1).",
+            ),
+            click.option(
+                "--exclusion", type=click.Choice(["auto", "step", "program"]), default="auto", show_default=True,
+                help="Where two additions to one chunk exclude each other (eq. 8): auto is step for allreduce.",
+            ),
+        ]
+    )  # fmt: skip
 
-    name: str
-    chunks: int
-    root: int | None
-    chunk_size: str | None
-    tau_ref: str
-    rounding: str
-    exclusion: str
-    strategy: str = "auto"
-    time_budget: float | None = None
-    effort: float | None = None
-    seed: int = 0
-    schedule_only: bool = False
-    max_peers: int | None = None
-    targets: tuple[str, ...] = ()
-    single_root: bool = False
-    size: str | None = None
-    rings: tuple[str, ...] = ()
-    runtime_costs: bool = True
-    first_candidate: FirstCandidate | Path | None = None
+
+problem_options = _problem()
+every_root_options = _problem(every_root=True)
+sized_problem_options = _problem("chosen for each size")
 
 
 def request(topology: os.PathLike[str], **options: Any) -> Request:
-    """The request that ``options``, those of ``_RequestOptions``, state."""
-    stated = _RequestOptions(**options)
-    targets = targets_of(stated.targets)
-    if stated.size is not None and stated.chunk_size is not None:
+    """Return the request that ``options`` state, by the names that click gives them."""
+    targets = targets_of(options.pop("targets", ()))
+    size, chunk_size = options.pop("size", None), options.pop("chunk_size")
+    if size is not None and chunk_size is not None:
         raise HetesynthError(
             "--size and --chunk-size contradict each other", code="HS612", help="use --size with --chunks"
         )
+    context = click.get_current_context(silent=True)
+    source = None if context is None else context.get_parameter_source("chunks")
+    seconds, seed, effort = (options.pop(name, None) for name in ("time_budget", "seed", "effort"))
     return Request(
         topology=topology,
-        collective=cast("CollectiveName", stated.name),
-        chunks=stated.chunks,
-        root=stated.root,
-        strategy=stated.strategy,
-        budget=Budget(stated.time_budget, stated.seed, effort=stated.effort),
-        chunking=chunking_options(stated.chunk_size, stated.tau_ref, stated.rounding),
-        exclusion=cast("Exclusion", stated.exclusion),
-        schedule_only=stated.schedule_only,
-        max_peers=stated.max_peers,
+        collective=options.pop("name"),
+        budget=Budget(seconds, seed or 0, effort=effort),
+        chunking=chunking_options(chunk_size, options.pop("tau_ref"), options.pop("rounding")),
         targets=targets,
-        single_root=stated.single_root,
-        size=None if stated.size is None else buffer_size(stated.size, "--size"),
-        chunks_stated=_stated("chunks"),
-        rings=ring_files(stated.rings),
-        runtime=NCCL_TABLES if stated.runtime_costs else None,
-        first_candidate=stated.first_candidate,
+        size=None if size is None else buffer_size(size, "--size"),
+        chunks_stated=source is not None and source is not click.core.ParameterSource.DEFAULT,
+        rings=ring_files(options.pop("rings", ())),
+        runtime=NCCL_TABLES if options.pop("runtime_costs", True) else None,
+        **options,
     )
-
-
-def _stated(option: str) -> bool:
-    """Whether the user gave ``option`` rather than its default."""
-    context = click.get_current_context(silent=True)
-    source = None if context is None else context.get_parameter_source(option)
-    return source is not None and source is not click.core.ParameterSource.DEFAULT
 
 
 def buffer_size(text: str, option: str) -> int:
@@ -368,6 +317,44 @@ class Output(NewPath):
             )
         return super().convert(value, param, ctx)
 
+
+_LOSSES = [
+    click.option(
+        "--without", multiple=True, metavar="PARTS|A<->B",
+        help="What failed, repeatable: GPUs, NICs, switches, servers (b.gpu3, a), or what joins two parts "
+        "(a.gpu0<->a.gpu1).",
+    ),
+    click.option(
+        "--degrade", multiple=True, metavar="PARTS|A<->B=RATE|PERCENT",
+        help="What became slow, repeatable: a.nic*=18Gbps, a.gpu0<->a.gpu1=50%.",
+    ),
+]  # fmt: skip
+
+
+def topology_losses_of(name: str) -> Callable[[F], F]:
+    """``--without`` and ``--degrade``: the file of argument ``name``, or each of its files, has these losses."""
+
+    def wrapped(function: F) -> F:
+        @functools.wraps(function)
+        def command(*, without: tuple[str, ...], degrade: tuple[str, ...], **options: Any) -> Any:
+            if without or degrade:
+                from hetesynth.topology.language.overridden import overridden
+
+                files = options[name]
+                if files is None:
+                    raise click.UsageError("--without and --degrade need --topo")
+                if isinstance(files, tuple):
+                    options[name] = tuple(overridden(file, without, degrade) for file in files)
+                else:
+                    options[name] = overridden(files, without, degrade)
+            return function(**options)
+
+        return _together(_LOSSES)(cast(F, command))
+
+    return wrapped
+
+
+topology_losses = topology_losses_of("topology")
 
 size_option = click.option(
     "--size", metavar="SIZE",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetesynth.cli.losses import topology_losses
 from hetesynth.cli.options import (
     TOPOLOGY,
     NewPath,
@@ -20,11 +20,16 @@ from hetesynth.cli.options import (
     single_root_option,
     targets_of,
     targets_option,
+    topology_losses,
 )
 from hetesynth.cli.progress import watching
 from hetesynth.cli.synth import check_folder, named_stem
 from hetesynth.cli.terminal import show
 from hetesynth.model.problem import Budget
+from hetesynth.model.words import AT_RATES, counted, microseconds, of_limit, size_text, whole_percent
+
+if TYPE_CHECKING:
+    from hetesynth.engine.repair import Repaired
 
 
 @click.command(name="repair", short_help="Repair a schedule after a GPU, a NIC or a link is lost.")
@@ -60,13 +65,15 @@ def command(
     part of the time of synth. The report says how far it is from the new bounds, how ranks were renumbered, and
     what each rank sends and receives now that it did not before.
     """
-    from hetesynth.cli.render.repair import repair_report, repair_summary
     from hetesynth.engine.artifacts import write
     from hetesynth.engine.repair import RepairRequest, repair, suffixes_of
+    from hetesynth.topology.language.overridden import OverriddenFile
 
     budget = Budget(options["time_budget"], options["seed"], effort=options["effort"])
+    if isinstance(topology, OverriddenFile) == (changed is not None):
+        raise click.UsageError("say what changed: --without or --degrade, or --to, and not both")
     asked = RepairRequest(
-        schedule=schedule, before=_before(topology, changed), after=changed or topology, budget=budget,
+        schedule=schedule, before=Path(os.fspath(topology)), after=changed or topology, budget=budget,
         targets=targets_of(options["targets"]) if options["targets"] else (),
         schedule_only=options["schedule_only"], single_root=options["single_root"],
     )  # fmt: skip
@@ -74,23 +81,131 @@ def command(
     named = named_stem(output, suffixes_of(asked))
     with watching(quiet=as_json, budget=budget.seconds) as progress:
         repaired = repair(asked, progress)
-    stem = named or (output or Path()) / _name(repaired.synthesis.topology.name, repaired.document.collective)
-    paths = write(repaired.synthesis, stem)
+    name = f"{repaired.synthesis.topology.name}-{repaired.document.collective}-repaired"
+    paths = write(repaired.synthesis, named or (output or Path()) / name)
     if as_json:
         show(json.dumps(repair_summary(repaired, paths), indent=2))
     else:
         show(repair_report(repaired, paths))
 
 
-def _before(topology: os.PathLike[str], changed: Path | None) -> Path:
-    """The file of the cluster that the schedule was made for. click.UsageError where nothing changed."""
-    from hetesynth.topology.language.overridden import OverriddenFile
-
-    losses = isinstance(topology, OverriddenFile)
-    if losses == (changed is not None):
-        raise click.UsageError("say what changed: --without or --degrade, or --to, and not both")
-    return Path(os.fspath(topology))
+SHOWN = 12
+"""Ranks, or names, that the text lists; --json has all."""
 
 
-def _name(cluster: str, collective: str) -> str:
-    return f"{cluster}-{collective}-repaired"
+def repair_summary(repaired: Repaired, paths: Iterable[Path]) -> dict[str, Any]:
+    """The object ``repair --json`` prints. Scripts depend on these names."""
+    synthesis, changes, difference = repaired.synthesis, repaired.changes, repaired.difference
+    certificate, optimality = synthesis.solution.certificate, synthesis.time_optimality
+    program = synthesis.program_seconds
+    return {
+        "cluster": synthesis.topology.name,
+        "collective": repaired.document.collective,
+        "losses": list(synthesis.topology.notes),
+        "ranks_before": changes.before.ranks,
+        "ranks": changes.after.ranks,
+        "lost_gpus": list(changes.lost_gpus),
+        "new_gpus": list(changes.new_gpus),
+        "lost_links": changes.lost_links,
+        "new_rank_of": list(changes.ranks),
+        "chunks": synthesis.chunks,
+        "chunks_before": repaired.document.chunks_per_rank,
+        "strategy": synthesis.strategy,
+        "steps_before": repaired.document.schedule.makespan,
+        "steps": certificate.steps,
+        "lower_bound": certificate.bound.steps,
+        "bound_within_composition": synthesis.solution.within,
+        "gap": certificate.gap,
+        "proven_optimal": certificate.proven_optimal,
+        "size": optimality.size,
+        "predicted_us": None if optimality.seconds is None else optimality.seconds * 1e6,
+        "program_predicted_us": None if program is None else program * 1e6,
+        "bound_us": None if optimality.bound_seconds is None else optimality.bound_seconds * 1e6,
+        "transfers": {
+            "same": difference.same,
+            "moved": difference.moved,
+            "new": difference.new,
+            "gone": difference.gone,
+        },
+        "by_rank": difference.plain(changes, synthesis.problem),
+        "outputs": [str(path) for path in paths],
+        "cut_short": synthesis.cut_short,
+        "seed": synthesis.budget.seed,
+        "seconds": round(synthesis.timer.total, 3),
+        "seconds_by_phase": {name: round(value, 3) for name, value in synthesis.timer.phases.items()},
+    }
+
+
+def repair_report(repaired: Repaired, paths: Iterable[Path]) -> str:
+    """Return what became of the schedule, what changed, and the files."""
+    synthesis, timer = repaired.synthesis, repaired.synthesis.timer
+    optimality, program, lines = synthesis.time_optimality, synthesis.program_seconds, []
+    limit, solution = optimality.bound_seconds, synthesis.solution
+    certificate, within = solution.certificate, solution.within
+    if program is not None:
+        rates = "" if synthesis.request.runtime is None else AT_RATES
+        near = "" if limit is None else f": {of_limit(whole_percent(100 * limit / program), rates=rates)}"
+        if limit is not None and limit < synthesis.request.policy.repair.near_limit * program:
+            near += "; a fresh run may find a quicker one"
+        lines.append(f"program {microseconds(program)} for {size_text(optimality.size)}{near}")
+    phases = "" if within is None else f", {within} for a reduce-scatter followed by an allgather"
+    seconds = ", ".join(f"{name} {value:.2f}" for name, value in timer.phases.items())
+    executed = "every program executed, " if synthesis.programs else ""
+    return "\n".join(
+        [
+            *lines,
+            f"{synthesis.topology.name}: {repaired.document.collective} repaired, "
+            f"{counted(synthesis.topology.ranks, 'rank')}, strategy {synthesis.strategy}",
+            f"  steps        {certificate.steps}  (before: {repaired.document.schedule.makespan})",
+            f"  lower bound  {certificate.bound.steps}{phases}",
+            *_changes(repaired),
+            *_ranks(repaired),
+            f"  seconds      {timer.total:.2f}  ({seconds})",
+            f"  verified     schedule replayed, {executed}bound rechecked",
+            *(f"  wrote        {path}" for path in paths),
+        ]
+    )
+
+
+def _changes(repaired: Repaired) -> Iterator[str]:
+    changes, difference = repaired.changes, repaired.difference
+    if repaired.synthesis.topology.notes:
+        yield f"  losses       {_some(repaired.synthesis.topology.notes)}"
+    if changes.lost_gpus:
+        yield f"  lost         {_some(changes.lost_gpus)}: their chunks are gone"
+    if changes.new_gpus:
+        yield f"  new          {_some(changes.new_gpus)}"
+    renumbered = [f"{old} is {new}" for old, new in enumerate(changes.ranks) if new is not None and new != old]
+    if renumbered:
+        yield f"  ranks        {_some(renumbered)}"
+    before, now = repaired.document.chunks_per_rank, repaired.synthesis.problem.collective.chunks_per_rank
+    if before != now:
+        yield f"  chunks       {now} per rank (before: {before}): they are other data, so all transfers are new"
+    yield (
+        f"  transfers    {difference.same} as before, {difference.moved} in another step, {difference.new} new, "
+        f"{difference.gone} gone"
+    )
+
+
+def _ranks(repaired: Repaired) -> Iterator[str]:
+    """The ranks with the most that is new."""
+    difference, vertices = repaired.difference, repaired.changes.after.vertices
+    number = [len(s) + len(r) for s, r in zip(difference.sends, difference.receives, strict=True)]
+    most = sorted((rank for rank, count in enumerate(number) if count), key=lambda rank: (-number[rank], rank))
+    for rank in most[:SHOWN]:
+        sends, receives = difference.sends[rank], difference.receives[rank]
+        steps = sorted({entry.step for entry in (*sends, *receives)})
+        to = f" to {_some(sorted({entry.peer for entry in sends}))}" if sends else ""
+        origin = f" from {_some(sorted({entry.peer for entry in receives}))}" if receives else ""
+        yield (
+            f"    rank {rank} ({vertices[rank].name}): sends {len(sends)} new{to}, receives "
+            f"{len(receives)} new{origin}, in steps {_some(steps)}"
+        )
+    if len(most) > SHOWN:
+        yield f"    and {counted(len(most) - SHOWN, 'rank')} more; --json lists every transfer"
+
+
+def _some(items: Iterable[object]) -> str:
+    listed = [str(item) for item in items]
+    more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
+    return ", ".join(listed[:SHOWN]) + more

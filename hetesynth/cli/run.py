@@ -87,15 +87,14 @@ def command(
         raise
     if report is None:
         return 0
-    show(json.dumps(_plain(report), indent=2) if as_json else "\n".join(_lines(report)))
+    if as_json:
+        plain = {**dataclasses.asdict(report), "ok": report.correct}
+        for run in plain["runs"]:
+            run["algorithm_bandwidth_GB_per_s"] = _rate(report.size, run["seconds"])
+        show(json.dumps(plain, indent=2))
+    else:
+        show("\n".join(_lines(report)))
     return int(not report.correct)
-
-
-def _plain(report: RunReport) -> dict[str, Any]:
-    plain = {**dataclasses.asdict(report), "ok": report.correct}
-    for run in plain["runs"]:
-        run["algorithm_bandwidth_GB_per_s"] = _rate(report.size, run["seconds"])
-    return plain
 
 
 def _rate(size: int, seconds: float) -> float:

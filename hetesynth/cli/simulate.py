@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetesynth.cli.losses import topology_losses
 from hetesynth.cli.options import (
     TOPOLOGY,
     buffer_sizes,
@@ -17,12 +16,17 @@ from hetesynth.cli.options import (
     report_options,
     runtime_costs_option,
     sizes_option,
+    topology_losses,
 )
-from hetesynth.cli.terminal import show
+from hetesynth.cli.terminal import show, table
 from hetesynth.model.calibration import CALIBRATION_NAMES
-from hetesynth.model.cost import ALPHA_READINGS
+from hetesynth.model.cost import ALPHA_READINGS, costed
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.target import PORTABLE, target
+from hetesynth.model.words import runtime_words, size_text
+
+if TYPE_CHECKING:
+    from hetesynth.engine.simulate import FilePredictions
 
 
 @click.command(name="simulate", short_help="Predict the time of a schedule or a program.")
@@ -70,7 +74,6 @@ def command(
     simulated, not measured.
     """
     buffers, runtime = buffer_sizes(sizes, "--size"), target(name)
-    from hetesynth.cli.render.simulate import simulation_report, simulation_summary
     from hetesynth.engine.predictors import CostOptions
     from hetesynth.engine.simulate import simulate_file
 
@@ -86,3 +89,62 @@ def command(
         show(json.dumps(simulation_summary(simulation), indent=2))
     else:
         show("\n".join([simulation_report(simulation), *(f"  wrote {path}" for path in written)]))
+
+
+def simulation_summary(simulation: FilePredictions) -> dict[str, Any]:
+    """Return the object ``simulate --json`` prints: microseconds, and 10^9 bytes per second."""
+    options = simulation.options
+    return {
+        "file": str(simulation.path),
+        "kind": simulation.kind,
+        "cluster": simulation.topology.name,
+        "losses": list(simulation.topology.notes),
+        "collective": simulation.predictions[0].collective,
+        "ranks": simulation.topology.ranks,
+        "calibration": options.rates,
+        "runtime_costs": costed(options.runtime, options.rates) is not None,
+        "alpha": options.alpha,
+        "steps": options.steps if simulation.kind == "schedule" else None,
+        "results": [
+            {
+                "size": p.size,
+                "predicted_us": p.seconds * 1e6,
+                "algbw_GBps": p.algorithm_bandwidth / 1e9,
+                "busbw_GBps": p.bus_bandwidth / 1e9,
+                "bottleneck": None if p.bottleneck is None else p.bottleneck.name,
+                "utilization": None if p.bottleneck is None else p.bottleneck.share,
+                "unsteady": p.unsteady,
+            }
+            for p in simulation.predictions
+        ],
+        "seconds_by_phase": {name: round(value, 3) for name, value in simulation.spent.items()},
+    }
+
+
+def simulation_report(simulation: FilePredictions) -> str:
+    """Return a title and a table."""
+    first, options = simulation.predictions[0], simulation.options
+    file = f"{simulation.kind} {simulation.path.name}"
+    steps = f", steps {options.steps}" if simulation.kind == "schedule" else ""
+    costs = runtime_words(costed(options.runtime, options.rates))
+    rows = [("size", "time us", "algbw GB/s", "busbw GB/s", "used", "bottleneck")]
+    rows += [
+        (
+            size_text(p.size),
+            f"{p.seconds * 1e6:,.2f}",
+            f"{p.algorithm_bandwidth / 1e9:.2f}",
+            f"{p.bus_bandwidth / 1e9:.2f}",
+            "-" if p.bottleneck is None else f"{p.bottleneck.share:.0%}",
+            "-" if p.bottleneck is None else p.bottleneck.name,
+        )
+        for p in simulation.predictions
+    ]
+    lines = [
+        f"{simulation.topology.name}: {first.collective}, {first.ranks} ranks, {file}",
+        f"  simulated, calibration {options.rates}, {costs}, alpha {options.alpha}{steps}",
+        *(f"  {line}" for line in table(rows, right=range(5))),
+    ]
+    unsteady = max(p.unsteady for p in simulation.predictions)
+    if unsteady > 0.001:
+        lines.append(f"  some loops over large buffers are extrapolated; their lengths differ by {unsteady:.1%}")
+    return "\n".join(lines)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from hetesynth.cli.options import json_option
-from hetesynth.cli.terminal import show
-from hetesynth.search.registry import ROWS
+from hetesynth.cli.terminal import show, table
+from hetesynth.model.collective import COLLECTIVE_NAMES, PERSONALIZED
+from hetesynth.search.registry import ROWS, TO_EVERYBODY, StrategyRow
 
 
 @click.command(name="strategies", short_help="List the strategies.")
@@ -19,6 +23,45 @@ def command(as_json: bool) -> None:
     Those that count seconds need --size. "auto" in the fourth column: synth --size tries it by itself. s/transfer:
     what a search costs on one core for each transfer, as a power of ten (docs/strategies.md).
     """
-    from hetesynth.cli.render.strategies import strategies_document, strategies_report
-
     show(json.dumps(strategies_document(ROWS), indent=2) if as_json else strategies_report(ROWS))
+
+
+def strategies_document(rows: Sequence[StrategyRow]) -> list[dict[str, Any]]:
+    """Return one object a row.
+
+    ``needs_size``: the buffer's size has to be given; ``candidate``: auto tries it where a size is given;
+    ``seconds_per_transfer``: of its search, on one core.
+    """
+    return [
+        {
+            "name": row.name,
+            "objective": row.objective,
+            "collectives": list(row.accepts),
+            "needs_size": row.objective == "time",
+            "candidate": row.candidate,
+            "library": row.library,
+            "seconds_per_transfer": row.cost,
+            "summary": row.summary,
+            "source": row.source,
+        }
+        for row in rows
+    ]
+
+
+def strategies_report(rows: Sequence[StrategyRow]) -> str:
+    """Return a table with a line for each row."""
+    groups = {COLLECTIVE_NAMES: "all", PERSONALIZED: "personalized", TO_EVERYBODY: "to everybody"}
+    lines = [("name", "counts", "collectives", "--size", "s/transfer", "what it does", "source")]
+    lines += [
+        (
+            row.name,
+            "steps" if row.objective == "steps" else "seconds",
+            groups.get(row.accepts) or ", ".join(row.accepts),
+            "auto" if row.candidate else "-",
+            "-" if row.cost is None else f"1e{round(math.log10(row.cost))}",
+            row.summary,
+            row.source,
+        )
+        for row in rows
+    ]
+    return "\n".join(table(lines))

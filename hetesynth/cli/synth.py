@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetesynth.cli.cegis_log import logging_to
-from hetesynth.cli.losses import topology_losses
 from hetesynth.cli.options import (
     ALL_ROOTS,
     TOPOLOGY,
@@ -32,8 +31,9 @@ from hetesynth.cli.options import (
     size_option,
     strategy_help,
     targets_option,
+    topology_losses,
 )
-from hetesynth.cli.progress import watching
+from hetesynth.cli.progress import warned, watching
 from hetesynth.cli.terminal import show
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
 from hetesynth.engine.formats import suffixes as file_suffixes
@@ -46,6 +46,7 @@ from hetesynth.policy import DEFAULT
 if TYPE_CHECKING:
     from hetesynth.engine.artifacts import Synthesis
     from hetesynth.engine.request import Objective, Request
+
 
 COMPILE = DEFAULT.compile
 
@@ -107,12 +108,12 @@ def command(
     prints how the schedule was chosen, with --json under "decisions". --from states what strategy cegis repairs,
     and --log keeps each iteration of it, after Ctrl-C and failures too.
     """
-    from hetesynth.cli.render.synth import synthesis_report, synthesis_summary
+    from hetesynth.cli.synth_report import synthesis_report, synthesis_summary
     from hetesynth.engine.artifacts import write
     from hetesynth.engine.composition import COMPOSITION_SUFFIX, is_composed
 
-    every = options["root"] == ALL_ROOTS
-    if every and (options["single_root"] or page is not None or trace is not None):
+    every, reports = options["root"] == ALL_ROOTS, page is not None or trace is not None
+    if every and (options["single_root"] or reports):
         raise click.UsageError("--root all excludes --single-root, --report and --trace")
     if every and isinstance(options["first_candidate"], Path):
         raise click.UsageError("--root all excludes --from FILE: a schedule file has one root")
@@ -122,15 +123,20 @@ def command(
     composing = is_composed(stated)
     suffixes = [*file_suffixes(stated), *([COMPOSITION_SUFFIX] if composing else [])]
     named = named_stem(output, suffixes)
-    if page is not None or trace is not None:
+    if reports:
         from hetesynth.engine.page.report import check_reports
 
         check_reports(page, trace)
     _check_apart(named, suffixes, (page, trace, log))
-    _check_log(log, (topology, page, trace, options["first_candidate"]))
+    if log is not None:
+        from hetesynth.engine.cegis_log import check_log
+
+        others = (topology, page, trace, options["first_candidate"])
+        check_log(log, [other for other in others if isinstance(other, Path)])
     if composing:
-        first = stated.first_candidate is not None
-        check_composed(every=every, reports=page is not None or trace is not None, cegis=log is not None or first)
+        if every or reports or log is not None or stated.first_candidate is not None:
+            excluded = "--root all, --report, --trace, --log and --from"
+            raise click.UsageError(f"{excluded} are not for strategy composition")
         _composition(stated, named, output, as_json=as_json)
         return
     if every:
@@ -138,9 +144,9 @@ def command(
         return
     with logging_to(log, stated.strategy) as steps:
         synthesis = _synthesized(stated, steps, quiet=as_json, explain=explain and not as_json)
-    stem = named or (output or Path()) / _name(synthesis)
-    paths = write(synthesis, stem)
-    paths += _reports(synthesis, paths, page, trace)
+    paths = write(synthesis, named or (output or Path()) / _name(synthesis))
+    if reports:
+        paths += _reports(synthesis, paths, page, trace)
     if as_json:
         show(json.dumps(synthesis_summary(synthesis, paths, explain=explain), indent=2))
     else:
@@ -150,7 +156,7 @@ def command(
 def _synthesized(stated: Request, steps: CegisTrace, *, quiet: bool, explain: bool) -> Synthesis:
     """The main job; where it fails, with ``explain`` what was decided until then is on standard error. ``steps``:
     is told what CEGIS did."""
-    from hetesynth.cli.render.decisions import decision_lines
+    from hetesynth.cli.synth_report import decision_lines
     from hetesynth.engine.synth import synthesize
 
     decisions = Decisions()
@@ -164,17 +170,9 @@ def _synthesized(stated: Request, steps: CegisTrace, *, quiet: bool, explain: bo
         raise
 
 
-def check_composed(*, every: bool, reports: bool, cegis: bool) -> None:
-    """Refuse what there is not for compositions."""
-    if every or reports or cegis:
-        excluded = "--root all, --report, --trace, --log and --from"
-        raise click.UsageError(f"{excluded} are not for strategy composition")
-
-
 def _composition(stated: Request, named: Path | None, output: Path | None, *, as_json: bool) -> None:
     """The files of a cluster of pods, and their report."""
-    from hetesynth.cli.render import composition as render
-    from hetesynth.cli.render.synth import synthesis_report, synthesis_summary
+    from hetesynth.cli import synth_report as render
     from hetesynth.engine.composition_verbs import compose_files
 
     with watching(quiet=as_json, budget=stated.budget.seconds) as progress:
@@ -185,18 +183,16 @@ def _composition(stated: Request, named: Path | None, output: Path | None, *, as
     if as_json:
         values = render.composition_values(files, paths)
         if files.synthesis is not None:
-            values = {**values, **synthesis_summary(files.synthesis, paths)}
+            values = {**values, **render.synthesis_summary(files.synthesis, paths)}
         show(json.dumps(values, indent=2))
     elif files.synthesis is None:
         show(render.composition_report(files, paths))
     else:
-        show("\n".join([*render.composition_lines(files), synthesis_report(files.synthesis, paths)]))
+        show("\n".join([*render.composition_lines(files), render.synthesis_report(files.synthesis, paths)]))
 
 
 def _reports(synthesis: Synthesis, paths: list[Path], page: Path | None, trace: Path | None) -> list[Path]:
     """The page and the trace that are asked for, written after ``paths``."""
-    if page is None and trace is None:
-        return []
     from hetesynth.engine.page.report import report_of_synthesis, write_reports
 
     try:
@@ -214,7 +210,7 @@ def _every_root(
     stated: Request, named: Path | None, output: Path | None, log: Path | None, *, as_json: bool, explain: bool
 ) -> None:  # fmt: skip
     """The files of all roots, and one report."""
-    from hetesynth.cli.render.synth import every_root_report, every_root_summary
+    from hetesynth.cli.synth_report import every_root_report, every_root_summary
     from hetesynth.engine import every_root
 
     with (
@@ -245,14 +241,6 @@ def _check_apart(stem: Path | None, suffixes: Collection[str], paths: Iterable[P
                 code="HS570",
                 help="give it another name",
             )
-
-
-def _check_log(log: Path | None, others: Iterable[object]) -> None:
-    """Fail before the search where the log cannot be written or is one of the paths among ``others``."""
-    if log is not None:
-        from hetesynth.engine.cegis_log import check_log
-
-        check_log(log, [other for other in others if isinstance(other, Path)])
 
 
 def check_folder(output: Path | None) -> None:
@@ -300,3 +288,34 @@ def stem_of(output: Path, suffixes: Collection[str]) -> Path:
             help=f"use -o {stem} for all of them",
         )
     return stem
+
+
+@contextmanager
+def logging_to(log: Path | None, strategy: str) -> Iterator[CegisTrace]:
+    """A trace whose entries are in ``log`` after the work inside, after Ctrl-C and failures too.
+
+    Where CEGIS did not run the log is empty, which a note says; where the work failed before it ran nothing is
+    written.
+    """
+    trace = CegisTrace()
+    try:
+        yield trace
+    except BaseException:
+        if log is not None and trace.entries:
+            try:
+                _write_log(log, trace)
+            except HetesynthError as failure:  # what ended the work is told after it
+                warned(failure.message)
+        raise
+    if log is None:
+        return
+    _write_log(log, trace)
+    if not trace.entries:
+        why = "there was no time" if strategy == "cegis" else "--strategy cegis runs it"
+        warned(f"{log} is empty: CEGIS did not run (strategy {strategy}); {why}")
+
+
+def _write_log(log: Path, trace: CegisTrace) -> None:
+    from hetesynth.engine.cegis_log import write_log
+
+    write_log(log, trace)

@@ -6,7 +6,7 @@ Names come from files and command lines of others. They are data: what would ste
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 
 import click
@@ -28,3 +28,21 @@ def show_lines(lines: Iterable[str]) -> None:
     rest = iter(lines)
     while batch := list(islice(rest, LINES_AT_ONCE)):
         show("\n".join(batch))
+
+
+def table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+    """Return a line for each row, columns of equal width, those of ``right`` to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.rjust(width) if k in right else cell.ljust(width)
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def on_one_line(file: object) -> str:
+    """The name of a file; a line of its own would pass for a verdict."""
+    return str(file).replace("\n", "\\u000a")

@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import sys
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from hetesynth.cli.losses import topology_losses
-from hetesynth.cli.options import TOPOLOGY, NewPath, json_option, root_option, targets_of, targets_option
-from hetesynth.cli.terminal import show, show_lines
+from hetesynth.cli.options import (
+    TOPOLOGY,
+    NewPath,
+    json_option,
+    root_option,
+    targets_of,
+    targets_option,
+    topology_losses,
+)
+from hetesynth.cli.terminal import on_one_line, show, show_lines
 from hetesynth.files.atomic import write_atomically
+from hetesynth.model.words import counted
 
 if TYPE_CHECKING:
     from hetesynth.deploy.verify_files import FileVerdict
-    from hetesynth.engine.verify import Judged, Question
+    from hetesynth.engine.verify import Finding, Judged, Question
+    from hetesynth.model.verdict import Violation
 
+
+Form = Literal["text", "json", "sarif"]
+READERS = {
+    "accepted": "the reader takes the file",
+    "refused": "the reader refuses the file",
+    "crashes": "the reader crashes",
+}
 SHOWN_ALIKE = 3  # findings of one rule
 
 
@@ -50,8 +67,8 @@ SHOWN_ALIKE = 3  # findings of one rule
     help="Also write a JUnit XML with a test case for each file.",
 )  # fmt: skip
 def command(
-    paths: tuple[Path, ...], portable: bool, jobs: int | None, as_json: bool, as_sarif: bool,
-    junit_file: Path | None, **asked: Any,
+    paths: tuple[Path, ...], topology: os.PathLike[str] | None, root: int | None, targets: tuple[str, ...],
+    sms: int | None, portable: bool, jobs: int | None, as_json: bool, as_sarif: bool, junit_file: Path | None,
 ) -> int:  # fmt: skip
     """Execute every PATH symbolically and report what is wrong with it.
 
@@ -69,43 +86,27 @@ def command(
     """
     if as_json and as_sarif:
         raise click.UsageError("--json and --sarif exclude each other")
-    question = _question(**asked)
-    form = Form(portable, "json" if as_json else "sarif" if as_sarif else "text")
-    if len(paths) == 1 and not paths[0].is_dir():
-        return _one(paths[0], question, form, junit_file)
+    from hetesynth.engine.verify import Question
     from hetesynth.processes import processors
 
-    return _many(paths, question, form, jobs or processors(), junit_file)
+    question = Question(topology, root, targets_of(targets) if targets else (), sms)
+    form: Form = "json" if as_json else "sarif" if as_sarif else "text"
+    if len(paths) == 1 and not paths[0].is_dir():
+        return _one(paths[0], question, form, junit_file, portable=portable)
+    return _many(paths, question, form, jobs or processors(), junit_file, portable=portable)
 
 
-def _question(
-    topology: os.PathLike[str] | None, root: int | None, targets: tuple[str, ...], sms: int | None
-) -> Question:  # fmt: skip
-    from hetesynth.engine.verify import Question
-
-    return Question(topology, root, targets_of(targets) if targets else (), sms)
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """What counts, and how it is shown."""
-
-    portable: bool
-    kind: Literal["text", "json", "sarif"]
-
-
-def _one(program: Path, question: Question, form: Form, junit_file: Path | None) -> int:
-    from hetesynth.cli.render.verify import file_document, junit
+def _one(program: Path, question: Question, form: Form, junit_file: Path | None, *, portable: bool) -> int:
     from hetesynth.deploy.verify_files import FileVerdict
     from hetesynth.engine import verify as judging
 
     judged = judging.judge_file(program, question)
-    bad = judged.count("error") > 0 or (form.portable and judged.count("portability", "warning") > 0)
+    bad = judged.count("error") > 0 or (portable and judged.count("portability", "warning") > 0)
     if junit_file is not None:
-        write_atomically(junit_file, junit([FileVerdict(program, judged)], portable=form.portable))
-    if form.kind == "sarif":
+        write_atomically(junit_file, junit([FileVerdict(program, judged)], portable=portable))
+    if form == "sarif":
         show(json.dumps(judging.sarif(program, judged), indent=2))
-    elif form.kind == "json":
+    elif form == "json":
         show(json.dumps(file_document(str(program), judged, ok=not bad), indent=2))
     else:
         _print(program, judged)
@@ -113,45 +114,41 @@ def _one(program: Path, question: Question, form: Form, junit_file: Path | None)
 
 
 def _many(
-    paths: Sequence[Path], question: Question, form: Form, jobs: int, junit_file: Path | None
-) -> int:  # fmt: skip
-    from hetesynth.cli.render.verify import files_document, junit, one_line, summary_line
+    paths: Sequence[Path], question: Question, form: Form, jobs: int, junit_file: Path | None, *, portable: bool
+) -> int:
     from hetesynth.deploy.verify_files import file_verdicts, loaded, walked
     from hetesynth.engine.verify import sarif_of
 
     walk = walked(paths)
     verdicts = []
-    streamed = form.kind == "text" and not sys.stderr.isatty()
+    streamed = form == "text" and not sys.stderr.isatty()
     judging = file_verdicts(walk.candidates, loaded(question, walk), jobs)
-    for verdict in _with_progress(judging, len(walk.candidates)):
-        verdicts.append(verdict)
-        if streamed:
-            show(one_line(verdict, portable=form.portable))
+    bar = click.progressbar(judging, len(walk.candidates), "judging", file=sys.stderr, show_pos=True)
+    with bar if sys.stderr.isatty() else nullcontext(judging) as watched:
+        for verdict in watched:
+            verdicts.append(verdict)
+            if streamed:
+                show(one_line(verdict, portable=portable))
     if junit_file is not None:
-        write_atomically(junit_file, junit(verdicts, portable=form.portable))
-    if form.kind == "sarif":
+        write_atomically(junit_file, junit(verdicts, portable=portable))
+    if form == "sarif":
         show(json.dumps(sarif_of([(verdict.path, verdict.judged) for verdict in verdicts]), indent=2))
-    elif form.kind == "json":
-        show(json.dumps(files_document(verdicts, walk.passed, portable=form.portable), indent=2))
+    elif form == "json":
+        document = {
+            "ok": all(verdict.ok(portable=portable) for verdict in verdicts),
+            "passed_over": walk.passed,
+            "files": [file_document(str(v.path), v.judged, ok=v.ok(portable=portable)) for v in verdicts],
+        }
+        show(json.dumps(document, indent=2))
     else:
-        show_lines(one_line(verdict, portable=form.portable) for verdict in verdicts if not streamed)
-        show(summary_line(verdicts, walk.passed, portable=form.portable))
+        show_lines(one_line(verdict, portable=portable) for verdict in verdicts if not streamed)
+        show(summary_line(verdicts, walk.passed, portable=portable))
     if any(verdict.unusable for verdict in verdicts):
         return 2
-    return int(not all(verdict.ok(portable=form.portable) for verdict in verdicts))
-
-
-def _with_progress(verdicts: Iterator[FileVerdict], number: int) -> Iterator[FileVerdict]:
-    """A bar on a terminal, nothing in a pipe."""
-    if not sys.stderr.isatty():
-        yield from verdicts
-        return
-    with click.progressbar(verdicts, length=number, label="judging", file=sys.stderr, show_pos=True) as bar:
-        yield from bar
+    return int(not all(verdict.ok(portable=portable) for verdict in verdicts))
 
 
 def _print(file: Path, judged: Judged) -> None:
-    from hetesynth.cli.render.verify import fate, finding_line, on_one_line, verdict_line
 
     program = on_one_line(file)
     helped: set[str] = set()
@@ -171,5 +168,122 @@ def _print(file: Path, judged: Judged) -> None:
                 show(f"  and {count - SHOWN_ALIKE} more of {rule or label} (--json has all)")
     for target, acceptance in judged.acceptance:
         wrong = sum(f.level == "error" and target in f.targets for f in judged.findings)
-        show(f"{program}: {target}: {fate(acceptance, wrong)}")
+        fate = f"{READERS[acceptance]}; {wrong} violation{'' if wrong == 1 else 's'}" if wrong else "ok"
+        show(f"{program}: {target}: {fate}")
     show(verdict_line(program, judged))
+
+
+def file_document(file: str, judged: Judged, *, ok: bool) -> dict[str, Any]:
+    """The JSON of one file."""
+    by_level: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for finding in judged.findings:
+        fields = {k: v for k, v in dataclasses.asdict(finding.violation).items() if v is not None}
+        if finding.help:
+            fields["help"] = finding.help
+        if finding.targets:
+            fields["targets"] = list(finding.targets)
+        by_level[finding.level].append(fields)
+
+    document: dict[str, Any] = {
+        "file": file,
+        "ok": ok,
+        "data_checked": judged.data_checked,
+        "violations": by_level["error"],
+        "portability": by_level["portability"],
+        "warnings": by_level["warning"],
+        "notes": by_level["note"],
+    }
+    if judged.acceptance:
+        wrong = {name for f in judged.findings if f.level == "error" for name in f.targets}
+        document["targets"] = {
+            name: {"reader": acceptance, "ok": name not in wrong} for name, acceptance in judged.acceptance
+        }
+    return document
+
+
+def finding_line(program: str, label: str, finding: Finding, *, several: bool) -> str:
+    """``x.xml:3: error: syntax: ... [HX105]``."""
+    v: Violation = finding.violation
+    line = f":{v.line}" if v.line is not None else ""
+    rule = f" [{v.rule}]" if v.rule is not None else ""
+    whose = f" ({', '.join(finding.targets)})" if several and finding.targets else ""
+    return f"{program}{line}: {label}: {v.kind}: {v.message}{rule}{whose}"
+
+
+def verdict_line(program: str, judged: Judged) -> str:
+    """``x.xml: ok``, or how many violations it has."""
+    more = _less(judged)
+    errors = judged.count("error")
+    if not errors and not judged.data_checked:
+        why = "no collective says what it must be"
+        return f"{program}: no hang and no race, but its data is NOT CHECKED: {why}{more}"
+    return f"{program}: {errors} violations{more}" if errors else f"{program}: ok{more}"
+
+
+def _less(judged: Judged) -> str:
+    """What does not make a file wrong."""
+    stricter, warnings = judged.count("portability"), judged.count("warning")
+    more = "" if not stricter else f"; {stricter} findings for runtimes with stricter limits"
+    return more + ("" if not warnings else f"; {counted(warnings, 'warning')}")
+
+
+def one_line(verdict: FileVerdict, *, portable: bool) -> str:
+    """The line of one file of many: ``ok`` and for which targets, or the first thing that is wrong."""
+    file, judged = on_one_line(verdict.path), verdict.judged
+    if verdict.ok(portable=portable):
+        whose = f" for {', '.join(verdict.targets)}" if verdict.targets else ""
+        whose += "" if judged.data_checked else ", but its data is NOT CHECKED"
+        remarks = [f for f in judged.findings if f.level == "note" and f.violation.kind == "file"]
+        return f"{file}: ok{whose}{_less(judged)}" + "".join(f"; {f.violation.message}" for f in remarks[:1])
+    findings = wrong_findings(judged, portable=portable)
+    if not findings:
+        return f"{file}: wrong: it is no program"
+    first = finding_line(file, "wrong", findings[0], several=False).replace(": wrong: file: ", ": wrong: ")
+    return first + (f"; and {len(findings) - 1} more" if len(findings) > 1 else "")
+
+
+def wrong_findings(judged: Judged, *, portable: bool) -> list[Finding]:
+    """What makes a file wrong, the worst first."""
+    levels = ("error", "portability", "warning") if portable else ("error",)
+    return [f for level in levels for f in judged.findings if f.level == level]
+
+
+def summary_line(verdicts: Sequence[FileVerdict], passed: int, *, portable: bool) -> str:
+    """``96 files: 95 ok, 1 wrong; 3 others passed over``."""
+    right = sum(verdict.ok(portable=portable) for verdict in verdicts)
+    wrong = f", {len(verdicts) - right} wrong" if right < len(verdicts) else ""
+    unchecked = sum(v.ok(portable=portable) and not v.judged.data_checked for v in verdicts)
+    data = f" (data of {unchecked} NOT CHECKED)" if unchecked else ""
+    others = f"; {counted(passed, 'other')} passed over" if passed else ""
+    return f"{counted(len(verdicts), 'file')}: {right} ok{data}{wrong}{others}"
+
+
+def junit(verdicts: Sequence[FileVerdict], *, portable: bool) -> bytes:
+    """A test case for each file, as CI systems read them (JUnit XML)."""
+    from xml.etree import ElementTree
+
+    wrong = [verdict for verdict in verdicts if not verdict.ok(portable=portable)]
+    counts = {"tests": str(len(verdicts)), "failures": str(len(wrong)), "errors": "0"}
+    root = ElementTree.Element("testsuites", counts)
+    suite = ElementTree.SubElement(root, "testsuite", {"name": "hetesynth verify", **counts})
+    for verdict in verdicts:
+        names = {"classname": _xml(str(verdict.path.parent)), "name": _xml(verdict.path.name)}
+        case = ElementTree.SubElement(suite, "testcase", names)
+        if not verdict.ok(portable=portable):
+            findings = wrong_findings(verdict.judged, portable=portable)
+            lines = [finding_line(on_one_line(verdict.path), f.level, f, several=True) for f in findings]
+            message = _xml(one_line(verdict, portable=portable))
+            ElementTree.SubElement(case, "failure", {"message": message}).text = _xml("\n".join(lines))
+        elif not verdict.judged.data_checked:
+            ElementTree.SubElement(case, "system-out").text = _xml(one_line(verdict, portable=portable))
+    ElementTree.indent(root, " ")
+    return bytes(ElementTree.tostring(root, "utf-8", xml_declaration=True)) + b"\n"
+
+
+def _xml(text: str) -> str:
+    """``text`` without what XML 1.0 cannot hold."""
+
+    def allowed(c: str) -> bool:
+        return c in "\t\n" or " " <= c <= "\ud7ff" or "\ue000" <= c <= "\ufffd" or c >= "\U00010000"
+
+    return "".join(c if allowed(c) else f"\\u{ord(c):04x}" for c in text)

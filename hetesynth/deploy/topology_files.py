@@ -21,7 +21,7 @@ from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.policy.compile import CompilePolicy
 from hetesynth.report.cluster_facts import ClusterFacts, cluster_facts
-from hetesynth.report.sarif import SarifNotification, SarifResult, SarifRule, sarif_failure, sarif_log
+from hetesynth.report.sarif import SarifResult, SarifRule, sarif_failure, sarif_log
 from hetesynth.search.chunking import Chunking, ChunkingOptions, chunk
 from hetesynth.topology.language import load_topology
 from hetesynth.topology.language.elaborate import tell_mended
@@ -71,27 +71,12 @@ def linted_topology(
     return inspections[0].topology, tuple(lint_inspected(inspections, source, policy)[0])
 
 
-def plain(diagnostic: Diagnostic) -> dict[str, Any]:
-    """A finding for ``--json``."""
-    span = diagnostic.span
-    return {
-        "code": diagnostic.code,
-        "severity": diagnostic.severity,
-        "file": span.file,
-        "line": span.line,
-        "column": span.column,
-        "length": span.length,
-        "message": diagnostic.message,
-        "help": diagnostic.help,
-    }
-
-
 def document(files: Sequence[LintedFile], *, ok: bool) -> dict[str, Any]:
     """What ``--json`` prints."""
     rows = []
     for file in files:
         findings = file.error.diagnostics if isinstance(file.error, SourceError) else file.findings
-        rows.append({"file": file.path, "findings": [plain(finding) for finding in findings]})
+        rows.append({"file": file.path, "findings": [finding.plain() for finding in findings]})
     return {"ok": ok, "files": rows}
 
 
@@ -101,15 +86,8 @@ def sarif(files: Sequence[LintedFile]) -> dict[str, Any]:
     rules = [SarifRule(rule.code, rule.name, rule.summary, "see docs/lint.md") for rule in RULES]
     logs = []
     for file in files:
-        if isinstance(file.error, SourceError):
-            told = [
-                SarifNotification(d.code, d.message, d.span.file, d.span.line, d.span.column)
-                for d in file.error.diagnostics
-            ]
-            logs.append(sarif_failure(told, file.error.exit_code, version))
-        elif file.error is not None:
-            told = [SarifNotification(file.error.code, file.error.message, file.path)]
-            logs.append(sarif_failure(told, file.error.exit_code, version))
+        if file.error is not None:
+            logs.append(sarif_failure(file.error, version, file.path))
         else:
             results = []
             for finding in file.findings:
@@ -154,7 +132,7 @@ def look(path: os.PathLike[str], options: ChunkingOptions, pictures: Pictures, p
     facts = cluster_facts(topology)
     files: dict[Path, bytes] = {}
     if pictures.svg is not None:
-        from hetesynth.report.topology_svg import topology_svg
+        from hetesynth.report.svg import topology_svg
 
         if len(topology.wires) > MAX_DRAWN_WIRES:
             message = f"{len(topology.wires)} wires are too many to draw: at most {MAX_DRAWN_WIRES}"
@@ -162,7 +140,7 @@ def look(path: os.PathLike[str], options: ChunkingOptions, pictures: Pictures, p
             raise HetesynthError(message, code="HS574", help=help_)
         files[pictures.svg] = topology_svg(topology).encode()
     if pictures.graphml is not None:
-        from hetesynth.report.graphml import graphml
+        from hetesynth.report.svg import graphml
 
         files[pictures.graphml] = graphml(topology)
     if files:

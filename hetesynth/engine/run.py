@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hetesynth.errors import HetesynthError
-from hetesynth.execute.files import leave_result, leave_start, result_directory
 from hetesynth.execute.job import Job, Part, RunOptions, own_part, plan_job, program_job
-from hetesynth.execute.launch import launch, launched
+from hetesynth.execute.launch import launch, launched, leave_result, leave_start, result_directory
 from hetesynth.execute.outcome import Run, WrongBytes
 from hetesynth.model.collective import MAX_GUESSED_ROOTS, ROOTED
 from hetesynth.model.verdict import Violation

@@ -1,8 +1,8 @@
 """Elements: their type, the reduction, and the data that every rank starts with.
 
-In: names (``sum``, ``float32``) and a seed. Out: numpy arrays. Input is a function of (seed, rank, position), so
-that any rank can compute what any other holds. Where data is only moved it is random bits; where it is added, it
-is small integers, so that sums are exact in floating point whatever the order and every bit can be checked.
+Input is a function of (seed, rank, position), so that any rank can compute what any other holds. Where data is
+only moved it is random bits; where it is added, it is small integers, so that sums are exact in floating point
+whatever the order and every bit can be checked.
 """
 
 from __future__ import annotations
@@ -54,7 +54,16 @@ class Arithmetic:
         """The numpy type of one element."""
         import numpy as np
 
-        return _bfloat16() if self.dtype == "bfloat16" else np.dtype(self.dtype)
+        if self.dtype != "bfloat16":
+            return np.dtype(self.dtype)
+        try:
+            ml_dtypes = import_module("ml_dtypes")
+        except ImportError:
+            raise HetesynthError(
+                "numpy alone has no bfloat16", code="HS812", help="pip install ml_dtypes, or use --dtype float32"
+            ) from None
+        dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return dtype
 
     @property
     def item_bytes(self) -> int:
@@ -75,17 +84,14 @@ class Arithmetic:
         import numpy as np
 
         bits = _random_bits(self.seed, rank, first, count)
-        if not self.reduces or self.dtype == "int32":
-            return bits.view(np.int32) if self.dtype == "int32" else self._as_bits(bits)
+        if self.dtype == "int32":
+            return bits.view(np.int32)
+        if not self.reduces:
+            return bits.view(np.float32) if self.dtype == "float32" else bits.astype(np.uint16).view(self.type)
         wide = (bits % np.uint32(self._range())).astype(np.int32)
         if self.reduction != "sum":
             wide -= np.int32(self._range() // 2)
         return wide.astype(np.float32).astype(self.type)
-
-    def _as_bits(self, bits: Elements) -> Elements:
-        import numpy as np
-
-        return bits.view(np.float32) if self.dtype == "float32" else bits.astype(np.uint16).view(self.type)
 
     def _range(self) -> int:
         """How many different values a contribution takes."""
@@ -115,16 +121,3 @@ def _mixed(x: int) -> int:
         x ^= x >> shift
         x = x * factor & 0xFFFFFFFF
     return x ^ (x >> 16)
-
-
-def _bfloat16() -> np.dtype[Any]:
-    import numpy as np
-
-    try:
-        ml_dtypes = import_module("ml_dtypes")
-    except ImportError:
-        raise HetesynthError(
-            "numpy alone has no bfloat16", code="HS812", help="pip install ml_dtypes, or use --dtype float32"
-        ) from None
-    dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-    return dtype

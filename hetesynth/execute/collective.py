@@ -1,8 +1,6 @@
 """What a collective does to buffers, by its definition in the NCCL manual: sizes, aliasing, and the final data.
 
-In: a collective's name, ranks, root and the elements of one block. Out: elements in the buffers of a rank, where
-they share memory in place, and what the output must hold. It knows no chunks and no program: this is the
-reference that a program is compared with.
+It knows no chunks and no program: this is the reference that a program is compared with.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """All ranks in one process: packets are handed over in queues. For tests, and where there is no MPI.
 
-In: a job, every rank's part. Out: one Run per aliasing and repetition. Nothing is parallel, so a stall is seen
-at once: nobody can go on and no packet is under way.
+Nothing is parallel, so a stall is seen at once: nobody can go on and no packet is under way.
 """
 
 from __future__ import annotations
@@ -10,11 +9,11 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from hetesynth.execute.job import Job, Part
-from hetesynth.execute.outcome import Fault, Run, gathered
-from hetesynth.execute.scheduling import Choice, Packet, Player, Send
-from hetesynth.execute.stalls import diagnosis
+from hetesynth.execute.outcome import Fault, Run, diagnosis, gathered
+from hetesynth.execute.players import Choice, Packet, Player
 
 
 def run_in_process(job: Job, parts: Sequence[Part], choose: Choice | None = None) -> Iterator[Run]:
@@ -35,12 +34,22 @@ class _World:
         self._memory = [job.memory(part, in_place) for part in parts]
         self._players: list[Player] = []
         for rank, part in enumerate(parts):
-            self._players.append(job.player(part, self._memory[rank], self._post(rank), choose))
+            self._players.append(job.player(part, self._memory[rank], partial(self._post, rank), choose))
 
     def run(self) -> Run:
         started = time.perf_counter()
         try:
-            self._play()
+            for rank in range(len(self._players)):
+                self._advance(rank)
+            while self._under_way:
+                pairs = list(self._under_way)
+                pair = pairs[self._choose(len(pairs))]
+                queue = self._under_way[pair]
+                packet = queue.popleft()
+                if not queue:
+                    del self._under_way[pair]
+                self._players[pair[1]].deliver(packet)
+                self._advance(pair[1])
         except Fault as fault:
             return Run(self._in_place, "fault", time.perf_counter() - started, diagnosis=(str(fault),))
         seconds = time.perf_counter() - started
@@ -49,25 +58,8 @@ class _World:
             return Run(self._in_place, "stall", seconds, diagnosis=diagnosis(waits))
         return gathered([memory.check(seconds) for memory in self._memory], self._in_place)
 
-    def _post(self, source: int) -> Send:
-        def send(packet: Packet) -> None:
-            queue = self._under_way.setdefault((source, packet.peer), deque())
-            queue.append(replace(packet, peer=source))
-
-        return send
-
-    def _play(self) -> None:
-        for rank in range(len(self._players)):
-            self._advance(rank)
-        while self._under_way:
-            pairs = list(self._under_way)
-            pair = pairs[self._choose(len(pairs))]
-            queue = self._under_way[pair]
-            packet = queue.popleft()
-            if not queue:
-                del self._under_way[pair]
-            self._players[pair[1]].deliver(packet)
-            self._advance(pair[1])
+    def _post(self, source: int, packet: Packet) -> None:
+        self._under_way.setdefault((source, packet.peer), deque()).append(replace(packet, peer=source))
 
     def _advance(self, rank: int) -> None:
         try:

@@ -1,7 +1,4 @@
-"""One run, stated: everything a rank must know besides its own thread blocks. Travels between processes.
-
-In: a ``Program`` or a ``Plan`` and the user's options. Out: a ``Job``, and from it the player of a rank.
-"""
+"""One run, stated: everything a rank must know besides its own thread blocks. Travels between processes."""
 
 from __future__ import annotations
 
@@ -11,10 +8,8 @@ from dataclasses import dataclass
 from hetesynth.errors import HetesynthError
 from hetesynth.execute.arithmetic import Arithmetic, Dtype, Reduction
 from hetesynth.execute.collective import PER_RANK, Buffers, Reference
-from hetesynth.execute.fifo import FifoPlayer, Loops
 from hetesynth.execute.memory import Memory
-from hetesynth.execute.one_sided import PlanPlayer
-from hetesynth.execute.scheduling import Choice, Player, Send
+from hetesynth.execute.players import Choice, FifoPlayer, Loops, PlanPlayer, Player, Send
 from hetesynth.model.collective import COLLECTIVE_NAMES, REDUCING, ROOTED, CollectiveName
 from hetesynth.model.plan import GpuPlan, Plan
 from hetesynth.model.program import GpuProgram, Program
@@ -68,17 +63,14 @@ class Job:
 
     def memory(self, part: Part, in_place: bool) -> Memory:
         """The memory of one rank, filled."""
+        buffers = self.reference.buffers(part.rank, in_place)
+        if isinstance(part, GpuPlan) and not in_place:  # no null pointers away from the root: all that it declares
+            inputs, outputs = part.input_chunks * self.loops.chunk, part.output_chunks * self.loops.chunk
+            buffers = Buffers((0, inputs), (inputs, outputs), inputs + outputs)
         return Memory(
-            self.reference, self.numbers, part.rank, self._buffers(part, in_place), chunk=self.loops.chunk,
+            self.reference, self.numbers, part.rank, buffers, chunk=self.loops.chunk,
             scratch=part.scratch_chunks, in_place=in_place,
         )  # fmt: skip
-
-    def _buffers(self, part: Part, in_place: bool) -> Buffers:
-        """A plan has everywhere the buffers it declares; a program may have null pointers away from the root."""
-        if isinstance(part, GpuProgram) or in_place:
-            return self.reference.buffers(part.rank, in_place)
-        inputs, outputs = part.input_chunks * self.loops.chunk, part.output_chunks * self.loops.chunk
-        return Buffers((0, inputs), (inputs, outputs), inputs + outputs)
 
     def player(self, part: Part, memory: Memory, send: Send, choose: Choice | None = None) -> Player:
         """Who executes one rank."""
@@ -103,20 +95,15 @@ def program_job(program: Program, options: RunOptions) -> Job:
         options.reduction, options.dtype, program.ranks, options.seed, program.collective in REDUCING
     )
     chunk = chunk_elements(whole, numbers, options.size)
-    loops = _loops(program, options, chunk, numbers.item_bytes)
+    # As in the runtime with the shortest messages, unless the user says what a message carries.
+    fifo, item_bytes = PORTABLE.fifo(program.protocol, program.collective), numbers.item_bytes
+    message, batch = options.message_bytes or fifo.slice_bytes, options.message_bytes or fifo.batch_bytes
+    loops = Loops(chunk, max(1, message // item_bytes), options.slots or fifo.slots, max(1, batch // item_bytes))
     reference = Reference(program.collective, program.ranks, root, blocks * chunk)
     claims = [flag for flag, claimed in ((False, program.out_of_place), (True, program.in_place)) if claimed]
     job = Job(reference, numbers, loops, tuple(claims or [False]), options.repeat, options.timeout)
     check_memory(job, max((own_part(program, r) for r in range(job.ranks)), key=job.memory_bytes))
     return job
-
-
-def _loops(program: Program, options: RunOptions, chunk: int, item_bytes: int) -> Loops:
-    """As in the runtime with the shortest messages, unless the user says what a message carries."""
-    fifo = PORTABLE.fifo(program.protocol, program.collective)
-    message, batch = options.message_bytes or fifo.slice_bytes, options.message_bytes or fifo.batch_bytes
-    slots = options.slots or fifo.slots
-    return Loops(chunk, max(1, message // item_bytes), slots, max(1, batch // item_bytes))
 
 
 def plan_job(plan: Plan, options: RunOptions) -> Job:

@@ -1,7 +1,6 @@
 """Starting one process per rank on this machine with mpiexec, and ending them all whatever happens.
 
-In: the command of a rank and how many. Out: the text that rank 0 left. Under somebody else's launcher
-(``launched``) nothing is started: this process is a rank.
+Under somebody else's launcher (``launched``) nothing is started: this process is a rank.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from pathlib import Path
 from types import FrameType
 
 from hetesynth.errors import HetesynthError
-from hetesynth.execute.files import RESULT_DIRECTORY, RESULT_FILE, STARTED_FILE
 
 START_SECONDS, START_SECONDS_PER_RANK = 60.0, 2.0
 END_SECONDS = 10.0
@@ -64,8 +62,14 @@ def launch(command: Sequence[str], ranks: int) -> str:
                 stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=_environment(directory),
                 start_new_session=True,
             )  # fmt: skip
-            try:
-                _wait(process, place, ranks)
+            try:  # until the ranks have ended or left their result; once started they detect stalls themselves
+                limit = time.monotonic() + START_SECONDS + START_SECONDS_PER_RANK * ranks
+                while process.poll() is None and not (place / RESULT_FILE).exists():
+                    time.sleep(0.01)
+                    if time.monotonic() > limit and not (place / STARTED_FILE).exists():
+                        raise HetesynthError(f"{ranks} ranks did not start in time", code="HS808", exit_code=1)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(END_SECONDS)
             finally:
                 _end(process)
         result = place / RESULT_FILE
@@ -100,17 +104,6 @@ def _options(program: Path) -> list[str]:
     return ["--oversubscribe", "--bind-to", "none", *as_root]
 
 
-def _wait(process: subprocess.Popen[bytes], place: Path, ranks: int) -> None:
-    """Until the ranks have ended or left their result. Once started they detect stalls themselves."""
-    limit = time.monotonic() + START_SECONDS + START_SECONDS_PER_RANK * ranks
-    while process.poll() is None and not (place / RESULT_FILE).exists():
-        time.sleep(0.01)
-        if time.monotonic() > limit and not (place / STARTED_FILE).exists():
-            raise HetesynthError(f"{ranks} ranks did not start in time", code="HS808", exit_code=1)
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(END_SECONDS)
-
-
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Asks mpiexec to end its ranks; kills it with its process group when it does not."""
     if process.poll() is None:
@@ -139,3 +132,25 @@ def _interrupts() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+RESULT_DIRECTORY = "HETESYNTH_RUN_DIRECTORY"
+RESULT_FILE, STARTED_FILE = "result.json", "started"
+
+
+def result_directory() -> Path | None:
+    """Where the process that launched this one waits for a result; None: nobody does."""
+    name = os.environ.get(RESULT_DIRECTORY)
+    return Path(name) if name else None
+
+
+def leave_result(directory: Path, text: str) -> None:
+    """Writes the result whole."""
+    draft = directory / f"{RESULT_FILE}.draft"
+    draft.write_text(text)
+    draft.replace(directory / RESULT_FILE)
+
+
+def leave_start(directory: Path) -> None:
+    """Says that all ranks are up."""
+    (directory / STARTED_FILE).touch()

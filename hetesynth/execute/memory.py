@@ -1,6 +1,5 @@
 """The memory of one rank: input, output and scratch, filled before a run and checked after it.
 
-In: a reference collective, arithmetic, one rank. Out: arrays that the program works on, and a RankCheck.
 Everything that a program must write starts as poison; inputs are known, so that a change shows afterwards.
 """
 

@@ -1,8 +1,7 @@
 """One rank of a job over MPI: the only module that knows MPI.
 
-In, on rank 0: what prepares the job and everybody's part. Out, on rank 0: the runs. MPI launches, connects and
-carries packets; every packet is one message, a header and bytes, taken in the order of its sender. No call that
-could wait for a stalled rank is made before all have agreed how the run ended.
+MPI launches, connects and carries packets; every packet is one message, a header and bytes, taken in the order of
+its sender. No call that could wait for a stalled rank is made before all have agreed how the run ended.
 """
 
 from __future__ import annotations
@@ -16,14 +15,124 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hetesynth.errors import HetesynthError
-from hetesynth.execute.conductor import CONTROL, Conductor
 from hetesynth.execute.job import Job, Part
-from hetesynth.execute.outcome import Fault, RankCheck, Run, gathered
-from hetesynth.execute.scheduling import Packet, Player
+from hetesynth.execute.outcome import Ending, Fault, RankCheck, Run, diagnosis, gathered
+from hetesynth.execute.players import Packet, Player, Send
 from hetesynth.model.diagnostics import visible
 
 if TYPE_CHECKING:
     from hetesynth.execute.arithmetic import Elements
+
+
+CONTROL = 100
+"""Packets of this kind and above are between conductors."""
+STATUS, DONE, FAULT, RELEASE, STOP, ALIVE = range(CONTROL, CONTROL + 6)
+MAX_TEXT = 2000
+SILENT = "does not answer"
+
+
+class Conductor:
+    """One rank's view of one run, and its part in agreeing how it ends, where nobody sees all ranks.
+
+    Rank 0 decides. Ranks tell it when they are done and, now and then, whether they have been idle for ``timeout``
+    seconds and why; when all that are not done are idle or silent, nothing can happen any more. It calls back, so
+    that ranks notice when it is gone. Every wait has a limit.
+    """
+
+    def __init__(self, rank: int, ranks: int, timeout: float, send: Send, clock: Callable[[], float]) -> None:
+        now = clock()
+        self.rank, self._ranks, self._timeout, self._send, self._clock = rank, ranks, timeout, send, clock
+        self.released = False
+        self.stopped: tuple[str, ...] | None = None
+        self.ending: Ending = "done"
+        self.broken = False
+        self._reported_done = False
+        self._moved = self._spoke = now
+        self._heard = dict.fromkeys(range(ranks), now)  # rank 0 listens to all, others to rank 0
+        self._status: dict[int, str] = {}
+        self._done: set[int] = set()
+
+    @property
+    def over(self) -> bool:
+        """Whether this rank may leave the run."""
+        return self.released or self.stopped is not None
+
+    def fault(self, text: str) -> None:
+        """End all ranks, since this one cannot go on."""
+        self.broken = True
+        text = f"rank {self.rank} {text}"
+        if self.rank == 0:
+            self._stop("fault", (text,))
+        else:
+            self._send(Packet(0, FAULT, data=_encoded(text)))
+
+    def take(self, packet: Packet) -> None:
+        """A packet of another conductor."""
+        self._heard[packet.peer] = self._clock()
+        text = "" if packet.data is None else bytes(packet.data).decode(errors="replace")
+        if packet.kind == STATUS:
+            self._status[packet.peer] = text
+        elif packet.kind == DONE:
+            self._done.add(packet.peer)
+        elif packet.kind == FAULT:
+            self._stop("fault", (text,))
+        elif packet.kind == RELEASE:
+            self.released = True
+        elif packet.kind == STOP:
+            self.ending = "fault" if packet.channel else "stall"
+            self.stopped = tuple(text.splitlines())
+
+    def tick(self, player: Player, moved: bool) -> None:
+        """To be called again and again; ``moved``: whether anything was done since the last time."""
+        now = self._clock()
+        if moved:
+            self._moved = now
+        if player.settled and not self._reported_done:
+            self._reported_done = True
+            self._done.add(self.rank)
+            if self.rank:
+                self._send(Packet(0, DONE))
+        if self.rank == 0 and len(self._done) == self._ranks:
+            self._everyone(RELEASE)
+            self.released = True
+        elif now - self._spoke >= self._timeout / 4:
+            self._spoke = now
+            self._speak(player, now)
+
+    def _speak(self, player: Player, now: float) -> None:
+        """Reports the state to rank 0. Rank 0 decides; others notice when it no longer answers."""
+        idle = not player.settled and now - self._moved >= self._timeout
+        status = "\n".join(player.waits())[:MAX_TEXT] if idle else ""
+        if self.rank:
+            self._send(Packet(0, STATUS, data=_encoded(status)))
+            if now - self._heard[0] > 3 * self._timeout:
+                self.ending, self.stopped = "stall", (f"rank 0 {SILENT}",)
+            return
+        self._heard[0], self._status[0] = now, status
+        self._everyone(ALIVE)
+        reasons = {}
+        for rank in range(self._ranks):
+            if rank not in self._done:
+                silent = now - self._heard[rank] > 2 * self._timeout
+                reasons[rank] = SILENT if silent else self._status.get(rank, "")
+        if all(reasons.values()):
+            self._stop("stall", diagnosis({rank: text.splitlines() for rank, text in reasons.items()}))
+
+    def _stop(self, ending: Ending, lines: tuple[str, ...]) -> None:
+        if self.stopped is None:
+            self.ending, self.stopped = ending, lines
+            self._everyone(STOP, "\n".join(lines), int(ending == "fault"))
+
+    def _everyone(self, kind: int, text: str = "", channel: int = 0) -> None:
+        for rank in range(1, self._ranks):
+            self._send(Packet(rank, kind, channel, data=_encoded(text) if text else None))
+
+
+def _encoded(text: str) -> Elements:
+    import numpy as np
+
+    return np.frombuffer(text.encode(), dtype=np.uint8)
+
 
 HEADER = 6  # 64-bit numbers: kind, channel and four more
 MAX_POLLED = 64
@@ -98,22 +207,17 @@ class _World:
         runs: list[Run] = []
         for in_place in job.aliasings:
             for _ in range(job.repeat):
-                runs += self._once(job, part, in_place)
-                if runs and runs[-1].ending != "done":
-                    return runs
+                memory = job.memory(part, in_place)
+                player = job.player(part, memory, self._send)
+                self._comm.Barrier()
+                conductor = Conductor(self.rank, job.ranks, job.timeout, self._send, time.monotonic)
+                seconds = self._drive(player, conductor)
+                if conductor.stopped is not None:
+                    return [*runs, Run(in_place, conductor.ending, seconds, diagnosis=conductor.stopped)]
+                checks: list[RankCheck] | None = self._comm.gather(memory.check(seconds), root=0)
+                if checks is not None:  # on rank 0
+                    runs.append(gathered(checks, in_place))
         return runs
-
-    def _once(self, job: Job, part: Part, in_place: bool) -> list[Run]:
-        """Nothing on other ranks than 0, unless it was stopped."""
-        memory = job.memory(part, in_place)
-        player = job.player(part, memory, self._send)
-        self._comm.Barrier()
-        conductor = Conductor(self.rank, job.ranks, job.timeout, self._send, time.monotonic)
-        seconds = self._drive(player, conductor)
-        if conductor.stopped is not None:
-            return [Run(in_place, conductor.ending, seconds, diagnosis=conductor.stopped)]
-        checks: list[RankCheck] | None = self._comm.gather(memory.check(seconds), root=0)
-        return [gathered(checks, in_place)] if checks is not None else []
 
     def _drive(self, player: Player, conductor: Conductor) -> float:
         """Plays until all agree on the end; the seconds until the thread blocks here were done."""
@@ -134,15 +238,14 @@ class _World:
             if player.blocks_done and not seconds:
                 seconds = time.perf_counter() - started
             conductor.tick(player, moved)
-            rest = SHORTEST_REST if moved else self._rest(rest)
+            if moved:
+                rest = SHORTEST_REST
+                continue
+            if os.getppid() != self._parent:  # the launcher died
+                os._exit(1)
+            time.sleep(rest)  # leaves the processor to others, longer each time
+            rest = min(2 * rest, LONGEST_REST)
         return seconds or time.perf_counter() - started
-
-    def _rest(self, seconds: float) -> float:
-        """Leaves the processor to others, longer each time. A rank whose launcher died ends."""
-        if os.getppid() != self._parent:
-            os._exit(1)
-        time.sleep(seconds)
-        return min(2 * seconds, LONGEST_REST)
 
     def _send(self, packet: Packet) -> None:
         import numpy as np

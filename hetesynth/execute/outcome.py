@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -67,3 +68,18 @@ def gathered(checks: list[RankCheck], in_place: bool) -> Run:
         sum(check.wrong for check in checks),
         tuple(first),
     )
+
+
+MAX_LINES = 16
+PER_RANK = 3
+
+
+def diagnosis(waits: Mapping[int, Sequence[str]]) -> tuple[str, ...]:
+    """The first waits of each rank, at most ``MAX_LINES`` lines; then how many more there are."""
+    each = PER_RANK if len(waits) > 2 else MAX_LINES
+    lines = [f"rank {rank} {text}" for rank in sorted(waits) for text in waits[rank][:each]]
+    total = sum(len(texts) for texts in waits.values())
+    shown = lines[:MAX_LINES]
+    if total > len(shown):
+        shown.append(f"and {total - len(shown)} more waits")
+    return tuple(shown)

@@ -1,8 +1,4 @@
-"""Calibrations: from the figures a topology states to those a transfer gets, as a named choice.
-
-In: the kind of a wire and the model of the GPU at its end. Out: a factor on its bandwidth; or a topology, out: the
-same at the rates of a calibration. docs/model.md tells where each factor comes from.
-"""
+"""Calibrations: from the figures a topology states to those a transfer gets, as a named choice."""
 
 from __future__ import annotations
 

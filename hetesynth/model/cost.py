@@ -1,8 +1,7 @@
 """What a primitive costs (HeteCCL 4.2): alpha + bytes x beta + reduced bytes x gamma, per link and GPU.
 
-In: a topology, a calibration, a reading of alpha. Out: ``Costs``: resources with their rates, and alpha, beta and
-gamma of every link and rank. Also what a size means for each collective, and NCCL's two bandwidths. Knows nothing
-of schedules and of time. Floats from here on: seconds, bytes, bytes per second. docs/model.md defines each term.
+It also says what a size means for each collective, and NCCL's two bandwidths. Floats from here on: seconds, bytes,
+bytes per second. docs/model.md defines each term.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ from typing import Literal, get_args
 
 from hetesynth.model.calibration import CALIBRATIONS, Calibration, CalibrationName, calibrated
 from hetesynth.model.collective import CollectiveName
-from hetesynth.model.names import told_apart
 from hetesynth.model.program import Protocol
 from hetesynth.model.runtime_costs import RuntimeCosts
 from hetesynth.model.topology import Link, Rank, Topology
+from hetesynth.model.words import told_apart
 
 AlphaReading = Literal["overlap", "occupy"]
 ALPHA_READINGS: tuple[AlphaReading, ...] = get_args(AlphaReading)

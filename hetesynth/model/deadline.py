@@ -1,9 +1,9 @@
 """Time limits, and a record of what they decided.
 
-In: seconds. Out: whether they are over. What a limit ends, or keeps from beginning, may come out differently on
-another machine or under another load, so every such decision is noted in ``ClockDecisions``. Nothing else in
-the compiler decides by the clock what comes out; ``now`` is where the time comes from. A ``threading.Timer``
-ends greedy rounds at a deadline, which is noted as well.
+What a limit ends, or keeps from beginning, may come out differently on another machine or under another load, so
+every such decision is noted in ``ClockDecisions``. Nothing else in the compiler decides by the clock what comes
+out; ``now`` is where the time comes from. A ``threading.Timer`` ends greedy rounds at a deadline, which is noted
+as well.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Where in a source text something stands, how a finding about it is shown, which characters are shown escaped.
-
-In: spans and messages from the frontend. Out: text with the source line and a caret.
-Knows nothing of grammars or topologies.
-"""
+"""Where in a source text something stands, how a finding about it is shown, which characters are shown escaped."""
 
 from __future__ import annotations
 
@@ -50,6 +46,19 @@ class Diagnostic:
     message: str
     help: str = ""
     severity: Severity = "error"
+
+    def plain(self) -> dict[str, Any]:
+        """The finding for JSON."""
+        return {
+            "code": self.code,
+            "severity": self.severity,
+            "file": self.span.file,
+            "line": self.span.line,
+            "column": self.span.column,
+            "length": self.span.length,
+            "message": self.message,
+            "help": self.help,
+        }
 
 
 def render(diagnostic: Diagnostic, source: str | None) -> str:

@@ -13,8 +13,8 @@ from functools import cached_property
 
 from hetesynth.model.collective import Collective
 from hetesynth.model.deadline import ClockDecisions, Deadline, now
-from hetesynth.model.names import told_apart
 from hetesynth.model.topology import Rank
+from hetesynth.model.words import told_apart
 
 
 @dataclass(frozen=True, slots=True)

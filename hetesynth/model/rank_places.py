@@ -1,7 +1,6 @@
 """Where each rank runs: host, server, number of the GPU there.
 
-In: a ``Topology`` or a ``PodCluster``. Out: a ``RankPlace`` for every rank, and how files carry them. GPUs
-out of order have no rank and so no place. Knows nothing of launchers.
+GPUs out of order have no rank and so no place.
 """
 
 from __future__ import annotations

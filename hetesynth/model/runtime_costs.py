@@ -1,7 +1,6 @@
 """What a runtime costs beside wires: how fast a thread block copies, and how long a kernel takes to start.
 
-In: the model of a GPU, a protocol. Out: bytes of data per second, seconds. The figures are those of the tables by
-which NCCL and RCCL choose their own algorithms. Knows nothing of topologies, programs and time.
+The figures are those of the tables by which NCCL and RCCL choose their own algorithms.
 
 Sources: NCCL, src/graph/tuning.cc (5067397), ``ncclTunerConstantsDefaults``; RCCL, src/graph/tuning.cc (0cbce2a).
 ``perChMaxTreeBws`` (one node) bounds a channel with Simple, ``perChMaxRingLL128Bws`` one with LL128; a channel is

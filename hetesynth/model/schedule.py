@@ -6,7 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import Protocol
+
+from hetesynth.model.problem import Arc
+from hetesynth.model.topology import Link
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -26,10 +28,6 @@ class Transfer:
     def __post_init__(self) -> None:
         if not 0 <= self.start < self.end:
             raise ValueError(f"transfer of chunk {self.chunk}: [{self.start}, {self.end}) is not an interval")
-
-
-def _canonical(t: Transfer) -> tuple[int, int, int, int, bool]:
-    return t.start, t.end, t.chunk, t.link, t.reduce
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,7 @@ class Schedule:
     @classmethod
     def of(cls, transfers: Iterable[Transfer], makespan: int | None = None) -> Schedule:
         """The schedule of ``transfers``; its makespan is the last end unless stated."""
-        ordered = tuple(sorted(transfers, key=_canonical))
+        ordered = tuple(sorted(transfers, key=lambda t: (t.start, t.end, t.chunk, t.link, t.reduce)))
         last = max((t.end for t in ordered), default=0)
         return cls(ordered, last if makespan is None else makespan)
 
@@ -64,19 +62,7 @@ class Schedule:
         return [by_start[t] for t in range(self.makespan)]
 
 
-class Joins(Protocol):
-    """A link as far as its ends."""
-
-    @property
-    def src(self) -> int:
-        """Sending rank."""
-
-    @property
-    def dst(self) -> int:
-        """Receiving rank."""
-
-
-def hops(schedule: Schedule, links: Sequence[Joins]) -> int:
+def hops(schedule: Schedule, links: Sequence[Link] | Sequence[Arc]) -> int:
     """The most links that any data crosses one after another; a sum has come as far as its farthest part."""
     farthest: dict[tuple[int, int], int] = {}
     on_the_way: list[tuple[int, int, int, int]] = []  # end, chunk, receiver, links crossed

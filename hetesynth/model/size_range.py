@@ -1,7 +1,4 @@
-"""A range of sizes, and the calls for which a runtime takes a program of it.
-
-In: the ends in bytes of the collective's buffer. Out: the sizes at which files are timed, minBytes and maxBytes.
-"""
+"""A range of sizes, and the calls for which a runtime takes a program of it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """What a runtime accepts, as data: one row per target. Read by the lowering, the writers and the linter.
 
-In: a target's name. Out: its ``Target``. Only facts about runtimes stand here, no behaviour, so that what makes
-programs and what judges them may share it: a wrong fact is one line to mend, and both sides are tested against
-files whose fate in the real readers is known.
+Only facts about runtimes stand here, no behaviour, so that what makes programs and what judges them may share it:
+a wrong fact is one line to mend, and both sides are tested against files whose fate in the real readers is known.
 """
 
 from __future__ import annotations
@@ -182,11 +181,7 @@ _ROOTED_FILE = (
 )
 _ROOTS = f"It does not look at the root of a call: {_ROOTED_FILE}"
 _RCCL_INSTALL = (_ALONE, _MATCH, _ROOTS, _OFTEN, _NETWORK)
-_RCCL_ENVIRONMENT = (
-    ("MSCCL_ALGO_DIR", "DIRECTORY"),
-    ("RCCL_MSCCL_ENABLE", "1"),
-    ("RCCL_MSCCL_FORCE_ENABLE", "1"),
-)
+_RCCL_ENVIRONMENT = (("MSCCL_ALGO_DIR", "DIRECTORY"), ("RCCL_MSCCL_ENABLE", "1"), ("RCCL_MSCCL_FORCE_ENABLE", "1"))
 
 PORTABLE = Target(
     "portable",

@@ -92,7 +92,16 @@ class Timeline:
         task = np.repeat(np.arange(graph.tasks), np.diff(graph.uses_start))
         carried = np.bincount(graph.uses, weights=graph.size[task], minlength=len(graph.names))
         span = float(self.end.max(initial=0.0))
-        busy = _busy(graph.uses, self.begin[task], self.sent[task], len(graph.names))
+        begin, sent = self.begin[task], self.sent[task]
+        order = np.lexsort((begin, graph.uses))
+        intervals = zip(graph.uses[order].tolist(), begin[order].tolist(), sent[order].tolist(), strict=True)
+        busy = [0.0] * len(graph.names)  # seconds in which at least one of the intervals is under way
+        until, current = 0.0, -1
+        for resource, first, last in intervals:
+            if resource != current:
+                current, until = resource, 0.0
+            busy[resource] += max(0.0, last - max(first, until))
+            until = max(until, last)
         return tuple(
             ResourceUse(name, rate, size, used, size / (rate * span) if span > 0 else 0.0)
             for name, rate, size, used in zip(
@@ -115,19 +124,6 @@ class Timeline:
             if not len(before):
                 return path[::-1]
             path.append(int(before[self.end[before].argmax()]))
-
-
-def _busy(resource: Ints, begin: Floats, sent: Floats, resources: int) -> list[float]:
-    """Seconds in which at least one of the intervals [begin, sent) of each resource is under way."""
-    order = np.lexsort((begin, resource))
-    busy = [0.0] * resources
-    until, current = 0.0, -1
-    for r, first, last in zip(resource[order].tolist(), begin[order].tolist(), sent[order].tolist(), strict=True):
-        if r != current:
-            current, until = r, 0.0
-        busy[r] += max(0.0, last - max(first, until))
-        until = max(until, last)
-    return busy
 
 
 def lower_bound(graph: TransferGraph) -> float:

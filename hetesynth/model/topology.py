@@ -1,7 +1,6 @@
 """The physical cluster: what is plugged into what, at which rate, and the GPU-to-GPU links over it.
 
 Units: bandwidth in bytes per second and one direction, latency in seconds, both exact fractions.
-Knows nothing of chunks, steps or collectives.
 """
 
 from __future__ import annotations

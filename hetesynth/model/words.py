@@ -1,12 +1,9 @@
-"""Numbers in words, the same in every report.
-
-In: counts and sizes. Out: text.
-"""
+"""Numbers in words, the same in every report."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from hetesynth.model.runtime_costs import RuntimeCosts
 
@@ -56,3 +53,17 @@ def size_text(size: int, digits: int = 4) -> str:
         if size >= unit:
             return f"{size / unit:.{digits}g} {name}"
     return f"{size} B"
+
+
+def told_apart(names: Iterable[str]) -> tuple[str, ...]:
+    """The names in their order, the second and later of one name numbered: ``a->b``, ``a->b (2)``."""
+    used: set[str] = set()
+    apart: list[str] = []
+    for name in names:
+        fresh, number = name, 1
+        while fresh in used:
+            number += 1
+            fresh = f"{name} ({number})"
+        used.add(fresh)
+        apart.append(fresh)
+    return tuple(apart)

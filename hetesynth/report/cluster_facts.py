@@ -1,7 +1,4 @@
-"""What an operator asks of a topology: where each rank is, which links there are, what GPUs have to share.
-
-In: a topology. Out: facts, exact; text is made at the edge. Knows nothing of chunks, steps and schedules.
-"""
+"""What an operator asks of a topology: where each rank is, which links there are, what GPUs have to share."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hetesynth.model.topology import Rank, Topology, Vertex
+from hetesynth.model.topology import Rank, Topology
 
 EXAMPLES = 4  # links and wires that a class names
 UNLIMITED = -1  # stands for a way without a wire that limits
@@ -97,30 +94,11 @@ def cluster_facts(topology: Topology) -> ClusterFacts:
     return ClusterFacts(tuple(_servers(topology)), links, tuple(bottlenecks(topology)), capable)
 
 
-def number_in_server(vertex: Vertex, otherwise: int) -> int:
-    """The number at the end of a GPU's name, as in ``a.gpu3``."""
-    match = re.search(r"([0-9]{1,9})$", vertex.name)
-    return int(match[1]) if match else otherwise
-
-
 def _servers(topology: Topology) -> Iterator[ServerFacts]:
     members: dict[str, list[Rank]] = defaultdict(list)
     for rank in range(topology.ranks):
         members[topology.vertices[rank].server].append(rank)
-    nics = _nics(topology)
-    for server, ranks in members.items():
-        gpus = []
-        for index, rank in enumerate(ranks):
-            vertex = topology.vertices[rank]
-            host = vertex.host
-            number = number_in_server(vertex, index)
-            gpus.append(GpuPlace(rank, vertex.name, server, host, number, vertex.model))
-        yield ServerFacts(server, gpus[0].host, tuple(gpus), tuple(nics.get(server, ())))
-
-
-def _nics(topology: Topology) -> dict[str, list[Fraction | None]]:
-    """By server, the rate of each NIC towards what is not of the server; None for a NIC that is not joined."""
-    rates: dict[int, Fraction] = {}
+    rates: dict[int, Fraction] = {}  # of a NIC towards what is not of its server
     for wire in topology.wires:
         src, dst = topology.vertices[wire.src], topology.vertices[wire.dst]
         if src.kind == "nic" and (dst.server != src.server or not dst.server) and wire.bandwidth is not None:
@@ -129,7 +107,14 @@ def _nics(topology: Topology) -> dict[str, list[Fraction | None]]:
     for i, vertex in enumerate(topology.vertices):
         if vertex.kind == "nic":
             nics[vertex.server].append(rates.get(i))
-    return nics
+    for server, ranks in members.items():
+        gpus = []
+        for index, rank in enumerate(ranks):
+            vertex = topology.vertices[rank]
+            number = re.search(r"[0-9]{1,9}$", vertex.name)  # as in a.gpu3
+            place = int(number[0]) if number else index
+            gpus.append(GpuPlace(rank, vertex.name, server, vertex.host, place, vertex.model))
+        yield ServerFacts(server, gpus[0].host, tuple(gpus), tuple(nics.get(server, ())))
 
 
 def _link_classes(topology: Topology) -> Iterator[LinkClass]:
@@ -166,7 +151,7 @@ def bottlenecks(topology: Topology) -> Iterator[Bottleneck]:
         if rate is None or min(senders, receivers) < 2:
             continue
         before, behind = _total(feeding.before[w], rates), _total(feeding.behind[w], rates)
-        least = _least(before, behind)
+        least = min((total for total in (before, behind) if total is not None), default=None)
         if least is None or least > rate:
             offered = before if senders < receivers else behind if receivers < senders else least
             yield Bottleneck(topology.wire_name(w), topology.wires[w].kind, rate, min(senders, receivers), offered)
@@ -223,7 +208,3 @@ def _total(wires: Iterable[int], rates: list[Fraction | None]) -> Fraction | Non
             return None
         total += rate
     return total
-
-
-def _least(a: Fraction | None, b: Fraction | None) -> Fraction | None:
-    return min((x for x in (a, b) if x is not None), default=None)

@@ -1,21 +1,18 @@
 """Where everything of a topology is drawn: boxes for servers, places for vertices, curves for wires.
 
-In: a topology. Out: a ``Drawing`` in picture units (about pixels), y downward; the same topology gives the same
-drawing. What belongs to no server stands in rows between the servers, or above them where the network has tiers.
-Knows nothing of schedules and of colours.
+What belongs to no server stands in rows between the servers, or above them where the network has tiers.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from hetesynth.model.topology import Topology
-from hetesynth.report.boxes import Box, WireCurve
-from hetesynth.report.server_layout import Block, server_block
-from hetesynth.report.wire_curves import wire_curves
+from hetesynth.report.server_layout import Block, Box, server_block
 
 GAP = 16.0
 LETTER, LINE = 5.6, 13.0  # of the captions
@@ -24,6 +21,175 @@ FAN, FAN_STEP, MOST_FAN = 30.0, 6.0, 90.0  # between servers and what joins them
 SPACE = 6.0
 MAX_ROW = 1500.0  # width from which on servers without a network between them begin a new row
 SERVERS_A_ROW = 64  # on each side of the network: wires to a further row would lead round servers
+LANE, PARALLEL = 2.0, 3.0  # from the middle of a connection to the wire of one direction; to the next wire of it
+CLEAR = 1.0  # between a wire and a box
+SAMPLE = 2.5
+BENDS = tuple(sign * 0.03 * k for k in range(1, 31) for sign in (1, -1))  # of the length
+MANY_WIRES = 5_000  # are not led round boxes
+CELL, MARGIN = 64.0, 4.0
+INSET = 4.0
+SPREAD, MOST_SPREAD = 0.25, 90.0  # of a wide box, for wires that come from beside it
+
+
+@dataclass(frozen=True, slots=True)
+class WireCurve:
+    """A quadratic curve: from, control point, to."""
+
+    x1: float
+    y1: float
+    cx: float
+    cy: float
+    x2: float
+    y2: float
+
+    def at(self, t: float) -> tuple[float, float]:
+        """The point at ``t``, from 0 to 1."""
+        u = 1 - t
+        return (
+            u * u * self.x1 + 2 * u * t * self.cx + t * t * self.x2,
+            u * u * self.y1 + 2 * u * t * self.cy + t * t * self.y2,
+        )
+
+
+class _Obstacles:
+    """Boxes by the cells of a grid that they touch; wide ones beside them."""
+
+    def __init__(self, boxes: Sequence[Box]) -> None:
+        self.boxes = boxes
+        self.cells: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for i, b in enumerate(boxes):
+            left, top = b.x - MARGIN, b.y - MARGIN
+            for column in range(int(left // CELL), int((b.x + b.width + MARGIN) // CELL) + 1):
+                for row in range(int(top // CELL), int((b.y + b.height + MARGIN) // CELL) + 1):
+                    self.cells[column, row].append(i)
+
+    def score(self, curve: WireCurve, ends: tuple[int, int]) -> tuple[int, int]:
+        """How much of ``curve`` is in boxes, and how much is so near that a wire beside it may be."""
+        near = self.hit(curve, ends, LANE + CLEAR, LANE + CLEAR)
+        return (self.hit(curve, ends, LANE, 0.0) if near else 0), near
+
+    def hit(self, curve: WireCurve, ends: tuple[int, int], across: float, down: float) -> int:
+        """How many points of ``curve`` are in, or that near to, boxes that are not its ends."""
+        length = math.hypot(curve.x2 - curve.x1, curve.y2 - curve.y1)
+        count = max(4, int(length / SAMPLE) + 1)
+        inside = 0
+        for k in range(count + 1):
+            x, y = curve.at(k / count)
+            for i in self.cells.get((int(x // CELL), int(y // CELL)), ()):
+                b = self.boxes[i]
+                if (
+                    i not in ends
+                    and b.x - across < x < b.x + b.width + across
+                    and b.y - down < y < b.y + b.height + down
+                ):
+                    inside += 1
+        return inside
+
+
+def wire_curves(
+    topology: Topology, boxes: Sequence[Box], arcs: Mapping[tuple[int, int], float]
+) -> tuple[WireCurve, ...]:
+    """``arcs``: by pair of GPUs in a row, how far below it the control point of their connection is."""
+    parallel: dict[tuple[int, int], int] = defaultdict(int)
+    obstacles = _Obstacles(boxes) if len(topology.wires) <= MANY_WIRES else None
+    middles: dict[tuple[int, int], WireCurve] = {}
+    curves = []
+    for wire in topology.wires:
+        pair = (min(wire.src, wire.dst), max(wire.src, wire.dst))
+        if pair not in middles:
+            middles[pair] = _middle(pair, boxes, arcs.get(pair), obstacles, pair[1] >= topology.ranks)
+        side = LANE + PARALLEL * parallel[wire.src, wire.dst]
+        parallel[wire.src, wire.dst] += 1
+        upright = pair[1] >= topology.ranks and _facing(boxes[pair[0]], boxes[pair[1]])
+        curves.append(_beside(middles[pair], side, back=wire.src != pair[0], upright=upright))
+    return tuple(curves)
+
+
+def _middle(
+    pair: tuple[int, int], boxes: Sequence[Box], arc: float | None, obstacles: _Obstacles | None, rows: bool
+) -> WireCurve:
+    """The middle line of the connection of two vertices: straight where nothing is in between, else bent.
+
+    ``rows``: it joins edges that face each other.
+    """
+    a, b = boxes[pair[0]], boxes[pair[1]]
+    if arc is not None:
+        edge = a.y + a.height if arc > 0 else a.y
+        return WireCurve(a.middle[0], edge, (a.middle[0] + b.middle[0]) / 2, edge + arc, b.middle[0], edge)
+    straight = _between(a, b, 0.0, rows)
+    if obstacles is None:
+        return straight
+    best, least = straight, obstacles.score(straight, pair)
+    if rows and _facing(a, b) and not least[0]:
+        return straight
+    sense = -1 if rows and a.y == b.y and a.x < b.x else 1  # parts of one row: over it first
+    for bend in BENDS:
+        if not any(least):
+            break
+        curve = _between(a, b, sense * bend, rows)
+        score = obstacles.score(curve, pair)
+        if score < least:
+            best, least = curve, score
+    return best
+
+
+def _between(a: Box, b: Box, bend: float, rows: bool) -> WireCurve:
+    """From box to box: between edges that face each other, else from the middles."""
+    (x1, y1), (x2, y2) = a.middle, b.middle
+    if a.width > b.width:  # the wider one is met at the place across
+        x1 = _across(a, x2)
+    elif b.width > a.width:
+        x2 = _across(b, x1)
+    length = math.hypot(x2 - x1, y2 - y1) or 1.0
+    dx, dy = (x2 - x1) / length, (y2 - y1) / length
+    cx, cy = (x1 + x2) / 2 - dy * bend * length, (y1 + y2) / 2 + dx * bend * length
+    if rows and _facing(a, b):
+        y1, y2 = (a.y + a.height, b.y) if a.y < b.y else (a.y, b.y + b.height)
+    else:
+        x1, y1 = _edge(a, cx - x1, cy - y1, (x1, y1))
+        x2, y2 = _edge(b, cx - x2, cy - y2, (x2, y2))
+    if not bend:
+        cx, cy = (x1 + x2) / 2, (y1 + y2) / 2
+    return WireCurve(x1, y1, cx, cy, x2, y2)
+
+
+def _facing(a: Box, b: Box) -> bool:
+    """Whether one is above the other."""
+    return a.y + a.height <= b.y or b.y + b.height <= a.y
+
+
+def _beside(c: WireCurve, side: float, *, back: bool, upright: bool) -> WireCurve:
+    """``c`` moved to the right of its direction, or of the other one; level where it leads from row to row."""
+    length = math.hypot(c.x2 - c.x1, c.y2 - c.y1) or 1.0
+    away = -side if back else side
+    ox, oy = -(c.y2 - c.y1) / length * away, (c.x2 - c.x1) / length * away
+    if upright:
+        ox, oy = math.copysign(side, ox or side), 0.0
+    x1, y1, x2, y2 = (c.x2, c.y2, c.x1, c.y1) if back else (c.x1, c.y1, c.x2, c.y2)
+    return WireCurve(*(round(v, 1) for v in (x1 + ox, y1 + oy, c.cx + ox, c.cy + oy, x2 + ox, y2 + oy)))
+
+
+def _across(box: Box, x: float) -> float:
+    """Where a wide box is met from ``x``: at ``x`` itself, else near its end, further in for what is nearer."""
+    left, right = box.x + INSET, box.x + box.width - INSET
+    away = max(left - x, x - right)
+    if away <= 0:
+        return x
+    share = box.width / (box.width + away) if box.width > MOST_SPREAD else 0.0
+    inwards = min(box.width * SPREAD, MOST_SPREAD) * share
+    return left + inwards if x < left else right - inwards
+
+
+def _edge(box: Box, dx: float, dy: float, at: tuple[float, float]) -> tuple[float, float]:
+    """Where the ray from ``at`` inside ``box`` leaves it."""
+    x, y = at
+    reach = []
+    if dx:
+        reach.append(((box.x + box.width if dx > 0 else box.x) - x) / dx)
+    if dy:
+        reach.append(((box.y + box.height if dy > 0 else box.y) - y) / dy)
+    far = min(reach, default=0.0)
+    return x + dx * far, y + dy * far
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +235,16 @@ def drawing(topology: Topology) -> Drawing:
             members[vertex.server].append(i)
         else:
             loose.append(i)
-    joined, rates = _neighbours(topology), _rates(topology)
+    joined: dict[int, set[int]] = {i: set() for i in range(len(topology.vertices))}
+    rates: dict[str, dict[str, set[Fraction]]] = defaultdict(
+        lambda: defaultdict(set)
+    )  # by server and kind of wire
+    for wire in topology.wires:
+        joined[wire.src].add(wire.dst)
+        joined[wire.dst].add(wire.src)
+        if wire.bandwidth is not None:
+            for server in {topology.vertices[wire.src].server, topology.vertices[wire.dst].server}:
+                rates[server][wire.kind].add(wire.bandwidth * wire.lanes)
     blocks = []
     for name, inside in members.items():
         block = server_block(topology, inside, joined)
@@ -79,38 +254,15 @@ def drawing(topology: Topology) -> Drawing:
     page.arrange(blocks)
     boxes = tuple(page.placed[i] for i in range(len(topology.vertices)))
     wires = wire_curves(topology, boxes, page.arcs)
-    return _with_room(Drawing(page.width, page.height, boxes, tuple(page.servers), wires))
-
-
-def _neighbours(topology: Topology) -> Mapping[int, set[int]]:
-    joined: dict[int, set[int]] = {i: set() for i in range(len(topology.vertices))}
-    for wire in topology.wires:
-        joined[wire.src].add(wire.dst)
-        joined[wire.dst].add(wire.src)
-    return joined
-
-
-def _rates(topology: Topology) -> Mapping[str, Mapping[str, set[Fraction]]]:
-    """By server and kind: what the wires of the server carry."""
-    rates: dict[str, dict[str, set[Fraction]]] = defaultdict(lambda: defaultdict(set))
-    for wire in topology.wires:
-        if wire.bandwidth is not None:
-            for server in {topology.vertices[wire.src].server, topology.vertices[wire.dst].server}:
-                rates[server][wire.kind].add(wire.bandwidth * wire.lanes)
-    return rates
-
-
-def _with_room(drawn: Drawing) -> Drawing:
-    """The drawing, made larger above and below where wires bend over its edge."""
-    bends = [0.25 * (w.y1 + 2 * w.cy + w.y2) for w in drawn.wires]
+    bends = [0.25 * (w.y1 + 2 * w.cy + w.y2) for w in wires]  # room is made where wires bend over the edge
     above = max(0.0, GAP / 2 - min(bends, default=GAP))
-    below = max(0.0, max(bends, default=0.0) + GAP / 2 - drawn.height)
+    below = max(0.0, max(bends, default=0.0) + GAP / 2 - page.height)
     return Drawing(
-        drawn.width,
-        drawn.height + above + below,
-        tuple(box.moved(above) for box in drawn.vertices),
-        tuple(replace(s, box=s.box.moved(above), caption_y=s.caption_y + above) for s in drawn.servers),
-        tuple(replace(w, y1=w.y1 + above, cy=w.cy + above, y2=w.y2 + above) for w in drawn.wires),
+        page.width,
+        page.height + above + below,
+        tuple(box.moved(above) for box in boxes),
+        tuple(replace(s, box=s.box.moved(above), caption_y=s.caption_y + above) for s in page.servers),
+        tuple(replace(w, y1=w.y1 + above, cy=w.cy + above, y2=w.y2 + above) for w in wires),
     )
 
 
@@ -196,7 +348,15 @@ class _Page:
         self.joined = joined
         self.domains = domains
         apart = {i for domain in domains for i in domain.switches}
-        self.tiers = _tiers([i for i in loose if i not in apart], joined)
+        # What joins servers, what joins that, and so on; the ends of a core stand beside each other.
+        rest = [i for i in loose if i not in apart]
+        near = set(joined) - set(rest)
+        self.tiers: list[list[int]] = []
+        while rest:
+            tier = [i for i in rest if joined[i] & near] or rest
+            self.tiers.append(tier)
+            near = set(tier)
+            rest = [i for i in rest if i not in near]
         self.placed: dict[int, Box] = {}
         self.arcs: dict[tuple[int, int], float] = {}
         self.servers: list[ServerBox] = []
@@ -217,8 +377,14 @@ class _Page:
         self.height = y - GAP / 2
 
     def _rows(self, blocks: Sequence[_Captioned]) -> list[Sequence[_Captioned]]:
-        if self.domains:
-            return self._rows_of_domains(blocks)
+        if self.domains:  # the servers of one beside each other; two rows where one tier is between them
+            place = {name: k for k, domain in enumerate(self.domains) for name in domain.servers}
+            order = sorted(blocks, key=lambda b: place.get(b.name, len(place)))
+            starts = [k for k in range(1, len(order)) if place.get(order[k].name) != place.get(order[k - 1].name)]
+            if len(self.tiers) > 1 or not starts:
+                return [order]
+            half = min(starts, key=lambda k: abs(2 * k - len(order)))
+            return [order[:half], order[half:]]
         if not self.tiers:
             rows: list[list[_Captioned]] = [[]]
             for block in blocks:
@@ -231,16 +397,6 @@ class _Page:
             most = (len(blocks) + 1) // 2
         return [blocks[i : i + most] for i in range(0, len(blocks), most)]
 
-    def _rows_of_domains(self, blocks: Sequence[_Captioned]) -> list[Sequence[_Captioned]]:
-        """The servers of a domain beside each other; two rows where one tier is between them."""
-        place = {name: k for k, domain in enumerate(self.domains) for name in domain.servers}
-        order = sorted(blocks, key=lambda b: place.get(b.name, len(place)))
-        starts = [k for k in range(1, len(order)) if place.get(order[k].name) != place.get(order[k - 1].name)]
-        if len(self.tiers) > 1 or not starts:
-            return [order]
-        half = min(starts, key=lambda k: abs(2 * k - len(order)))
-        return [order[:half], order[half:]]
-
     def _row(self, row: Sequence[_Captioned], y: float, *, flip: bool) -> float:
         tallest = max(b.height for b in row)
         x = self._left(row)
@@ -249,7 +405,14 @@ class _Page:
         extra = BAR + FAN if domains else 0.0
         spans: dict[str, tuple[float, float]] = {}
         for server in row:
-            self._frame(server, x, y + (extra + tallest - server.height if flip else 0), flip)
+            block, above = server.block, y + (extra + tallest - server.height if flip else 0)
+            for i, box in block.places.items():
+                top = server.head + (block.height - box.y - box.height) if flip else box.y
+                self.placed[i] = Box(x + box.x, above + top, box.width, box.height)
+            self.arcs.update({pair: -depth if flip else depth for pair, depth in block.arcs.items()})
+            caption = above + 5 if flip else above + block.height  # on the side away from the network
+            frame = Box(x, above, block.width, server.height)
+            self.servers.append(ServerBox(server.name, frame, server.captions, caption + LINE - 2))
             spans[server.name] = (x, x + server.block.width)
             x += server.block.width + GAP
         for domain in domains:
@@ -263,17 +426,6 @@ class _Page:
 
     def _left(self, row: Sequence[_Captioned]) -> float:
         return (self.width - sum(b.block.width for b in row) - GAP * (len(row) - 1)) / 2
-
-    def _frame(self, server: _Captioned, x: float, y: float, flip: bool) -> None:
-        """Put the vertices of ``server`` where it stands; captions are on the side away from the network."""
-        block = server.block
-        for i, box in block.places.items():
-            top = server.head + (block.height - box.y - box.height) if flip else box.y
-            self.placed[i] = Box(x + box.x, y + top, box.width, box.height)
-        self.arcs.update({pair: -depth if flip else depth for pair, depth in block.arcs.items()})
-        caption = y + 5 if flip else y + block.height
-        frame = Box(x, y, block.width, server.height)
-        self.servers.append(ServerBox(server.name, frame, server.captions, caption + LINE - 2))
 
     def _network(self, rows: Sequence[Sequence[_Captioned]], y: float) -> float:
         """The tiers, the one that joins the servers last, each over what it joins."""
@@ -299,15 +451,3 @@ class _Page:
                 self.placed[i] = Box(centres[i] - share / 2, y + 6, share, BAR)
             y += BAR + min(MOST_FAN, FAN + FAN_STEP * len(order))
         return y
-
-
-def _tiers(loose: Sequence[int], joined: Mapping[int, set[int]]) -> list[list[int]]:
-    """What joins servers, what joins that, and so on; the ends of a core stand beside each other."""
-    rest, near = list(loose), set(joined) - set(loose)
-    tiers = []
-    while rest:
-        tier = [i for i in rest if joined[i] & near] or rest
-        tiers.append(tier)
-        near = set(tier)
-        rest = [i for i in rest if i not in near]
-    return tiers

@@ -1,14 +1,11 @@
-"""Measured against predicted times as a small SVG: sizes on a logarithmic axis, differences in percent.
-
-In: named series of (bytes, percent off). Out: SVG text, the same for the same points.
-"""
+"""Measured against predicted times as a small SVG: sizes on a logarithmic axis, differences in percent."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from hetesynth.report.size_plot import plot_text, size_label
+from hetesynth.report.size_plot import size_label, text_markup
 
 WIDTH, HEIGHT = 800, 360
 LEFT, RIGHT, TOP, BOTTOM = 64, 250, 48, 46
@@ -16,7 +13,6 @@ COLOURS = ("#0072b2", "#d55e00", "#00795a", "#a84f86", "#9a6a00", "#6a4fa3")
 _LEAST_RANGE = 5.0  # percent, so that a good fit looks like one
 
 Points = Sequence[tuple[float, float]]
-Scale = Callable[[float], float]
 
 
 def residual_plot(title: str, series: Mapping[str, Points]) -> str:
@@ -37,20 +33,12 @@ def residual_plot(title: str, series: Mapping[str, Points]) -> str:
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'font-family="system-ui, sans-serif" font-size="12">',
-        f"<title>{plot_text(title)}</title>",
+        f"<title>{text_markup(title)}</title>",
         "<style>.t{fill:#222}.g{stroke:#bbb;stroke-width:.5}.z{stroke:#555}"
         "@media(prefers-color-scheme:dark){.t{fill:#ddd}.g{stroke:#555}.z{stroke:#aaa}}</style>",
-        f'<text class="t" x="{LEFT}" y="20" font-size="14">{plot_text(title)}</text>',
+        f'<text class="t" x="{LEFT}" y="20" font-size="14">{text_markup(title)}</text>',
         f'<text class="t" x="{LEFT}" y="{TOP - 8}">measured over predicted, percent off</text>',
-        *_grid(across, down, low, high, most),
     ]
-    for number, (name, of_one) in enumerate(series.items()):
-        lines += _series(number, name, [(across(x), down(y)) for x, y in of_one])
-    return "\n".join([*lines, "</svg>", ""])
-
-
-def _grid(across: Scale, down: Scale, low: float, high: float, most: float) -> list[str]:
-    lines: list[str] = []
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
     step = 10 ** math.floor(math.log10(most))
     step = step if most / step >= 2 else step / 2
@@ -63,13 +51,13 @@ def _grid(across: Scale, down: Scale, low: float, high: float, most: float) -> l
         lines.append(f'<path class="g" d="M{x:.1f} {TOP}V{bottom}"/>')
         size = size_label(10.0**exponent)
         lines.append(f'<text class="t" x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{size}</text>')
-    return lines
-
-
-def _series(number: int, name: str, places: Sequence[tuple[float, float]]) -> list[str]:
-    colour = COLOURS[number % len(COLOURS)]
-    y = TOP + 10 + 18 * number
-    x = WIDTH - RIGHT + 16
-    dots = [f'<circle fill="{colour}" cx="{a:.1f}" cy="{b:.1f}" r="3"/>' for a, b in places]
-    legend = f'<text class="t" x="{x + 10}" y="{y + 4}">{plot_text(name[-36:])}</text>'
-    return [*dots, f'<circle fill="{colour}" cx="{x}" cy="{y}" r="4"/>', legend]
+    for number, (name, of_one) in enumerate(series.items()):
+        colour = COLOURS[number % len(COLOURS)]
+        row, column = TOP + 10 + 18 * number, right + 16
+        lines += [
+            f'<circle fill="{colour}" cx="{across(size):.1f}" cy="{down(percent):.1f}" r="3"/>'
+            for size, percent in of_one
+        ]
+        lines.append(f'<circle fill="{colour}" cx="{column}" cy="{row}" r="4"/>')
+        lines.append(f'<text class="t" x="{column + 10}" y="{row + 4}">{text_markup(name[-36:])}</text>')
+    return "\n".join([*lines, "</svg>", ""])

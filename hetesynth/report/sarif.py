@@ -1,8 +1,4 @@
-"""Findings as SARIF 2.1.0, the format that code hosts and editors show beside the lines of a file.
-
-In: rules and results, plain. Out: a SARIF log as a JSON-ready dict (OASIS standard "Static Analysis Results
-Interchange Format Version 2.1.0"). Knows nothing of what is judged.
-"""
+"""Findings as SARIF 2.1.0, the format that code hosts and editors show beside the lines of a file."""
 
 from __future__ import annotations
 
@@ -10,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import quote
+
+from hetesynth.errors import HetesynthError
+from hetesynth.model.diagnostics import SourceError, Span
 
 Level = Literal["error", "warning", "note"]
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -50,7 +49,15 @@ def sarif_log(
     driver = {
         "name": "hetesynth",
         "semanticVersion": version,
-        "rules": [_rule(rule) for rule in rules],
+        "rules": [
+            {
+                "id": rule.id,
+                "name": rule.name,
+                "shortDescription": {"text": rule.summary},
+                "help": {"text": rule.help},
+            }
+            for rule in rules
+        ],
     }
     return {
         "$schema": SCHEMA,
@@ -65,50 +72,34 @@ def sarif_log(
     }
 
 
-@dataclass(frozen=True, slots=True)
-class SarifNotification:
-    """Why a run ended without results: a stable code, a message, and where, if that is a place in a file."""
+def sarif_failure(error: HetesynthError, version: str, path: str | None = None) -> dict[str, Any]:
+    """A log with one run that could not be carried out (section 3.20.21: toolExecutionNotifications).
 
-    code: str
-    message: str
-    path: str | None = None
-    line: int | None = None
-    column: int | None = None
-
-
-def sarif_failure(notifications: Sequence[SarifNotification], exit_code: int, version: str) -> dict[str, Any]:
-    """A log with one run that could not be carried out (section 3.20.21: toolExecutionNotifications)."""
+    ``path``: the file that was judged, for an error that names no place.
+    """
+    places: list[tuple[str, str, str | None, Span | None]]
+    if isinstance(error, SourceError):
+        places = [(d.code, d.message, d.span.file, d.span) for d in error.diagnostics]
+    else:
+        places = [(error.code, error.message, path, None)]
+    notifications = []
+    for code, message, file, span in places:
+        plain: dict[str, Any] = {"descriptor": {"id": code}, "level": "error", "message": {"text": message}}
+        if file is not None:
+            physical: dict[str, Any] = {"artifactLocation": {"uri": _uri(file)}}
+            if span is not None:
+                physical["region"] = {"startLine": span.line, "startColumn": span.column}
+            plain["locations"] = [{"physicalLocation": physical}]
+        notifications.append(plain)
     log = sarif_log("", (), (), version)
-    invocation = {
-        "executionSuccessful": False,
-        "exitCode": exit_code,
-        "toolExecutionNotifications": [_notification(n) for n in notifications],
-    }
-    log["runs"][0]["invocations"] = [invocation]
+    log["runs"][0]["invocations"] = [
+        {
+            "executionSuccessful": False,
+            "exitCode": error.exit_code,
+            "toolExecutionNotifications": notifications,
+        }
+    ]
     return log
-
-
-def _notification(notification: SarifNotification) -> dict[str, Any]:
-    plain: dict[str, Any] = {
-        "descriptor": {"id": notification.code},
-        "level": "error",
-        "message": {"text": notification.message},
-    }
-    if notification.path is not None:
-        region = {"startLine": notification.line, "startColumn": notification.column}
-        stated = {name: number for name, number in region.items() if number is not None}
-        physical: dict[str, Any] = {"artifactLocation": {"uri": _uri(notification.path)}}
-        plain["locations"] = [{"physicalLocation": {**physical, **({"region": stated} if stated else {})}}]
-    return plain
-
-
-def _rule(rule: SarifRule) -> dict[str, Any]:
-    return {
-        "id": rule.id,
-        "name": rule.name,
-        "shortDescription": {"text": rule.summary},
-        "help": {"text": rule.help},
-    }
 
 
 def _result(path: str, result: SarifResult, index: int) -> dict[str, Any]:

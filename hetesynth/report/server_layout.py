@@ -1,20 +1,39 @@
 """One server: rows of boxes from the network inwards: NICs, CPUs, PCIe switches and buses, GPUs, their switches.
 
-In: the vertices of a server and who is joined to whom. Out: a block at the origin, its network side up. GPUs that
-are joined directly and by nothing else stand in a shape of their own; beside NICs and switches they stand in a row
-and their connections are arcs below it.
+GPUs that are joined directly and by nothing else stand in a shape of their own; beside NICs and switches they
+stand in a row and their connections are arcs below it.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import combinations
 
 from hetesynth.model.topology import Topology, VertexKind
-from hetesynth.report.boxes import Box
-from hetesynth.report.gpu_shapes import Pairs, grid_columns, shape, two_squares
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rectangle by its left upper corner."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+    @property
+    def middle(self) -> tuple[float, float]:
+        """The centre."""
+        return self.x + self.width / 2, self.y + self.height / 2
+
+    def moved(self, down: float) -> Box:
+        """The box further down."""
+        return replace(self, y=self.y + down)
+
 
 PITCH, PAD, BETWEEN, STAGGER = 40.0, 12.0, 24.0, 42.0
 GPU, NIC, PART, BAR = (30.0, 24.0), (30.0, 15.0), (34.0, 15.0), 20.0
@@ -25,6 +44,69 @@ WRAP = 44.0  # round a grid: for the connections of its ends
 ROW_OF_GPUS, ROW_OF_JOINED = 8, 16  # more stand in two rows, shifted against each other
 ARC, ARC_STEP = 14.0, 9.0
 OVER: Mapping[VertexKind, int] = {"pcie": 1, "numa": 2, "cpu": 3}  # what is joined to a lower one stands over it
+
+Pairs = frozenset[tuple[int, int]]  # of GPUs 0 to n - 1, each with the smaller first
+Points = list[tuple[float, float]]
+
+GRID_PITCH = 74.0
+SQUARE = 150.0
+LEAST_RADIUS, ROUND_PITCH = 50.0, 46.0
+TOGETHER = 0.62  # of the usual distance, for two GPUs of one module in a circle
+LEAST_GRID = 6
+
+
+def shape(count: int, pairs: Pairs, modules: Pairs) -> Points:
+    """Return the shape that suits: two squares, a grid, else a circle; ``modules`` are drawn close together."""
+    squares = two_squares(count, pairs)
+    if squares is not None:  # the second behind the first, right and up by parts that keep all lines off all boxes
+        points: Points = [(0.0, 0.0)] * 8
+        corners = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0))
+        for four, (right, down) in zip(squares, ((0.0, 0.25), (0.5, 0.0)), strict=True):
+            for k, (x, y) in zip(four, corners, strict=True):
+                points[k] = (SQUARE * (x + right), SQUARE * (y + down))
+        return points
+    columns = grid_columns(count, pairs)
+    if columns is not None:
+        return [(GRID_PITCH * (k % columns), GRID_PITCH * (k // columns)) for k in range(count)]
+    # Clockwise from the left of the top.
+    steps = [TOGETHER if (k, k + 1) in modules else 1.0 for k in range(count)]
+    around = sum(steps)
+    radius = max(LEAST_RADIUS, count * ROUND_PITCH / (2 * math.pi) * (1.35 if modules else 1.0))
+    points, at = [], -0.5 * steps[0]
+    for step in steps:
+        angle = 2 * math.pi * at / around
+        points.append((radius * (1 + math.sin(angle)), radius * (1 - math.cos(angle))))
+        at += step
+    return points
+
+
+def two_squares(count: int, pairs: Pairs) -> tuple[Sequence[int], Sequence[int]] | None:
+    """Two sets of four GPUs, all joined inside, and each joined to its partner in the other; or None."""
+    if count != 8 or len(pairs) != 16:
+        return None
+    for rest in combinations(range(1, 8), 3):
+        one = (0, *rest)
+        other = [k for k in range(8) if k not in one]
+        between = [(a, b) for a in one for b in other if (min(a, b), max(a, b)) in pairs]
+        inside = all(pair in pairs for four in (one, other) for pair in combinations(four, 2))
+        if inside and len(between) == 4 and len({b for _, b in between}) == 4 == len({a for a, _ in between}):
+            partner = dict(between)
+            return one, [partner[a] for a in one]
+    return None
+
+
+def grid_columns(count: int, pairs: Pairs) -> int | None:
+    """In how many columns every connection joins neighbours or the two ends of a line; None: in no grid."""
+    divisors = [c for c in range(2, count // 2 + 1) if count % c == 0]
+    for columns in sorted(divisors, key=lambda c: (abs(c - math.sqrt(count)), -c)):
+        if count >= LEAST_GRID and pairs and all(_neighbours(a, b, columns, count // columns) for a, b in pairs):
+            return columns
+    return None
+
+
+def _neighbours(a: int, b: int, columns: int, rows: int) -> bool:
+    down, across = abs(a // columns - b // columns), abs(a % columns - b % columns)
+    return (down == 0 and across in (1, columns - 1)) or (across == 0 and down in (1, rows - 1))
 
 
 @dataclass(slots=True)
@@ -61,16 +143,12 @@ def server_block(topology: Topology, inside: Sequence[int], joined: Mapping[int,
     order = {rank: k for k, rank in enumerate(gpus)}
     pairs = frozenset((order[a], order[b]) for a in gpus for b in joined[a] if b in order and order[a] < order[b])
     alone = not upper and not lower and (not nics or two_squares(len(gpus), pairs) is not None)
+    leaving = any(not joined[i] <= set(inside) for i in gpus)  # wires from GPUs straight out of the server
     if pairs and alone:
         return _Shaped(gpus, [*nics, *idle], joined, pairs).block(_modules(topology, order))
-    if not upper and not pairs and all(joined[i] <= set(gpus) for i in nics) and _leave(gpus, joined, inside):
+    if not upper and not pairs and all(joined[i] <= set(gpus) for i in nics) and leaving:
         return _Rows(gpus, [], upper, lower, joined, pairs, under=[*nics, *idle]).block()
     return _Rows(gpus, [*nics, *idle], upper, lower, joined, pairs).block()
-
-
-def _leave(gpus: Sequence[int], joined: Mapping[int, set[int]], inside: Sequence[int]) -> bool:
-    """Whether wires lead from GPUs straight out of the server."""
-    return any(not joined[i] <= set(inside) for i in gpus)
 
 
 def _parts(topology: Topology, others: Sequence[int]) -> list[_Part]:
@@ -248,7 +326,10 @@ class _Rows:
         for k, i in enumerate(self.gpus):
             places[i] = _around(self.x[i], y + (STAGGER * (k % 2) if two else 0), GPU)
         y += GPU[1] + (STAGGER if two else 0)
-        arcs = {} if two else self._arcs()
+        arcs: dict[tuple[int, int], float] = {}
+        if not two:
+            deep = {(a, b): ARC + ARC_STEP * (b - a) for a, b in self.pairs if b - a > 1}
+            arcs = {(self.gpus[a], self.gpus[b]): 2 * depth for (a, b), depth in deep.items()}
         y += max(arcs.values(), default=0) / 2
         for i in self.under:
             places[i] = _around(self.x[i], y + BETWEEN, NIC)
@@ -261,9 +342,6 @@ class _Rows:
                 places[end] = Box(PAD + k * (width + SPACE), y, width, BAR)
             y += BAR
         return Block(inner + 2 * PAD, y + PAD, places, arcs)
-
-    def _arcs(self) -> dict[tuple[int, int], float]:
-        return {(self.gpus[a], self.gpus[b]): 2 * (ARC + ARC_STEP * (b - a)) for a, b in self.pairs if b - a > 1}
 
 
 def _around(x: float, y: float, size: tuple[float, float]) -> Box:

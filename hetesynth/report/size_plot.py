@@ -1,7 +1,4 @@
-"""Bandwidth against size as a small SVG: logarithmic both ways, legible on light and dark ground.
-
-In: named curves of (bytes, GB/s). Out: SVG text, the same for the same curves. Knows nothing of schedules.
-"""
+"""Bandwidth against size as a small SVG: logarithmic both ways, legible on light and dark ground."""
 
 from __future__ import annotations
 
@@ -27,47 +24,48 @@ def size_plot(title: str, curves: Mapping[str, Curve], marks: Sequence[int] = ()
     points = [p for curve in curves.values() for p in curve if p[1] > 0]
     if not points:
         raise ValueError("nothing to plot")
-    x_axis = _Axis.over([x for x, _ in points], LEFT, WIDTH - RIGHT)
-    y_axis = _Axis.over([y for _, y in points], HEIGHT - BOTTOM, TOP)
     floor = HEIGHT - BOTTOM
+    x_axis = _Axis([x for x, _ in points], LEFT, WIDTH - RIGHT)
+    y_axis = _Axis([y for _, y in points], floor, TOP)
+    right = WIDTH - RIGHT
+    light = "".join(f".c{k}{{stroke:{colour}}}" for k, colour in enumerate(COLOURS))
+    dark = "".join(f".c{k}{{stroke:{colour}}}" for k, colour in enumerate(ON_DARK))
+    style = (
+        f".t{{fill:#222}}.g{{stroke:#bbb;stroke-width:.5}}.b{{stroke:#222}}{light}"
+        f"@media(prefers-color-scheme:dark){{.t{{fill:#ddd}}.g{{stroke:#555}}.b{{stroke:#ddd}}{dark}}}"
+    )
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'font-family="system-ui, sans-serif" font-size="12">',
-        f"<title>{plot_text(title)}</title>",
-        f"<style>{_style()}</style>",
-        f'<text class="t" x="{LEFT}" y="22" font-size="14">{plot_text(title)}</text>',
-        *_grid(x_axis, y_axis),
-        *(
-            f'<path class="g" stroke-dasharray="3 3" stroke-width="1" d="M{x_axis.at(m):.1f} {TOP}V{floor}"/>'
-            for m in marks
-        ),
+        f"<title>{text_markup(title)}</title>",
+        f"<style>{style}</style>",
+        f'<text class="t" x="{LEFT}" y="22" font-size="14">{text_markup(title)}</text>',
+    ]
+    for x in x_axis.ticks():
+        at = f"{x_axis.at(x):.1f}"
+        lines.append(f'<path class="g" d="M{at} {TOP}V{floor}"/>')
+        lines.append(f'<text class="t" x="{at}" y="{floor + 18}" text-anchor="middle">{size_label(x)}</text>')
+    for y in y_axis.ticks():
+        at = f"{y_axis.at(y):.1f}"
+        lines.append(f'<path class="g" d="M{LEFT} {at}H{right}"/>')
+        lines.append(f'<text class="t" x="{LEFT - 8}" y="{at}" dy="4" text-anchor="end">{y:g}</text>')
+    lines.append(f'<text class="t" x="{right}" y="{HEIGHT - 12}" text-anchor="end">Size of the buffer</text>')
+    lines.append(f'<text class="t" x="{LEFT}" y="{TOP - 8}">GB/s of algorithm bandwidth, simulated</text>')
+    lines += [
+        f'<path class="g" stroke-dasharray="3 3" stroke-width="1" d="M{x_axis.at(m):.1f} {TOP}V{floor}"/>'
+        for m in marks
     ]
     for number, (name, curve) in enumerate(curves.items()):
         lines += _curve(number, name, [(x_axis.at(x), y_axis.at(y)) for x, y in curve if y > 0])
     return "\n".join([*lines, "</svg>", ""])
 
 
-def _style() -> str:
-    """Colours for either ground."""
-    light = "".join(f".c{k}{{stroke:{colour}}}" for k, colour in enumerate(COLOURS))
-    dark = "".join(f".c{k}{{stroke:{colour}}}" for k, colour in enumerate(ON_DARK))
-    return (
-        f".t{{fill:#222}}.g{{stroke:#bbb;stroke-width:.5}}.b{{stroke:#222}}{light}"
-        f"@media(prefers-color-scheme:dark){{.t{{fill:#ddd}}.g{{stroke:#555}}.b{{stroke:#ddd}}{dark}}}"
-    )
-
-
 class _Axis:
-    """Logarithms of ``low`` to ``high`` on pixels ``first`` to ``last``."""
+    """Logarithms of ``values``, with a tenth of room on both sides, on pixels ``first`` to ``last``."""
 
-    def __init__(self, low: float, high: float, first: float, last: float) -> None:
-        self.low, self.high = math.log10(low), math.log10(high)
+    def __init__(self, values: Sequence[float], first: float, last: float) -> None:
+        self.low, self.high = math.log10(min(values) / 1.1), math.log10(max(values) * 1.1)
         self.first, self.last = first, last
-
-    @classmethod
-    def over(cls, values: Sequence[float], first: float, last: float) -> _Axis:
-        low, high = min(values), max(values)
-        return cls(low / 1.1, high * 1.1, first, last)
 
     def at(self, value: float) -> float:
         """Pixels of ``value``."""
@@ -85,22 +83,6 @@ class _Axis:
         ]
 
 
-def _grid(x_axis: _Axis, y_axis: _Axis) -> list[str]:
-    bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
-    lines = []
-    for x in x_axis.ticks():
-        at = f"{x_axis.at(x):.1f}"
-        lines.append(f'<path class="g" d="M{at} {TOP}V{bottom}"/>')
-        lines.append(f'<text class="t" x="{at}" y="{bottom + 18}" text-anchor="middle">{size_label(x)}</text>')
-    for y in y_axis.ticks():
-        at = f"{y_axis.at(y):.1f}"
-        lines.append(f'<path class="g" d="M{LEFT} {at}H{right}"/>')
-        lines.append(f'<text class="t" x="{LEFT - 8}" y="{at}" dy="4" text-anchor="end">{y:g}</text>')
-    lines.append(f'<text class="t" x="{right}" y="{HEIGHT - 12}" text-anchor="end">Size of the buffer</text>')
-    lines.append(f'<text class="t" x="{LEFT}" y="{TOP - 8}">GB/s of algorithm bandwidth, simulated</text>')
-    return lines
-
-
 def _curve(number: int, name: str, points: Sequence[tuple[float, float]]) -> list[str]:
     if not points:
         return []
@@ -115,9 +97,9 @@ def _curve(number: int, name: str, points: Sequence[tuple[float, float]]) -> lis
             f' stroke-dasharray="{dash}"' if dash else ""
         )
     return [
-        f'<path fill="none" {style} d="{path}"><title>{plot_text(name)}</title></path>',
+        f'<path fill="none" {style} d="{path}"><title>{text_markup(name)}</title></path>',
         f'<path fill="none" {style} d="M{x} {y - 4}h24"/>',
-        f'<text class="t" x="{x + 30}" y="{y}">{plot_text(name[:32])}</text>',
+        f'<text class="t" x="{x + 30}" y="{y}">{text_markup(name[:32])}</text>',
     ]
 
 
@@ -127,6 +109,6 @@ def size_label(size: float) -> str:
     return f"{size / 1000**unit:g} {_UNITS[unit]}"
 
 
-def plot_text(text: str) -> str:
-    """``text`` inside an element."""
+def text_markup(text: str) -> str:
+    """``text`` as markup; control characters and lone surrogates are shown escaped."""
     return escape(visible(text))

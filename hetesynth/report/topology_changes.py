@@ -1,6 +1,6 @@
 """What changed between two topologies, in an operator's words: servers, GPUs, NICs, connections, rates, ranks.
 
-In: two topologies. Out: changes as data. Parts are the same where their names are.
+Parts are the same where their names are.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ def topology_changes(before: Topology, after: Topology) -> list[TopologyChange]:
         *_connections(before, after),
         *_groups(before, after),
         *_ranks(before, after),
-        *_chunk(before, after),
     ]
 
 
@@ -63,10 +62,12 @@ def _servers(before: Topology, after: Topology) -> Iterator[TopologyChange]:
     for name in [*old, *(n for n in new if n not in old)]:
         if not name or (name in old) == (name in new):
             continue
-        kind: ChangeKind = "removed" if name in old else "added"
         gpus = old.get(name) or new[name]
         words = f"{len(gpus)} x {gpus[0].model or 'GPU'}"
-        yield TopologyChange(kind, "server", name, *((words, "") if kind == "removed" else ("", words)))
+        if name in old:
+            yield TopologyChange("removed", "server", name, before=words)
+        else:
+            yield TopologyChange("added", "server", name, after=words)
 
 
 def _gpus_by_server(topology: Topology) -> dict[str, list[Vertex]]:
@@ -90,13 +91,11 @@ def _parts(before: Topology, after: Topology) -> Iterator[TopologyChange]:
                 yield TopologyChange("added" if a is None else "removed", what, name)
             continue
         for field in ("kind", "model", "server", "host", "capabilities"):
-            was, is_ = (_words(getattr(vertex, field)) for vertex in (a, b))
+            was, is_ = (getattr(vertex, field) for vertex in (a, b))
+            if field == "capabilities":
+                was, is_ = ", ".join(was), ", ".join(is_)
             if was != is_:
                 yield TopologyChange("changed", f"{field} of {what}", name, was or "none", is_ or "none")
-
-
-def _words(value: str | tuple[str, ...]) -> str:
-    return value if isinstance(value, str) else ", ".join(value)
 
 
 def _connections(before: Topology, after: Topology) -> Iterator[TopologyChange]:
@@ -111,23 +110,19 @@ def _connections(before: Topology, after: Topology) -> Iterator[TopologyChange]:
         was, is_ = old.get(pair, ()), new.get(pair, ())
         if pair in told or was == is_ or src not in names or dst not in names:
             continue
-        if src == dst:
-            yield _own(kinds[src], src, was, is_)
+        if src == dst:  # what a bus or fabric carries by itself; its two directions once where they are alike
+            was, is_ = tuple(dict.fromkeys(was)), tuple(dict.fromkeys(is_))
+            words = _different(was, is_)
+            if not was or not is_:
+                own, other = ("; ".join(_aspects(rate)[1] for rate in rates) or "no limit" for rates in (was, is_))
+                words = own, other
+            yield TopologyChange("changed", kinds[src], src, *words)
             continue
         words = _different(was, is_)
         both = words == _different(old.get(back, ()), new.get(back, ()))
         told |= {pair, back} if both else {pair}
         kind: ChangeKind = "added" if not was else "removed" if not is_ else "changed"
         yield TopologyChange(kind, "link", f"{src} {'<->' if both else '->'} {dst}", *words)
-
-
-def _own(what: str, name: str, before: Rates, after: Rates) -> TopologyChange:
-    """What a bus or a fabric carries by itself; its two directions are told once where they are alike."""
-    was, is_ = (tuple(dict.fromkeys(rates)) for rates in (before, after))
-    if not was or not is_:
-        words = ["; ".join(_aspects(rate)[1] for rate in rates) or "no limit" for rates in (was, is_)]
-        return TopologyChange("changed", what, name, words[0], words[1])
-    return TopologyChange("changed", what, name, *_different(was, is_))
 
 
 def _different(before: Rates, after: Rates) -> tuple[str, str]:
@@ -185,43 +180,38 @@ def _rates(topology: Topology, limited: Set[str]) -> dict[tuple[str, str], Rates
             wire = replace(wire, latency=latency)
         wires[src, dst].append(wire)
     return {
-        ends: tuple(sorted(((w.kind, w.bandwidth, w.lanes, w.latency) for w in several), key=_order))
+        ends: tuple(
+            sorted(
+                ((w.kind, w.bandwidth, w.lanes, w.latency) for w in several),
+                key=lambda rate: (rate[0], rate[1] or Fraction(0), rate[2], rate[3]),
+            )
+        )
         for ends, several in wires.items()
     }
-
-
-def _order(rate: tuple[str, Fraction | None, int, Fraction]) -> tuple[str, Fraction, int, Fraction]:
-    kind, bandwidth, lanes, latency = rate
-    return kind, Fraction(0) if bandwidth is None else bandwidth, lanes, latency
 
 
 def _groups(before: Topology, after: Topology) -> Iterator[TopologyChange]:
     old, new = ({g.name: _group(t, g) for g in t.groups} for t in (before, after))
     for name in [*old, *(n for n in new if n not in old)]:
         was, is_ = old.get(name), new.get(name)
-        if was == is_:
-            continue
-        kind: ChangeKind = "added" if was is None else "removed" if is_ is None else "changed"
-        words = [_group_words(g) if g else "" for g in (was, is_)]
-        if was and is_ and words[0] == words[1]:
-            words[1] += ", of other links"
-        yield TopologyChange(kind, "group", name, *words)
+        if was is None or is_ is None:
+            kind: ChangeKind = "added" if was is None else "removed"
+            yield TopologyChange(kind, "group", name, was[0] if was else "", is_[0] if is_ else "")
+        elif was != is_:
+            other = ", of other links" if was[0] == is_[0] else ""
+            yield TopologyChange("changed", "group", name, was[0], is_[0] + other)
 
 
-def _group(topology: Topology, group: SharedGroup) -> tuple[Fraction, int, frozenset[tuple[str, str]]]:
+def _group(topology: Topology, group: SharedGroup) -> tuple[str, Fraction, frozenset[tuple[str, str]]]:
+    """What the group carries, in words, with the rate that these round, and the ends of its links."""
     links = (topology.links[i] for i in group.links)
     ends = frozenset((topology.vertices[x.src].name, topology.vertices[x.dst].name) for x in links)
-    return group.bandwidth, group.lanes, ends
-
-
-def _group_words(group: tuple[Fraction, int, frozenset[tuple[str, str]]]) -> str:
-    bandwidth, lanes, ends = group
-    lane = f" x {lanes}" if lanes > 1 else ""
-    return f"{float(bandwidth) / 1e9:.6g} GB/s{lane} over {len(ends)} pairs"
+    lanes = f" x {group.lanes}" if group.lanes > 1 else ""
+    return f"{float(group.bandwidth) / 1e9:.6g} GB/s{lanes} over {len(ends)} pairs", group.bandwidth, ends
 
 
 def _ranks(before: Topology, after: Topology) -> Iterator[TopologyChange]:
-    """Ranks and throughputs of reduction of the GPUs that both have."""
+    """Ranks and throughputs of reduction of the GPUs that both have; the chunk, and what is measured."""
     old, new = ({v.name: r for r, v in enumerate(t.vertices[: t.ranks])} for t in (before, after))
     both = [name for name in old if name in new]
     for name in both:
@@ -232,19 +222,13 @@ def _ranks(before: Topology, after: Topology) -> Iterator[TopologyChange]:
         for what, (was, is_) in zip(("reduce", "copy"), pairs, strict=True):
             if was != is_:
                 yield TopologyChange("changed", f"{what} of GPU", name, _throughput(was), _throughput(is_))
-
-
-def _throughput(rate: Fraction | None) -> str:
-    return "not stated" if rate is None else f"{float(rate) / 1e9:.6g} GB/s"
-
-
-def _chunk(before: Topology, after: Topology) -> Iterator[TopologyChange]:
     if before.chunk_bytes != after.chunk_bytes:
-        yield TopologyChange("changed", "chunk", "", _bytes(before.chunk_bytes), _bytes(after.chunk_bytes))
+        sizes = ("not stated" if t.chunk_bytes is None else f"{t.chunk_bytes} B" for t in (before, after))
+        yield TopologyChange("changed", "chunk", "", *sizes)
     if before.measured != after.measured:
         kinds = (", ".join(t.measured) or "nothing" for t in (before, after))
         yield TopologyChange("changed", "measured", "", *kinds)
 
 
-def _bytes(size: int | None) -> str:
-    return "not stated" if size is None else f"{size} B"
+def _throughput(rate: Fraction | None) -> str:
+    return "not stated" if rate is None else f"{float(rate) / 1e9:.6g} GB/s"

@@ -1,10 +1,8 @@
 """A run as a trace that Perfetto and chrome://tracing open: what each resource and each thread block did when.
 
-In: a report. Out: JSON in Chrome's trace event format (complete events ``X``, metadata ``M``, flows ``s`` and
-``f``; microseconds). A process is the schedule, the resources or a GPU; a thread is a resource or a thread block.
-Transfers share a resource, and events of one thread must not overlap, so a resource gets as many threads as it
-carries transfers at once. Of a program that loops often the first loops are there. The same report gives the
-same bytes.
+A process is the schedule, the resources or a GPU; a thread is a resource or a thread block. Transfers share a
+resource, and events of one thread must not overlap, so a resource gets as many threads as it carries transfers at
+once. Of a program that loops often the first loops are there.
 
 Readers count whole nanoseconds and bind a flow to whatever is open on its thread at its time. So times are whole
 nanoseconds, a step of a thread block takes at least two (which the next one lacks), and flows lie strictly inside
@@ -22,7 +20,7 @@ from itertools import islice
 from typing import Any
 
 from hetesynth.model.timeline import Timeline
-from hetesynth.report.contents import ProgramRun, Report, ScheduleRun
+from hetesynth.report.contents import ProgramRun, Report
 
 MAX_EVENTS = 500_000
 LEAST = 2  # nanoseconds of a step
@@ -33,13 +31,16 @@ Event = dict[str, Any]
 
 
 def chrome_trace(report: Report) -> bytes:
-    """The trace of ``report``; events past ``MAX_EVENTS`` are left out, and ``otherData`` says how many."""
+    """Return the trace of ``report``; events past ``MAX_EVENTS`` are left out, and ``otherData`` says how many."""
     every = _events(report)
     events = list(islice(every, MAX_EVENTS))
     left_out = sum(1 for _ in every)
-    if left_out:
-        events, left_out = _whole_flows(events, left_out)
-    events.sort(key=_moment)
+    if left_out:  # flows of which one end is left out are left out too
+        ends = Counter(event["id"] for event in events if "id" in event)
+        whole = [event for event in events if ends.get(event.get("id"), 2) == 2]
+        events, left_out = whole, left_out + len(events) - len(whole)
+    # Names come first; of flows at one time the begin (``s``) before the end (``f``).
+    events.sort(key=lambda e: (-1.0, 0) if e["ph"] == "M" else (e["ts"], _ORDER.index(e["ph"])))
     other = {"title": report.title, "size_bytes": report.size, "simulated": True, "events_left_out": left_out}
     lines = ",\n".join(json.dumps(event, separators=(",", ":")) for event in events)
     head = json.dumps(other, separators=(",", ":"))
@@ -48,13 +49,19 @@ def chrome_trace(report: Report) -> bytes:
 
 def _events(report: Report) -> Iterator[Event]:
     if report.run is not None and (report.program is None or report.run.capacities):  # else read off the program
-        names = _transfer_names(report.run)
+        arcs = report.run.problem.arcs  # the first tasks of the timeline are the transfers
+        names = [f"chunk {t.chunk}: {arcs[t.link].src}->{arcs[t.link].dst}" for t in report.run.schedule.transfers]
         yield from _named(_RESOURCES, "Schedule: resources", 0)
         yield from _resource_events(_RESOURCES, report.run.timeline, names, len(names))
     if report.program is not None:
-        yield from _named(_PROGRAM_RESOURCES, "Program: resources", 1)
         run = report.program
-        yield from _resource_events(_PROGRAM_RESOURCES, run.timeline, _task_names(run), run.tasks)
+        names = []
+        for x in run.steps:
+            block = run.blocks[x.block]
+            peers = f" {x.peers}" if x.peers else ""
+            names.append(f"GPU {block.rank}{peers}, block {block.id} step {x.step}")
+        yield from _named(_PROGRAM_RESOURCES, "Program: resources", 1)
+        yield from _resource_events(_PROGRAM_RESOURCES, run.timeline, names, run.tasks)
         yield from _block_events(report, run)
 
 
@@ -65,35 +72,6 @@ def _named(process: int, name: str, order: int) -> Iterator[Event]:
 
 def _ns(seconds: float) -> int:
     return round(seconds * 1e9)
-
-
-def _whole_flows(events: list[Event], left_out: int) -> tuple[list[Event], int]:
-    """The events without flows of which one end is left out, and how many are left out then."""
-    ends = Counter(event["id"] for event in events if "id" in event)
-    whole = [event for event in events if ends.get(event.get("id"), 2) == 2]
-    return whole, left_out + len(events) - len(whole)
-
-
-def _moment(event: Event) -> tuple[float, int]:
-    """Names come first; of flows at one time, the begin (``s``) before the end (``f``)."""
-    if event["ph"] == "M":
-        return -1.0, 0
-    return event["ts"], _ORDER.index(event["ph"])
-
-
-def _transfer_names(run: ScheduleRun) -> list[str]:
-    """Of every task of the schedule's timeline that sends: the first are its transfers."""
-    arcs = run.problem.arcs
-    return [f"chunk {t.chunk}: {arcs[t.link].src}->{arcs[t.link].dst}" for t in run.schedule.transfers]
-
-
-def _task_names(run: ProgramRun) -> list[str]:
-    names = []
-    for x in run.steps:
-        block = run.blocks[x.block]
-        peers = f" {x.peers}" if x.peers else ""
-        names.append(f"GPU {block.rank}{peers}, block {block.id} step {x.step}")
-    return names
 
 
 def _resource_events(process: int, timeline: Timeline, names: list[str], last: int) -> Iterator[Event]:
@@ -186,27 +164,20 @@ def _block_events(report: Report, run: ProgramRun) -> Iterator[Event]:
             free[track] = max(_ns(end[task]), begin + LEAST)
             spans[task] = _Span(process, first + track, begin, free[track])
     for task in range(run.tasks):
-        yield _step_event(run, task, spans[task])
-    yield from _flows(run, spans)
-
-
-def _step_event(run: ProgramRun, task: int, span: _Span) -> Event:
-    x = run.steps[task % len(run.steps)]
-    waited = max(0.0, float(run.timeline.ready[task] - run.since[task]))
-    said = {"with": x.peers, "from": x.src, "to": x.dst, "chunks": list(x.chunks)}
-    return {
-        "ph": "X", "pid": span.process, "tid": span.thread, "ts": span.begin / 1000,
-        "dur": (span.end - span.begin) / 1000, "name": x.operation,
-        "args": {
-            "step": x.step, "loop": task // len(run.steps), "waited_us": _ns(waited) / 1000,
-            **{name: value for name, value in said.items() if value},
-        },
-    }  # fmt: skip
-
-
-def _flows(run: ProgramRun, spans: dict[int, _Span]) -> Iterator[Event]:
-    """An arrow for each message, from the last moment of its send to the last of its receive."""
-    for number, (sent, received) in enumerate(run.messages):
+        span, x = spans[task], run.steps[task % len(run.steps)]
+        waited = max(0.0, float(run.timeline.ready[task] - run.since[task]))
+        said = {"with": x.peers, "from": x.src, "to": x.dst, "chunks": list(x.chunks)}
+        yield {
+            "ph": "X", "pid": span.process, "tid": span.thread, "ts": span.begin / 1000,
+            "dur": (span.end - span.begin) / 1000, "name": x.operation,
+            "args": {
+                "step": x.step, "loop": task // len(run.steps), "waited_us": _ns(waited) / 1000,
+                **{name: value for name, value in said.items() if value},
+            },
+        }  # fmt: skip
+    for number, (sent, received) in enumerate(
+        run.messages
+    ):  # arrows from the last moment of one to that of the other
         if max(sent, received) >= run.tasks:
             continue
         source, target = spans[sent], spans[received]

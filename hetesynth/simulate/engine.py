@@ -1,8 +1,8 @@
 """Runs a transfer graph: when each task starts and ends.
 
-In: a ``TransferGraph``. Out: its ``Timeline``. Every resource is shared max-min fairly by the flows that use it at
-the moment (progressive filling: Bertsekas and Gallager, Data Networks, 6.5.2), so the result does not depend on
-the order of simultaneous events. Small graphs are interpreted, so that nothing needs to be loaded or compiled.
+Every resource is shared max-min fairly by the flows that use it at the moment (progressive filling: Bertsekas and
+Gallager, Data Networks, 6.5.2), so the result does not depend on the order of simultaneous events. Small graphs
+are interpreted, so that nothing needs to be loaded or compiled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,45 @@ from hetesynth.policy.machine_code import MachineCodePolicy
 from hetesynth.search.machine_code import machine_code, most_interpreted
 from hetesynth.simulate import fluid_kernel
 from hetesynth.simulate.fluid_kernel import State
-from hetesynth.simulate.fluid_records import RESOURCE, TASK, USE, Fields
+
+Fields = tuple[tuple[str, str], ...]
+
+TASK: Fields = (
+    ("delay", "f8"),
+    ("size", "f8"),  # bytes, held ones included
+    ("after", "f8"),
+    ("limit", "f8"),  # the rate when it is alone
+    ("ready", "f8"),  # results
+    ("begin", "f8"),
+    ("sent", "f8"),
+    ("end", "f8"),
+    ("left", "f8"),  # bytes not yet sent at ``since``
+    ("since", "f8"),
+    ("speed", "f8"),  # present rate
+    ("key", "f8"),  # when its next event is
+    ("missing", "i4"),  # tasks still waited for
+    ("phase", "i4"),
+    ("place", "i4"),  # in the heap, -1: not there
+    ("first_use", "i4"),
+    ("end_use", "i4"),
+    ("first_follower", "i4"),
+    ("end_follower", "i4"),
+    ("is_waiting", "i4"),
+)
+RESOURCE: Fields = (
+    ("rate", "f8"),  # bytes per second
+    ("asked", "f8"),  # what its flows would draw if each were alone
+    ("spare", "f8"),  # bytes per second not yet given
+    ("level", "f8"),  # the rate of the flows that it holds back, while it is tight; infinite: it holds back none
+    ("first_flow", "i4"),  # in ``flows``
+    ("active", "i4"),  # flows
+    ("open", "i4"),  # flows without a rate yet
+    ("tight", "i4"),
+    ("is_touched", "i4"),
+    ("is_member", "i4"),
+)
+USE: Fields = (("resource", "i4"), ("task", "i4"), ("seat", "i4"))  # seat: in ``flows``
+
 
 Records = np.ndarray[Any, np.dtype[Any]]
 
@@ -32,7 +70,10 @@ def simulate(
     Raises ValueError when tasks wait for each other in a circle.
     """
     if compiled is None:
-        compiled = _is_large(graph, policy)
+        compiled = graph.tasks > most_interpreted(fluid_kernel.run, policy.simulated_tasks)
+        if not compiled:
+            pairs = float(np.square(np.bincount(graph.uses), dtype=np.float64).sum())
+            compiled = pairs > most_interpreted(fluid_kernel.run, policy.simulated_pairs)
     state = _state(graph)
     if compiled:
         ended = int(machine_code(fluid_kernel.run)(state, graph.tasks))
@@ -53,10 +94,10 @@ _RESULTS = ("ready", "begin", "sent", "end")
 def _state(graph: TransferGraph) -> State:
     n, resources, uses = graph.tasks, len(graph.rate), len(graph.uses)
     order = np.argsort(graph.waits, kind="stable")
-    used = _records(USE, uses)
+    used = np.zeros(uses, dtype=list(USE))
     used["resource"] = graph.uses
     used["task"] = np.repeat(np.arange(n), np.diff(graph.uses_start))
-    tasks = _records(TASK, n)
+    tasks = np.zeros(n, dtype=list(TASK))
     tasks["delay"], tasks["size"], tasks["after"] = graph.delay, graph.size + graph.occupied, graph.after
     tasks["limit"] = np.inf
     np.minimum.at(tasks["limit"], used["task"], graph.rate[graph.uses])
@@ -65,16 +106,12 @@ def _state(graph: TransferGraph) -> State:
     tasks["first_use"], tasks["end_use"] = graph.uses_start[:-1], graph.uses_start[1:]
     followers_start = _starts(graph.waits, n)
     tasks["first_follower"], tasks["end_follower"] = followers_start[:-1], followers_start[1:]
-    limits = _records(RESOURCE, resources)
+    limits = np.zeros(resources, dtype=list(RESOURCE))
     limits["rate"] = graph.rate
     limits["first_flow"] = _starts(graph.uses, resources)[:-1]
     followers = np.repeat(np.arange(n), np.diff(graph.waits_start))[order]
     lengths = (uses, n, resources, resources, n, n, n, 6)
     return State(tasks, limits, used, followers, *(np.zeros(length, dtype=np.int64) for length in lengths))
-
-
-def _records(fields: Fields, length: int) -> Records:
-    return np.zeros(length, dtype=list(fields))
 
 
 def _objects(column: Records) -> list[Any]:
@@ -94,11 +131,3 @@ def _record_class(names: tuple[str, ...]) -> type[Any]:
 def _starts(values: Ints, count: int) -> Ints:
     """Where each of ``count`` values begins when ``values`` are sorted; one more for the end."""
     return np.concatenate(([0], np.cumsum(np.bincount(values, minlength=count)))).astype(np.int64)
-
-
-def _is_large(graph: TransferGraph, policy: MachineCodePolicy) -> bool:
-    """Whether machine code is quicker for ``graph``."""
-    if graph.tasks > most_interpreted(fluid_kernel.run, policy.simulated_tasks):
-        return True
-    pairs = float(np.square(np.bincount(graph.uses), dtype=np.float64).sum())
-    return pairs > most_interpreted(fluid_kernel.run, policy.simulated_pairs)

@@ -1,8 +1,4 @@
-"""Collects tasks one by one and makes the arrays of a ``TransferGraph``.
-
-In: tasks in links, bytes and reduced bytes, as multiples of a unit. Out: a graph for any number of bytes a unit:
-the structure is built once, a size costs a few multiplications. Knows the cost model, nothing of collectives.
-"""
+"""Collects tasks one by one and makes the arrays of a ``TransferGraph``."""
 
 from __future__ import annotations
 
@@ -26,6 +22,13 @@ class Copiers:
 
     names: tuple[str, ...] = ()
     rates: tuple[float, ...] = ()  # bytes per second, as they are on the wire
+
+
+def fastest(costs: Costs, links: Sequence[int]) -> list[int]:
+    """Return those of ``links`` with the highest rate and, of these, the least alpha."""
+    rate, alpha = costs.link_rate, costs.link_alpha
+    best = max((rate[i], -alpha[i]) for i in links)
+    return [i for i in links if (rate[i], -alpha[i]) == best]
 
 
 class TaskList:

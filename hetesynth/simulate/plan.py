@@ -1,11 +1,10 @@
 """An MSCCL++ plan as tasks: thread blocks in order, puts over memory and port channels, signals and barriers.
 
-In: a plan that its judge has passed, costs. Out: tasks, and which operation each stands for. The rules
-(docs/model.md): a thread block does one operation at a time; what it puts over a memory channel it copies itself,
-all slices of an operation at once, which share its copy rate; a port channel's engine carries out its puts one
-after another while the thread block goes on; a signal comes with what was put before it and alone takes alpha; a
-wait takes the oldest signal. Buffers are as large as the message, so nothing loops. Tasks are in an order in which
-they can run. Semaphores are taken in that order too, whoever would come first in time.
+The rules (docs/model.md): a thread block does one operation at a time; what it puts over a memory channel it
+copies itself, all slices of an operation at once, which share its copy rate; a port channel's engine carries out
+its puts one after another while the thread block goes on; a signal comes with what was put before it and alone
+takes alpha; a wait takes the oldest signal. Buffers are as large as the message, so nothing loops. Tasks are in an
+order in which they can run. Semaphores are taken in that order too, whoever would come first in time.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from hetesynth.model.cost import Costs
 from hetesynth.model.plan import CHANNEL_TYPES, ChannelType, LocalSlice, Plan, PlanOperation, Slice
 from hetesynth.model.program import Buffer, Protocol
 from hetesynth.model.topology import Rank
-from hetesynth.simulate.graph_builder import Copiers, SizedTasks, TaskList
+from hetesynth.simulate.graph_builder import Copiers, SizedTasks, TaskList, fastest
 
 Cell = tuple[Rank, Buffer, int]
 """The first chunk of a slice: whose buffer, which, where."""
@@ -91,8 +90,17 @@ class _End:
 class _Execution:
     def __init__(self, plan: Plan, costs: Costs) -> None:
         self._plan, self._costs = plan, costs
-        copiers, self._copier = _copiers(plan, costs)
-        self._tasks = TaskList(costs, costs.launch, copiers)
+        protocol: Protocol = "LL" if plan.protocol == "LL" else "Simple"
+        names: list[str] = []  # of thread blocks whose rate is limited: resources
+        rates: list[float] = []
+        self._copier: dict[tuple[int, int], int] = {}
+        for g, gpu in enumerate(plan.gpus):
+            rate = costs.copy_rate(g, protocol)
+            for b in range(len(gpu.blocks)) if rate is not None else ():
+                self._copier[g, b] = len(names)
+                names.append(f"thread block {b} of gpu {g}")
+                rates.append(rate or 0.0)
+        self._tasks = TaskList(costs, costs.launch, Copiers(tuple(names), tuple(rates)))
         self._places: list[PlanTask] = []
         self._messages: list[tuple[int, int]] = []
         self._links: dict[tuple[Rank, Rank], list[int]] = defaultdict(list)
@@ -144,9 +152,7 @@ class _Execution:
         links = self._links.get((src, dst))
         if not links:
             raise ValueError(_no_link(src, dst))
-        rate, alpha = self._costs.link_rate, self._costs.link_alpha
-        best = max((rate[i], -alpha[i]) for i in links)
-        equal = [i for i in links if (rate[i], -alpha[i]) == best]
+        equal = fastest(self._costs, links)
         return equal[turn % len(equal)]
 
     # -- operations
@@ -304,21 +310,6 @@ class _Execution:
         numbers = gpu.blocks[block.index].buffers(x.channel_type or "memory")
         remote = gpu.remote_buffers[numbers[part.buffer_id]]
         return remote.rank, remote.buffer, part.index
-
-
-def _copiers(plan: Plan, costs: Costs) -> tuple[Copiers, dict[tuple[int, int], int]]:
-    """Every thread block whose rate is limited as a resource, and its number by (GPU, thread block)."""
-    protocol: Protocol = "LL" if plan.protocol == "LL" else "Simple"
-    names: list[str] = []
-    rates: list[float] = []
-    numbers: dict[tuple[int, int], int] = {}
-    for g, gpu in enumerate(plan.gpus):
-        rate = costs.copy_rate(g, protocol)
-        for b in range(len(gpu.blocks)) if rate is not None else ():
-            numbers[g, b] = len(names)
-            names.append(f"thread block {b} of gpu {g}")
-            rates.append(rate or 0.0)
-    return Copiers(tuple(names), tuple(rates)), numbers
 
 
 def _no_link(src: Rank, dst: Rank) -> str:

@@ -1,11 +1,10 @@
 """A program as tasks: thread blocks in order, channels with a few FIFO slots, loops over slices of a large buffer.
 
-In: a program, costs, a size. Out: tasks, and which instruction each stands for. The rules are those of the
-runtimes (docs/model.md): a thread block does one thing at a time; a send waits for a free slot of its connection
-and takes alpha + bytes x beta, and no less than its thread block needs to copy the bytes; a receive waits for the
-message and frees the slot when it is done; a step that others depend on publishes when it is done. A chunk larger
-than a message makes the whole program loop over slices of all chunks; loops follow each other without a barrier.
-Does not know whether the program is right.
+The rules are those of the runtimes (docs/model.md): a thread block does one thing at a time; a send waits for a
+free slot of its connection and takes alpha + bytes x beta, and no less than its thread block needs to copy the
+bytes; a receive waits for the message and frees the slot when it is done; a step that others depend on publishes
+when it is done. A chunk larger than a message makes the whole program loop over slices of all chunks; loops follow
+each other without a barrier.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Rank
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.simulate import SimulatePolicy
-from hetesynth.simulate.graph_builder import Copiers, SizedTasks
+from hetesynth.simulate.graph_builder import Copiers, SizedTasks, fastest
 
 if TYPE_CHECKING:
     from hetesynth.model.timeline import Timeline
@@ -171,7 +170,11 @@ class _Loop:
 
     def _add_block(self, g: int, b: int, block: ThreadBlock) -> None:
         first = len(self.places)
-        copier = self._copier_of(g, block)
+        rank = self._program.gpus[g].rank
+        rate, copier = self._costs.copy_rate(rank, self._program.protocol), -1
+        if rate is not None and block.send_peer is not None:  # a thread block that sends at a limited rate
+            copier = len(self._copiers)
+            self._copiers.append((f"thread block {block.id} of gpu {rank}", rate * self._overhead))
         for step, x in enumerate(block.instructions):
             left, message = x.count, 0
             while message == 0 or left > 0:
@@ -185,15 +188,6 @@ class _Loop:
         self._waits.extend((task, task - 1, 0) for task in tasks[1:])
         if tasks:
             self._waits.append((first, tasks[-1], 1))
-
-    def _copier_of(self, g: int, block: ThreadBlock) -> int:
-        """``block`` as a resource, where it sends and its rate is limited; else -1."""
-        rank = self._program.gpus[g].rank
-        rate = self._costs.copy_rate(rank, self._program.protocol)
-        if rate is None or block.send_peer is None:
-            return -1
-        self._copiers.append((f"thread block {block.id} of gpu {rank}", rate * self._overhead))
-        return len(self._copiers) - 1
 
     def _add(self, place: Place, block: ThreadBlock, x: Instruction, chunks: int) -> None:
         rank, task = self._program.gpus[place.gpu].rank, len(self.places)
@@ -242,8 +236,10 @@ class _Loop:
                     if x.depends is None:
                         continue
                     other = position.get(x.depends[0], -1)
-                    published = -1 if other < 0 else _published(gpu.thread_blocks[other], x.depends[1])
-                    if published < 0:
+                    steps = gpu.thread_blocks[other].instructions if other >= 0 else ()
+                    later = range(max(0, x.depends[1]), len(steps))
+                    published = next((s for s in later if steps[s].has_dependents), None)
+                    if published is None:
                         raise ValueError(f"gpu {gpu.rank}: a step depends on {x.depends}, which never publishes")
                     self._waits.append((first[g, b, step], self._last[g, other, published], 0))
 
@@ -275,12 +271,6 @@ class _Loop:
         )
 
 
-def _published(block: ThreadBlock, step: int) -> int:
-    """The step that tells the dependents of ``step``: the first from there on that publishes, -1 if none does."""
-    later = range(max(0, step), len(block.instructions))
-    return next((s for s in later if block.instructions[s].has_dependents), -1)
-
-
 class _Routes:
     """Which link each connection uses.
 
@@ -304,7 +294,5 @@ class _Routes:
         links = self._links.get((src, dst))
         if not links:
             raise ValueError(f"the program sends from {src} to {dst}, where the topology has no link")
-        rate, alpha = self._costs.link_rate, self._costs.link_alpha
-        best = max((rate[i], -alpha[i]) for i in links)
-        equal = [i for i in links if (rate[i], -alpha[i]) == best]
+        equal = fastest(self._costs, links)
         return equal[self._turn.get((src, dst), {}).get(channel, 0) % len(equal)]

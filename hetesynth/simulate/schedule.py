@@ -1,8 +1,4 @@
-"""A schedule as tasks: every transfer is one, and waits for what it sends.
-
-In: a schedule, costs, what a step means. Out: tasks for any chunk size. Knows nothing of channels, thread blocks
-and FIFOs: simulate.program does.
-"""
+"""A schedule as tasks: every transfer is one, and waits for what it sends."""
 
 from __future__ import annotations
 
@@ -32,47 +28,22 @@ def schedule_tasks(schedule: Schedule, costs: Costs, steps: StepReading = "order
     """
     if any(t.link >= len(costs.link_ends) for t in schedule.transfers):
         raise ValueError("the schedule is one of another topology")
-    add = {"data": _after_data, "order": _in_order, "barrier": _after_steps}[steps]
     tasks = TaskList(costs, costs.start(OURS), Copiers())
-    return tasks.sized(first=add(schedule, costs, tasks))
-
-
-def _after_data(schedule: Schedule, costs: Costs, tasks: TaskList) -> list[int]:
-    """The tasks of the transfers, which wait for data alone."""
     arrivals = _Arrivals(costs)
+    earlier = _Earlier(tasks, lambda t: (0,) if steps == "barrier" else costs.link_resources[t.link])
     numbers = []
     for t in schedule.transfers:
-        numbers.append(tasks.send(t.link, arrivals.before(t), after=_gamma(t, costs)))
-        arrivals.add(t, numbers[-1])
-    return numbers
-
-
-def _after_steps(schedule: Schedule, costs: Costs, tasks: TaskList) -> list[int]:
-    """The tasks of the transfers, which wait for the end of earlier ticks, and so for their data."""
-    ended = _Earlier(tasks, lambda _: (0,))
-    numbers = []
-    for t in schedule.transfers:
-        numbers.append(tasks.send(t.link, ended.before(t), after=_gamma(t, costs)))
-        ended.add(t, numbers[-1])
-    return numbers
-
-
-def _in_order(schedule: Schedule, costs: Costs, tasks: TaskList) -> list[int]:
-    """The tasks of the transfers, whose bytes queue on each resource by tick while alpha and gamma pass."""
-    arrivals = _Arrivals(costs)
-    sent = _Earlier(tasks, lambda t: costs.link_resources[t.link])
-    numbers = []
-    for t in schedule.transfers:
-        delay = tasks.alpha(t.link, arrivals.before(t))
-        numbers.append(tasks.send(t.link, [delay, *sent.before(t)], delayed=False))
-        sent.add(t, numbers[-1])
-        gamma = _gamma(t, costs)
-        arrivals.add(t, tasks.local(numbers[-1:], seconds_per_byte=gamma) if gamma else numbers[-1])
-    return numbers
-
-
-def _gamma(t: Transfer, costs: Costs) -> float:
-    return costs.gamma[costs.link_ends[t.link][1]] if t.reduce else 0.0
+        gamma = costs.gamma[costs.link_ends[t.link][1]] if t.reduce else 0.0
+        if steps == "order":  # bytes queue on each resource by tick while alpha and gamma pass
+            delay = tasks.alpha(t.link, arrivals.before(t))
+            numbers.append(tasks.send(t.link, [delay, *earlier.before(t)], delayed=False))
+            earlier.add(t, numbers[-1])
+            arrivals.add(t, tasks.local(numbers[-1:], seconds_per_byte=gamma) if gamma else numbers[-1])
+        else:  # what is after earlier ticks is after their data
+            waits = arrivals if steps == "data" else earlier
+            numbers.append(tasks.send(t.link, waits.before(t), after=gamma))
+            waits.add(t, numbers[-1])
+    return tasks.sized(first=numbers)
 
 
 class _Arrivals:

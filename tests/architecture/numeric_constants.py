@@ -17,7 +17,7 @@ ALLOWED = {
         hetesynth/deploy/cache.py: MAX_FILES
         hetesynth/deploy/reports/pages.py: MAX_SLUG
         hetesynth/search/chunking.py: MAX_CAPACITY
-        hetesynth/cli/building.py: SILENT
+        hetesynth/cli/build.py: SILENT
         hetesynth/cli/options.py: MAX_SIZES MAX_SIZE
         hetesynth/engine/sizes.py: MAX_SIZES MAX_SIZE
         hetesynth/search/collectives/library.py: MAX_CHUNKS
@@ -139,8 +139,8 @@ ALLOWED = {
         hetesynth/engine/composition.py: VERSION
         hetesynth/engine/formats.py: HEAD
         hetesynth/errors.py: __init__.exit_code
-        hetesynth/execute/conductor.py: CONTROL MAX_TEXT
-        hetesynth/execute/fifo.py: MESSAGE CREDIT
+        hetesynth/execute/mpi.py: CONTROL MAX_TEXT
+        hetesynth/execute/players.py: MESSAGE CREDIT
         hetesynth/execute/mpi.py: HEADER
         hetesynth/files/atomic.py: _MODE
         hetesynth/files/folders.py: _HERE _EXCHANGE
@@ -207,17 +207,17 @@ ALLOWED = {
         hetesynth/deploy/reports/annotations.py: MAX_MESSAGE
         hetesynth/deploy/reports/summaries.py: FIRST_ROWS UNFOLDED
         hetesynth/deploy/reports/pages.py: SMALLEST LARGEST
-        hetesynth/cli/render/build.py: SHOWN_OF_A_STATUS
+        hetesynth/cli/build.py: SHOWN_OF_A_STATUS
         hetesynth/topology/language/layout.py: WIDTH
         hetesynth/topology/lint/rounding.py: _DIGITS
         hetesynth/topology/lint/network.py: _NARROW
         hetesynth/topology/lint/symmetry.py: FEW _POINT _SHOWN
-        hetesynth/cli/render/calibration.py: _MOST_POINTS
-        hetesynth/cli/render/synth.py: EXACT
+        hetesynth/cli/topo/calibrate.py: MOST_POINTS
+        hetesynth/cli/synth_report.py: EXACT
         hetesynth/engine/time_verdict.py: EXACT _THOUSAND
-        hetesynth/cli/render/repair.py: SHOWN
-        hetesynth/cli/render/topo.py: SHOWN_NAMES
-        hetesynth/cli/render/rank_order.py: SHOWN_NAMES
+        hetesynth/cli/repair.py: SHOWN
+        hetesynth/cli/topo/show.py: SHOWN_NAMES
+        hetesynth/cli/topo/ranks.py: SHOWN_NAMES
         hetesynth/cli/terminal.py: LINES_AT_ONCE
         hetesynth/cli/verify.py: SHOWN_ALIKE
         hetesynth/engine/page/report.py: SMALLEST LARGEST USUAL_SIZE MAX_TRANSFERS
@@ -225,7 +225,7 @@ ALLOWED = {
         hetesynth/model/diagnostics.py: MAX_SHOWN_COLUMNS
         hetesynth/execute/memory.py: SHOWN_BYTES
         hetesynth/execute/outcome.py: MAX_SHOWN
-        hetesynth/execute/stalls.py: MAX_LINES PER_RANK
+        hetesynth/execute/outcome.py: MAX_LINES PER_RANK
         hetesynth/topology/language/assembly.py: _SHOWN_PARTS
         hetesynth/topology/language/findings.py: MAX_FINDINGS
         hetesynth/topology/language/parser.py: MAX_SYNTAX_ERRORS
@@ -236,17 +236,17 @@ ALLOWED = {
         hetesynth/report/drawing.py: GAP LETTER LINE BAR FAN FAN_STEP MOST_FAN SPACE MAX_ROW SERVERS_A_ROW
         hetesynth/report/server_layout.py: PITCH PAD BETWEEN STAGGER GPU NIC PART BAR END WITH_BUSES SPACE WRAP
             ROW_OF_GPUS ROW_OF_JOINED ARC ARC_STEP
-        hetesynth/report/gpu_shapes.py: GRID_PITCH SQUARE LEAST_RADIUS ROUND_PITCH TOGETHER LEAST_GRID
-        hetesynth/report/wire_curves.py: LANE PARALLEL CLEAR SAMPLE MANY_WIRES CELL MARGIN INSET SPREAD
+        hetesynth/report/server_layout.py: GRID_PITCH SQUARE LEAST_RADIUS ROUND_PITCH TOGETHER LEAST_GRID
+        hetesynth/report/drawing.py: LANE PARALLEL CLEAR SAMPLE MANY_WIRES CELL MARGIN INSET SPREAD
             MOST_SPREAD
         hetesynth/report/size_plot.py: WIDTH HEIGHT LEFT RIGHT TOP BOTTOM
         hetesynth/report/svg.py: HEAD MAX_PANELS schedule_svg.columns
-        hetesynth/report/topology_svg.py: HEAD ROW_OF_LEGEND LEGEND_LETTER TITLE_LETTER MOST_TITLE LEAST_WIDTH
+        hetesynth/report/svg.py: TOPOLOGY_HEAD ROW_OF_LEGEND LEGEND_LETTER TITLE_LETTER MOST_TITLE LEAST_WIDTH
         hetesynth/report/cluster_facts.py: EXAMPLES
         hetesynth/deploy/topology_files.py: MAX_DRAWN_WIRES
         hetesynth/deploy/topo_diff.py: MAX_FILES HEAD
         hetesynth/deploy/figures.py: SHOWN
-        hetesynth/cli/render/topo_diff.py: SHOWN_NAMES
+        hetesynth/cli/topo/diff.py: SHOWN_NAMES
         hetesynth/report/trace.py: MAX_EVENTS
         hetesynth/model/words.py: NAMED_CUTS size_text.digits
         hetesynth/judge/composition/judge.py: MOST_VIOLATIONS

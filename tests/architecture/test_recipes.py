@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args, get_type_hints
 
+import click
 import pytest
 
 import hetesynth
 from hetesynth.cli.main import COMMANDS
 from hetesynth.cli.topo import SUBCOMMANDS
+from hetesynth.cli.topo import command as topo
 from hetesynth.engine.formats import FileKind
 from hetesynth.engine.import_file import IMPORTERS, NOT_IMPORTED
 from hetesynth.judge.bounds import judge
@@ -74,7 +76,9 @@ def files_with_a_command(folder: Path) -> set[str]:
 
 def test_every_subcommand_of_topo_is_in_the_table() -> None:
     folder = Path(hetesynth.__file__).parent / "cli" / "topo"
-    assert files_with_a_command(folder) - {"topo"} == set(SUBCOMMANDS.values())
+    assert files_with_a_command(folder) - {"topo"} <= {place.partition(":")[0] for place in SUBCOMMANDS.values()}
+    context = click.Context(topo)
+    assert all(topo.get_command(context, name) is not None for name in SUBCOMMANDS)
 
 
 def test_every_command_is_in_the_table_and_the_manual() -> None:

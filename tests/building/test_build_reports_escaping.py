@@ -16,7 +16,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from support.build_report_sample import PLACES, cell, record, with_status
 
-from hetesynth.cli.render.build import build_text
+from hetesynth.cli.build import build_text
 from hetesynth.deploy.outcome import BuildReport, FolderFinding, TopologyFinding
 from hetesynth.deploy.reports.annotations import (
     all_annotations,

@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 from support.build_report_sample import PLACES, sample
 
-from hetesynth.cli.render.build import build_text
+from hetesynth.cli.build import build_text
 from hetesynth.deploy.outcome import BAD, Status
 from hetesynth.deploy.reports.annotations import (
     all_annotations,

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from hetesynth.cli.atlas import atlas_report
 from hetesynth.cli.main import run
-from hetesynth.cli.render.atlas import atlas_report
 from hetesynth.engine import atlas
 from hetesynth.engine.addressing import demand_carried
 from hetesynth.engine.artifacts import SolvedRequest

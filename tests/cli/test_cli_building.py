@@ -2,7 +2,7 @@
 
 import pytest
 
-from hetesynth.cli.building import SILENT, watching_build
+from hetesynth.cli.build import SILENT, watching_build
 from hetesynth.model import deadline
 from tests.support.build_report_sample import cell, with_status
 
@@ -14,7 +14,7 @@ def test_a_build_in_a_pipe_shows_that_it_lives(
     monkeypatch.setattr(deadline, "source", lambda: clock[0])
     made, there = cell("alpha", "reduce"), cell("alpha", "allgather")
     report = with_status("built", made)
-    with watching_build(quiet=False) as watcher:
+    with watching_build() as watcher:
         watcher.expected(2, {report.key: made.name})
         watcher.working(report.key, "starts")
         clock[0] = SILENT
@@ -32,7 +32,7 @@ def test_a_build_in_a_pipe_shows_that_it_lives(
 
 
 def test_a_build_of_nothing_is_silent_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
-    with watching_build(quiet=False) as watcher:
+    with watching_build() as watcher:
         watcher.expected(1, {})
         watcher.decided(with_status("current", cell("alpha", "reduce")))
     assert capsys.readouterr().err == ""

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hetesynth.cli.render.synth import synthesis_report, synthesis_summary
+from hetesynth.cli.synth_report import synthesis_report, synthesis_summary
 from hetesynth.engine import synth
 from hetesynth.engine.choice import choice
 from hetesynth.engine.choice.steady import SteadyCandidates

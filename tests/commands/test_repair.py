@@ -307,7 +307,7 @@ def timed_document(topology: Path, name: str, tmp_path: Path, way: str = "steps"
 
 def test_another_way_is_tried_far_from_the_limit(mixed: Path, tmp_path: Path) -> None:
     """Step by step this program takes 1.43 times as long as one in steady state; see the reason in words, too."""
-    from hetesynth.cli.render.repair import repair_report
+    from hetesynth.cli.repair import repair_report
 
     old = timed_document(mixed, "alltoall", tmp_path)
     repaired = after(old, mixed, degrade="b1.nic1=50%")

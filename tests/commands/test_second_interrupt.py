@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hetesynth.cli.render.synth import synthesis_report
+from hetesynth.cli.synth_report import synthesis_report
 from hetesynth.engine import artifacts
 from hetesynth.engine.artifacts import Synthesis
 from hetesynth.engine.choice.steady import SteadyCandidates

@@ -9,7 +9,7 @@ from typing import Any
 from hetesynth.execute.inprocess import run_in_process
 from hetesynth.execute.job import Job, Part, RunOptions, own_part, program_job
 from hetesynth.execute.outcome import Run
-from hetesynth.execute.scheduling import Choice
+from hetesynth.execute.players import Choice
 from hetesynth.model.program import Buffer, BufferSlice, GpuProgram, Instruction, Op, Program, ThreadBlock
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from hetesynth.execute.conductor import Conductor
-from hetesynth.execute.scheduling import Packet
+from hetesynth.execute.mpi import Conductor
+from hetesynth.execute.players import Packet
 
 TIMEOUT = 8.0
 

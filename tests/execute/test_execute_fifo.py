@@ -24,10 +24,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetesynth.errors import HetesynthError
-from hetesynth.execute.fifo import CREDIT, MESSAGE, Loops
 from hetesynth.execute.inprocess import run_in_process
 from hetesynth.execute.job import RunOptions, program_job
-from hetesynth.execute.scheduling import Packet
+from hetesynth.execute.players import CREDIT, MESSAGE, Loops, Packet
 from hetesynth.model.program import Instruction, Program, ThreadBlock
 
 

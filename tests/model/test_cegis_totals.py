@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hetesynth.model.cegis_totals import totals
-from hetesynth.model.cegis_trace import CegisEntry, CegisTrace
+from hetesynth.model.cegis_trace import CegisEntry, CegisTrace, totals
 
 
 def entry(checkpoint: int | None, laws: int = 0, phase: str = "", steps: int = 3) -> CegisEntry:

@@ -19,7 +19,7 @@ from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.cegis_trace import CegisEntry
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.report.cegis_run import CegisRun, Cell, Snapshot
+from hetesynth.report.contents import CegisRun, Cell, Snapshot
 from hetesynth.report.html.page import html_page
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

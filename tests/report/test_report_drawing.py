@@ -13,12 +13,9 @@ import pytest
 from support.reports import cluster, made
 
 from hetesynth.model.topology import Topology
-from hetesynth.report.boxes import Box
 from hetesynth.report.drawing import LETTER, drawing, label
-from hetesynth.report.gpu_shapes import grid_columns, two_squares
-from hetesynth.report.svg import MAX_PANELS, schedule_svg
-from hetesynth.report.svg_parts import FILLS
-from hetesynth.report.topology_svg import topology_svg
+from hetesynth.report.server_layout import Box, grid_columns, two_squares
+from hetesynth.report.svg import FILLS, MAX_PANELS, schedule_svg, topology_svg
 from hetesynth.topology.language import parse_topology
 
 CLUSTERS = [

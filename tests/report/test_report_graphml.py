@@ -9,7 +9,7 @@ import networkx as nx
 import pytest
 from support.reports import cluster
 
-from hetesynth.report.graphml import graphml
+from hetesynth.report.svg import graphml
 
 
 @pytest.mark.parametrize("example", ["h20_4p8", "v100_4p8", "mi250_x1", "two_dc_50km"])

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from support.reports import report
 
 from hetesynth.report.contents import Report
-from hetesynth.report.html.page import embedded, html_page
-from hetesynth.report.html.values import column, page_values
+from hetesynth.report.html.page import column, embedded, html_page, page_values
 
 HOSTILE = (
     "</script><script>document.title='owned'</script><img src=x onerror=alert(1)>&amp;'\"<!--facts-->\u2028\ud800"

@@ -1,4 +1,4 @@
-"""``hetesynth topo``: a topology file, looked at and compared. A file of this folder is a subcommand."""
+"""``hetesynth topo``: a topology file, looked at, compared and converted."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ SUBCOMMANDS = {
     "library": "library",
     "diff": "diff",
     "calibrate": "calibrate",
-    "convert": "convert",
-    "fmt": "fmt",
+    "convert": "files:convert",
+    "fmt": "files:fmt",
     "lint": "lint",
     "import": "import_",
-    "detect": "detect",
-    "export": "export",
+    "detect": "import_:detect",
+    "export": "files:export",
 }
 
 
-class _Subcommands(CommandTable):
-    """``SUBCOMMANDS`` names the file of each."""
-
-    table = SUBCOMMANDS
-    package = "hetesynth.cli.topo"
-
-
-@click.group(name="topo", cls=_Subcommands, short_help="Look at a topology, compare two.")
+@click.group(
+    name="topo",
+    cls=CommandTable,
+    table=SUBCOMMANDS,
+    package=__name__,
+    short_help="Look at a topology, compare two.",
+)
 def command() -> None:
     """Look at a topology, compare two."""

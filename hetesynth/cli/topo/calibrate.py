@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ import click
 from hetesynth.cli.options import TOPOLOGY, buffer_size, json_option
 from hetesynth.cli.terminal import show, show_lines
 from hetesynth.errors import HetesynthError
+from hetesynth.topology.calibrate.calibrate_topology import Calibrated
+from hetesynth.topology.calibrate.fit import Figure
 from hetesynth.topology.calibrate.measurements import ALGORITHMS, OPERATIONS
 
 
@@ -51,12 +55,15 @@ def command(
     CSV (size,us). The formulas are in docs/calibration.md. With -o the topology is written again with the fitted
     figures and a comment that says where each came from.
     """
-    from hetesynth.cli.render.calibration import calibration_document, calibration_report, residual_series
     from hetesynth.files.atomic import write_all
     from hetesynth.report.residual_plot import residual_plot
     from hetesynth.topology.calibrate.calibrate_topology import CalibrationRequest, calibrate
+    from hetesynth.topology.language.quantity import parse_quantity
 
-    request = CalibrationRequest(topology, measurements, sizes=_range(sizes), start=_start(start), **stated)
+    seconds = None if start is None else 0.0
+    if start is not None and start.rstrip("munsµ ") != "0":  # nothing at all may be written with any unit or none
+        seconds = float(parse_quantity(start, "time", "--start"))
+    request = CalibrationRequest(topology, measurements, sizes=_range(sizes), start=seconds, **stated)
     result = calibrate(request)
     files: dict[Path, bytes] = {}
     if output is not None:
@@ -73,15 +80,6 @@ def command(
         show_lines(calibration_report(result, (float(result.links.alpha), float(result.links.rate)), shown))
 
 
-def _start(text: str | None) -> float | None:
-    """Seconds; nothing at all may be written with any unit or none."""
-    if text is None or text.rstrip("munsµ ") == "0":
-        return None if text is None else 0.0
-    from hetesynth.topology.language.quantity import parse_quantity
-
-    return float(parse_quantity(text, "time", "--start"))
-
-
 def _range(text: str | None) -> tuple[float, float] | None:
     if text is None:
         return None
@@ -92,3 +90,84 @@ def _range(text: str | None) -> tuple[float, float] | None:
     if most < least:
         raise HetesynthError("--sizes ends before it begins", code="HS001", help="write the smaller size first")
     return float(least), float(most)
+
+
+MOST_POINTS = 40
+
+
+def calibration_report(result: Calibrated, stated: tuple[float, float], written: str | None) -> Iterator[str]:
+    """Figures with their uncertainty, points with their differences, what was written."""
+    fit = result.fit
+    yield f"{result.topology.name}: {result.links.title}, {len(result.links.links)} links"
+    yield f"  alpha    {_figure(fit.alpha, 1e6, 'us')}, stated {stated[0] * 1e6:g} us"
+    yield f"  rate     {_figure(fit.rate, 1e-9, 'GB/s')}, stated {stated[1] / 1e9:g} GB/s"
+    if fit.reduce is not None:
+        yield f"  reduce   {_figure(fit.reduce, 1e-9, 'GB/s')}"
+    if fit.floor is not None:
+        yield f"  floor    {_figure(fit.floor, 1e6, 'us')}: nothing ends sooner (not written: no figure of a link)"
+    if result.copy is not None:
+        yield f"  copy     {_figure(result.copy, 1e-9, 'GB/s')} of one thread block; the links could do more"
+    yield f"  {len(fit.residuals)} points, spread {fit.spread:.1%}, {fit.outliers} outliers"
+    predicted = result.mean_off(used=False)
+    if predicted is not None:
+        worst = max(abs(point.off) for point in result.points if not point.used)
+        yield f"  kept from the fit and predicted: {predicted:.1%} off on average, {worst:.1%} at most"
+    yield from (f"  note: {remark}" for remark in result.remarks)
+    if len(result.points) <= MOST_POINTS:
+        yield "  size          measured us   predicted us      off"
+        for point in result.points:
+            mark = "" if point.used else "  predicted"
+            times = f"{point.measured * 1e6:12.2f} {point.predicted * 1e6:14.2f}"
+            yield f"  {point.size:<12.0f} {times} {point.off:+8.1%}{mark}"
+    yield f"wrote {written}" if written else "nothing is written: add -o FILE"
+
+
+def _figure(figure: Figure, factor: float, unit: str) -> str:
+    shown = f"{figure.value * factor:.4g} {unit}"
+    if figure.stated:
+        return f"{shown} (as stated)"
+    return f"{shown} +- {figure.error:.1%}" if figure.error < 1 else f"cannot be told, perhaps {shown}"
+
+
+def calibration_document(result: Calibrated, written: str | None) -> dict[str, Any]:
+    """The same for programs: seconds, bytes per second, shares."""
+    fit = result.fit
+    figures = {"alpha": fit.alpha, "rate": fit.rate, "reduce": fit.reduce, "floor": fit.floor, "copy": result.copy}
+    return {
+        "cluster": result.topology.name,
+        "class": result.links.title,
+        "figures": {
+            name: {
+                "value": figure.value,
+                "error": figure.error if figure.error < float("inf") else None,
+                "stated": figure.stated,
+            }
+            for name, figure in figures.items()
+            if figure is not None
+        },
+        "spread": fit.spread,
+        "outliers": fit.outliers,
+        "mean_off_fitted": result.mean_off(used=True),
+        "mean_off_predicted": result.mean_off(used=False),
+        "remarks": list(result.remarks),
+        "points": [
+            {
+                "series": point.series,
+                "size": point.size,
+                "measured": point.measured,
+                "predicted": point.predicted,
+                "fitted": point.used,
+            }
+            for point in result.points
+        ],
+        "output": written,
+    }
+
+
+def residual_series(result: Calibrated) -> dict[str, list[tuple[float, float]]]:
+    """Percent off by size, for the picture."""
+    series: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for point in result.points:
+        title = point.series if point.used else f"{point.series} (predicted)"
+        series[title].append((point.size, 100 * point.off))
+    return dict(series)

@@ -86,10 +86,12 @@ def command(
 
 def show_imported(imported: ImportedTopology, output: Path | None, *, as_json: bool) -> None:
     """Write the text and print the facts."""
+    from hetesynth.files.atomic import write_atomically
     from hetesynth.model.words import counted
     from hetesynth.topology.import_topology import document
 
-    _write(output, imported.text)
+    if output is not None:
+        write_atomically(output, imported.text.encode())
     if as_json:
         show(json.dumps(document(imported, output), indent=2))
         return
@@ -124,8 +126,23 @@ def _nic_rate(text: str) -> Fraction:
     return parse_quantity(text, "bandwidth", "--nic-rate")
 
 
-def _write(output: Path | None, text: str) -> None:
-    if output is not None:
-        from hetesynth.files.atomic import write_atomically
+@click.command(name="detect", short_help="Make a topology of this machine.")
+@click.option("--fabric", is_flag=True, help="Also run ibnetdiscover, and take its hosts to be like this one.")
+@click.option(
+    "--hosts", metavar="PATTERN", help="With --fabric: the hosts to take, for example 'gpu*' [default: all]."
+)
+@click.option("--nic-rate", metavar="RATE", help="Of every NIC that tells none, for example 400Gbps.")
+@click.option("--model", metavar="NAME", help="Of the GPUs, where no tool tells.")
+@click.option(
+    "--calibration", type=click.Choice(("spec", "nccl", "raw")), default="spec", show_default=True,
+    help="What links carry: data sheets, NCCL's figures, or signalling rates.",
+)  # fmt: skip
+@click.option("-o", "--output", type=NewPath(path_type=Path), metavar="FILE", help="[default: standard output]")
+@json_option
+def detect(fabric: bool, output: Path | None, as_json: bool, **stated: Any) -> None:
+    """Run nvidia-smi, amd-smi, rocm-smi or lstopo, whichever is there, and write this machine as a topology."""
+    from hetesynth.topology.import_topology import detect_topology
 
-        write_atomically(output, text.encode())
+    options = read_options(**stated)
+    name = output.stem if output else "detected"
+    show_imported(detect_topology(options, fabric=fabric, name=name), output, as_json=as_json)

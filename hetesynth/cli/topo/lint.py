@@ -7,9 +7,10 @@ import os
 
 import click
 
-from hetesynth.cli.losses import topology_losses_of
-from hetesynth.cli.options import TOPOLOGY, json_option
+from hetesynth.cli.options import TOPOLOGY, json_option, topology_losses_of
 from hetesynth.cli.terminal import show
+from hetesynth.model.diagnostics import render
+from hetesynth.model.words import counted
 
 
 @click.command(name="lint", short_help="Look for what is probably not meant.")
@@ -24,7 +25,6 @@ def command(files: tuple[os.PathLike[str], ...], strict: bool, as_json: bool, as
     Exits 2 when a file cannot be read or is wrong, else 1 with --strict and a warning, else 0. docs/lint.md lists
     the rules.
     """
-    from hetesynth.cli.render.lint import lint_report
     from hetesynth.deploy import topology_files as linting
     from hetesynth.policy import DEFAULT
 
@@ -38,6 +38,13 @@ def command(files: tuple[os.PathLike[str], ...], strict: bool, as_json: bool, as
     elif as_json:
         show(json.dumps(linting.document(linted, ok=not wrong and not bad), indent=2))
     else:
-        for line in lint_report(linted):
-            show(line)
+        for file in linted:
+            if file.error is not None:
+                show(f"{file.error.render()}\n{file.path}: wrong")
+                continue
+            for finding in file.findings:
+                show(render(finding, file.sources.get(finding.span.file)))
+            warnings, notes = file.count("warning"), file.count("note")
+            told = [counted(warnings, "warning")] * bool(warnings) + [counted(notes, "note")] * bool(notes)
+            show(f"{file.path}: {', '.join(told) or 'ok'}")
     return 2 if wrong else int(bad)

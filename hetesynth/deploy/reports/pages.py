@@ -48,7 +48,7 @@ from hetesynth.files.regular_files import open_regular
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.words import counted
 from hetesynth.processes import side_by_side
-from hetesynth.report.html.markup import text_markup
+from hetesynth.report.size_plot import text_markup
 
 MAX_BARS = 20
 ROW, BAR, NAMES, SIDE, VALUE = 22, 12, 330, 150, 70

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from hetesynth.model.collective import Collective, CollectiveName
     from hetesynth.model.program import Program
     from hetesynth.model.timeline import Timeline
-    from hetesynth.report.cegis_run import CegisRun
-    from hetesynth.report.contents import Curve, ProgramRun, Report, ScheduleRun
+    from hetesynth.report.contents import CegisRun, Curve, ProgramRun, Report, ScheduleRun
     from hetesynth.topology.language import TopologySource
 
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hetesynth.engine.first_candidate import STRATEGY
-from hetesynth.model.cegis_totals import totals
-from hetesynth.model.cegis_trace import CALLED, CegisEntry, Sent
+from hetesynth.model.cegis_trace import CALLED, CegisEntry, Sent, totals
 from hetesynth.model.problem import Problem
 from hetesynth.model.words import counted
-from hetesynth.report.cegis_run import CegisRun, Cell, GridRow, Mark, Snapshot, Snapshots
+from hetesynth.report.contents import CegisRun, Cell, GridRow, Mark, Snapshot, Snapshots
 from hetesynth.search.collectives.composition import split
 from hetesynth.search.collectives.inversion import DUAL, invert
 

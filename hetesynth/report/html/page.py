@@ -1,22 +1,27 @@
 """The page: one file with its styles, scripts and data, which loads nothing and sends nothing.
 
-In: a report. Out: UTF-8 HTML, the same bytes for the same report. Names in it are untrusted: text is escaped,
-the data is JSON in which no ``<`` is left, scripts set text and never markup, and the content security policy lets
-no script run but those whose hashes it names.
+Names in it are untrusted: text is escaped, the data is JSON in which no ``<`` is left, scripts set text and never
+markup, and the content security policy lets no script run but those whose hashes it names.
 """
 
 from __future__ import annotations
 
 import json
 from base64 import b64encode
+from collections.abc import Iterable
 from hashlib import sha256
 from importlib.resources import files
-from typing import Any
+from itertools import accumulate
+from typing import Any, Literal
 
-from hetesynth.report.contents import Report
-from hetesynth.report.html.cegis_section import cegis_section
-from hetesynth.report.html.markup import text_markup
-from hetesynth.report.html.values import page_values
+import numpy as np
+from numpy.typing import NDArray
+
+from hetesynth.model.timeline import Timeline
+from hetesynth.model.topology import Topology
+from hetesynth.report.contents import CegisRun, GridRow, ProgramRun, Report, ScheduleRun, Snapshot
+from hetesynth.report.drawing import drawing, label
+from hetesynth.report.size_plot import text_markup
 
 SCRIPTS = (
     "d3.min.js", "common.js", "scene.js", "gantt_rows.js", "gantt.js", "resources.js", "curves.js", "main.js",
@@ -24,33 +29,43 @@ SCRIPTS = (
 
 
 def html_page(report: Report) -> bytes:
-    """The page of ``report``."""
+    """Return the page of ``report``."""
     values = page_values(report)
-    style = _source("page.css") + _room(values["topology"])
-    licence = f"/*\n{_source('d3.LICENSE')}*/\n"  # whoever passes the page on passes d3 on
-    scripts = [licence, *(_source(name) for name in SCRIPTS)]
-    scripts[:2] = ["".join(scripts[:2])]
+    width, height = values["topology"]["width"], values["topology"]["height"]
+    least, most = min(width, max(600, 0.8 * width)), 1.6 * width
+    room = f"--wide: {width:.1f}; --high: {height:.1f}; --least: {least:.1f}px; --most: {most:.1f}px;"
+    style = _source("page.css") + f".canvasbox {{ {room} }}\n"  # so that nothing moves when the drawing appears
+    scripts = [_source(name) for name in SCRIPTS]
+    scripts[0] = f"/*\n{_source('d3.LICENSE')}*/\n{scripts[0]}"  # whoever passes the page on passes d3 on
+    policy = (
+        f"default-src 'none'; script-src {' '.join(map(_hash, scripts))}; style-src {_hash(style)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
     head = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_policy(style, scripts)}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>{text_markup(report.title)}</title>\n<style>{style}</style>\n</head>\n"
     )
+    notes = "".join(f"<li>{text_markup(note)}</li>" for note in report.notes)
+    marks = {  # what takes the place of the marks in page.html, each as safe markup
+        "title": text_markup(report.title),
+        "verdict": f'<p class="verdict">{text_markup(report.verdict)}</p>' if report.verdict else "",
+        "facts": "".join(
+            f"<div><dt>{text_markup(name)}</dt><dd>{text_markup(value)}</dd></div>" for name, value in report.facts
+        ),
+        "cegis-link": '<a href="#cegis">CEGIS</a>' if report.cegis is not None else "",
+        "cegis": "" if report.cegis is None else cegis_section(report.cegis),
+        "certificate": "".join(f"<p>{text_markup(sentence)}</p>" for sentence in report.certificate),
+        "notes": f"<h3>Notes</h3><ul>{notes}</ul>" if notes else "",
+    }
     body = _source("page.html")
-    for mark, value in _marks(report).items():
+    for mark, value in marks.items():
         body = body.replace(f"<!--{mark}-->", value, 1)
     data = f'<script id="data" type="application/json">{embedded(values)}</script>\n'
     code = "".join(f"<script>{script}</script>\n" for script in scripts)
     return (head + body + data + code + "</body>\n</html>\n").encode()
-
-
-def _room(topology: dict[str, Any]) -> str:
-    """The size of the drawing as styles, so that nothing below it moves when it is drawn."""
-    width, height = topology["width"], topology["height"]
-    least, most = min(width, max(600, 0.8 * width)), 1.6 * width
-    shape = f"--wide: {width:.1f}; --high: {height:.1f}; --least: {least:.1f}px; --most: {most:.1f}px;"
-    return f".canvasbox {{ {shape} }}\n"
 
 
 def embedded(values: dict[str, Any]) -> str:
@@ -59,33 +74,216 @@ def embedded(values: dict[str, Any]) -> str:
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def _marks(report: Report) -> dict[str, str]:
-    """What takes the place of the marks in page.html, each as safe markup."""
-    facts = "".join(
-        f"<div><dt>{text_markup(name)}</dt><dd>{text_markup(value)}</dd></div>" for name, value in report.facts
-    )
-    notes = "".join(f"<li>{text_markup(note)}</li>" for note in report.notes)
-    return {
-        "title": text_markup(report.title),
-        "verdict": f'<p class="verdict">{text_markup(report.verdict)}</p>' if report.verdict else "",
-        "facts": facts,
-        "cegis-link": '<a href="#cegis">CEGIS</a>' if report.cegis is not None else "",
-        "cegis": "" if report.cegis is None else cegis_section(report.cegis),
-        "certificate": "".join(f"<p>{text_markup(sentence)}</p>" for sentence in report.certificate),
-        "notes": f"<h3>Notes</h3><ul>{notes}</ul>" if notes else "",
-    }
-
-
-def _policy(style: str, scripts: list[str]) -> str:
-    code = " ".join(_hash(script) for script in scripts)
-    return f"default-src 'none'; script-src {code}; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
-
-
 def _hash(source: str) -> str:
     return f"'sha256-{b64encode(sha256(source.encode()).digest()).decode('ascii')}'"
 
 
 def _source(name: str) -> str:
     """A file of this package, with the line ends that a browser sees."""
-    text = files(__package__).joinpath(name).read_text(encoding="utf-8")
-    return text.replace("\r\n", "\n")
+    return files(__package__).joinpath(name).read_text(encoding="utf-8").replace("\r\n", "\n")
+
+
+_LEGEND = (
+    ("some", "part of the capacity, or chunks that arrive"),
+    ("full", "full"),
+    ("over", "more than the capacity, or a chunk that breaks a law"),
+    ("here", "the checkpoint: steps before it are frozen"),
+)
+_LOOKS = {"Iteration": "text", "What": "text", "Counterexamples": "words text", "Z3 said": "text"}  # else numbers
+
+
+def cegis_section(run: CegisRun) -> str:
+    """Return the section that says how CEGIS got to a schedule: safe markup that needs no script."""
+    said = "".join(f"<p>{text_markup(sentence)}</p>\n" for sentence in run.said)
+    looks = [f' class="{_LOOKS[head]}"' if head in _LOOKS else "" for head in run.heads]
+    heads = "".join(
+        f'<th scope="col"{look}>{text_markup(head)}</th>' for look, head in zip(looks, run.heads, strict=True)
+    )
+    rows = ""
+    for row in run.rows:
+        cells = "".join(f"<td{look}>{text_markup(text)}</td>" for look, text in zip(looks, row, strict=True))
+        rows += f"<tr>{cells}</tr>\n"
+    table = f"<table><thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody></table>"
+    phases = ""
+    if run.phases:
+        legend = "".join(f'<span><i class="{mark}"></i>{text}</span>' for mark, text in _LEGEND)
+        phases = f'<p class="legend">{legend}</p>\n'
+    for phase in run.phases:
+        phases += f"<h3>{text_markup(phase.phase)}</h3>\n" if phase.phase else ""
+        phases += f'<p class="quiet">{text_markup(phase.said)}</p>\n' if phase.said else ""
+        phases += f'<div class="snapshots">\n{"".join(map(_snapshot, phase.shown))}</div>\n'
+    return (
+        '<section id="cegis" aria-labelledby="cegis-h">\n<h2 id="cegis-h">How CEGIS got there</h2>\n'
+        f'{said}<div class="scroll" tabindex="0" role="group" aria-label="Iterations">{table}</div>\n'
+        f"{phases}</section>\n"
+    )
+
+
+def _snapshot(snapshot: Snapshot) -> str:
+    said = f"<p>{text_markup(snapshot.said)}</p>\n" if snapshot.said else ""
+    ranks = _grid(snapshot, "Rank: chunks that arrive", snapshot.ranks)
+    return (
+        f'<div class="snapshot"><h4>{text_markup(snapshot.title)}</h4>\n{said}'
+        f"{_grid(snapshot, 'Resource: chunks of its capacity', snapshot.resources)}"
+        f"<details><summary>What arrives where</summary>\n{ranks}</details></div>\n"
+    )
+
+
+def _grid(snapshot: Snapshot, what: str, rows: Iterable[GridRow]) -> str:
+    heads = body = ""
+    for step in range(1, snapshot.steps + 1):
+        here, mark = (' class="here"', " checkpoint") if step == snapshot.checkpoint else ("", "")
+        heads += f'<th scope="col"{here}>{step}{mark}</th>'
+    for row in rows:
+        body += f'<tr><th scope="row">{text_markup(row.name)}</th>'
+        for cell in row.cells:
+            full = f' title="{text_markup(cell.all)}"' if cell.all != cell.text else ""
+            look = f' class="{cell.mark}"' if cell.mark else ""
+            body += f"<td{look}{full}>{text_markup(cell.text)}</td>"
+        body += "</tr>\n"
+    return (
+        f'<div class="scroll"><table class="grid"><thead><tr><th scope="col">{what}</th>{heads}</tr></thead>\n'
+        f"<tbody>{body}</tbody></table></div>\n"
+    )
+
+
+Kind = Literal["f4", "i4", "u2"]
+
+
+def column(values: Iterable[float] | NDArray[np.float64], kind: Kind) -> dict[str, str]:
+    """Return numbers as ``{"t": kind, "v": base64}``; ``u2`` only where all fit."""
+    array = np.asarray(values if isinstance(values, np.ndarray) else list(values))
+    if kind == "i4" and (not len(array) or (array.min() >= 0 and array.max() < 2**16)):
+        kind = "u2"
+    return {"t": kind, "v": b64encode(array.astype(f"<{kind}").tobytes()).decode("ascii")}
+
+
+def page_values(report: Report) -> dict[str, Any]:
+    """Return everything that the page shows: columns of numbers, names, places; times in microseconds.
+
+    Long columns are base64 of little-endian arrays, which are small and need no parsing.
+    """
+    collective = report.collective
+    return {
+        "title": report.title,
+        "size": report.size,
+        "collective": collective
+        and {
+            "name": collective.name,
+            "reduces": collective.reduces,
+            "blocks": [list(chunk.block) for chunk in collective.chunks],
+            "parts": [chunk.part for chunk in collective.chunks],
+            "pre": [sorted(ranks) for ranks in collective.pre],
+            "perRank": collective.chunks_per_rank,
+        },
+        "topology": _topology(report.topology),
+        "run": None if report.run is None else _run(report.run),
+        "program": None if report.program is None else _program(report.program),
+        "sizes": list(report.sizes),
+        "curves": [
+            {"name": c.name, "role": c.role, "us": [round(s * 1e6, 6) for s in c.seconds]} for c in report.curves
+        ],
+    }
+
+
+def _topology(topology: Topology) -> dict[str, Any]:
+    drawn = drawing(topology)
+    kinds = list(dict.fromkeys(w.kind for w in topology.wires))
+    link_kinds = list(dict.fromkeys(x.kind for x in topology.links))
+    limited = [i for i, w in enumerate(topology.wires) if w.bandwidth is not None]
+    resource = {wire: number for number, wire in enumerate(limited)}
+    return {
+        "name": topology.name,
+        "ranks": topology.ranks,
+        "width": drawn.width,
+        "height": drawn.height,
+        "vertices": [
+            [v.name, v.kind, v.server, v.model, label(topology, i, b), b.x, b.y, b.width, b.height]
+            for i, (v, b) in enumerate(zip(topology.vertices, drawn.vertices, strict=True))
+        ],
+        "servers": [
+            [s.name, s.box.x, s.box.y, s.box.width, s.box.height, s.caption_y, list(s.captions)]
+            for s in drawn.servers
+        ],
+        "kinds": kinds,
+        "wires": [
+            [
+                w.src, w.dst, kinds.index(w.kind), resource.get(i, -1),
+                None if w.bandwidth is None else float(w.bandwidth * w.lanes) / 1e9, w.lanes,
+                round(float(w.latency) * 1e6, 4), c.x1, c.y1, c.cx, c.cy, c.x2, c.y2,
+            ]
+            for i, (w, c) in enumerate(zip(topology.wires, drawn.wires, strict=True))
+        ],
+        "groups": [[g.name, g.kind, float(g.bandwidth * g.lanes) / 1e9, len(g.links)] for g in topology.groups],
+        "linkKinds": link_kinds,
+        "links": {
+            "kind": column((link_kinds.index(x.kind) for x in topology.links), "i4"),
+            "src": column((x.src for x in topology.links), "i4"),
+            "dst": column((x.dst for x in topology.links), "i4"),
+            "first": column(accumulate((len(x.wires) for x in topology.links), initial=0), "i4"),
+            "path": column((w for x in topology.links for w in x.wires), "i4"),
+        },
+    }  # fmt: skip
+
+
+def _resources(timeline: Timeline) -> dict[str, Any]:
+    uses = timeline.uses()
+    return {
+        "names": [u.name for u in uses],
+        "rate": [round(u.rate / 1e9, 4) for u in uses],
+        "bytes": [round(u.size) for u in uses],
+        "busy": [round(u.busy * 1e6, 4) for u in uses],
+        "share": [round(u.share, 6) for u in uses],
+    }
+
+
+def _run(run: ScheduleRun) -> dict[str, Any]:
+    transfers, timeline = run.schedule.transfers, run.timeline
+    n = len(transfers)
+    first = timeline.graph.uses_start[: n + 1]
+    return {
+        "steps": run.schedule.makespan,
+        "us": timeline.makespan * 1e6,
+        "capacities": [s.capacity for s in run.problem.segments] if run.capacities else None,
+        "start": column((t.start for t in transfers), "i4"),
+        "chunk": column((t.chunk for t in transfers), "i4"),
+        "link": column((t.link for t in transfers), "i4"),
+        "reduce": column((t.reduce for t in transfers), "i4"),
+        "begin": column(timeline.begin[:n] * 1e6, "f4"),
+        "sent": column(timeline.sent[:n] * 1e6, "f4"),
+        "end": column(timeline.end[:n] * 1e6, "f4"),
+        "usesFirst": column(first, "i4"),
+        "uses": column(timeline.graph.uses[: int(first[-1])], "i4"),
+        "resources": _resources(timeline),
+    }
+
+
+def _program(run: ProgramRun) -> dict[str, Any]:
+    """Thread blocks, the steps of one loop, and when each ran in the loops shown."""
+    last = run.tasks
+    words: dict[str, int] = {}  # texts that occur often, each stored once
+    columns = {
+        name: column([words.setdefault(text, len(words)) for text in texts], "i4")
+        for name, texts in (
+            ("op", [x.operation for x in run.steps]),
+            ("peers", [x.peers for x in run.steps]),
+            ("src", [x.src for x in run.steps]),
+            ("dst", [x.dst for x in run.steps]),
+        )
+    }
+    return {
+        "us": run.timeline.makespan * 1e6,
+        "loops": run.loops,
+        "shown": run.shown,
+        "blocks": [[block.rank, block.id, block.label] for block in run.blocks],
+        "block": column((x.block for x in run.steps), "i4"),
+        "step": column((x.step for x in run.steps), "i4"),
+        **columns,
+        "words": list(words),
+        "chunks": column((c for x in run.steps for c in x.chunks), "i4"),
+        "chunksFirst": column(accumulate((len(x.chunks) for x in run.steps), initial=0), "i4"),
+        "since": column(run.since[:last] * 1e6, "f4"),
+        "ready": column(run.timeline.ready[:last] * 1e6, "f4"),
+        "end": column(run.timeline.end[:last] * 1e6, "f4"),
+        "resources": _resources(run.timeline),
+    }

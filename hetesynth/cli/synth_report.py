@@ -1,28 +1,103 @@
-"""What the commands print, as text and as plain values for JSON.
-
-In: results of a synthesis, by their attributes. Out: strings and dictionaries. Decides nothing.
-"""
+"""What ``synth`` prints, as text and as plain values for JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hetesynth.cli.render.cegis import cegis_lines, cegis_values
-from hetesynth.cli.render.decisions import decision_lines, decision_values, explanation
-from hetesynth.model.bound import LowerBound
-from hetesynth.model.problem import Problem
+from hetesynth.model.cegis_trace import CegisEntry, totals
+from hetesynth.model.decisions import OVER_EFFORT, Decision
 from hetesynth.model.schedule import hops
-from hetesynth.model.words import clock_line, counted, runtime_words, size_text
+from hetesynth.model.words import clock_line, counted, microseconds, runtime_words, size_text
 
 if TYPE_CHECKING:
     from hetesynth.engine.artifacts import Synthesis
+    from hetesynth.engine.composition_verbs import ComposedFiles
     from hetesynth.engine.gpu_vendors import RuntimeAdvice
     from hetesynth.engine.roots import Warned
-    from hetesynth.judge.bounds.judge import Recheck
     from hetesynth.search.search import Ending
+
+
+def cegis_lines(entries: Sequence[CegisEntry]) -> Iterable[str]:
+    """A few lines; none where CEGIS did not run."""
+    if not entries:
+        return
+    total = totals(entries)
+    yield (
+        f"cegis        {counted(total.iterations, 'iteration')}, "
+        f"{counted(total.counterexamples, 'counterexample')}, "
+        f"{counted(total.calls, 'call')} of Z3 ({total.units:,} units), {total.seconds:.2f} s"
+    )
+    if total.first is not None:
+        phase = f"{total.first.phase}, " if total.first.phase else ""
+        where = f"{phase}checkpoint {total.first.checkpoint}"
+        yield f"             first counterexample ({where}): {total.first.counterexamples[0]}"
+    yield (
+        f"             checkpoint moved back {counted(total.moved_back, 'time')}, "
+        f"{counted(total.laws, 'law')} learned, largest model {total.largest_model:,} Send variables"
+    )
+
+
+def explanation(synthesis: Synthesis) -> str:
+    """What was chosen, what it beat, and what more effort would try, in one sentence."""
+    choice, certificate = synthesis.choice, synthesis.by_steps.solution.certificate
+    if choice is None:
+        steps = {d.what: d.why for d in synthesis.decisions if d.why.startswith("steps: ")}
+        best = next(
+            (name for name, why in steps.items() if why == f"steps: {certificate.steps}"), synthesis.strategy
+        )
+        chosen = f"{best}, of {counted(certificate.steps, 'step')}"
+        others = ", ".join(name for name in steps if name != best)
+        beat = f"beat {others}" if others else "had nothing to beat"
+    else:
+        seconds = synthesis.program_seconds
+        chosen = choice.label if seconds is None else f"{choice.label}, at {microseconds(seconds)}"
+        beat = "had nothing to beat" if choice.tried == 1 else f"is the quickest of {choice.tried}"
+        if choice.runner_up is not None:
+            beat = f"beat {choice.runner_up[0]}, at {microseconds(choice.runner_up[1])}"
+            beat += f", and {choice.tried - 2} more" if choice.tried > 2 else ""
+    more = _more_effort(synthesis.decisions, synthesis.ending)
+    if choice is None and certificate.proven_optimal:
+        more = "more effort would find no fewer: the bound is met"
+    return f"chosen was {chosen}, which {beat}; {more}"
+
+
+def atlas_explanation(index: dict[str, Any], decisions: Sequence[Decision]) -> str:
+    """The same of an atlas: its candidates, and how many others were tried."""
+    labels = list(dict.fromkeys(entry["candidate"] for entry in index["ranges"]))
+    tried = {d.what for d in decisions if d.verdict == "tried"} - set(labels)
+    beat = f"beat {len(tried)} more" if tried else "had nothing to beat"
+    return f"chosen was {', '.join(labels)}, which {beat}; {_more_effort(decisions, index['ended_by'])}"
+
+
+def _more_effort(decisions: Iterable[Decision], ending: Ending) -> str:
+    left = list(
+        dict.fromkeys(
+            f"{d.what} of {d.stage.rpartition(', ')[2]}" if d.what.startswith("all ") else d.what
+            for d in decisions
+            if OVER_EFFORT in d.why
+        )
+    )
+    if left:
+        return f"more effort would try {left[0]}" + (f" and {len(left) - 1} more" if len(left) > 1 else "")
+    if ending in ("time", "interrupt"):
+        return "it was cut short: more time would try more"
+    if ending == "solver":
+        return "more effort would give the solver more units"
+    return "more effort would try nothing else"
+
+
+def decision_lines(decisions: Iterable[Decision]) -> Iterator[str]:
+    """A heading for each stage, a line for each decision."""
+    yield "decisions"
+    for stage, group in groupby(decisions, key=lambda decision: decision.stage):
+        yield f"  {stage}"
+        for decision in group:
+            yield f"    {decision.what}: {decision.verdict}: {decision.why}"
+
 
 EXACT = 6  # digits of a size that is one's own
 _LISTED = ("channels_per_link", "channels_per_gpu", "thread_blocks_per_gpu", "instructions")
@@ -33,6 +108,13 @@ def synthesis_summary(synthesis: Synthesis, paths: Iterable[Path], *, explain: b
     by_steps = synthesis.by_steps
     solution, worst = by_steps.solution, by_steps.chunking.worst_error()
     certificate = solution.certificate
+    schedule, optimality, choice = synthesis.solution.schedule, synthesis.time_optimality, synthesis.choice
+    explained: dict[str, Any] = {}
+    if explain:
+        explained = {
+            "explanation": explanation(synthesis),
+            "decisions": [decision.plain() for decision in synthesis.decisions],
+        }
     return {
         **({"verdict": None} if synthesis.verdict is None else synthesis.verdict.figures()),
         "collective": synthesis.request.collective,
@@ -65,47 +147,42 @@ def synthesis_summary(synthesis: Synthesis, paths: Iterable[Path], *, explain: b
         "seconds_by_phase": {name: round(value, 3) for name, value in synthesis.timer.phases.items()},
         **by_steps.time_optimality.figures(),
         "objective": synthesis.request.objective if synthesis.request.size is None else "time",
-        "written": _written(synthesis),
-        "program_predicted_us": None if synthesis.program_seconds is None else synthesis.program_seconds * 1e6,
+        "written": {  # without a size this may be another schedule than that of the fewest steps
+            "candidate": None if choice is None else choice.label,
+            "fewest_steps": synthesis.step_model is None and synthesis.request.size is None,
+            "strategy": synthesis.strategy,
+            "chunks": synthesis.chunks,
+            "steps": schedule.makespan,
+            "transfers": len(schedule.transfers),
+            "hops": hops(schedule, synthesis.topology.links),
+            "chunk_bytes": synthesis.chunking.chunk_bytes,
+            "predicted_us": _microseconds(optimality.seconds),
+        },
+        "program_predicted_us": _microseconds(synthesis.program_seconds),
         "runtime_costs": synthesis.request.runtime is not None,
         "size_asked": synthesis.request.size,
-        "choice": _choice(synthesis),
+        "choice": choice
+        and {
+            "candidate": choice.label,
+            "tried": choice.tried,
+            "cut_short": choice.cut_short,
+            "unfit": [
+                {"candidate": label, "predicted_us": seconds * 1e6, "reason": why}
+                for label, seconds, why in choice.unfit
+            ],
+        },
         "programs": {
             program_label(synthesis, suffix): program_figures(synthesis, suffix) for suffix in synthesis.programs
         },
-        "cegis": cegis_values(synthesis.cegis),
+        "cegis": totals(synthesis.cegis).plain() if synthesis.cegis else None,
         "warnings": [warned.plain() for warned in synthesis.warnings],
         "runtime_advice": None if synthesis.advice is None else synthesis.advice.plain(),
-        **(
-            {"explanation": explanation(synthesis), "decisions": decision_values(synthesis.decisions)}
-            if explain
-            else {}
-        ),
+        **explained,
     }
 
 
-def _written(synthesis: Synthesis) -> dict[str, Any]:
-    """The schedule whose program is written; without a size it may be another than that of the fewest steps."""
-    schedule, optimality = synthesis.solution.schedule, synthesis.time_optimality
-    return {
-        "candidate": None if synthesis.choice is None else synthesis.choice.label,
-        "fewest_steps": synthesis.step_model is None and synthesis.request.size is None,
-        "strategy": synthesis.strategy,
-        "chunks": synthesis.chunks,
-        "steps": schedule.makespan,
-        "transfers": len(schedule.transfers),
-        "hops": hops(schedule, synthesis.topology.links),
-        "chunk_bytes": synthesis.chunking.chunk_bytes,
-        "predicted_us": None if optimality.seconds is None else optimality.seconds * 1e6,
-    }
-
-
-def _choice(synthesis: Synthesis) -> dict[str, Any] | None:
-    choice = synthesis.choice
-    if choice is None:
-        return None
-    unfit = [{"candidate": label, "predicted_us": s * 1e6, "reason": why} for label, s, why in choice.unfit]
-    return {"candidate": choice.label, "tried": choice.tried, "cut_short": choice.cut_short, "unfit": unfit}
+def _microseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1e6
 
 
 def program_label(synthesis: Synthesis, suffix: str) -> str:
@@ -144,8 +221,12 @@ def synthesis_report(synthesis: Synthesis, paths: Iterable[Path], *, explain: bo
     chunks = counted(by_steps.chunks, "chunk")
     topology, root = synthesis.topology, by_steps.problem.collective.root
     executed = ", every program executed" if synthesis.programs else ""
+    phases = ", ".join(f"{name} {value:.2f}" for name, value in synthesis.timer.phases.items())
+    rechecked = "bound rechecked" + (f" but for {by_steps.recheck.open}" if by_steps.recheck.open else "")
+    size = size_text(synthesis.time_optimality.size, EXACT)
+    why = "interrupted" if synthesis.ending == "interrupt" else "too many transfers (--size asks for it)"
     lines = [
-        _verdict(synthesis),
+        f"not simulated for {size}: {why}" if synthesis.verdict is None else synthesis.verdict.line,
         f"{topology.name}: {synthesis.request.collective}, {topology.ranks} ranks, {chunks} per rank"
         + (f", root {root}" if root is not None else ""),
         *(f"  note: {note}" for note in topology.notes),
@@ -159,8 +240,8 @@ def synthesis_report(synthesis: Synthesis, paths: Iterable[Path], *, explain: bo
         *(f"  {line}" for line in time_optimality_lines(synthesis)),
         f"  capacities   {_capacities(synthesis)}",
         *(f"  {line}" for line in _programs(synthesis)),
-        f"  seconds      {synthesis.timer.total:.2f}  ({_phases(synthesis)})",
-        f"  verified     schedule replayed{executed}, {_recheck(synthesis)}",
+        f"  seconds      {synthesis.timer.total:.2f}  ({phases})",
+        f"  verified     schedule replayed{executed}, {rechecked}",
         *([f"  clock        {clock_line(synthesis.decided_by_clock)}"] if synthesis.decided_by_clock else []),
         *(f"  wrote        {path}" for path in paths),
         *(f"  {line}" for line in _install(synthesis)),
@@ -225,12 +306,6 @@ def advice_lines(advice: RuntimeAdvice | None) -> list[str]:
     return [] if advice is None else [f"  next         {advice.message}"]
 
 
-def _recheck(synthesis: Synthesis) -> str:
-    """How far the certificate was rechecked."""
-    recheck = synthesis.by_steps.recheck
-    return "bound rechecked" + (f" but for {recheck.open}" if recheck.open else "")
-
-
 _ENDINGS: dict[Ending, str] = {  # why the search did not go on
     "bound": "",
     "tried": "; the strategy has nothing left to try",
@@ -264,16 +339,6 @@ _BOUND_WORDS = {
     "prices": "prices of resources",
     "latency": "the path of most latency",
 }
-
-
-def _verdict(synthesis: Synthesis) -> str:
-    """The first line of a report."""
-    if synthesis.verdict is not None:
-        return synthesis.verdict.line
-    size = size_text(synthesis.time_optimality.size, EXACT)
-    if synthesis.ending == "interrupt":
-        return f"not simulated for {size}: interrupted"
-    return f"not simulated for {size}: too many transfers (--size asks for it)"
 
 
 def written_lines(synthesis: Synthesis) -> Iterable[str]:
@@ -361,45 +426,71 @@ def _install(synthesis: Synthesis) -> Iterable[str]:
         yield f"install      {target.name}: {how}  (hetesynth install-hint {target.name})"
 
 
-def _phases(synthesis: Synthesis) -> str:
-    return ", ".join(f"{name} {value:.2f}" for name, value in synthesis.timer.phases.items())
-
-
-def bounds_report(problem: Problem, bounds: list[LowerBound], rechecks: list[Recheck] | None = None) -> str:
-    """The lines ``bounds`` prints: the best bound first, then what is wrong with any."""
-    collective = problem.collective
-    chunks = counted(collective.chunks_per_rank, "chunk")
-    lines = [f"{collective.name}, {collective.ranks} ranks, {chunks} per rank"]
-    lines.append(f"  lower bound {counted(bounds[0].steps, 'step')}")
-    lines += [f"  {bound.method:<9} {bound.steps:>4}  {bound.proof}" for bound in bounds]
-    if rechecks is not None:
-        wrong = [violation.message for recheck in rechecks for violation in recheck.violations]
-        lines += [f"  error: {message}" for message in wrong] or [
-            f"  rechecked   all {len(rechecks)} from their witnesses"
-        ]
-    return "\n".join(lines)
-
-
-def bounds_summary(
-    problem: Problem, bounds: list[LowerBound], rechecks: list[Recheck] | None = None
-) -> dict[str, Any]:
-    """The object ``bounds --json`` prints. ``rechecked`` is null where nobody asked for it."""
-    checked: list[Recheck | None] = [None] * len(bounds) if rechecks is None else [*rechecks]
+def composition_values(files: ComposedFiles, paths: Iterable[Path]) -> dict[str, Any]:
+    """The object ``synth --json`` prints of a composition alone. Scripts depend on these names."""
+    done = files.composed
+    task = done.composition.task
+    timer = done.run.timer
     return {
-        "collective": problem.collective.name,
-        "ranks": problem.ranks,
-        "chunks": problem.collective.chunks_per_rank,
-        "lower_bound": bounds[0].steps,
-        "bounds": [
-            {
-                "steps": bound.steps,
-                "method": bound.method,
-                "proof": bound.proof,
-                "backwards": bound.backwards,
-                "witness": None if bound.witness is None else asdict(bound.witness),
-                "rechecked": None if recheck is None else recheck.complete,
-                "violations": [violation.message for violation in recheck.violations] if recheck else [],
-            }
-            for bound, recheck in zip(bounds, checked, strict=True)
-        ],
+        "collective": task.collective,
+        "ranks": task.cluster.ranks,
+        "chunks": task.chunks,
+        "strategy": "composition",
+        "cluster": task.cluster.name,
+        "outputs": [str(path) for path in paths],
+        "composition": {
+            "pods": len(task.cluster.pods),
+            "pod_types": [
+                {"gpus": t.ranks, "pods": sum(pod.type == i for pod in task.cluster.pods)}
+                for i, t in enumerate(task.cluster.types)
+            ],
+            "chunk_bytes": task.chunk_bytes,
+            "between_pods": list(done.composition.ways),
+            "inside_optimal": done.composition.inside_optimal,
+            "rounds": [len(phase.rounds) for phase in done.composition.phases],
+            "predicted_us": done.seconds * 1e6,
+            "bound_us": float(done.bound.seconds) * 1e6,
+            "bound_proof": done.bound.proof,
+            "gap": done.gap,
+            "phase_bound_us": None if done.phase_bound is None else float(done.phase_bound.seconds) * 1e6,
+            "deliveries_checked": done.deliveries,
+        },
+        "no_program": files.no_program,
+        "seed": done.run.budget.seed,
+        "seconds": round(timer.total, 3),
+        "seconds_by_phase": {name: round(value, 3) for name, value in timer.phases.items()},
+        "decided_by_clock": list(done.run.budget.clock_decisions.told()),
     }
+
+
+def composition_lines(files: ComposedFiles) -> list[str]:
+    """The composition in a few lines."""
+    done = files.composed
+    task = done.composition.task
+    size = size_text(task.cluster.ranks * task.chunks * task.chunk_bytes)
+    types = counted(len(task.cluster.types), "type")
+    lines = [
+        f"composition {microseconds(done.seconds)} for {size}: {100 * done.gap:.2f} % above the limit "
+        f"(proved: {microseconds(float(done.bound.seconds))})",
+        f"  {task.collective} on {task.cluster.name}: {counted(task.cluster.ranks, 'GPU')} in "
+        f"{counted(len(task.cluster.pods), 'pod')} of {types}",
+        *(f"  note: {note}" for note in task.cluster.notes),
+        f"  between pods: {'; then '.join(done.composition.ways)}",
+        f"  limit: {done.bound.proof}",
+        f"  checked: {counted(done.deliveries, 'delivery').replace('deliverys', 'deliveries')}, "
+        "wires and groups in every interval",
+    ]
+    if done.phase_bound is not None and done.phase_bound.seconds > done.bound.seconds:
+        least = microseconds(float(done.phase_bound.seconds))
+        lines.append(f"  a reduce-scatter and then an allgather take {least} at least")
+    return lines
+
+
+def composition_report(files: ComposedFiles, paths: Iterable[Path]) -> str:
+    """The short report of a composition without programs."""
+    lines = composition_lines(files)
+    if files.no_program is not None:
+        lines.append(f"  no program: {files.no_program}")
+    timer = files.composed.run.timer
+    phases = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in timer.phases.items())
+    return "\n".join([*lines, f"  seconds: {timer.total:.1f} ({phases})", *(f"wrote {path}" for path in paths)])

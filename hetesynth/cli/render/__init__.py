@@ -1,1 +1,0 @@
-"""The text and the JSON of each command."""

@@ -1,0 +1,86 @@
+"""``hetesynth topo convert``, ``export`` and ``fmt``: a topology file in another form."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from hetesynth.cli.options import TOPOLOGY, NewPath
+from hetesynth.cli.terminal import show
+
+
+@click.command(name="convert", short_help="Say the same cluster in another form.")
+@click.argument("file", type=TOPOLOGY)
+@click.option(
+    "--to", "form", type=click.Choice(("block", "paper", "json")), required=True, help="The form to write."
+)
+@click.option("-o", "--output", type=TOPOLOGY, help="The file to write [default: standard output].")
+def convert(file: Path, form: str, output: Path | None) -> None:
+    """Write FILE in the block form, in the paper form, or as JSON.
+
+    The text is read again: it is only written when it means the same cluster. What the other form cannot say is
+    named, and the exit code is 1. Comments stay, above the block that they belong to.
+    """
+    from hetesynth.files.atomic import write_atomically
+    from hetesynth.topology.convert import converted
+
+    text = converted(file, form)
+    if output is None:
+        show(text.removesuffix("\n"))
+    else:
+        write_atomically(output, text.encode())
+        show(f"{output}: written")
+
+
+@click.command(name="export", short_help="Write a topology in a format of others.")
+@click.argument("topology", type=TOPOLOGY)
+@click.option("--to", "target", type=click.Choice(("edges", "astra-sim")), default="edges", show_default=True)
+@click.option("-o", "--output", type=NewPath(path_type=Path), metavar="FILE", help="[default: standard output]")
+def export(topology: Path, target: str, output: Path | None) -> None:
+    """Write TOPOLOGY as a JSON list of nodes, directed links and groups, or as a network file of ASTRA-sim.
+
+    topo import reads both back. ASTRA-sim knows products of rings, switches and full meshes.
+    """
+    from hetesynth.topology.language import load_topology
+
+    loaded = load_topology(topology)
+    if target == "edges":
+        from hetesynth.topology.importers.edge_export import edge_document
+
+        text = json.dumps(edge_document(loaded), indent=1) + "\n"
+    else:
+        from hetesynth.topology.importers.astra_sim import astra_sim_network
+
+        text = astra_sim_network(loaded)
+    if output is None:
+        show(text.rstrip("\n"))
+        return
+    from hetesynth.files.atomic import write_atomically
+
+    write_atomically(output, text.encode())
+
+
+@click.command(name="fmt", short_help="Write topology files in one layout.")
+@click.argument("files", type=TOPOLOGY, nargs=-1, required=True)
+@click.option("--check", is_flag=True, help="Write nothing; exit 1 when a file has another layout.")
+def fmt(files: tuple[Path, ...], check: bool) -> int:
+    """Write FILES in one layout: a statement a line, two columns for each open brace.
+
+    Comments and meaning stay. Either all files are written or none. For -, standard input, the text is printed.
+    """
+    from hetesynth.topology.reformat import reformat, reformatted_input
+
+    if Path("-") in files:
+        if len(files) > 1:
+            raise click.UsageError("- stands alone")
+        text, other = reformatted_input()
+        show("standard input has another layout" * other if check else text.removesuffix("\n"))
+        return int(check and other)
+    changed = reformat(files, check=check)
+    for path in changed:
+        show(f"{path}: {'has another layout' if check else 'written'}")
+    if not changed:
+        show(f"{len(files)} file{'' if len(files) == 1 else 's'} in the layout already")
+    return int(check and bool(changed))

@@ -1,0 +1,496 @@
+"""One rank executing a program or a plan: thread blocks as coroutines, which run until they must wait.
+
+Any order of running those that can go on is one that a GPU may take; by default it is the order of waking.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hetesynth.execute.arithmetic import Arithmetic
+from hetesynth.execute.memory import Memory, byte_copy
+from hetesynth.execute.outcome import Fault
+from hetesynth.model.plan import CHANNEL_TYPES, ChannelType, GpuPlan, LocalSlice, PlanBlock, PlanOperation, Slice
+from hetesynth.model.program import Buffer, BufferSlice, GpuProgram, Instruction, ThreadBlock
+from hetesynth.model.target import PORTABLE
+
+if TYPE_CHECKING:
+    from hetesynth.execute.arithmetic import Elements
+
+
+Choice = Callable[[int], int]
+"""Out of so many that can go on, which does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """One message between ranks. ``kind`` says what ``channel`` and the numbers mean; see who sends it."""
+
+    peer: int  # on sending: to; on receiving: from
+    kind: int
+    channel: int = 0
+    numbers: tuple[int, int, int, int] = (0, 0, 0, 0)
+    data: Elements | None = None  # of bytes when it arrives
+
+
+Send = Callable[[Packet], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a thread block is: its id, the step or operation, its name, the loop over a large buffer."""
+
+    block: int
+    step: int
+    op: str
+    loop: int = 0
+
+    def __str__(self) -> str:
+        loop = f", loop {self.loop}" if self.loop else ""
+        return f"thread block {self.block} step {self.step} (`{self.op}`{loop})"
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A thread block cannot go on. ``key``: what wakes it."""
+
+    key: Hashable
+    position: Position
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.position} waits for {self.reason}"
+
+
+Coroutine = Generator[Wait, None, None]
+
+
+class Scheduler:
+    """Runs coroutines. ``choose``: the order, for tests that try many."""
+
+    def __init__(self, coroutines: list[Coroutine], choose: Choice | None = None) -> None:
+        self._ready = deque(coroutines)
+        self._waiting: dict[Hashable, list[tuple[Coroutine, Wait]]] = {}
+        self._choose = choose
+        self.live = len(coroutines)
+
+    def wake(self, key: Hashable) -> None:
+        """Those that wait for ``key`` look again."""
+        if key in self._waiting:
+            self._ready.extend(coroutine for coroutine, _ in self._waiting.pop(key))
+
+    def advance(self) -> bool:
+        """Runs until all wait; whether any could go on. Fault: the program is broken."""
+        moved = False
+        while self._ready:
+            moved = True
+            if self._choose is not None:
+                self._ready.rotate(-self._choose(len(self._ready)))
+            coroutine = self._ready.popleft()
+            try:
+                wait = next(coroutine)
+            except StopIteration:
+                self.live -= 1
+                continue
+            self._waiting.setdefault(wait.key, []).append((coroutine, wait))
+        return moved
+
+    def waits(self) -> list[str]:
+        """Who waits for what, by thread block."""
+        pending = [wait for entries in self._waiting.values() for _, wait in entries]
+        return [str(wait) for wait in sorted(pending, key=lambda w: (w.position.block, w.position.step))]
+
+
+class Player:
+    """One rank executing its part of a program: coroutines, and packets from other ranks.
+
+    Subclasses give ``_coroutines``, ``deliver`` and ``_unsettled``.
+    """
+
+    def __init__(self, send: Send, choose: Choice | None = None) -> None:
+        self.send = send
+        self._scheduler = Scheduler(self._coroutines(), choose)
+
+    def _coroutines(self) -> list[Coroutine]:
+        raise NotImplementedError
+
+    def deliver(self, packet: Packet) -> None:
+        """Takes a packet from another rank. Packets of one rank come in the order they were sent."""
+        raise NotImplementedError
+
+    def _unsettled(self) -> list[str]:
+        """What other ranks still have to take or answer."""
+        raise NotImplementedError
+
+    def advance(self) -> bool:
+        """Goes on as far as possible; whether anything was done. Fault: the program is broken."""
+        return self._scheduler.advance()
+
+    def wake(self, key: Hashable) -> None:
+        """Those that wait for ``key`` look again."""
+        self._scheduler.wake(key)
+
+    @property
+    def blocks_done(self) -> bool:
+        """Whether all thread blocks came to their end."""
+        return not self._scheduler.live
+
+    @property
+    def settled(self) -> bool:
+        """Whether, besides, all that it sent was taken."""
+        return self.blocks_done and not self._unsettled()
+
+    def waits(self) -> list[str]:
+        """What keeps this rank from ending."""
+        return self._scheduler.waits() or self._unsettled()
+
+
+def refuse(kind: int) -> Fault:
+    """A packet that nobody sends."""
+    return Fault(f"a packet of unknown kind {kind}")
+
+
+MESSAGE, CREDIT = 1, 2
+MAX_PACKED = PORTABLE.max_count  # chunks in one message
+
+_SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})
+_RECEIVES = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
+_READS = frozenset({"s", "rrs", "rrc", "rrcs", "cpy", "re"})
+_WRITES = frozenset({"r", "rcs", "rrc", "rrcs", "cpy", "re"})
+
+Connection = tuple[int, int]
+"""(peer, channel)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """How a chunk of ``chunk`` elements is split: slices of at most ``message`` elements, one loop each.
+
+    ``batch``: the elements up to which several chunks go in one message; None: as ``message``.
+    """
+
+    chunk: int
+    message: int
+    slots: int
+    batch: int | None = None
+
+    @property
+    def slices(self) -> list[slice]:
+        """The elements of a chunk that each loop covers."""
+        step = min(self.message, self.chunk)
+        return [slice(first, min(first + step, self.chunk)) for first in range(0, self.chunk, step)]
+
+    @property
+    def packed(self) -> int:
+        """Chunks that one message may carry."""
+        return max(1, min(MAX_PACKED, (self.batch or self.message) // self.chunk))
+
+
+class FifoPlayer(Player):
+    """One rank of a ``Program``, executed as MSCCL's interpreter does, with real data.
+
+    A connection is (peer, channel); it holds ``slots`` messages, counted by credits: a send waits for a free slot,
+    a receive for a message, and taking a message gives the slot back. A step with hasdep publishes (loop, step)
+    when it is done; a dependence waits for a published number at least as high. Chunks larger than a message make
+    the whole program loop, each time over a slice of every chunk; a step with more chunks than fit a message sends
+    several.
+    """
+
+    def __init__(
+        self, gpu: GpuProgram, ranks: int, memory: Memory, numbers: Arithmetic, loops: Loops, send: Send,
+        choose: Choice | None = None,
+    ) -> None:  # fmt: skip
+        self._gpu, self._ranks, self._memory, self._numbers = gpu, ranks, memory, numbers
+        self._loops = loops
+        self._in_use: dict[Connection, int] = {}  # slots towards a peer
+        self._arrived: dict[Connection, deque[Elements]] = {}
+        self._published: dict[int, tuple[int, int]] = {}
+        super().__init__(send, choose)
+
+    def _coroutines(self) -> list[Coroutine]:
+        return [self._play(block) for block in self._gpu.thread_blocks]
+
+    def deliver(self, packet: Packet) -> None:
+        """A message, or a credit for one that was taken."""
+        connection = (packet.peer, packet.channel)
+        if packet.kind == MESSAGE and packet.data is not None:
+            data = packet.data.view(self._numbers.type)
+            self._arrived.setdefault(connection, deque()).append(data)
+            self.wake(("message", connection))
+        elif packet.kind == CREDIT:
+            self._in_use[connection] -= 1
+            self.wake(("slot", connection))
+        else:
+            raise refuse(packet.kind)
+
+    def _unsettled(self) -> list[str]:
+        return [
+            f"sent {count} message{'s' if count > 1 else ''} on channel {channel} that rank {peer} never took"
+            for (peer, channel), count in sorted(self._in_use.items())
+            if count
+        ]
+
+    def _play(self, block: ThreadBlock) -> Coroutine:
+        """The whole thread block, loop by loop."""
+        for loop, elements in enumerate(self._loops.slices):
+            for step, x in enumerate(block.instructions):
+                position = Position(block.id, step, x.op, loop)
+                if x.depends is not None:
+                    other, published = x.depends
+                    while self._published.get(other, (-1, -1)) < (loop, published):
+                        reason = f"step {published} of thread block {other}"
+                        yield Wait(("step", other), position, reason)
+                if x.op == "nop":
+                    continue
+                try:
+                    yield from self._execute(position, block, x, elements)
+                except Fault as fault:
+                    raise Fault(f"{position}: {fault}") from None
+                if x.has_dependents:
+                    self._published[block.id] = (loop, step)
+                    self.wake(("step", block.id))
+
+    def _execute(self, position: Position, block: ThreadBlock, x: Instruction, elements: slice) -> Coroutine:
+        """One instruction, message by message."""
+        communicates = x.op in _SENDS or x.op in _RECEIVES
+        most = self._loops.packed if communicates else max(x.count, 1)
+        for first in range(0, max(x.count, 1), most):
+            count = min(most, x.count - first)
+            src = self._view(x.src, first, count, elements) if x.op in _READS else None
+            dst = self._view(x.dst, first, count, elements) if x.op in _WRITES else None
+            if communicates:
+                shape = count, elements.stop - elements.start
+                yield from self._communicate(position, block, x.op, src, dst, shape)
+            elif src is not None and dst is not None:
+                dst[:] = src if x.op == "cpy" else self._numbers.combine(dst, src)
+
+    def _communicate(
+        self, position: Position, block: ThreadBlock, op: str, src: Elements | None, dst: Elements | None,
+        shape: tuple[int, int],
+    ) -> Coroutine:  # fmt: skip
+        """Takes a message when one is there and, to pass it on, a slot is free; then computes, stores, sends."""
+        source = self._connection(block.recv_peer, block.channel, "receive") if op in _RECEIVES else None
+        target = self._connection(block.send_peer, block.channel, "send") if op in _SENDS else None
+        while True:
+            if source is not None and not self._arrived.get(source):
+                reason = f"a message from rank {source[0]} on channel {source[1]}"
+                yield Wait(("message", source), position, reason)
+            elif target is not None and self._in_use.get(target, 0) >= self._loops.slots:
+                reason = f"rank {target[0]} to take one of {self._loops.slots} messages on channel {target[1]}"
+                yield Wait(("slot", target), position, reason)
+            else:
+                break
+        data = src
+        if source is not None:
+            data = self._arrived[source].popleft()
+            self.send(Packet(source[0], CREDIT, source[1]))
+            if data.size != shape[0] * shape[1]:
+                expected = f"{shape[0]} chunks of {shape[1]} elements"
+                raise Fault(f"rank {source[0]} sent {data.size} elements on channel {source[1]}, not {expected}")
+            data = data.reshape(shape)
+            if src is not None:
+                data = self._numbers.combine(data, src)
+        if data is None:
+            raise Fault("it has nothing to move")
+        if dst is not None:
+            dst[:] = data
+        if target is not None:
+            self._in_use[target] = self._in_use.get(target, 0) + 1
+            self.send(Packet(target[0], MESSAGE, target[1], data=byte_copy(data)))
+
+    def _connection(self, peer: int | None, channel: int, what: str) -> Connection:
+        if peer is None or not 0 <= peer < self._ranks or peer == self._gpu.rank:
+            raise Fault(f"there is no rank to {what} {'to' if what == 'send' else 'from'}")
+        return peer, channel
+
+    def _view(self, part: BufferSlice | None, first: int, count: int, elements: slice) -> Elements:
+        if part is None:
+            raise Fault("it names no buffer")
+        return self._memory.view(part.buffer, part.offset + first, count, elements)
+
+
+PUT, SIGNAL, ACKNOWLEDGEMENT, REQUEST, ANSWER = range(11, 16)
+_BUFFERS: tuple[Buffer, ...] = ("i", "o", "s")
+
+End = tuple[int, int]
+"""A channel as both its ends name it: (peer, 2 * its number among those of its type between the two + type)."""
+
+
+class PlanPlayer(Player):
+    """One rank of a ``Plan``, executed as MSCCL++ does, with real data: writes into peers, signals, waits.
+
+    A put is a packet with the address and the data; the target's rank stores it when it comes, whatever its thread
+    blocks do, and packets of one rank come in order, so a signal comes after the puts before it. Reading a peer is
+    a request and an answer. Every put and signal is acknowledged, so that a rank knows when all it did has
+    happened. Operations of a thread block are done one after the other: a missing nop does not show here.
+    """
+
+    def __init__(
+        self, gpu: GpuPlan, memory: Memory, numbers: Arithmetic, send: Send, choose: Choice | None = None
+    ) -> None:
+        self._gpu, self._memory, self._numbers = gpu, memory, numbers
+        self._ends = {kind: _ends(gpu, kind) for kind in CHANNEL_TYPES}
+        self._signals: Counter[End] = Counter()
+        self._open: Counter[int] = Counter()  # by peer: not yet acknowledged
+        self._answers: dict[int, Elements] = {}
+        self._requests = 0
+        self._semaphores = list(gpu.semaphores)
+        self._arrived: Counter[int] = Counter()  # at barriers, ever
+        super().__init__(send, choose)
+
+    def _coroutines(self) -> list[Coroutine]:
+        return [self._play(block) for block in self._gpu.blocks]
+
+    def deliver(self, packet: Packet) -> None:
+        """What a peer does to this rank, or answers."""
+        a, b, c, _ = packet.numbers
+        if packet.kind == PUT and packet.data is not None:
+            target = self._memory.seen_from(packet.peer, _BUFFERS[a], b, c)
+            target[:] = packet.data.view(self._numbers.type).reshape(target.shape)
+            self.send(Packet(packet.peer, ACKNOWLEDGEMENT))
+        elif packet.kind == SIGNAL:
+            end = (packet.peer, packet.channel)
+            self._signals[end] += 1
+            self.send(Packet(packet.peer, ACKNOWLEDGEMENT))
+            self.wake(("signal", end))
+        elif packet.kind == ACKNOWLEDGEMENT:
+            self._open[packet.peer] -= 1
+        elif packet.kind == REQUEST:
+            source = self._memory.seen_from(packet.peer, _BUFFERS[a], b, c)
+            self.send(Packet(packet.peer, ANSWER, packet.channel, data=byte_copy(source)))
+        elif packet.kind == ANSWER and packet.data is not None:
+            self._answers[packet.channel] = packet.data.view(self._numbers.type)
+            self.wake(("answer", packet.channel))
+        else:
+            raise refuse(packet.kind)
+
+    def _unsettled(self) -> list[str]:
+        return [f"waits for rank {peer} to take {n} packets" for peer, n in sorted(self._open.items()) if n]
+
+    def _play(self, block: PlanBlock) -> Coroutine:
+        for step, operation in enumerate(block.operations):
+            position = Position(block.id, step, operation.op)
+            try:
+                yield from self._execute(position, block, operation)
+            except Fault as fault:
+                raise Fault(f"{position}: {fault}") from None
+
+    def _execute(self, position: Position, block: PlanBlock, operation: PlanOperation) -> Coroutine:
+        match operation.op:
+            case "nop" | "flush":
+                return
+            case "barrier":
+                yield from self._barrier(position, operation)
+            case "signal" | "rlxsignal":
+                self._signal(block, operation)
+            case "wait" | "rlxwait":
+                yield from self._wait(position, block, operation)
+            case "sem_acquire" | "sem_release":
+                yield from self._semaphore(position, operation)
+            case "put" | "pws" | "pwsf" | "get" | "copy":
+                for src, dst in zip(operation.src, operation.dst, strict=False):
+                    data = yield from self._read(position, block, operation, src)
+                    self._write(block, operation, dst, data)
+                if operation.op in ("pws", "pwsf"):
+                    self._signal(block, operation)
+            case _:  # all sources, summed in order, to every target
+                total: Elements | None = None
+                for src in operation.src:
+                    data = yield from self._read(position, block, operation, src)
+                    total = data if total is None else self._numbers.combine(total, data)
+                if total is None:
+                    raise Fault("it has no source")
+                for dst in operation.dst:
+                    self._write(block, operation, dst, total)
+
+    # -- synchronization
+
+    def _barrier(self, position: Position, operation: PlanOperation) -> Coroutine:
+        number, blocks = operation.barrier or 0, max(1, operation.blocks or 1)
+        turn = self._arrived[number] // blocks
+        self._arrived[number] += 1
+        self.wake(("barrier", number))
+        while self._arrived[number] < (turn + 1) * blocks:
+            missing = (turn + 1) * blocks - self._arrived[number]
+            yield Wait(("barrier", number), position, f"{missing} more thread blocks at barrier {number}")
+
+    def _semaphore(self, position: Position, operation: PlanOperation) -> Coroutine:
+        for s in operation.semaphores:
+            if not 0 <= s < len(self._semaphores):
+                raise Fault(f"there is no semaphore {s}")
+            if operation.op == "sem_release":
+                self._semaphores[s] += 1
+                self.wake(("semaphore", s))
+                continue
+            while self._semaphores[s] < 1:
+                yield Wait(("semaphore", s), position, f"semaphore {s}")
+            self._semaphores[s] -= 1
+
+    def _signal(self, block: PlanBlock, operation: PlanOperation) -> None:
+        for peer, channel in self._channels(block, operation):
+            self._post(Packet(peer, SIGNAL, channel))
+
+    def _wait(self, position: Position, block: PlanBlock, operation: PlanOperation) -> Coroutine:
+        for end in self._channels(block, operation):
+            while not self._signals[end]:
+                kind = CHANNEL_TYPES[end[1] % 2]
+                yield Wait(("signal", end), position, f"a signal of rank {end[0]} on {kind} channel {end[1] // 2}")
+            self._signals[end] -= 1
+
+    def _channels(self, block: PlanBlock, operation: PlanOperation) -> list[End]:
+        kind = operation.channel_type or "memory"
+        try:
+            return [self._ends[kind][block.channels(kind)[c]] for c in operation.channels]
+        except IndexError:
+            raise Fault(f"there are no {kind} channels {list(operation.channels)}") from None
+
+    # -- data
+
+    def _read(
+        self, position: Position, block: PlanBlock, operation: PlanOperation, part: Slice
+    ) -> Generator[Wait, None, Elements]:
+        """A private copy of a slice, of this rank or of a peer."""
+        if isinstance(part, LocalSlice):
+            return self._memory.view(part.buffer, part.index, part.size, slice(None)).copy()
+        peer, buffer = self._remote(block, operation, part.buffer_id)
+        self._requests += 1
+        ticket = self._requests
+        self.send(Packet(peer, REQUEST, ticket, (buffer, part.index, part.size, 0)))
+        while ticket not in self._answers:
+            yield Wait(("answer", ticket), position, f"rank {peer} to answer")
+        return self._answers.pop(ticket).reshape(part.size, -1)
+
+    def _write(self, block: PlanBlock, operation: PlanOperation, part: Slice, data: Elements) -> None:
+        if data.shape[0] != part.size:
+            raise Fault(f"{data.shape[0]} chunks do not fit a slice of {part.size}")
+        if isinstance(part, LocalSlice):
+            self._memory.view(part.buffer, part.index, part.size, slice(None))[:] = data
+            return
+        peer, buffer = self._remote(block, operation, part.buffer_id)
+        self._post(Packet(peer, PUT, 0, (buffer, part.index, part.size, 0), byte_copy(data)))
+
+    def _post(self, packet: Packet) -> None:
+        """Sends what will be acknowledged."""
+        self._open[packet.peer] += 1
+        self.send(packet)
+
+    def _remote(self, block: PlanBlock, operation: PlanOperation, buffer_id: int) -> tuple[int, int]:
+        """(peer, number of its buffer)."""
+        buffers = block.buffers(operation.channel_type or "memory")
+        if not 0 <= buffer_id < len(buffers) or buffers[buffer_id] >= len(self._gpu.remote_buffers):
+            raise Fault(f"there is no remote buffer {buffer_id}")
+        remote = self._gpu.remote_buffers[buffers[buffer_id]]
+        return remote.rank, _BUFFERS.index(remote.buffer)
+
+
+def _ends(gpu: GpuPlan, kind: ChannelType) -> list[End]:
+    """The k-th channel to a peer meets the peer's k-th back."""
+    count: Counter[int] = Counter()
+    ends: list[End] = []
+    for peer in gpu.peers(kind):
+        ends.append((peer, 2 * count[peer] + CHANNEL_TYPES.index(kind)))
+        count[peer] += 1
+    return ends
