@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
@@ -217,7 +217,11 @@ def _reference(topology: Topology, choice: str | Fraction, taus: _Taus) -> tuple
                 "the reference time must be positive", code="HS403", help="for example --tau-ref 20us"
             )
         return choice, "as stated"
-    slowest = _slowest_by_kind(topology.links, taus)
+    slowest: dict[str, Fraction] = {}
+    different = {(x.kind, id(x.latency), id(x.bandwidth)): x for x in topology.links}
+    for link in different.values():
+        tau = taus.of(link.latency, link.bandwidth)
+        slowest[link.kind] = max(tau, slowest.get(link.kind, tau))
     if choice == "slowest":
         kind = max(slowest, key=lambda k: (slowest[k], k))
         return slowest[kind], f"slowest link type: {kind}"
@@ -228,15 +232,6 @@ def _reference(topology: Topology, choice: str | Fraction, taus: _Taus) -> tuple
         code="HS403",
         help=f"use slowest, a time such as 20us, or one of {', '.join(sorted(slowest))}",
     )
-
-
-def _slowest_by_kind(links: Iterable[Link], taus: _Taus) -> dict[str, Fraction]:
-    slowest: dict[str, Fraction] = {}
-    different = {(x.kind, id(x.latency), id(x.bandwidth)): x for x in links}
-    for link in different.values():
-        tau = taus.of(link.latency, link.bandwidth)
-        slowest[link.kind] = max(tau, slowest.get(link.kind, tau))
-    return slowest
 
 
 def _wire_capacities(topology: Topology, taus: _Taus, quantize: _Quantizer) -> Iterator[Capacity | None]:

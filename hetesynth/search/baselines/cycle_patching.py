@@ -25,7 +25,12 @@ def patched_cycle(prices: Floats, tries: int, enough: int) -> list[int] | None:
     for _ in range(tries):
         noise = rng.random(prices.shape)
         noisy = np.where(np.isfinite(both_ways), both_ways * (1.0 + noise + noise.T), never)
-        successor = _assignment(noisy, never)
+        # the successor of each rank, all different
+        from scipy.optimize import linear_sum_assignment
+
+        np.fill_diagonal(noisy, never)
+        rows, columns = linear_sum_assignment(noisy)
+        successor = None if (noisy[rows, columns] >= never).any() else np.asarray(columns, dtype=np.int64)
         cycle = None if successor is None else _joined(prices, successor)
         if cycle is None:
             continue
@@ -33,15 +38,6 @@ def patched_cycle(prices: Floats, tries: int, enough: int) -> list[int] | None:
         if len(cycles) >= 2 * enough:
             break
     return min(cycles)[1] if cycles else None
-
-
-def _assignment(prices: Floats, never: float) -> Ints | None:
-    """The successor of each rank, all different."""
-    from scipy.optimize import linear_sum_assignment
-
-    np.fill_diagonal(prices, never)
-    rows, columns = linear_sum_assignment(prices)
-    return None if (prices[rows, columns] >= never).any() else np.asarray(columns, dtype=np.int64)
 
 
 def _joined(prices: Floats, successor: Ints) -> list[int] | None:

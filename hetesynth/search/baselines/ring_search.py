@@ -143,12 +143,7 @@ class _RingSearch:
 
     def _cheapest(self) -> Ring:
         """The cheapest ring at the prices of now."""
-        cost, link = self._matrices()
-        order = self._circle(cost) if len(self._servers) > 1 else self._cycle(cost)
-        return tuple(int(link[u, v]) for u, v in zip(order, [*order[1:], order[0]], strict=True))
-
-    def _matrices(self) -> tuple[Floats, NDArray[np.int64]]:
-        """For each pair of ranks the price of its cheapest link, and that link."""
+        # for each pair of ranks the price of its cheapest link, and that link
         exponent = self.policy.load_exponent
         price = power((self._load + 1) * self._time, exponent) - power(self._load * self._time, exponent)
         prices = np.bincount(self._link, price[self._flat], len(self.wiring.ends))
@@ -158,7 +153,8 @@ class _RingSearch:
         link = np.full((self._ranks, self._ranks), -1, dtype=np.int64)
         cost[source, target] = prices[dearest_first]
         link[source, target] = dearest_first
-        return cost, link
+        order = self._circle(cost) if len(self._servers) > 1 else self._cycle(cost)
+        return tuple(int(link[u, v]) for u, v in zip(order, [*order[1:], order[0]], strict=True))
 
     def _cycle(self, cost: Floats) -> list[int]:
         """Through one server and back."""

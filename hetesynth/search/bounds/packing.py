@@ -47,25 +47,25 @@ def price_bounds(topology: Topology, name: CollectiveName, root: Rank | None, po
         return []
     network = Network.of(topology)
     try:
-        priced = _Priced(topology, network, _whole_prices(topology, network, name, root, policy))
+        packing = replace(policy.packing, gap=policy.bounds.packing_gap, most_rounds=policy.bounds.packing_rounds)
+        prices = optimal_packing(network, name, root, topology.servers, packing, no_deadline())[1].prices
+        priced = _Priced(
+            topology,
+            network,
+            (
+                in_whole_numbers(
+                    prices, min(GRAIN, EXACT // (4 * topology.ranks * int(np.diff(network.uses_start).max())))
+                )
+            ),
+        )
         if name != "allreduce":
             return [priced.bound(_copies(network, priced.prices, name, root), name, "all")]
-        trees = priced.bound(_both_trees(network, priced.prices), name, "tree-based")
+        outward, inward = (tree_costs(g, priced.prices) for g in (network, network.reversed()))
+        trees = priced.bound(Fraction(int((outward + inward).min())), name, "tree-based")
         every = priced.any_algorithm()
     except ValueError:  # some rank cannot be reached
         return []
     return [b for b in (every, trees) if b is every or b.seconds_per_byte > every.seconds_per_byte]
-
-
-def _whole_prices(
-    topology: Topology, network: Network, name: CollectiveName, root: Rank | None, policy: Policy
-) -> Floats:
-    """The prices of the optimal packing, rounded to whole numbers."""
-    packing = replace(policy.packing, gap=policy.bounds.packing_gap, most_rounds=policy.bounds.packing_rounds)
-    prices = optimal_packing(network, name, root, topology.servers, packing, no_deadline())[1].prices
-    return in_whole_numbers(
-        prices, min(GRAIN, EXACT // (4 * topology.ranks * int(np.diff(network.uses_start).max())))
-    )
 
 
 def in_whole_numbers(prices: Floats, grain: int) -> Floats:
@@ -107,7 +107,16 @@ class _Priced:
     def any_algorithm(self) -> TimeBound:
         """What every allreduce costs, by the parts that links without a price join."""
         costs = _costs(self.network, self.prices)
-        parts = _joined(costs)
+        # ranks in parts
+        n = len(costs)
+        reach = ((costs == 0) | np.eye(n, dtype=np.bool_)).astype(np.float32)
+        for _ in range(n.bit_length()):
+            reach = np.minimum(reach @ reach, 1.0)
+        first = ((reach > 0) & (reach.T > 0)).argmax(axis=1)
+        members: dict[int, list[Rank]] = defaultdict(list)
+        for rank, part in enumerate(first):
+            members[int(part)].append(rank)
+        parts = tuple(tuple(ranks) for ranks in members.values())
         forwards, backwards = _gossip(costs, parts), _gossip(costs.T, parts)
         most = Fraction(max(forwards, backwards))
         return self.bound(most, "allreduce", "all", parts, backwards=backwards > forwards)
@@ -142,25 +151,6 @@ def _copies(network: Network, prices: Floats, name: CollectiveName, root: Rank |
 
 def _total(costs: Floats) -> int:
     return sum(int(cost) for cost in costs)
-
-
-def _both_trees(network: Network, prices: Floats) -> Fraction:
-    """The cheapest in-tree and out-tree of one root."""
-    outward, inward = (tree_costs(g, prices) for g in (network, network.reversed()))
-    return Fraction(int((outward + inward).min()))
-
-
-def _joined(costs: Floats) -> Parts:
-    """Ranks in parts: those that reach each other without a price."""
-    n = len(costs)
-    reach = ((costs == 0) | np.eye(n, dtype=np.bool_)).astype(np.float32)
-    for _ in range(n.bit_length()):
-        reach = np.minimum(reach @ reach, 1.0)
-    first = ((reach > 0) & (reach.T > 0)).argmax(axis=1)
-    members: dict[int, list[Rank]] = defaultdict(list)
-    for rank, part in enumerate(first):
-        members[int(part)].append(rank)
-    return tuple(tuple(ranks) for ranks in members.values())
 
 
 def _gossip(costs: Floats, parts: Parts) -> int:

@@ -89,15 +89,7 @@ class _Routing:
         """What all chunks pay on cheapest paths (exact), and the load that puts on each resource."""
         cost = np.zeros(len(self.src), dtype=np.int64)
         np.add.at(cost, self.arc_of, price[self.resource_of])
-        closest, first = self._closest(cost)
-        total = int((closest * demand)[demand > 0].sum())
-        crossing = self._crossing(demand, first)
-        load = np.zeros(len(self.resources))
-        np.add.at(load, self.resource_of, crossing[self.arc_of])
-        return total, load
-
-    def _closest(self, cost: Ints) -> tuple[Ints, Ints]:
-        """All-pairs cheapest costs and the first arc of each cheapest path (Floyd-Warshall on integers)."""
+        # all-pairs cheapest costs and the first arc of each cheapest path (Floyd-Warshall on integers)
         n = self.problem.ranks
         far = np.int64(1) << 60
         closest: Ints = np.full((n, n), far, dtype=np.int64)
@@ -111,10 +103,8 @@ class _Routing:
             better = through < closest
             closest = np.where(better, through, closest)
             first = np.where(better, first[:, m : m + 1], first)
-        return closest, first
-
-    def _crossing(self, demand: Ints, first: Ints) -> Floats:
-        """Chunks over each arc when every chunk takes its cheapest path, all chunks one arc at a time."""
+        total = int((closest * demand)[demand > 0].sum())
+        # chunks over each arc when every chunk takes its cheapest path, all chunks one arc at a time
         crossing = np.zeros(len(self.src))
         at, to = np.nonzero(demand)
         amount = demand[at, to].astype(np.float64)
@@ -126,4 +116,6 @@ class _Routing:
             at, to, amount = at[going], to[going], amount[going]
             if not len(at):
                 break
-        return crossing
+        load = np.zeros(len(self.resources))
+        np.add.at(load, self.resource_of, crossing[self.arc_of])
+        return total, load

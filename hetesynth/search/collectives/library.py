@@ -110,7 +110,25 @@ def collective(name: CollectiveName, ranks: int, chunks_per_rank: int = 1, root:
 
     Raises HetesynthError for a root that does not fit or a size past ``MAX_CHUNKS``.
     """
-    _check(name, ranks, chunks_per_rank, root)
+    if name not in COLLECTIVE_NAMES:
+        raise HetesynthError(
+            f"there is no collective {name!r}", code="HS301", help=did_you_mean(name, COLLECTIVE_NAMES)
+        )
+    if chunks_per_rank < 1:
+        raise HetesynthError(f"{chunks_per_rank} chunks per rank", code="HS302", help="use at least 1")
+    if root is not None and name not in ROOTED:
+        raise HetesynthError(f"{name} has no root", code="HS303", help="leave --root out")
+    if root is not None and not 0 <= root < ranks:
+        raise HetesynthError(
+            f"root {root} is not a rank of this cluster", code="HS303", help=f"use 0 to {ranks - 1}"
+        )
+    total = chunks_per_rank * (ranks * ranks if name == "alltoall" else ranks)
+    if total > MAX_CHUNKS:
+        raise HetesynthError(
+            f"{name} with {chunks_per_rank} chunks per rank moves {total} chunks, more than {MAX_CHUNKS}",
+            code="HS304",
+            help="use fewer chunks per rank",
+        )
     rooted = name in ROOTED
     shape = _Shape(ranks, chunks_per_rank, root or 0)
     pieces = list(_BUILDERS[name](shape))
@@ -123,25 +141,3 @@ def collective(name: CollectiveName, ranks: int, chunks_per_rank: int = 1, root:
         pre=tuple(pre for _, _, pre, _ in pieces),
         post=tuple(post for _, _, _, post in pieces),
     )
-
-
-def _check(name: str, ranks: int, parts: int, root: Rank | None) -> None:
-    if name not in COLLECTIVE_NAMES:
-        raise HetesynthError(
-            f"there is no collective {name!r}", code="HS301", help=did_you_mean(name, COLLECTIVE_NAMES)
-        )
-    if parts < 1:
-        raise HetesynthError(f"{parts} chunks per rank", code="HS302", help="use at least 1")
-    if root is not None and name not in ROOTED:
-        raise HetesynthError(f"{name} has no root", code="HS303", help="leave --root out")
-    if root is not None and not 0 <= root < ranks:
-        raise HetesynthError(
-            f"root {root} is not a rank of this cluster", code="HS303", help=f"use 0 to {ranks - 1}"
-        )
-    total = parts * (ranks * ranks if name == "alltoall" else ranks)
-    if total > MAX_CHUNKS:
-        raise HetesynthError(
-            f"{name} with {parts} chunks per rank moves {total} chunks, more than {MAX_CHUNKS}",
-            code="HS304",
-            help="use fewer chunks per rank",
-        )

@@ -207,15 +207,11 @@ class _Generation:
         if solution.seconds * (1.0 - self.policy.gap) <= self.bound:
             return True
         if gained:
-            self.sweep(self.seconds(solution.weights) * self._sweeps_so_far(), 1)
+            rows = len(self.demands.every_place) * (2 if isinstance(self.demands, Reducing) else 1)
+            self.sweep(self.seconds(solution.weights) * (self.turns.total() / rows), 1)
         else:
             self.smoothed(solution)
         return len(self.structures) > before
-
-    def _sweeps_so_far(self) -> float:
-        """How often a row has been offered something in sweeps, on average."""
-        rows = len(self.demands.every_place) * (2 if isinstance(self.demands, Reducing) else 1)
-        return self.turns.total() / rows
 
     def smoothed(self, solution: MasterSolution) -> bool:
         """Ask once at smoothed prices and, where that gives nothing new, at those of the master; whether new

@@ -247,23 +247,18 @@ class _Exchange:
         moved = True
         while moved and not self._ended:
             steep = _Steep(self.loads, sharpness, max(1.0, self.loads.highest) if top is None else top)
-            moved = self._sweep(steep)
-
-    def _sweep(self, steep: _Steep) -> bool:
-        """Every link on what is nearly full may be exchanged, every root of an allreduce moved; whether some
-        were."""
-        moved = False
-        for tree in self._all():
-            high = np.append(self.loads.by_link, 0.0)[tree.link_to]
-            full = np.flatnonzero(high >= self.policy.exchange_from * steep.top)
-            for rank in full[np.argsort(-high[full], kind="stable")].tolist():
-                if tree.link_to[rank] >= 0 and not self._ended:
-                    moved |= self._rehang(steep, tree, rank)
-        if self.expansion.free_root:
-            for trees in self.carriers:
-                if not self._ended:
-                    moved |= self._reroot(steep, trees)
-        return moved
+            # every link on what is nearly full may be exchanged, every root of an allreduce moved
+            moved = False
+            for tree in self._all():
+                high = np.append(self.loads.by_link, 0.0)[tree.link_to]
+                full = np.flatnonzero(high >= self.policy.exchange_from * steep.top)
+                for rank in full[np.argsort(-high[full], kind="stable")].tolist():
+                    if tree.link_to[rank] >= 0 and not self._ended:
+                        moved |= self._rehang(steep, tree, rank)
+            if self.expansion.free_root:
+                for trees in self.carriers:
+                    if not self._ended:
+                        moved |= self._reroot(steep, trees)
 
     def _rehang(self, steep: _Steep, tree: _Tree, top: int) -> bool:
         """Join the ranks below ``top`` to the others where that costs least; whether it was kept."""

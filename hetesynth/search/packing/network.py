@@ -41,7 +41,19 @@ class Network:
     def of(cls, topology: Topology) -> Network:
         """The network of all links of ``topology``."""
         ends = [(link.src, link.dst) for link in topology.links]
-        return cls._of_limits(topology.ranks, ends, _members(topology), [float(x.latency) for x in topology.links])
+        # every wire with a bandwidth and every group, with the links that draw from it
+        over: dict[int, list[int]] = defaultdict(list)
+        for i, link in enumerate(topology.links):
+            for w in dict.fromkeys(link.wires):
+                over[w].append(i)
+        limits: list[Limit] = []
+        for w, links in sorted(over.items()):
+            bandwidth = topology.wires[w].bandwidth
+            if bandwidth is not None:
+                limits.append((("wire", w), bandwidth * topology.wires[w].lanes, frozenset(links)))
+        for g, group in enumerate(topology.groups):
+            limits.append((("group", g), group.bandwidth * group.lanes, frozenset(group.links)))
+        return cls._of_limits(topology.ranks, ends, limits, [float(x.latency) for x in topology.links])
 
     @classmethod
     def of_links(
@@ -117,22 +129,6 @@ class Network:
 
 
 Limit = tuple[tuple[str, int], Fraction, frozenset[int]]  # what it is, its rate, the links that draw from it
-
-
-def _members(topology: Topology) -> list[Limit]:
-    """Every wire with a bandwidth and every group, with the links that draw from it."""
-    over: dict[int, list[int]] = defaultdict(list)
-    for i, link in enumerate(topology.links):
-        for w in dict.fromkeys(link.wires):
-            over[w].append(i)
-    limits: list[Limit] = []
-    for w, links in sorted(over.items()):
-        bandwidth = topology.wires[w].bandwidth
-        if bandwidth is not None:
-            limits.append((("wire", w), bandwidth * topology.wires[w].lanes, frozenset(links)))
-    for g, group in enumerate(topology.groups):
-        limits.append((("group", g), group.bandwidth * group.lanes, frozenset(group.links)))
-    return limits
 
 
 def _not_implied(limits: list[Limit]) -> list[Limit]:

@@ -124,7 +124,8 @@ class Expansion:
             total = added(w for _, w in outward)
             if self.free_root and total <= self.policy.least_weight:
                 continue
-            for (out, w), (back, v) in self._pairs(outward, inward):
+            most = self.policy.trees_of_root if self.free_root else len(outward)
+            for (out, w), (back, v) in [(o, i) for o in outward[:most] for i in inward[:most]]:
                 carriers.append(Carrier(root, out, back))
                 group.append(0 if self.free_root else root)
                 loads.append(self.loads(out) + self.loads(back))
@@ -135,12 +136,6 @@ class Expansion:
                 )
         matrix = np.array(loads)
         return Candidates(tuple(carriers), np.array(group), matrix, np.array(shares))
-
-    def _pairs(
-        self, outward: list[tuple[Ints, float]], inward: list[tuple[Ints, float]]
-    ) -> list[tuple[tuple[Ints, float], tuple[Ints, float]]]:
-        most = self.policy.trees_of_root if self.free_root else len(outward)
-        return [(o, i) for o in outward[:most] for i in inward[:most]]
 
     def cheapest(self, prices: Floats) -> list[Carrier]:
         """The cheapest trees of every root at ``prices``, or of an allreduce's cheapest roots."""

@@ -15,7 +15,7 @@ from hetesynth.model.pods import PodCluster
 from hetesynth.policy.pods import PodsPolicy
 from hetesynth.search.chunking import ChunkingOptions
 from hetesynth.search.pods.entry import Entries, entries, gpus_of_slots, home_of
-from hetesynth.search.pods.gates import Gates, gates_of
+from hetesynth.search.pods.gates import gates_of
 from hetesynth.search.pods.loads import Crossings, Inside, NoPath
 from hetesynth.search.pods.rounds import Round, doubling, ring
 from hetesynth.search.pods.spread import Spreads
@@ -91,7 +91,22 @@ def _gathered(
     """The quickest allgather of ``cluster`` and how it sends between pods."""
     gates = gates_of(cluster)
     inside = Inside(cluster.types, task.chunk_bytes, adding)
-    spreads = Spreads(cluster.types, task.options, solvers, _sharing(gates), adding and task.exclusive)
+    types = gates.cluster.types
+    spreads = Spreads(
+        cluster.types,
+        task.options,
+        solvers,
+        (
+            frozenset(
+                kind.type
+                for kind in gates.kinds
+                if not {w for link in types[kind.type].links for w in link.wires}.isdisjoint(
+                    w for gate in kind.gates for w in (*gate.out, *gate.into)
+                )
+            )
+        ),
+        adding and task.exclusive,
+    )
     best: tuple[Phase, str] | None = None
     reason = "no GPU has a gate"
     for spread_first in (False, True):
@@ -119,18 +134,6 @@ def _gathered(
     return best
 
 
-def _sharing(gates: Gates) -> frozenset[int]:
-    """The types some of whose links use wires by which GPUs leave or enter the pod."""
-    types = gates.cluster.types
-    return frozenset(
-        kind.type
-        for kind in gates.kinds
-        if not {w for link in types[kind.type].links for w in link.wires}.isdisjoint(
-            w for gate in kind.gates for w in (*gate.out, *gate.into)
-        )
-    )
-
-
 def _timer(pattern: Entries, crossings: Crossings, inside: Inside, spreads: Spreads) -> Timer:
     kinds = pattern.gates.kinds
     home = tuple(spreads.spread(k.type, gpus) for k, gpus in zip(kinds, home_of(pattern), strict=True))
@@ -144,7 +147,14 @@ def _ways(pattern: Entries, policy: PodsPolicy) -> Iterator[tuple[str, list[Roun
     A ring sends the largest block at once, or the smallest, which every pod always has; where that is not too many
     rounds, no more than the longest pattern of gates has, or as many as a pod has edges.
     """
-    blocks, order = pattern.blocks, _order(pattern.gates)
+    # the pods with neighbours in the network next to each other
+    gates = pattern.gates
+    wires = gates.cluster.wires
+
+    def place(pod: int) -> tuple[int, int]:
+        return min((wires[uplink.out].dst for uplink in gates.uplinks[pod]), default=0), pod
+
+    blocks, order = pattern.blocks, sorted(range(len(gates.cluster.pods)), key=place)
     yield "doubling", doubling(blocks, order)
     longest = max(map(len, pattern.slots))
     edges = max(len({(gate.leave, gate.enter) for gate in kind.gates}) for kind in pattern.gates.kinds)
@@ -153,13 +163,3 @@ def _ways(pattern: Entries, policy: PodsPolicy) -> Iterator[tuple[str, list[Roun
         most = policy.max_moves if at_once in whole else policy.max_moves_in_parts
         if len(order) * sum(blocks.count) <= most * at_once:
             yield f"ring, {at_once} chunks a round,", ring(blocks, order, at_once)
-
-
-def _order(gates: Gates) -> list[int]:
-    """The pods with neighbours in the network next to each other."""
-    wires = gates.cluster.wires
-
-    def place(pod: int) -> tuple[int, int]:
-        return min((wires[uplink.out].dst for uplink in gates.uplinks[pod]), default=0), pod
-
-    return sorted(range(len(gates.cluster.pods)), key=place)

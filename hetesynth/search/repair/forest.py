@@ -172,7 +172,16 @@ class Forest:
         for tree in self.trees:
             if not self._join_all(tree):
                 return False
-            self._prune(tree)
+            # leave out ranks that nobody needs, and circles that nothing reaches
+            below = tree.children(self.problem)
+            reached = under(below, sorted(tree.roots))
+            useful = set(tree.needs)
+            for rank in reversed(reached):
+                if rank in useful and rank in tree.arc:
+                    useful.add(tree.parent(self.problem, rank))
+            for rank in set(tree.arc) - (useful & set(reached)):
+                self.loads.book(tree.arc.pop(rank), -1)
+                tree.start.pop(rank, None)
         for _ in range(self.loads.policy.relief_passes):
             if not self._relieve():
                 break
@@ -203,18 +212,6 @@ class Forest:
                 if not missing:
                     break
         return True
-
-    def _prune(self, tree: Tree) -> None:
-        """Leave out ranks that nobody needs, and circles that nothing reaches."""
-        below = tree.children(self.problem)
-        reached = under(below, sorted(tree.roots))
-        useful = set(tree.needs)
-        for rank in reversed(reached):
-            if rank in useful and rank in tree.arc:
-                useful.add(tree.parent(self.problem, rank))
-        for rank in set(tree.arc) - (useful & set(reached)):
-            self.loads.book(tree.arc.pop(rank), -1)
-            tree.start.pop(rank, None)
 
     def _relieve(self) -> bool:
         """Join ranks elsewhere whose links cross overfull resources; whether some moved."""

@@ -15,7 +15,6 @@ from functools import partial
 
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
-from hetesynth.policy.repair import RepairPolicy
 from hetesynth.search.greedy import greedy
 from hetesynth.search.repair.mend import mended
 from hetesynth.search.search import Search
@@ -50,7 +49,9 @@ def improve(search: Search, progress: _Progress | None = None) -> None:
     enough = progress.enough(search)
     _mend(search, progress)
     if not search.reached(enough) and not (search.best is not None and search.out_of_time()):
-        greedy.improve(search, _rounds(search, search.policy.repair), enough)
+        policy = search.policy.repair
+        most = policy.greedy_work // max(1, search.problem.collective.deliveries)
+        greedy.improve(search, max(policy.min_greedy_rounds, min(policy.max_greedy_rounds, most)), enough)
     if not search.reached(search.target + search.policy.repair.near_steps) and search.problem.max_peers is None:
         _checkpoints(search)
     progress.used |= not search.done
@@ -72,12 +73,6 @@ def _mend(search: Search, progress: _Progress | None = None) -> None:
     if best is not None:
         progress.mended = search.problem, search.target, best
         search.offer(best, NAME)
-
-
-def _rounds(search: Search, policy: RepairPolicy) -> int:
-    """Of greedy: the more the smaller the problem is."""
-    most = policy.greedy_work // max(1, search.problem.collective.deliveries)
-    return max(policy.min_greedy_rounds, min(policy.max_greedy_rounds, most))
 
 
 def _checkpoints(search: Search) -> None:

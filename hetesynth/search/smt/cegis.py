@@ -75,7 +75,7 @@ def _refine(search: Search, model: StepModel, rlimit: int) -> Outcome:
             return GaveUp(f"no answer for {steps} steps within the solver's budget", search.elapsed())
         spend = max(1, left // search.policy.smt.frozen_share if frozen else left)
         before, began = model.spent, search.elapsed()
-        answer = model.check(_flat(frozen), spend, search.remaining())
+        answer = model.check([s for step in frozen for s in step], spend, search.remaining())
         entry = CegisEntry(
             steps, "whole", len(frozen), laws=len(model.laws), sends=len(model.send), answer=answer,
             units=model.spent - before, seconds=round(search.elapsed() - began, 6),
@@ -107,10 +107,6 @@ def _snapshot(search: Search, proposal: Schedule) -> tuple[Sent, ...] | None:
     if len(proposal.transfers) > search.policy.smt.snapshot_sends:
         return None
     return tuple((t.chunk, t.link, t.start) for t in proposal.transfers)
-
-
-def _flat(frozen: list[set[Sending]]) -> list[Sending]:
-    return [s for step in frozen for s in step]
 
 
 def _seed(search: Search, steps: int, model: StepModel) -> list[set[Sending]]:

@@ -108,36 +108,34 @@ class Checkpoints:
             holds = self._after(holds, step)
         while len(steps) < self.steps and (self.laws.wants & ~holds).any():
             self._stop_check()
-            sends = self._next(steps, holds, hints.get(len(steps), ()), refill)
+            # the sends of the checkpoint after steps
+            keep = hints.get(len(steps), ())
+            t, rest = len(steps), self.steps - len(steps) - 1
+            links = [a for step in steps for _, a in step] if self.tables.problem.max_peers is not None else []
+            filled = refill.step(holds, keep, links, rest)
+            broken = self.laws.broken(filled.after, rest)
+            self._note("fill", t, [*steps, filled.sends], [self._as_violation(i, filled.after, t) for i in broken])
+            policy = self.search.policy.smt
+            few = Sample(policy.sample_steps, policy.sample_senders)
+            for sample, checks in ((few, policy.checkpoint_checks), (Sample(), 1)):
+                for _ in range(checks):
+                    if not broken or self.units <= 0:
+                        break
+                    self.learned.update(broken)
+                    chosen = self._chosen(steps, holds, broken, sample)
+                    if chosen is None:
+                        break
+                    filled = refill.step(holds, chosen, links, rest)
+                    broken = self.laws.broken(filled.after, rest)
+                    if broken:
+                        wrong = [self._as_violation(i, filled.after, t) for i in broken]
+                        self._note("fill", t, [*steps, filled.sends], wrong)
+            sends = None if broken else filled.sends
             if sends is None:
                 return self._unfrozen(steps) if unfreeze else None
             steps.append(sends)
             holds = self._after(holds, sends)
         return self._accepted(steps, [])
-
-    def _next(self, steps: Steps, holds: Bools, keep: Sequence[Send], refill: Refill) -> list[Send] | None:
-        """The sends of the checkpoint after ``steps``; None: Z3 has none that leave enough time."""
-        t, rest = len(steps), self.steps - len(steps) - 1
-        links = [a for step in steps for _, a in step] if self.tables.problem.max_peers is not None else []
-        filled = refill.step(holds, keep, links, rest)
-        broken = self.laws.broken(filled.after, rest)
-        self._note("fill", t, [*steps, filled.sends], [self._as_violation(i, filled.after, t) for i in broken])
-        policy = self.search.policy.smt
-        few = Sample(policy.sample_steps, policy.sample_senders)
-        for sample, checks in ((few, policy.checkpoint_checks), (Sample(), 1)):
-            for _ in range(checks):
-                if not broken or self.units <= 0:
-                    break
-                self.learned.update(broken)
-                chosen = self._chosen(steps, holds, broken, sample)
-                if chosen is None:
-                    break
-                filled = refill.step(holds, chosen, links, rest)
-                broken = self.laws.broken(filled.after, rest)
-                if broken:
-                    wrong = [self._as_violation(i, filled.after, t) for i in broken]
-                    self._note("fill", t, [*steps, filled.sends], wrong)
-        return None if broken else filled.sends
 
     def _chosen(self, steps: Steps, holds: Bools, broken: Sequence[int], sample: Sample) -> list[Send] | None:
         """What Z3 lets enter the regions after ``steps``; None: it has no answer."""

@@ -136,7 +136,16 @@ class NeighbourhoodModel:
         if law.kind == "capacity":
             self._capacity(law.a)
         elif law.kind == "exclusive":
-            self._exclusive(law.a, law.b)
+            k = law.a
+            for t in range(self.steps):
+                leaving = self.tables.out_of[law.b]
+                sends = [self.send[k, a, t] for a in leaving if (k, a, t) in self.send]
+                deliveries = [(k, self.tables.problem.arcs[a].dst) for a in leaving]
+                self._at_most(
+                    sends,
+                    [d for d in deliveries if d in self.placed and self.placed[d] in {(a, t) for a in leaving}],
+                    1,
+                )
         elif law.kind == "peers":
             self._peers(law.a, sending=True)
             self._peers(law.a, sending=False)
@@ -147,18 +156,6 @@ class NeighbourhoodModel:
         for t in range(self.steps):
             sends = self._sends_by_resource.get((r, t), [])
             self._at_most(sends, self._placed_by_resource.get((r, t), []), self.tables.resources[r].capacity)
-
-    def _exclusive(self, k: int, rank: int) -> None:
-        """Eq. 8 in the reversed problem: a rank sends a chunk to one other in a step."""
-        for t in range(self.steps):
-            leaving = self.tables.out_of[rank]
-            sends = [self.send[k, a, t] for a in leaving if (k, a, t) in self.send]
-            deliveries = [(k, self.tables.problem.arcs[a].dst) for a in leaving]
-            self._at_most(
-                sends,
-                [d for d in deliveries if d in self.placed and self.placed[d] in {(a, t) for a in leaving}],
-                1,
-            )
 
     def _peers(self, rank: int, *, sending: bool) -> None:
         """A rank sends to, or receives from, few others over the whole schedule."""

@@ -20,11 +20,8 @@ def candidate(problem: Problem, seed: Candidate, most_steps: int) -> Schedule | 
         return Schedule.of([t for t in seed.transfers if t.end <= most_steps], min(most_steps, seed.makespan))
     if seed == "nothing":
         return None
-    return _spread(problem, most_steps, by_capacity=seed == "greedy")
-
-
-def _spread(problem: Problem, most_steps: int, *, by_capacity: bool) -> Schedule:
-    """Step by step what each link alone can carry, or with no capacity everything."""
+    # step by step what each link alone can carry, or with no capacity everything
+    by_capacity = seed == "greedy"
     collective = problem.collective
     holds = np.zeros((len(collective.chunks), problem.ranks), dtype=np.bool_)
     lacks = np.zeros_like(holds)

@@ -64,30 +64,27 @@ class StepChoice:
         self._rarity: list[float] = holds.mean(axis=1).tolist()
         lacking = laws.lacking(holds)
         for i in sorted(regions):
-            self._declare(laws, i, lacking, holds, peers, sample)
-        self._resources_are_not_overloaded()
+            # what may enter region i
+            arcs = self.tables.problem.arcs
+            region = laws.regions[i]
+            chunks = sorted(np.flatnonzero(lacking[:, i]).tolist(), key=lambda k: (self._rarity[k], k))
+            into: dict[int, list[int]] = defaultdict(list)
+            for a in region.entering:
+                if peers.may(a):
+                    into[arcs[a].dst].append(a)
+            for k in chunks[: sample.chunks(region.capacity)]:
+                for rank, entering in into.items():
+                    routes = [a for a in entering if holds[k, arcs[a].src]]
+                    for a in sample.senders(routes, k + rank):
+                        if (k, a) not in self._numbers:
+                            self._numbers[k, a] = len(self.sends)
+                            self.sends.append((k, a))
+        uses, resources = self.tables.resources_of, self.tables.resources
+        limits = {r: resource.capacity for r, resource in enumerate(resources)}
+        self._at_most_by(lambda send: uses[send[1]], lambda r: limits[r])  # type: ignore[index]
         self._nothing_arrives_twice()
         for i in sorted(regions):
             self._enough_enters(laws, i, lacking, rest)
-
-    def _declare(
-        self, laws: SuffixLaws, i: int, lacking: Bools, holds: Bools, peers: Peers, sample: Sample
-    ) -> None:  # fmt: skip
-        """What may enter region ``i``."""
-        arcs = self.tables.problem.arcs
-        region = laws.regions[i]
-        chunks = sorted(np.flatnonzero(lacking[:, i]).tolist(), key=lambda k: (self._rarity[k], k))
-        into: dict[int, list[int]] = defaultdict(list)
-        for a in region.entering:
-            if peers.may(a):
-                into[arcs[a].dst].append(a)
-        for k in chunks[: sample.chunks(region.capacity)]:
-            for rank, entering in into.items():
-                routes = [a for a in entering if holds[k, arcs[a].src]]
-                for a in sample.senders(routes, k + rank):
-                    if (k, a) not in self._numbers:
-                        self._numbers[k, a] = len(self.sends)
-                        self.sends.append((k, a))
 
     def _at_most_by(self, key: Callable[[Send], Sequence[object]], limit: Callable[[object], int]) -> None:
         """Of the sends with the same key at most so many."""
@@ -98,12 +95,6 @@ class StepChoice:
         for one, numbers in alike.items():
             if len(numbers) > limit(one):
                 self.rows.append(Row(tuple(numbers), most=limit(one)))
-
-    def _resources_are_not_overloaded(self) -> None:
-        """Eq. 4, 5."""
-        uses, resources = self.tables.resources_of, self.tables.resources
-        limits = {r: resource.capacity for r, resource in enumerate(resources)}
-        self._at_most_by(lambda send: uses[send[1]], lambda r: limits[r])  # type: ignore[index]
 
     def _nothing_arrives_twice(self) -> None:
         """Eq. 6; with exclusive reductions a rank sends a chunk to one peer (eq. 8)."""

@@ -81,27 +81,24 @@ class StepModel:
         ]
         for k in range(len(tables.problem.collective.chunks)):
             stop_check()
-            self._declare(k)
+            # send and Has variables of chunk k
+            problem = self.tables.problem
+            pre = problem.collective.pre[k]
+            for rank in range(problem.ranks):
+                for t in range(self.steps + 1):
+                    if rank in pre:
+                        self._has[k, rank, t] = True
+                    elif t < self._earliest[k][rank]:
+                        self._has[k, rank, t] = False
+                    else:
+                        self._has[k, rank, t] = self.clauses.variable(f"has_{k}_{rank}_{t}")
+            for a, arc in enumerate(problem.arcs):
+                if arc.dst not in pre:
+                    for t in range(self._earliest[k][arc.src], self.steps):
+                        self.send[k, a, t] = self.clauses.variable(f"send_{k}_{a}_{t}")
             self._a_sender_holds_and_a_receiver_lacks(k)
             self._holding_is_having_received(k)
             self._every_target_is_served(k)
-
-    def _declare(self, k: int) -> None:
-        """Send and Has variables of chunk k; constants where distance or the start decides."""
-        problem = self.tables.problem
-        pre = problem.collective.pre[k]
-        for rank in range(problem.ranks):
-            for t in range(self.steps + 1):
-                if rank in pre:
-                    self._has[k, rank, t] = True
-                elif t < self._earliest[k][rank]:
-                    self._has[k, rank, t] = False
-                else:
-                    self._has[k, rank, t] = self.clauses.variable(f"has_{k}_{rank}_{t}")
-        for a, arc in enumerate(problem.arcs):
-            if arc.dst not in pre:
-                for t in range(self._earliest[k][arc.src], self.steps):
-                    self.send[k, a, t] = self.clauses.variable(f"send_{k}_{a}_{t}")
 
     def _a_sender_holds_and_a_receiver_lacks(self, k: int) -> None:
         """Send(k,u,v,t) implies Has(k,u,t) and not Has(k,v,t) (eq. 2)."""
@@ -150,19 +147,16 @@ class StepModel:
             return True
         for t in range(self.steps) if law.step is None else (law.step,):
             if law.kind == "capacity":
-                self._a_resource_is_not_overloaded(law.a, t)
+                # the sum of Send over the links of a resource is at most its capacity (eq
+                resource = self.tables.problem.resources[law.a]
+                chunks = range(len(self.tables.problem.collective.chunks))
+                sends = [self.send[k, a, t] for k in chunks for a in resource.arcs if (k, a, t) in self.send]
+                self._at_most(sends, resource.capacity)
             elif law.kind == "once":
                 self._a_chunk_arrives_over_one_link(law.a, law.b, t)
             else:
                 self._a_chunk_leaves_over_one_link(law.a, law.b, t)
         return True
-
-    def _a_resource_is_not_overloaded(self, r: int, t: int) -> None:
-        """The sum of Send over the links of a resource is at most its capacity (eq. 4, 5)."""
-        resource = self.tables.problem.resources[r]
-        chunks = range(len(self.tables.problem.collective.chunks))
-        sends = [self.send[k, a, t] for k in chunks for a in resource.arcs if (k, a, t) in self.send]
-        self._at_most(sends, resource.capacity)
 
     def _a_chunk_arrives_over_one_link(self, k: int, rank: int, t: int) -> None:
         """A rank receives a chunk at most once (eq. 6); eq. 2 already forbids it in different steps."""

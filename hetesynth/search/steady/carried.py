@@ -100,7 +100,12 @@ class _Steps:
                 step = self._room(delivery.arc, step + 1)
             if excluded:
                 self.busy[delivery.chunk, shared, step] = True
-            self._book(delivery.arc, step)
+            for r in self.uses[delivery.arc]:
+                load = self.load[r]
+                load.extend([0] * (step + 1 - len(load)))
+                load[step] += 1
+                while self.full_until[r] < len(load) and load[self.full_until[r]] >= self.capacity[r]:
+                    self.full_until[r] += 1
             key = delivery.chunk, arc.dst
             self.ready[key] = max(self.ready.get(key, 0), step + 1)
             transfers.append(Transfer(step, step + 1, delivery.chunk, delivery.arc, delivery.reduce))
@@ -113,11 +118,3 @@ class _Steps:
         while any(step < len(self.load[r]) and self.load[r][step] >= self.capacity[r] for r in uses):
             step += 1
         return step
-
-    def _book(self, arc: int, step: int) -> None:
-        for r in self.uses[arc]:
-            load = self.load[r]
-            load.extend([0] * (step + 1 - len(load)))
-            load[step] += 1
-            while self.full_until[r] < len(load) and load[self.full_until[r]] >= self.capacity[r]:
-                self.full_until[r] += 1

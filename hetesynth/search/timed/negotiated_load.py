@@ -36,29 +36,23 @@ def negotiated_strategy(rates: Rates) -> Strategy:
         if tables is None:
             return
         link_times = rates.link_times(tables)
-        best = _quickest(search, tables, link_times, _rounds(search, tables, link_times))
+        # the quickest of rounds and of list schedules of those with the least work of a busiest resource
+        rounds = _rounds(search, tables, link_times)
+        policy = search.policy.timed
+        best = min(rounds, key=lambda timed: timed.seconds)
+        for number, routes in enumerate(rounds):
+            enough = number >= policy.negotiated_scheduled and len(routes.start) > policy.negotiated_all_scheduled
+            if enough or best.seconds <= _busiest(routes) or (number and search.out_of_time()):
+                break
+            order = sorted((begins, k, a) for (k, a), begins in routes.start.items())
+            deliveries, pressure = [(k, a) for _, k, a in order], policy.negotiated_pressure
+            again = by_start(tables, link_times, deliveries, pressure, search.policy)
+            best = min((best, again), key=lambda timed: timed.seconds)
         apart = all(len(resource.arcs) == 1 for resource in tables.resources)
         most = full_speed_transfers(tables, link_times) if apart else None
         search.offer(schedule_of(tables, best, most), "negotiated")
 
     return Strategy("negotiated", improve, without_peers)
-
-
-def _quickest(
-    search: Search, tables: CopyProblem, link_times: LinkTimes, rounds: list[TimedRoutes]
-) -> TimedRoutes:
-    """The quickest of ``rounds`` and of list schedules of those with the least work of a busiest resource."""
-    policy = search.policy.timed
-    best = min(rounds, key=lambda timed: timed.seconds)
-    for number, routes in enumerate(rounds):
-        enough = number >= policy.negotiated_scheduled and len(routes.start) > policy.negotiated_all_scheduled
-        if enough or best.seconds <= _busiest(routes) or (number and search.out_of_time()):
-            break
-        order = sorted((begins, k, a) for (k, a), begins in routes.start.items())
-        deliveries, pressure = [(k, a) for _, k, a in order], policy.negotiated_pressure
-        again = by_start(tables, link_times, deliveries, pressure, search.policy)
-        best = min((best, again), key=lambda timed: timed.seconds)
-    return best
 
 
 def _rounds(search: Search, tables: CopyProblem, link_times: LinkTimes) -> list[TimedRoutes]:

@@ -79,7 +79,12 @@ class StepLp:
             numbers = self._choice(matrix[:, ready], ready, step, ended)
             if numbers is None:
                 return None
-            sent = self._take(ready, numbers)
+            # the deliveries of one step
+            columns = zip(ready.tolist(), numbers.tolist(), strict=True)
+            sent = [heappop(self.waiting[c])[1] for c, n in columns for _ in range(n)]
+            for i in sent:
+                self.left[self.tables.resources_of[self.tasks[i][2]]] -= 1
+                self._next(self.tasks[i][:2])
             transfers += [Transfer(step, step + 1, self.tasks[i][0], self.tasks[i][2]) for i in sent]
             later.append([i for t in sent for i in self.below[t]])
             self._release(later.popleft())
@@ -120,15 +125,6 @@ class StepLp:
 
     def _ready(self, i: int) -> None:
         heappush(self.waiting[self.column[i]], (self.copy[self.tasks[i][0]], i))
-
-    def _take(self, ready: Ints, numbers: Ints) -> list[int]:
-        """The deliveries of one step."""
-        columns = zip(ready.tolist(), numbers.tolist(), strict=True)
-        sent = [heappop(self.waiting[c])[1] for c, n in columns for _ in range(n)]
-        for i in sent:
-            self.left[self.tables.resources_of[self.tasks[i][2]]] -= 1
-            self._next(self.tasks[i][:2])
-        return sent
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,15 @@ def packed(
     kinds = _kinds(problem.collective)
     copies = _copies([len(kind) for kind in kinds], policy.trees)
     routed = sorted(k for kind in kinds for k in kind[: len(kind) // copies])
-    routing = _negotiated(_restricted(problem, routed), bound / copies, rng, ended, policy)
+    # the problem of chunks alone
+    whole = problem.collective
+    part = replace(
+        whole,
+        chunks=tuple(replace(whole.chunks[k], index=i) for i, k in enumerate(routed)),
+        pre=tuple(whole.pre[k] for k in routed),
+        post=tuple(whole.post[k] for k in routed),
+    )
+    routing = _negotiated(replace(problem, collective=part), bound / copies, rng, ended, policy)
     if routing is None:
         return None
     fullest, routed_trees = routing
@@ -122,15 +130,3 @@ def _copies(sizes: list[int], policy: TreesPolicy) -> int:
     common = gcd(*sizes)
     few = max(1, min(policy.routed_of_kind, policy.routed * common // sum(sizes)))
     return next(c for c in range(1, common + 1) if common % c == 0 and (common // c <= few or c == common))
-
-
-def _restricted(problem: Problem, chunks: list[int]) -> Problem:
-    """The problem of ``chunks`` alone."""
-    whole = problem.collective
-    part = replace(
-        whole,
-        chunks=tuple(replace(whole.chunks[k], index=i) for i, k in enumerate(chunks)),
-        pre=tuple(whole.pre[k] for k in chunks),
-        post=tuple(whole.post[k] for k in chunks),
-    )
-    return replace(problem, collective=part)
