@@ -21,7 +21,7 @@ from hetesynth.model.rank_places import places_document
 from hetesynth.model.words import counted
 from hetesynth.search.bounds.pods import composed_bound
 from hetesynth.search.chunking import DEFAULT_CHUNK_BYTES
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 from hetesynth.search.pods.compose import COMPOSED, ComposedName, Composition, Task, compose
 from hetesynth.search.registry import strategy
 from hetesynth.topology.language import load_pods

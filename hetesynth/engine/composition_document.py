@@ -11,10 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hetesynth.model.topology import Topology
-from hetesynth.search.pods.compose import Composition
+from hetesynth.search.pods.compose import Composition, Phase
 from hetesynth.search.pods.gates import Gate, Uplink
-from hetesynth.search.pods.spread import Spread
-from hetesynth.search.pods.timeline import Phase
+from hetesynth.search.pods.loads import Spread
 
 FORMAT = "hetesynth-composition"
 VERSION = 1

@@ -15,7 +15,7 @@ from hetesynth.files.schedule_json import ScheduleDocument
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Rank
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 
 
 @dataclass(frozen=True, slots=True)

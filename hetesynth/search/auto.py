@@ -12,17 +12,38 @@ from types import ModuleType
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.collective import PERSONALIZED
 from hetesynth.model.problem import Problem
-from hetesynth.model.verdict import Outcome
+from hetesynth.model.verdict import GaveUp, Infeasible, Outcome, Synthesized
 from hetesynth.policy import Policy
 from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.greedy import direct, greedy
 from hetesynth.search.interrupts import finishing
 from hetesynth.search.registry import strategy as registered
 from hetesynth.search.registry import with_few_peers
-from hetesynth.search.rules import Rule, applicable
-from hetesynth.search.search import Search
-from hetesynth.search.strategy import Strategy
+from hetesynth.search.search import Rule, Search, Strategy, applicable, unsat_bound
 from hetesynth.search.trees import balanced_trees, packed_trees
+
+Decide = Callable[[int], tuple[Outcome, Callable[[], str]]]  # steps -> outcome, and the query as SMT-LIB
+
+
+def raise_target(search: Search, decide: Decide, what: str) -> LowerBound | None:
+    """Ask for ever more steps, from the bound up to one fewer than the best schedule has."""
+    proved: LowerBound | None = None
+    steps = max(1, search.target)
+    while (search.best is None or steps < search.best.makespan) and not search.out_of_time():
+        search.progress(f"{what}: {steps} steps?", search.best.makespan if search.best else None)
+        outcome, query = decide(steps)
+        match outcome:
+            case Synthesized(schedule=schedule):
+                search.offer(schedule, what)
+                return proved
+            case Infeasible():
+                proved = unsat_bound(steps, query())  # covers every smaller number as well
+                search.target = proved.steps
+            case GaveUp():  # nothing is known of this number; the next may still be found
+                search.solver_spent = True
+        steps += 1
+    return proved
+
 
 StepRule = Rule[Search, LowerBound | None]
 """One technique of ``auto``, which may prove a bound."""
@@ -127,14 +148,12 @@ def _neighbourhoods(search: Search) -> LowerBound | None:
 
 
 def _many_checkpoints(search: Search) -> str | None:
-    """Filling steps takes as long as there are ranks, and steps, to look at for each delivery."""
     problem, most = search.problem, search.policy.steps.checkpoint_work
     work = problem.collective.deliveries * max(problem.ranks, search.target)
     return f"{work:,} ranks or steps to look at are more than {most:,}" if work > most else None
 
 
 def _much_relayed(search: Search) -> str | None:
-    """Steps are refilled with what goes nearer to those who want it, whichever way is crowded."""
     return "most chunks have to be relayed, and refilling spreads no relays" if _relays(search.problem) else None
 
 
@@ -174,25 +193,21 @@ RULES: tuple[StepRule, ...] = (
 
 
 def _relays(problem: Problem) -> bool:
-    """Whether most chunks have to be relayed because ranks may not send to all others."""
     few = problem.max_peers is not None and problem.max_peers < problem.ranks - 1
     return few and problem.collective.name in PERSONALIZED
 
 
 def _sends(problem: Problem, steps: int) -> int:
-    """Upper estimate of the Send variables of a step model."""
     return len(problem.collective.chunks) * len(problem.arcs) * max(1, steps)
 
 
 def _too_many_deliveries(problem: Problem, policy: Policy) -> str | None:
-    """Why a problem is too large even for neighbourhood search, or None."""
     deliveries = problem.collective.deliveries
     most = policy.steps.max_deliveries
     return f"it has more than {most} deliveries ({deliveries})" if deliveries > most else None
 
 
 def _too_many_sends(problem: Problem, policy: Policy) -> str | None:
-    """Why a problem is too large for a model of all steps that the user asks for, or None."""
     sends, most = _sends(problem, _diameter(problem)), policy.steps.max_sends_requested
     return f"its model would have more than {most} variables ({sends})" if sends > most else None
 
@@ -220,8 +235,8 @@ def _exactly(
     """The outer loop of an exact strategy; Z3 is imported when it runs, not before."""
 
     def improve(search: Search) -> LowerBound | None:
+        from hetesynth.search.auto import raise_target
         from hetesynth.search.smt.step_model import StepModel
-        from hetesynth.search.smt.step_search import raise_target
 
         synthesize = module().synthesize
 

@@ -202,11 +202,7 @@ class _Quantizer:
         return chunks, Fraction(per_lane) / exact - 1
 
 
-_ROUND = {
-    "ceil": math.ceil,
-    "floor": math.floor,
-    "nearest": lambda x: math.floor(x + Fraction(1, 2)),
-}
+_ROUND = {"ceil": math.ceil, "floor": math.floor, "nearest": lambda x: math.floor(x + Fraction(1, 2))}
 
 
 def _reference(topology: Topology, choice: str | Fraction, taus: _Taus) -> tuple[Fraction, str]:

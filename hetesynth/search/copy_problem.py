@@ -6,8 +6,8 @@ incidence of arcs and resources, and hop distances.
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,6 +17,40 @@ from hetesynth.model.schedule import Schedule, Transfer
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_matrix
+
+
+Routes = Sequence[Sequence[int]]
+"""For every chunk the arcs it takes."""
+
+
+class NoRoute(Exception):
+    """The graph lacks what this way of routing needs; says what in words."""
+
+
+class Load:
+    """How much every resource carries already, in steps; for choosing what is loaded least."""
+
+    def __init__(self, tables: CopyProblem) -> None:
+        self.tables = tables
+        self.carried = [0] * len(tables.resources)
+
+    def after(self, arc: int) -> float:
+        """Steps of work on the busiest resource of ``arc`` if one more chunk took it."""
+        resources = self.tables.resources
+        return max((self.carried[r] + 1) / resources[r].capacity for r in self.tables.resources_of[arc])
+
+    def take(self, arc: int) -> None:
+        """One more chunk on ``arc``."""
+        for r in self.tables.resources_of[arc]:
+            self.carried[r] += 1
+
+
+def arcs_between(tables: CopyProblem) -> Mapping[tuple[int, int], list[int]]:
+    """The arcs that join each pair of ranks."""
+    table: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for a, arc in enumerate(tables.problem.arcs):
+        table[arc.src, arc.dst].append(a)
+    return table
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,7 @@ import numpy as np
 
 from hetesynth.errors import InternalError
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.search.copy_problem import CopyProblem
-from hetesynth.search.routes import Routes
+from hetesynth.search.copy_problem import CopyProblem, Routes
 
 Tree = list[tuple[int, int, int]]  # (sender, receiver, arc), senders before receivers
 Ended = Callable[[], bool]
@@ -84,16 +83,13 @@ class _StepRoom:
         self.sending: set[tuple[int, int]] = set()  # (chunk, rank) that sends it in this step
 
     def has_room(self, arc: int) -> bool:
-        """Whether a transfer more fits over ``arc``."""
         room = self.room
         return all(room[r] for r in self.uses[arc])
 
     def may_send(self, chunk: int, rank: int) -> bool:
-        """Whether ``rank`` may send ``chunk`` to a peer more."""
         return not self.exclusive or (chunk, rank) not in self.sending
 
     def book(self, chunk: int, rank: int, arc: int) -> None:
-        """``rank`` sends ``chunk`` over ``arc``."""
         self.sending.add((chunk, rank))
         for r in self.uses[arc]:
             self.room[r] -= 1

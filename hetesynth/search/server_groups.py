@@ -13,8 +13,7 @@ from hetesynth.model.topology import Rank
 from hetesynth.policy import Policy
 from hetesynth.policy.bounds import BoundsPolicy
 from hetesynth.search.bounds.regions import partitions
-from hetesynth.search.copy_problem import CopyProblem
-from hetesynth.search.routes import Load, NoRoute, arcs_between
+from hetesynth.search.copy_problem import CopyProblem, Load, NoRoute, arcs_between
 
 
 class ServerGraph:

@@ -20,15 +20,12 @@ from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.policy.bounds import BoundsPolicy
 from hetesynth.policy.packing import PackingPolicy
-from hetesynth.search.bounds.distance import reach
-from hetesynth.search.bounds.lower import all_bounds, lower_bound, quick_bound
-from hetesynth.search.collectives.composition import split
-from hetesynth.search.collectives.inversion import DUAL, invert, reverse_schedule
+from hetesynth.search.bounds.lower import all_bounds, lower_bound, quick_bound, reach
+from hetesynth.search.collectives import DUAL, invert, reverse_schedule, split
 from hetesynth.search.copy_problem import excess
 from hetesynth.search.interrupts import abandoned, finishing
 from hetesynth.search.interrupts import interrupted as pressed
-from hetesynth.search.search import ENDINGS, Candidate, Ending, Oracle, Progress, Search, no_progress
-from hetesynth.search.strategy import Strategy
+from hetesynth.search.search import ENDINGS, Candidate, Ending, Oracle, Progress, Search, Strategy, no_progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +61,6 @@ def bounds_of(problem: Problem, policy: Policy = DEFAULT) -> list[LowerBound]:
 
 @lru_cache(maxsize=16)
 def _known_bound(problem: Problem, policy: BoundsPolicy, packing: PackingPolicy) -> LowerBound:
-    """The bound, worked out once where strategies try the same problem in turn."""
     return lower_bound(problem, policy, packing)
 
 
@@ -147,7 +143,6 @@ class Solver:
         return self._copying(problem, self.budget)
 
     def _phase(self, name: str, budget: Budget) -> Solver:
-        """What solves one phase of an allreduce."""
         parts = {"decisions": self.decisions.inside(name), "trace": self.trace.inside(name)}
         return replace(self, budget=budget, **parts)  # type: ignore[arg-type]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hetesynth.errors import HetesynthError
 from hetesynth.model.topology import Link, SharedGroup, Topology, Vertex, Wire
 from hetesynth.search.chunking import MAX_CAPACITY, ROUNDINGS, Chunking, ChunkingOptions, Rounding, chunk
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 
 GB = 10**9
 US = Fraction(1, 10**6)

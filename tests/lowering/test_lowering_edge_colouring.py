@@ -14,7 +14,7 @@ from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import PORTABLE
 from hetesynth.programs.msccl.channels import ChannelPlan, messages
 from hetesynth.programs.msccl.edge_colouring import evenly_spread_channels
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 
 RANKS = 9
 EDGES = st.sets(

@@ -19,7 +19,7 @@ from hetesynth.policy.lowering import LoweringPolicy
 from hetesynth.programs.msccl import fitting
 from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower, lower_with_notes
 from hetesynth.programs.msccl.summary import program_summary
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 
 
 def direct(ranks: int, chunks: int, name: str = "allgather") -> tuple[Problem, Schedule]:

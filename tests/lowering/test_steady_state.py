@@ -28,7 +28,7 @@ from hetesynth.programs.steady_state.connections import Room, blocks_by_rank, ch
 from hetesynth.programs.steady_state.lower import Arrangement, arrangements, lower_steady_state
 from hetesynth.programs.steady_state.pieces import in_pieces
 from hetesynth.programs.steady_state.traffic import Traffic
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 from hetesynth.simulate.engine import simulate
 from hetesynth.simulate.program import ProgramLoops
 

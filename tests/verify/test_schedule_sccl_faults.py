@@ -12,14 +12,13 @@ from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.problem import Budget
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import GaveUp
+from hetesynth.search.auto import raise_target
 from hetesynth.search.copy_problem import CopyProblem
-from hetesynth.search.search import Search
+from hetesynth.search.search import Search, Strategy
 from hetesynth.search.smt import cegis
 from hetesynth.search.smt import monolithic as whole
 from hetesynth.search.smt.step_model import StepModel
-from hetesynth.search.smt.step_search import raise_target
 from hetesynth.search.solve import Solution, Solver
-from hetesynth.search.strategy import Strategy
 
 T = Transfer
 

@@ -39,7 +39,7 @@ from hetesynth.engine.choice.conditions import (
 )
 from hetesynth.model.decisions import Decisions
 from hetesynth.search import registry
-from hetesynth.search.rules import Rule, applicable
+from hetesynth.search.search import Rule, applicable
 
 TimeRule = Rule[Situation, Iterable[CandidateSpec]]
 """Runs by saying what is tried."""

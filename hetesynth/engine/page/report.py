@@ -383,7 +383,7 @@ def _lifted(
     """What ``program`` moves as a schedule on the links of ``topology``, or a note why there is none."""
     from hetesynth.programs.lifting.buffers import shape
     from hetesynth.programs.lifting.lift import lift
-    from hetesynth.search.collectives.library import collective
+    from hetesynth.search.collectives import collective
 
     try:
         size = shape(program)

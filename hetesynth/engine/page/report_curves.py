@@ -49,7 +49,7 @@ def baseline_curves(
 ) -> tuple[list[Curve], tuple[str, ...]]:
     """The baselines that apply, and why others do not."""
     from hetesynth.engine.verified_solver import verified_solver
-    from hetesynth.search.collectives.library import collective
+    from hetesynth.search.collectives import collective
     from hetesynth.search.registry import strategy
     from hetesynth.search.solve import Solution
 

@@ -38,17 +38,12 @@ from hetesynth.search.greedy.kernel import (
     run_round,
 )
 from hetesynth.search.machine_code import most_interpreted
-from hetesynth.search.portable_math import power
-from hetesynth.search.prices import dearer
-from hetesynth.search.search import Search
-from hetesynth.search.strategy import Strategy
+from hetesynth.search.portable_math import dearer, power
+from hetesynth.search.search import Search, Strategy
 
 
 def improve(search: Search, rounds: int | None = None, enough: int = 0) -> None:
-    """Offer better and better schedules until the bound is met, the rounds are used up or time is out.
-
-    ``rounds`` defaults to as many as the size of the problem allows. ``enough``: steps that end it too.
-    """
+    """Offer better and better schedules until the bound is met, the rounds are used up or time is out."""
     arrays = _Arrays(CopyProblem(search.problem))
     rng = np.random.default_rng(search.budget.seed)
     multicast = any(len(post) > 1 for post in search.problem.collective.post)
@@ -115,12 +110,10 @@ class _Style:
 
     @property
     def noise(self) -> float:
-        """Random factor on gains."""
         return self.policy.noise[self.number % len(self.policy.noise)]
 
     @property
     def urgency(self) -> float:
-        """Exponent on distances."""
         return self.policy.urgency[self.number % len(self.policy.urgency)]
 
 
@@ -129,12 +122,10 @@ def _rounds(problem: Problem, policy: GreedyPolicy) -> int:
 
 
 def _deliveries(problem: Problem) -> int:
-    """At least one."""
     return max(1, problem.collective.deliveries)
 
 
 def _work(problem: Problem, policy: GreedyPolicy) -> int:
-    """What a round takes, in ranks looked at: for each delivery, and several times for each chunk."""
     return (_deliveries(problem) + policy.work_per_chunk * len(problem.collective.chunks)) * problem.ranks
 
 
@@ -190,17 +181,14 @@ class _Arrays:
 
     @cached_property
     def capacity(self) -> Ints:
-        """Of each resource."""
         return np.array([r.capacity for r in self.tables.resources], dtype=np.int64)
 
     @cached_property
     def src(self) -> Ints:
-        """Of each arc."""
         return np.array([arc.src for arc in self.tables.problem.arcs], dtype=np.int64)
 
     @cached_property
     def dst(self) -> Ints:
-        """Of each arc."""
         return np.array([arc.dst for arc in self.tables.problem.arcs], dtype=np.int64)
 
     def _most_shared(self, end: Ints) -> Ints:
@@ -215,16 +203,11 @@ class _Arrays:
 
     @cached_property
     def ingress_of(self) -> Ints:
-        """The resource each arc enters its destination by."""
         return self._most_shared(self.dst)
 
     @cached_property
     def egresses(self) -> tuple[Ints, Ints, Ints, Ints, Ints]:
-        """Egress resources are those that arcs leave their source by.
-
-        Class of each resource (-1: no egress resource), class of each ingress (-1: mixed), ranks that leave by
-        each resource and where they begin, egress resources of each class per rank.
-        """
+        """Egress resources are those that arcs leave their source by."""
         egress_of = self._most_shared(self.src)
         pairs = np.unique(np.stack([egress_of, self.src], axis=1), axis=0)
         pairs = pairs[pairs[:, 0] >= 0]
@@ -247,7 +230,6 @@ class _Arrays:
 
     @cached_property
     def into(self) -> Ints:
-        """Arcs by destination, then by ingress."""
         return np.lexsort((np.arange(len(self.dst)), self.ingress_of, self.dst)).astype(np.int64)
 
     @cached_property
@@ -295,18 +277,15 @@ class _Arrays:
 
     @cached_property
     def uses(self) -> Ints:
-        """Resources, arc after arc."""
         return np.array([r for used in self.tables.resources_of for r in used], dtype=np.int64)
 
     @cached_property
     def uses_start(self) -> Ints:
-        """Where the resources of each arc begin."""
         counts = [len(used) for used in self.tables.resources_of]
         return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
     @cached_property
     def arc_of_use(self) -> Ints:
-        """The arc of each entry of ``uses``."""
         return np.repeat(np.arange(len(self.src)), np.diff(self.uses_start))
 
     def start(self) -> tuple[Bools, Bools]:

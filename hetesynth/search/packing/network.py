@@ -14,9 +14,46 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hetesynth.model.topology import Rank, Topology
-from hetesynth.search.packing.pairs import Floats, Ints, Pairs
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The pairs of ranks that links join: ``order`` sorts links by pair, ``start`` says where each pair
+    begins."""
+
+    ranks: int
+    order: Ints
+    start: Ints
+    pair: Ints
+
+    @classmethod
+    def of(cls, ranks: int, src: Ints, dst: Ints) -> Pairs:
+        """The pairs of links from ``src[i]`` to ``dst[i]``."""
+        key = src * ranks + dst
+        order = np.argsort(key, kind="stable")
+        pair, start = np.unique(key[order], return_index=True)
+        return cls(ranks, order, start, pair)
+
+    def cheapest(self, prices: Floats) -> tuple[Floats, Ints]:
+        """The least price between every two ranks (infinite without a link), and the link that has it (or -1)."""
+        n = self.ranks
+        sorted_prices = prices[self.order]
+        least = np.minimum.reduceat(sorted_prices, self.start)
+        width = np.diff(np.append(self.start, len(self.order)))
+        first = np.flatnonzero(sorted_prices == np.repeat(least, width))
+        group = np.repeat(np.arange(len(self.start)), width)[first]
+        place = first[np.unique(group, return_index=True)[1]]
+        costs = np.full(n * n, np.inf)
+        links = np.full(n * n, -1, dtype=np.int64)
+        costs[self.pair] = least
+        links[self.pair] = self.order[place]
+        return costs.reshape(n, n), links.reshape(n, n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,8 +183,6 @@ def _not_implied(limits: list[Limit]) -> list[Limit]:
 
 
 def _implies(limit: Limit, place: int, rate: Fraction, links: frozenset[int], number: int) -> bool:
-    """Whether ``limit`` makes the limit ``number`` of ``rate`` on ``links`` superfluous; of equal ones the first
-    does."""
     if place == number or limit[1] > rate or not links <= limit[2]:
         return False
     return limit[1] < rate or len(links) < len(limit[2]) or place < number

@@ -17,8 +17,7 @@ import numpy as np
 
 from hetesynth.policy.packing import PackingPolicy
 from hetesynth.search.packing.column_generation import FractionalPacking
-from hetesynth.search.packing.network import Network
-from hetesynth.search.packing.pairs import Floats, Ints
+from hetesynth.search.packing.network import Floats, Ints, Network
 from hetesynth.search.packing.structures import Demands
 from hetesynth.search.packing.symmetry import Automorphisms, Symmetry
 from hetesynth.search.portable_math import added, dot, exp
@@ -174,16 +173,13 @@ class _SteepSum:
     factors: Floats
 
     def sum(self, load: Floats) -> float:
-        """For ``load``; infinite where it is far above ``top``."""
         return float(_steep_terms(load, self.top, self.sharpness).sum())
 
     def best(self, load: Floats, of: Ints) -> int:
-        """The candidate among ``of`` with which the sum grows least."""
         return int(of[dot(self.factors[of], _steep_terms(load, self.top, self.sharpness)).argmin()])
 
 
 def _steep_terms(load: Floats, top: float, sharpness: float) -> Floats:
-    """The terms of the steep sum for ``load``, by resource; infinite where that is far above ``top``."""
     with np.errstate(over="ignore"):
         terms: Floats = exp(sharpness * (load / top - 1.0))
     return terms
@@ -212,7 +208,6 @@ class _Search:
 
     @property
     def near_optimal(self) -> bool:
-        """Whether the fullest resource has hardly more than in the fractional packing."""
         return bool(self.load.max() <= 1.0 + self.policy.gap)
 
     def begin(self) -> None:
@@ -228,7 +223,6 @@ class _Search:
                     self.load = self.load + self.scaled[best]
 
     def improve(self) -> None:
-        """Move chunks to other candidates of their group as long as that makes loads more even."""
         for _ in range(self.policy.rounding_sweeps):
             if self.near_optimal or not self._sweep():
                 break
@@ -249,7 +243,6 @@ class _Search:
         return moved_some
 
     def pressure(self) -> Floats:
-        """How much each resource is worth to relieve."""
         return _steep_terms(self.load, max(1.0, float(self.load.max())), self.policy.rounding_sharpness)
 
     def _steep(self, top: float) -> _SteepSum:

@@ -20,8 +20,7 @@ from itertools import pairwise
 import numpy as np
 
 from hetesynth.model.topology import Rank
-from hetesynth.search.packing.network import Network
-from hetesynth.search.packing.pairs import Ints
+from hetesynth.search.packing.network import Ints, Network
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +115,7 @@ class Automorphisms:
         return image
 
     def element(self, ranks: Ints) -> _Element | None:
-        """The automorphism that moves ``ranks``; None where there is none (that keeps parallel links in
-        order)."""
+        """The automorphism that moves ``ranks``; None where there is none (that keeps parallel links in order)."""
         network = self.network
         moved = (ranks[network.src] * network.ranks + ranks[network.dst]) * (self.kind.max() + 1) + self.kind
         order = np.argsort(moved, kind="stable")
@@ -229,7 +227,6 @@ def _turned(size: int, step: int) -> Ints:
 
 
 def _paired(size: int, step: int) -> Ints:
-    """Places whose numbers differ in the bit ``step`` exchanged, where all have a partner."""
     places = np.arange(size)
     return places ^ step if size % (2 * step) == 0 else places
 

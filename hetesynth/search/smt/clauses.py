@@ -7,11 +7,44 @@ Z3 takes twenty times as long to state a clause, longer than the solver takes to
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import z3
+
+from hetesynth.search.interrupts import deferred
+
+
+def unsatisfiable(query: str, seconds: float, units: int = 0) -> bool | None:
+    """Whether ``query`` is unsatisfiable. None: not known within ``seconds`` (infinite: no limit) and ``units`` of
+    the solver's resources (0: no limit), interrupted, or nothing Z3 can read."""
+    try:
+        with deferred() as interrupted:
+            return _decide(query, seconds, units, interrupted)
+    except (KeyboardInterrupt, z3.Z3Exception):
+        return None
+
+
+def _decide(query: str, seconds: float, units: int, interrupted: threading.Event) -> bool | None:
+    solver = z3.SolverFor("QF_FD", ctx=z3.Context())  # what else this process stated must not change the answer
+    solver.set("ctrl_c", False)
+    solver.set("rlimit", units)
+    if not math.isinf(seconds):
+        solver.set("timeout", max(1, int(seconds * 1000)))
+    solver.from_string(query)
+    answers: list[z3.CheckSatResult] = []
+    worker = threading.Thread(target=lambda: answers.append(solver.check()), daemon=True)
+    worker.start()
+    while worker.is_alive():
+        worker.join(POLL_SECONDS)
+        if interrupted.is_set():
+            solver.interrupt()
+    if not answers or answers[0] == z3.unknown:
+        return None
+    return bool(answers[0] == z3.unsat)
+
 
 Answer = Literal["sat", "unsat", "unknown"]
 Options = Mapping[str, "str | bool | int"]

@@ -12,16 +12,323 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from hetesynth.policy.bounds import BoundsPolicy
+from hetesynth.search.bounds.regions import Coverer, partitions
 from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.smt.clauses import Clauses
-from hetesynth.search.smt.refill import Peers, Send
-from hetesynth.search.smt.relaxation import Row, cheapest
-from hetesynth.search.smt.suffix_laws import Bools, SuffixLaws
+
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A set of ranks. ``entering``: arcs from outside; ``capacity``: chunks they carry in a step; ``wanting``: how
+    many of the ranks want a chunk that starts outside, at least; ``copies``: to how many others of the set a rank
+    sends one chunk in a step, at most."""
+
+    ranks: tuple[int, ...]
+    entering: tuple[int, ...]
+    capacity: int
+    wanting: int
+    copies: int
+
+    def limit(self, rest: int) -> int:
+        """How many chunks that none of the ranks holds can still reach all that want them in ``rest`` steps."""
+        holders, served = 1, 0
+        for left in range(rest):
+            if holders >= self.wanting:
+                served += (rest - left) * self.wanting
+                break
+            served += holders
+            holders *= 1 + self.copies
+        return self.capacity * served // self.wanting
+
+
+class SuffixLaws:
+    """The regions of ``tables`` and what they lack. ``levels``: partitions of the ranks, coarsest first."""
+
+    def __init__(self, tables: CopyProblem, policy: BoundsPolicy) -> None:
+        self._problem = tables.problem
+        self._coverer = Coverer(tables.problem)
+        collective, ranks = tables.problem.collective, tables.problem.ranks
+        self.wants: Bools = np.zeros((len(collective.post), ranks), dtype=np.bool_)
+        for k, post in enumerate(collective.post):
+            self.wants[k, sorted(post)] = True
+        self.levels = list(reversed(partitions(tables.problem, policy)))
+        self.regions = tuple(self._regions())
+
+    def _regions(self) -> Iterator[Region]:
+        everybody = frozenset(range(self._problem.ranks))
+        seen: set[frozenset[int]] = set()
+        for part in (frozenset(region) for level in self.levels for region in level):
+            for ranks in (part, everybody - part):
+                if ranks and ranks not in seen:
+                    seen.add(ranks)
+                    region = self._region(ranks)
+                    if region is not None:
+                        yield region
+
+    def _region(self, ranks: frozenset[int]) -> Region | None:
+        """None where nothing has to enter, or nothing can."""
+        arcs = self._problem.arcs
+        entering = tuple(a for a, arc in enumerate(arcs) if arc.dst in ranks and arc.src not in ranks)
+        pairs = zip(self._problem.collective.pre, self._problem.collective.post, strict=True)
+        wanting = [len(post & ranks) for pre, post in pairs if post & ranks and not pre & ranks]
+        if not entering or not wanting:
+            return None
+        inside: dict[int, set[int]] = {r: set() for r in ranks}
+        for arc in arcs:
+            if arc.src in ranks and arc.dst in ranks:
+                inside[arc.src].add(arc.dst)
+        copies = 1 if self._problem.exclusive_reduction else max(map(len, inside.values()))
+        capacity = self._coverer.cover(entering).capacity
+        return Region(tuple(sorted(ranks)), entering, capacity, min(wanting), copies)
+
+    @cached_property
+    def _members(self) -> npt.NDArray[np.float32]:
+        """Ranks x regions."""
+        members = np.zeros((self._problem.ranks, len(self.regions)), dtype=np.float32)
+        for i, region in enumerate(self.regions):
+            members[list(region.ranks), i] = 1.0
+        return members
+
+    @cached_property
+    def _wanted(self) -> Bools:
+        asked: Bools = self.wants.astype(np.float32) @ self._members > 0
+        return asked
+
+    def lacking(self, holds: Bools) -> Bools:
+        """Chunks x regions: wanted there and held by none of its ranks. ``holds``: chunks x ranks."""
+        lacking: Bools = self._wanted & ~(holds.astype(np.float32) @ self._members > 0)
+        return lacking
+
+    def broken(self, holds: Bools, rest: int) -> list[int]:
+        """The regions that lack more than can still enter them in ``rest`` steps."""
+        counts = self.lacking(holds).sum(axis=0).tolist()
+        return [i for i, region in enumerate(self.regions) if counts[i] and counts[i] > region.limit(rest)]
+
+
+Send = tuple[int, int]  # chunk, arc
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """One partition of the ranks."""
+
+    members: Sequence[Sequence[int]]
+    entering: Sequence[Sequence[int]]  # arcs into each region
+    laws: Sequence[Region | None]
+
+    def limit(self, i: int, rest: int) -> int:
+        law = self.laws[i]
+        return 0 if law is None else law.limit(rest)
+
+
+class Peers:
+    """Whom each rank sends to and receives from, where the problem limits that."""
+
+    def __init__(self, tables: CopyProblem, links: Iterable[int] = ()) -> None:
+        self._arcs = tables.problem.arcs
+        self._limit = tables.problem.max_peers
+        self._out: dict[int, set[int]] = {}
+        self._in: dict[int, set[int]] = {}
+        for a in links:
+            self.meet(a)
+
+    def meet(self, a: int) -> None:
+        """Arc ``a`` is used."""
+        arc = self._arcs[a]
+        self._out.setdefault(arc.src, set()).add(arc.dst)
+        self._in.setdefault(arc.dst, set()).add(arc.src)
+
+    def may(self, a: int) -> bool:
+        """Whether arc ``a`` needs no more peers than there may be."""
+        if self._limit is None:
+            return True
+        arc = self._arcs[a]
+        receivers, senders = self._out.get(arc.src, ()), self._in.get(arc.dst, ())
+        return (arc.dst in receivers or len(receivers) < self._limit) and (
+            arc.src in senders or len(senders) < self._limit
+        )
+
+
+@dataclass
+class Step:
+    """A step being filled: what it still carries, what arrives. ``holds``: chunks x ranks at its start."""
+
+    tables: CopyProblem
+    holds: Bools
+    peers: Peers
+    sends: list[Send] = field(default_factory=list)
+    left: list[int] = field(init=False)
+    after: Bools = field(init=False)
+    _leaving: set[Send] = field(default_factory=set)  # (chunk, rank) that sends it
+
+    def __post_init__(self) -> None:
+        self.left = [r.capacity for r in self.tables.resources]
+        self.after = self.holds.copy()
+
+    def fits(self, a: int) -> bool:
+        """Whether arc ``a`` carries one chunk more."""
+        left = self.left
+        return all(left[r] > 0 for r in self.tables.resources_of[a]) and self.peers.may(a)
+
+    def may(self, k: int, a: int) -> bool:
+        """Whether chunk ``k`` may be sent over arc ``a``, which has room."""
+        arc = self.tables.problem.arcs[a]
+        return bool(self.holds[k, arc.src]) and not (
+            self.after[k, arc.dst] or (self.tables.problem.exclusive_reduction and (k, arc.src) in self._leaving)
+        )
+
+    def take(self, k: int, a: int) -> None:
+        """Send chunk ``k`` over arc ``a``."""
+        arc = self.tables.problem.arcs[a]
+        for r in self.tables.resources_of[a]:
+            self.left[r] -= 1
+        self.after[k, arc.dst] = True
+        self._leaving.add((k, arc.src))
+        self.peers.meet(a)
+        self.sends.append((k, a))
+
+    def room(self, a: int) -> tuple[int, int]:
+        """How much room the resources of arc ``a`` have: the fullest, and all together."""
+        rooms = [self.left[r] for r in self.tables.resources_of[a]]
+        return min(rooms, default=0), sum(rooms)
+
+
+class Refill:
+    """Fills steps of one problem. ``rng``: breaks ties among chunks that are equally rare."""
+
+    def __init__(self, tables: CopyProblem, laws: SuffixLaws, rng: np.random.Generator) -> None:
+        self.tables = tables
+        self.laws = laws
+        self._rng = rng
+        arcs = tables.problem.arcs
+        by_ranks = {region.ranks: region for region in laws.regions}
+        self._levels: list[_Level] = []
+        for level in laws.levels:
+            home = {rank: i for i, region in enumerate(level) for rank in region}
+            entering: list[list[int]] = [[] for _ in level]
+            for a in tables.arcs:
+                if home[arcs[a].src] != home[arcs[a].dst]:
+                    entering[home[arcs[a].dst]].append(a)
+            laws_of = [by_ranks.get(tuple(sorted(region))) for region in level]
+            self._levels.append(_Level(level, entering, laws_of))
+
+    def step(self, holds: Bools, keep: Iterable[Send], links: Iterable[int], rest: int) -> Step:
+        """One step: of ``keep`` what breaks no law, in order, then what else fits. ``links``: used before;
+        ``rest``: how many steps follow."""
+        step = Step(self.tables, holds, Peers(self.tables, links))
+        for k, a in keep:
+            if step.may(k, a) and step.fits(a):
+                step.take(k, a)
+        tie = self._rng.random(len(holds))
+        for level in self._levels:
+            self._fill(step, level, tie, rest)
+        return step
+
+    def _fill(self, step: Step, level: _Level, tie: Floats, rest: int) -> None:
+        """Regions in turn, those with the least time left first, a chunk each, until nothing more can enter."""
+        present = np.stack([step.after[:, list(region)].any(axis=1) for region in level.members], axis=1)
+        missed = np.stack([self.laws.wants[:, list(region)].any(axis=1) for region in level.members], axis=1)
+        rarity = present.sum(axis=1).astype(np.float64) + tie
+        lacking = {
+            i: np.flatnonzero(missed[:, i] & ~present[:, i]).tolist()
+            for i in range(len(level.members))
+            if level.entering[i]
+        }
+        turn = [i for i, chunks in lacking.items() if chunks]
+        while turn:
+            entered = []
+            for i in sorted(turn, key=lambda i: (level.limit(i, rest) - len(lacking[i]), i)):
+                k = self._enter(step, lacking[i], level.entering[i], rarity)
+                if k is not None:
+                    rarity[k] += 1.0
+                    lacking[i].remove(k)
+                    entered.append(i)
+            turn = [i for i in entered if lacking[i]]
+
+    def _enter(self, step: Step, chunks: list[int], entering: Sequence[int], rarity: Floats) -> int | None:
+        """The rarest of ``chunks`` that can enter over one of the arcs now, which it does; None: none can."""
+        arcs = self.tables.problem.arcs
+        by_sender: dict[int, list[int]] = {}
+        for a in entering:
+            if step.fits(a):
+                by_sender.setdefault(arcs[a].src, []).append(a)
+        if not by_sender:
+            return None
+        senders = list(by_sender)
+        possible: Bools = np.atleast_1d(step.holds[np.ix_(chunks, senders)].any(axis=1))
+        for i in np.argsort(rarity[chunks], kind="stable").tolist():
+            if possible[i]:
+                k: int = chunks[i]
+                routes = [
+                    a for sender in senders if step.holds[k, sender] for a in by_sender[sender] if step.may(k, a)
+                ]
+                if routes:
+                    step.take(k, max(routes, key=step.room))
+                    return k
+        return None
+
+
+NEARLY = 1e-6
+ANY = 1e6  # relative gap: the first solution will do
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Of ``variables``, numbered from 0, at most, or at least, so many hold."""
+
+    variables: tuple[int, ...]
+    most: int | None = None
+    least: int | None = None
+
+
+def cheapest(
+    variables: int, rows: Sequence[Row], costs: Sequence[float], *, most_nodes: int = 0
+) -> tuple[list[int], list[int]] | None:
+    """The variables above zero in a cheapest solution, and those at one; None: the rows contradict each other."""
+    import highspy
+
+    model: Any = highspy.HighsLp()
+    model.num_col_, model.num_row_ = variables, len(rows)
+    model.col_cost_ = np.asarray(costs, dtype=np.float64)
+    model.col_lower_, model.col_upper_ = np.zeros(variables), np.ones(variables)
+    model.row_lower_ = np.array(
+        [-highspy.kHighsInf if row.least is None else row.least for row in rows], dtype=float
+    )
+    model.row_upper_ = np.array([highspy.kHighsInf if row.most is None else row.most for row in rows], dtype=float)
+    used = np.array([v for row in rows for v in row.variables], dtype=np.int32)
+    model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    model.a_matrix_.start_ = np.cumsum([0, *(len(row.variables) for row in rows)]).astype(np.int32)
+    model.a_matrix_.index_ = used
+    model.a_matrix_.value_ = np.ones(len(used))
+    make: Any = highspy.Highs
+    solver = make()
+    for option, value in (("output_flag", False), ("threads", 1), ("solver", "simplex"), ("random_seed", 0)):
+        solver.setOptionValue(option, value)
+    if most_nodes:
+        model.integrality_ = [highspy.HighsVarType.kInteger] * variables
+        solver.setOptionValue("mip_max_nodes", most_nodes)
+        solver.setOptionValue("mip_rel_gap", ANY)
+    solver.passModel(model)
+    solver.run()
+    solved = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
+    if not solved and not (
+        most_nodes and solver.getInfo().primal_solution_status == highspy.kSolutionStatusFeasible
+    ):
+        return None
+    values = np.array(solver.getSolution().col_value)
+    return np.flatnonzero(values > NEARLY).tolist(), np.flatnonzero(values > 1.0 - NEARLY).tolist()
 
 
 @dataclass(frozen=True, slots=True)

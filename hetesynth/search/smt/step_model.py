@@ -10,14 +10,21 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from hetesynth.model.schedule import Transfer
 from hetesynth.search.copy_problem import CopyProblem
-from hetesynth.search.smt.cardinality import CardinalityEncoding, native
 from hetesynth.search.smt.clauses import Answer, Clauses, Options
+
+CardinalityEncoding = Callable[[Clauses, Sequence[int], int], None]
+
+
+def native(clauses: Clauses, variables: Sequence[int], limit: int) -> None:
+    """A cardinality constraint, left to the solver."""
+    clauses.at_most(variables, limit)
+
 
 Sending = tuple[int, int, int]  # chunk, arc, step
 
@@ -159,11 +166,9 @@ class StepModel:
         return True
 
     def _a_chunk_arrives_over_one_link(self, k: int, rank: int, t: int) -> None:
-        """A rank receives a chunk at most once (eq. 6); eq. 2 already forbids it in different steps."""
         self._at_most([self.send[k, a, t] for a in self.tables.into[rank] if (k, a, t) in self.send], 1)
 
     def _a_chunk_leaves_over_one_link(self, k: int, rank: int, t: int) -> None:
-        """A rank adds one arriving value to a chunk in a step (eq. 8), seen in the reversed problem."""
         self._at_most([self.send[k, a, t] for a in self.tables.out_of[rank] if (k, a, t) in self.send], 1)
 
     def _a_rank_has_few_peers(self, rank: int, *, sending: bool) -> None:

@@ -21,14 +21,11 @@ from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy import Policy
 from hetesynth.policy.timed import TimedPolicy
 from hetesynth.search.copy_problem import CopyProblem, without_useless
-from hetesynth.search.machine_code import most_interpreted
+from hetesynth.search.machine_code import Floats, most_interpreted, rows, run_kernel
 from hetesynth.search.peers import within_peers, without_peers
-from hetesynth.search.portable_math import added
-from hetesynth.search.prices import dearer
-from hetesynth.search.search import Search
-from hetesynth.search.strategy import Strategy
+from hetesynth.search.portable_math import added, dearer
+from hetesynth.search.search import Search, Strategy
 from hetesynth.search.timed.earliest_arrival_kernel import Network, Round, run_round
-from hetesynth.search.timed.kernel_records import Floats, rows, run_kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +90,7 @@ def schedule_of(tables: CopyProblem, timed: TimedRoutes, most: Sequence[int] | N
 
 
 def rounds(
-    tables: CopyProblem,
-    link_times: LinkTimes,
-    weight: float,
-    ended: Callable[[], bool],
-    policy: Policy,
+    tables: CopyProblem, link_times: LinkTimes, weight: float, ended: Callable[[], bool], policy: Policy
 ) -> list[TimedRoutes]:
     """Rounds with prices of ``weight`` times the seconds a resource is kept busy, until ``ended``: at least one,
     and without prices no more."""

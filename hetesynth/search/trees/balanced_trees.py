@@ -20,8 +20,7 @@ from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.list_scheduling import Tree, list_schedule_by_work
 from hetesynth.search.peers import stranded, within_peers
 from hetesynth.search.portable_math import exp
-from hetesynth.search.search import Search
-from hetesynth.search.strategy import Strategy
+from hetesynth.search.search import Search, Strategy
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -42,10 +41,7 @@ def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
 
 
 def improve(search: Search, rounds: int | None = None) -> None:
-    """Offer schedules along balanced trees until the bound is met, the rounds are used up or time is out.
-
-    ``rounds``: None: as many as the policy says.
-    """
+    """Offer schedules along balanced trees until the bound is met, the rounds are used up or time is out."""
     policy = search.policy.trees
     if refuses(search.problem, search.policy) is not None:
         return
@@ -96,10 +92,7 @@ class TreeRouting:
         return float((self.load / self.capacity).max(initial=0.0))
 
     def sweep(self, *, overfull_only: bool = False) -> bool:
-        """Reroute every chunk once, in random order; False when some rank cannot be reached.
-
-        ``overfull_only``: only chunks that cross a resource with more load than fits.
-        """
+        """Reroute every chunk once, in random order; False when some rank cannot be reached."""
         for k in self.rng.permutation(len(self.trees)).tolist():
             if overfull_only and self.trees[k] and not self._crosses_overfull(self.trees[k]):
                 continue

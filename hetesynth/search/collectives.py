@@ -10,11 +10,60 @@ included: they are delivered from the start).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from hetesynth.errors import HetesynthError, did_you_mean
+from hetesynth.errors import HetesynthError, InternalError, did_you_mean
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, Chunk, Collective, CollectiveName
+from hetesynth.model.problem import Problem
+from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Rank
+
+Join = Callable[[Schedule, Schedule], Schedule]
+
+
+def split(problem: Problem) -> tuple[Problem, Problem, Join]:
+    """The reduce-scatter phase, the allgather phase, and the function that joins their schedules."""
+    whole = problem.collective
+    if whole.name != "allreduce":
+        raise InternalError(f"{whole.name} is not composed")
+    roots = tuple(frozenset(chunk.block) for chunk in whole.chunks)
+    scatter = Collective("reducescatter", whole.ranks, whole.chunks_per_rank, None, whole.chunks, whole.pre, roots)
+    gather = Collective("allgather", whole.ranks, whole.chunks_per_rank, None, whole.chunks, roots, whole.post)
+    few = problem.max_peers
+    if few is not None and few < whole.ranks - 1:
+        few = max(1, few // 2)  # the phases share the connections
+    first = replace(problem, collective=scatter, max_peers=few)
+    second = replace(problem, collective=gather, exclusive_reduction=False, max_peers=few)
+    return first, second, _one_after_the_other
+
+
+def _one_after_the_other(first: Schedule, second: Schedule) -> Schedule:
+    offset = first.makespan
+    later = (replace(t, start=t.start + offset, end=t.end + offset) for t in second.transfers)
+    return Schedule.of([*first.transfers, *later], makespan=offset + second.makespan)
+
+
+DUAL: dict[CollectiveName, CollectiveName] = {"reducescatter": "allgather", "reduce": "broadcast"}
+
+Recover = Callable[[Schedule], Schedule]
+
+
+def invert(problem: Problem) -> tuple[Problem, Recover]:
+    """The dual copying problem of a reduction to one rank per chunk, and the function that recovers a schedule."""
+    collective = problem.collective
+    if collective.name not in DUAL:
+        raise InternalError(f"{collective.name} has no dual")
+    turned = problem.reversed()
+    dual = replace(turned.collective, name=DUAL[collective.name])
+    return replace(turned, collective=dual), reverse_schedule
+
+
+def reverse_schedule(schedule: Schedule) -> Schedule:
+    """Every transfer backwards in time, adding where it copied."""
+    last = schedule.makespan
+    turned = (Transfer(last - t.end, last - t.start, t.chunk, t.link, reduce=True) for t in schedule.transfers)
+    return Schedule.of(turned, makespan=last)
+
 
 MAX_CHUNKS = 4_000_000
 
@@ -33,7 +82,6 @@ class _Shape:
         return frozenset(range(self.ranks))
 
     def alone(self) -> list[Ranks]:
-        """For each rank the set of it alone, which all its chunks share: they may be millions."""
         return [frozenset({rank}) for rank in range(self.ranks)]
 
     def blocks(self) -> Iterator[tuple[Rank, int]]:
@@ -55,7 +103,6 @@ def _reducescatter(s: _Shape) -> Iterator[Piece]:
 
 
 def _allreduce(s: _Shape) -> Iterator[Piece]:
-    """Chunk k is reduced at rank k mod n (HeteCCL eq. 7)."""
     everyone = s.everyone
     for k in range(s.ranks * s.parts):
         yield (k % s.ranks,), k // s.ranks, everyone, everyone
@@ -106,10 +153,8 @@ _BUILDERS: dict[CollectiveName, Callable[[_Shape], Iterator[Piece]]] = {
 
 
 def collective(name: CollectiveName, ranks: int, chunks_per_rank: int = 1, root: Rank | None = None) -> Collective:
-    """The collective ``name`` on ``ranks`` GPUs; ``root`` defaults to 0 where there is one.
-
-    Raises HetesynthError for a root that does not fit or a size past ``MAX_CHUNKS``.
-    """
+    """The collective ``name`` on ``ranks`` GPUs; ``root`` defaults to 0 where there is one. Raises HetesynthError
+    for a root that does not fit or a size past ``MAX_CHUNKS``."""
     if name not in COLLECTIVE_NAMES:
         raise HetesynthError(
             f"there is no collective {name!r}", code="HS301", help=did_you_mean(name, COLLECTIVE_NAMES)

@@ -1,10 +1,11 @@
-"""The trees along which a schedule moves its chunks, mended where links or ranks are gone.
+"""Strategy ``repair``: the first candidate, a schedule of the cluster as it was, made one of the cluster as it is.
 
-In: a problem that copies, or an allreduce, and the transfers of an old schedule that still name its chunks and
-links, valid or not. Out: for each chunk a tree from its holders to all who want it, and for an allreduce one that
-leads to its root as well. What the old schedule did stays where it can: ranks that nothing reaches any more are
-joined again by the cheapest path at the present load (Takahashi and Matsuyama 1980, with the prices of Aspnes et
-al. 1997), and deliveries leave resources that carry more than the lower bound leaves time for.
+In: a search whose first candidate is a schedule on the links and chunks of the problem, valid or not. What is
+mended is taken where it is near the bound; else greedy rounds follow and, where these are not near it either,
+repair of the best from checkpoint to checkpoint (HeteCCL, algorithm 1). Without such a candidate there are greedy
+rounds alone. Near is the bound itself, or one step more where there are many; the phases of an allreduce share
+that step. ``MENDED`` ends with what is mended; so does ``WHOLE``, which takes an allreduce as it is, for old
+schedules that are not a reduce-scatter followed by an allgather.
 """
 
 from __future__ import annotations
@@ -12,15 +13,138 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from heapq import heappop, heappush
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetesynth.model.problem import Problem
-from hetesynth.model.schedule import Transfer
+from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy.repair import RepairPolicy
 from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.greedy import greedy
 from hetesynth.search.portable_math import exp
+from hetesynth.search.search import Search, Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Chunk ``chunk`` over link ``arc``. ``reduce``: it is added; ``start``: of the old schedule."""
+
+    chunk: int
+    arc: int
+    reduce: bool
+    start: int
+
+
+@dataclass
+class Tasks:
+    """Deliveries, senders before receivers, with what each waits for."""
+
+    tables: CopyProblem
+    tasks: Sequence[Task]
+
+    def __post_init__(self) -> None:
+        problem = self.tables.problem
+        self.before: list[list[int]] = [[] for _ in self.tasks]
+        self.behind: list[list[int]] = [[] for _ in self.tasks]
+        arrivals: dict[tuple[int, int], list[int]] = {}
+        for i, task in enumerate(self.tasks):
+            arc = problem.arcs[task.arc]
+            for j in arrivals.get((task.chunk, arc.src), ()):
+                self.before[i].append(j)
+                self.behind[j].append(i)
+            arrivals.setdefault((task.chunk, arc.dst), []).append(i)
+        self.uses = [self.tables.resources_of[task.arc] for task in self.tasks]
+        self.capacity = [resource.capacity for resource in self.tables.resources]
+        self.sharing = [self._sharing(task) for task in self.tasks]
+
+    def _sharing(self, task: Task) -> tuple[int, int] | None:
+        """Deliveries that share this are in different steps (HeteCCL eq. 8): additions to a chunk at a rank, or,
+        of the reversed problem, copies of a chunk from one."""
+        problem = self.tables.problem
+        if not problem.exclusive_reduction or (problem.collective.reduces and not task.reduce):
+            return None
+        arc = problem.arcs[task.arc]
+        return task.chunk, arc.dst if problem.collective.reduces else arc.src
+
+    def heights(self) -> list[int]:
+        """For each delivery, how many the longest path behind it has."""
+        height = [0] * len(self.tasks)
+        for i in range(len(height) - 1, -1, -1):
+            height[i] = max((height[j] + 1 for j in self.behind[i]), default=0)
+        return height
+
+    def early(self, urgency: Sequence[float]) -> list[int]:
+        """The step of each, as early as possible, the least ``urgency`` first of those that can go."""
+        return self._placed(urgency, self.before, self.behind)
+
+    def late(self, begin: Sequence[float]) -> list[int]:
+        """The same as late as possible, what began last first."""
+        turned = self._placed([-b for b in begin], self.behind, self.before)
+        last = max(turned, default=0)
+        return [last - step for step in turned]
+
+    def _placed(
+        self, urgency: Sequence[float], before: Sequence[Sequence[int]], behind: Sequence[Sequence[int]]
+    ) -> list[int]:  # fmt: skip
+        room = _Room(self.capacity)
+        waiting = [len(others) for others in before]
+        queue: list[tuple[float, int]] = []
+        for i, number in enumerate(waiting):
+            if not number:
+                heappush(queue, (urgency[i], i))
+        step, ready = [0] * len(waiting), [0] * len(waiting)
+        while queue:
+            _, i = heappop(queue)
+            step[i] = room.take(self.uses[i], ready[i], self.sharing[i])
+            for j in behind[i]:
+                ready[j] = max(ready[j], step[i] + 1)
+                waiting[j] -= 1
+                if not waiting[j]:
+                    heappush(queue, (urgency[j], j))
+        return step
+
+    def schedule(self, begin: Sequence[int]) -> Schedule:
+        """With each delivery in its step."""
+        return Schedule.of(
+            Transfer(step, step + 1, task.chunk, task.arc, task.reduce)
+            for task, step in zip(self.tasks, begin, strict=True)
+        )
+
+
+class _Room:
+    """What every resource carries in every step so far."""
+
+    def __init__(self, capacity: Sequence[int]) -> None:
+        self.capacity = capacity
+        self.load: list[list[int]] = [[] for _ in capacity]
+        self.full_until = [0] * len(capacity)
+        self.shared: set[tuple[int, int, int]] = set()
+
+    def take(self, uses: Sequence[int], ready: int, sharing: tuple[int, int] | None) -> int:
+        """The first step from ``ready`` on that has room, which is then used."""
+        load, capacity = self.load, self.capacity
+        step = ready
+        for r in uses:
+            if self.full_until[r] > step:
+                step = self.full_until[r]
+        while any(step < len(load[r]) and load[r][step] >= capacity[r] for r in uses) or (
+            sharing is not None and (*sharing, step) in self.shared
+        ):
+            step += 1
+        if sharing is not None:
+            self.shared.add((*sharing, step))
+        for r in uses:
+            row = load[r]
+            if len(row) <= step:
+                row.extend([0] * (step + 1 - len(row)))
+            row[step] += 1
+            while self.full_until[r] < len(row) and row[self.full_until[r]] >= capacity[r]:
+                self.full_until[r] += 1
+        return step
+
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -288,3 +412,128 @@ def _shortest(
         path.append((rank, int(arc[parent[rank], rank])))
         rank = int(parent[rank])
     return path[::-1]
+
+
+def mended(
+    problem: Problem, transfers: Sequence[Transfer], limit: int, policy: RepairPolicy
+) -> Iterator[Schedule]:  # fmt: skip
+    """Schedules of ``problem`` along the trees of ``transfers``; none where some rank cannot be reached."""
+    tables = CopyProblem(problem)
+    forest = Forest(Loads(tables, max(1, limit), policy), old_trees(problem, transfers))
+    if not forest.mend():
+        return
+    ordered = [task for pair in _by_chunk(forest.trees) for task in _tasks(problem, pair)]
+    tasks = Tasks(tables, ordered)
+    begins = [
+        tasks.early([float(task.start) for task in ordered]),
+        tasks.early([-float(height) for height in tasks.heights()]),
+    ]
+    begin = min(begins, key=max) if ordered else []
+    yield tasks.schedule(begin)
+    for _ in range(policy.justifications):
+        late = tasks.late([float(b) for b in begin])
+        again = tasks.early([float(b) for b in late])
+        if max(again, default=0) >= max(begin, default=0):
+            return
+        begin = again
+        yield tasks.schedule(begin)
+
+
+def _by_chunk(trees: Sequence[Tree]) -> Iterator[list[Tree]]:
+    """The tree of each chunk, or both, inward first."""
+    pair: list[Tree] = []
+    for tree in trees:
+        pair.append(tree)
+        if not tree.inward:
+            yield pair
+            pair = []
+
+
+def _tasks(problem: Problem, trees: Sequence[Tree]) -> list[Task]:
+    """The deliveries of one chunk, senders before receivers."""
+    tasks: list[Task] = []
+    ready: dict[int, int] = {}
+    for tree in trees:
+        from_root = [rank for rank in under(tree.children(problem), sorted(tree.roots)) if rank in tree.arc]
+        for rank in reversed(from_root) if tree.inward else from_root:
+            arc = problem.arcs[tree.arc[rank]]
+            start = max(ready.get(arc.src, 0), tree.start.get(rank, 0))
+            ready[arc.dst] = max(ready.get(arc.dst, 0), start + 1)
+            tasks.append(Task(tree.chunk, tree.arc[rank], tree.inward, start))
+    return tasks
+
+
+NAME = "repair"
+
+
+@dataclass
+class _Progress:
+    """Of the repair of one schedule. ``used``: a step more than the bound was accepted, in whatever phase;
+    ``mended``: what was mended last, of which problem and for which bound."""
+
+    used: bool = False
+    mended: tuple[Problem, int, Schedule] | None = None
+
+    def enough(self, search: Search) -> int:
+        near = min(1, int(search.policy.repair.near_share * search.target))
+        return search.target + (0 if self.used else near)
+
+
+def strategy() -> Strategy:
+    """For the repair of one schedule."""
+    progress = _Progress()
+    return Strategy(NAME, partial(improve, progress=progress), opening=partial(_mend, progress=progress))
+
+
+def improve(search: Search, progress: _Progress | None = None) -> None:
+    """Offer what is mended; more where it is far from the bound."""
+    progress = progress or _Progress()
+    enough = progress.enough(search)
+    _mend(search, progress)
+    if not search.reached(enough) and not (search.best is not None and search.out_of_time()):
+        policy = search.policy.repair
+        most = policy.greedy_work // max(1, search.problem.collective.deliveries)
+        greedy.improve(search, max(policy.min_greedy_rounds, min(policy.max_greedy_rounds, most)), enough)
+    if not search.reached(search.target + search.policy.repair.near_steps) and search.problem.max_peers is None:
+        _checkpoints(search)
+    progress.used |= not search.done
+
+
+def _mend(search: Search, progress: _Progress | None = None) -> None:
+    """Offer the shortest schedule along the mended trees of the first candidate, as far as time goes."""
+    first, best = search.first_candidate, None
+    if not isinstance(first, Schedule):
+        return
+    progress = progress or _Progress()
+    if progress.mended is not None and progress.mended[:2] == (search.problem, search.target):
+        search.offer(progress.mended[2], NAME)
+        return
+    for schedule in mended(search.problem, first.transfers, search.target, search.policy.repair):
+        best = schedule
+        if best.makespan <= search.target or search.out_of_time():
+            break
+    if best is not None:
+        progress.mended = search.problem, search.target, best
+        search.offer(best, NAME)
+
+
+def _checkpoints(search: Search) -> None:
+    """The best so far in fewer steps, from checkpoint to checkpoint."""
+    from hetesynth.search.smt import cegis
+
+    policy, best = search.policy.repair, search.best
+    deliveries = search.problem.collective.deliveries * search.problem.ranks
+    if best is None or deliveries > policy.checkpoint_work or search.out_of_time():
+        return
+    for steps in range(search.target + policy.near_steps, best.makespan):
+        schedule = cegis.from_checkpoints(
+            search, steps, policy.checkpoint_rlimit, policy.checkpoint_attempts, share=1.0
+        )
+        if schedule is not None:
+            search.offer(schedule, NAME)
+            return
+
+
+STRATEGY = Strategy(NAME, improve)
+MENDED = Strategy(NAME, _mend)
+WHOLE = Strategy(NAME, _mend, whole=True)
