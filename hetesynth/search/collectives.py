@@ -1,16 +1,21 @@
-"""The eight collectives as chunks with a start and an end.
+"""The eight collectives as chunks with a start and an end; reductions and allreduce as copies.
 
 In: a name, the number of ranks, chunks per rank, a root. Out: a ``Collective``. Knows no graph.
 
 ``chunks_per_rank`` (c) is the number of pieces of one rank's block: allgather, reducescatter, gather, scatter
 and allreduce move n*c chunks, broadcast and reduce c chunks, alltoall n*n*c (c per pair of ranks, own blocks
 included: they are delivered from the start).
+
+Reduce is broadcast reversed, reduce-scatter is allgather reversed: ``invert`` gives the copying problem on the
+reversed graph, in which each rank receives a chunk once; reversed, each rank sends its partial sum once, so every
+contribution is added exactly once (SCCL 3.4; HeteCCL appendix I). ``split`` makes of an allreduce a
+reduce-scatter, chunk k being reduced at rank k mod n (eq. 7), and an allgather.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 
 from hetesynth.errors import HetesynthError, InternalError, did_you_mean
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, Chunk, Collective, CollectiveName
@@ -69,87 +74,31 @@ MAX_CHUNKS = 4_000_000
 
 Ranks = frozenset[Rank]
 Piece = tuple[tuple[Rank, ...], int, Ranks, Ranks]
+"""A block, a part of it, where it starts and where it ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    ranks: int
-    parts: int
-    root: Rank
-
-    @property
-    def everyone(self) -> Ranks:
-        return frozenset(range(self.ranks))
-
-    def alone(self) -> list[Ranks]:
-        return [frozenset({rank}) for rank in range(self.ranks)]
-
-    def blocks(self) -> Iterator[tuple[Rank, int]]:
-        for rank in range(self.ranks):
-            for part in range(self.parts):
-                yield rank, part
-
-
-def _allgather(s: _Shape) -> Iterator[Piece]:
-    everyone, alone = s.everyone, s.alone()
-    for rank, part in s.blocks():
-        yield (rank,), part, alone[rank], everyone
-
-
-def _reducescatter(s: _Shape) -> Iterator[Piece]:
-    everyone, alone = s.everyone, s.alone()
-    for rank, part in s.blocks():
-        yield (rank,), part, everyone, alone[rank]
-
-
-def _allreduce(s: _Shape) -> Iterator[Piece]:
-    everyone = s.everyone
-    for k in range(s.ranks * s.parts):
-        yield (k % s.ranks,), k // s.ranks, everyone, everyone
-
-
-def _broadcast(s: _Shape) -> Iterator[Piece]:
-    everyone = s.everyone
-    for part in range(s.parts):
-        yield (s.root,), part, frozenset({s.root}), everyone
-
-
-def _reduce(s: _Shape) -> Iterator[Piece]:
-    everyone = s.everyone
-    for part in range(s.parts):
-        yield (s.root,), part, everyone, frozenset({s.root})
-
-
-def _gather(s: _Shape) -> Iterator[Piece]:
-    alone = s.alone()
-    for rank, part in s.blocks():
-        yield (rank,), part, alone[rank], alone[s.root]
-
-
-def _scatter(s: _Shape) -> Iterator[Piece]:
-    alone = s.alone()
-    for rank, part in s.blocks():
-        yield (rank,), part, alone[s.root], alone[rank]
-
-
-def _alltoall(s: _Shape) -> Iterator[Piece]:
-    alone = s.alone()
-    for src in range(s.ranks):
-        for dst in range(s.ranks):
-            for part in range(s.parts):
-                yield (src, dst), part, alone[src], alone[dst]
-
-
-_BUILDERS: dict[CollectiveName, Callable[[_Shape], Iterator[Piece]]] = {
-    "allgather": _allgather,
-    "reducescatter": _reducescatter,
-    "allreduce": _allreduce,
-    "broadcast": _broadcast,
-    "reduce": _reduce,
-    "gather": _gather,
-    "scatter": _scatter,
-    "alltoall": _alltoall,
-}
+def _pieces(name: CollectiveName, ranks: int, parts: int, root: Rank) -> list[Piece]:
+    everyone = frozenset(range(ranks))
+    alone = [frozenset({rank}) for rank in range(ranks)]  # shared by all chunks of a rank: they may be millions
+    blocks = [(rank, part) for rank in range(ranks) for part in range(parts)]
+    match name:
+        case "allgather":
+            return [((rank,), part, alone[rank], everyone) for rank, part in blocks]
+        case "reducescatter":
+            return [((rank,), part, everyone, alone[rank]) for rank, part in blocks]
+        case "allreduce":  # chunk k is reduced at rank k mod n (HeteCCL eq. 7)
+            return [((k % ranks,), k // ranks, everyone, everyone) for k in range(ranks * parts)]
+        case "broadcast":
+            return [((root,), part, alone[root], everyone) for part in range(parts)]
+        case "reduce":
+            return [((root,), part, everyone, alone[root]) for part in range(parts)]
+        case "gather":
+            return [((rank,), part, alone[rank], alone[root]) for rank, part in blocks]
+        case "scatter":
+            return [((rank,), part, alone[root], alone[rank]) for rank, part in blocks]
+        case "alltoall":
+            pairs = ((src, dst) for src in range(ranks) for dst in range(ranks))
+            return [((src, dst), part, alone[src], alone[dst]) for src, dst in pairs for part in range(parts)]
 
 
 def collective(name: CollectiveName, ranks: int, chunks_per_rank: int = 1, root: Rank | None = None) -> Collective:
@@ -174,14 +123,12 @@ def collective(name: CollectiveName, ranks: int, chunks_per_rank: int = 1, root:
             code="HS304",
             help="use fewer chunks per rank",
         )
-    rooted = name in ROOTED
-    shape = _Shape(ranks, chunks_per_rank, root or 0)
-    pieces = list(_BUILDERS[name](shape))
+    pieces = _pieces(name, ranks, chunks_per_rank, root or 0)
     return Collective(
         name=name,
         ranks=ranks,
         chunks_per_rank=chunks_per_rank,
-        root=shape.root if rooted else None,
+        root=(root or 0) if name in ROOTED else None,
         chunks=tuple(Chunk(k, block, part) for k, (block, part, _, _) in enumerate(pieces)),
         pre=tuple(pre for _, _, pre, _ in pieces),
         post=tuple(post for _, _, _, post in pieces),

@@ -16,6 +16,8 @@ from hetesynth.model.problem import Problem, Resource
 from hetesynth.model.schedule import Schedule, Transfer
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from scipy.sparse import csc_matrix
 
 
@@ -127,6 +129,19 @@ class CopyProblem:
                     hops[to] = hops[at] + 1
                     queue.append(to)
         return hops
+
+
+def start_arrays(problem: Problem) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Who holds and who lacks each chunk at the start, chunks x ranks."""
+    import numpy as np
+
+    collective = problem.collective
+    holds = np.zeros((len(collective.chunks), problem.ranks), dtype=np.bool_)
+    lacks = np.zeros_like(holds)
+    for k, (pre, post) in enumerate(zip(collective.pre, collective.post, strict=True)):
+        holds[k, sorted(pre)] = True
+        lacks[k, sorted(post - pre)] = True
+    return holds, lacks
 
 
 def most_peers(problem: Problem, links: Iterable[int]) -> int:

@@ -24,6 +24,7 @@ from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy.repair import RepairPolicy
 from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.greedy import greedy
+from hetesynth.search.list_scheduling import Room
 from hetesynth.search.portable_math import exp
 from hetesynth.search.search import Search, Strategy
 
@@ -89,7 +90,7 @@ class Tasks:
     def _placed(
         self, urgency: Sequence[float], before: Sequence[Sequence[int]], behind: Sequence[Sequence[int]]
     ) -> list[int]:  # fmt: skip
-        room = _Room(self.capacity)
+        room = Room(self.capacity)
         waiting = [len(others) for others in before]
         queue: list[tuple[float, int]] = []
         for i, number in enumerate(waiting):
@@ -112,38 +113,6 @@ class Tasks:
             Transfer(step, step + 1, task.chunk, task.arc, task.reduce)
             for task, step in zip(self.tasks, begin, strict=True)
         )
-
-
-class _Room:
-    """What every resource carries in every step so far."""
-
-    def __init__(self, capacity: Sequence[int]) -> None:
-        self.capacity = capacity
-        self.load: list[list[int]] = [[] for _ in capacity]
-        self.full_until = [0] * len(capacity)
-        self.shared: set[tuple[int, int, int]] = set()
-
-    def take(self, uses: Sequence[int], ready: int, sharing: tuple[int, int] | None) -> int:
-        """The first step from ``ready`` on that has room, which is then used."""
-        load, capacity = self.load, self.capacity
-        step = ready
-        for r in uses:
-            if self.full_until[r] > step:
-                step = self.full_until[r]
-        while any(step < len(load[r]) and load[r][step] >= capacity[r] for r in uses) or (
-            sharing is not None and (*sharing, step) in self.shared
-        ):
-            step += 1
-        if sharing is not None:
-            self.shared.add((*sharing, step))
-        for r in uses:
-            row = load[r]
-            if len(row) <= step:
-                row.extend([0] * (step + 1 - len(row)))
-            row[step] += 1
-            while self.full_until[r] < len(row) and row[self.full_until[r]] >= capacity[r]:
-                self.full_until[r] += 1
-        return step
 
 
 Floats = NDArray[np.float64]

@@ -8,7 +8,7 @@ ForestColl; Edmonds 1973). Chunks of an allreduce may be reduced at any rank, un
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -20,6 +20,8 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy import Policy
 from hetesynth.policy.packing import PackingPolicy
+from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.list_scheduling import Room
 from hetesynth.search.packing.column_generation import optimal_packing
 from hetesynth.search.packing.exchange import few_trees
 from hetesynth.search.packing.network import Network
@@ -31,41 +33,40 @@ from hetesynth.search.search import Search, Strategy
 from hetesynth.search.timed.earliest_arrival import Rates
 
 
-@dataclass(frozen=True, slots=True)
-class _Delivery:
-    """Chunk ``chunk`` over arc ``arc``; ``height``: deliveries on the longest path from here on, itself
-    included."""
-
-    chunk: int
-    arc: int
-    reduce: bool
-    height: int
-    order: int
-
-
 def schedule_of(problem: Problem, carriers: Sequence[Carrier]) -> Schedule:
-    """The schedule of ``carriers``, one for each chunk of ``problem``."""
-    deliveries = [d for k, carrier in enumerate(carriers) for d in _deliveries(problem, k, carrier)]
-    deliveries.sort(key=lambda d: (-d.height, d.order, d.chunk, d.arc))
-    return Schedule.of(_Steps(problem).placed(deliveries))
+    """The schedule of ``carriers``, one for each chunk of ``problem``: every delivery in the earliest step with
+    room (serial schedule generation; Kolisch 1996), what has the longest path behind it first."""
+    tables = CopyProblem(problem)
+    room = Room([resource.capacity for resource in tables.resources])
+    ready: dict[tuple[int, int], int] = defaultdict(int)  # (chunk, rank) -> step from which it may send
+    copying = not problem.collective.reduces  # also the dual of a reduction
+    transfers = []
+    # as this order has senders before receivers, each delivery is placed once
+    deliveries = [d for chunk, carrier in enumerate(carriers) for d in _deliveries(problem, chunk, carrier)]
+    for _, k, a, reduce in sorted(deliveries):
+        arc = problem.arcs[a]
+        excluded = problem.exclusive_reduction and (copying or reduce)
+        shared = arc.src if copying else arc.dst  # of the dual: a rank sends a chunk to one peer in a step
+        step = room.take(tables.resources_of[a], ready[k, arc.src], (k, shared) if excluded else None)
+        ready[k, arc.dst] = max(ready[k, arc.dst], step + 1)
+        transfers.append(Transfer(step, step + 1, k, a, reduce))
+    return Schedule.of(transfers)
 
 
-def _deliveries(problem: Problem, chunk: int, carrier: Carrier) -> list[_Delivery]:
-    """Of one chunk: additions towards the root, then copies from it."""
+def _deliveries(problem: Problem, chunk: int, carrier: Carrier) -> Iterator[tuple[int, int, int, bool]]:
+    """(minus the deliveries on the longest path from here on, chunk, arc, whether it adds): additions towards the
+    root, and copies from it."""
     arcs = problem.arcs
     copies = _from_root(carrier.root, [(arcs[a].src, arcs[a].dst, a) for a in carrier.outward.tolist()])
     additions = _from_root(carrier.root, [(arcs[a].dst, arcs[a].src, a) for a in carrier.inward.tolist()])
     below: dict[int, int] = defaultdict(int)  # by rank, deliveries on the longest path that begins there
-    heights: list[tuple[int, int]] = []
     for src, dst, a in reversed(copies):
-        heights.append((a, below[dst] + 1))
+        yield -below[dst] - 1, chunk, a, False
         below[src] = max(below[src], below[dst] + 1)
-    deliveries = [_Delivery(chunk, a, False, height, 0) for a, height in heights]
     depth = {carrier.root: below[carrier.root]}
     for parent, child, a in additions:
         depth[child] = depth[parent] + 1
-        deliveries.append(_Delivery(chunk, a, True, depth[child], 0))
-    return deliveries
+        yield -depth[child], chunk, a, True
 
 
 def _from_root(root: int, edges: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
@@ -79,60 +80,6 @@ def _from_root(root: int, edges: list[tuple[int, int, int]]) -> list[tuple[int, 
         ordered += (following := [edge for rank in level for edge in leaving[rank]])
         level = [child for _, child, _ in following]
     return ordered
-
-
-@dataclass
-class _Steps:
-    """What every resource carries in every step so far."""
-
-    problem: Problem
-    ready: dict[tuple[int, int], int] = field(default_factory=dict)  # (chunk, rank) -> step from which it may send
-    busy: dict[tuple[int, int, int], bool] = field(default_factory=dict)  # (chunk, rank, step) with an addition
-
-    def __post_init__(self) -> None:
-        resources = self.problem.binding_resources
-        self.capacity = [resource.capacity for resource in resources]
-        self.uses: list[list[int]] = [[] for _ in self.problem.arcs]
-        for number, resource in enumerate(resources):
-            for a in resource.arcs:
-                self.uses[a].append(number)
-        self.load: list[list[int]] = [[] for _ in resources]
-        self.full_until = [0] * len(resources)
-        self.exclusive = self.problem.exclusive_reduction
-        self.copying = not self.problem.collective.reduces  # also the dual of a reduction
-
-    def placed(self, deliveries: Sequence[_Delivery]) -> list[Transfer]:
-        """Transfers in the steps that have room."""
-        transfers = []
-        for delivery in deliveries:
-            arc = self.problem.arcs[delivery.arc]
-            shared = (
-                arc.src if self.copying else arc.dst
-            )  # of the dual: a rank sends a chunk to one peer in a step
-            excluded = self.exclusive and (self.copying or delivery.reduce)
-            step = self._room(delivery.arc, self.ready.get((delivery.chunk, arc.src), 0))
-            while excluded and (delivery.chunk, shared, step) in self.busy:
-                step = self._room(delivery.arc, step + 1)
-            if excluded:
-                self.busy[delivery.chunk, shared, step] = True
-            for r in self.uses[delivery.arc]:
-                load = self.load[r]
-                load.extend([0] * (step + 1 - len(load)))
-                load[step] += 1
-                while self.full_until[r] < len(load) and load[self.full_until[r]] >= self.capacity[r]:
-                    self.full_until[r] += 1
-            key = delivery.chunk, arc.dst
-            self.ready[key] = max(self.ready.get(key, 0), step + 1)
-            transfers.append(Transfer(step, step + 1, delivery.chunk, delivery.arc, delivery.reduce))
-        return transfers
-
-    def _room(self, arc: int, step: int) -> int:
-        """The first step from ``step`` on in which all resources of ``arc`` have room."""
-        uses = self.uses[arc]
-        step = max([step, *(self.full_until[r] for r in uses)])
-        while any(step < len(self.load[r]) and self.load[r][step] >= self.capacity[r] for r in uses):
-            step += 1
-        return step
 
 
 PACKED: tuple[CollectiveName, ...] = ("allgather", "broadcast", "allreduce")

@@ -138,11 +138,6 @@ def test_a_wire_without_limit_has_no_capacity() -> None:
     assert made.wires[0] is None and made.problem(collective("allgather", 2)).segments[0].capacity is None
 
 
-def test_the_graph_carries_the_capacities() -> None:
-    graph = chunk(pairs(*FIG10)).graph()
-    assert sorted((u, v, d["capacity"]) for u, v, d in graph.edges(data=True)) == [(0, 1, 8), (2, 3, 2), (4, 5, 1)]
-
-
 rates = st.integers(1, 400).map(lambda gb: Fraction(gb * GB))
 latencies = st.integers(0, 50).map(lambda tenths: tenths * US / 10)
 kinds = st.lists(st.tuples(st.sampled_from("abc"), rates, st.integers(1, 4), latencies), min_size=1, max_size=6)

@@ -19,50 +19,70 @@ from hetesynth.search.search import Search, Strategy
 from hetesynth.search.server_groups import ServerGraph, ring_servers
 
 
+def _origins(tables: CopyProblem) -> list[Rank]:
+    """Where each chunk starts. NoRoute: one does at several ranks."""
+    if any(len(pre) > 1 for pre in tables.problem.collective.pre):
+        raise NoRoute("a chunk starts at several ranks")
+    return [min(pre) for pre in tables.problem.collective.pre]
+
+
 def all_pairs_routes(tables: CopyProblem, policy: Policy) -> Routes:
-    """One arc for every delivery. NoRoute: two ranks have no link."""
-    graph = ServerGraph(tables, policy)
-    return [[_least_loaded(graph, u, v) for u, v in _deliveries(tables, k)] for k in _chunks(tables)]
+    """Every chunk straight to each that wants it, as NCCL sends alltoall, gather and scatter. NoRoute: two ranks
+    have no link."""
+    origins, graph = _origins(tables), ServerGraph(tables, policy)
+    targets = zip(origins, tables.problem.collective.post, strict=True)
+    return [[graph.take(origin, r) for r in sorted(post - {origin})] for origin, post in targets]
 
 
 def shortest_path_routes(tables: CopyProblem) -> Routes:
-    """The tree of shortest paths, an arc being as long as a chunk is on it; whatever else is under way."""
-    trees = {}
+    """The tree of shortest paths, an arc being as long as a chunk is on it, whatever else is under way: the
+    heuristic SPH of SCALE-CCL's evaluation."""
+    arcs = tables.problem.arcs
+    narrowest = [min(tables.resources[r].capacity for r in used) for used in tables.resources_of]
+    trees: dict[Rank, dict[Rank, int]] = {}
     routes = []
-    for k in _chunks(tables):
-        origins = tables.problem.collective.pre[k]
-        if origins not in trees:
-            trees[origins] = _shortest_tree(tables, origins)
-        into = trees[origins]
+    for k, origin in enumerate(_origins(tables)):
+        if origin not in trees:
+            into: dict[Rank, int] = {}  # the arc by which a shortest path enters each rank
+            done: set[Rank] = set()
+            queue = [(0.0, origin, -1)]
+            while queue:
+                distance, at, by = heapq.heappop(queue)
+                if at not in done:
+                    done.add(at)
+                    into[at] = by
+                    for a in tables.out_of[at]:
+                        heapq.heappush(queue, (distance + 1 / narrowest[a], arcs[a].dst, a))
+            trees[origin] = into
         route: set[int] = set()
-        for rank in sorted(tables.problem.collective.post[k] - origins):
+        for rank in sorted(tables.problem.collective.post[k] - {origin}):
             at = rank
-            while at not in origins:
-                if at not in into:
+            while at != origin:
+                if at not in trees[origin]:
                     raise NoRoute(f"rank {rank} cannot be reached")
-                route.add(into[at])
-                at = tables.problem.arcs[into[at]].src
+                route.add(trees[origin][at])
+                at = arcs[trees[origin][at]].src
         routes.append(sorted(route))
     return routes
 
 
 def doubling_routes(tables: CopyProblem, policy: Policy) -> Routes:
-    """In round i every rank passes all it holds to the one whose number differs in bit i. NoRoute: the number of
-    ranks is no power of two, or such a pair has no link."""
+    """In round i every rank passes all it holds to the one whose number differs in bit i (Thakur, Rabenseifner and
+    Gropp 2005); halving is the same backwards. NoRoute: the number of ranks is no power of two, or such a pair has
+    no link."""
     n = tables.problem.ranks
     if n & (n - 1):
         raise NoRoute(f"{n} ranks are no power of two")
     graph = ServerGraph(tables, policy)
     routes = []
-    for k in _chunks(tables):
-        origin = min(tables.problem.collective.pre[k])
-        targets = tables.problem.collective.post[k]
+    for origin, targets in zip(_origins(tables), tables.problem.collective.post, strict=True):
         route, holders = [], [origin]
         for bit in (1 << i for i in range(n.bit_length() - 1)):
+            low = 2 * bit - 1  # later rounds lead to the ranks that agree in these bits
             for u in list(holders):
                 holders.append(u ^ bit)
-                if _leads_to(u ^ bit, bit, targets, n):
-                    route.append(_least_loaded(graph, u, u ^ bit))
+                if any(r & low == (u ^ bit) & low for r in targets):
+                    route.append(graph.take(u, u ^ bit))
         routes.append(route)
     return routes
 
@@ -72,21 +92,22 @@ def hierarchical_routes(tables: CopyProblem, policy: Policy) -> Routes:
     chunk that one rank wants goes inside its own server first. NoRoute: links between servers are missing."""
     graph = ServerGraph(tables, policy)
     routes = []
-    for k in _chunks(tables):
-        origin = min(tables.problem.collective.pre[k])
-        targets = tables.problem.collective.post[k] - {origin}
+    for origin, post in zip(_origins(tables), tables.problem.collective.post, strict=True):
+        targets = post - {origin}
         home = graph.server_of[origin]
+        number = graph.servers[home].index(origin)
         route: list[int] = []
         for s in sorted({graph.server_of[r] for r in targets}):
             inside = [r for r in graph.servers[s] if r in targets]
             if s == home:
-                route += [_least_loaded(graph, origin, r) for r in inside]
+                route += [graph.take(origin, r) for r in inside]
             elif len(targets) == 1:
                 route += _through_home(graph, origin, inside[0])
             else:
-                landing = _landing(graph, origin, graph.servers[s])
-                route.append(_least_loaded(graph, origin, landing))
-                route += [_least_loaded(graph, landing, r) for r in inside if r != landing]
+                landing = graph.servers[s][number % len(graph.servers[s])]
+                if graph.arc(origin, landing) is None:
+                    landing = tables.problem.arcs[graph.bridge((origin,), graph.servers[s])].dst
+                route += [graph.take(origin, landing), *(graph.take(landing, r) for r in inside if r != landing)]
         routes.append(route)
     return routes
 
@@ -94,97 +115,41 @@ def hierarchical_routes(tables: CopyProblem, policy: Policy) -> Routes:
 def _through_home(graph: ServerGraph, origin: Rank, goal: Rank) -> list[int]:
     """First to the rank of the own server with the goal's number, then across."""
     mates = graph.servers[graph.server_of[origin]]
-    number = graph.servers[graph.server_of[goal]].index(goal)
-    mate = mates[number % len(mates)]
+    mate = mates[graph.servers[graph.server_of[goal]].index(goal) % len(mates)]
     if mate == origin or graph.arc(mate, goal) is None or graph.arc(origin, mate) is None:
-        return [_least_loaded(graph, origin, goal)]
-    return [_least_loaded(graph, origin, mate), _least_loaded(graph, mate, goal)]
-
-
-def _landing(graph: ServerGraph, origin: Rank, ranks: tuple[Rank, ...]) -> Rank:
-    """The rank of ``ranks`` with the number of ``origin`` in its server, or the least loaded with a link."""
-    number = graph.servers[graph.server_of[origin]].index(origin)
-    preferred = ranks[number % len(ranks)]
-    if graph.arc(origin, preferred) is not None:
-        return preferred
-    return graph.tables.problem.arcs[graph.bridge((origin,), ranks)].dst
-
-
-def _chunks(tables: CopyProblem) -> range:
-    collective = tables.problem.collective
-    if any(len(pre) > 1 for pre in collective.pre):
-        raise NoRoute("a chunk starts at several ranks")
-    return range(len(collective.chunks))
-
-
-def _deliveries(tables: CopyProblem, k: int) -> list[tuple[Rank, Rank]]:
-    collective = tables.problem.collective
-    origin = min(collective.pre[k])
-    return [(origin, r) for r in sorted(collective.post[k] - collective.pre[k])]
-
-
-def _least_loaded(graph: ServerGraph, src: Rank, dst: Rank) -> int:
-    arc = graph.need(src, dst)
-    graph.load.take(arc)
-    return arc
-
-
-def _leads_to(rank: Rank, bit: int, targets: frozenset[Rank], n: int) -> bool:
-    """Whether a rank that hears in the round of ``bit`` wants the chunk, or passes it on to one that does."""
-    later = [1 << i for i in range(n.bit_length() - 1) if 1 << i > bit]
-    reached = [rank]
-    for b in later:
-        reached += [r ^ b for r in reached]
-    return any(r in targets for r in reached)
-
-
-def _shortest_tree(tables: CopyProblem, origins: frozenset[Rank]) -> dict[Rank, int]:
-    """The arc by which a shortest path enters each rank."""
-    narrowest = [
-        min(tables.resources[r].capacity for r in tables.resources_of[a]) for a in range(len(tables.problem.arcs))
-    ]
-    into: dict[Rank, int] = {}
-    done: set[Rank] = set()
-    queue = [(0.0, rank, -1) for rank in sorted(origins)]
-    while queue:
-        d, at, by = heapq.heappop(queue)
-        if at in done:
-            continue
-        done.add(at)
-        if by >= 0:
-            into[at] = by
-        for a in tables.out_of[at]:
-            to = tables.problem.arcs[a].dst
-            if to not in done:
-                heapq.heappush(queue, (d + 1 / narrowest[a], to, a))
-    return into
+        return [graph.take(origin, goal)]
+    return [graph.take(origin, mate), graph.take(mate, goal)]
 
 
 def ring_routes(tables: CopyProblem, orders: Sequence[Sequence[Rank]], policy: Policy) -> Routes:
-    """Every chunk around the ring of its part, as far as somebody wants it. NoRoute: there is no ring."""
-    collective = tables.problem.collective
-    if any(len(pre) > 1 for pre in collective.pre):
-        raise NoRoute("a chunk starts at several ranks")
+    """Rings as NCCL has them, one a channel: every chunk around the ring of its part, as far as somebody wants it.
+    ``orders``: a ring's ranks in order, one list per channel, as read from a dump of NCCL's own graph; by default
+    rings are searched. NoRoute: there is no ring."""
+    collective, arcs = tables.problem.collective, tables.problem.arcs
+    origins = _origins(tables)
     most = policy.baselines.max_channels
     if orders:
         graph = ServerGraph(tables, policy)
         rings: Sequence[Ring] = [_stated_ring(graph, order) for order in orders[:most]]
     else:
         rings = _best(tables, min(most, collective.chunks_per_rank), policy)
-    return [
-        _around(tables, rings[chunk.part % len(rings)], min(pre), post)
-        for chunk, pre, post in zip(collective.chunks, collective.pre, collective.post, strict=True)
-    ]
+    routes = []
+    for chunk, origin, post in zip(collective.chunks, origins, collective.post, strict=True):
+        ring = rings[chunk.part % len(rings)]
+        at = next(i for i, a in enumerate(ring) if arcs[a].src == origin)
+        turned = [*ring[at:], *ring[:at]][: len(ring) - 1]
+        last = max((i for i, a in enumerate(turned) if arcs[a].dst in post), default=-1)
+        routes.append(turned[: last + 1])
+    return routes
 
 
 def wiring(tables: CopyProblem, policy: Policy) -> Wiring:
     """What rings are searched on, in chunks per step."""
-    problem = tables.problem
     return Wiring(
-        ends=tuple((arc.src, arc.dst) for arc in problem.arcs),
+        ends=tuple((arc.src, arc.dst) for arc in tables.problem.arcs),
         uses=tuple(map(tuple, tables.resources_of)),
         rates=tuple(float(resource.capacity) for resource in tables.resources),
-        servers=tuple(ring_servers(problem, policy.bounds)),
+        servers=tuple(ring_servers(tables.problem, policy.bounds)),
     )
 
 
@@ -194,29 +159,18 @@ def _best(tables: CopyProblem, parts: int, policy: Policy) -> Sequence[Ring]:
 
     def cost(rings: RingSet) -> float:
         """Steps that the fullest resource works for a chunk of each part."""
-        number = len(rings.rings)
         load = Counter[int]()
         for k, ring in enumerate(rings.rings):
             for a in ring:
                 for r in on.uses[a]:
-                    load[r] += len(range(k, parts, number))
+                    load[r] += len(range(k, parts, len(rings.rings)))
         return max(carried / on.rates[r] for r, carried in load.items())
 
     candidates = [s for s in ring_sets(on, policy.baselines) if len(s.rings) <= parts]
     return min(candidates, key=lambda s: (cost(s), -len(s.rings))).rings
 
 
-def _around(tables: CopyProblem, ring: Sequence[int], start: Rank, targets: frozenset[Rank]) -> list[int]:
-    """The arcs of ``ring`` from ``start`` to the last rank that wants the chunk."""
-    arcs = tables.problem.arcs
-    at = next(i for i, a in enumerate(ring) if arcs[a].src == start)
-    turned = [*ring[at:], *ring[:at]][: len(ring) - 1]
-    last = max((i for i, a in enumerate(turned) if arcs[a].dst in targets), default=-1)
-    return turned[: last + 1]
-
-
 def _stated_ring(graph: ServerGraph, order: Sequence[Rank]) -> Ring:
-    """The ring that visits the ranks in ``order``."""
     if sorted(order) != list(range(graph.tables.problem.ranks)):
         raise NoRoute("a ring must visit every rank once")
     ring = tuple(graph.need(u, v) for u, v in zip(order, [*order[1:], order[0]], strict=True))
@@ -235,7 +189,15 @@ class ServerRing:
 
 
 def server_ring_routes(tables: CopyProblem, policy: Policy) -> Routes:
-    """Every chunk around its ring. NoRoute: one server only, chunks not for all, or links are missing."""
+    """Every chunk around a ring of servers, as many rings as spread the load best. NoRoute: one server only,
+    chunks not for all, or links are missing.
+
+    A ring has in each server one rank that takes chunks from the server before and one that sends them on, the
+    same one where that can be. So a NIC exchanges with one other all the time, and thread blocks that do not wait
+    for each other still fill it; of a schedule with many partners the program takes longer than predicted
+    (docs/decisions/0006-throttling.md). In an allreduce both phases turn the same way: the reversed problem of its
+    first phase (eq. 8 holds there) is given the rings of the graph as it stands, walked backwards.
+    """
     collective = tables.problem.collective
     pairs = zip(collective.pre, collective.post, strict=True)
     if any(len(pre) != 1 or len(pre | post) != tables.problem.ranks for pre, post in pairs):
@@ -248,7 +210,7 @@ def server_ring_routes(tables: CopyProblem, policy: Policy) -> Routes:
     passing: dict[Rank, int] = defaultdict(int)
     best: tuple[float, Routes] | None = None
     while len(rings) < policy.baselines.max_rings_of_servers:
-        rings.append(_ring(graph, passing))
+        rings.append(_server_ring(graph, passing))
         routing = _RingRouting(tables, graph, rings)
         routes = routing.routes()
         if best is None or routing.busiest() < policy.baselines.ring_of_servers_gain * best[0]:
@@ -256,37 +218,36 @@ def server_ring_routes(tables: CopyProblem, policy: Policy) -> Routes:
     return best[1] if best else []
 
 
-def _ring(graph: ServerGraph, passing: dict[Rank, int]) -> ServerRing:
+def _server_ring(graph: ServerGraph, passing: dict[Rank, int]) -> ServerRing:
     """One more ring; ``passing`` counts how many enter and leave by a rank."""
     ring = ServerRing()
-    arcs = graph.tables.problem.arcs
-    for s in range(len(graph.servers)):
+    for s, sources in enumerate(graph.servers):
         following = (s + 1) % len(graph.servers)
-        arc = _bridge(graph, passing, ring, s, following)
-        ring.bridges.append(arc)
-        ring.leaves[s], ring.enters[following] = arcs[arc].src, arcs[arc].dst
+        targets = graph.servers[following]
+        arcs = [(a, u, v) for u in sources for v in targets for a in graph.between.get((u, v), ())]
+        if not arcs:
+            raise NoRoute(f"no link from ranks {list(sources)} to ranks {list(targets)}")
+        into, out = ring.enters.get(s), ring.leaves.get(following)
+        # the least loaded arc; of equal ones that which stays with the ranks where the ring enters one server and
+        # leaves the other, then with ranks that few rings use
+        *_, bridge, leave, enter = min(
+            (
+                graph.load.after(a),
+                (into not in (None, u)) + (out not in (None, v)),
+                passing[u] + passing[v],
+                a,
+                u,
+                v,
+            )
+            for a, u, v in arcs
+        )
+        ring.bridges.append(bridge)
+        ring.leaves[s], ring.enters[following] = leave, enter
     for arc in ring.bridges:
         graph.load.take(arc)
-        for rank in (arcs[arc].src, arcs[arc].dst):
+        for rank in (graph.tables.problem.arcs[arc].src, graph.tables.problem.arcs[arc].dst):
             passing[rank] += 1
     return ring
-
-
-def _bridge(graph: ServerGraph, passing: dict[Rank, int], ring: ServerRing, source: int, target: int) -> int:
-    """The least loaded arc; of equal ones that which stays with the ranks where the ring enters ``source``
-    and leaves ``target``, then with ranks that few rings use."""
-    pairs = [(u, v) for u in graph.servers[source] for v in graph.servers[target]]
-    arcs = [(a, u, v) for u, v in pairs for a in graph.between.get((u, v), ())]
-    if not arcs:
-        raise NoRoute(f"no link from ranks {list(graph.servers[source])} to ranks {list(graph.servers[target])}")
-    into, out = ring.enters.get(source), ring.leaves.get(target)
-
-    def key(link: tuple[int, Rank, Rank]) -> tuple[float, int, int, int]:
-        a, u, v = link
-        turns = (into not in (None, u)) + (out not in (None, v))
-        return graph.load.after(a), turns, passing[u] + passing[v], a
-
-    return min(arcs, key=key)[0]
 
 
 class _RingRouting:
@@ -355,27 +316,28 @@ class _RingRouting:
         return fan
 
 
-Edge = tuple[Rank, Rank]
 Tree = tuple[Rank, ...]
 """The parent of each rank; the root is its own."""
 
 
 def trees_of(tables: CopyProblem, number: int, policy: Policy) -> list[Tree]:
     """``number`` trees over all ranks. NoRoute: a link the tree needs is missing."""
-    graph, origin = ServerGraph(tables, policy), frozenset[Rank]
+    graph = ServerGraph(tables, policy)
     trees = []
     for part in range(number):
         edges = _tree(graph, part)
         top = graph.servers[parents(len(graph.servers))[part % 2].index(None)]
         parent = [top[part % len(top)]] * tables.problem.ranks
-        for arc in _from(graph, edges, origin((parent[0],))):
+        for arc in _from(graph, edges, frozenset({parent[0]})):
             parent[tables.problem.arcs[arc].dst] = tables.problem.arcs[arc].src
         trees.append(tuple(parent))
     return trees
 
 
 def double_tree_routes(tables: CopyProblem, policy: Policy) -> Routes:
-    """Every chunk over the tree of its part. NoRoute: a link the tree needs is missing in one direction."""
+    """Double binary trees as in NCCL: two trees over the servers, a rank inner in one is a leaf of the other, and
+    a chain inside each server. Even parts take the first, odd parts the second; every part has its own chains and
+    NICs. NoRoute: a link the tree needs is missing in one direction."""
     graph = ServerGraph(tables, policy)
     collective = tables.problem.collective
     number = min(policy.baselines.max_channels, max(2, collective.chunks_per_rank))
@@ -388,8 +350,13 @@ def double_tree_routes(tables: CopyProblem, policy: Policy) -> Routes:
 
 
 def parents(n: int) -> tuple[list[int | None], list[int | None]]:
-    """The parent of every server in both trees; None for the root."""
-    first = [_parent(i, n) for i in range(n)]
+    """The parent of every server in both trees (Sanders, Speck and Traeff 2009), as NCCL numbers them; None for
+    the root. The second is the first, shifted by one or mirrored."""
+    first: list[int | None] = [None]
+    for i in range(1, n):  # a parent clears the lowest set bit and sets the next
+        bit = i & -i
+        up = (i ^ bit) | (bit << 1)
+        first.append(up if up < n else i ^ bit)
     if n % 2:
         second = [None if (p := first[(i - 1) % n]) is None else (p + 1) % n for i in range(n)]
     else:
@@ -397,34 +364,22 @@ def parents(n: int) -> tuple[list[int | None], list[int | None]]:
     return first, second
 
 
-def _parent(i: int, n: int) -> int | None:
-    if i == 0:
-        return None
-    bit = i & -i
-    up = (i ^ bit) | (bit << 1)
-    return up if up < n else i ^ bit
-
-
-def _tree(graph: ServerGraph, part: int) -> list[Edge]:
+def _tree(graph: ServerGraph, part: int) -> list[tuple[Rank, Rank]]:
     """The edges of one tree over ranks: chains inside servers, the least loaded links between them."""
-    servers = graph.servers
-    arcs = graph.tables.problem.arcs
-    above = parents(len(servers))[part % 2]
-    edges: list[Edge] = []
-    for s, up in enumerate(above):
+    servers, arcs = graph.servers, graph.tables.problem.arcs
+    tree: list[int] = []
+    for s, up in enumerate(parents(len(servers))[part % 2]):
         if up is not None:
-            bridge = graph.bridge(servers[up], servers[s])
-            graph.load.take(bridge)
-            edges.append((arcs[bridge].src, arcs[bridge].dst))
+            tree.append(graph.bridge(servers[up], servers[s]))
+            graph.load.take(tree[-1])
     for ranks in servers:
-        start = ranks[part % len(ranks)]
-        for arc in graph.path_through(ranks, start, None):
+        for arc in graph.path_through(ranks, ranks[part % len(ranks)]):
             graph.load.take(arc)
-            edges.append((arcs[arc].src, arcs[arc].dst))
-    return edges
+            tree.append(arc)
+    return [(arcs[a].src, arcs[a].dst) for a in tree]
 
 
-def _from(graph: ServerGraph, edges: list[Edge], origins: frozenset[Rank]) -> list[int]:
+def _from(graph: ServerGraph, edges: list[tuple[Rank, Rank]], origins: frozenset[Rank]) -> list[int]:
     """The tree's edges turned away from the origins."""
     near: dict[Rank, list[Rank]] = defaultdict(list)
     for u, v in edges:
@@ -445,16 +400,14 @@ def _from(graph: ServerGraph, edges: list[Edge], origins: frozenset[Rank]) -> li
 Router = Callable[[CopyProblem, Policy], Routes]
 
 
-def _nccl_ring(tables: CopyProblem, policy: Policy) -> Routes:
-    if tables.problem.collective.name in PERSONALIZED:
-        return all_pairs_routes(tables, policy)
-    return ring_routes(tables, (), policy)
+def _or_all_pairs(router: Router) -> Router:
+    """``router``, where NCCL has it; alltoall, gather and scatter are sends to each."""
 
+    def routes(tables: CopyProblem, policy: Policy) -> Routes:
+        personalized = tables.problem.collective.name in PERSONALIZED
+        return (all_pairs_routes if personalized else router)(tables, policy)
 
-def _nccl_tree(tables: CopyProblem, policy: Policy) -> Routes:
-    if tables.problem.collective.name in PERSONALIZED:
-        return all_pairs_routes(tables, policy)
-    return double_tree_routes(tables, policy)
+    return routes
 
 
 def _shortest(tables: CopyProblem, policy: Policy) -> Routes:
@@ -490,9 +443,8 @@ def baseline(name: str, router: Router) -> Strategy:
         tables, routes = routed(search.problem, search.policy)
         latest.clear()
         schedule = list_schedule(tables, routes, search.may_leave)
-        if schedule is None:
-            return
-        search.offer(schedule, name)
+        if schedule is not None:
+            search.offer(schedule, name)
 
     return Strategy(name, improve, refuses)
 
@@ -503,16 +455,14 @@ def ring_strategy(orders: Sequence[Sequence[int]], first_link: tuple[int, int]) 
     backwards = [list(reversed(order)) for order in orders]
 
     def router(tables: CopyProblem, policy: Policy) -> Routes:
-        if tables.problem.collective.name in PERSONALIZED:
-            return all_pairs_routes(tables, policy)
         arc = tables.problem.arcs[0]
         return ring_routes(tables, orders if (arc.src, arc.dst) == first_link else backwards, policy)
 
-    return baseline("ring", router)
+    return baseline("ring", _or_all_pairs(router))
 
 
-RING = baseline("ring", _nccl_ring)
-DOUBLE_TREE = baseline("double-tree", _nccl_tree)
+RING = baseline("ring", _or_all_pairs(lambda tables, policy: ring_routes(tables, (), policy)))
+DOUBLE_TREE = baseline("double-tree", _or_all_pairs(double_tree_routes))
 SHORTEST_PATHS = baseline("sph", _shortest)
 ALL_PAIRS = baseline("all-pairs", all_pairs_routes)
 DOUBLING = baseline("doubling", doubling_routes)

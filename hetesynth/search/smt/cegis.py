@@ -22,7 +22,7 @@ from hetesynth.model.cegis_trace import Action, CegisEntry, Sent
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import GaveUp, Infeasible, Outcome, Synthesized, Violation
-from hetesynth.search.copy_problem import CopyProblem, excess, without_useless
+from hetesynth.search.copy_problem import CopyProblem, excess, start_arrays, without_useless
 from hetesynth.search.interrupts import deferred
 from hetesynth.search.search import Candidate, OutOfTime, Search
 from hetesynth.search.smt.clauses import Answer, Clauses
@@ -39,12 +39,7 @@ def candidate(problem: Problem, seed: Candidate, most_steps: int) -> Schedule | 
         return None
     # step by step what each link alone can carry, or with no capacity everything
     by_capacity = seed == "greedy"
-    collective = problem.collective
-    holds = np.zeros((len(collective.chunks), problem.ranks), dtype=np.bool_)
-    lacks = np.zeros_like(holds)
-    for k, (pre, post) in enumerate(zip(collective.pre, collective.post, strict=True)):
-        holds[k, sorted(pre)] = True
-        lacks[k, sorted(post - pre)] = True
+    holds, lacks = start_arrays(problem)
     transfers: list[Transfer] = []
     step = 0
     while (lacks & ~holds).any() and step < most_steps:
@@ -114,7 +109,7 @@ class Checkpoints:
             [(t.chunk, t.link) for t in step if 0 <= t.link < arcs and 0 <= t.chunk < chunks]
             for step in seed.steps()
         ]
-        holds = self._start()
+        holds = start_arrays(self.tables.problem)[0]
         for t, step in enumerate(sends[:checkpoint]):
             after = self._after(holds, step)
             broken = self.laws.broken(after, self.steps - t - 1)
@@ -134,7 +129,7 @@ class Checkpoints:
     ) -> Schedule | None:
         """One pass over the steps from the checkpoint on. ``unfreeze``: where it leads nowhere."""
         steps = [list(step) for step in prefix]
-        holds = self._start()
+        holds = start_arrays(self.tables.problem)[0]
         for step in steps:
             holds = self._after(holds, step)
         while len(steps) < self.steps and (self.laws.wants & ~holds).any():
@@ -219,7 +214,7 @@ class Checkpoints:
         policy = self.search.policy.smt
         for rest in range(max(2, self.steps - len(steps)), min(self.steps, policy.checkpoint_unfrozen) + 1):
             kept = steps[: self.steps - rest]
-            holds = self._start()
+            holds = start_arrays(self.tables.problem)[0]
             for step in kept:
                 holds = self._after(holds, step)
             residual, chunks = residual_problem(self.tables.problem, holds)
@@ -253,13 +248,6 @@ class Checkpoints:
             self._note("fill", violations[0].step, steps, violations)
             return None
         return schedule
-
-    def _start(self) -> Bools:
-        """Chunks x ranks: who holds what at first."""
-        holds: Bools = np.zeros(self.laws.wants.shape, dtype=np.bool_)
-        for k, pre in enumerate(self.tables.problem.collective.pre):
-            holds[k, sorted(pre)] = True
-        return holds
 
     def _after(self, holds: Bools, sends: Sequence[Send]) -> Bools:
         after = holds.copy()

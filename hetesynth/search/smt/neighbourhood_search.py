@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from random import Random
@@ -24,58 +24,36 @@ from hetesynth.model.verdict import Violation
 from hetesynth.policy.smt import SmtPolicy
 from hetesynth.search.copy_problem import CopyProblem, without_useless
 from hetesynth.search.interrupts import deferred
+from hetesynth.search.list_scheduling import Room
 from hetesynth.search.search import OutOfTime, Search
 from hetesynth.search.smt.clauses import Answer, Clauses
 from hetesynth.search.smt.step_model import Law, Sending
 
 
-@dataclass
-class _Room:
-    """What is left of every resource in every step, and who sent what to whom (eq. 8)."""
-
-    tables: CopyProblem
-    used: dict[tuple[int, int], int] = field(default_factory=dict)
-    sent: set[tuple[int, int, int]] = field(default_factory=set)
-
-    def take(self, chunk: int, arc: int, step: int) -> bool:
-        """Use ``arc`` in ``step`` if there is room."""
-        resources = self.tables.resources_of[arc]
-        sending = (chunk, self.tables.problem.arcs[arc].src, step)
-        if self.tables.problem.exclusive_reduction and sending in self.sent:
-            return False
-        if any(self.used.get((r, step), 0) >= self.tables.resources[r].capacity for r in resources):
-            return False
-        self.sent.add(sending)
-        for r in resources:
-            self.used[r, step] = self.used.get((r, step), 0) + 1
-        return True
-
-
 def early(tables: CopyProblem, schedule: Schedule) -> Schedule:
-    """Every delivery as early as possible, in the order of the schedule."""
-    problem, room = tables.problem, _Room(tables)
-    ready = {(k, r): 0 for k, pre in enumerate(problem.collective.pre) for r in pre}
-    moved: list[Transfer] = []
-    for t in schedule.transfers:
-        arc = problem.arcs[t.link]
-        at = next(s for s in range(ready[t.chunk, arc.src], t.start + 1) if room.take(t.chunk, t.link, s))
-        ready[t.chunk, arc.dst] = at + 1
-        moved.append(Transfer(at, at + 1, t.chunk, t.link))
+    """Every delivery as early as its chunk and the room allow, in the order of the schedule."""
+    moved = [Transfer(at, at + 1, t.chunk, t.link) for t, at in _pushed(tables, schedule.transfers, late=False)]
     return Schedule.of(moved, schedule.makespan)
 
 
 def late(tables: CopyProblem, schedule: Schedule) -> Schedule:
     """Every delivery as late as possible, in the reverse order of the schedule."""
-    problem, room = tables.problem, _Room(tables)
-    due: dict[tuple[int, int], int] = {}
-    moved: list[Transfer] = []
-    for t in reversed(schedule.transfers):
-        arc = problem.arcs[t.link]
-        last = due.get((t.chunk, arc.dst), schedule.makespan) - 1
-        at = next(s for s in range(last, t.start - 1, -1) if room.take(t.chunk, t.link, s))
-        due[t.chunk, arc.src] = min(at, due.get((t.chunk, arc.src), schedule.makespan))
-        moved.append(Transfer(at, at + 1, t.chunk, t.link))
-    return Schedule.of(moved, schedule.makespan)
+    end = schedule.makespan
+    pushed = _pushed(tables, schedule.transfers[::-1], late=True)
+    return Schedule.of([Transfer(end - at - 1, end - at, t.chunk, t.link) for t, at in pushed], end)
+
+
+def _pushed(tables: CopyProblem, transfers: Sequence[Transfer], *, late: bool) -> Iterator[tuple[Transfer, int]]:
+    """Each transfer with its step, counted from the end where it is to be ``late``."""
+    room = Room([resource.capacity for resource in tables.resources])
+    ready: dict[tuple[int, int], int] = defaultdict(int)  # (chunk, rank) -> first step that what follows may take
+    for t in transfers:
+        arc = tables.problem.arcs[t.link]
+        begin, end = (arc.dst, arc.src) if late else (arc.src, arc.dst)
+        sharing = (t.chunk, arc.src) if tables.problem.exclusive_reduction else None  # eq. 8
+        at = room.take(tables.resources_of[t.link], ready[t.chunk, begin], sharing)
+        ready[t.chunk, end] = max(ready[t.chunk, end], at + 1)
+        yield t, at
 
 
 def without_step(

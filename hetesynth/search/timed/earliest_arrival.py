@@ -20,7 +20,7 @@ import numpy as np
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy import Policy
 from hetesynth.policy.timed import TimedPolicy
-from hetesynth.search.copy_problem import CopyProblem, without_useless
+from hetesynth.search.copy_problem import CopyProblem, start_arrays, without_useless
 from hetesynth.search.machine_code import Floats, most_interpreted, rows, run_kernel
 from hetesynth.search.peers import within_peers, without_peers
 from hetesynth.search.portable_math import added, dearer
@@ -148,17 +148,13 @@ def _network(tables: CopyProblem, link_times: LinkTimes, price: Sequence[float])
 
 def _round(tables: CopyProblem) -> Round:
     """What the kernel changes, as it is before the first transfer."""
-    collective, ranks = tables.problem.collective, tables.problem.ranks
-    holds = np.full((len(collective.chunks), ranks), np.inf)
-    lacks = np.zeros(holds.shape, dtype=np.bool_)
-    for k, (pre, post) in enumerate(zip(collective.pre, collective.post, strict=True)):
-        holds[k, sorted(pre)] = 0.0
-        lacks[k, sorted(post - pre)] = True
+    starts, lacks = start_arrays(tables.problem)
+    holds = np.where(starts, 0.0, np.inf)
     return Round(
         holds=holds.ravel(),
         lacks=lacks.ravel(),
         nearest=np.zeros(holds.size),
-        lacking=np.zeros(len(collective.chunks), dtype=np.int64),
+        lacking=np.zeros(len(holds), dtype=np.int64),
         free=np.zeros(len(tables.resources)),
         load=np.zeros(len(tables.resources)),
         chunks=np.zeros(holds.size, dtype=np.int64),
