@@ -9,7 +9,7 @@ two rules says which goes first:
 - ``list_schedule_by_work``: what the most work waits for, computed anew in each step; for balanced trees, where a
   resource that falls behind is what costs steps.
 
-The step LP (``trees.step_lp``) is no list scheduling: it chooses all deliveries of a step together. In seconds
+The step LP (``trees.packed_trees``) is no list scheduling: it chooses all deliveries of a step together. In seconds
 (``timed.list_scheduling``) resources have times when they are free and there are no steps.
 """
 

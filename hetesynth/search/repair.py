@@ -314,12 +314,9 @@ class Forest:
         moved = False
         for tree, rank in list(self._crossing(full)):
             old = tree.arc[rank]
-            if any(self._too_much(r) for r in self.loads.uses[old]):
+            if not set(self.loads.uses[old]).isdisjoint(self.loads.overfull().tolist()):
                 moved |= self._moved(tree, rank, old)
         return moved
-
-    def _too_much(self, resource: int) -> bool:
-        return bool(self.loads.load[resource] > self.loads.capacity[resource] * self.loads.limit + 1e-9)
 
     def _crossing(self, full: set[int]) -> Iterator[tuple[Tree, int]]:
         """Deliveries over ``full`` resources, those with the least below them first."""

@@ -54,7 +54,7 @@ def no_progress(what: str, steps: int | None) -> None:
 class Search:
     """One search over one problem. ``target``: a proved lower bound; reaching it ends the search.
 
-    ``trace``: what CEGIS did; ``first_candidate``: what it begins with (``smt/seeds.py``).
+    ``trace``: what CEGIS did; ``first_candidate``: what it begins with (``smt/cegis.py``).
     ``fewest_offered``: steps of the shortest schedule that was offered since somebody set it to None.
     """
 

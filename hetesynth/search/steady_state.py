@@ -134,7 +134,12 @@ class Expansions:
     def _entry(self, question: _Question, deadline: Deadline) -> _Entry:
         entry = self._entries.pop(question, None)
         if entry is None or (entry.expansion.packing.cut_short and entry.deadline is not deadline):
-            entry = _Entry(_expanded(question, deadline), deadline)
+            policy = question.policy
+            rates, name, root = tuple(map(Fraction, question.rate)), question.name, question.root
+            network = Network.of_links(question.ranks, question.ends, question.resources, rates, question.alpha)
+            alike, packing = optimal_packing(network, name, root, question.servers, policy, deadline)
+            every = demands(network, name, root, trivial(network), policy)
+            entry = _Entry(Expansion(network, alike, every, packing, name == "allreduce", policy), deadline)
         self._entries[question] = entry
         while len(self._entries) > self._most:
             self._entries.popitem(last=False)
@@ -146,18 +151,6 @@ class Expansions:
 
 
 EXPANSIONS = Expansions(4)
-
-
-def _expanded(question: _Question, deadline: Deadline) -> Expansion:
-    policy = question.policy
-    network = Network.of_links(
-        question.ranks, question.ends, question.resources, tuple(map(Fraction, question.rate)), question.alpha
-    )
-    alike, packing = optimal_packing(
-        network, question.name, question.root, question.servers, policy, deadline
-    )  # fmt: skip
-    every = demands(network, question.name, question.root, trivial(network), policy)
-    return Expansion(network, alike, every, packing, question.name == "allreduce", policy)
 
 
 def question_of(problem: Problem, rates: Rates, policy: Policy) -> _Question:

@@ -293,7 +293,6 @@ ALLOWED = {
         hetesynth/search/machine_code.py: POLL_SECONDS
         hetesynth/files/temporaries.py: WAIT_SECONDS STALE_SECONDS
         hetesynth/search/smt/clauses.py: POLL_SECONDS
-        hetesynth/search/smt/clauses.py: POLL_SECONDS
         """,
     "judges, which must not depend on the policy of what they judge": """
         hetesynth/judge/bounds/symmetry.py: LONGEST

@@ -142,7 +142,9 @@ def tree_price_bound(problem: Problem, policy: BoundsPolicy, packing: PackingPol
     if chunks is None or not 1 < problem.ranks <= policy.tree_price_ranks:
         return None
     network = _network(problem)
-    name, root = _shape(chunks, problem.ranks)
+    # prices for other shares of the ranks prove less, nothing false
+    name: CollectiveName = "allgather" if len(chunks) == problem.ranks else "broadcast"
+    root = None if name == "allgather" else chunks.most_common(1)[0][0]
     within = replace(packing, gap=policy.tree_price_gap, most_rounds=policy.packing_rounds)
     servers = problem.servers or tuple("" for _ in range(problem.ranks))
     try:
@@ -166,10 +168,6 @@ def _chunks_by_rank(problem: Problem) -> Counter[Rank] | None:
             return None
         chunks[min(pre)] += 1
     return chunks or None
-
-
-def _shape(chunks: Counter[Rank], ranks: int) -> tuple[CollectiveName, Rank | None]:
-    return ("allgather", None) if len(chunks) == ranks else ("broadcast", chunks.most_common(1)[0][0])
 
 
 def _network(problem: Problem) -> Network:

@@ -62,9 +62,6 @@ class Coverer:
                 continue
             cover.append(r)
             open_arcs -= self.arcs_of[r]
-        return self._without_redundant(arcs, cover)
-
-    def _without_redundant(self, arcs: list[int], cover: list[int]) -> Cover:
         within = set(arcs)
         carried = {r: within & self.arcs_of[r] for r in cover}
         covered = Counter(chain.from_iterable(carried.values()))

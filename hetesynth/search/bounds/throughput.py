@@ -140,7 +140,25 @@ def time_bounds(
         raise ValueError(f"{name}: root {root} does not fit")
     bounds = cut_bounds(topology, name, root, policy.bounds)
     bounds += price_bounds(topology, name, root, policy)
-    bounds.append(_by_latency(topology, name, root, policy.bounds))
+    # the farthest pair that must hear of each other, by sums of link latencies, and the bytes that go there
+    n = topology.ranks
+    outward, inward = name in ("broadcast", "scatter"), name in ("gather", "reduce")
+    sources = [root or 0] if outward else list(range(n))
+    best: tuple[Fraction, Rank, Rank] = (Fraction(-1), 0, 0)
+    reach = _latencies(topology)
+    for u in sources:
+        for v in [root or 0] if inward else range(n):
+            if u != v and reach[u][v] > best[0]:
+                best = (reach[u][v], u, v)
+    latency, u, v = best
+    share = Fraction(1) if name in ("allreduce", "broadcast", "reduce") else Fraction(1, n)
+    entering, side = narrowest(topology, (v,), WireGraph.of(topology, policy.bounds))
+    if entering is None:  # wires without a limit lead there: only latency counts
+        share, entering = Fraction(0), Fraction(1)
+    proof = f"from {topology.vertices[u].name} to {topology.vertices[v].name} takes {float(latency) * 1e6:g} us"
+    bounds.append(
+        TimeBound("latency", latency, share / entering, proof, SlowestPath(u, v, share, tuple(sorted(side))))
+    )
     return tuple(sorted(bounds, key=lambda b: (b.scope != "all", -b.seconds_per_byte, -b.latency, b.kind)))
 
 
@@ -353,28 +371,6 @@ def _volume_bound(
     proof = f"{len(parts)} parts take in {float(share):g} buffers at {float(bandwidth) / 1e9:g} GB/s together"
     witness = PartCrossings(parts, tuple(tuple(sorted(side)) for _, side in narrow), share)
     return TimeBound("volume", latency, share / bandwidth, proof, witness)
-
-
-def _by_latency(
-    topology: Topology, name: CollectiveName, root: Rank | None, policy: BoundsPolicy
-) -> TimeBound:  # fmt: skip
-    """The farthest pair that must hear of each other, by sums of link latencies, and the bytes that go there."""
-    n = topology.ranks
-    outward, inward = name in ("broadcast", "scatter"), name in ("gather", "reduce")
-    sources = [root or 0] if outward else list(range(n))
-    best: tuple[Fraction, Rank, Rank] = (Fraction(-1), 0, 0)
-    reach = _latencies(topology)
-    for u in sources:
-        for v in [root or 0] if inward else range(n):
-            if u != v and reach[u][v] > best[0]:
-                best = (reach[u][v], u, v)
-    latency, u, v = best
-    share = Fraction(1) if name in ("allreduce", "broadcast", "reduce") else Fraction(1, n)
-    entering, side = narrowest(topology, (v,), WireGraph.of(topology, policy))
-    if entering is None:  # wires without a limit lead there: only latency counts
-        share, entering = Fraction(0), Fraction(1)
-    proof = f"from {topology.vertices[u].name} to {topology.vertices[v].name} takes {float(latency) * 1e6:g} us"
-    return TimeBound("latency", latency, share / entering, proof, SlowestPath(u, v, share, tuple(sorted(side))))
 
 
 def _latencies(topology: Topology) -> list[list[Fraction]]:

@@ -109,7 +109,16 @@ class Network:
     def _of_limits(
         cls, ranks: int, ends: Sequence[tuple[Rank, Rank]], limits: list[Limit], latency: Sequence[float]
     ) -> Network:  # fmt: skip
-        kept = _not_implied(limits)
+        # limits without those whose links all draw from another limit that is no faster, in their order
+        by_link: dict[int, list[int]] = defaultdict(list)
+        for number, (_, _, links) in enumerate(limits):
+            for i in links:
+                by_link[i].append(number)
+        kept = []
+        for number, (_, rate, links) in enumerate(limits):
+            rarest = min(links, key=lambda i: len(by_link[i]))
+            if not any(_implies(limits[other], other, rate, links, number) for other in by_link[rarest]):
+                kept.append(limits[number])
         users: list[list[int]] = [[] for _ in ends]
         for number, (_, _, links) in enumerate(kept):
             for i in links:
@@ -166,20 +175,6 @@ class Network:
 
 
 Limit = tuple[tuple[str, int], Fraction, frozenset[int]]  # what it is, its rate, the links that draw from it
-
-
-def _not_implied(limits: list[Limit]) -> list[Limit]:
-    """``limits`` without those whose links all draw from another limit that is no faster, in their order."""
-    by_link: dict[int, list[int]] = defaultdict(list)
-    for number, (_, _, links) in enumerate(limits):
-        for i in links:
-            by_link[i].append(number)
-    kept = []
-    for number, (_, rate, links) in enumerate(limits):
-        rarest = min(links, key=lambda i: len(by_link[i]))
-        if not any(_implies(limits[other], other, rate, links, number) for other in by_link[rarest]):
-            kept.append(limits[number])
-    return kept
 
 
 def _implies(limit: Limit, place: int, rate: Fraction, links: frozenset[int], number: int) -> bool:

@@ -173,7 +173,11 @@ def _candidates(servers: Sequence[str], n: int, fixed: Rank | None) -> Iterator[
         yield _servers_in_turn(blocks, sizes, n)
         for size in sizes:
             yield _servers_in_turn(blocks, [size], n)
-        yield from _servers_swapped(blocks, n)
+        for a, b in pairwise(blocks):
+            if len(a) == len(b):
+                image = np.arange(n)
+                image[a], image[b] = b, a
+                yield image
     for step in (1, 2, 4):
         yield _inside([_turned(len(block), step) for block in blocks], blocks, n)
         yield _inside([_paired(len(block), step) for block in blocks], blocks, n)
@@ -210,16 +214,6 @@ def _servers_in_turn(blocks: Sequence[Ints], sizes: Sequence[int], n: int) -> In
         for block, following in zip(alike, alike[1:] + alike[:1], strict=True):
             image[block] = following
     return image
-
-
-def _servers_swapped(blocks: Sequence[Ints], n: int) -> Iterator[Ints]:
-    """Neighbours of one size exchanged: half of the servers may differ from the others in what size does not
-    tell."""
-    for a, b in pairwise(blocks):
-        if len(a) == len(b):
-            image = np.arange(n)
-            image[a], image[b] = b, a
-            yield image
 
 
 def _turned(size: int, step: int) -> Ints:

@@ -139,7 +139,10 @@ def entries(gates: Gates, chunks: int, policy: PodsPolicy, *, spread_first: bool
     """Patterns for all pods. ``spread_first``: chunks leave their pod by the pattern too, once they are spread;
     else from their own GPU: None where one has no gate."""
     own: list[tuple[int, ...]] = []
-    order = tuple(_order(kind, gates.cluster.types[kind.type].ranks, policy) for kind in gates.kinds)
+    order: list[tuple[int, ...]] = []  # all GPUs, in the order in which the pattern of gates first names them
+    for kind in gates.kinds:
+        first = (kind.gates[g].gpu for g in _pattern(kind, policy))
+        order.append(tuple(dict.fromkeys([*first, *range(gates.cluster.types[kind.type].ranks)])))
     for number, kind in enumerate(gates.kinds if not spread_first else ()):
         of_gpu = defaultdict(list)
         for g, gate in enumerate(kind.gates):
@@ -150,11 +153,7 @@ def entries(gates: Gates, chunks: int, policy: PodsPolicy, *, spread_first: bool
         turns = [of_gpu[gpu] for gpu in order[number]]
         own.append(tuple(turns[x % ranks][x // ranks % len(turns[x % ranks])] for x in range(ranks * chunks)))
     slots = tuple(_aligned(gates, own) or _pattern(kind, policy) for kind in gates.kinds)
-    return Entries(gates, chunks, order, slots, tuple(own))
-
-
-def _order(kind: Kind, ranks: int, policy: PodsPolicy) -> tuple[int, ...]:
-    return tuple(dict.fromkeys([*(kind.gates[g].gpu for g in _pattern(kind, policy)), *range(ranks)]))
+    return Entries(gates, chunks, tuple(order), slots, tuple(own))
 
 
 def _aligned(gates: Gates, own: Sequence[tuple[int, ...]]) -> tuple[int, ...]:

@@ -185,7 +185,9 @@ class Crossings:
 
     def lasting(self, load: Ints, wait: int) -> int:
         """Picoseconds in which all wires carry ``load`` chunks after ``wait``."""
-        return wait + self.after + picoseconds(self._fullest(load))
+        most = np.maximum.reduceat(load[self._by_rate], self._begin).tolist() if len(self._begin) else []
+        seconds = (m * self._bytes / r for m, r in zip(most, self._rates, strict=True))
+        return wait + self.after + picoseconds(max(seconds, default=Fraction(0)))
 
     def load(self, src: Ints, dst: Ints) -> tuple[Ints, int]:
         """What each wire carries in such a round, and its longest latency. NoPath."""
@@ -213,10 +215,6 @@ class Crossings:
                 raise NoPath(f"nothing leads from {names[0]} to {names[1]}")
             self.paths[head, tail] = path
         return self.paths[head, tail]
-
-    def _fullest(self, load: Ints) -> Fraction:
-        most = np.maximum.reduceat(load[self._by_rate], self._begin).tolist() if len(self._begin) else []
-        return max((m * self._bytes / r for m, r in zip(most, self._rates, strict=True)), default=Fraction(0))
 
 
 def _rates(cluster: PodCluster) -> tuple[list[Fraction], Ints, Ints]:

@@ -165,7 +165,9 @@ class Checkpoints:
 
     def _chosen(self, steps: Steps, holds: Bools, broken: Sequence[int], sample: Sample) -> list[Send] | None:
         """What Z3 lets enter the regions after ``steps``; None: it has no answer."""
-        parts = {i for i in range(len(self.laws.regions)) if self._is_part(i)}
+        # regions that are no complement of a smaller one
+        ranks = self.tables.problem.ranks
+        parts = {i for i, region in enumerate(self.laws.regions) if 2 * len(region.ranks) <= ranks}
         regions = parts if sample == Sample() else (self.learned & parts) | set(broken)
         links = [a for step in steps for _, a in step] if self.tables.problem.max_peers is not None else []
         rest = self.steps - len(steps) - 1
@@ -205,9 +207,6 @@ class Checkpoints:
 
     def _stop_check(self) -> None:
         self.search.stop_check(self.stop, self.reserve)()
-
-    def _is_part(self, i: int) -> bool:
-        return 2 * len(self.laws.regions[i].ranks) <= self.tables.problem.ranks
 
     def _unfrozen(self, steps: Steps) -> Schedule | None:
         """The last steps as a whole, more and more of them, while the model is small."""

@@ -108,7 +108,12 @@ class NeighbourhoodModel:
         for delivery in sorted(free):
             stop_check()
             self._motion(*delivery)
-        self._dependents_hold_in_time()
+        # A frozen delivery from a free one needs it before it starts
+        chunks = {k for k, _ in self.free}
+        for delivery, (a, t) in sorted(self.placed.items()):
+            k = delivery[0]
+            if k in chunks and (k, self.tables.problem.arcs[a].src) in self.free:
+                self.clauses.clause(-self._frozen(delivery), *self._holds(k, self.tables.problem.arcs[a].src, t))
         self._sends_by_resource: dict[tuple[int, int], list[int]] = defaultdict(list)
         for (_, a, t), send in self.send.items():
             for r in tables.resources_of[a]:
@@ -161,14 +166,6 @@ class NeighbourhoodModel:
     def _holds(self, k: int, rank: int, t: int) -> tuple[int, ...]:
         variable = self._has.get((k, rank, t))
         return () if variable is None else (variable,)
-
-    def _dependents_hold_in_time(self) -> None:
-        """A frozen delivery from a free one needs it before it starts."""
-        chunks = {k for k, _ in self.free}
-        for delivery, (a, t) in sorted(self.placed.items()):
-            k = delivery[0]
-            if k in chunks and (k, self.tables.problem.arcs[a].src) in self.free:
-                self.clauses.clause(-self._frozen(delivery), *self._holds(k, self.tables.problem.arcs[a].src, t))
 
     def _frozen(self, delivery: Delivery) -> int:
         if delivery not in self._fixed:

@@ -389,7 +389,11 @@ class StepChoice:
         uses, resources = self.tables.resources_of, self.tables.resources
         limits = {r: resource.capacity for r, resource in enumerate(resources)}
         self._at_most_by(lambda send: uses[send[1]], lambda r: limits[r])  # type: ignore[index]
-        self._nothing_arrives_twice()
+        # eq. 6; with exclusive reductions a rank sends a chunk to one peer (eq. 8)
+        arcs = self.tables.problem.arcs
+        self._at_most_by(lambda send: [(send[0], arcs[send[1]].dst)], lambda _: 1)
+        if self.tables.problem.exclusive_reduction:
+            self._at_most_by(lambda send: [(send[0], arcs[send[1]].src)], lambda _: 1)
         for i in sorted(regions):
             self._enough_enters(laws, i, lacking, rest)
 
@@ -402,13 +406,6 @@ class StepChoice:
         for one, numbers in alike.items():
             if len(numbers) > limit(one):
                 self.rows.append(Row(tuple(numbers), most=limit(one)))
-
-    def _nothing_arrives_twice(self) -> None:
-        """Eq. 6; with exclusive reductions a rank sends a chunk to one peer (eq. 8)."""
-        arcs = self.tables.problem.arcs
-        self._at_most_by(lambda send: [(send[0], arcs[send[1]].dst)], lambda _: 1)
-        if self.tables.problem.exclusive_reduction:
-            self._at_most_by(lambda send: [(send[0], arcs[send[1]].src)], lambda _: 1)
 
     def _enough_enters(self, laws: SuffixLaws, i: int, lacking: Bools, rest: int) -> None:
         """Region ``i`` lacks no more at the end of the step than can enter it later."""

@@ -160,16 +160,14 @@ class StepModel:
                 sends = [self.send[k, a, t] for k in chunks for a in resource.arcs if (k, a, t) in self.send]
                 self._at_most(sends, resource.capacity)
             elif law.kind == "once":
-                self._a_chunk_arrives_over_one_link(law.a, law.b, t)
+                self._at_most(
+                    [self.send[law.a, a, t] for a in self.tables.into[law.b] if (law.a, a, t) in self.send], 1
+                )
             else:
-                self._a_chunk_leaves_over_one_link(law.a, law.b, t)
+                self._at_most(
+                    [self.send[law.a, a, t] for a in self.tables.out_of[law.b] if (law.a, a, t) in self.send], 1
+                )
         return True
-
-    def _a_chunk_arrives_over_one_link(self, k: int, rank: int, t: int) -> None:
-        self._at_most([self.send[k, a, t] for a in self.tables.into[rank] if (k, a, t) in self.send], 1)
-
-    def _a_chunk_leaves_over_one_link(self, k: int, rank: int, t: int) -> None:
-        self._at_most([self.send[k, a, t] for a in self.tables.out_of[rank] if (k, a, t) in self.send], 1)
 
     def _a_rank_has_few_peers(self, rank: int, *, sending: bool) -> None:
         """A rank sends to, or receives from, at most ``max_peers`` others over the whole schedule."""

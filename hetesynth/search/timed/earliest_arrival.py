@@ -19,7 +19,6 @@ import numpy as np
 
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy import Policy
-from hetesynth.policy.timed import TimedPolicy
 from hetesynth.search.copy_problem import CopyProblem, start_arrays, without_useless
 from hetesynth.search.machine_code import Floats, most_interpreted, rows, run_kernel
 from hetesynth.search.peers import within_peers, without_peers
@@ -101,17 +100,15 @@ def rounds(
         price = [weight * s * b for s, b in zip(scarcity, link_times.busy, strict=True)]
         timed = earliest_arrival(tables, link_times, price, policy)
         routes.append(timed)
-        scarcity = _raised(scarcity, timed.load, policy.timed)
+        # what each resource costs in the next round
+        most = max(timed.load, default=0.0) or 1.0
+        growth, exponent = policy.timed.arrival_growth, policy.timed.arrival_exponent
+        raised = [
+            dearer(s, seconds / most, growth, exponent) for s, seconds in zip(scarcity, timed.load, strict=True)
+        ]
+        least = min(raised, default=1.0)
+        scarcity = [s / least for s in raised]
     return routes
-
-
-def _raised(scarcity: Sequence[float], load: Sequence[float], policy: TimedPolicy) -> list[float]:
-    """What each resource costs in the next round: the more the busier it was, the cheapest one 1."""
-    most = max(load, default=0.0) or 1.0
-    growth, exponent = policy.arrival_growth, policy.arrival_exponent
-    raised = [dearer(s, seconds / most, growth, exponent) for s, seconds in zip(scarcity, load, strict=True)]
-    least = min(raised, default=1.0)
-    return [s / least for s in raised]
 
 
 def earliest_arrival(

@@ -206,7 +206,21 @@ def _negotiated(
     """The steps of work on the busiest resource, and the trees."""
     policy = thresholds.trees
     routing = TreeRouting(problem, 1, rng, thresholds, policy.packing_sharpness)
-    routing.target = max(1, ceil(bound) - 1, _entering(problem, routing.uses))
+    # steps in which all that a rank lacks can enter it, at least, by the resources most shared by its links
+    lacks, entering = [0] * problem.ranks, [0] * problem.ranks
+    for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True):
+        for rank in post - pre:
+            lacks[rank] += 1
+    tables = CopyProblem(problem)
+    resources = tables.resources
+    for rank in range(problem.ranks):
+        into = [routing.uses[a] for a in tables.into[rank]]
+        shared = Counter(r for used in into for r in used)
+        ingress = {max(used, key=lambda r: (shared[r], -r)) for used in into}
+        entering[rank] = sum(resources[r].capacity for r in ingress)
+    routing.target = max(
+        1, ceil(bound) - 1, max(chunks / max(1, room) for chunks, room in zip(lacks, entering, strict=True))
+    )
     best: tuple[float, list[Tree]] | None = None
     full_sweep = policy.packing_full_sweep
     affordable = policy.packing_work // (len(routing.trees) * problem.ranks)
@@ -225,22 +239,6 @@ def _negotiated(
         excess = np.maximum(0.0, routing.load / routing.capacity - routing.target)
         routing.scarcity *= 1.0 + policy.packing_scarcity * excess
     return best
-
-
-def _entering(problem: Problem, uses: Sequence[Sequence[int]]) -> float:
-    """Steps in which all that a rank lacks can enter it, at least, by the resources most shared by its links."""
-    lacks, entering = [0] * problem.ranks, [0] * problem.ranks
-    for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True):
-        for rank in post - pre:
-            lacks[rank] += 1
-    tables = CopyProblem(problem)
-    resources = tables.resources
-    for rank in range(problem.ranks):
-        into = [uses[a] for a in tables.into[rank]]
-        shared = Counter(r for used in into for r in used)
-        ingress = {max(used, key=lambda r: (shared[r], -r)) for used in into}
-        entering[rank] = sum(resources[r].capacity for r in ingress)
-    return max(chunks / max(1, room) for chunks, room in zip(lacks, entering, strict=True))
 
 
 def _kinds(collective: Collective) -> list[list[int]]:
