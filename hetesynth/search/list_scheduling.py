@@ -5,12 +5,11 @@ which every transfer starts as soon as its sender holds the chunk and there is r
 two rules says which goes first:
 
 - ``list_schedule``: arcs take turns, each with the chunk that has the longest path behind it. Priorities never
-  change, so each arc keeps its own queue; for baselines.
-- ``list_schedule_by_work``: what the most work waits for, computed anew in each step; for balanced trees, where a
-  resource that falls behind is what costs steps.
+change, so each arc keeps its own queue; for baselines. - ``list_schedule_by_work``: what the most work waits for,
+computed anew in each step; for balanced trees, where a resource that falls behind is what costs steps.
 
-The step LP (``trees.packed_trees``) is no list scheduling: it chooses all deliveries of a step together. In seconds
-(``timed.list_scheduling``) resources have times when they are free and there are no steps.
+The step LP (``trees.packed_trees``) is no list scheduling: it chooses all deliveries of a step together. In
+seconds (``timed.list_scheduling``) resources have times when they are free and there are no steps.
 """
 
 from __future__ import annotations

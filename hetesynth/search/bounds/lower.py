@@ -36,75 +36,45 @@ class Reach:
 
 
 def reach(problem: Problem) -> Reach:
-    """How far chunks must travel. In a reduction every contribution must reach the chunk's targets."""
-    origins = _Origins(problem)
+    """How far chunks must travel. In a reduction every contribution must reach the chunk's targets.
+
+    Reachability runs for all origins at once: a rank's state is a bit set of the origins that reach it so far.
+    """
+    collective = problem.collective
+    index: dict[frozenset[int], int] = {}  # the distinct places chunks start from, one bit each
+    needs = [0] * problem.ranks
+    for pre, post in dict.fromkeys(zip(collective.pre, collective.post, strict=True)):
+        for origin in [frozenset({r}) for r in sorted(pre)] if collective.reduces else [pre]:
+            bit = 1 << index.setdefault(origin, len(index))
+            for target in post:
+                needs[target] |= bit
+    origins, everything = list(index), (1 << len(index)) - 1
+    state = [sum(1 << bit for bit, origin in enumerate(origins) if r in origin) for r in range(problem.ranks)]
     neighbours: list[set[int]] = [set() for _ in range(problem.ranks)]
     for arc in problem.arcs:
         neighbours[arc.dst].add(arc.src)
-    before = [sorted(senders) for senders in neighbours]
-    state = origins.start()
     farthest = DistanceWitness(0, 0, 0)
     hops = 0
     while True:
-        missing = [needs & ~has for needs, has in zip(origins.needs, state, strict=True)]
+        missing = [need & ~has for need, has in zip(needs, state, strict=True)]
         rank = next((r for r, bits in enumerate(missing) if bits), None)
         if rank is None:
             return Reach(farthest, None)
-        late = origins.chunk_for((missing[rank] & -missing[rank]).bit_length() - 1, rank), rank
+        origin = origins[(missing[rank] & -missing[rank]).bit_length() - 1]
+        starts = (
+            k for k, pre in enumerate(collective.pre) if (origin <= pre if collective.reduces else origin == pre)
+        )
+        late = next(k for k in starts if rank in collective.post[k]), rank
         hops += 1
         farthest = DistanceWitness(*late, hops)
         after = list(state)
-        for v in range(problem.ranks):
-            if state[v] != origins.everything:
-                bits = state[v]
-                for u in before[v]:
-                    bits |= state[u]
-                after[v] = bits
+        for v, senders in enumerate(neighbours):
+            if state[v] != everything:
+                for u in senders:
+                    after[v] |= state[u]
         if after == state:
             return Reach(farthest, late)
         state = after
-
-
-class _Origins:
-    """The distinct places chunks start from, one bit each; who needs which."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.ranks = problem.ranks
-        self.collective = problem.collective
-        self.sets: list[frozenset[int]] = []
-        self.needs = [0] * problem.ranks
-        index: dict[frozenset[int], int] = {}
-        collective = problem.collective
-        done: set[tuple[frozenset[int], frozenset[int]]] = set()
-        for pre, post in zip(collective.pre, collective.post, strict=True):
-            if (pre, post) in done:
-                continue
-            done.add((pre, post))
-            for origin in [frozenset({r}) for r in sorted(pre)] if collective.reduces else [pre]:
-                if origin not in index:
-                    index[origin] = len(self.sets)
-                    self.sets.append(origin)
-                for rank in post:
-                    self.needs[rank] |= 1 << index[origin]
-        self.everything = (1 << len(self.sets)) - 1
-
-    def chunk_for(self, bit: int, rank: int) -> int:
-        """The first chunk that ``rank`` wants from origin ``bit``."""
-        origin, collective = self.sets[bit], self.collective
-        chunks = (k for k, post in enumerate(collective.post) if rank in post)
-        return next(
-            k
-            for k in chunks
-            if (origin <= collective.pre[k] if collective.reduces else origin == collective.pre[k])
-        )
-
-    def start(self) -> list[int]:
-        """The origins each rank belongs to."""
-        state = [0] * self.ranks
-        for bit, origin in enumerate(self.sets):
-            for rank in origin:
-                state[rank] |= 1 << bit
-        return state
 
 
 def distance_bound(problem: Problem) -> LowerBound:
@@ -129,7 +99,8 @@ Direction = Literal["in", "out"]
 
 
 def cut_bounds(problem: Problem, policy: BoundsPolicy) -> tuple[LowerBound | None, LowerBound | None]:
-    """The best cut and the best last-step bound over the candidate regions."""
+    """The best cut and the best last-step bound over single ranks and groups of well-joined ranks, in both
+    directions: what must enter a region, over what can enter it in a step (SCCL 3.1, the bandwidth bound)."""
     coverer = Coverer(problem)
     alike: set[tuple[int, ...]] | None = set() if len(problem.arcs) > policy.cut_every_region_arcs else None
     cut: LowerBound | None = None
@@ -142,9 +113,14 @@ def cut_bounds(problem: Problem, policy: BoundsPolicy) -> tuple[LowerBound | Non
                 continue
             seen.add(region)
             for direction, arcs in crossing.items():
-                if alike is not None and _met(alike, problem, region, direction, arcs[p]):
-                    continue
-                bound = _bound(problem, coverer, region, direction, arcs[p])
+                if alike is not None:  # on large graphs one of the regions that look the same must do
+                    wide = sum(problem.arcs[a].capacity for a in arcs[p])
+                    peers = {problem.arcs[a].src if direction == "out" else problem.arcs[a].dst for a in arcs[p]}
+                    look = (direction == "in", len(region), len(arcs[p]), wide, len(peers))
+                    if look in alike:
+                        continue
+                    alike.add(look)
+                bound = _cut_bound(problem, coverer, region, direction, arcs[p])
                 if bound is None:
                     continue
                 cut = bound if cut is None or bound.steps > cut.steps else cut
@@ -152,19 +128,6 @@ def cut_bounds(problem: Problem, policy: BoundsPolicy) -> tuple[LowerBound | Non
                 if arrived is not None and (last_step is None or arrived.steps > last_step.steps):
                     last_step = arrived
     return cut, last_step
-
-
-def _met(
-    alike: set[tuple[int, ...]], problem: Problem, region: Region, direction: Direction, arcs: list[int]
-) -> bool:
-    """Whether a region that looks the same was tried: on large graphs one of a kind must do."""
-    wide = sum(problem.arcs[a].capacity for a in arcs)
-    peers = len({problem.arcs[a].src if direction == "out" else problem.arcs[a].dst for a in arcs})
-    look = (direction == "in", len(region), len(arcs), wide, peers)
-    if look in alike:
-        return True
-    alike.add(look)
-    return False
 
 
 def _crossing(problem: Problem, parts: list[Region]) -> dict[Direction, dict[int, list[int]]]:
@@ -178,7 +141,7 @@ def _crossing(problem: Problem, parts: list[Region]) -> dict[Direction, dict[int
     return crossing
 
 
-def _bound(
+def _cut_bound(
     problem: Problem, coverer: Coverer, region: Region, direction: Direction, arcs: list[int]
 ) -> LowerBound | None:
     needed = sum(1 for _ in _must_cross(problem, frozenset(region), direction))
@@ -186,14 +149,22 @@ def _bound(
         return None
     cover = coverer.cover(arcs)
     steps = -(-needed // cover.capacity)
-    where = f"rank {region[0]}" if len(region) == 1 else f"ranks {_in_words(region)}"
+    consecutive = region == tuple(range(region[0], region[-1] + 1))
+    named = f"{region[0]}-{region[-1]}" if consecutive else ", ".join(map(str, region))
+    where = f"rank {region[0]}" if len(region) == 1 else f"ranks {named}"
     verb = "enter" if direction == "in" else "leave"
     proof = f"{needed} chunks must {verb} {where}, at most {cover.capacity} can in a step"
     return LowerBound(steps, "cut", proof, CutWitness(region, direction, cover.resources, needed, cover.capacity))
 
 
 def _last_step_bound(problem: Problem, cut: LowerBound) -> LowerBound | None:
-    """What ``cut`` proves when the last step is looked at; None when that is no more."""
+    """What ``cut`` proves when the last step is looked at; None when that is no more.
+
+    A copied chunk that crosses when r steps are left, that one included, reaches (1 + d)^(r - 1) ranks of the far
+    side, where d is how many others a rank there can send it to in a step: its neighbours, or one where a rank
+    adds one value at a time (HeteCCL eq. 8). So with w ranks at least that want each of n chunks and a capacity of
+    C, n w <= C (min(w, 1) + min(w, 1 + d) + ... + min(w, (1 + d)^(T - 1))).
+    """
     w = cut.witness
     if not isinstance(w, CutWitness):
         return None
@@ -274,15 +245,23 @@ def volume_bound(problem: Problem, policy: BoundsPolicy) -> LowerBound | None:
     return best
 
 
-def _in_words(region: Region) -> str:
-    if region == tuple(range(region[0], region[-1] + 1)):
-        return f"{region[0]}-{region[-1]}"
-    return ", ".join(map(str, region))
-
-
 def growth_bound(problem: Problem, policy: BoundsPolicy) -> LowerBound | None:
-    """The best growth bound over the candidate partitions, or None where no single source serves everybody."""
-    chunk = _wanted_by_all(problem)
+    """The best growth bound over the candidate partitions, or None where no single source serves everybody.
+
+    Split the ranks into parts (servers). A part that held the chunk a step ago may be full of it and sends on at
+    most what can leave a part; a rank that has just received it in a new part sends at most what can leave a rank.
+    So the parts reached grow no faster than
+
+        S(0) = min(E r, x h),  R(0) = r,  R(t+1) = min(m, R(t) + S(t)),  S(t+1) = E R(t) + min(E, x) S(t)
+
+    with r parts and h ranks holding it at first, E and x the most that leaves any part and any rank. In the last
+    step every rank of a part not yet reached must receive it from outside: the smallest parts left need as many
+    arrivals as they have ranks, and no part takes more than can enter it.
+    """
+    if len(set(problem.collective.pre)) > 1:
+        return None  # several sources: the flow into one destination asks for more
+    ends = enumerate(zip(problem.collective.pre, problem.collective.post, strict=True))
+    chunk = next((k for k, (pre, post) in ends if len(post) == problem.ranks > len(pre)), None)
     if chunk is None or len(problem.arcs) > policy.growth_arcs:
         return None
     coverer = Coverer(problem)
@@ -302,15 +281,6 @@ def growth_bound(problem: Problem, policy: BoundsPolicy) -> LowerBound | None:
             proof = f"spreading over {len(parts)} {what}, of which at most {most[0]} chunks leave one in a step"
             best = LowerBound(steps, "growth", proof, witness)
     return best
-
-
-def _wanted_by_all(problem: Problem) -> int | None:
-    if len(set(problem.collective.pre)) > 1:
-        return None  # several sources: the flow into one destination asks for more
-    for k, (pre, post) in enumerate(zip(problem.collective.pre, problem.collective.post, strict=True)):
-        if len(post) == problem.ranks > len(pre):
-            return k
-    return None
 
 
 Named = tuple[tuple[str, ...], int]

@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hetesynth.model.problem import Problem
 from hetesynth.policy.bounds import BoundsPolicy
+from hetesynth.search.bounds.lower import most_copies
 from hetesynth.search.bounds.regions import Coverer, partitions
 from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.smt.clauses import Clauses
@@ -53,57 +54,31 @@ class Region:
 
 
 class SuffixLaws:
-    """The regions of ``tables`` and what they lack. ``levels``: partitions of the ranks, coarsest first."""
+    """What a prefix of a schedule must leave for the steps that are left: for single ranks, servers, and all ranks
+    but these, how many chunks that none of them holds may be left when so many steps remain.
+
+    That follows from the capacity of the links that enter the set and from how fast a chunk spreads in it, so
+    every schedule obeys it: a prefix that breaks one of these laws cannot be completed in time, which shows the
+    step of the mistake long before the end. ``levels``: partitions of the ranks, coarsest first; ``wants``: chunks
+    x ranks.
+    """
 
     def __init__(self, tables: CopyProblem, policy: BoundsPolicy) -> None:
-        self._problem = tables.problem
-        self._coverer = Coverer(tables.problem)
-        collective, ranks = tables.problem.collective, tables.problem.ranks
-        self.wants: Bools = np.zeros((len(collective.post), ranks), dtype=np.bool_)
-        for k, post in enumerate(collective.post):
+        problem = tables.problem
+        everybody = frozenset(range(problem.ranks))
+        self.wants: Bools = np.zeros((len(problem.collective.post), problem.ranks), dtype=np.bool_)
+        for k, post in enumerate(problem.collective.post):
             self.wants[k, sorted(post)] = True
-        self.levels = list(reversed(partitions(tables.problem, policy)))
-        self.regions = tuple(self._regions())
-
-    def _regions(self) -> Iterator[Region]:
-        everybody = frozenset(range(self._problem.ranks))
-        seen: set[frozenset[int]] = set()
-        for part in (frozenset(region) for level in self.levels for region in level):
-            for ranks in (part, everybody - part):
-                if ranks and ranks not in seen:
-                    seen.add(ranks)
-                    region = self._region(ranks)
-                    if region is not None:
-                        yield region
-
-    def _region(self, ranks: frozenset[int]) -> Region | None:
-        """None where nothing has to enter, or nothing can."""
-        arcs = self._problem.arcs
-        entering = tuple(a for a, arc in enumerate(arcs) if arc.dst in ranks and arc.src not in ranks)
-        pairs = zip(self._problem.collective.pre, self._problem.collective.post, strict=True)
-        wanting = [len(post & ranks) for pre, post in pairs if post & ranks and not pre & ranks]
-        if not entering or not wanting:
-            return None
-        inside: dict[int, set[int]] = {r: set() for r in ranks}
-        for arc in arcs:
-            if arc.src in ranks and arc.dst in ranks:
-                inside[arc.src].add(arc.dst)
-        copies = 1 if self._problem.exclusive_reduction else max(map(len, inside.values()))
-        capacity = self._coverer.cover(entering).capacity
-        return Region(tuple(sorted(ranks)), entering, capacity, min(wanting), copies)
-
-    @cached_property
-    def _members(self) -> npt.NDArray[np.float32]:
-        """Ranks x regions."""
-        members = np.zeros((self._problem.ranks, len(self.regions)), dtype=np.float32)
+        self.levels = list(reversed(partitions(problem, policy)))
+        parts = [frozenset(part) for level in self.levels for part in level]
+        distinct = dict.fromkeys(ranks for part in parts for ranks in (part, everybody - part) if ranks)
+        coverer = Coverer(problem)
+        regions = (_region(problem, coverer, ranks) for ranks in distinct)
+        self.regions = tuple(region for region in regions if region is not None)
+        self._members = np.zeros((problem.ranks, len(self.regions)), dtype=np.float32)
         for i, region in enumerate(self.regions):
-            members[list(region.ranks), i] = 1.0
-        return members
-
-    @cached_property
-    def _wanted(self) -> Bools:
-        asked: Bools = self.wants.astype(np.float32) @ self._members > 0
-        return asked
+            self._members[list(region.ranks), i] = 1.0
+        self._wanted: Bools = self.wants.astype(np.float32) @ self._members > 0  # chunks x regions
 
     def lacking(self, holds: Bools) -> Bools:
         """Chunks x regions: wanted there and held by none of its ranks. ``holds``: chunks x ranks."""
@@ -116,21 +91,19 @@ class SuffixLaws:
         return [i for i, region in enumerate(self.regions) if counts[i] and counts[i] > region.limit(rest)]
 
 
+def _region(problem: Problem, coverer: Coverer, ranks: frozenset[int]) -> Region | None:
+    """None where nothing has to enter, or nothing can."""
+    entering = tuple(a for a, arc in enumerate(problem.arcs) if arc.dst in ranks and arc.src not in ranks)
+    pairs = zip(problem.collective.pre, problem.collective.post, strict=True)
+    wanting = [len(post & ranks) for pre, post in pairs if post & ranks and not pre & ranks]
+    if not entering or not wanting:
+        return None
+    capacity = coverer.cover(entering).capacity
+    return Region(tuple(sorted(ranks)), entering, capacity, min(wanting), most_copies(problem, ranks))
+
+
 Send = tuple[int, int]  # chunk, arc
 Floats = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class _Level:
-    """One partition of the ranks."""
-
-    members: Sequence[Sequence[int]]
-    entering: Sequence[Sequence[int]]  # arcs into each region
-    laws: Sequence[Region | None]
-
-    def limit(self, i: int, rest: int) -> int:
-        law = self.laws[i]
-        return 0 if law is None else law.limit(rest)
 
 
 class Peers:
@@ -206,23 +179,27 @@ class Step:
 
 
 class Refill:
-    """Fills steps of one problem. ``rng``: breaks ties among chunks that are equally rare."""
+    """Fills steps of one problem greedily (HeteCCL 5.2, REVISEFULL). ``rng``: breaks ties among chunks that are
+    equally rare.
+
+    The coarsest partition comes before finer ones: a chunk that no rank of a server holds enters it once, the
+    rarest chunks first (those that fewest regions hold), regions in turn. What a region holds spreads in it by the
+    finer partitions, last the single ranks. A chunk that nobody near wants is not relayed.
+    """
 
     def __init__(self, tables: CopyProblem, laws: SuffixLaws, rng: np.random.Generator) -> None:
         self.tables = tables
         self.laws = laws
         self._rng = rng
         arcs = tables.problem.arcs
-        by_ranks = {region.ranks: region for region in laws.regions}
-        self._levels: list[_Level] = []
+        self._entering: list[dict[int, list[int]]] = []  # by level, the arcs into each region
         for level in laws.levels:
             home = {rank: i for i, region in enumerate(level) for rank in region}
-            entering: list[list[int]] = [[] for _ in level]
+            entering: dict[int, list[int]] = {}
             for a in tables.arcs:
                 if home[arcs[a].src] != home[arcs[a].dst]:
-                    entering[home[arcs[a].dst]].append(a)
-            laws_of = [by_ranks.get(tuple(sorted(region))) for region in level]
-            self._levels.append(_Level(level, entering, laws_of))
+                    entering.setdefault(home[arcs[a].dst], []).append(a)
+            self._entering.append(entering)
 
     def step(self, holds: Bools, keep: Iterable[Send], links: Iterable[int], rest: int) -> Step:
         """One step: of ``keep`` what breaks no law, in order, then what else fits. ``links``: used before;
@@ -232,25 +209,25 @@ class Refill:
             if step.may(k, a) and step.fits(a):
                 step.take(k, a)
         tie = self._rng.random(len(holds))
-        for level in self._levels:
-            self._fill(step, level, tie, rest)
+        for level, entering in zip(self.laws.levels, self._entering, strict=True):
+            self._fill(step, level, entering, tie, rest)
         return step
 
-    def _fill(self, step: Step, level: _Level, tie: Floats, rest: int) -> None:
+    def _fill(
+        self, step: Step, level: Sequence[Sequence[int]], entering: dict[int, list[int]], tie: Floats, rest: int
+    ) -> None:
         """Regions in turn, those with the least time left first, a chunk each, until nothing more can enter."""
-        present = np.stack([step.after[:, list(region)].any(axis=1) for region in level.members], axis=1)
-        missed = np.stack([self.laws.wants[:, list(region)].any(axis=1) for region in level.members], axis=1)
+        limit_of = {region.ranks: region.limit(rest) for region in self.laws.regions}
+        limits = [limit_of.get(tuple(sorted(region)), 0) for region in level]
+        present = np.stack([step.after[:, list(region)].any(axis=1) for region in level], axis=1)
+        missed = np.stack([self.laws.wants[:, list(region)].any(axis=1) for region in level], axis=1)
         rarity = present.sum(axis=1).astype(np.float64) + tie
-        lacking = {
-            i: np.flatnonzero(missed[:, i] & ~present[:, i]).tolist()
-            for i in range(len(level.members))
-            if level.entering[i]
-        }
+        lacking = {i: np.flatnonzero(missed[:, i] & ~present[:, i]).tolist() for i in sorted(entering)}
         turn = [i for i, chunks in lacking.items() if chunks]
         while turn:
             entered = []
-            for i in sorted(turn, key=lambda i: (level.limit(i, rest) - len(lacking[i]), i)):
-                k = self._enter(step, lacking[i], level.entering[i], rarity)
+            for i in sorted(turn, key=lambda i: (limits[i] - len(lacking[i]), i)):
+                k = self._enter(step, lacking[i], entering[i], rarity)
                 if k is not None:
                     rarity[k] += 1.0
                     lacking[i].remove(k)
@@ -259,21 +236,18 @@ class Refill:
 
     def _enter(self, step: Step, chunks: list[int], entering: Sequence[int], rarity: Floats) -> int | None:
         """The rarest of ``chunks`` that can enter over one of the arcs now, which it does; None: none can."""
-        arcs = self.tables.problem.arcs
         by_sender: dict[int, list[int]] = {}
         for a in entering:
             if step.fits(a):
-                by_sender.setdefault(arcs[a].src, []).append(a)
+                by_sender.setdefault(self.tables.problem.arcs[a].src, []).append(a)
         if not by_sender:
             return None
-        senders = list(by_sender)
-        possible: Bools = np.atleast_1d(step.holds[np.ix_(chunks, senders)].any(axis=1))
+        possible: Bools = np.atleast_1d(step.holds[np.ix_(chunks, list(by_sender))].any(axis=1))
         for i in np.argsort(rarity[chunks], kind="stable").tolist():
             if possible[i]:
                 k: int = chunks[i]
-                routes = [
-                    a for sender in senders if step.holds[k, sender] for a in by_sender[sender] if step.may(k, a)
-                ]
+                holding = (leaving for sender, leaving in by_sender.items() if step.holds[k, sender])
+                routes = [a for leaving in holding for a in leaving if step.may(k, a)]
                 if routes:
                     step.take(k, max(routes, key=step.room))
                     return k
@@ -370,9 +344,9 @@ class StepChoice:
         self._numbers: dict[Send, int] = {}
         self._rarity: list[float] = holds.mean(axis=1).tolist()
         lacking = laws.lacking(holds)
+        arcs = tables.problem.arcs
         for i in sorted(regions):
             # what may enter region i
-            arcs = self.tables.problem.arcs
             region = laws.regions[i]
             chunks = sorted(np.flatnonzero(lacking[:, i]).tolist(), key=lambda k: (self._rarity[k], k))
             into: dict[int, list[int]] = defaultdict(list)
@@ -386,26 +360,24 @@ class StepChoice:
                         if (k, a) not in self._numbers:
                             self._numbers[k, a] = len(self.sends)
                             self.sends.append((k, a))
-        uses, resources = self.tables.resources_of, self.tables.resources
-        limits = {r: resource.capacity for r, resource in enumerate(resources)}
-        self._at_most_by(lambda send: uses[send[1]], lambda r: limits[r])  # type: ignore[index]
+        capacity = [resource.capacity for resource in tables.resources]
+        self._at_most(((r, n) for n, (_, a) in enumerate(self.sends) for r in tables.resources_of[a]), capacity)
         # eq. 6; with exclusive reductions a rank sends a chunk to one peer (eq. 8)
-        arcs = self.tables.problem.arcs
-        self._at_most_by(lambda send: [(send[0], arcs[send[1]].dst)], lambda _: 1)
-        if self.tables.problem.exclusive_reduction:
-            self._at_most_by(lambda send: [(send[0], arcs[send[1]].src)], lambda _: 1)
+        self._at_most(((k, arcs[a].dst), n) for n, (k, a) in enumerate(self.sends))
+        if tables.problem.exclusive_reduction:
+            self._at_most(((k, arcs[a].src), n) for n, (k, a) in enumerate(self.sends))
         for i in sorted(regions):
             self._enough_enters(laws, i, lacking, rest)
 
-    def _at_most_by(self, key: Callable[[Send], Sequence[object]], limit: Callable[[object], int]) -> None:
-        """Of the sends with the same key at most so many."""
-        alike: dict[object, list[int]] = defaultdict(list)
-        for number, send in enumerate(self.sends):
-            for one in key(send):
-                alike[one].append(number)
-        for one, numbers in alike.items():
-            if len(numbers) > limit(one):
-                self.rows.append(Row(tuple(numbers), most=limit(one)))
+    def _at_most(self, keyed: Iterable[tuple[Any, int]], capacity: Sequence[int] = ()) -> None:
+        """Of the sends with the same key at most the capacity of that key; by default one."""
+        alike: dict[Any, list[int]] = defaultdict(list)
+        for key, number in keyed:
+            alike[key].append(number)
+        for key, numbers in alike.items():
+            limit = capacity[key] if capacity else 1
+            if len(numbers) > limit:
+                self.rows.append(Row(tuple(numbers), most=limit))
 
     def _enough_enters(self, laws: SuffixLaws, i: int, lacking: Bools, rest: int) -> None:
         """Region ``i`` lacks no more at the end of the step than can enter it later."""
