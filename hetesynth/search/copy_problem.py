@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -142,6 +142,18 @@ def start_arrays(problem: Problem) -> tuple[NDArray[np.bool_], NDArray[np.bool_]
         holds[k, sorted(pre)] = True
         lacks[k, sorted(post - pre)] = True
     return holds, lacks
+
+
+def of_chunks(problem: Problem, chunks: Sequence[int]) -> Problem:
+    """The problem of ``chunks`` alone, which are numbered anew."""
+    whole = problem.collective
+    part = replace(
+        whole,
+        chunks=tuple(replace(whole.chunks[k], index=i) for i, k in enumerate(chunks)),
+        pre=tuple(whole.pre[k] for k in chunks),
+        post=tuple(whole.post[k] for k in chunks),
+    )
+    return replace(problem, collective=part)
 
 
 def most_peers(problem: Problem, links: Iterable[int]) -> int:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import numpy as np
 
@@ -22,12 +22,12 @@ from hetesynth.model.cegis_trace import Action, CegisEntry, Sent
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import GaveUp, Infeasible, Outcome, Synthesized, Violation
-from hetesynth.search.copy_problem import CopyProblem, excess, start_arrays, without_useless
+from hetesynth.search.copy_problem import CopyProblem, excess, of_chunks, start_arrays, without_useless
 from hetesynth.search.interrupts import deferred
 from hetesynth.search.search import Candidate, OutOfTime, Search
 from hetesynth.search.smt.clauses import Answer, Clauses
 from hetesynth.search.smt.monolithic import every_law
-from hetesynth.search.smt.step_choice import Bools, Peers, Refill, Sample, Send, StepChoice, SuffixLaws
+from hetesynth.search.smt.step_choice import Bools, Peers, Refill, Sample, Send, Step, StepChoice, SuffixLaws
 from hetesynth.search.smt.step_model import Law, Sending, StepModel, size
 
 
@@ -129,16 +129,12 @@ class Checkpoints:
     ) -> Schedule | None:
         """One pass over the steps from the checkpoint on. ``unfreeze``: where it leads nowhere."""
         steps = [list(step) for step in prefix]
-        holds = start_arrays(self.tables.problem)[0]
-        for step in steps:
-            holds = self._after(holds, step)
+        holds = self._held(steps)
         while len(steps) < self.steps and (self.laws.wants & ~holds).any():
             self._stop_check()
-            # the sends of the checkpoint after steps
-            keep = hints.get(len(steps), ())
             t, rest = len(steps), self.steps - len(steps) - 1
             links = [a for step in steps for _, a in step] if self.tables.problem.max_peers is not None else []
-            filled = refill.step(holds, keep, links, rest)
+            filled = refill.step(holds, hints.get(t, ()), links, rest)
             broken = self.laws.broken(filled.after, rest)
             self._note("fill", t, [*steps, filled.sends], [self._as_violation(i, filled.after, t) for i in broken])
             policy = self.search.policy.smt
@@ -156,11 +152,10 @@ class Checkpoints:
                     if broken:
                         wrong = [self._as_violation(i, filled.after, t) for i in broken]
                         self._note("fill", t, [*steps, filled.sends], wrong)
-            sends = None if broken else filled.sends
-            if sends is None:
+            if broken:
                 return self._unfrozen(steps) if unfreeze else None
-            steps.append(sends)
-            holds = self._after(holds, sends)
+            steps.append(filled.sends)
+            holds = filled.after
         return self._accepted(steps, [])
 
     def _chosen(self, steps: Steps, holds: Bools, broken: Sequence[int], sample: Sample) -> list[Send] | None:
@@ -213,10 +208,7 @@ class Checkpoints:
         policy = self.search.policy.smt
         for rest in range(max(2, self.steps - len(steps)), min(self.steps, policy.checkpoint_unfrozen) + 1):
             kept = steps[: self.steps - rest]
-            holds = start_arrays(self.tables.problem)[0]
-            for step in kept:
-                holds = self._after(holds, step)
-            residual, chunks = residual_problem(self.tables.problem, holds)
+            residual, chunks = residual_problem(self.tables.problem, self._held(kept))
             tables = CopyProblem(residual)
             if self.units <= 0 or size(tables, rest) > policy.checkpoint_sends:
                 return None
@@ -248,6 +240,13 @@ class Checkpoints:
             return None
         return schedule
 
+    def _held(self, steps: Steps) -> Bools:
+        """Who holds what after ``steps``, chunks x ranks."""
+        holds: Bools = start_arrays(self.tables.problem)[0]
+        for k, a in chain.from_iterable(steps):
+            holds[k, self.tables.problem.arcs[a].dst] = True
+        return holds
+
     def _after(self, holds: Bools, sends: Sequence[Send]) -> Bools:
         after = holds.copy()
         for k, a in sends:
@@ -258,11 +257,8 @@ class Checkpoints:
         """The law of suffixes that region ``i`` breaks after ``step``."""
         region = self.laws.regions[i]
         lacking, rest = int(self.laws.lacking(after)[:, i].sum()), self.steps - step - 1
-        where = (
-            f"rank {region.ranks[0]}"
-            if len(region.ranks) == 1
-            else f"{len(region.ranks)} ranks from {region.ranks[0]} on"
-        )
+        first, number = region.ranks[0], len(region.ranks)
+        where = f"rank {first}" if number == 1 else f"{number} ranks from {first} on"
         message = f"step {step}: {where} lack {lacking} chunks, and {region.limit(rest)} can still come"
         return Violation("not-delivered", message, step=step, rank=region.ranks[0])
 
@@ -294,16 +290,10 @@ class Checkpoints:
 
 def residual_problem(problem: Problem, holds: Bools) -> tuple[Problem, list[int]]:
     """What is left when rank r holds chunk k where ``holds[k, r]``; and the number that each chunk had."""
-    collective = problem.collective
-    left = [k for k, post in enumerate(collective.post) if not holds[k, sorted(post)].all()]
+    left = [k for k, post in enumerate(problem.collective.post) if not holds[k, sorted(post)].all()]
+    rest = of_chunks(problem, left)
     pre = tuple(frozenset(np.flatnonzero(holds[k]).tolist()) for k in left)
-    rest = replace(
-        collective,
-        chunks=tuple(replace(collective.chunks[k], index=i) for i, k in enumerate(left)),
-        pre=pre,
-        post=tuple(collective.post[k] for k in left),
-    )
-    return replace(problem, collective=rest), left
+    return replace(rest, collective=replace(rest.collective, pre=pre)), left
 
 
 def synthesize(search: Search, steps: int, *, rlimit: int | None = None) -> tuple[Outcome, StepModel | None]:
@@ -407,7 +397,7 @@ def _revise(
         raise InternalError(f"the solver broke a law it was told: {violations[0].message}")
     checkpoint = min((v.step for v in violations if v.step is not None), default=0)
     steps = proposal.steps()
-    mended = _Checkpoint(model.tables, proposal, checkpoint).mend()
+    mended = _mended(model.tables, proposal, checkpoint)
     return [*(_sendings(step) for step in steps[:checkpoint]), {s for s in mended if s in model.send}]
 
 
@@ -427,46 +417,19 @@ def _law(model: StepModel, violation: Violation) -> Law:
     raise InternalError(f"the step model allowed what it must not: {violation.message}")
 
 
-class _Checkpoint:
-    """The step at which a proposal first breaks a law."""
-
-    def __init__(self, tables: CopyProblem, proposal: Schedule, step: int) -> None:
-        self.tables = tables
-        self.step = step
-        self.transfers = proposal.steps()[step]
-        self.left = [r.capacity for r in tables.resources]
-        self.holders = {(k, r) for k, pre in enumerate(tables.problem.collective.pre) for r in pre}
-        for t in proposal.transfers:
-            if t.start < step:
-                self.holders.add((t.chunk, tables.problem.arcs[t.link].dst))
-        self.arriving: set[tuple[int, int]] = set()
-        self.leaving: Counter[tuple[int, int]] = Counter()
-
-    def mend(self) -> set[Sending]:
-        """Keep what fits, in order, then add deliveries while there is room."""
-        mended = {s for s in sorted(_sendings(self.transfers)) if self._take(s[0], s[1])}
-        collective = self.tables.problem.collective
-        for k, targets in enumerate(collective.post):
-            for rank in sorted(targets):
-                for a in self.tables.into[rank]:
-                    if self._take(k, a):
-                        mended.add((k, a, self.step))
-                        break
-        return mended
-
-    def _take(self, k: int, a: int) -> bool:
-        arc = self.tables.problem.arcs[a]
-        resources = self.tables.resources_of[a]
-        exclusive = self.tables.problem.exclusive_reduction
-        if (
-            (k, arc.src) not in self.holders
-            or (k, arc.dst) in self.holders | self.arriving
-            or (exclusive and self.leaving[k, arc.src])
-            or any(self.left[r] <= 0 for r in resources)
-        ):
-            return False
-        for r in resources:
-            self.left[r] -= 1
-        self.arriving.add((k, arc.dst))
-        self.leaving[k, arc.src] += 1
-        return True
+def _mended(tables: CopyProblem, proposal: Schedule, step: int) -> set[Sending]:
+    """The first step that breaks a law: what fits of it, in order, then deliveries while there is room."""
+    problem = tables.problem
+    holds, _ = start_arrays(problem)
+    for t in proposal.transfers:
+        if t.start < step:
+            holds[t.chunk, problem.arcs[t.link].dst] = True
+    filled = Step(tables, holds, Peers(tables, limited=False))
+    for k, a, _ in sorted(_sendings(proposal.steps()[step])):
+        filled.send(k, a)
+    for k, targets in enumerate(problem.collective.post):
+        for rank in sorted(targets):
+            for a in tables.into[rank]:
+                if filled.send(k, a):
+                    break
+    return {(k, a, step) for k, a in filled.sends}

@@ -109,9 +109,9 @@ Floats = npt.NDArray[np.float64]
 class Peers:
     """Whom each rank sends to and receives from, where the problem limits that."""
 
-    def __init__(self, tables: CopyProblem, links: Iterable[int] = ()) -> None:
+    def __init__(self, tables: CopyProblem, links: Iterable[int] = (), *, limited: bool = True) -> None:
         self._arcs = tables.problem.arcs
-        self._limit = tables.problem.max_peers
+        self._limit = tables.problem.max_peers if limited else None
         self._out: dict[int, set[int]] = {}
         self._in: dict[int, set[int]] = {}
         for a in links:
@@ -172,6 +172,13 @@ class Step:
         self.peers.meet(a)
         self.sends.append((k, a))
 
+    def send(self, k: int, a: int) -> bool:
+        """Send chunk ``k`` over arc ``a`` if it may be sent and has room; whether it was."""
+        possible = self.may(k, a) and self.fits(a)
+        if possible:
+            self.take(k, a)
+        return possible
+
     def room(self, a: int) -> tuple[int, int]:
         """How much room the resources of arc ``a`` have: the fullest, and all together."""
         rooms = [self.left[r] for r in self.tables.resources_of[a]]
@@ -206,8 +213,7 @@ class Refill:
         ``rest``: how many steps follow."""
         step = Step(self.tables, holds, Peers(self.tables, links))
         for k, a in keep:
-            if step.may(k, a) and step.fits(a):
-                step.take(k, a)
+            step.send(k, a)
         tie = self._rng.random(len(holds))
         for level, entering in zip(self.laws.levels, self._entering, strict=True):
             self._fill(step, level, entering, tie, rest)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import ceil, floor, gcd
 from typing import Any
@@ -22,7 +22,7 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.policy.trees import TreesPolicy
-from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.copy_problem import CopyProblem, of_chunks
 from hetesynth.search.list_scheduling import Tree, heights, precedence
 from hetesynth.search.search import Search, Strategy
 from hetesynth.search.trees import balanced_trees as trees
@@ -178,15 +178,7 @@ def packed(
     kinds = _kinds(problem.collective)
     copies = _copies([len(kind) for kind in kinds], policy.trees)
     routed = sorted(k for kind in kinds for k in kind[: len(kind) // copies])
-    # the problem of chunks alone
-    whole = problem.collective
-    part = replace(
-        whole,
-        chunks=tuple(replace(whole.chunks[k], index=i) for i, k in enumerate(routed)),
-        pre=tuple(whole.pre[k] for k in routed),
-        post=tuple(whole.post[k] for k in routed),
-    )
-    routing = _negotiated(replace(problem, collective=part), bound / copies, rng, ended, policy)
+    routing = _negotiated(of_chunks(problem, routed), bound / copies, rng, ended, policy)
     if routing is None:
         return None
     fullest, routed_trees = routing
@@ -218,9 +210,8 @@ def _negotiated(
         shared = Counter(r for used in into for r in used)
         ingress = {max(used, key=lambda r: (shared[r], -r)) for used in into}
         entering[rank] = sum(resources[r].capacity for r in ingress)
-    routing.target = max(
-        1, ceil(bound) - 1, max(chunks / max(1, room) for chunks, room in zip(lacks, entering, strict=True))
-    )
+    needed = max(chunks / max(1, room) for chunks, room in zip(lacks, entering, strict=True))
+    routing.target = max(1, ceil(bound) - 1, needed)
     best: tuple[float, list[Tree]] | None = None
     full_sweep = policy.packing_full_sweep
     affordable = policy.packing_work // (len(routing.trees) * problem.ranks)
