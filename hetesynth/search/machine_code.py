@@ -27,7 +27,12 @@ POLL_SECONDS = 0.1  # a signal just before the main thread begins to wait does n
 
 
 def leavable(call: Callable[[], T]) -> T:
-    """What ``call`` returns or raises. Outside the main thread, where signals do not arrive, it is just called."""
+    """What ``call`` returns or raises. Outside the main thread, where signals do not arrive, it is just called.
+
+    Python handles signals between its own instructions only, so the call runs in a thread of its own and the main
+    thread waits for it, which Ctrl-C ends. What is left goes on to its end, unheard: it must change nothing that
+    others use.
+    """
     if threading.current_thread() is not threading.main_thread():
         return call()
     results: list[T] = []

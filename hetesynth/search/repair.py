@@ -41,7 +41,10 @@ class Task:
 
 @dataclass
 class Tasks:
-    """Deliveries, senders before receivers, with what each waits for."""
+    """Deliveries, senders before receivers, with what each waits for.
+
+    Late is early with time and precedence turned around.
+    """
 
     tables: CopyProblem
     tasks: Sequence[Task]
@@ -247,7 +250,12 @@ class Loads:
 
 @dataclass
 class Forest:
-    """Trees and their loads, while they are mended."""
+    """Trees and their loads, while they are mended.
+
+    What the old schedule did stays where it can: ranks that nothing reaches any more are joined again by the
+    cheapest path at the present load (Takahashi and Matsuyama 1980, with the prices of Aspnes et al. 1997), and
+    deliveries leave resources that carry more than the lower bound leaves time for.
+    """
 
     loads: Loads
     trees: list[Tree]
@@ -383,7 +391,12 @@ def _shortest(
 def mended(
     problem: Problem, transfers: Sequence[Transfer], limit: int, policy: RepairPolicy
 ) -> Iterator[Schedule]:  # fmt: skip
-    """Schedules of ``problem`` along the trees of ``transfers``; none where some rank cannot be reached."""
+    """Schedules of ``problem`` along the trees of ``transfers``; none where some rank cannot be reached.
+
+    The first goes by the order of the old starts: no delivery that still holds comes later than it did for those
+    that were before it. Those that follow push everything late and early again, by turns (forward-backward
+    improvement; Li and Willis 1992).
+    """
     tables = CopyProblem(problem)
     forest = Forest(Loads(tables, max(1, limit), policy), old_trees(problem, transfers))
     if not forest.mend():

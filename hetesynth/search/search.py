@@ -175,7 +175,14 @@ def _anything(problem: Problem, policy: Policy) -> str | None:
 class Strategy:
     """``improve`` works on a search; ``refuses`` says in words why a problem is not for it, or None. ``whole``: it
     takes an allreduce as it is; for others it is a reduce-scatter followed by an allgather. ``opening``: tried
-    before bounds that take long are proved, and all there is where it meets one that does not."""
+    before bounds that take long are proved, and all there is where it meets one that does not.
+
+    A strategy offers schedules to the search it is given and may return a better lower bound, proved on the way.
+    It declares which problems it accepts and knows nothing of the judge nor, unless one is handed to it, of other
+    strategies. Where the problem limits the peers of a rank, a strategy refuses it, or chooses among the arcs that
+    ``peers.within_peers`` leaves, or counts peers itself; should a schedule need more all the same, the search
+    does not take it (``Search.offer``).
+    """
 
     name: str
     improve: Improve

@@ -26,7 +26,11 @@ Ints = NDArray[np.int64]
 
 
 def patched_cycle(prices: Floats, tries: int, enough: int) -> list[int] | None:
-    """The ranks in the order of the cheapest of ``enough`` cycles; None where ``tries`` assignments give none."""
+    """The ranks in the order of the cheapest of ``enough`` cycles; None where ``tries`` assignments give none.
+
+    The cheapest assignment of a successor to each rank is a set of cycles; two become one where their links can be
+    exchanged.
+    """
     rng = np.random.default_rng(len(prices))
     both_ways = np.maximum(prices, prices.T)
     # at prices alike both ways the cheapest assignment is of pairs, which can be joined in either direction
@@ -107,6 +111,9 @@ class ServerPaths:
     """Paths through one server at the prices given last. ``cost[e, x]``: of the path from rank e to rank x.
 
     ``starts``: ranks from which paths are searched; costs of others may be missing.
+
+    Exact for few ranks (Held and Karp 1962) and where links are so few that all paths can be listed; else the
+    nearest rank comes next.
     """
 
     def __init__(self, policy: BaselinesPolicy, starts: range) -> None:

@@ -36,7 +36,15 @@ class StepGraph:
 
 
 def classes(graph: StepGraph, colour: Ints) -> Ints:
-    """The class of each vertex, numbered from 0 by first appearance; refines ``colour``."""
+    """The class of each vertex, numbered from 0 by first appearance; refines ``colour``.
+
+    A flow that treats the members of a class alike is as large as any: average over the class, all along the
+    refinement (Ramana, Scheinerman and Ullman 1994). So flows may be sought between classes, and a cut between
+    classes is a cut.
+
+    Colours are compared by 64-bit sums of mixed words. Nothing rests on it: what comes of it is rechecked vertex
+    by vertex.
+    """
     current = _numbered(colour)
     count = int(current.max()) + 1
     width = _mixed(graph.capacity.astype(np.uint64))
@@ -79,7 +87,11 @@ Edge = tuple[int, int, int]
 def maximum_flow(
     nodes: int, edges: Sequence[Edge], source: int, sink: int, policy: BoundsPolicy
 ) -> tuple[int, list[int]]:
-    """The flow from ``source`` to ``sink``; the nodes on the source side of a minimum cut, in order."""
+    """The flow from ``source`` to ``sink``; the nodes on the source side of a minimum cut, in order.
+
+    Plain loops need nothing to be imported and know no largest integer; large networks whose sums fit 31 bits go
+    to scipy.
+    """
     supply = sum(capacity for start, _, capacity in edges if start == source)
     if 2 * max(supply, *(capacity for _, _, capacity in edges), 0) > INT32:
         return _dinic(nodes, edges, source, sink, nearest_sink=True)

@@ -42,7 +42,15 @@ SCALE = 1_000_000  # integer price of the dearest resource: how finely prices ar
 
 
 def price_bound(problem: Problem, policy: BoundsPolicy) -> LowerBound | None:
-    """The best price bound found, or None where it does not apply."""
+    """The best price bound found, or None where it does not apply.
+
+    In: a copying problem whose chunks each have one target besides their holders (alltoall, gather, scatter). Give
+    every resource a price; a chunk pays at least its cheapest path, and a step earns at most the prices times the
+    capacities. So steps >= sum of cheapest paths / sum of price x capacity, for any prices (linear programming
+    duality of the multi-commodity flow of TE-CCL 4.1, without its time axis). Good prices come from multiplicative
+    weights: route on cheapest paths, raise the price of what is busy, repeat. The final prices are integers and
+    the bound is computed from them exactly.
+    """
     demand = _demand(problem)
     if demand is None or problem.ranks > policy.price_ranks:
         return None
@@ -137,7 +145,14 @@ class _Routing:
 
 
 def tree_price_bound(problem: Problem, policy: BoundsPolicy, packing: PackingPolicy) -> LowerBound | None:
-    """The bound, or None where it does not apply: other chunks, too many ranks, ranks that cannot be reached."""
+    """The bound, or None where it does not apply: other chunks, too many ranks, ranks that cannot be reached.
+
+    A chunk crosses at least the links of a tree that spans the ranks, so it pays at least the cheapest one from
+    its rank; a step earns at most the prices times the capacities. The prices come in floating point from the
+    packing of trees in steady state (``packing/``) with capacities for rates; what they prove is worked out from
+    the rounded ones exactly. A bus that several links share is paid as often as a tree crosses it, which no cut
+    sees.
+    """
     chunks = _chunks_by_rank(problem)
     if chunks is None or not 1 < problem.ranks <= policy.tree_price_ranks:
         return None
@@ -254,7 +269,7 @@ class _Priced:
     def any_algorithm(self) -> TimeBound:
         """What every allreduce costs, by the parts that links without a price join."""
         costs = _costs(self.network, self.prices)
-        # ranks in parts
+        # ranks in parts: those that reach each other without a price
         n = len(costs)
         reach = ((costs == 0) | np.eye(n, dtype=np.bool_)).astype(np.float32)
         for _ in range(n.bit_length()):

@@ -49,8 +49,15 @@ class MasterSolution:
 
 
 class Master:
-    """``rate``: by resource, of an orbit all together. ``amounts``: by row; None: ``roots`` with two rows
-    each."""
+    """``rate``: by resource, of an orbit all together. ``amounts``: by row; None: ``roots`` with two rows each.
+
+    minimize T  subject to  sum of load[s, r] x[s] <= rate[r] T  for each resource r (or orbit of them),
+                            sum of x[s] = amount[d]              for each row d over its structures,  x >= 0.
+
+    For allreduce the amounts of a root's out-trees and in-trees are one variable, and those of all roots sum to 1.
+    It grows by columns and goes on from the basis it had (HiGHS, primal simplex). Its duals are prices of a byte
+    on each resource, with sum of price x rate = 1.
+    """
 
     def __init__(self, rate: Floats, amounts: Floats | None, roots: int) -> None:
         import highspy

@@ -71,7 +71,13 @@ class Contraction:
 
 def contract(costs: Floats) -> Contraction:
     """Contract the complete graph whose edge (u, v) costs ``costs[u, v]``; infinite where there is none. Raises
-    ValueError where some vertex cannot be reached from every other."""
+    ValueError where some vertex cannot be reached from every other.
+
+    It does not depend on the root: the cheapest arborescence from root r costs the sum of y over the sets that do
+    not contain r, and the spanning arborescences that cost this are those of edges without slack that enter every
+    such set with y > 0 once. Among these ``earliest`` chooses one where every vertex is reached early. Works on
+    dense arrays, all roots together.
+    """
     n = len(costs)
     entering = costs.T.copy()  # entering[v, u]: what edge (u, v) costs
     np.fill_diagonal(entering, np.inf)

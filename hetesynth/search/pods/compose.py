@@ -64,7 +64,13 @@ class Phase:
 
 @dataclass(frozen=True)
 class Timer:
-    """What the times of one candidate depend on besides its rounds."""
+    """What the times of one candidate depend on besides its rounds.
+
+    A round begins when the one before has ended. What entered a pod in a round is spread there afterwards, a
+    *batch* for each round, while later rounds go on, unless gates and links inside share a wire. Then either a
+    round waits for the batches before it, or all go in lockstep: an interval for a round, the first step of the
+    batch before it, the second of the one before that, and so on, as long as all of them together need.
+    """
 
     entries: Entries
     crossings: Crossings

@@ -137,7 +137,11 @@ class Entries:
 
 def entries(gates: Gates, chunks: int, policy: PodsPolicy, *, spread_first: bool) -> Entries | None:
     """Patterns for all pods. ``spread_first``: chunks leave their pod by the pattern too, once they are spread;
-    else from their own GPU: None where one has no gate."""
+    else from their own GPU: None where one has no gate.
+
+    Position ``first + j n + i`` of a pod with n GPUs is part j of the chunks of its GPU ``order[i]``: n
+    consecutive positions are of n GPUs, and few of them leave by different edges.
+    """
     own: list[tuple[int, ...]] = []
     order: list[tuple[int, ...]] = []  # all GPUs, in the order in which the pattern of gates first names them
     for kind in gates.kinds:

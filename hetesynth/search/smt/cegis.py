@@ -32,7 +32,12 @@ from hetesynth.search.smt.step_model import Law, Sending, StepModel, size
 
 
 def candidate(problem: Problem, seed: Candidate, most_steps: int) -> Schedule | None:
-    """The first candidate, of ``most_steps`` steps at most; None: there is none."""
+    """The first candidate, of ``most_steps`` steps at most; None: there is none.
+
+    ``greedy``: the paper's GREEDYHEURISTIC (appendix H), one pass that fills each link up to C(u, v) and knows
+    nothing of shared resources nor of what others send to the same rank. ``flood``: every rank sends all it holds
+    to all who lack it, whatever the capacities. ``nothing``: no candidate. Or a schedule that is handed in.
+    """
     if isinstance(seed, Schedule):
         return Schedule.of([t for t in seed.transfers if t.end <= most_steps], min(most_steps, seed.makespan))
     if seed == "nothing":
@@ -63,7 +68,15 @@ Steps = list[list[Send]]
 @dataclass
 class Checkpoints:
     """One number of steps of one problem. ``units``: solver resource units that are left; ``first``: the first
-    candidate; ``reserve``: seconds of the budget that are left for others."""
+    candidate; ``reserve``: seconds of the budget that are left for others.
+
+    In: a copying problem, a number of steps, a first candidate, valid or not. VERIFY names the earliest step with
+    a counterexample; the steps before are frozen. At the checkpoint what breaks no law is kept and the step is
+    filled greedily. The prefix with this step must obey the laws of suffixes: where one is broken, which is a
+    counterexample as well, Z3 chooses anew what enters the regions that are short of time, and learns which. When
+    Z3 has no answer, the last steps are unfrozen, more and more of them, and given to Z3 as a whole. Proves
+    nothing: what Z3 is shown of a step are the sends worth making, not all of them.
+    """
 
     search: Search
     tables: CopyProblem

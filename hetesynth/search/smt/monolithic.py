@@ -34,7 +34,11 @@ class Exchange:
 
 
 def exchanges(problem: Problem) -> Iterator[Exchange]:
-    """Every exchange of two ranks, and of neighbours among chunks that start and end alike."""
+    """Every exchange of two ranks, and of neighbours among chunks that start and end alike.
+
+    A schedule seen through one is a schedule, so a solver need only look at those that come first in lexicographic
+    order (Crawford et al., KR 1996).
+    """
     for u, v in combinations(range(problem.ranks), 2):
         exchange = exchange_of_ranks(problem, u, v)
         if exchange is not None:

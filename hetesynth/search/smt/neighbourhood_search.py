@@ -80,6 +80,10 @@ class NeighbourhoodModel:
 
     ``ready``: from when on a rank can hold a chunk, see ``first_steps``. A free delivery to a rank that does not
     want the chunk may be left out: it is a relay.
+
+    Free deliveries have the Send and Has variables of the step model (HeteCCL eq. 2, 3); a frozen one, while its
+    literal is assumed, uses capacity (eq. 4, 5), and its sender must hold the chunk in time. Capacity, exclusion
+    (eq. 8) and limits of peers are told by resource and by rank.
     """
 
     def __init__(
@@ -108,7 +112,7 @@ class NeighbourhoodModel:
         for delivery in sorted(free):
             stop_check()
             self._motion(*delivery)
-        # A frozen delivery from a free one needs it before it starts
+        # a frozen delivery from a free one needs it before it starts
         chunks = {k for k, _ in self.free}
         for delivery, (a, t) in sorted(self.placed.items()):
             k = delivery[0]

@@ -276,7 +276,10 @@ class Row:
 def cheapest(
     variables: int, rows: Sequence[Row], costs: Sequence[float], *, most_nodes: int = 0
 ) -> tuple[list[int], list[int]] | None:
-    """The variables above zero in a cheapest solution, and those at one; None: the rows contradict each other."""
+    """The variables above zero in a cheapest solution, and those at one; None: the rows contradict each other.
+
+    Counts that pair senders with receivers are hard for a solver that learns clauses and easy here.
+    """
     import highspy
 
     model: Any = highspy.HighsLp()

@@ -88,7 +88,7 @@ class StepModel:
         ]
         for k in range(len(tables.problem.collective.chunks)):
             stop_check()
-            # send and Has variables of chunk k
+            # constants where distance or the start decides
             problem = self.tables.problem
             pre = problem.collective.pre[k]
             for rank in range(problem.ranks):
@@ -154,19 +154,14 @@ class StepModel:
             return True
         for t in range(self.steps) if law.step is None else (law.step,):
             if law.kind == "capacity":
-                # the sum of Send over the links of a resource is at most its capacity (eq
+                # eq. 4, 5: the sum of Send over the links of a resource
                 resource = self.tables.problem.resources[law.a]
                 chunks = range(len(self.tables.problem.collective.chunks))
                 sends = [self.send[k, a, t] for k in chunks for a in resource.arcs if (k, a, t) in self.send]
                 self._at_most(sends, resource.capacity)
-            elif law.kind == "once":
-                self._at_most(
-                    [self.send[law.a, a, t] for a in self.tables.into[law.b] if (law.a, a, t) in self.send], 1
-                )
-            else:
-                self._at_most(
-                    [self.send[law.a, a, t] for a in self.tables.out_of[law.b] if (law.a, a, t) in self.send], 1
-                )
+            else:  # eq. 6 (eq. 2 already forbids it in different steps), or eq. 8 seen in the reversed problem
+                around = (self.tables.into if law.kind == "once" else self.tables.out_of)[law.b]
+                self._at_most([self.send[law.a, a, t] for a in around if (law.a, a, t) in self.send], 1)
         return True
 
     def _a_rank_has_few_peers(self, rank: int, *, sending: bool) -> None:

@@ -47,7 +47,12 @@ from hetesynth.search.trees.balanced_trees import TreeRouting
 
 
 def timed_trees_strategy(rates: Rates) -> Strategy:
-    """A strategy that offers the quickest schedule of a few sweeps, as it predicts them itself."""
+    """A strategy that offers the quickest schedule of a few sweeps, as it predicts them itself.
+
+    Routes are those of ``trees``, balanced by seconds of work instead of chunks per step, so that 8, 12.5 and 16
+    GB/s count as what they are; deliveries are then list-scheduled in seconds, those that can begin first and are
+    most urgent (Graham 1966). Urgency: the work still waiting for the busiest resource at or below a delivery.
+    """
 
     def improve(search: Search) -> None:
         policy = search.policy
@@ -88,7 +93,14 @@ def _list_schedule(
 
 
 def negotiated_strategy(rates: Rates) -> Strategy:
-    """A strategy that offers the quickest list schedule of a few rounds, as it predicts them itself."""
+    """A strategy that offers the quickest list schedule of a few rounds, as it predicts them itself.
+
+    Rounds of earliest arrival (``timed``) find routes under prices. A resource that has to work longer than the
+    busiest one should becomes dearer, another cheaper (PathFinder's negotiation with a Lagrangian's step), so that
+    the load evens out at the cost of latency. The order of a round is dropped: list scheduling finds a better one
+    for the same routes, hardly longer than the work of the busiest resource. Where no two links share anything,
+    transfers that share a step would only slow each other, so each has a step of its own.
+    """
 
     def improve(search: Search) -> None:
         tables = within_peers(search.problem, search.policy.bounds)
@@ -154,7 +166,13 @@ def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
 
 
 def exchange_strategy(rates: Rates) -> Strategy:
-    """A strategy that offers the quickest of a few list schedules of balanced paths, as it predicts them."""
+    """A strategy that offers the quickest of a few list schedules of balanced paths, as it predicts them.
+
+    A chunk may take any path; a resource costs exponentially more the nearer its work is to the busiest one's
+    (Aspnes et al. 1997), and chunks are rerouted in turn until the work is even. A list schedule follows: always
+    what can begin first, of that what has the longest path before it (Jackson 1955: on one machine, the longest
+    tail first), so that scarce links begin with what must be relayed behind them and end with what need not.
+    """
 
     def improve(search: Search) -> None:
         tables, policy = within_peers(search.problem, search.policy.bounds), search.policy.timed

@@ -37,7 +37,17 @@ ROUND = 1e-6  # an integral solution is this close to integers
 @dataclass
 class StepLp:
     """The schedule of ``trees``, chunks of a smaller ``copy`` first. ``forwarding_delay``: steps between those in
-    which a rank receives a chunk and passes it on."""
+    which a rank receives a chunk and passes it on.
+
+    A step takes of the deliveries that are ready those with the longest path behind them, and no resource may be
+    left with more than the steps after this one can carry; a resource without slack is filled to the last chunk in
+    every step. Where that cannot be, the schedule gets a step more. Deliveries over one link with an equally long
+    path behind them are one variable. As in direct exchange, where resources nest the programs have integral
+    solutions. The deliveries of a step are chosen together; ``list_scheduling`` chooses one after the other.
+
+    With a forwarding delay, a chunk is passed on only some steps after it could be: its latency then passes while
+    other chunks are on their way, and the transfers of a step begin and end together.
+    """
 
     tables: CopyProblem
     trees: Sequence[Tree]
@@ -174,7 +184,13 @@ class Packing:
 def packed(
     problem: Problem, bound: int, rng: np.random.Generator, ended: Callable[[], bool], policy: Policy
 ) -> Packing | None:
-    """Trees whose load is as even as was found in a bounded number of sweeps; None where peers run out."""
+    """Trees whose load is as even as was found in a bounded number of sweeps; None where peers run out.
+
+    A few chunks of every kind are routed and the rest take copies of their trees, as a few trees with integer
+    weights carry the optimum (ForestColl, section 5). Balanced trees come within one chunk of the optimum; the
+    last chunk is found by negotiation (PathFinder, McMurchie and Ebeling 1995): what stays overfull becomes dearer
+    for good, and only chunks that cross it are routed anew.
+    """
     kinds = _kinds(problem.collective)
     copies = _copies([len(kind) for kind in kinds], policy.trees)
     routed = sorted(k for kind in kinds for k in kind[: len(kind) // copies])
