@@ -144,6 +144,21 @@ def start_arrays(problem: Problem) -> tuple[NDArray[np.bool_], NDArray[np.bool_]
     return holds, lacks
 
 
+def cheapest_links(
+    ranks: int, src: NDArray[np.int64], dst: NDArray[np.int64], costs: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Ranks x ranks: the cost of the cheapest link from row to column (infinite where there is none), and the
+    place of that link in ``costs`` (-1: none)."""
+    import numpy as np
+
+    dear_first = np.argsort(-costs, kind="stable")  # the last to be written stays
+    least = np.full((ranks, ranks), np.inf)
+    link = np.full((ranks, ranks), -1, dtype=np.int64)
+    least[src[dear_first], dst[dear_first]] = costs[dear_first]
+    link[src[dear_first], dst[dear_first]] = dear_first
+    return least, link
+
+
 def of_chunks(problem: Problem, chunks: Sequence[int]) -> Problem:
     """The problem of ``chunks`` alone, which are numbered anew."""
     whole = problem.collective

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy.repair import RepairPolicy
-from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.copy_problem import CopyProblem, cheapest_links
 from hetesynth.search.greedy import greedy
 from hetesynth.search.list_scheduling import Room
 from hetesynth.search.portable_math import exp
@@ -238,14 +238,8 @@ class Loads:
 
     def cheapest(self) -> tuple[Floats, Ints]:
         """Ranks x ranks: the cost of the cheapest link from row to column, and which it is (-1: none)."""
-        ranks = self.tables.problem.ranks
-        cost = np.bincount(self._of_use, self.prices()[self._flat], len(self.src))
-        dear_first = np.argsort(-cost, kind="stable")
-        least: Floats = np.full((ranks, ranks), np.inf)
-        arc: Ints = np.full((ranks, ranks), -1, dtype=np.int64)
-        least[self.src[dear_first], self.dst[dear_first]] = cost[dear_first]
-        arc[self.src[dear_first], self.dst[dear_first]] = dear_first
-        return least, arc
+        cost = np.bincount(self._of_use, self.prices()[self._flat], len(self.src)).astype(np.float64)
+        return cheapest_links(self.tables.problem.ranks, self.src, self.dst, cost)
 
 
 @dataclass

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from hetesynth.model.topology import Rank
 from hetesynth.policy.baselines import BaselinesPolicy
-from hetesynth.search.copy_problem import NoRoute
+from hetesynth.search.copy_problem import NoRoute, cheapest_links
 from hetesynth.search.portable_math import power
 
 Ints = NDArray[np.int64]
@@ -358,16 +358,10 @@ class _RingSearch:
 
     def _cheapest(self) -> Ring:
         """The cheapest ring at the prices of now."""
-        # for each pair of ranks the price of its cheapest link, and that link
         exponent = self.policy.load_exponent
         price = power((self._load + 1) * self._time, exponent) - power(self._load * self._time, exponent)
-        prices = np.bincount(self._link, price[self._flat], len(self.wiring.ends))
-        dearest_first = np.argsort(-prices, kind="stable")
-        source, target = self._ends[dearest_first].T
-        cost = np.full((self._ranks, self._ranks), np.inf)
-        link = np.full((self._ranks, self._ranks), -1, dtype=np.int64)
-        cost[source, target] = prices[dearest_first]
-        link[source, target] = dearest_first
+        prices: Floats = np.bincount(self._link, price[self._flat], len(self.wiring.ends)).astype(np.float64)
+        cost, link = cheapest_links(self._ranks, self._ends[:, 0], self._ends[:, 1], prices)
         order = self._circle(cost) if len(self._servers) > 1 else self._cycle(cost)
         return tuple(int(link[u, v]) for u, v in zip(order, [*order[1:], order[0]], strict=True))
 

@@ -76,20 +76,14 @@ def timed_trees_strategy(rates: Rates) -> Strategy:
             target = policy.timed.tree_goal * float((routing.load / routing.capacity).max())
             if number < unscheduled and number != policy.timed.tree_early_schedule:
                 continue
-            timed = _list_schedule(tables, link_times, routing, policy)
+            every = [(k, a) for k, tree in enumerate(routing.trees) for _, _, a in tree]
+            timed = by_urgent_start(tables, link_times, every, routing.load * np.array(link_times.busy), policy)
             if best is None or timed.seconds < best.seconds:
                 best = timed
         if best is not None:
             search.offer(schedule_of(tables, best), "timed-trees")
 
     return Strategy("timed-trees", improve, balanced_trees.refuses)
-
-
-def _list_schedule(
-    tables: CopyProblem, link_times: LinkTimes, routing: TreeRouting, policy: Policy
-) -> TimedRoutes:
-    deliveries = [(k, a) for k, tree in enumerate(routing.trees) for _, _, a in tree]
-    return by_urgent_start(tables, link_times, deliveries, routing.load * np.array(link_times.busy), policy)
 
 
 def negotiated_strategy(rates: Rates) -> Strategy:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from hetesynth.errors import InternalError
 from hetesynth.model.problem import Problem
 from hetesynth.policy import DEFAULT, Policy
+from hetesynth.search.copy_problem import cheapest_links
 from hetesynth.search.list_scheduling import Tree, list_schedule_by_work
 from hetesynth.search.peers import stranded, within_peers
 from hetesynth.search.portable_math import exp
@@ -121,13 +122,8 @@ class TreeRouting:
         cost = np.zeros(len(self.src))
         np.add.at(cost, self.link_of_use, price[self.flat])
         cost *= 1.0 + self.policy.trees.cost_noise * self.rng.random(len(cost))
-        ranks = self.problem.ranks
-        dear_first = np.argsort(-cost, kind="stable")
-        best: Floats = np.full((ranks, ranks), np.inf)
-        arc: Ints = np.full((ranks, ranks), -1, dtype=np.int64)
-        best[self.src[dear_first], self.dst[dear_first]] = cost[dear_first]
-        arc[self.src[dear_first], self.dst[dear_first]] = self.links[dear_first]
-        return best, arc
+        best, place = cheapest_links(self.problem.ranks, self.src, self.dst, cost)
+        return best, np.where(place >= 0, self.links[place], -1)
 
     def _tree(self, root: int) -> Tree | None:
         """A tree from ``root`` to everybody, by the cheapest link out of what is reached (Prim 1957)."""

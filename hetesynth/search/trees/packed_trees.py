@@ -110,10 +110,30 @@ class StepLp:
             after = self.capacity * max(0, self.steps - step - 1)
             least = np.clip(self.left - after, 0.0, self.capacity)
             if (matrix @ many >= least).all():
-                numbers = _most(_StepModel(self.gain[ready], matrix, least, self.capacity, many), self.policy)
+                numbers = self._most(self.gain[ready], matrix, least, many)
                 if numbers is not None:
                     return numbers
             self.steps += 1
+        return None
+
+    def _most(self, gain: Floats, matrix: Any, least: Floats, many: Ints) -> Ints | None:
+        """How many of each column to take, out of ``many``, so that the gain is largest and each resource carries
+        ``least`` at least; None where there is no such choice."""
+        from scipy.optimize import Bounds, LinearConstraint, milp
+
+        for integral in (0, 1):
+            solution = milp(
+                -gain,
+                constraints=LinearConstraint(matrix, least, self.capacity),
+                bounds=Bounds(0, many),
+                integrality=np.full(len(gain), integral),
+                options={"node_limit": self.policy.step_lp_nodes} if integral else {},
+            ).x
+            if solution is None:
+                return None
+            numbers: Ints = np.rint(solution).astype(np.int64)
+            if np.abs(numbers - solution).max(initial=0.0) < ROUND:
+                return numbers
         return None
 
     def _release(self, deliveries: Sequence[int]) -> None:
@@ -135,38 +155,6 @@ class StepLp:
 
     def _ready(self, i: int) -> None:
         heappush(self.waiting[self.column[i]], (self.copy[self.tasks[i][0]], i))
-
-
-@dataclass(frozen=True, slots=True)
-class _StepModel:
-    """The linear program of one step, a variable for each column."""
-
-    gain: Floats
-    matrix: Any  # deliveries of a column on a resource
-    least: Floats  # deliveries that each resource has to carry
-    capacity: Floats
-    many: Ints  # deliveries of each column that are ready
-
-
-def _most(model: _StepModel, policy: TreesPolicy) -> Ints | None:
-    """How many of each column to take, so that the gain is largest; None where no choice meets both limits."""
-    from scipy.optimize import Bounds, LinearConstraint, milp
-
-    laws = LinearConstraint(model.matrix, model.least, model.capacity)
-    for integral in (0, 1):
-        solution = milp(
-            -model.gain,
-            constraints=laws,
-            bounds=Bounds(0, model.many),
-            integrality=np.full(len(model.gain), integral),
-            options={"node_limit": policy.step_lp_nodes} if integral else {},
-        ).x
-        if solution is None:
-            return None
-        numbers: Ints = np.rint(solution).astype(np.int64)
-        if np.abs(numbers - solution).max(initial=0.0) < ROUND:
-            return numbers
-    return None
 
 
 @dataclass(frozen=True, slots=True)
