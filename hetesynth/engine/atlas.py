@@ -53,7 +53,7 @@ def features(
     topology: Topology, bounds: Bounds, policy: Policy
 ) -> dict[str, Any]:  # fmt: skip
     """The features as JSON values; the bisection is null where wires do not limit it or no link crosses it."""
-    from hetesynth.search.bounds.wire_graph import WireGraph, narrowest
+    from hetesynth.search.bounds.throughput import WireGraph, narrowest
 
     graph, most = WireGraph.of(topology, policy.bounds), policy.autotune.max_splits
     widths = [narrowest(topology, part, graph)[0] for part in halves(topology, most)]

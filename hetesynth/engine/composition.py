@@ -24,11 +24,10 @@ from hetesynth.model.topology import Topology
 from hetesynth.model.words import counted
 from hetesynth.search.bounds.pods import composed_bound
 from hetesynth.search.chunking import DEFAULT_CHUNK_BYTES
-from hetesynth.search.collectives.library import collective
-from hetesynth.search.pods.compose import COMPOSED, ComposedName, Composition, Task, compose
+from hetesynth.search.collectives import collective
+from hetesynth.search.pods.compose import COMPOSED, ComposedName, Composition, Phase, Task, compose
 from hetesynth.search.pods.gates import Gate, Uplink
-from hetesynth.search.pods.spread import Spread
-from hetesynth.search.pods.timeline import Phase
+from hetesynth.search.pods.loads import Spread
 from hetesynth.search.registry import strategy
 from hetesynth.topology.language import load_pods
 

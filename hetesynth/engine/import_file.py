@@ -42,7 +42,7 @@ from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.chunking import Chunking, ChunkingOptions, chunk
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 from hetesynth.topology.language import load_topology
 
 if TYPE_CHECKING:

@@ -56,7 +56,7 @@ class PlanPredictor:
 
     def asked(self) -> Collective | None:
         """What the plan carries out; None where that takes a root, which plans do not state, or uneven blocks."""
-        from hetesynth.search.collectives.library import collective
+        from hetesynth.search.collectives import collective
 
         ranks = self.plan.ranks
         if self.collective in ROOTED or self._pieces % ranks:

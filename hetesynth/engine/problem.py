@@ -19,7 +19,7 @@ from hetesynth.model.deadline import ClockDecisions
 from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.search.chunking import Chunking, ChunkingOptions, chunk
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 from hetesynth.topology.language import load_topology
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def demand_several_ranks(topology: Topology) -> None:
 
 def bounds(request: Request) -> tuple[Problem, list[LowerBound]]:
     """Every lower bound for ``request``, best first, without a search."""
-    from hetesynth.search.bounds.distance import reach
+    from hetesynth.search.bounds.lower import reach
     from hetesynth.search.solve import bounds_of
 
     _, problem = load_problem(request, PhaseTimer())
@@ -102,7 +102,7 @@ def recheck_bound(
     from hetesynth.judge.bounds.judge import recheck
 
     def unsat(query: str) -> bool | None:
-        from hetesynth.search.smt.recheck import unsatisfiable
+        from hetesynth.search.smt.clauses import unsatisfiable
 
         answer = unsatisfiable(query, seconds, units)
         if answer is None and clock_decisions is not None and not math.isinf(seconds):

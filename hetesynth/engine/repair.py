@@ -27,7 +27,7 @@ from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import Target, target
 from hetesynth.model.topology import Rank
 from hetesynth.policy import DEFAULT, Policy
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 from hetesynth.search.search import Progress, no_progress
 from hetesynth.topology.language import TopologySource, load_topology
 

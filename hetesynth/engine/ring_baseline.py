@@ -22,13 +22,12 @@ from hetesynth.model.program import Program
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import Policy
 from hetesynth.programs.msccl.library_programs import direct_program, ring_program, tree_program
-from hetesynth.search.baselines.binary_trees import Tree, trees_of
 from hetesynth.search.baselines.ring_search import Wiring, orders, ring_sets
+from hetesynth.search.baselines.table import Tree, trees_of
 from hetesynth.search.bounds.ring_rate import ring_seconds
 from hetesynth.search.chunking import chunk
-from hetesynth.search.collectives.library import collective
-from hetesynth.search.copy_problem import CopyProblem
-from hetesynth.search.routes import NoRoute
+from hetesynth.search.collectives import collective
+from hetesynth.search.copy_problem import CopyProblem, NoRoute
 from hetesynth.search.server_groups import ring_servers
 
 NAMES: dict[CollectiveName, str] = {

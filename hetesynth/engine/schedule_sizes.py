@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import Collective
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 
 if TYPE_CHECKING:
     from hetesynth.files.schedule_json import ScheduleDocument

@@ -11,8 +11,8 @@ from functools import partial
 from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.problem import Budget
 from hetesynth.policy import Policy
+from hetesynth.search.search import Strategy
 from hetesynth.search.solve import Solver
-from hetesynth.search.strategy import Strategy
 
 
 def verified_solver(strategy: Strategy, budget: Budget, policy: Policy) -> Solver:

@@ -7,21 +7,19 @@ it runs. What was applied or skipped, and why, is noted in the search's decision
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType
+from typing import Any
 
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.collective import PERSONALIZED
 from hetesynth.model.problem import Problem
-from hetesynth.model.verdict import Outcome
+from hetesynth.model.verdict import GaveUp, Infeasible, Outcome, Synthesized
 from hetesynth.policy import Policy
 from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.greedy import direct, greedy
 from hetesynth.search.interrupts import finishing
 from hetesynth.search.registry import strategy as registered
 from hetesynth.search.registry import with_few_peers
-from hetesynth.search.rules import Rule, applicable
-from hetesynth.search.search import Search
-from hetesynth.search.strategy import Strategy
+from hetesynth.search.search import Rule, Search, Strategy, applicable, unsat_bound
 from hetesynth.search.trees import balanced_trees, packed_trees
 
 StepRule = Rule[Search, LowerBound | None]
@@ -73,14 +71,6 @@ def _schedule_found(search: Search) -> str | None:
     return _bound_met(search) or _out_of_time(search)
 
 
-def _direct_refuses(search: Search) -> str | None:
-    return direct.refuses(search.problem, search.policy)
-
-
-def _tree_packing_refuses(search: Search) -> str | None:
-    return packed_trees.refuses(search.problem, search.policy)
-
-
 def _trees_refuse(search: Search) -> str | None:
     policy, problem = search.policy.trees, search.problem
     work, most = search.target * problem.collective.deliveries, policy.max_deliveries * policy.max_ranks
@@ -99,33 +89,6 @@ def _model_large(search: Search) -> str | None:
     return f"{sends:,} Send variables are more than {most:,}" if sends > most else None
 
 
-def _many_deliveries(search: Search) -> str | None:
-    return _too_many_deliveries(search.problem, search.policy)
-
-
-def _few_peers(search: Search) -> LowerBound | None:
-    """A baseline that needs few peers; greedy rounds may run out of them."""
-    for row in with_few_peers(fallback=True):
-        strategy = registered(row.name)
-        reason = strategy.refuses(search.problem, search.policy)
-        if reason is None:
-            search.decisions.note(row.name, "applied", "the first of those with few peers that takes the problem")
-            strategy.improve(search)
-            return None
-        search.decisions.note(row.name, "refused", reason)
-    return None
-
-
-def _neighbourhoods(search: Search) -> LowerBound | None:
-    """Neighbourhood search; Z3 is imported when it runs, not before."""
-    from hetesynth.search.smt import neighbourhood_search
-
-    policy = search.policy.steps
-    share = policy.neighbourhood_share if _model_large(search) is None else 1.0
-    neighbourhood_search.improve(search, rlimit=policy.neighbourhood_rlimit, share=share)
-    return None
-
-
 def _many_checkpoints(search: Search) -> str | None:
     """Filling steps takes as long as there are ranks, and steps, to look at for each delivery."""
     problem, most = search.problem, search.policy.steps.checkpoint_work
@@ -138,7 +101,30 @@ def _much_relayed(search: Search) -> str | None:
     return "most chunks have to be relayed, and refilling spreads no relays" if _relays(search.problem) else None
 
 
-def _checkpoints(search: Search) -> LowerBound | None:
+def _few_peers(search: Search) -> None:
+    """A baseline that needs few peers; greedy rounds may run out of them."""
+    for row in with_few_peers(fallback=True):
+        strategy = registered(row.name)
+        reason = strategy.refuses(search.problem, search.policy)
+        if reason is None:
+            search.decisions.note(row.name, "applied", "the first of those with few peers that takes the problem")
+            strategy.improve(search)
+            return
+        search.decisions.note(row.name, "refused", reason)
+
+
+# Z3 is imported when it runs, not before: hence the imports inside of functions
+
+
+def _neighbourhoods(search: Search) -> None:
+    from hetesynth.search.smt import neighbourhood_search
+
+    policy = search.policy.steps
+    share = policy.neighbourhood_share if _model_large(search) is None else 1.0
+    neighbourhood_search.improve(search, rlimit=policy.neighbourhood_rlimit, share=share)
+
+
+def _checkpoints(search: Search) -> None:
     """From checkpoint to checkpoint, for the fewest steps that are not excluded and a few more."""
     from hetesynth.search.smt import cegis
 
@@ -149,32 +135,38 @@ def _checkpoints(search: Search) -> LowerBound | None:
         schedule = cegis.from_checkpoints(search, steps, units, attempts, share)
         if schedule is not None:
             search.offer(schedule, "cegis")
-            return None
+            return
         search.solver_spent = True  # other ties and more units might do
-    return None
 
 
 def _exact(search: Search) -> LowerBound | None:
     policy = search.policy.steps
-    rlimit = policy.cegis_rlimit_small if _model_small(search) else policy.cegis_rlimit
-    return _exactly("cegis", _cegis_module, rlimit=rlimit)(search)
+    return _by_cegis(search, rlimit=policy.cegis_rlimit_small if _model_small(search) else policy.cegis_rlimit)
 
 
 RULES: tuple[StepRule, ...] = (
-    Rule("direct", (_direct_refuses,), direct.improve),
+    Rule("direct", (lambda search: direct.refuses(search.problem, search.policy),), direct.improve),
     Rule("greedy", (_bound_met,), greedy.improve),
     Rule("few peers", (_schedule_found,), _few_peers),
     Rule("checkpoints", (_bound_met, _many_checkpoints, _much_relayed, _out_of_time), _checkpoints),
-    Rule("tree-packing", (_bound_met, _tree_packing_refuses, _out_of_time), packed_trees.improve),
+    Rule(
+        "tree-packing",
+        (_bound_met, lambda search: packed_trees.refuses(search.problem, search.policy), _out_of_time),
+        packed_trees.improve,
+    ),
     Rule("trees", (_bound_met, _trees_refuse, _out_of_time), balanced_trees.improve),
-    Rule("lns", (_bound_met, _model_small, _many_deliveries, _out_of_time), _neighbourhoods),
+    Rule(
+        "lns",
+        (_bound_met, _model_small, lambda search: _too_large(search.problem, search.policy), _out_of_time),
+        _neighbourhoods,
+    ),
     Rule("cegis", (_bound_met, _model_large, _out_of_time), _exact),
 )
 """What ``auto`` tries, in this order."""
 
 
 def _relays(problem: Problem) -> bool:
-    """Whether most chunks have to be relayed because ranks may not send to all others."""
+    """Most chunks have to be relayed because ranks may not send to all others."""
     few = problem.max_peers is not None and problem.max_peers < problem.ranks - 1
     return few and problem.collective.name in PERSONALIZED
 
@@ -184,78 +176,77 @@ def _sends(problem: Problem, steps: int) -> int:
     return len(problem.collective.chunks) * len(problem.arcs) * max(1, steps)
 
 
-def _too_many_deliveries(problem: Problem, policy: Policy) -> str | None:
+def _too_large(problem: Problem, policy: Policy) -> str | None:
     """Why a problem is too large even for neighbourhood search, or None."""
-    deliveries = problem.collective.deliveries
-    most = policy.steps.max_deliveries
+    deliveries, most = problem.collective.deliveries, policy.steps.max_deliveries
     return f"it has more than {most} deliveries ({deliveries})" if deliveries > most else None
 
 
 def _too_many_sends(problem: Problem, policy: Policy) -> str | None:
     """Why a problem is too large for a model of all steps that the user asks for, or None."""
-    sends, most = _sends(problem, _diameter(problem)), policy.steps.max_sends_requested
+    diameter = max((h for row in CopyProblem(problem).hops for h in row if h < problem.ranks), default=1)
+    sends, most = _sends(problem, diameter), policy.steps.max_sends_requested
     return f"its model would have more than {most} variables ({sends})" if sends > most else None
 
 
-def _diameter(problem: Problem) -> int:
-    hops = CopyProblem(problem).hops
-    return max((h for row in hops for h in row if h < problem.ranks), default=1)
+Decide = Callable[[int], tuple[Outcome, Any]]
+"""From a number of steps to the outcome, and the model that says so, where there is one."""
 
 
-def _cegis_module() -> ModuleType:
+def raise_target(search: Search, decide: Decide, what: str) -> LowerBound | None:
+    """Ask for ever more steps, from the bound up to one fewer than the best schedule has. The target rises only on
+    a proof, or when the budget for one number is spent; the bound stays where the last proof left it."""
+    proved: LowerBound | None = None
+    steps = max(1, search.target)
+    while (search.best is None or steps < search.best.makespan) and not search.out_of_time():
+        search.progress(f"{what}: {steps} steps?", search.best.makespan if search.best else None)
+        outcome, model = decide(steps)
+        match outcome:
+            case Synthesized(schedule=schedule):
+                search.offer(schedule, what)
+                return proved
+            case Infeasible():
+                # covers every smaller number as well
+                proved = unsat_bound(steps, model.smt2() if model is not None else "")
+                search.target = proved.steps
+            case GaveUp():  # nothing is known of this number; the next may still be found
+                search.solver_spent = True
+        steps += 1
+    return proved
+
+
+def _by_cegis(search: Search, *, rlimit: int | None = None) -> LowerBound | None:
     from hetesynth.search.smt import cegis
 
-    return cegis
-
-
-def _monolithic_module() -> ModuleType:
-    from hetesynth.search.smt import monolithic
-
-    return monolithic
-
-
-def _exactly(
-    name: str, module: Callable[[], ModuleType], **options: int
-) -> Callable[[Search], LowerBound | None]:  # fmt: skip
-    """The outer loop of an exact strategy; Z3 is imported when it runs, not before."""
-
-    def improve(search: Search) -> LowerBound | None:
-        from hetesynth.search.smt.step_model import StepModel
-        from hetesynth.search.smt.step_search import raise_target
-
-        synthesize = module().synthesize
-
-        def decide(steps: int) -> tuple[Outcome, Callable[[], str]]:
-            answer: tuple[Outcome, StepModel | None] = synthesize(search, steps, **options)
-            outcome, model = answer
-            return outcome, lambda: model.smt2() if model is not None else ""
-
-        return raise_target(search, decide, name)
-
-    return improve
+    return raise_target(search, lambda steps: cegis.synthesize(search, steps, rlimit=rlimit), "cegis")
 
 
 def _cegis(search: Search) -> LowerBound | None:
     """Algorithm 1: a first candidate, then CEGIS; where that is ended before it has anything, a greedy round."""
     try:
-        return _exactly("cegis", _cegis_module)(search)
+        return _by_cegis(search)
     finally:
         if search.best is None:
             with finishing(however_often=True):  # short, and without it there is nothing
                 greedy.one_round(search)
 
 
-def _lns(search: Search) -> LowerBound | None:
+def _lns(search: Search) -> None:
     """One greedy round as the schedule to shorten."""
     from hetesynth.search.smt import neighbourhood_search
 
     greedy.one_round(search)
     if not search.done:
         neighbourhood_search.improve(search)
-    return None
+
+
+def _monolithic(search: Search) -> LowerBound | None:
+    from hetesynth.search.smt import monolithic
+
+    return raise_target(search, lambda steps: monolithic.synthesize(search, steps), "monolithic")
 
 
 AUTO = Strategy("auto", applying(RULES))
 CEGIS = Strategy("cegis", _cegis, _too_many_sends)
-LNS = Strategy("lns", _lns, _too_many_deliveries)
-MONOLITHIC = Strategy("monolithic", _exactly("monolithic", _monolithic_module), _too_many_sends)
+LNS = Strategy("lns", _lns, _too_large)
+MONOLITHIC = Strategy("monolithic", _monolithic, _too_many_sends)

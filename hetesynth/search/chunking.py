@@ -12,19 +12,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import Collective
 from hetesynth.model.problem import Arc, Problem, Resource, Segment
-from hetesynth.model.topology import Link, SharedGroup, Topology
-
-if TYPE_CHECKING:
-    import networkx as nx
+from hetesynth.model.topology import Topology
 
 Rounding = Literal["ceil", "floor", "nearest"]
 ROUNDINGS: tuple[Rounding, ...] = ("ceil", "floor", "nearest")
@@ -90,21 +87,6 @@ class Chunking:
         """The capacity with the largest rounding error, by magnitude."""
         return max([*self.link_capacities(), *self.shared()], key=lambda c: (abs(c.error), c.name), default=None)
 
-    def graph(self) -> nx.MultiDiGraph[int]:
-        """The capacity-weighted multigraph G = (V, E): one edge a link, with capacity, tau, lanes and kind."""
-        import networkx as nx
-
-        graph: nx.MultiDiGraph[int] = nx.MultiDiGraph(name=self.topology.name)
-        for rank in range(self.topology.ranks):
-            vertex = self.topology.vertices[rank]
-            graph.add_node(rank, name=vertex.name, server=vertex.server, model=vertex.model)
-        for index, (link, capacity) in enumerate(zip(self.topology.links, self.links, strict=True)):
-            graph.add_edge(
-                link.src, link.dst, key=index, capacity=capacity.chunks, kind=link.kind, lanes=link.lanes,
-                tau=float(capacity.tau), error=float(capacity.error),
-            )  # fmt: skip
-        return graph
-
     def problem(
         self, collective: Collective, *, exclusive_reduction: bool = False, max_peers: int | None = None
     ) -> Problem:
@@ -144,72 +126,60 @@ def chunk(topology: Topology, options: ChunkingOptions | None = None) -> Chunkin
             code="HS401",
             help="join the GPUs by a link, a switch or a fabric",
         )
-    taus = _Taus(topology, size, options.latencies)
-    tau_ref, reference = _reference(topology, options.reference, taus)
-    quantize = _Quantizer(tau_ref, options.rounding)
-    memo: dict[tuple[str, int, int, int], Capacity] = {}
 
-    def link_capacity(link: Link) -> Capacity:
-        key = (link.kind, id(link.bandwidth), id(link.latency), link.lanes)  # hashing fractions is slow
-        if key not in memo:
-            tau = taus.of(link.latency, link.bandwidth)
-            memo[key] = Capacity(
-                link.kind, link.kind, *quantize(f"a {link.kind} link", tau, link.lanes), link.lanes, tau
-            )
-        return memo[key]
+    def tau(alpha: Fraction, bandwidth: Fraction) -> Fraction:
+        """alpha + S * beta, exactly; S * beta where latencies do not count."""
+        return size / bandwidth + (alpha if options.latencies else 0)
 
-    return Chunking(
-        topology, options, size, tau_ref, reference,
-        links=tuple(link_capacity(link) for link in topology.links),
-        wires=tuple(_wire_capacities(topology, taus, quantize)),
-        groups=tuple(_group_capacity(topology, g, taus, quantize) for g in topology.groups),
-    )  # fmt: skip
+    tau_ref, reference = _reference(topology, options.reference, tau)
 
-
-class _Taus:
-    """tau = alpha + S * beta, exactly; S * beta where latencies do not count."""
-
-    def __init__(self, topology: Topology, size: int, latencies: bool) -> None:
-        self.size, self.latencies = size, latencies
-        self.wire_alpha: list[Fraction | None] = [None] * len(topology.wires)
-        for link in topology.links:
-            for w in link.wires:
-                least = self.wire_alpha[w]
-                if least is not link.latency and (least is None or link.latency < least):
-                    self.wire_alpha[w] = link.latency
-
-    def of(self, alpha: Fraction, bandwidth: Fraction) -> Fraction:
-        return self.size / bandwidth + (alpha if self.latencies else 0)
-
-
-@dataclass(frozen=True, slots=True)
-class _Quantizer:
-    tau_ref: Fraction
-    rounding: Rounding
-
-    def __call__(self, name: str, tau: Fraction, lanes: int) -> tuple[int, Fraction]:
-        """The capacity of eq. 1 and its relative error; at least one chunk per lane."""
-        exact = self.tau_ref / tau
-        per_lane = max(1, _ROUND[self.rounding](exact))
+    def capacity(name: str, kind: str, seconds: Fraction, lanes: int, place: str) -> Capacity:
+        """Eq. 1, at least one chunk per lane."""
+        exact = tau_ref / seconds
+        per_lane = max(1, _ROUND[options.rounding](exact))
         chunks = per_lane * lanes
         if chunks > MAX_CAPACITY:
             raise HetesynthError(
-                f"{name} would carry {chunks} chunks in one step of {float(self.tau_ref):.3g} s; at most "
+                f"{place} would carry {chunks} chunks in one step of {float(tau_ref):.3g} s; at most "
                 f"{MAX_CAPACITY} are handled",
                 code="HS402",
-                help=f"check the units of {name} and of the slowest link, or state a shorter step with --tau-ref",
+                help=f"check the units of {place} and of the slowest link, or state a shorter step with --tau-ref",
             )
-        return chunks, Fraction(per_lane) / exact - 1
+        return Capacity(name, kind, chunks, Fraction(per_lane) / exact - 1, lanes, seconds)
+
+    by_look: dict[tuple[str, int, int, int], Capacity] = {}
+    least_alpha: list[Fraction | None] = [None] * len(topology.wires)
+    links = []
+    for link in topology.links:
+        look = (link.kind, id(link.bandwidth), id(link.latency), link.lanes)  # hashing fractions is slow
+        if look not in by_look:
+            seconds = tau(link.latency, link.bandwidth)
+            by_look[look] = capacity(link.kind, link.kind, seconds, link.lanes, f"a {link.kind} link")
+        links.append(by_look[look])
+        for w in link.wires:
+            least = least_alpha[w]
+            if least is not link.latency and (least is None or link.latency < least):
+                least_alpha[w] = link.latency
+    wires: list[Capacity | None] = []
+    for w, (wire, alpha) in enumerate(zip(topology.wires, least_alpha, strict=True)):
+        if wire.bandwidth is None or alpha is None:
+            wires.append(None)
+        else:
+            name = topology.wire_name(w)
+            wires.append(capacity(name, wire.kind, tau(alpha, wire.bandwidth), wire.lanes, name))
+    groups = []
+    for group in topology.groups:
+        seconds = tau(min(topology.links[i].latency for i in group.links), group.bandwidth)
+        groups.append(capacity(group.name, group.kind, seconds, group.lanes, group.name))
+    return Chunking(topology, options, size, tau_ref, reference, tuple(links), tuple(wires), tuple(groups))
 
 
-_ROUND = {
-    "ceil": math.ceil,
-    "floor": math.floor,
-    "nearest": lambda x: math.floor(x + Fraction(1, 2)),
-}
+_ROUND = {"ceil": math.ceil, "floor": math.floor, "nearest": lambda x: math.floor(x + Fraction(1, 2))}
 
 
-def _reference(topology: Topology, choice: str | Fraction, taus: _Taus) -> tuple[Fraction, str]:
+def _reference(
+    topology: Topology, choice: str | Fraction, tau: Callable[[Fraction, Fraction], Fraction]
+) -> tuple[Fraction, str]:
     """tau_ref and where it comes from."""
     if isinstance(choice, Fraction):
         if choice <= 0:
@@ -217,7 +187,11 @@ def _reference(topology: Topology, choice: str | Fraction, taus: _Taus) -> tuple
                 "the reference time must be positive", code="HS403", help="for example --tau-ref 20us"
             )
         return choice, "as stated"
-    slowest = _slowest_by_kind(topology.links, taus)
+    slowest: dict[str, Fraction] = {}
+    different = {(x.kind, id(x.latency), id(x.bandwidth)): x for x in topology.links}
+    for link in different.values():
+        seconds = tau(link.latency, link.bandwidth)
+        slowest[link.kind] = max(seconds, slowest.get(link.kind, seconds))
     if choice == "slowest":
         kind = max(slowest, key=lambda k: (slowest[k], k))
         return slowest[kind], f"slowest link type: {kind}"
@@ -228,31 +202,3 @@ def _reference(topology: Topology, choice: str | Fraction, taus: _Taus) -> tuple
         code="HS403",
         help=f"use slowest, a time such as 20us, or one of {', '.join(sorted(slowest))}",
     )
-
-
-def _slowest_by_kind(links: Iterable[Link], taus: _Taus) -> dict[str, Fraction]:
-    slowest: dict[str, Fraction] = {}
-    different = {(x.kind, id(x.latency), id(x.bandwidth)): x for x in links}
-    for link in different.values():
-        tau = taus.of(link.latency, link.bandwidth)
-        slowest[link.kind] = max(tau, slowest.get(link.kind, tau))
-    return slowest
-
-
-def _wire_capacities(topology: Topology, taus: _Taus, quantize: _Quantizer) -> Iterator[Capacity | None]:
-    for index, wire in enumerate(topology.wires):
-        alpha = taus.wire_alpha[index]
-        if wire.bandwidth is None or alpha is None:
-            yield None
-            continue
-        name = topology.wire_name(index)
-        tau = taus.of(alpha, wire.bandwidth)
-        chunks, error = quantize(name, tau, wire.lanes)
-        yield Capacity(name, wire.kind, chunks, error, wire.lanes, tau)
-
-
-def _group_capacity(topology: Topology, group: SharedGroup, taus: _Taus, quantize: _Quantizer) -> Capacity:
-    alpha = min(topology.links[i].latency for i in group.links)
-    tau = taus.of(alpha, group.bandwidth)
-    chunks, error = quantize(group.name, tau, group.lanes)
-    return Capacity(group.name, group.kind, chunks, error, group.lanes, tau)

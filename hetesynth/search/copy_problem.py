@@ -6,9 +6,9 @@ incidence of arcs and resources, and hop distances.
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,43 @@ from hetesynth.model.problem import Problem, Resource
 from hetesynth.model.schedule import Schedule, Transfer
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from scipy.sparse import csc_matrix
+
+
+Routes = Sequence[Sequence[int]]
+"""For every chunk the arcs it takes."""
+
+
+class NoRoute(Exception):
+    """The graph lacks what this way of routing needs; says what in words."""
+
+
+class Load:
+    """How much every resource carries already, in steps; for choosing what is loaded least."""
+
+    def __init__(self, tables: CopyProblem) -> None:
+        self.tables = tables
+        self.carried = [0] * len(tables.resources)
+
+    def after(self, arc: int) -> float:
+        """Steps of work on the busiest resource of ``arc`` if one more chunk took it."""
+        resources = self.tables.resources
+        return max((self.carried[r] + 1) / resources[r].capacity for r in self.tables.resources_of[arc])
+
+    def take(self, arc: int) -> None:
+        """One more chunk on ``arc``."""
+        for r in self.tables.resources_of[arc]:
+            self.carried[r] += 1
+
+
+def arcs_between(tables: CopyProblem) -> Mapping[tuple[int, int], list[int]]:
+    """The arcs that join each pair of ranks."""
+    table: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for a, arc in enumerate(tables.problem.arcs):
+        table[arc.src, arc.dst].append(a)
+    return table
 
 
 @dataclass(frozen=True)
@@ -93,6 +129,46 @@ class CopyProblem:
                     hops[to] = hops[at] + 1
                     queue.append(to)
         return hops
+
+
+def start_arrays(problem: Problem) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Who holds and who lacks each chunk at the start, chunks x ranks."""
+    import numpy as np
+
+    collective = problem.collective
+    holds = np.zeros((len(collective.chunks), problem.ranks), dtype=np.bool_)
+    lacks = np.zeros_like(holds)
+    for k, (pre, post) in enumerate(zip(collective.pre, collective.post, strict=True)):
+        holds[k, sorted(pre)] = True
+        lacks[k, sorted(post - pre)] = True
+    return holds, lacks
+
+
+def cheapest_links(
+    ranks: int, src: NDArray[np.int64], dst: NDArray[np.int64], costs: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Ranks x ranks: the cost of the cheapest link from row to column (infinite where there is none), and the
+    place of that link in ``costs`` (-1: none)."""
+    import numpy as np
+
+    dear_first = np.argsort(-costs, kind="stable")  # the last to be written stays
+    least = np.full((ranks, ranks), np.inf)
+    link = np.full((ranks, ranks), -1, dtype=np.int64)
+    least[src[dear_first], dst[dear_first]] = costs[dear_first]
+    link[src[dear_first], dst[dear_first]] = dear_first
+    return least, link
+
+
+def of_chunks(problem: Problem, chunks: Sequence[int]) -> Problem:
+    """The problem of ``chunks`` alone, which are numbered anew."""
+    whole = problem.collective
+    part = replace(
+        whole,
+        chunks=tuple(replace(whole.chunks[k], index=i) for i, k in enumerate(chunks)),
+        pre=tuple(whole.pre[k] for k in chunks),
+        post=tuple(whole.post[k] for k in chunks),
+    )
+    return replace(problem, collective=part)
 
 
 def most_peers(problem: Problem, links: Iterable[int]) -> int:

@@ -60,13 +60,11 @@ class _Flag:
         self.interrupted.set()
 
     def announce(self) -> None:
-        """What was there before says it."""
         if isinstance(self.before, (Announcing, _Flag)):
             self.before.announce()
 
 
 def _times(handler: Handler) -> int:
-    """How often Ctrl-C came, as far as ``handler`` or what it stands for counts it."""
     while isinstance(handler, _Flag):
         handler = handler.before
     return handler.times if isinstance(handler, Announcing) else 0
@@ -161,7 +159,6 @@ def _handled(handler: Callable[[Handler], Announcing | _Flag]) -> Iterator[None]
 
 
 def _unreachable() -> bool:
-    """Whether Ctrl-C does not concern this code: signals go to the main thread, or are ignored by it."""
     if threading.current_thread() is not threading.main_thread():
         return True
     return signal.getsignal(signal.SIGINT) is signal.SIG_IGN

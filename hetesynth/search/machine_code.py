@@ -10,14 +10,76 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import FunctionType
-from typing import Any, cast
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hetesynth.policy.machine_code import WorkLimits
-from hetesynth.search.foreign_code import leavable
+
+T = TypeVar("T")
+POLL_SECONDS = 0.1  # a signal just before the main thread begins to wait does not wake it
+
+
+def leavable(call: Callable[[], T]) -> T:
+    """What ``call`` returns or raises. Outside the main thread, where signals do not arrive, it is just called.
+
+    Python handles signals between its own instructions only, so the call runs in a thread of its own and the main
+    thread waits for it, which Ctrl-C ends. What is left goes on to its end, unheard: it must change nothing that
+    others use.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return call()
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(call())
+        except BaseException as error:
+            errors.append(error)
+
+    worker = threading.Thread(target=run, daemon=True)
+    worker.start()
+    while worker.is_alive():
+        worker.join(POLL_SECONDS)
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Row = Any  # an array, or a list of numbers where the kernel is interpreted
+
+
+def run_kernel(kernel: Callable[..., Any], *records: Any, compiled: bool) -> Any:
+    """``kernel`` on ``records``: named tuples of numbers and of arrays. The last is what the kernel changes."""
+    if compiled:
+        return machine_code(kernel)(*records)
+    plain = [type(record)(*(_plain(column) for column in record)) for record in records]
+    result = kernel(*plain)
+    for column, values in zip(records[-1], plain[-1], strict=True):
+        if len(column):
+            column[:] = values
+    return result
+
+
+def _plain(column: Any) -> Any:
+    return column.tolist() if isinstance(column, np.ndarray) else column
+
+
+def rows(table: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
+    """A table for a kernel: where each row begins, one more for the end, and the rows one after the other."""
+    start = np.concatenate(([0], np.cumsum([len(row) for row in table]))).astype(np.int64)
+    return start, np.array([value for row in table for value in row], dtype=np.int64)
+
 
 Kernel = Callable[..., Any]
 
@@ -37,10 +99,7 @@ def most_interpreted(kernel: Kernel, limits: WorkLimits) -> float:
 
 
 def machine_code(kernel: Kernel) -> Kernel:
-    """``kernel`` compiled by numba.
-
-    A place that cannot be written, or a damaged file there, costs the compilation and nothing else.
-    """
+    """``kernel`` compiled by numba."""
     if kernel not in _running:
         _running[kernel] = leavable(partial(_compiled, cast(FunctionType, kernel)))  # numba must not load in part
     return _running[kernel]
@@ -65,8 +124,7 @@ def _compiled(kernel: FunctionType) -> Kernel:
 
 
 def _numba_function(kernel: FunctionType, *, cache: bool) -> Kernel:
-    """``kernel`` and the functions of its module, compiled to call each other. Each is compiled when it is first
-    called; only ``kernel`` is kept on disk, with all that it calls."""
+    """``kernel`` and the functions of its module, compiled to call each other."""
     import numba
 
     njit: Any = numba.njit

@@ -78,8 +78,7 @@ def _useful_pairs(
 
 
 def _tree(problem: Problem, limit: int) -> list[Pair]:
-    """Both directions of the links of a tree that joins as many ranks as it can. Next comes the rank that is
-    linked to most others, as such ranks join the rest; it is tied to the one that has fewest peers so far."""
+    """Both directions of the links of a tree that joins as many ranks as it can."""
     joined = {(arc.src, arc.dst) for arc in problem.arcs}
     linked = [sorted(v for v in range(problem.ranks) if {(u, v), (v, u)} <= joined) for u in range(problem.ranks)]
     start = max(range(problem.ranks), key=lambda rank: (len(linked[rank]), -rank))

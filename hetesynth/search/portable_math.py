@@ -11,10 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 from math import isqrt
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+Price = TypeVar("Price", float, NDArray[np.float64])
+
+
+def dearer(price: Price, share: Price, growth: float, exponent: int) -> Price:
+    """``price`` raised by a power of ``share``, the load over that of the busiest resource."""
+    raised: Price = price * (1.0 + growth * share**exponent)
+    return raised
+
 
 Floats = NDArray[np.float64]
 

@@ -17,7 +17,7 @@ from hetesynth.model.collective import COLLECTIVE_NAMES, PERSONALIZED, ROOTED, C
 from hetesynth.policy.autotune import AutotunePolicy
 
 if TYPE_CHECKING:
-    from hetesynth.search.strategy import Strategy
+    from hetesynth.search.search import Strategy
     from hetesynth.search.timed.earliest_arrival import Rates
 
 Objective = Literal["steps", "time"]
@@ -98,7 +98,7 @@ ROWS: tuple[StrategyRow, ...] = (
     StrategyRow(
         "repair", "a schedule of the cluster before a change, mended: hetesynth repair",
         "Aspnes et al. 1997; Kolisch 1996",
-        "hetesynth.search.repair.strategy:STRATEGY", candidate=False, cost=2e-4,
+        "hetesynth.search.repair:STRATEGY", candidate=False, cost=2e-4,
     ),
     StrategyRow(
         "lns", "large-neighbourhood search: Z3 on the part of a schedule around a bottleneck", "HeteCCL 5.2",
@@ -155,22 +155,22 @@ ROWS: tuple[StrategyRow, ...] = (
     StrategyRow(
         "steady-state", "the packing of trees that loads the fullest resource least, in whole chunks",
         "Edmonds 1967; Beaumont et al. 2005; ForestColl",
-        "hetesynth.search.steady.steady_state:steady_state_strategy", "time", accepts=TO_EVERYBODY,
+        "hetesynth.search.steady_state:steady_state_strategy", "time", accepts=TO_EVERYBODY,
         placed=True, cost=1e-4,
     ),
     StrategyRow(
         "exchange", "balanced paths in seconds, the longest first", "Aspnes et al. 1997; Jackson 1955",
-        "hetesynth.search.timed.balanced_paths:exchange_strategy", "time",
+        "hetesynth.search.timed.list_scheduling:exchange_strategy", "time",
         accepts=PERSONALIZED, placed=True, every_chunking=True, cost=6e-4,
     ),
     StrategyRow(
         "timed-trees", "balanced trees, list-scheduled in seconds", "Aspnes et al. 1997; Graham 1966",
-        "hetesynth.search.timed.timed_trees:timed_trees_strategy", "time", accepts=TO_EVERYBODY,
+        "hetesynth.search.timed.list_scheduling:timed_trees_strategy", "time", accepts=TO_EVERYBODY,
         placed=True, cost=3e-4,
     ),
     StrategyRow(
         "negotiated", "earliest arrival with negotiated loads, then list scheduling", "PathFinder; Graham 1966",
-        "hetesynth.search.timed.negotiated_load:negotiated_strategy", "time", placed=True,
+        "hetesynth.search.timed.list_scheduling:negotiated_strategy", "time", placed=True,
         max_transfers=lambda policy: policy.max_transfers_arrival, cost=2e-4,
     ),
 )  # fmt: skip
@@ -206,7 +206,7 @@ def demand_strategy(name: str, *, sized: bool) -> None:
 def strategy(name: str) -> Strategy:
     """The strategy called ``name``. Raises HetesynthError when there is none that counts steps."""
     demand_strategy(name, sized=False)
-    from hetesynth.search.strategy import Strategy
+    from hetesynth.search.search import Strategy
 
     row = row_of(name)
     registered = _code(row)
@@ -222,10 +222,7 @@ def keeping_time() -> list[StrategyRow]:
 
 
 def with_few_peers(*, fallback: bool = False, load_first: bool = False) -> list[StrategyRow]:
-    """The strategies that need few peers, the most promising first.
-
-    ``fallback``: at the end what is for where these refuse. ``load_first``: load counts more than latency.
-    """
+    """The strategies that need few peers, the most promising first."""
     rows = [(row.few_peers, row) for row in ROWS if row.few_peers is not None]
     ordered = [row for _, row in sorted(rows, key=lambda pair: (load_first and not pair[1].load_first, pair[0]))]
     return [*ordered, *(row for row in ROWS if fallback and row.fallback)]
@@ -242,6 +239,5 @@ def timed_strategies(
 
 
 def _code(row: StrategyRow) -> Any:
-    """What the row's ``code`` names; its module is imported now."""
     module, _, attribute = row.code.partition(":")
     return getattr(import_module(module), attribute)

@@ -9,11 +9,12 @@ the same seed gives the same schedule; the deadline only ends a search early, an
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import Generic, Literal, TypeVar, get_args
 
 from hetesynth.errors import InternalError
+from hetesynth.model.bound import LowerBound, UnsatWitness
 from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.deadline import ClockDecisions, Deadline, now
 from hetesynth.model.decisions import Decisions
@@ -53,7 +54,7 @@ def no_progress(what: str, steps: int | None) -> None:
 class Search:
     """One search over one problem. ``target``: a proved lower bound; reaching it ends the search.
 
-    ``trace``: what CEGIS did; ``first_candidate``: what it begins with (``smt/seeds.py``).
+    ``trace``: what CEGIS did; ``first_candidate``: what it begins with (``smt/cegis.py``).
     ``fewest_offered``: steps of the shortest schedule that was offered since somebody set it to None.
     """
 
@@ -160,3 +161,67 @@ class Search:
             self.clock_decisions.note("search")
             return True
         return False
+
+
+Improve = Callable[[Search], LowerBound | None]
+Accepts = Callable[[Problem, Policy], str | None]
+
+
+def _anything(problem: Problem, policy: Policy) -> str | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """``improve`` works on a search; ``refuses`` says in words why a problem is not for it, or None. ``whole``: it
+    takes an allreduce as it is; for others it is a reduce-scatter followed by an allgather. ``opening``: tried
+    before bounds that take long are proved, and all there is where it meets one that does not.
+
+    A strategy offers schedules to the search it is given and may return a better lower bound, proved on the way.
+    It declares which problems it accepts and knows nothing of the judge nor, unless one is handed to it, of other
+    strategies. Where the problem limits the peers of a rank, a strategy refuses it, or chooses among the arcs that
+    ``peers.within_peers`` leaves, or counts peers itself; should a schedule need more all the same, the search
+    does not take it (``Search.offer``).
+    """
+
+    name: str
+    improve: Improve
+    refuses: Accepts = _anything
+    whole: bool = False
+    opening: Improve | None = None
+
+
+def unsat_bound(infeasible_steps: int, query: str) -> LowerBound:
+    """The bound that an unsatisfiable query for ``infeasible_steps`` steps proves."""
+    steps = f"{infeasible_steps} step" + ("" if infeasible_steps == 1 else "s")
+    proof = f"Z3: no schedule has only {steps}"
+    return LowerBound(infeasible_steps + 1, "unsat", proof, UnsatWitness(infeasible_steps, query))
+
+
+Situation = TypeVar("Situation")
+Outcome = TypeVar("Outcome")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule(Generic[Situation, Outcome]):
+    """``unless``: conditions, in this order; the first reason counts. ``run``: what the rule does otherwise."""
+
+    name: str
+    unless: tuple[Callable[[Situation], str | None], ...]
+    run: Callable[[Situation], Outcome]
+
+    def reason_against(self, situation: Situation) -> str | None:
+        """Why the rule does not apply, or None."""
+        return next((why for condition in self.unless if (why := condition(situation)) is not None), None)
+
+
+def applicable(
+    rules: Iterable[Rule[Situation, Outcome]], situation: Situation, decisions: Decisions
+) -> Iterator[Rule[Situation, Outcome]]:  # fmt: skip
+    """The rules that apply. The conditions of one are asked when those before it have been run."""
+    for rule in rules:
+        reason = rule.reason_against(situation)
+        if reason is None:
+            yield rule
+        else:
+            decisions.note(rule.name, "skipped", reason)

@@ -13,8 +13,7 @@ from hetesynth.model.topology import Rank
 from hetesynth.policy import Policy
 from hetesynth.policy.bounds import BoundsPolicy
 from hetesynth.search.bounds.regions import partitions
-from hetesynth.search.copy_problem import CopyProblem
-from hetesynth.search.routes import Load, NoRoute, arcs_between
+from hetesynth.search.copy_problem import CopyProblem, Load, NoRoute, arcs_between
 
 
 class ServerGraph:
@@ -39,17 +38,21 @@ class ServerGraph:
             raise NoRoute(f"no link from rank {src} to rank {dst}")
         return arc
 
-    def bridge(
-        self, sources: Sequence[Rank], targets: Sequence[Rank], avoid: frozenset[Rank] = frozenset()
-    ) -> int:
-        """The least loaded arc from one group of ranks to another, not from ``avoid``; NoRoute when none is."""
-        arcs = [a for u in sources if u not in avoid for v in targets for a in self.between.get((u, v), ())]
+    def take(self, src: Rank, dst: Rank) -> int:
+        """``need``, with a chunk more on the arc from now on."""
+        arc = self.need(src, dst)
+        self.load.take(arc)
+        return arc
+
+    def bridge(self, sources: Sequence[Rank], targets: Sequence[Rank]) -> int:
+        """The least loaded arc from one group of ranks to another; NoRoute when none is."""
+        arcs = [a for u in sources for v in targets for a in self.between.get((u, v), ())]
         if not arcs:
             raise NoRoute(f"no link from ranks {list(sources)} to ranks {list(targets)}")
         return min(arcs, key=lambda a: (self.load.after(a), a))
 
-    def path_through(self, ranks: Sequence[Rank], first: Rank, last: Rank | None) -> list[int]:
-        """Arcs of a path over all of ``ranks`` from ``first`` (to ``last``), the least loaded first."""
+    def path_through(self, ranks: Sequence[Rank], first: Rank) -> list[int]:
+        """Arcs of a path over all of ``ranks`` from ``first``, the least loaded first."""
         tries = 0
         goals = set(ranks)
         path: list[int] = []
@@ -59,8 +62,8 @@ class ServerGraph:
             nonlocal tries
             tries += 1
             if len(seen) == len(goals):
-                return last is None or at == last
-            if tries > self.policy.path_tries or (at == last and len(seen) < len(goals)):
+                return True
+            if tries > self.policy.path_tries:
                 return False
             steps = [self.arc(at, to) for to in sorted(goals - seen)]
             for arc in sorted((a for a in steps if a is not None), key=lambda a: (self.load.after(a), a)):

@@ -20,15 +20,12 @@ from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.policy.bounds import BoundsPolicy
 from hetesynth.policy.packing import PackingPolicy
-from hetesynth.search.bounds.distance import reach
-from hetesynth.search.bounds.lower import all_bounds, lower_bound, quick_bound
-from hetesynth.search.collectives.composition import split
-from hetesynth.search.collectives.inversion import DUAL, invert, reverse_schedule
+from hetesynth.search.bounds.lower import all_bounds, lower_bound, quick_bound, reach
+from hetesynth.search.collectives import DUAL, invert, reverse_schedule, split
 from hetesynth.search.copy_problem import excess
 from hetesynth.search.interrupts import abandoned, finishing
 from hetesynth.search.interrupts import interrupted as pressed
-from hetesynth.search.search import ENDINGS, Candidate, Ending, Oracle, Progress, Search, no_progress
-from hetesynth.search.strategy import Strategy
+from hetesynth.search.search import ENDINGS, Candidate, Ending, Oracle, Progress, Search, Strategy, no_progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +61,6 @@ def bounds_of(problem: Problem, policy: Policy = DEFAULT) -> list[LowerBound]:
 
 @lru_cache(maxsize=16)
 def _known_bound(problem: Problem, policy: BoundsPolicy, packing: PackingPolicy) -> LowerBound:
-    """The bound, worked out once where strategies try the same problem in turn."""
     return lower_bound(problem, policy, packing)
 
 
@@ -97,7 +93,47 @@ class Solver:
     def solve(self, problem: Problem) -> Solution | Infeasible | GaveUp:
         """The best schedule for ``problem``, or why there is none."""
         if problem.collective.name == "allreduce" and not self.strategy.whole:
-            return self._composed(problem)
+            first, second, join = split(problem)
+            started = now()
+            half = self._phase("reduce-scatter", self.budget.part(self.policy.steps.first_phase_share))
+            whole = self.first_candidate
+            half = replace(half, first_candidate=_part(whole, reduce=True))
+            scatter = half.solve(first)
+            if not isinstance(scatter, Solution):
+                return scatter
+            interrupted = scatter.ending == "interrupt" or pressed()
+            gather: Solution | Infeasible | GaveUp | None = None
+            if not interrupted:
+                try:
+                    later = self._phase("allgather", self.budget.left_after(now() - started))
+                    gather = replace(later, first_candidate=_part(whole, reduce=False)).solve(second)
+                except KeyboardInterrupt:
+                    if abandoned():
+                        raise
+                    interrupted = True
+            if gather is None:  # the quickest second phase completes the first, unless it takes too long
+                with finishing():
+                    moment = self.policy.steps.first_schedule_seconds
+                    gather = self._phase("allgather", replace(self.budget, seconds=moment)).solve(second)
+            if not isinstance(gather, Solution):
+                return gather
+            schedule = join(scatter.schedule, gather.schedule)
+            crowded = excess(problem, {t.link for t in schedule.transfers})
+            if crowded is not None:  # a limit of one peer is too little for two phases that use different links
+                return GaveUp(f"both phases together: {crowded}", now() - started)
+            before = now()
+            with finishing(however_often=True) as interrupt:
+                bound = _known_bound(problem, self.policy.bounds, self.policy.packing)
+            interrupted |= interrupt.is_set()
+            return Solution(
+                schedule=schedule,
+                bound=bound,
+                cut_short=scatter.cut_short or gather.cut_short or interrupted,
+                bound_seconds=scatter.bound_seconds + gather.bound_seconds + now() - before,
+                first_seconds=scatter.first_seconds + gather.first_seconds,
+                within=scatter.bound.steps + gather.bound.steps,
+                ending="interrupt" if interrupted else max(scatter.ending, gather.ending, key=ENDINGS.index),
+            )
         if problem.collective.name in DUAL:
             dual, recover = invert(problem)
             solved = self._copying(dual, self.budget, backwards=True)
@@ -106,58 +142,9 @@ class Solver:
             return replace(solved, schedule=recover(solved.schedule), bound=_of_the_dual(solved.bound))
         return self._copying(problem, self.budget)
 
-    def _composed(self, problem: Problem) -> Solution | Infeasible | GaveUp:
-        first, second, join = split(problem)
-        started = now()
-        half = self._phase("reduce-scatter", self.budget.part(self.policy.steps.first_phase_share))
-        whole = self.first_candidate
-        half = replace(half, first_candidate=_part(whole, reduce=True))
-        scatter = half.solve(first)
-        if not isinstance(scatter, Solution):
-            return scatter
-        interrupted = scatter.ending == "interrupt" or pressed()
-        gather: Solution | Infeasible | GaveUp | None = None
-        if not interrupted:
-            try:
-                later = self._phase("allgather", self.budget.left_after(now() - started))
-                gather = replace(later, first_candidate=_part(whole, reduce=False)).solve(second)
-            except KeyboardInterrupt:
-                if abandoned():
-                    raise
-                interrupted = True
-        if gather is None:  # the quickest second phase completes the first, unless it takes too long
-            with finishing():
-                moment = self.policy.steps.first_schedule_seconds
-                gather = self._phase("allgather", replace(self.budget, seconds=moment)).solve(second)
-        if not isinstance(gather, Solution):
-            return gather
-        schedule = join(scatter.schedule, gather.schedule)
-        crowded = excess(problem, {t.link for t in schedule.transfers})
-        if crowded is not None:  # a limit of one peer is too little for two phases that use different links
-            return GaveUp(f"both phases together: {crowded}", now() - started)
-        before = now()
-        with finishing(however_often=True) as interrupt:
-            bound = _known_bound(problem, self.policy.bounds, self.policy.packing)
-        interrupted |= interrupt.is_set()
-        return Solution(
-            schedule=schedule,
-            bound=bound,
-            cut_short=scatter.cut_short or gather.cut_short or interrupted,
-            bound_seconds=scatter.bound_seconds + gather.bound_seconds + now() - before,
-            first_seconds=scatter.first_seconds + gather.first_seconds,
-            within=scatter.bound.steps + gather.bound.steps,
-            ending="interrupt" if interrupted else max(scatter.ending, gather.ending, key=ENDINGS.index),
-        )
-
     def _phase(self, name: str, budget: Budget) -> Solver:
-        """What solves one phase of an allreduce."""
         parts = {"decisions": self.decisions.inside(name), "trace": self.trace.inside(name)}
         return replace(self, budget=budget, **parts)  # type: ignore[arg-type]
-
-    def _first_candidate(self, *, backwards: bool) -> Candidate:
-        """What CEGIS begins with; a schedule of a reduction is turned around like the problem."""
-        first = self.first_candidate
-        return reverse_schedule(first) if backwards and isinstance(first, Schedule) else first
 
     def _copying(
         self, problem: Problem, budget: Budget, *, backwards: bool = False
@@ -201,9 +188,10 @@ class Solver:
         return Solution(search.best, bound, search.cut_short, bound_seconds, first, ending=search.ending)
 
     def _search(self, problem: Problem, bound: LowerBound, budget: Budget, *, backwards: bool) -> Search:
+        first = self.first_candidate
         return Search(
             problem, bound.steps, budget, self.oracle, self.progress, self.policy, self.decisions, self.trace,
-            self._first_candidate(backwards=backwards),
+            reverse_schedule(first) if backwards and isinstance(first, Schedule) else first,
         )  # fmt: skip
 
     def _opened(self, problem: Problem, budget: Budget, *, backwards: bool) -> Solution | None:

@@ -20,7 +20,7 @@ ALLOWED = {
         hetesynth/cli/build.py: SILENT
         hetesynth/cli/options.py: MAX_SIZES MAX_SIZE
         hetesynth/engine/sizes.py: MAX_SIZES MAX_SIZE
-        hetesynth/search/collectives/library.py: MAX_CHUNKS
+        hetesynth/search/collectives.py: MAX_CHUNKS
         hetesynth/topology/first_topology.py: MAX_SERVERS
         hetesynth/files/regular_files.py: MAX_BYTES
         hetesynth/deploy/folder/cells.py: MAX_SIZES
@@ -134,7 +134,7 @@ ALLOWED = {
         hetesynth/topology/importers/hwloc.py: _XGMI_MB _XGMI_UNTOLD _NVLINK_MB _ONE_CARD
         hetesynth/topology/importers/nvidia_smi.py: MOST_LINKS
         hetesynth/search/bounds/throughput.py: INT62
-        hetesynth/search/bounds/maxflow.py: INT32
+        hetesynth/search/bounds/flow.py: INT32
         hetesynth/topology/convert.py: VERSION
         hetesynth/engine/composition.py: VERSION
         hetesynth/engine/formats.py: HEAD
@@ -184,7 +184,7 @@ ALLOWED = {
         hetesynth/engine/fused_receives.py: EQUAL
         hetesynth/topology/importers/rates.py: GIGA
         hetesynth/topology/importers/wording.py: _PLACES comment.width
-        hetesynth/search/bounds/price.py: SCALE
+        hetesynth/search/bounds/packing.py: SCALE
         hetesynth/topology/calibrate/fit.py: _CONFIDENCE _NORMAL_MAD
         hetesynth/topology/calibrate/update.py: _DIGITS _WRITTEN
         hetesynth/search/packing/exchange.py: LARGEST
@@ -193,11 +193,11 @@ ALLOWED = {
         hetesynth/search/packing/rounding.py: ROUND
         hetesynth/simulate/fluid_kernel.py: TOGETHER SLACK SAME LOWER
         hetesynth/search/greedy/kernel.py: MIN_GAIN
-        hetesynth/search/smt/relaxation.py: NEARLY ANY
+        hetesynth/search/smt/step_choice.py: NEARLY ANY
         hetesynth/search/pods/loads.py: PICOSECONDS
         hetesynth/search/timed/earliest_arrival_kernel.py: ROUNDING
         hetesynth/search/timed/list_scheduling_kernel.py: ROUNDING
-        hetesynth/search/trees/step_lp.py: ROUND
+        hetesynth/search/trees/packed_trees.py: ROUND
         hetesynth/judge/composition/judge.py: SECOND
         """,
     "what is drawn and how much is shown": """
@@ -258,7 +258,7 @@ ALLOWED = {
         hetesynth/judge/mscclpp/reader.py: MAX_REFUSED
         """,
     "numbers that stand for something: indices, kinds, none, no limit": """
-        hetesynth/search/packing/master.py: PRIMAL_SIMPLEX
+        hetesynth/search/packing/column_generation.py: PRIMAL_SIMPLEX
         hetesynth/report/cluster_facts.py: UNLIMITED
         hetesynth/cli/options.py: ALL_ROOTS
         hetesynth/execute/arithmetic.py: POISON
@@ -287,10 +287,9 @@ ALLOWED = {
         hetesynth/deploy/dask_cluster.py: ANSWER_SECONDS MAX_NAMED MAX_TEXT REPORT_SECONDS
         hetesynth/execute/launch.py: START_SECONDS START_SECONDS_PER_RANK END_SECONDS
         hetesynth/execute/mpi.py: MAX_POLLED SHORTEST_REST LONGEST_REST LEAVE_SECONDS
-        hetesynth/search/foreign_code.py: POLL_SECONDS
+        hetesynth/search/machine_code.py: POLL_SECONDS
         hetesynth/files/temporaries.py: WAIT_SECONDS STALE_SECONDS
         hetesynth/search/smt/clauses.py: POLL_SECONDS
-        hetesynth/search/smt/recheck.py: POLL_SECONDS
         """,
     "judges, which must not depend on the policy of what they judge": """
         hetesynth/judge/bounds/query.py: LONGEST

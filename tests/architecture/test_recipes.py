@@ -169,8 +169,7 @@ NEWCOMERS = {
     ),
     "A collective": Newcomer(
         (Edit("hetesynth/model/collective.py", ', "newcomer"', '"scatter", "alltoall"'),),
-        (Edit("hetesynth/search/collectives/library.py", '\n    "newcomer": _allgather,',
-              '"alltoall": _alltoall,'),
+        (Edit("hetesynth/search/collectives.py", ' | "newcomer"', 'case "allgather"'),
          Edit("tests/collectives/test_collectives.py",
               '\n    "newcomer": [((k,), {k}, {0, 1, 2}) for k in range(3)],',
               "HAND: dict[CollectiveName, list[tuple[tuple[int, ...], set[int], set[int]]]] = {")),

@@ -28,7 +28,7 @@ from hetesynth.model.target import TARGETS
 from hetesynth.policy import DEFAULT
 from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.search.packing.column_generation import PACKING
-from hetesynth.search.steady.steady_state import EXPANSIONS
+from hetesynth.search.steady_state import EXPANSIONS
 from hetesynth.topology.language import load_topology
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -24,8 +24,8 @@ from hetesynth.policy import DEFAULT, Policy
 from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.search.greedy import greedy
 from hetesynth.search.registry import strategy
+from hetesynth.search.search import Strategy
 from hetesynth.search.solve import Solution, Solver
-from hetesynth.search.strategy import Strategy
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 OPTIONS = LoweringOptions("x", target=TARGETS["msccl-executor"])

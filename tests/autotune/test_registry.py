@@ -20,8 +20,8 @@ from hetesynth.model.problem import Budget
 from hetesynth.policy import DEFAULT
 from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.registry import ROWS, StrategyRow, names, strategy, timed_strategies
+from hetesynth.search.search import Strategy
 from hetesynth.search.solve import Solution, Solver
-from hetesynth.search.strategy import Strategy
 from hetesynth.search.timed.earliest_arrival import Rates
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,7 +29,7 @@ FIG10 = ROOT / "examples" / "fig10" / "topo.dsl"
 
 MODULE = """
 from hetesynth.search.greedy import greedy
-from hetesynth.search.strategy import Strategy
+from hetesynth.search.search import Strategy
 
 STRATEGY = Strategy("novel", greedy.improve)
 

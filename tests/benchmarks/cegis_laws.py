@@ -85,27 +85,27 @@ class Model:
 
 def models(instance: str) -> list[Model]:
     """The models of single steps that Z3 was to decide, with every send; for ``whole`` that of all steps."""
-    from hetesynth.search.smt import cegis, checkpoints
+    from hetesynth.search.smt import cegis
     from hetesynth.search.smt.monolithic import every_law
     from hetesynth.search.smt.step_model import StepModel
 
     if instance.startswith("whole "):
         search, steps = search_of(instance[6:], "nothing", 0)
-        model = StepModel(checkpoints.CopyProblem(search.problem), steps)
+        model = StepModel(cegis.CopyProblem(search.problem), steps)
         for law in every_law(model.tables):
             model.add(law)
         said = model.clauses
         return [Model(len(said._names) - 1, said._stated, said._counts)]
     taken: list[Model] = []
-    original = checkpoints.StepChoice
+    original = cegis.StepChoice
 
     class Recorded(original):  # type: ignore[misc, valid-type]
         def __init__(self, *args: Any) -> None:
-            super().__init__(*args[:-1], checkpoints.Sample())  # every send
+            super().__init__(*args[:-1], cegis.Sample())  # every send
             clauses, _ = self.clauses(range(len(self.sends)), None)
             taken.append(Model(len(self.sends), clauses._stated, clauses._counts, self))
 
-    checkpoints.StepChoice = Recorded  # type: ignore[misc]
+    cegis.StepChoice = Recorded  # type: ignore[misc]
     search, steps = search_of(instance, "greedy", 0)
     cegis.synthesize(search, steps)
     return taken

@@ -21,8 +21,8 @@ from hetesynth.model.problem import Budget
 from hetesynth.model.target import TARGETS
 from hetesynth.programs.msccl.lower import LoweringOptions, lower
 from hetesynth.search.greedy import greedy
+from hetesynth.search.search import Strategy
 from hetesynth.search.solve import Solution, Solver
-from hetesynth.search.strategy import Strategy
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 CLUSTERS = ("fig10", "dgx1", "h20_4p8", "two_dc_50km", "a100_x2", "v100_4x2p8", "mi250_x1", "dgx2_x2", "h20_32")

@@ -22,8 +22,8 @@ from hetesynth.model.deadline import no_deadline
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT
 from hetesynth.search.bounds.packing import price_bounds
+from hetesynth.search.packing.column_generation import optimal_packing
 from hetesynth.search.packing.network import Network
-from hetesynth.search.packing.optimum import optimal_packing
 from hetesynth.topology.language import load_topology, parse_topology
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -32,8 +32,8 @@ from hetesynth.programs.msccl.assembly import STRAIGHTFORWARD
 from hetesynth.programs.msccl.library_programs import fits
 from hetesynth.programs.msccl.lower import LoweringOptions, lower_with_notes, straightforward
 from hetesynth.search.greedy import greedy
+from hetesynth.search.search import Strategy
 from hetesynth.search.solve import Solution, Solver
-from hetesynth.search.strategy import Strategy
 from hetesynth.topology.language import load_topology
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -159,7 +159,7 @@ def _generated(seed: int, folder: Path) -> Scenario:
 
 def _forget() -> None:
     """What a fresh process would not know."""
-    from hetesynth.search.steady.steady_state import EXPANSIONS
+    from hetesynth.search.steady_state import EXPANSIONS
 
     EXPANSIONS.clear()
     for name, module in list(sys.modules.items()):

@@ -23,8 +23,8 @@ from hetesynth.model.problem import Budget
 from hetesynth.policy import DEFAULT
 from hetesynth.search.chunking import ChunkingOptions, chunk
 from hetesynth.search.registry import ROWS, StrategyRow, strategy, timed_strategies
+from hetesynth.search.search import Strategy
 from hetesynth.search.solve import Solution, Solver
-from hetesynth.search.strategy import Strategy
 from hetesynth.search.timed.earliest_arrival import Rates
 from hetesynth.topology.language import load_topology
 

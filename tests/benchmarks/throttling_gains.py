@@ -24,8 +24,8 @@ from hetesynth.model.topology import Topology
 from hetesynth.programs.msccl.lower import LoweringOptions, lower
 from hetesynth.search.greedy import greedy
 from hetesynth.search.registry import strategy
+from hetesynth.search.search import Strategy
 from hetesynth.search.solve import Solution, Solver
-from hetesynth.search.strategy import Strategy
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 CLUSTERS = ("h20_4p8", "v100_4p8", "a100_x2", "mi250_x1", "h20_4x2p8x2", "h20_64")

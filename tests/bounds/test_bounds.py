@@ -128,7 +128,7 @@ def test_the_examples_have_the_bounds_of_the_hand_built_graphs(cluster: str) -> 
     if not path.exists():
         pytest.skip("the examples are not next to the tests")
     from hetesynth.search.chunking import chunk
-    from hetesynth.search.collectives.library import collective
+    from hetesynth.search.collectives import collective
     from hetesynth.topology.language import load_topology
 
     chunking = chunk(load_topology(path))

@@ -13,8 +13,8 @@ from support.random_graphs import clusters
 
 from hetesynth.model.problem import Problem
 from hetesynth.policy import DEFAULT
-from hetesynth.search.bounds import flow, maxflow
-from hetesynth.search.bounds.symmetry import StepGraph, classes
+from hetesynth.search.bounds import flow
+from hetesynth.search.bounds.flow import StepGraph, classes
 
 
 def test_a_ring_with_one_point_marked_is_folded() -> None:
@@ -50,7 +50,7 @@ def unlumped(p: Problem, destination: int, steps: int) -> int:
     for r in np.flatnonzero(supply).tolist():
         wide[source, r] = int(supply[r])
     edges = [(u, v, min(c, total)) for (u, v), c in wide.items()]
-    return maxflow._compiled(source + 1, edges, source, p.vertices * steps + destination)[0]
+    return flow._compiled(source + 1, edges, source, p.vertices * steps + destination)[0]
 
 
 GRAPHS = {"4+8": servers([4, 8]), "8x2+4": servers([8, 8, 4]), "ring": ring(6), "star": star(5)}
@@ -82,8 +82,8 @@ def test_plain_loops_and_scipy_agree(seed: int) -> None:
     nodes = rng.randint(2, 12)
     pairs = {tuple(rng.sample(range(nodes), 2)) for _ in range(rng.randint(1, 40))}
     edges = [(u, v, rng.randint(1, 5)) for u, v in sorted(pairs)]
-    value, side = maxflow._dinic(nodes, edges, 0, nodes - 1)
-    assert value == maxflow._compiled(nodes, edges, 0, nodes - 1)[0]
+    value, side = flow._dinic(nodes, edges, 0, nodes - 1)
+    assert value == flow._compiled(nodes, edges, 0, nodes - 1)[0]
     assert 0 in side and nodes - 1 not in side
     assert value == sum(c for u, v, c in edges if u in side and v not in side)
 
@@ -91,7 +91,7 @@ def test_plain_loops_and_scipy_agree(seed: int) -> None:
 def test_capacities_past_31_bits_stay_exact() -> None:
     wide = 2**40 + 1
     edges = [(0, 1, wide), (1, 2, wide), (0, 2, 3)]
-    assert maxflow.maximum_flow(3, edges, 0, 2, replace(DEFAULT.bounds, plain_flow_edges=0)) == (wide + 3, [0, 1])
+    assert flow.maximum_flow(3, edges, 0, 2, replace(DEFAULT.bounds, plain_flow_edges=0)) == (wide + 3, [0, 1])
 
 
 def test_the_work_of_flows_is_policy() -> None:

@@ -7,7 +7,7 @@ from support.certificates import recheck
 from support.graphs import full, problem, servers
 
 from hetesynth.policy import DEFAULT
-from hetesynth.search.bounds.growth import growth_bound
+from hetesynth.search.bounds.lower import growth_bound
 
 
 @pytest.mark.parametrize(

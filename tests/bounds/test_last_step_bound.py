@@ -16,8 +16,8 @@ from support.verdicts import certificate_violations
 from hetesynth.model.bound import LastStepWitness, LowerBound
 from hetesynth.model.problem import Problem
 from hetesynth.policy import DEFAULT
-from hetesynth.search.bounds.cut import cut_bounds
-from hetesynth.search.collectives.inversion import invert
+from hetesynth.search.bounds.lower import cut_bounds
+from hetesynth.search.collectives import invert
 
 
 def last_step(p: Problem) -> tuple[LowerBound, LastStepWitness]:

@@ -22,8 +22,8 @@ from hetesynth.model.time_bound import ResourcePrices, TimeBound, VertexCut, of_
 from hetesynth.model.topology import Link, Rank, SharedGroup, Topology, Vertex, Wire
 from hetesynth.policy import DEFAULT
 from hetesynth.search.bounds.throughput import time_bounds
+from hetesynth.search.packing.column_generation import optimal_packing
 from hetesynth.search.packing.network import Network
-from hetesynth.search.packing.optimum import optimal_packing
 from hetesynth.topology.language import load_topology, parse_topology
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -17,9 +17,9 @@ from support.verdicts import certificate_violations
 from hetesynth.model.bound import LowerBound, PriceWitness
 from hetesynth.model.problem import Problem
 from hetesynth.policy import DEFAULT
-from hetesynth.search.bounds.tree_price import tree_price_bound
+from hetesynth.search.bounds.packing import tree_price_bound
 from hetesynth.search.chunking import chunk
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 from hetesynth.topology.language import load_topology
 
 SERVER = """node s{gpus} {{

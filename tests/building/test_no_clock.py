@@ -11,7 +11,7 @@ from support.cell_variants import example
 from hetesynth.deploy import compute
 from hetesynth.engine.artifacts import Synthesis
 from hetesynth.errors import InternalError
-from hetesynth.search.smt.recheck import unsatisfiable
+from hetesynth.search.smt.clauses import unsatisfiable
 from hetesynth.topology.language import load_topology
 
 PIGEONS, HOLES = 9, 8

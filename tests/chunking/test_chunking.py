@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hetesynth.errors import HetesynthError
 from hetesynth.model.topology import Link, SharedGroup, Topology, Vertex, Wire
 from hetesynth.search.chunking import MAX_CAPACITY, ROUNDINGS, Chunking, ChunkingOptions, Rounding, chunk
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 
 GB = 10**9
 US = Fraction(1, 10**6)
@@ -136,11 +136,6 @@ def test_a_wire_without_limit_has_no_capacity() -> None:
     wires = (Wire(0, 2, "stub", None), Wire(2, 1, "net", Fraction(GB)))
     made = chunk(Topology("t", vertices, 2, wires, (Link.over(0, 1, [0, 1], wires),)))
     assert made.wires[0] is None and made.problem(collective("allgather", 2)).segments[0].capacity is None
-
-
-def test_the_graph_carries_the_capacities() -> None:
-    graph = chunk(pairs(*FIG10)).graph()
-    assert sorted((u, v, d["capacity"]) for u, v, d in graph.edges(data=True)) == [(0, 1, 8), (2, 3, 2), (4, 5, 1)]
 
 
 rates = st.integers(1, 400).map(lambda gb: Fraction(gb * GB))

@@ -12,7 +12,7 @@ import pytest
 from hetesynth.cli.main import run
 from hetesynth.search.greedy import greedy
 from hetesynth.search.search import Search
-from hetesynth.search.smt.checkpoints import Checkpoints
+from hetesynth.search.smt.cegis import Checkpoints
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FIELDS = {

@@ -13,7 +13,7 @@ import pytest
 from support.extreme_numbers import cluster
 
 from hetesynth.cli.main import run
-from hetesynth.search.packing.master import Master
+from hetesynth.search.packing.column_generation import Master
 
 ROOT = Path(__file__).resolve().parents[2]
 FIG10 = str(ROOT / "examples" / "fig10" / "topo.dsl")

@@ -11,9 +11,7 @@ from support.replay import accepts
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.search.collectives.composition import split
-from hetesynth.search.collectives.inversion import DUAL, invert, reverse_schedule
-from hetesynth.search.collectives.library import MAX_CHUNKS, collective
+from hetesynth.search.collectives import DUAL, MAX_CHUNKS, collective, invert, reverse_schedule, split
 
 # three ranks, root 1: block, pre, post of each chunk
 HAND: dict[CollectiveName, list[tuple[tuple[int, ...], set[int], set[int]]]] = {

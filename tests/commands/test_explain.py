@@ -20,9 +20,8 @@ from hetesynth.model.problem import Budget
 from hetesynth.policy import DEFAULT
 from hetesynth.search import auto, registry
 from hetesynth.search.greedy import greedy
-from hetesynth.search.search import Search
+from hetesynth.search.search import Search, Strategy
 from hetesynth.search.solve import Solver
-from hetesynth.search.strategy import Strategy
 from hetesynth.topology.language import load_topology
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

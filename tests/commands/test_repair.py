@@ -31,8 +31,8 @@ from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT
-from hetesynth.search.collectives.library import collective
-from hetesynth.search.repair.mend import mended
+from hetesynth.search.collectives import collective
+from hetesynth.search.repair import mended
 from hetesynth.topology.language import load_topology
 from hetesynth.topology.language.overridden import overridden
 
@@ -540,7 +540,7 @@ def test_small_problems_have_as_many_rounds_as_a_step_is_worth(name: str, tmp_pa
 
 def test_phases_share_the_step_above_the_bound() -> None:
     """An allreduce accepts one step more than the bound once, and only where the bound is many steps."""
-    from hetesynth.search.repair.strategy import _Progress
+    from hetesynth.search.repair import _Progress
     from hetesynth.search.search import Search
 
     problem, progress = _problem(), _Progress()

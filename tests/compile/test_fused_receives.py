@@ -30,8 +30,8 @@ from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT
 from hetesynth.programs.msccl.lower import LoweringOptions, lower
 from hetesynth.search.greedy import greedy
+from hetesynth.search.search import Strategy
 from hetesynth.search.solve import Solution, Solver
-from hetesynth.search.strategy import Strategy
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 EXECUTOR = TARGETS["msccl-executor"]

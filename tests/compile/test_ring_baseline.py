@@ -20,10 +20,10 @@ from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT
 from hetesynth.programs.msccl.library_programs import direct_program, ring_program, tree_program
-from hetesynth.search.baselines.binary_trees import trees_of
 from hetesynth.search.baselines.ring_search import RingSet, orders, ring_sets
+from hetesynth.search.baselines.table import trees_of
 from hetesynth.search.chunking import chunk
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.topology.language import load_topology, parse_topology
 

@@ -19,7 +19,7 @@ from hetesynth.model.runtime_costs import NCCL_TABLES, ByProtocol, GpuCosts, Run
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Topology
 from hetesynth.programs.msccl.lower import LoweringOptions
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 
 SLOW = RuntimeCosts("slow", (("", GpuCosts(ByProtocol(0, 0, 0), ByProtocol(10e9, 10e9, 10e9))),))
 COSTS = CostOptions(runtime=NCCL_TABLES)

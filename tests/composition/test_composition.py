@@ -18,7 +18,7 @@ from hetesynth.policy import DEFAULT
 from hetesynth.search.bounds.pods import composed_bound
 from hetesynth.search.bounds.throughput import time_bounds
 from hetesynth.search.chunking import ChunkingOptions, chunk
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 from hetesynth.search.pods.compose import COMPOSED, ComposedName
 from hetesynth.search.registry import strategy
 from hetesynth.search.solve import Solution
@@ -111,7 +111,7 @@ def test_steps_against_the_flat_optimum(name: str, factor: float) -> None:
 
 
 def test_alike_pods_are_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hetesynth.search.pods.spread import Spreads
+    from hetesynth.search.pods.loads import Spreads
 
     calls: list[str] = []
     search = Spreads._searched

@@ -10,7 +10,7 @@ import pytest
 from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Topology, Vertex
 from hetesynth.search.chunking import chunk
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 from hetesynth.search.solve import bounds_of
 from hetesynth.topology.language import load_topology, parse_topology
 

@@ -10,7 +10,7 @@ import pytest
 from hetesynth.model.diagnostics import SourceError
 from hetesynth.model.topology import Topology
 from hetesynth.search.chunking import chunk
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 from hetesynth.search.solve import bounds_of
 from hetesynth.topology.language import parse_topology
 

@@ -15,7 +15,7 @@ from hetesynth.model.program import GpuProgram, Program
 from hetesynth.programs.lifting.buffers import Shape, shape
 from hetesynth.programs.lifting.lift import Lifted, lift
 from hetesynth.programs.msccl.lower import LoweringOptions, lower
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 
 
 def lifted(p: Program, on: Problem | None = None) -> Lifted:

@@ -20,7 +20,7 @@ from hetesynth.programs.layout import in_place_supported
 from hetesynth.programs.lifting.buffers import likely_roots, shape
 from hetesynth.programs.lifting.lift import Lifted, lift, lift_schedule
 from hetesynth.programs.msccl.lower import LoweringOptions, lower
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 
 GOOD = good_programs()
 

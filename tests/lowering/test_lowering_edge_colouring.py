@@ -13,7 +13,7 @@ from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import PORTABLE
 from hetesynth.programs.msccl.channels import ChannelPlan, evenly_spread_channels, messages
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 
 RANKS = 9
 EDGES = st.sets(

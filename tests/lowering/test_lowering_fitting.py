@@ -18,7 +18,7 @@ from hetesynth.policy import DEFAULT
 from hetesynth.policy.lowering import LoweringPolicy
 from hetesynth.programs.msccl.lower import Draft, Lowered, LoweringOptions, lower, lower_with_notes
 from hetesynth.programs.summary import program_summary
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 
 
 def direct(ranks: int, chunks: int, name: str = "allgather") -> tuple[Problem, Schedule]:

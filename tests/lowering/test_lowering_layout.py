@@ -7,7 +7,7 @@ import pytest
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED
 from hetesynth.model.program import BufferSlice
 from hetesynth.programs.layout import Layout, in_place_supported
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 
 N, C = 4, 3
 

@@ -17,7 +17,7 @@ from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import PORTABLE
 from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower_with_notes
 from hetesynth.programs.summary import program_summary
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 
 Pair = tuple[int, int]
 

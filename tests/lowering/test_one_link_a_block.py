@@ -19,7 +19,7 @@ from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import PORTABLE, TARGETS, Target
 from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower, lower_with_notes
 from hetesynth.programs.msccl.throttling import AFTERS, Throttling
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 
 FUSING = TARGETS["msccl-executor"]
 FORWARDS = {"rcs", "rrs", "rrcs"}

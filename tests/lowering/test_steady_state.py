@@ -26,7 +26,7 @@ from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.programs.msccl.xml_writer import write_msccl_xml
 from hetesynth.programs.steady_state.lower import Arrangement, arrangements, lower_steady_state
 from hetesynth.programs.steady_state.traffic import Room, Traffic, blocks_by_rank, channels_of_pairs, slowdown
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 from hetesynth.simulate.engine import simulate
 from hetesynth.simulate.program import ProgramLoops
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hetesynth.search.foreign_code import leavable
+from hetesynth.search.machine_code import leavable
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hetesynth.model.problem import Arc, Problem, Segment
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 
 
 def problem(wire: int) -> Problem:

@@ -17,8 +17,7 @@ from hetesynth.model.deadline import ClockDecisions, Deadline, no_deadline
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.packing import PackingPolicy
-from hetesynth.search.packing.column_generation import PACKING, FractionalPacking, pack
-from hetesynth.search.packing.master import Master
+from hetesynth.search.packing.column_generation import PACKING, FractionalPacking, Master, pack
 from hetesynth.search.packing.network import Network
 from hetesynth.search.packing.structures import Copying, Offer, demands
 from hetesynth.search.packing.symmetry import Symmetry, symmetry, trivial

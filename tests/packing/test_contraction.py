@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from hetesynth.search.packing.contraction import contract, earliest
+from hetesynth.search.packing.structures import contract, earliest
 
 MANY = 10_000  # more than any tree costs
 

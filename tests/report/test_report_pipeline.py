@@ -20,7 +20,7 @@ from hetesynth.judge.msccl.reader import read_program
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.policy import DEFAULT
 from hetesynth.report.contents import Report
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 
 TOPOLOGY = str(EXAMPLES / "h20_4p8" / "topo.dsl")
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hetesynth.search.smt.cardinality import CardinalityEncoding, native
 from hetesynth.search.smt.clauses import Clauses
+from hetesynth.search.smt.step_model import CardinalityEncoding, native
 
 
 def totalizer(clauses: Clauses, variables: Sequence[int], limit: int) -> None:

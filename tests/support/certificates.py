@@ -24,7 +24,7 @@ from hetesynth.model.bound import (
     VolumeWitness,
 )
 from hetesynth.model.problem import Problem
-from hetesynth.search.collectives.inversion import DUAL, invert
+from hetesynth.search.collectives import DUAL, invert
 
 
 def demand(condition: bool, what: str) -> None:

@@ -9,7 +9,7 @@ from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Link, SharedGroup, Topology, Vertex, Wire
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 
 
 def cluster(

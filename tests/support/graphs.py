@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.problem import Arc, Problem, Resource, Segment
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 
 
 @dataclass

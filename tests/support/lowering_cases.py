@@ -8,9 +8,7 @@ from functools import cache
 
 from hetesynth.model.problem import Arc, Problem, Resource
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.search.collectives.composition import split
-from hetesynth.search.collectives.inversion import DUAL, invert
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import DUAL, collective, invert, split
 
 Edges = dict[tuple[int, int], int]
 

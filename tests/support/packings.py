@@ -12,8 +12,8 @@ from hetesynth.model.collective import CollectiveName
 from hetesynth.model.deadline import no_deadline
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.packing import PackingPolicy
+from hetesynth.search.packing.column_generation import optimal_packing
 from hetesynth.search.packing.network import Network
-from hetesynth.search.packing.optimum import optimal_packing
 from hetesynth.search.packing.rounding import Expansion, WholePacking
 from hetesynth.search.packing.structures import demands
 from hetesynth.search.packing.symmetry import trivial

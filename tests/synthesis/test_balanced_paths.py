@@ -26,8 +26,8 @@ from hetesynth.search.bounds.throughput import time_bounds
 from hetesynth.search.chunking import ChunkingOptions, chunk
 from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.search import Search
-from hetesynth.search.timed.balanced_paths import Paths, exchange_strategy, refuses
 from hetesynth.search.timed.earliest_arrival import LinkTimes, Rates, TimedRoutes, schedule_of
+from hetesynth.search.timed.list_scheduling import Paths, exchange_strategy, refuses
 from hetesynth.topology.language import load_topology
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

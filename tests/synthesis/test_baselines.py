@@ -16,11 +16,8 @@ from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.policy import DEFAULT
-from hetesynth.search.baselines.binary_trees import parents
-from hetesynth.search.baselines.rings import ring_routes
-from hetesynth.search.baselines.table import BASELINES
-from hetesynth.search.copy_problem import CopyProblem
-from hetesynth.search.routes import NoRoute
+from hetesynth.search.baselines.table import BASELINES, parents, ring_routes
+from hetesynth.search.copy_problem import CopyProblem, NoRoute
 from hetesynth.search.search import Search
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -19,14 +19,12 @@ from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import Synthesized
 from hetesynth.policy import DEFAULT
 from hetesynth.search.bounds.lower import lower_bound
-from hetesynth.search.collectives.inversion import invert
+from hetesynth.search.collectives import invert
 from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.search import Candidate, Search
 from hetesynth.search.smt import cegis
-from hetesynth.search.smt.refill import Refill
-from hetesynth.search.smt.relaxation import Row, cheapest
-from hetesynth.search.smt.seeds import candidate
-from hetesynth.search.smt.suffix_laws import SuffixLaws
+from hetesynth.search.smt.cegis import candidate
+from hetesynth.search.smt.step_choice import Refill, Row, SuffixLaws, cheapest
 
 
 def search_from(asked: Problem, first: Candidate) -> Search:

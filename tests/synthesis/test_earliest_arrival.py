@@ -102,7 +102,7 @@ def test_rounds_end_when_time_is_up() -> None:
 
 def test_a_law_is_as_fast_as_what_all_its_arcs_share() -> None:
     from hetesynth.search.chunking import ChunkingOptions, chunk
-    from hetesynth.search.collectives.library import collective
+    from hetesynth.search.collectives import collective
 
     topology = load_topology(EXAMPLES / "h20_4p8" / "topo.dsl")
     instance = chunk(topology, ChunkingOptions(chunk_bytes=10**6)).problem(collective("allgather", 12, 1))

@@ -32,8 +32,7 @@ from hetesynth.search.timed.earliest_arrival import (
     full_speed_transfers,
     schedule_of,
 )
-from hetesynth.search.timed.list_scheduling import by_start
-from hetesynth.search.timed.negotiated_load import negotiated_strategy
+from hetesynth.search.timed.list_scheduling import by_start, negotiated_strategy
 from hetesynth.topology.language import load_topology
 
 
@@ -155,7 +154,7 @@ def test_negotiated_rounds_are_policy(monkeypatch: pytest.MonkeyPatch) -> None:
         rounds.append(earliest_arrival(*arguments))  # type: ignore[arg-type]
         return rounds[-1]
 
-    monkeypatch.setattr("hetesynth.search.timed.negotiated_load.earliest_arrival", counted)
+    monkeypatch.setattr("hetesynth.search.timed.list_scheduling.earliest_arrival", counted)
     instance = problem(full(4), "allgather")
     tables = CopyProblem(instance)
     rates = Rates([0.0] * len(instance.arcs), tables.resources_of, [1.0] * len(tables.resources), 1.0)

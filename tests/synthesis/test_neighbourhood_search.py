@@ -19,10 +19,16 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.greedy import greedy
-from hetesynth.search.greedy.justify import early, late, without_step
 from hetesynth.search.search import Search
 from hetesynth.search.smt import neighbourhood_search
-from hetesynth.search.smt.neighbourhood_model import NeighbourhoodModel, first_steps, size
+from hetesynth.search.smt.neighbourhood_search import (
+    NeighbourhoodModel,
+    early,
+    first_steps,
+    late,
+    size,
+    without_step,
+)
 
 fixed = settings(
     max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None

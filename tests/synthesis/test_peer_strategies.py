@@ -22,9 +22,8 @@ from hetesynth.policy import DEFAULT
 from hetesynth.search.copy_problem import CopyProblem, excess, most_peers
 from hetesynth.search.peers import reachable, within_peers
 from hetesynth.search.registry import ROWS, names, strategy, timed_strategies
-from hetesynth.search.search import Search
+from hetesynth.search.search import Search, Strategy
 from hetesynth.search.solve import Solution, Solver
-from hetesynth.search.strategy import Strategy
 from hetesynth.search.timed.earliest_arrival import Rates
 from hetesynth.search.trees.packed_trees import forwarding_delay_strategy
 

@@ -25,7 +25,7 @@ from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT
 from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.solve import Solution, Solver
-from hetesynth.search.steady.steady_state import (
+from hetesynth.search.steady_state import (
     EXPANSIONS,
     PACKED,
     question_of,

@@ -20,11 +20,10 @@ from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import Infeasible, Synthesized
 from hetesynth.policy import DEFAULT
 from hetesynth.search.copy_problem import CopyProblem
-from hetesynth.search.search import Search
+from hetesynth.search.search import Search, unsat_bound
 from hetesynth.search.smt import monolithic
+from hetesynth.search.smt.monolithic import break_symmetry, exchange_of_ranks, exchanges
 from hetesynth.search.smt.step_model import StepModel
-from hetesynth.search.smt.symmetry import break_symmetry, exchange_of_ranks, exchanges
-from hetesynth.search.strategy import unsat_bound
 
 fixed = settings(
     max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None

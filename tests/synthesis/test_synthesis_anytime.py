@@ -22,9 +22,8 @@ from hetesynth.model.verdict import Violation
 from hetesynth.policy import DEFAULT
 from hetesynth.search.interrupts import announcing
 from hetesynth.search.registry import strategy
-from hetesynth.search.search import Search
+from hetesynth.search.search import Search, Strategy
 from hetesynth.search.solve import Solution, Solver
-from hetesynth.search.strategy import Strategy
 
 TESTS = Path(__file__).resolve().parents[1]
 

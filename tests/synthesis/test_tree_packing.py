@@ -18,8 +18,8 @@ from hetesynth.policy import DEFAULT
 from hetesynth.search.bounds.lower import lower_bound
 from hetesynth.search.search import Search
 from hetesynth.search.trees import packed_trees as packed
-from hetesynth.search.trees.tree_packing import Packing
-from hetesynth.search.trees.tree_packing import packed as packing_of
+from hetesynth.search.trees.packed_trees import Packing
+from hetesynth.search.trees.packed_trees import packed as packing_of
 
 
 def never() -> bool:

@@ -11,10 +11,9 @@ from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.bound import LowerBound, UnsatWitness
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget, Problem
-from hetesynth.search.bounds.cut import cut_bounds
-from hetesynth.search.bounds.lower import lower_bound
+from hetesynth.search.bounds.lower import cut_bounds, lower_bound
 from hetesynth.search.registry import strategy
-from hetesynth.search.smt.recheck import unsatisfiable
+from hetesynth.search.smt.clauses import unsatisfiable
 from hetesynth.search.solve import Solution, Solver, bounds_of
 
 GRAPHS = {

@@ -11,7 +11,7 @@ from support.verdicts import certificate_violations
 from hetesynth.model.bound import GrowthWitness, LowerBound
 from hetesynth.model.problem import Problem
 from hetesynth.policy import DEFAULT
-from hetesynth.search.bounds.growth import growth_bound
+from hetesynth.search.bounds.lower import growth_bound
 
 
 @pytest.fixture(scope="module")

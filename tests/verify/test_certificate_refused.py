@@ -17,14 +17,12 @@ from hetesynth.model.bound import LowerBound, UnsatWitness
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.verdict import Infeasible
-from hetesynth.search.bounds.cut import cut_bounds
-from hetesynth.search.bounds.lower import lower_bound
+from hetesynth.search.bounds.lower import cut_bounds, lower_bound
 from hetesynth.search.registry import strategy
-from hetesynth.search.search import Search
+from hetesynth.search.search import Search, unsat_bound
 from hetesynth.search.smt import monolithic as whole
-from hetesynth.search.smt.recheck import unsatisfiable
+from hetesynth.search.smt.clauses import unsatisfiable
 from hetesynth.search.solve import Solution, Solver, bounds_of
-from hetesynth.search.strategy import unsat_bound
 
 Change = Callable[[Any], Any]
 

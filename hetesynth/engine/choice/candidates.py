@@ -30,7 +30,7 @@ from hetesynth.search.chunking import Capacity, Chunking, ChunkingOptions, chunk
 
 if TYPE_CHECKING:
     from hetesynth.search.registry import StrategyRow
-    from hetesynth.search.strategy import Strategy
+    from hetesynth.search.search import Strategy
     from hetesynth.search.timed.earliest_arrival import Rates
 
 

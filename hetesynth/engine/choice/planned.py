@@ -15,12 +15,11 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.verdict import GaveUp, Infeasible, Violation
 from hetesynth.programs.steady_state.lower import Arrangement
-from hetesynth.search.collectives.inversion import DUAL, invert
+from hetesynth.search.collectives import DUAL, invert
 from hetesynth.search.packing.rounding import WholePacking
-from hetesynth.search.search import Search
+from hetesynth.search.search import Search, Strategy
 from hetesynth.search.solve import Solution
-from hetesynth.search.steady.carried import schedule_of
-from hetesynth.search.strategy import Strategy
+from hetesynth.search.steady_state import schedule_of
 
 NAME = "steady-state"
 

@@ -39,11 +39,11 @@ from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.programs.steady_state.lower import Arrangement, arrangements
 from hetesynth.search import registry
 from hetesynth.search.chunking import Chunking, chunk
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 from hetesynth.search.effort import for_steps
-from hetesynth.search.repair.strategy import MENDED, NAME, WHOLE, strategy
+from hetesynth.search.repair import MENDED, NAME, WHOLE, strategy
 from hetesynth.search.solve import Solution
-from hetesynth.search.steady.steady_state import PACKED, refuses, whole_packing
+from hetesynth.search.steady_state import PACKED, refuses, whole_packing
 
 
 @dataclass(frozen=True)

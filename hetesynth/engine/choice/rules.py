@@ -19,7 +19,7 @@ from hetesynth.model.decisions import Decisions
 from hetesynth.policy.autotune import AutotunePolicy
 from hetesynth.search import registry
 from hetesynth.search.chunking import Chunking, ChunkingOptions
-from hetesynth.search.rules import Rule, applicable
+from hetesynth.search.search import Rule, applicable
 
 
 @dataclass(frozen=True)

@@ -48,9 +48,9 @@ from hetesynth.programs.steady_state.lower import Arrangement, arrangements
 from hetesynth.programs.steady_state.traffic import Traffic
 from hetesynth.search.packing.rounding import WholePacking
 from hetesynth.search.registry import row_of, timed_strategies
+from hetesynth.search.search import Strategy
 from hetesynth.search.solve import Solution
-from hetesynth.search.steady.steady_state import refuses, whole_packing
-from hetesynth.search.strategy import Strategy
+from hetesynth.search.steady_state import refuses, whole_packing
 
 NEAR = "the limit is near"
 

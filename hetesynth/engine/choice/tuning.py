@@ -157,8 +157,8 @@ def tune(
 
 def demand_paths(factory: ProblemFactory) -> None:
     """Raises HetesynthError HS601 when some rank cannot be reached at all."""
-    from hetesynth.search.bounds.distance import reach
-    from hetesynth.search.collectives.inversion import DUAL, invert
+    from hetesynth.search.bounds.lower import reach
+    from hetesynth.search.collectives import DUAL, invert
 
     request = factory.request
     problem = factory.problem(chunk(factory.topology, request.chunking), 1)

@@ -69,7 +69,7 @@ def baseline_curves(
 ) -> tuple[list[Curve], tuple[str, ...]]:
     """The baselines that apply, and why others do not."""
     from hetesynth.engine.verified_solver import verified_solver
-    from hetesynth.search.collectives.library import collective
+    from hetesynth.search.collectives import collective
     from hetesynth.search.registry import strategy
     from hetesynth.search.solve import Solution
 
@@ -480,7 +480,7 @@ def _lifted(
     """What ``program`` moves as a schedule on the links of ``topology``, or a note why there is none."""
     from hetesynth.programs.lifting.buffers import shape
     from hetesynth.programs.lifting.lift import lift
-    from hetesynth.search.collectives.library import collective
+    from hetesynth.search.collectives import collective
 
     try:
         size = shape(program)

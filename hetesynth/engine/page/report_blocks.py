@@ -59,7 +59,7 @@ def _sent(program: Program) -> dict[Place, tuple[int, ...]]:
     """What each send carries, by rank, number of the thread block, and step."""
     from hetesynth.programs.lifting.buffers import Buffers, shape
     from hetesynth.programs.lifting.dataflow import flow_of
-    from hetesynth.search.collectives.library import collective
+    from hetesynth.search.collectives import collective
 
     by_place: dict[Place, list[int]] = defaultdict(list)
     try:

@@ -16,8 +16,7 @@ from hetesynth.model.cegis_trace import CALLED, CegisEntry, Sent, totals
 from hetesynth.model.problem import Problem
 from hetesynth.model.words import counted
 from hetesynth.report.contents import CegisRun, Cell, GridRow, Mark, Snapshot, Snapshots
-from hetesynth.search.collectives.composition import split
-from hetesynth.search.collectives.inversion import DUAL, invert
+from hetesynth.search.collectives import DUAL, invert, split
 
 if TYPE_CHECKING:
     from hetesynth.engine.artifacts import Synthesis

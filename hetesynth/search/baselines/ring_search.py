@@ -19,10 +19,229 @@ from numpy.typing import NDArray
 
 from hetesynth.model.topology import Rank
 from hetesynth.policy.baselines import BaselinesPolicy
-from hetesynth.search.baselines.cycle_patching import patched_cycle
-from hetesynth.search.baselines.server_paths import ServerPaths
+from hetesynth.search.copy_problem import NoRoute, cheapest_links
 from hetesynth.search.portable_math import power
-from hetesynth.search.routes import NoRoute
+
+Ints = NDArray[np.int64]
+
+
+def patched_cycle(prices: Floats, tries: int, enough: int) -> list[int] | None:
+    """The ranks in the order of the cheapest of ``enough`` cycles; None where ``tries`` assignments give none.
+
+    The cheapest assignment of a successor to each rank is a set of cycles; two become one where their links can be
+    exchanged.
+    """
+    rng = np.random.default_rng(len(prices))
+    both_ways = np.maximum(prices, prices.T)
+    # at prices alike both ways the cheapest assignment is of pairs, which can be joined in either direction
+    if not np.isfinite(both_ways).any(axis=1).all():
+        both_ways = prices
+    never = float(prices[np.isfinite(prices)].max(initial=0.0) + 1.0) * prices.size
+    cycles: list[tuple[float, list[int]]] = []
+    for _ in range(tries):
+        noise = rng.random(prices.shape)
+        noisy = np.where(np.isfinite(both_ways), both_ways * (1.0 + noise + noise.T), never)
+        # the successor of each rank, all different
+        from scipy.optimize import linear_sum_assignment
+
+        np.fill_diagonal(noisy, never)
+        rows, columns = linear_sum_assignment(noisy)
+        successor = None if (noisy[rows, columns] >= never).any() else np.asarray(columns, dtype=np.int64)
+        cycle = None if successor is None else _joined(prices, successor)
+        if cycle is None:
+            continue
+        cycles += [(float(prices[c, np.roll(c, -1)].sum()), c) for c in (cycle, cycle[::-1])]
+        if len(cycles) >= 2 * enough:
+            break
+    return min(cycles)[1] if cycles else None
+
+
+def _joined(prices: Floats, successor: Ints) -> list[int] | None:
+    """One cycle out of all: the two that are cheapest to join first, one of them turned around where need be."""
+    cycles = [0] * len(prices)
+    while True:
+        number = _numbered(successor, cycles)
+        if number == 1:
+            return _cycle_of(successor, 0)
+        of = np.asarray(cycles)
+        now = prices[np.arange(len(of)), successor]
+        apart = np.where(of[:, None] != of[None, :], 0.0, np.inf) - now[:, None] - now[None, :]
+        back = prices[successor, np.arange(len(of))]
+        turning = np.asarray([(back - now)[of == c].sum() for c in range(number)])[of]
+        turning = np.where(np.isnan(turning), np.inf, turning)
+        straight = (
+            apart + prices[:, successor] + prices[:, successor].T
+        )  # a -> a', b -> b' become a -> b', b -> a'
+        # or a -> b and b' -> a', with the cycle of b turned around, which then has no link b' -> b
+        saved = np.where(np.isfinite(turning), turning - np.where(np.isfinite(back), back - now, 0.0), np.inf)
+        turned = apart + prices + prices[np.ix_(successor, successor)].T + saved[None, :]
+        if not np.isfinite(min(straight.min(), turned.min())):
+            return None
+        if straight.min() <= turned.min():
+            a, b = np.unravel_index(int(np.argmin(straight)), straight.shape)
+            successor[a], successor[b] = successor[b], successor[a]
+        else:
+            a, b = np.unravel_index(int(np.argmin(turned)), turned.shape)
+            after, around = successor[a], _cycle_of(successor, int(successor[b]))  # b', ..., b
+            for at, before in zip(around[1:], around, strict=False):
+                successor[at] = before
+            successor[a], successor[around[0]] = b, after
+
+
+def _numbered(successor: Ints, cycles: list[int]) -> int:
+    """The number of cycles; ``cycles`` gets that of each rank."""
+    left, number = set(range(len(successor))), 0
+    while left:
+        for rank in (cycle := _cycle_of(successor, min(left))):
+            cycles[rank] = number
+        left.difference_update(cycle)
+        number += 1
+    return number
+
+
+def _cycle_of(successor: Ints, start: int) -> list[int]:
+    cycle, at = [start], int(successor[start])
+    while at != start:
+        cycle.append(at)
+        at = int(successor[at])
+    return cycle
+
+
+class ServerPaths:
+    """Paths through one server at the prices given last. ``cost[e, x]``: of the path from rank e to rank x.
+
+    ``starts``: ranks from which paths are searched; costs of others may be missing.
+
+    Exact for few ranks (Held and Karp 1962) and where links are so few that all paths can be listed; else the
+    nearest rank comes next.
+    """
+
+    def __init__(self, policy: BaselinesPolicy, starts: range) -> None:
+        self._policy, self._starts = policy, starts
+        self._priced: bytes | None = None
+        self._listed: Ints | None = None  # every path there is, one a row
+        self._links: bytes | None = None
+        self.cost: Floats = np.zeros((1, 1))
+        self._parents: NDArray[np.int8] | None = None
+        self._choice: dict[tuple[int, int], list[int]] = {}
+
+    def price(self, prices: Floats) -> None:
+        """Search at these prices."""
+        key = prices.tobytes()
+        if key == self._priced:
+            return
+        self._priced, self._parents, self._choice = key, None, {}
+        if len(prices) <= self._policy.exact_path_ranks:
+            self.cost, self._parents = _held_karp(key, len(prices))
+            return
+        self._list(prices)
+        paths = _nearest_next(prices) if self._listed is None else self._listed
+        self._keep_cheapest(prices, paths)
+
+    def exact(self, prices: Floats) -> bool:
+        """Whether the cheapest path between two ranks is found where there is one."""
+        if len(prices) <= self._policy.exact_path_ranks:
+            return True
+        self._list(prices)
+        return self._listed is not None
+
+    def _list(self, prices: Floats) -> None:
+        """All paths over these links, where they can be listed."""
+        joined = np.isfinite(prices)
+        if joined.tobytes() != self._links:
+            self._links, self._listed = (
+                joined.tobytes(),
+                _every_path(joined, self._policy.path_tries, self._starts),
+            )
+
+    def path(self, first: int, last: int) -> list[int]:
+        """The path whose price is ``cost[first, last]``, which is finite."""
+        if self._parents is None:
+            return self._choice[first, last]
+        backwards, ranks = [last], (1 << len(self.cost)) - 1
+        while len(backwards) < len(self.cost):
+            at = backwards[-1]
+            backwards.append(int(self._parents[ranks, at, first]))
+            ranks ^= 1 << at
+        return backwards[::-1]
+
+    def _keep_cheapest(self, prices: Floats, paths: Ints) -> None:
+        number = len(prices)
+        self.cost = np.full((number, number), np.inf)
+        if not len(paths):
+            return
+        costs = prices[paths[:, :-1], paths[:, 1:]].sum(axis=1)
+        for i in np.argsort(-costs, kind="stable"):
+            if np.isfinite(costs[i]):
+                ends = int(paths[i, 0]), int(paths[i, -1])
+                self.cost[ends] = costs[i]
+                self._choice[ends] = i
+        self._choice = {ends: paths[i].tolist() for ends, i in self._choice.items()}
+
+
+@lru_cache(maxsize=16)
+def _held_karp(key: bytes, number: int) -> tuple[Floats, NDArray[np.int8]]:
+    """Costs [first, last] of the cheapest paths, and [visited, last, first] the rank before the last one."""
+    prices = np.frombuffer(key, dtype=np.float64).reshape(number, number)
+    best = np.full((1 << number, number, number), np.inf)
+    before = np.zeros((1 << number, number, number), dtype=np.int8)
+    for rank in range(number):
+        best[1 << rank, rank, rank] = 0.0
+    visited = np.arange(1 << number)
+    sizes = np.asarray([int(v).bit_count() for v in visited])
+    for size in range(1, number):
+        of_size = visited[sizes == size]
+        for rank in range(number):
+            without = of_size[(of_size >> rank) & 1 == 0]
+            if not len(without):
+                continue
+            reached = best[without] + prices[:, rank][None, :, None]
+            best[without | 1 << rank, rank] = reached.min(axis=1)
+            before[without | 1 << rank, rank] = reached.argmin(axis=1)
+    cost = best[-1].T.copy()
+    for answer in (cost, before):
+        answer.setflags(write=False)
+    return cost, before
+
+
+def _every_path(joined: NDArray[np.bool_], tries: int, starts: range) -> Ints | None:
+    """All paths from ``starts`` through all ranks, one a row; None where there are too many to be listed."""
+    number = len(joined)
+    onward = [[int(v) for v in np.flatnonzero(row)] for row in joined]
+    paths: list[list[int]] = []
+    stack = [([rank], 1 << rank) for rank in starts]
+    while stack:
+        tries -= 1
+        if tries < 0:
+            return None
+        path, visited = stack.pop()
+        if len(path) == number:
+            paths.append(path)
+            continue
+        stack += [([*path, v], visited | 1 << v) for v in onward[path[-1]] if not visited >> v & 1]
+    return np.asarray(paths, dtype=np.int64).reshape(-1, number)
+
+
+def _nearest_next(prices: Floats) -> Ints:
+    """From each rank to each: whatever is cheapest to reach next, the last rank last."""
+    number = len(prices)
+    first, last = (ends.ravel() for ends in np.indices((number, number)))
+    different = first != last
+    first, last = first[different], last[different]
+    rows = np.arange(len(first))
+    free = np.ones((len(first), number), dtype=np.bool_)
+    free[rows, first] = free[rows, last] = False
+    steps = [first]
+    for _ in range(number - 2):
+        reach = np.where(free, prices[steps[-1]], np.inf)
+        following = reach.argmin(axis=1)
+        # where nothing can be reached the path is priced as infinite: it takes a rank that no link leads to
+        stuck = ~np.isfinite(reach[rows, following])
+        following[stuck] = free[stuck].argmax(axis=1)
+        free[rows, following] = False
+        steps.append(following)
+    return np.stack([*steps, last], axis=1)
+
 
 Ring = tuple[int, ...]
 """Links in the order of travel; the first leaves the first rank of its first server's path."""
@@ -54,10 +273,7 @@ class RingSet:
 
 @lru_cache(maxsize=8)
 def ring_sets(wiring: Wiring, policy: BaselinesPolicy) -> tuple[RingSet, ...]:
-    """Sets of growing numbers of rings, until several more rings cost no less. NoRoute: there is no ring.
-
-    Where servers cannot be passed one after the other, the ranks of all are taken for one server's.
-    """
+    """Sets of growing numbers of rings, until several more rings cost no less. NoRoute: there is no ring."""
     try:
         return _sets(_RingSearch(wiring, policy), policy)
     except NoRoute:
@@ -106,7 +322,6 @@ class _RingSearch:
         self._paths = [ServerPaths(policy, range(len(s) if len(self._servers) > 1 else 1)) for s in self._servers]
 
     def add(self) -> None:
-        """One more ring."""
         self.rings.append(self._cheapest())
         self._book(self.rings[-1], 1)
 
@@ -143,22 +358,12 @@ class _RingSearch:
 
     def _cheapest(self) -> Ring:
         """The cheapest ring at the prices of now."""
-        cost, link = self._matrices()
-        order = self._circle(cost) if len(self._servers) > 1 else self._cycle(cost)
-        return tuple(int(link[u, v]) for u, v in zip(order, [*order[1:], order[0]], strict=True))
-
-    def _matrices(self) -> tuple[Floats, NDArray[np.int64]]:
-        """For each pair of ranks the price of its cheapest link, and that link."""
         exponent = self.policy.load_exponent
         price = power((self._load + 1) * self._time, exponent) - power(self._load * self._time, exponent)
-        prices = np.bincount(self._link, price[self._flat], len(self.wiring.ends))
-        dearest_first = np.argsort(-prices, kind="stable")
-        source, target = self._ends[dearest_first].T
-        cost = np.full((self._ranks, self._ranks), np.inf)
-        link = np.full((self._ranks, self._ranks), -1, dtype=np.int64)
-        cost[source, target] = prices[dearest_first]
-        link[source, target] = dearest_first
-        return cost, link
+        prices: Floats = np.bincount(self._link, price[self._flat], len(self.wiring.ends)).astype(np.float64)
+        cost, link = cheapest_links(self._ranks, self._ends[:, 0], self._ends[:, 1], prices)
+        order = self._circle(cost) if len(self._servers) > 1 else self._cycle(cost)
+        return tuple(int(link[u, v]) for u, v in zip(order, [*order[1:], order[0]], strict=True))
 
     def _cycle(self, cost: Floats) -> list[int]:
         """Through one server and back."""

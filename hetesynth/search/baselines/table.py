@@ -2,41 +2,412 @@
 
 from __future__ import annotations
 
+import heapq
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from hetesynth.model.collective import PERSONALIZED
 from hetesynth.model.problem import Problem
+from hetesynth.model.topology import Rank
 from hetesynth.policy import DEFAULT, Policy
-from hetesynth.search.baselines.binary_trees import double_tree_routes
-from hetesynth.search.baselines.rings import ring_routes
-from hetesynth.search.baselines.server_rings import server_ring_routes
-from hetesynth.search.baselines.simple import (
-    all_pairs_routes,
-    doubling_routes,
-    hierarchical_routes,
-    shortest_path_routes,
-)
-from hetesynth.search.copy_problem import CopyProblem, excess
+from hetesynth.search.baselines.ring_search import Ring, RingSet, Wiring, ring_sets
+from hetesynth.search.copy_problem import CopyProblem, Load, NoRoute, Routes, arcs_between, excess
 from hetesynth.search.list_scheduling import list_schedule
 from hetesynth.search.peers import within_peers
-from hetesynth.search.routes import NoRoute, Routes
-from hetesynth.search.search import Search
-from hetesynth.search.strategy import Strategy
+from hetesynth.search.search import Search, Strategy
+from hetesynth.search.server_groups import ServerGraph, ring_servers
+
+
+def _origins(tables: CopyProblem) -> list[Rank]:
+    """Where each chunk starts. NoRoute: one does at several ranks."""
+    if any(len(pre) > 1 for pre in tables.problem.collective.pre):
+        raise NoRoute("a chunk starts at several ranks")
+    return [min(pre) for pre in tables.problem.collective.pre]
+
+
+def all_pairs_routes(tables: CopyProblem, policy: Policy) -> Routes:
+    """Every chunk straight to each that wants it, as NCCL sends alltoall, gather and scatter. NoRoute: two ranks
+    have no link."""
+    origins, graph = _origins(tables), ServerGraph(tables, policy)
+    targets = zip(origins, tables.problem.collective.post, strict=True)
+    return [[graph.take(origin, r) for r in sorted(post - {origin})] for origin, post in targets]
+
+
+def shortest_path_routes(tables: CopyProblem) -> Routes:
+    """The tree of shortest paths, an arc being as long as a chunk is on it, whatever else is under way: the
+    heuristic SPH of SCALE-CCL's evaluation."""
+    arcs = tables.problem.arcs
+    narrowest = [min(tables.resources[r].capacity for r in used) for used in tables.resources_of]
+    trees: dict[Rank, dict[Rank, int]] = {}
+    routes = []
+    for k, origin in enumerate(_origins(tables)):
+        if origin not in trees:
+            into: dict[Rank, int] = {}  # the arc by which a shortest path enters each rank
+            done: set[Rank] = set()
+            queue = [(0.0, origin, -1)]
+            while queue:
+                distance, at, by = heapq.heappop(queue)
+                if at not in done:
+                    done.add(at)
+                    into[at] = by
+                    for a in tables.out_of[at]:
+                        heapq.heappush(queue, (distance + 1 / narrowest[a], arcs[a].dst, a))
+            trees[origin] = into
+        route: set[int] = set()
+        for rank in sorted(tables.problem.collective.post[k] - {origin}):
+            at = rank
+            while at != origin:
+                if at not in trees[origin]:
+                    raise NoRoute(f"rank {rank} cannot be reached")
+                route.add(trees[origin][at])
+                at = arcs[trees[origin][at]].src
+        routes.append(sorted(route))
+    return routes
+
+
+def doubling_routes(tables: CopyProblem, policy: Policy) -> Routes:
+    """In round i every rank passes all it holds to the one whose number differs in bit i (Thakur, Rabenseifner and
+    Gropp 2005); halving is the same backwards. NoRoute: the number of ranks is no power of two, or such a pair has
+    no link."""
+    n = tables.problem.ranks
+    if n & (n - 1):
+        raise NoRoute(f"{n} ranks are no power of two")
+    graph = ServerGraph(tables, policy)
+    routes = []
+    for origin, targets in zip(_origins(tables), tables.problem.collective.post, strict=True):
+        route, holders = [], [origin]
+        for bit in (1 << i for i in range(n.bit_length() - 1)):
+            low = 2 * bit - 1  # later rounds lead to the ranks that agree in these bits
+            for u in list(holders):
+                holders.append(u ^ bit)
+                if any(r & low == (u ^ bit) & low for r in targets):
+                    route.append(graph.take(u, u ^ bit))
+        routes.append(route)
+    return routes
+
+
+def hierarchical_routes(tables: CopyProblem, policy: Policy) -> Routes:
+    """Between servers first, each time to the rank with the same number in its server, then inside each server; a
+    chunk that one rank wants goes inside its own server first. NoRoute: links between servers are missing."""
+    graph = ServerGraph(tables, policy)
+    routes = []
+    for origin, post in zip(_origins(tables), tables.problem.collective.post, strict=True):
+        targets = post - {origin}
+        home = graph.server_of[origin]
+        number = graph.servers[home].index(origin)
+        route: list[int] = []
+        for s in sorted({graph.server_of[r] for r in targets}):
+            inside = [r for r in graph.servers[s] if r in targets]
+            if s == home:
+                route += [graph.take(origin, r) for r in inside]
+            elif len(targets) == 1:
+                route += _through_home(graph, origin, inside[0])
+            else:
+                landing = graph.servers[s][number % len(graph.servers[s])]
+                if graph.arc(origin, landing) is None:
+                    landing = tables.problem.arcs[graph.bridge((origin,), graph.servers[s])].dst
+                route += [graph.take(origin, landing), *(graph.take(landing, r) for r in inside if r != landing)]
+        routes.append(route)
+    return routes
+
+
+def _through_home(graph: ServerGraph, origin: Rank, goal: Rank) -> list[int]:
+    """First to the rank of the own server with the goal's number, then across."""
+    mates = graph.servers[graph.server_of[origin]]
+    mate = mates[graph.servers[graph.server_of[goal]].index(goal) % len(mates)]
+    if mate == origin or graph.arc(mate, goal) is None or graph.arc(origin, mate) is None:
+        return [graph.take(origin, goal)]
+    return [graph.take(origin, mate), graph.take(mate, goal)]
+
+
+def ring_routes(tables: CopyProblem, orders: Sequence[Sequence[Rank]], policy: Policy) -> Routes:
+    """Rings as NCCL has them, one a channel: every chunk around the ring of its part, as far as somebody wants it.
+    ``orders``: a ring's ranks in order, one list per channel, as read from a dump of NCCL's own graph; by default
+    rings are searched. NoRoute: there is no ring."""
+    collective, arcs = tables.problem.collective, tables.problem.arcs
+    origins = _origins(tables)
+    most = policy.baselines.max_channels
+    if orders:
+        graph = ServerGraph(tables, policy)
+        rings: Sequence[Ring] = [_stated_ring(graph, order) for order in orders[:most]]
+    else:
+        rings = _best(tables, min(most, collective.chunks_per_rank), policy)
+    routes = []
+    for chunk, origin, post in zip(collective.chunks, origins, collective.post, strict=True):
+        ring = rings[chunk.part % len(rings)]
+        at = next(i for i, a in enumerate(ring) if arcs[a].src == origin)
+        turned = [*ring[at:], *ring[:at]][: len(ring) - 1]
+        last = max((i for i, a in enumerate(turned) if arcs[a].dst in post), default=-1)
+        routes.append(turned[: last + 1])
+    return routes
+
+
+def wiring(tables: CopyProblem, policy: Policy) -> Wiring:
+    """What rings are searched on, in chunks per step."""
+    return Wiring(
+        ends=tuple((arc.src, arc.dst) for arc in tables.problem.arcs),
+        uses=tuple(map(tuple, tables.resources_of)),
+        rates=tuple(float(resource.capacity) for resource in tables.resources),
+        servers=tuple(ring_servers(tables.problem, policy.bounds)),
+    )
+
+
+def _best(tables: CopyProblem, parts: int, policy: Policy) -> Sequence[Ring]:
+    """Of the sets of up to ``parts`` rings the one whose fullest resource has the least work, parts in turn."""
+    on = wiring(tables, policy)
+
+    def cost(rings: RingSet) -> float:
+        """Steps that the fullest resource works for a chunk of each part."""
+        load = Counter[int]()
+        for k, ring in enumerate(rings.rings):
+            for a in ring:
+                for r in on.uses[a]:
+                    load[r] += len(range(k, parts, len(rings.rings)))
+        return max(carried / on.rates[r] for r, carried in load.items())
+
+    candidates = [s for s in ring_sets(on, policy.baselines) if len(s.rings) <= parts]
+    return min(candidates, key=lambda s: (cost(s), -len(s.rings))).rings
+
+
+def _stated_ring(graph: ServerGraph, order: Sequence[Rank]) -> Ring:
+    if sorted(order) != list(range(graph.tables.problem.ranks)):
+        raise NoRoute("a ring must visit every rank once")
+    ring = tuple(graph.need(u, v) for u, v in zip(order, [*order[1:], order[0]], strict=True))
+    for arc in ring:
+        graph.load.take(arc)
+    return ring
+
+
+@dataclass
+class ServerRing:
+    """``bridges[s]``: the arc from server s to the next; it joins ranks ``leaves[s]`` and ``enters[s + 1]``."""
+
+    enters: dict[int, Rank] = field(default_factory=dict)
+    leaves: dict[int, Rank] = field(default_factory=dict)
+    bridges: list[int] = field(default_factory=list)
+
+
+def server_ring_routes(tables: CopyProblem, policy: Policy) -> Routes:
+    """Every chunk around a ring of servers, as many rings as spread the load best. NoRoute: one server only,
+    chunks not for all, or links are missing.
+
+    A ring has in each server one rank that takes chunks from the server before and one that sends them on, the
+    same one where that can be. So a NIC exchanges with one other all the time, and thread blocks that do not wait
+    for each other still fill it; of a schedule with many partners the program takes longer than predicted
+    (docs/decisions/0006-throttling.md). In an allreduce both phases turn the same way: the reversed problem of its
+    first phase (eq. 8 holds there) is given the rings of the graph as it stands, walked backwards.
+    """
+    collective = tables.problem.collective
+    pairs = zip(collective.pre, collective.post, strict=True)
+    if any(len(pre) != 1 or len(pre | post) != tables.problem.ranks for pre, post in pairs):
+        raise NoRoute("some chunk does not go from one rank to all others")
+    forward = CopyProblem(tables.problem.reversed()) if tables.problem.exclusive_reduction else tables
+    graph = ServerGraph(forward, policy)
+    if len(graph.servers) < 2:
+        raise NoRoute("there is one server only")
+    rings: list[ServerRing] = []
+    passing: dict[Rank, int] = defaultdict(int)
+    best: tuple[float, Routes] | None = None
+    while len(rings) < policy.baselines.max_rings_of_servers:
+        rings.append(_server_ring(graph, passing))
+        routing = _RingRouting(tables, graph, rings)
+        routes = routing.routes()
+        if best is None or routing.busiest() < policy.baselines.ring_of_servers_gain * best[0]:
+            best = routing.busiest(), routes
+    return best[1] if best else []
+
+
+def _server_ring(graph: ServerGraph, passing: dict[Rank, int]) -> ServerRing:
+    """One more ring; ``passing`` counts how many enter and leave by a rank."""
+    ring = ServerRing()
+    for s, sources in enumerate(graph.servers):
+        following = (s + 1) % len(graph.servers)
+        targets = graph.servers[following]
+        arcs = [(a, u, v) for u in sources for v in targets for a in graph.between.get((u, v), ())]
+        if not arcs:
+            raise NoRoute(f"no link from ranks {list(sources)} to ranks {list(targets)}")
+        into, out = ring.enters.get(s), ring.leaves.get(following)
+        # the least loaded arc; of equal ones that which stays with the ranks where the ring enters one server and
+        # leaves the other, then with ranks that few rings use
+        *_, bridge, leave, enter = min(
+            (
+                graph.load.after(a),
+                (into not in (None, u)) + (out not in (None, v)),
+                passing[u] + passing[v],
+                a,
+                u,
+                v,
+            )
+            for a, u, v in arcs
+        )
+        ring.bridges.append(bridge)
+        ring.leaves[s], ring.enters[following] = leave, enter
+    for arc in ring.bridges:
+        graph.load.take(arc)
+        for rank in (graph.tables.problem.arcs[arc].src, graph.tables.problem.arcs[arc].dst):
+            passing[rank] += 1
+    return ring
+
+
+class _RingRouting:
+    """Every chunk on its ring, and what that puts on every resource."""
+
+    def __init__(self, tables: CopyProblem, graph: ServerGraph, rings: Sequence[ServerRing]) -> None:
+        self.tables, self.graph, self.rings = tables, graph, rings
+        self.backwards = tables.problem.exclusive_reduction
+        self.between = arcs_between(tables)
+        self.load = Load(tables)
+
+    def busiest(self) -> float:
+        loads = zip(self.load.carried, self.tables.resources, strict=True)
+        return max((carried / r.capacity for carried, r in loads), default=0.0)
+
+    def routes(self) -> Routes:
+        """A server's chunks spread over the rings; a chunk takes one that leaves by its own rank where it can."""
+        chunks: dict[tuple[int, int], int] = defaultdict(int)  # how many, by (server, ring)
+        routes: list[list[int]] = []
+        for pre in self.tables.problem.collective.pre:
+            origin = min(pre)
+            home = self.graph.server_of[origin]
+            exits = [(ring.enters if self.backwards else ring.leaves)[home] for ring in self.rings]
+            _, _, number = min((chunks[home, i], rank != origin, i) for i, rank in enumerate(exits))
+            chunks[home, number] += 1
+            routes.append(self._tree(origin, home, self.rings[number]))
+        return routes
+
+    def _tree(self, origin: Rank, home: int, ring: ServerRing) -> list[int]:
+        servers = self.graph.servers
+        receivers = ring.leaves if self.backwards else ring.enters
+        turn = -1 if self.backwards else 1
+        at, route = home, self._fan(origin, servers[home], ring.bridges[home])
+        for _ in range(len(servers) - 1):
+            following = (at + turn) % len(servers)
+            bridge = ring.bridges[following if self.backwards else at]
+            self.load.take(bridge)
+            route += [bridge, *self._fan(receivers[following], servers[following], bridge)]
+            at = following
+        return route
+
+    def _fan(self, start: Rank, ranks: Sequence[Rank], bridge: int) -> list[int]:
+        """From ``start`` to all of ``ranks`` in few hops, over what is loaded least."""
+        arcs = self.tables.problem.arcs
+        left, reached, fan = set(ranks) - {start}, [start], []
+        while left:
+            room = dict.fromkeys(reached, 0)
+            reached = []
+            for v in sorted(left):
+                usable = [
+                    a
+                    for u, passed in room.items()
+                    for a in self.between.get((u, v), ())
+                    if passed == 0 or passed < arcs[a].capacity // arcs[bridge].capacity
+                ]
+                if not usable:
+                    continue
+                arc = min(usable, key=lambda a: (self.load.after(a), a))
+                self.load.take(arc)
+                room[arcs[arc].src] += 1
+                fan.append(arc)
+                reached.append(v)
+            if not reached:
+                raise NoRoute(f"ranks {list(ranks)} are not joined")
+            left -= set(reached)
+        return fan
+
+
+Tree = tuple[Rank, ...]
+"""The parent of each rank; the root is its own."""
+
+
+def trees_of(tables: CopyProblem, number: int, policy: Policy) -> list[Tree]:
+    """``number`` trees over all ranks. NoRoute: a link the tree needs is missing."""
+    graph = ServerGraph(tables, policy)
+    trees = []
+    for part in range(number):
+        edges = _tree(graph, part)
+        top = graph.servers[parents(len(graph.servers))[part % 2].index(None)]
+        parent = [top[part % len(top)]] * tables.problem.ranks
+        for arc in _from(graph, edges, frozenset({parent[0]})):
+            parent[tables.problem.arcs[arc].dst] = tables.problem.arcs[arc].src
+        trees.append(tuple(parent))
+    return trees
+
+
+def double_tree_routes(tables: CopyProblem, policy: Policy) -> Routes:
+    """Double binary trees as in NCCL: two trees over the servers, a rank inner in one is a leaf of the other, and
+    a chain inside each server. Even parts take the first, odd parts the second; every part has its own chains and
+    NICs. NoRoute: a link the tree needs is missing in one direction."""
+    graph = ServerGraph(tables, policy)
+    collective = tables.problem.collective
+    number = min(policy.baselines.max_channels, max(2, collective.chunks_per_rank))
+    trees = [_tree(graph, part) for part in range(number)]
+    routes = []
+    for k, chunk in enumerate(collective.chunks):
+        edges = trees[(chunk.part if collective.chunks_per_rank > 1 else k) % len(trees)]
+        routes.append(_from(graph, edges, collective.pre[k]))
+    return routes
+
+
+def parents(n: int) -> tuple[list[int | None], list[int | None]]:
+    """The parent of every server in both trees (Sanders, Speck and Traeff 2009), as NCCL numbers them; None for
+    the root. The second is the first, shifted by one or mirrored."""
+    first: list[int | None] = [None]
+    for i in range(1, n):  # a parent clears the lowest set bit and sets the next
+        bit = i & -i
+        up = (i ^ bit) | (bit << 1)
+        first.append(up if up < n else i ^ bit)
+    if n % 2:
+        second = [None if (p := first[(i - 1) % n]) is None else (p + 1) % n for i in range(n)]
+    else:
+        second = [None if (p := first[n - 1 - i]) is None else n - 1 - p for i in range(n)]
+    return first, second
+
+
+def _tree(graph: ServerGraph, part: int) -> list[tuple[Rank, Rank]]:
+    """The edges of one tree over ranks: chains inside servers, the least loaded links between them."""
+    servers, arcs = graph.servers, graph.tables.problem.arcs
+    tree: list[int] = []
+    for s, up in enumerate(parents(len(servers))[part % 2]):
+        if up is not None:
+            tree.append(graph.bridge(servers[up], servers[s]))
+            graph.load.take(tree[-1])
+    for ranks in servers:
+        for arc in graph.path_through(ranks, ranks[part % len(ranks)]):
+            graph.load.take(arc)
+            tree.append(arc)
+    return [(arcs[a].src, arcs[a].dst) for a in tree]
+
+
+def _from(graph: ServerGraph, edges: list[tuple[Rank, Rank]], origins: frozenset[Rank]) -> list[int]:
+    """The tree's edges turned away from the origins."""
+    near: dict[Rank, list[Rank]] = defaultdict(list)
+    for u, v in edges:
+        near[u].append(v)
+        near[v].append(u)
+    reached = set(origins)
+    queue = sorted(origins)
+    route = []
+    for at in queue:
+        for to in near[at]:
+            if to not in reached:
+                reached.add(to)
+                queue.append(to)
+                route.append(graph.need(at, to))
+    return route
+
 
 Router = Callable[[CopyProblem, Policy], Routes]
 
 
-def _nccl_ring(tables: CopyProblem, policy: Policy) -> Routes:
-    """Rings where NCCL has them; alltoall, gather and scatter are sends to each."""
-    if tables.problem.collective.name in PERSONALIZED:
-        return all_pairs_routes(tables, policy)
-    return ring_routes(tables, (), policy)
+def _or_all_pairs(router: Router) -> Router:
+    """``router``, where NCCL has it; alltoall, gather and scatter are sends to each."""
 
+    def routes(tables: CopyProblem, policy: Policy) -> Routes:
+        personalized = tables.problem.collective.name in PERSONALIZED
+        return (all_pairs_routes if personalized else router)(tables, policy)
 
-def _nccl_tree(tables: CopyProblem, policy: Policy) -> Routes:
-    if tables.problem.collective.name in PERSONALIZED:
-        return all_pairs_routes(tables, policy)
-    return double_tree_routes(tables, policy)
+    return routes
 
 
 def _shortest(tables: CopyProblem, policy: Policy) -> Routes:
@@ -72,9 +443,8 @@ def baseline(name: str, router: Router) -> Strategy:
         tables, routes = routed(search.problem, search.policy)
         latest.clear()
         schedule = list_schedule(tables, routes, search.may_leave)
-        if schedule is None:
-            return
-        search.offer(schedule, name)
+        if schedule is not None:
+            search.offer(schedule, name)
 
     return Strategy(name, improve, refuses)
 
@@ -85,16 +455,14 @@ def ring_strategy(orders: Sequence[Sequence[int]], first_link: tuple[int, int]) 
     backwards = [list(reversed(order)) for order in orders]
 
     def router(tables: CopyProblem, policy: Policy) -> Routes:
-        if tables.problem.collective.name in PERSONALIZED:
-            return all_pairs_routes(tables, policy)
         arc = tables.problem.arcs[0]
         return ring_routes(tables, orders if (arc.src, arc.dst) == first_link else backwards, policy)
 
-    return baseline("ring", router)
+    return baseline("ring", _or_all_pairs(router))
 
 
-RING = baseline("ring", _nccl_ring)
-DOUBLE_TREE = baseline("double-tree", _nccl_tree)
+RING = baseline("ring", _or_all_pairs(lambda tables, policy: ring_routes(tables, (), policy)))
+DOUBLE_TREE = baseline("double-tree", _or_all_pairs(double_tree_routes))
 SHORTEST_PATHS = baseline("sph", _shortest)
 ALL_PAIRS = baseline("all-pairs", all_pairs_routes)
 DOUBLING = baseline("doubling", doubling_routes)

@@ -6,18 +6,314 @@ bounded through their dual, which takes exactly as many steps: the caller invert
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Literal
 
-from hetesynth.model.bound import LowerBound
+from hetesynth.model.bound import (
+    CutWitness,
+    DistanceWitness,
+    GrowthWitness,
+    LastStepWitness,
+    LowerBound,
+    VolumeWitness,
+)
 from hetesynth.model.problem import Problem
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.bounds import BoundsPolicy
 from hetesynth.policy.packing import PackingPolicy
-from hetesynth.search.bounds.cut import cut_bounds, volume_bound
-from hetesynth.search.bounds.distance import distance_bound, doubling_bound
-from hetesynth.search.bounds.growth import growth_bound
+from hetesynth.search.bounds.regions import Coverer, Region, partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """``farthest``: the (chunk, rank, hops) that takes longest. ``stranded``: a (chunk, rank) with no path."""
+
+    farthest: DistanceWitness
+    stranded: tuple[int, int] | None
+
+
+def reach(problem: Problem) -> Reach:
+    """How far chunks must travel. In a reduction every contribution must reach the chunk's targets.
+
+    Reachability runs for all origins at once: a rank's state is a bit set of the origins that reach it so far.
+    """
+    collective = problem.collective
+    index: dict[frozenset[int], int] = {}  # the distinct places chunks start from, one bit each
+    needs = [0] * problem.ranks
+    for pre, post in dict.fromkeys(zip(collective.pre, collective.post, strict=True)):
+        for origin in [frozenset({r}) for r in sorted(pre)] if collective.reduces else [pre]:
+            bit = 1 << index.setdefault(origin, len(index))
+            for target in post:
+                needs[target] |= bit
+    origins, everything = list(index), (1 << len(index)) - 1
+    state = [sum(1 << bit for bit, origin in enumerate(origins) if r in origin) for r in range(problem.ranks)]
+    neighbours: list[set[int]] = [set() for _ in range(problem.ranks)]
+    for arc in problem.arcs:
+        neighbours[arc.dst].add(arc.src)
+    farthest = DistanceWitness(0, 0, 0)
+    hops = 0
+    while True:
+        missing = [need & ~has for need, has in zip(needs, state, strict=True)]
+        rank = next((r for r, bits in enumerate(missing) if bits), None)
+        if rank is None:
+            return Reach(farthest, None)
+        origin = origins[(missing[rank] & -missing[rank]).bit_length() - 1]
+        starts = (
+            k for k, pre in enumerate(collective.pre) if (origin <= pre if collective.reduces else origin == pre)
+        )
+        late = next(k for k in starts if rank in collective.post[k]), rank
+        hops += 1
+        farthest = DistanceWitness(*late, hops)
+        after = list(state)
+        for v, senders in enumerate(neighbours):
+            if state[v] != everything:
+                for u in senders:
+                    after[v] |= state[u]
+        if after == state:
+            return Reach(farthest, late)
+        state = after
+
+
+def distance_bound(problem: Problem) -> LowerBound:
+    """No chunk arrives sooner than its distance."""
+    worst = reach(problem).farthest
+    links = f"{worst.hops} link{'' if worst.hops == 1 else 's'}"
+    return LowerBound(worst.hops, "distance", f"chunk {worst.chunk} is {links} away from rank {worst.rank}", worst)
+
+
+def doubling_bound(problem: Problem) -> LowerBound | None:
+    """With one send (or one addition) of a chunk per rank and step, its holders at most double each step."""
+    if not problem.exclusive_reduction:
+        return None
+    collective = problem.collective
+    spread = max(max(len(pre), len(post)) for pre, post in zip(collective.pre, collective.post, strict=True))
+    steps = max(0, spread - 1).bit_length()
+    proof = f"one addition per chunk, rank and step: {spread} contributions need {steps} doublings (eq. 8)"
+    return LowerBound(steps, "doubling", proof)
+
+
+Direction = Literal["in", "out"]
+
+
+def cut_bounds(problem: Problem, policy: BoundsPolicy) -> tuple[LowerBound | None, LowerBound | None]:
+    """The best cut and the best last-step bound over single ranks and groups of well-joined ranks, in both
+    directions: what must enter a region, over what can enter it in a step (SCCL 3.1, the bandwidth bound)."""
+    coverer = Coverer(problem)
+    alike: set[tuple[int, ...]] | None = set() if len(problem.arcs) > policy.cut_every_region_arcs else None
+    cut: LowerBound | None = None
+    last_step: LowerBound | None = None
+    seen: set[Region] = set()
+    for parts in partitions(problem, policy):
+        crossing = _crossing(problem, parts)
+        for p, region in enumerate(parts):
+            if region in seen:
+                continue
+            seen.add(region)
+            for direction, arcs in crossing.items():
+                if alike is not None:  # on large graphs one of the regions that look the same must do
+                    wide = sum(problem.arcs[a].capacity for a in arcs[p])
+                    peers = {problem.arcs[a].src if direction == "out" else problem.arcs[a].dst for a in arcs[p]}
+                    look = (direction == "in", len(region), len(arcs[p]), wide, len(peers))
+                    if look in alike:
+                        continue
+                    alike.add(look)
+                bound = _cut_bound(problem, coverer, region, direction, arcs[p])
+                if bound is None:
+                    continue
+                cut = bound if cut is None or bound.steps > cut.steps else cut
+                arrived = None if problem.collective.reduces else _last_step_bound(problem, bound)
+                if arrived is not None and (last_step is None or arrived.steps > last_step.steps):
+                    last_step = arrived
+    return cut, last_step
+
+
+def _crossing(problem: Problem, parts: list[Region]) -> dict[Direction, dict[int, list[int]]]:
+    part_of = {r: p for p, region in enumerate(parts) for r in region}
+    crossing: dict[Direction, dict[int, list[int]]] = {"in": defaultdict(list), "out": defaultdict(list)}
+    for a, arc in enumerate(problem.arcs):
+        src, dst = part_of[arc.src], part_of[arc.dst]
+        if src != dst:
+            crossing["out"][src].append(a)
+            crossing["in"][dst].append(a)
+    return crossing
+
+
+def _cut_bound(
+    problem: Problem, coverer: Coverer, region: Region, direction: Direction, arcs: list[int]
+) -> LowerBound | None:
+    needed = sum(1 for _ in _must_cross(problem, frozenset(region), direction))
+    if not needed or not arcs:
+        return None
+    cover = coverer.cover(arcs)
+    steps = -(-needed // cover.capacity)
+    consecutive = region == tuple(range(region[0], region[-1] + 1))
+    named = f"{region[0]}-{region[-1]}" if consecutive else ", ".join(map(str, region))
+    where = f"rank {region[0]}" if len(region) == 1 else f"ranks {named}"
+    verb = "enter" if direction == "in" else "leave"
+    proof = f"{needed} chunks must {verb} {where}, at most {cover.capacity} can in a step"
+    return LowerBound(steps, "cut", proof, CutWitness(region, direction, cover.resources, needed, cover.capacity))
+
+
+def _last_step_bound(problem: Problem, cut: LowerBound) -> LowerBound | None:
+    """What ``cut`` proves when the last step is looked at; None when that is no more.
+
+    A copied chunk that crosses when r steps are left, that one included, reaches (1 + d)^(r - 1) ranks of the far
+    side, where d is how many others a rank there can send it to in a step: its neighbours, or one where a rank
+    adds one value at a time (HeteCCL eq. 8). So with w ranks at least that want each of n chunks and a capacity of
+    C, n w <= C (min(w, 1) + min(w, 1 + d) + ... + min(w, (1 + d)^(T - 1))).
+    """
+    w = cut.witness
+    if not isinstance(w, CutWitness):
+        return None
+    far = frozenset(w.region) if w.direction == "in" else frozenset(range(problem.ranks)) - set(w.region)
+    posts = problem.collective.post
+    listeners = min(len(posts[k] & far) for k in _must_cross(problem, frozenset(w.region), w.direction))
+    copies = most_copies(problem, far)
+    steps = _steps(w, listeners, copies)
+    if steps <= cut.steps:
+        return None
+    witness = LastStepWitness(w.region, w.direction, w.resources, w.needed, w.capacity, listeners, copies)
+    if listeners <= 1 + copies:
+        late = f"in the last step does so {listeners} times"
+    else:
+        late = f"late does so more often, as {listeners} ranks want it and pass it on to {copies} other a step"
+    return LowerBound(steps, "last-step", f"{cut.proof}, and one that first does so {late}", witness)
+
+
+def most_copies(problem: Problem, ranks: Set[int]) -> int:
+    """To how many others among ``ranks`` one of them sends a chunk in a step, at most."""
+    if problem.exclusive_reduction:
+        return 1
+    others: dict[int, set[int]] = defaultdict(set)
+    for arc in problem.arcs:
+        if arc.src in ranks and arc.dst in ranks:
+            others[arc.src].add(arc.dst)
+    return max(map(len, others.values()), default=0)
+
+
+def _steps(cut: CutWitness, listeners: int, copies: int) -> int:
+    """The least T with n w <= C times the ranks that arrivals reach."""
+    steps, reach, served = 0, 1, 0
+    while cut.capacity * served < cut.needed * listeners:
+        if reach >= listeners or not copies:  # every step more serves as much
+            short = cut.needed * listeners - cut.capacity * served
+            return steps + -(-short // (cut.capacity * min(listeners, reach)))
+        served += reach
+        reach *= 1 + copies
+        steps += 1
+    return steps
+
+
+def _must_cross(problem: Problem, region: frozenset[int], direction: Direction) -> Iterator[int]:
+    """Chunks that cannot be complete where they must be unless something crosses in ``direction``."""
+    collective = problem.collective
+    for k, (pre, post) in enumerate(zip(collective.pre, collective.post, strict=True)):
+        inside, outside = not pre.isdisjoint(region), not pre <= region
+        goes_in, goes_out = not post.isdisjoint(region), not post <= region
+        if direction == "in":
+            crosses = goes_in and outside and (collective.reduces or not inside)
+        else:
+            crosses = goes_out and inside and (collective.reduces or not outside)
+        if crosses:
+            yield k
+
+
+def volume_bound(problem: Problem, policy: BoundsPolicy) -> LowerBound | None:
+    """Allreduce over m parts moves every chunk at least 2 (m - 1) times between parts: full exchange by one-way
+    calls needs 2m - 2 of them (Harary and Schwenk 1974), contracted to the parts."""
+    if problem.collective.name != "allreduce":
+        return None
+    coverer = Coverer(problem)
+    best: LowerBound | None = None
+    for parts in partitions(problem, policy):
+        crossing = [a for arcs in _crossing(problem, parts)["in"].values() for a in arcs]
+        if not crossing:
+            continue
+        cover = coverer.cover(crossing)
+        chunks, crossings = len(problem.collective.chunks), 2 * (len(parts) - 1)
+        steps = -(-chunks * crossings // cover.capacity)
+        proof = (
+            f"each of {chunks} chunks crosses between {len(parts)} parts at least {crossings} times, "
+            f"at most {cover.capacity} crossings fit in a step"
+        )
+        if best is None or steps > best.steps:
+            witness = VolumeWitness(tuple(parts), chunks, crossings, cover.resources, cover.capacity)
+            best = LowerBound(steps, "volume", proof, witness)
+    return best
+
+
+def growth_bound(problem: Problem, policy: BoundsPolicy) -> LowerBound | None:
+    """The best growth bound over the candidate partitions, or None where no single source serves everybody.
+
+    Split the ranks into parts (servers). A part that held the chunk a step ago may be full of it and sends on at
+    most what can leave a part; a rank that has just received it in a new part sends at most what can leave a rank.
+    So the parts reached grow no faster than
+
+        S(0) = min(E r, x h),  R(0) = r,  R(t+1) = min(m, R(t) + S(t)),  S(t+1) = E R(t) + min(E, x) S(t)
+
+    with r parts and h ranks holding it at first, E and x the most that leaves any part and any rank. In the last
+    step every rank of a part not yet reached must receive it from outside: the smallest parts left need as many
+    arrivals as they have ranks, and no part takes more than can enter it.
+    """
+    if len(set(problem.collective.pre)) > 1:
+        return None  # several sources: the flow into one destination asks for more
+    ends = enumerate(zip(problem.collective.pre, problem.collective.post, strict=True))
+    chunk = next((k for k, (pre, post) in ends if len(post) == problem.ranks > len(pre)), None)
+    if chunk is None or len(problem.arcs) > policy.growth_arcs:
+        return None
+    coverer = Coverer(problem)
+    best: LowerBound | None = None
+    for parts in partitions(problem, policy):
+        home = {r: p for p, part in enumerate(parts) for r in part}
+        between = [a for a, arc in enumerate(problem.arcs) if home[arc.src] != home[arc.dst]]
+        out_of = _covers(coverer, len(parts), between, [home[problem.arcs[a].src] for a in between])
+        into = _covers(coverer, len(parts), between, [home[problem.arcs[a].dst] for a in between])
+        rank_out = _covers(coverer, problem.ranks, between, [problem.arcs[a].src for a in between])
+        most = (max(c for _, c in out_of), max(c for _, c in rank_out))
+        steps = _growth_steps(problem, chunk, parts, most, [c for _, c in into])
+        if best is None or steps > best.steps:
+            names = tuple(tuple(n for n, _ in side) for side in (out_of, into, rank_out))
+            witness = GrowthWitness(chunk, tuple(parts), names[0], names[1], names[2])
+            what = "ranks" if len(parts) == problem.ranks else "groups of ranks"
+            proof = f"spreading over {len(parts)} {what}, of which at most {most[0]} chunks leave one in a step"
+            best = LowerBound(steps, "growth", proof, witness)
+    return best
+
+
+Named = tuple[tuple[str, ...], int]
+
+
+def _covers(coverer: Coverer, groups: int, arcs: list[int], group_of: list[int]) -> list[Named]:
+    """For each group, resources that carry all of its ``arcs`` (arc i belongs to group_of[i]), and how much."""
+    members: dict[int, list[int]] = defaultdict(list)
+    for a, group in zip(arcs, group_of, strict=True):
+        members[group].append(a)
+    covers = [coverer.cover(members[g]) for g in range(groups)]
+    return [(cover.resources, cover.capacity) for cover in covers]
+
+
+def _growth_steps(
+    problem: Problem, chunk: int, parts: list[Region], most: tuple[int, int], into: list[int]
+) -> int:
+    """The least number of steps that the recurrence leaves open."""
+    holders = problem.collective.pre[chunk]
+    reached = sum(not holders.isdisjoint(part) for part in parts)
+    slow = sum(len(part) > enters and holders.isdisjoint(part) for part, enters in zip(parts, into, strict=True))
+    sizes = sorted(len(part) for part in parts if holders.isdisjoint(part))
+    first = reached
+    sends = min(most[0] * reached, most[1] * len(holders))
+    steps = 1
+    while True:
+        left = len(parts) - reached
+        if sum(sizes[:left]) <= sends and reached - first >= slow:
+            return steps
+        if sends == 0:
+            return steps  # nothing spreads: the caller has seen that every rank can be reached
+        reached, sends = min(len(parts), reached + sends), most[0] * reached + min(most) * sends
+        steps += 1
 
 
 def all_bounds(
@@ -41,7 +337,6 @@ def quick_bound(problem: Problem, policy: BoundsPolicy = DEFAULT.bounds) -> Lowe
 def _without_flows(
     problem: Problem, policy: BoundsPolicy
 ) -> tuple[tuple[LowerBound, ...], tuple[LowerBound, ...]]:  # fmt: skip
-    """The quick bounds; apart from them that of the last step, where there is one."""
     cut, last_step = cut_bounds(problem, policy)
     return tuple(_cheap_bounds(problem, cut, policy)), () if last_step is None else (last_step,)
 
@@ -52,8 +347,7 @@ def _flow_bounds(
     """What enters each destination; what leaves each source, where every chunk has one target; prices of paths and
     of trees."""
     from hetesynth.search.bounds.flow import flow_bound
-    from hetesynth.search.bounds.price import price_bound
-    from hetesynth.search.bounds.tree_price import tree_price_bound
+    from hetesynth.search.bounds.packing import price_bound, tree_price_bound
 
     into = flow_bound(problem, at_least, policy)
     if into is not None:

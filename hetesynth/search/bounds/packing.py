@@ -13,23 +13,188 @@ without coding, there is a first moment at which the ranks of some part together
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 from math import lcm
+from typing import SupportsInt
 
 import numpy as np
+from numpy.typing import NDArray
 
+from hetesynth.model.bound import LowerBound, PriceWitness
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.deadline import no_deadline
+from hetesynth.model.problem import Problem, Resource
 from hetesynth.model.time_bound import ResourcePrices, Scope, TimeBound
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import Policy
-from hetesynth.search.packing.contraction import contract
-from hetesynth.search.packing.network import Network
-from hetesynth.search.packing.optimum import optimal_packing
-from hetesynth.search.packing.pairs import Floats
-from hetesynth.search.packing.structures import BACKWARDS, ShortestPaths
+from hetesynth.policy.bounds import BoundsPolicy
+from hetesynth.policy.packing import PackingPolicy
+from hetesynth.search.packing.column_generation import optimal_packing
+from hetesynth.search.packing.network import Floats, Network
+from hetesynth.search.packing.structures import BACKWARDS, ShortestPaths, contract
+
+Ints = NDArray[np.int64]
+
+SCALE = 1_000_000  # integer price of the dearest resource: how finely prices are rounded
+
+
+def price_bound(problem: Problem, policy: BoundsPolicy) -> LowerBound | None:
+    """The best price bound found, or None where it does not apply.
+
+    In: a copying problem whose chunks each have one target besides their holders (alltoall, gather, scatter). Give
+    every resource a price; a chunk pays at least its cheapest path, and a step earns at most the prices times the
+    capacities. So steps >= sum of cheapest paths / sum of price x capacity, for any prices (linear programming
+    duality of the multi-commodity flow of TE-CCL 4.1, without its time axis). Good prices come from multiplicative
+    weights: route on cheapest paths, raise the price of what is busy, repeat. The final prices are integers and
+    the bound is computed from them exactly.
+    """
+    demand = _demand(problem)
+    if demand is None or problem.ranks > policy.price_ranks:
+        return None
+    routing = _Routing(problem)
+    price = 1.0 / routing.capacity
+    best: tuple[int, Ints] | None = None
+    for _ in range(policy.price_rounds):
+        whole = np.maximum(np.rint(price / price.max() * SCALE), 1).astype(np.int64)
+        cost, load = routing.route(whole, demand)
+        steps = -(-cost // int(whole @ routing.capacity_int))
+        if best is None or steps > best[0]:
+            best = (steps, whole)
+        busy = load / routing.capacity
+        price = price * (1.0 + policy.price_step * busy / busy.max())
+        price = price / price.max()
+    if best is None:
+        return None
+    _, whole = best
+    return bound_of_prices(zip(routing.resources, whole, strict=True), routing.route(whole, demand)[0], "paths")
+
+
+def bound_of_prices(priced: Iterable[tuple[Resource, SupportsInt]], paid: int, what: str) -> LowerBound:
+    """That a schedule pays ``paid`` at least, for its cheapest ``what``, at these whole-number prices."""
+    listed = [(resource, int(price)) for resource, price in priced]
+    earned = sum(price * resource.capacity for resource, price in listed)
+    proof = f"the cheapest {what} cost {paid} at prices that let a step earn {earned}"
+    witness = PriceWitness(tuple((resource.name, price) for resource, price in listed), paid, earned)
+    return LowerBound(-(-paid // earned), "price", proof, witness)
+
+
+def _demand(problem: Problem) -> Ints | None:
+    """``demand[u, v]``: chunks that start at u only and end at v only; None when some chunk has more targets."""
+    demand = np.zeros((problem.ranks, problem.ranks), dtype=np.int64)
+    for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True):
+        targets = post - pre
+        if not targets:
+            continue
+        if len(pre) > 1 or len(targets) > 1:
+            return None
+        demand[min(pre), min(targets)] += 1
+    return demand if demand.any() else None
+
+
+class _Routing:
+    """Cheapest paths of a problem under prices on its resources."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.resources = problem.binding_resources
+        self.capacity_int = np.array([r.capacity for r in self.resources], dtype=np.int64)
+        self.capacity = self.capacity_int.astype(np.float64)
+        pairs = [(a, r) for r, resource in enumerate(self.resources) for a in resource.arcs]
+        self.arc_of = np.array([a for a, _ in pairs], dtype=np.int64)
+        self.resource_of = np.array([r for _, r in pairs], dtype=np.int64)
+        self.src = np.array([arc.src for arc in problem.arcs], dtype=np.int64)
+        self.dst = np.array([arc.dst for arc in problem.arcs], dtype=np.int64)
+
+    def route(self, price: Ints, demand: Ints) -> tuple[int, Floats]:
+        """What all chunks pay on cheapest paths (exact), and the load that puts on each resource."""
+        cost = np.zeros(len(self.src), dtype=np.int64)
+        np.add.at(cost, self.arc_of, price[self.resource_of])
+        # all-pairs cheapest costs and the first arc of each cheapest path (Floyd-Warshall on integers)
+        n = self.problem.ranks
+        far = np.int64(1) << 60
+        closest: Ints = np.full((n, n), far, dtype=np.int64)
+        first: Ints = np.full((n, n), -1, dtype=np.int64)
+        for a in np.lexsort((np.arange(len(cost)), cost))[::-1]:
+            closest[self.src[a], self.dst[a]] = cost[a]
+            first[self.src[a], self.dst[a]] = a
+        np.fill_diagonal(closest, 0)
+        for m in range(n):
+            through = closest[:, m : m + 1] + closest[m : m + 1, :]
+            better = through < closest
+            closest = np.where(better, through, closest)
+            first = np.where(better, first[:, m : m + 1], first)
+        total = int((closest * demand)[demand > 0].sum())
+        # chunks over each arc when every chunk takes its cheapest path, all chunks one arc at a time
+        crossing = np.zeros(len(self.src))
+        at, to = np.nonzero(demand)
+        amount = demand[at, to].astype(np.float64)
+        for _ in range(self.problem.ranks):
+            arcs = first[at, to]
+            np.add.at(crossing, arcs, amount)
+            at = self.dst[arcs]
+            going = at != to
+            at, to, amount = at[going], to[going], amount[going]
+            if not len(at):
+                break
+        load = np.zeros(len(self.resources))
+        np.add.at(load, self.resource_of, crossing[self.arc_of])
+        return total, load
+
+
+def tree_price_bound(problem: Problem, policy: BoundsPolicy, packing: PackingPolicy) -> LowerBound | None:
+    """The bound, or None where it does not apply: other chunks, too many ranks, ranks that cannot be reached.
+
+    A chunk crosses at least the links of a tree that spans the ranks, so it pays at least the cheapest one from
+    its rank; a step earns at most the prices times the capacities. The prices come in floating point from the
+    packing of trees in steady state (``packing/``) with capacities for rates; what they prove is worked out from
+    the rounded ones exactly. A bus that several links share is paid as often as a tree crosses it, which no cut
+    sees.
+    """
+    chunks = _chunks_by_rank(problem)
+    if chunks is None or not 1 < problem.ranks <= policy.tree_price_ranks:
+        return None
+    network = _network(problem)
+    # prices for other shares of the ranks prove less, nothing false
+    name: CollectiveName = "allgather" if len(chunks) == problem.ranks else "broadcast"
+    root = None if name == "allgather" else chunks.most_common(1)[0][0]
+    within = replace(packing, gap=policy.tree_price_gap, most_rounds=policy.packing_rounds)
+    servers = problem.servers or tuple("" for _ in range(problem.ranks))
+    try:
+        prices = optimal_packing(network, name, root, servers, within, no_deadline())[1].prices
+        whole = in_whole_numbers(prices, policy.tree_price_scale)
+        costs = tree_costs(network, whole)
+    except ValueError:
+        return None
+    paid = sum(number * int(costs[rank]) for rank, number in chunks.items())
+    if not paid:
+        return None
+    charged = [problem.binding_resources[place] for _, place in network.limits]
+    return bound_of_prices(zip(charged, whole, strict=True), paid, "trees")
+
+
+def _chunks_by_rank(problem: Problem) -> Counter[Rank] | None:
+    """How many chunks start at each rank; None where one starts at several, or does not go to all."""
+    everyone, chunks = frozenset(range(problem.ranks)), Counter[Rank]()
+    for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True):
+        if len(pre) != 1 or (pre | post) != everyone:
+            return None
+        chunks[min(pre)] += 1
+    return chunks or None
+
+
+def _network(problem: Problem) -> Network:
+    """The links with what a step lets through."""
+    used: list[list[int]] = [[] for _ in problem.arcs]
+    for number, resource in enumerate(problem.binding_resources):
+        for arc in resource.arcs:
+            used[arc].append(number)
+    capacities = [Fraction(resource.capacity) for resource in problem.binding_resources]
+    ends = [(arc.src, arc.dst) for arc in problem.arcs]
+    return Network.of_links(problem.ranks, ends, used, capacities, [0.0] * len(ends))
+
 
 GRAIN = lcm(*range(1, 25))  # the highest price: how finely prices are rounded; simple ratios stay what they are
 EXACT = 2**53  # below it floating point holds every whole number
@@ -38,34 +203,31 @@ Parts = tuple[tuple[Rank, ...], ...]
 
 
 def price_bounds(topology: Topology, name: CollectiveName, root: Rank | None, policy: Policy) -> list[TimeBound]:
-    """What prices prove; of allreduce for every algorithm, and for trees where that is more.
-
-    Empty for clusters of more ranks than the policy allows, or where some rank cannot be reached.
-    """
+    """What prices prove; of allreduce for every algorithm, and for trees where that is more."""
     n = topology.ranks
     if not 1 < n <= policy.bounds.packing_ranks:
         return []
     network = Network.of(topology)
     try:
-        priced = _Priced(topology, network, _whole_prices(topology, network, name, root, policy))
+        packing = replace(policy.packing, gap=policy.bounds.packing_gap, most_rounds=policy.bounds.packing_rounds)
+        prices = optimal_packing(network, name, root, topology.servers, packing, no_deadline())[1].prices
+        priced = _Priced(
+            topology,
+            network,
+            (
+                in_whole_numbers(
+                    prices, min(GRAIN, EXACT // (4 * topology.ranks * int(np.diff(network.uses_start).max())))
+                )
+            ),
+        )
         if name != "allreduce":
             return [priced.bound(_copies(network, priced.prices, name, root), name, "all")]
-        trees = priced.bound(_both_trees(network, priced.prices), name, "tree-based")
+        outward, inward = (tree_costs(g, priced.prices) for g in (network, network.reversed()))
+        trees = priced.bound(Fraction(int((outward + inward).min())), name, "tree-based")
         every = priced.any_algorithm()
     except ValueError:  # some rank cannot be reached
         return []
     return [b for b in (every, trees) if b is every or b.seconds_per_byte > every.seconds_per_byte]
-
-
-def _whole_prices(
-    topology: Topology, network: Network, name: CollectiveName, root: Rank | None, policy: Policy
-) -> Floats:
-    """The prices of the optimal packing, rounded to whole numbers."""
-    packing = replace(policy.packing, gap=policy.bounds.packing_gap, most_rounds=policy.bounds.packing_rounds)
-    prices = optimal_packing(network, name, root, topology.servers, packing, no_deadline())[1].prices
-    return in_whole_numbers(
-        prices, min(GRAIN, EXACT // (4 * topology.ranks * int(np.diff(network.uses_start).max())))
-    )
 
 
 def in_whole_numbers(prices: Floats, grain: int) -> Floats:
@@ -107,7 +269,16 @@ class _Priced:
     def any_algorithm(self) -> TimeBound:
         """What every allreduce costs, by the parts that links without a price join."""
         costs = _costs(self.network, self.prices)
-        parts = _joined(costs)
+        # ranks in parts: those that reach each other without a price
+        n = len(costs)
+        reach = ((costs == 0) | np.eye(n, dtype=np.bool_)).astype(np.float32)
+        for _ in range(n.bit_length()):
+            reach = np.minimum(reach @ reach, 1.0)
+        first = ((reach > 0) & (reach.T > 0)).argmax(axis=1)
+        members: dict[int, list[Rank]] = defaultdict(list)
+        for rank, part in enumerate(first):
+            members[int(part)].append(rank)
+        parts = tuple(tuple(ranks) for ranks in members.values())
         forwards, backwards = _gossip(costs, parts), _gossip(costs.T, parts)
         most = Fraction(max(forwards, backwards))
         return self.bound(most, "allreduce", "all", parts, backwards=backwards > forwards)
@@ -144,32 +315,8 @@ def _total(costs: Floats) -> int:
     return sum(int(cost) for cost in costs)
 
 
-def _both_trees(network: Network, prices: Floats) -> Fraction:
-    """The cheapest in-tree and out-tree of one root."""
-    outward, inward = (tree_costs(g, prices) for g in (network, network.reversed()))
-    return Fraction(int((outward + inward).min()))
-
-
-def _joined(costs: Floats) -> Parts:
-    """Ranks in parts: those that reach each other without a price."""
-    n = len(costs)
-    reach = ((costs == 0) | np.eye(n, dtype=np.bool_)).astype(np.float32)
-    for _ in range(n.bit_length()):
-        reach = np.minimum(reach @ reach, 1.0)
-    first = ((reach > 0) & (reach.T > 0)).argmax(axis=1)
-    members: dict[int, list[Rank]] = defaultdict(list)
-    for rank, part in enumerate(first):
-        members[int(part)].append(rank)
-    return tuple(tuple(ranks) for ranks in members.values())
-
-
 def _gossip(costs: Floats, parts: Parts) -> int:
-    """The least cost of moves after which every rank has the contributions of all.
-
-    Take the first moment at which the ranks of some part X together have all contributions. Moves until then hold
-    a path from every other rank to X: an in-tree to X. At that moment no other part has everything together; so a
-    move after it enters each of them. Within parts moves cost nothing.
-    """
+    """The least cost of moves after which every rank has the contributions of all."""
     part_of = np.empty(len(costs), dtype=np.int64)
     for number, part in enumerate(parts):
         part_of[list(part)] = number

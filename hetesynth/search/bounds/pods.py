@@ -85,13 +85,11 @@ def _crossing(load: int, wires: Sequence[Wire], what: str) -> Iterator[PodBound]
 
 
 def _volume(sides: Sequence[_Side], load: int, what: str) -> Iterator[PodBound]:
-    """``load`` bytes into, and out of, all ``sides`` together."""
     yield from _crossing(load, [wire for side in sides for wire in side.into], what)
     yield from _crossing(load, [wire for side in sides for wire in side.out], f"{what}; they leave others")
 
 
 def _through_pipes(cluster: PodCluster, load: int) -> Iterator[PodBound]:
-    """``load`` bytes that all cross one pipe."""
     for wire in _pipes(cluster):
         what = f"{load} bytes between pods all cross {cluster.vertices[wire.src].name}"
         yield from _crossing(load, [wire], what)

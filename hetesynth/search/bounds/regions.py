@@ -2,9 +2,84 @@
 
 from __future__ import annotations
 
-from hetesynth.model.problem import Problem
+import heapq
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain
+
+from hetesynth.model.problem import Problem, Resource
 from hetesynth.model.topology import Rank
 from hetesynth.policy.bounds import BoundsPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """Resources that together contain every link asked about; ``capacity`` is the sum of theirs."""
+
+    resources: tuple[str, ...]
+    capacity: int
+
+
+class Coverer:
+    """Finds small covers; built once per problem."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.resources = problem.binding_resources
+        self.of_arc: list[list[int]] = [[] for _ in problem.arcs]
+        for r, resource in enumerate(self.resources):
+            for a in resource.arcs:
+                self.of_arc[a].append(r)
+        self.arcs_of = [frozenset(resource.arcs) for resource in self.resources]
+        self.at_receiver = [_at_receiver(problem, resource) for resource in self.resources]
+
+    def cover(self, arcs: Iterable[int]) -> Cover:
+        """The least of three covers of ``arcs``: any resources, those at receivers first, at senders first."""
+        uncovered = sorted(set(arcs))
+        covers = [self._greedy(uncovered, preferred) for preferred in (None, True, False)]
+        return min(covers, key=lambda c: c.capacity)
+
+    def _greedy(self, arcs: list[int], receivers: bool | None) -> Cover:
+        """Greedy weighted set cover, least capacity per newly covered arc first; then what is redundant goes."""
+        open_arcs = set(arcs)
+        touching = dict.fromkeys(r for a in arcs for r in self.of_arc[a])
+        newly_covered = {r: len(open_arcs & self.arcs_of[r]) for r in touching}
+
+        def rank(r: int, count: int) -> tuple[bool, float, int, int]:
+            other_side = receivers is not None and self.at_receiver[r] is not receivers
+            return other_side, self.resources[r].capacity / count, r, count
+
+        queue = [rank(r, count) for r, count in sorted(newly_covered.items())]
+        heapq.heapify(queue)
+        cover: list[int] = []
+        while open_arcs:
+            *_, r, count = heapq.heappop(queue)
+            now = len(open_arcs & self.arcs_of[r])
+            if now == 0:
+                continue
+            if now < count:
+                heapq.heappush(queue, rank(r, now))
+                continue
+            cover.append(r)
+            open_arcs -= self.arcs_of[r]
+        within = set(arcs)
+        carried = {r: within & self.arcs_of[r] for r in cover}
+        covered = Counter(chain.from_iterable(carried.values()))
+        kept: list[int] = []
+        for r in sorted(cover, key=lambda r: (-self.resources[r].capacity, r)):
+            if all(covered[a] > 1 for a in carried[r]):
+                covered.subtract(carried[r])
+            else:
+                kept.append(r)
+        names = tuple(sorted(self.resources[r].name for r in kept))
+        return Cover(names, sum(self.resources[r].capacity for r in kept))
+
+
+def _at_receiver(problem: Problem, resource: Resource) -> bool:
+    senders = {problem.arcs[a].src for a in resource.arcs}
+    receivers = {problem.arcs[a].dst for a in resource.arcs}
+    return len(receivers) <= len(senders)
+
 
 Region = tuple[Rank, ...]
 

@@ -69,7 +69,6 @@ class _Mixes:
         self._solver.addRow(least, most, len(places), places, np.array([*(1.0 for _ in links), seconds]))
 
     def leave(self, inside: frozenset[Rank]) -> None:
-        """Every ring leaves the ranks ``inside``, unless they are all."""
         if inside < self._ranks:
             leaving = [link for link, (a, b) in enumerate(self._ends) if a in inside and b not in inside]
             self._row(1.0, self._infinite, leaving)

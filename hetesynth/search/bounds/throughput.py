@@ -14,10 +14,10 @@ reduce-scatter, the root's buffer of a gather or a scatter.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import lcm
+from math import gcd, lcm
 
 import numpy as np
 
@@ -26,28 +26,139 @@ from hetesynth.model.time_bound import PartCrossings, SlowestPath, TimeBound, Ve
 from hetesynth.model.topology import Link, Rank, Topology, Wire
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.policy.bounds import BoundsPolicy
+from hetesynth.search.bounds.flow import maximum_flow
 from hetesynth.search.bounds.packing import price_bounds
-from hetesynth.search.bounds.wire_graph import Ratio, WireGraph, narrowest, rate
+
+Ratio = tuple[Fraction, frozenset[int]]  # bytes per second for each unit of supply, and the side of the cut
+
+
+def rate(wire: Wire) -> Fraction | None:
+    """Bytes per second over all lanes; None where the wire never limits."""
+    return None if wire.bandwidth is None else wire.bandwidth * wire.lanes
+
+
+@dataclass(frozen=True)
+class WireGraph:
+    """The wires that links use, with integer capacities; ``scale`` units are one byte per second."""
+
+    vertices: int
+    src: tuple[int, ...]
+    dst: tuple[int, ...]
+    capacity: tuple[int | None, ...]
+    scale: Fraction
+    policy: BoundsPolicy
+
+    @classmethod
+    def of(cls, topology: Topology, policy: BoundsPolicy) -> WireGraph:
+        """Those of the wires of ``topology`` that links use, with whole-number rates."""
+        used = sorted({w for link in topology.links for w in link.wires})
+        rates = [rate(topology.wires[w]) for w in used]
+        limits = [r for r in rates if r is not None]
+        multiple = lcm(*(r.denominator for r in limits))
+        divisor = gcd(*(int(r * multiple) for r in limits))
+        scale = Fraction(multiple, divisor)
+        return cls(
+            len(topology.vertices),
+            tuple(topology.wires[w].src for w in used),
+            tuple(topology.wires[w].dst for w in used),
+            tuple(None if r is None else int(r * scale) for r in rates),
+            scale,
+            policy,
+        )
+
+    def smallest_ratio(self, supply: Mapping[Rank, int], sink: Rank, best: Ratio | None) -> Ratio | None:
+        """The smallest bandwidth out of a side without ``sink`` over the supply inside it, if below ``best``."""
+        if best is None:  # more than all wires together can carry shows any cut of limited wires
+            most = Fraction(sum(c for c in self.capacity if c is not None) + 1)
+            side = self._violated(supply, sink, most)
+            best = self._ratio(side, supply) if side else None
+        while best is not None:
+            side = self._violated(supply, sink, best[0] * self.scale)
+            smaller = self._ratio(side, supply) if side else None
+            if smaller is None or smaller[0] >= best[0]:
+                return best
+            best = smaller
+        return best
+
+    def _ratio(self, side: frozenset[int], supply: Mapping[Rank, int]) -> Ratio | None:
+        inside = sum(units for rank, units in supply.items() if rank in side)
+        leaving = [
+            c for s, d, c in zip(self.src, self.dst, self.capacity, strict=True) if s in side and d not in side
+        ]
+        if not inside or None in leaving:
+            return None
+        return Fraction(sum(c for c in leaving if c is not None)) / self.scale / inside, side
+
+    def _violated(self, supply: Mapping[Rank, int], sink: Rank, ratio: Fraction) -> frozenset[int]:
+        """The source side of a minimum cut when every unit of supply sends ``ratio``; empty when all arrives."""
+        p, q = ratio.numerator, ratio.denominator
+        needed = p * sum(supply.values())
+        edges = [
+            (s, d, needed if c is None else c * q)
+            for s, d, c in zip(self.src, self.dst, self.capacity, strict=True)
+        ]
+        edges += [(self.vertices, rank, p * units) for rank, units in supply.items()]
+        merged: dict[tuple[int, int], int] = defaultdict(int)
+        for s, d, c in edges:
+            merged[s, d] += c
+        flow, side = _flow(merged, self.vertices, sink, self.policy)
+        return frozenset() if flow >= needed else frozenset(v for v in side if v != self.vertices)
+
+
+def _flow(
+    edges: Mapping[tuple[int, int], int], source: int, sink: int, policy: BoundsPolicy
+) -> tuple[int, set[int]]:
+    flow, side = maximum_flow(source + 1, [(s, d, c) for (s, d), c in sorted(edges.items())], source, sink, policy)
+    return flow, set(side)
+
+
+def narrowest(
+    topology: Topology, part: Iterable[Rank], graph: WireGraph
+) -> tuple[Fraction | None, frozenset[int]]:
+    """The least bandwidth of wires that separate the other ranks from ``part``, and the side of the others."""
+    inside = set(part)
+    total = sum(c for c in graph.capacity if c is not None) + 1
+    merged: dict[tuple[int, int], int] = defaultdict(int)
+    for s, d, c in zip(graph.src, graph.dst, graph.capacity, strict=True):
+        merged[s, d] += total if c is None else c
+    source, sink = graph.vertices + 1, graph.vertices
+    for r in range(topology.ranks):
+        merged[(r, sink) if r in inside else (source, r)] = total
+    flow, side = _flow(merged, source, sink, graph.policy)
+    return None if flow >= total else Fraction(flow) / graph.scale, frozenset(side - {source})
+
 
 INT62 = 2**62
 
 
 def time_bounds(
-    topology: Topology,
-    name: CollectiveName,
-    root: Rank | None = None,
-    policy: Policy = DEFAULT,
+    topology: Topology, name: CollectiveName, root: Rank | None = None, policy: Policy = DEFAULT
 ) -> tuple[TimeBound, ...]:
     """Every bound for the collective ``name``, the one that says most about large buffers first; those that do not
-    hold for every algorithm come last.
-
-    Raises ValueError when a rooted collective has no root.
-    """
+    hold for every algorithm come last. Raises ValueError when a rooted collective has no root."""
     if (name in ROOTED) != (root is not None):
         raise ValueError(f"{name}: root {root} does not fit")
     bounds = cut_bounds(topology, name, root, policy.bounds)
     bounds += price_bounds(topology, name, root, policy)
-    bounds.append(_by_latency(topology, name, root, policy.bounds))
+    # the farthest pair that must hear of each other, by sums of link latencies, and the bytes that go there
+    n = topology.ranks
+    outward, inward = name in ("broadcast", "scatter"), name in ("gather", "reduce")
+    sources = [root or 0] if outward else list(range(n))
+    best: tuple[Fraction, Rank, Rank] = (Fraction(-1), 0, 0)
+    reach = _latencies(topology)
+    for u in sources:
+        for v in [root or 0] if inward else range(n):
+            if u != v and reach[u][v] > best[0]:
+                best = (reach[u][v], u, v)
+    latency, u, v = best
+    share = Fraction(1) if name in ("allreduce", "broadcast", "reduce") else Fraction(1, n)
+    entering, side = narrowest(topology, (v,), WireGraph.of(topology, policy.bounds))
+    if entering is None:  # wires without a limit lead there: only latency counts
+        share, entering = Fraction(0), Fraction(1)
+    proof = f"from {topology.vertices[u].name} to {topology.vertices[v].name} takes {float(latency) * 1e6:g} us"
+    bounds.append(
+        TimeBound("latency", latency, share / entering, proof, SlowestPath(u, v, share, tuple(sorted(side))))
+    )
     return tuple(sorted(bounds, key=lambda b: (b.scope != "all", -b.seconds_per_byte, -b.latency, b.kind)))
 
 
@@ -147,7 +258,6 @@ def _hardest(topology: Topology, sinks: Sequence[Rank], policy: BoundsPolicy) ->
 
 
 def _server_sides(topology: Topology, graph: WireGraph) -> list[frozenset[int]]:
-    """For every server into which bandwidth is limited: the source side of its narrowest cut."""
     servers = _servers(topology)
     cuts = [narrowest(topology, part, graph) for part in servers if len(servers) > 1]
     return [side for width, side in cuts if width is not None]
@@ -182,10 +292,7 @@ def _leaves(link: Link, side: frozenset[int], wires: tuple[Wire, ...]) -> bool:
 
 
 def bandwidth_out_of(topology: Topology, side: frozenset[int]) -> tuple[Fraction, frozenset[int]]:
-    """Bytes per second that can leave ``side``, and the stated groups counted in place of their links' wires.
-
-    A group replaces the crossing wires that only its links use, where it is the smaller of the two.
-    """
+    """Bytes per second that can leave ``side``, and the stated groups counted in place of their links' wires."""
     crossing = {w for w, wire in enumerate(topology.wires) if wire.src in side and wire.dst not in side}
     users: dict[int, set[int]] = defaultdict(set)
     for i, link in enumerate(topology.links):
@@ -264,28 +371,6 @@ def _volume_bound(
     proof = f"{len(parts)} parts take in {float(share):g} buffers at {float(bandwidth) / 1e9:g} GB/s together"
     witness = PartCrossings(parts, tuple(tuple(sorted(side)) for _, side in narrow), share)
     return TimeBound("volume", latency, share / bandwidth, proof, witness)
-
-
-def _by_latency(
-    topology: Topology, name: CollectiveName, root: Rank | None, policy: BoundsPolicy
-) -> TimeBound:  # fmt: skip
-    """The farthest pair that must hear of each other, by sums of link latencies, and the bytes that go there."""
-    n = topology.ranks
-    outward, inward = name in ("broadcast", "scatter"), name in ("gather", "reduce")
-    sources = [root or 0] if outward else list(range(n))
-    best: tuple[Fraction, Rank, Rank] = (Fraction(-1), 0, 0)
-    reach = _latencies(topology)
-    for u in sources:
-        for v in [root or 0] if inward else range(n):
-            if u != v and reach[u][v] > best[0]:
-                best = (reach[u][v], u, v)
-    latency, u, v = best
-    share = Fraction(1) if name in ("allreduce", "broadcast", "reduce") else Fraction(1, n)
-    entering, side = narrowest(topology, (v,), WireGraph.of(topology, policy))
-    if entering is None:  # wires without a limit lead there: only latency counts
-        share, entering = Fraction(0), Fraction(1)
-    proof = f"from {topology.vertices[u].name} to {topology.vertices[v].name} takes {float(latency) * 1e6:g} us"
-    return TimeBound("latency", latency, share / entering, proof, SlowestPath(u, v, share, tuple(sorted(side))))
 
 
 def _latencies(topology: Topology) -> list[list[Fraction]]:

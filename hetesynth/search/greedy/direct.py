@@ -18,8 +18,7 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.copy_problem import CopyProblem, excess
-from hetesynth.search.search import Search
-from hetesynth.search.strategy import Strategy
+from hetesynth.search.search import Search, Strategy
 
 Ints = NDArray[np.int64]
 
@@ -32,7 +31,6 @@ def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
 
 
 def _obstacle(problem: Problem, jobs: list[tuple[int, int]]) -> str | None:
-    """Why ``jobs`` do not solve the problem, or None."""
     if not jobs:
         return "some chunk has several targets, or no link leads to its target"
     return excess(problem, (a for _, a in jobs))
@@ -122,12 +120,8 @@ class _Exchange:
     def _fill(
         self, left: list[int], load: Ints, steps_after: int, seconds: float | None, nodes: int
     ) -> tuple[list[int] | None, bool]:  # fmt: skip
-        """The chunks of one step: as many as fit, such that the rest fits into the steps after it; and whether
-        the program ended by itself.
-
-        That of ``trees/step_lp.py`` has the same laws and another aim: it weighs counts of alike deliveries, is
-        solved without integrality first.
-        """
+        """The chunks of one step: as many as fit, such that the rest fits into the steps after it; and whether the
+        program ended by itself."""
         from scipy.optimize import Bounds, LinearConstraint, milp
 
         matrix = self.tables.use_matrix([self.jobs[job][1] for job in left])

@@ -20,18 +20,110 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from hetesynth.model.collective import CollectiveName
 from hetesynth.model.deadline import Deadline
+from hetesynth.model.topology import Rank
 from hetesynth.policy.packing import PackingPolicy
-from hetesynth.search.packing.master import Master, MasterSolution
-from hetesynth.search.packing.network import Network
-from hetesynth.search.packing.pairs import Floats, Ints
-from hetesynth.search.packing.structures import Demands, Exchanging, Offer, Reducing, Structure
-from hetesynth.search.packing.symmetry import Symmetry
+from hetesynth.search.packing.network import Floats, Ints, Network
+from hetesynth.search.packing.structures import Demands, Exchanging, Offer, Reducing, Structure, demands
+from hetesynth.search.packing.symmetry import Symmetry, symmetry
 from hetesynth.search.portable_math import dot, exp
+
+PRIMAL_SIMPLEX = 4
+"""HiGHS' name for it; columns that are added leave the basis feasible."""
+
+
+@dataclass(frozen=True, eq=False)
+class MasterSolution:
+    """``seconds``: T. ``weights``: x by column. ``prices``: by resource."""
+
+    seconds: float
+    weights: Floats
+    prices: Floats
+
+
+class Master:
+    """``rate``: by resource, of an orbit all together. ``amounts``: by row; None: ``roots`` with two rows each.
+
+    minimize T  subject to  sum of load[s, r] x[s] <= rate[r] T  for each resource r (or orbit of them),
+                            sum of x[s] = amount[d]              for each row d over its structures,  x >= 0.
+
+    For allreduce the amounts of a root's out-trees and in-trees are one variable, and those of all roots sum to 1.
+    It grows by columns and goes on from the basis it had (HiGHS, primal simplex). Its duals are prices of a byte
+    on each resource, with sum of price x rate = 1.
+    """
+
+    def __init__(self, rate: Floats, amounts: Floats | None, roots: int) -> None:
+        import highspy
+
+        self._resources = len(rate)
+        self._unit = float(rate.max())
+        self._rate = np.maximum(rate / self._unit, 1e-8)  # HiGHS drops what is below 1e-9
+        make: Any = highspy.Highs
+        self._highs = make()
+        self._infinite = highspy.kHighsInf
+        self._optimal = highspy.HighsModelStatus.kOptimal
+        self._too_late = highspy.HighsModelStatus.kTimeLimit
+        for option, value in (("output_flag", False), ("threads", 1), ("presolve", "off"), ("random_seed", 0)):
+            self._highs.setOptionValue(option, value)
+        self._highs.setOptionValue("simplex_strategy", PRIMAL_SIMPLEX)
+        for _ in range(self._resources):
+            self._row(-self._infinite, 0.0)
+        for amount in np.zeros(2 * roots) if amounts is None else amounts:
+            self._row(amount, amount)
+        self._column(1.0, np.arange(self._resources), -self._rate)
+        self._first = 1
+        if amounts is None:
+            self._row(1.0, 1.0)
+            base, last = self._resources, self._resources + 2 * roots
+            for r in range(roots):
+                self._column(0.0, np.array([base + r, base + roots + r, last]), np.array([-1.0, -1.0, 1.0]))
+            self._first += roots
+
+    def _row(self, low: float, high: float) -> None:
+        none = np.array([], dtype=np.int32)
+        self._highs.addRow(low, high, 0, none, none.astype(np.float64))
+
+    def _column(self, cost: float, rows: Ints, values: Floats) -> None:
+        self._highs.addCol(cost, 0.0, self._infinite, len(rows), rows.astype(np.int32), values)
+
+    def add(self, row: int, loads: Floats) -> None:
+        """One more column: a structure of ``row`` with ``loads`` on the resources."""
+        used = np.flatnonzero(loads)
+        rows = np.append(used, self._resources + row)
+        self._column(0.0, rows, np.append(loads[used], 1.0))
+
+    def solve(self, seconds: float) -> MasterSolution | None:
+        """The optimum over the columns so far; None where ``seconds`` are over before. Raises ValueError where
+        some row has none."""
+        self._highs.setOptionValue("time_limit", self._highs.getRunTime() + max(0.0, seconds))
+        self._highs.run()
+        if self._highs.getModelStatus() == self._too_late:
+            return None
+        if self._highs.getModelStatus() != self._optimal:
+            raise ValueError(f"the master program ended as {self._highs.getModelStatus()}")
+        solution = self._highs.getSolution()
+        values, duals = np.array(solution.col_value), np.array(solution.row_dual)
+        prices = np.maximum(0.0, -duals[: self._resources]) / self._unit
+        return MasterSolution(float(values[0]) / self._unit, values[self._first :], prices)
+
+
+def optimal_packing(
+    network: Network, name: CollectiveName, root: Rank | None, servers: Sequence[str], policy: PackingPolicy,
+    deadline: Deadline,
+) -> tuple[Symmetry, FractionalPacking]:  # fmt: skip
+    """The packing within the policy's gap, or the best so far at ``deadline``. Raises ValueError where some rank
+    cannot be reached."""
+    alike = symmetry(network, servers, policy.largest_group * network.ranks, root)
+    asked = demands(network, name, root, alike, policy)
+    return alike, pack(network, asked, alike, policy, deadline)
+
 
 PACKING = "packings cut short"  # what the clock decided
 
@@ -90,7 +182,6 @@ class _Generation:
             self.master = Master(self.rate, self.demands.amounts, 0)
 
     def loads(self, structure: Structure) -> Floats:
-        """Of a unit of it on each orbit of resources."""
         of_resources = self.network.loads_of(structure.links, structure.crossings)
         return np.bincount(self.alike.resource_orbit, of_resources, len(self.rate)).astype(np.float64)
 
@@ -148,13 +239,11 @@ class _Generation:
         return seconds
 
     def _share(self, structure: Structure) -> float:
-        """What its row carries of the buffer; an allreduce is spread over all roots."""
         if isinstance(self.demands, Reducing):
             return 1.0 / len(self.demands.every_place)
         return float(self.demands.amounts[structure.row])
 
     def late(self) -> bool:
-        """Whether the deadline ends it, which is noted once."""
         self.cut_short = self.cut_short or self.deadline.expired(PACKING)
         return self.cut_short
 
@@ -169,7 +258,6 @@ class _Generation:
         return self.last or self._average()
 
     def _seconds_left(self) -> float:
-        """For the next solution: the first gets some seconds in any case, those of few ranks all they need."""
         if not self.in_turns:
             return math.inf
         return max(self.deadline.left(), self.policy.first_solution_seconds if self.last is None else 0.0)
@@ -186,17 +274,12 @@ class _Generation:
         return MasterSolution(float(self.seconds(weights).max()), weights, self.prices)
 
     def seconds(self, weights: Floats) -> Floats:
-        """Of each resource, with ``weights`` of the structures that there were."""
         carried = [w * self.loads(s) for s, w in zip(self.structures, weights, strict=False) if w > 0.0]
         seconds: Floats = np.sum(carried, axis=0) / self.rate
         return seconds
 
     def round(self, solution: MasterSolution) -> bool:
-        """More structures; whether new came.
-
-        Ranks that stand for themselves: those at the prices of the master and, where it has gained, a sweep that
-        starts from its loads.
-        """
+        """More structures; whether new came."""
         if not self.in_turns:
             return self.smoothed(solution)
         self.rounds += 1
@@ -207,15 +290,11 @@ class _Generation:
         if solution.seconds * (1.0 - self.policy.gap) <= self.bound:
             return True
         if gained:
-            self.sweep(self.seconds(solution.weights) * self._sweeps_so_far(), 1)
+            rows = len(self.demands.every_place) * (2 if isinstance(self.demands, Reducing) else 1)
+            self.sweep(self.seconds(solution.weights) * (self.turns.total() / rows), 1)
         else:
             self.smoothed(solution)
         return len(self.structures) > before
-
-    def _sweeps_so_far(self) -> float:
-        """How often a row has been offered something in sweeps, on average."""
-        rows = len(self.demands.every_place) * (2 if isinstance(self.demands, Reducing) else 1)
-        return self.turns.total() / rows
 
     def smoothed(self, solution: MasterSolution) -> bool:
         """Ask once at smoothed prices and, where that gives nothing new, at those of the master; whether new
@@ -229,10 +308,8 @@ class _Generation:
 def pack(
     network: Network, demands: Demands, alike: Symmetry, policy: PackingPolicy, deadline: Deadline
 ) -> FractionalPacking:  # fmt: skip
-    """The optimal packing within the policy's gap; the best so far at ``deadline`` or where rounds run out.
-
-    Raises ValueError where some rank cannot be reached.
-    """
+    """The optimal packing within the policy's gap; the best so far at ``deadline`` or where rounds run out. Raises
+    ValueError where some rank cannot be reached."""
     generation = _Generation(network, demands, alike, policy, deadline)
     generation.warm_up()
     while True:

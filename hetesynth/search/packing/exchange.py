@@ -16,8 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hetesynth.search.packing.network import Network
-from hetesynth.search.packing.pairs import Floats, Ints
+from hetesynth.search.packing.network import Floats, Ints, Network
 from hetesynth.search.packing.rounding import NONE, ROUND, Carrier, Expansion, WholePacking, whole
 from hetesynth.search.portable_math import dot, exp, expm1
 
@@ -26,10 +25,7 @@ LARGEST = 500.0  # exponent that a float holds
 
 def few_trees(expansion: Expansion, trees: int, connections: int | None) -> WholePacking:
     """``trees`` trees of each root, or in all in an allreduce, with no more than ``connections`` of a rank where
-    that can be. Absent: any number.
-
-    Fuller than what ``whole`` finds only where that has too many connections.
-    """
+    that can be. Absent: any number."""
     rounded = whole(expansion, trees)
     exchange = _Exchange(expansion, rounded.carriers, connections)
     fitted = exchange.loads.within_connections
@@ -61,28 +57,23 @@ class _Loads:
         self.resources = resources
 
     def add(self, links: Ints | Sequence[int], sign: int) -> None:
-        """A chunk more on each of ``links``, or with -1 one less."""
         columns = self.columns[links].ravel()
         np.add.at(self.load, columns, sign * self.weight[columns])
 
     @property
     def highest(self) -> float:
-        """Of all columns."""
         return float(self.load.max())
 
     @property
     def fullest(self) -> float:
-        """Of all resources."""
         return float(self.load[: self.resources].max())
 
     @property
     def within_connections(self) -> bool:
-        """Whether no rank has more than it may."""
         return bool(self.load[self.resources :].max() <= 1.0 + ROUND)
 
     @property
     def by_link(self) -> Floats:
-        """The highest of the columns of each link."""
         highest: Floats = self.load[self.columns].max(axis=1)
         return highest
 
@@ -102,17 +93,14 @@ class _Steep:
 
     @property
     def sum(self) -> float:
-        """As it is."""
         return float(self._terms().sum())
 
     def growth(self) -> Floats:
-        """By how much a chunk on a column makes it grow."""
         steeper = np.minimum(self.sharpness * self.loads.weight / self.top, LARGEST)
         growth: Floats = self._terms() * expm1(steeper)
         return growth
 
     def relief(self) -> Floats:
-        """By how much the sum falls when a link carries a chunk less."""
         relief: Floats = -self._terms() * expm1(-self.sharpness * self.loads.weight / self.top)
         by_link: Floats = relief[self.loads.columns].sum(axis=1)
         return by_link
@@ -129,18 +117,15 @@ class _Tree:
 
     @classmethod
     def of(cls, network: Network, root: int, links: Ints) -> _Tree:
-        """The tree of ``links``."""
         link_to = np.full(network.ranks, -1)
         link_to[network.dst[links]] = links
         return cls(network, root, link_to)
 
     @property
     def links(self) -> Ints:
-        """All of it."""
         return self.link_to[self.link_to >= 0]
 
     def parents(self) -> list[int]:
-        """The rank that each gets the chunk from; -1 at the root."""
         parents: list[int] = np.where(self.link_to >= 0, self.network.src[self.link_to], -1).tolist()
         return parents
 
@@ -220,11 +205,7 @@ class _Exchange:
         )
 
     def _may_be_less(self, fullest: float) -> bool:
-        """Whether whole trees may load the fullest resource less.
-
-        At the prices of the fractional packing all trees together cost its bound at least, and so do the loads;
-        each load is a whole number of chunks.
-        """
+        """Whether whole trees may load the fullest resource less."""
         below, packing = fullest * (1.0 - self.policy.gap), self.expansion.packing
         least = packing.bound / packing.seconds * (1.0 - ROUND)
         if below < least:
@@ -247,23 +228,18 @@ class _Exchange:
         moved = True
         while moved and not self._ended:
             steep = _Steep(self.loads, sharpness, max(1.0, self.loads.highest) if top is None else top)
-            moved = self._sweep(steep)
-
-    def _sweep(self, steep: _Steep) -> bool:
-        """Every link on what is nearly full may be exchanged, every root of an allreduce moved; whether some
-        were."""
-        moved = False
-        for tree in self._all():
-            high = np.append(self.loads.by_link, 0.0)[tree.link_to]
-            full = np.flatnonzero(high >= self.policy.exchange_from * steep.top)
-            for rank in full[np.argsort(-high[full], kind="stable")].tolist():
-                if tree.link_to[rank] >= 0 and not self._ended:
-                    moved |= self._rehang(steep, tree, rank)
-        if self.expansion.free_root:
-            for trees in self.carriers:
-                if not self._ended:
-                    moved |= self._reroot(steep, trees)
-        return moved
+            # every link on what is nearly full may be exchanged, every root of an allreduce moved
+            moved = False
+            for tree in self._all():
+                high = np.append(self.loads.by_link, 0.0)[tree.link_to]
+                full = np.flatnonzero(high >= self.policy.exchange_from * steep.top)
+                for rank in full[np.argsort(-high[full], kind="stable")].tolist():
+                    if tree.link_to[rank] >= 0 and not self._ended:
+                        moved |= self._rehang(steep, tree, rank)
+            if self.expansion.free_root:
+                for trees in self.carriers:
+                    if not self._ended:
+                        moved |= self._reroot(steep, trees)
 
     def _rehang(self, steep: _Steep, tree: _Tree, top: int) -> bool:
         """Join the ranks below ``top`` to the others where that costs least; whether it was kept."""
@@ -353,7 +329,6 @@ class _Exchange:
         return False
 
     def _cheapest(self, prices: Floats, root: int) -> Carrier:
-        """The cheapest trees at ``prices`` of ``root``, or of any where that is free."""
         offered = self.expansion.cheapest(prices)
         return offered[0] if self.expansion.free_root else next(c for c in offered if c.root == root)
 

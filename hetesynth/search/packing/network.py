@@ -14,9 +14,46 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hetesynth.model.topology import Rank, Topology
-from hetesynth.search.packing.pairs import Floats, Ints, Pairs
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The pairs of ranks that links join: ``order`` sorts links by pair, ``start`` says where each pair
+    begins."""
+
+    ranks: int
+    order: Ints
+    start: Ints
+    pair: Ints
+
+    @classmethod
+    def of(cls, ranks: int, src: Ints, dst: Ints) -> Pairs:
+        """The pairs of links from ``src[i]`` to ``dst[i]``."""
+        key = src * ranks + dst
+        order = np.argsort(key, kind="stable")
+        pair, start = np.unique(key[order], return_index=True)
+        return cls(ranks, order, start, pair)
+
+    def cheapest(self, prices: Floats) -> tuple[Floats, Ints]:
+        """The least price between every two ranks (infinite without a link), and the link that has it (or -1)."""
+        n = self.ranks
+        sorted_prices = prices[self.order]
+        least = np.minimum.reduceat(sorted_prices, self.start)
+        width = np.diff(np.append(self.start, len(self.order)))
+        first = np.flatnonzero(sorted_prices == np.repeat(least, width))
+        group = np.repeat(np.arange(len(self.start)), width)[first]
+        place = first[np.unique(group, return_index=True)[1]]
+        costs = np.full(n * n, np.inf)
+        links = np.full(n * n, -1, dtype=np.int64)
+        costs[self.pair] = least
+        links[self.pair] = self.order[place]
+        return costs.reshape(n, n), links.reshape(n, n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +78,19 @@ class Network:
     def of(cls, topology: Topology) -> Network:
         """The network of all links of ``topology``."""
         ends = [(link.src, link.dst) for link in topology.links]
-        return cls._of_limits(topology.ranks, ends, _members(topology), [float(x.latency) for x in topology.links])
+        # every wire with a bandwidth and every group, with the links that draw from it
+        over: dict[int, list[int]] = defaultdict(list)
+        for i, link in enumerate(topology.links):
+            for w in dict.fromkeys(link.wires):
+                over[w].append(i)
+        limits: list[Limit] = []
+        for w, links in sorted(over.items()):
+            bandwidth = topology.wires[w].bandwidth
+            if bandwidth is not None:
+                limits.append((("wire", w), bandwidth * topology.wires[w].lanes, frozenset(links)))
+        for g, group in enumerate(topology.groups):
+            limits.append((("group", g), group.bandwidth * group.lanes, frozenset(group.links)))
+        return cls._of_limits(topology.ranks, ends, limits, [float(x.latency) for x in topology.links])
 
     @classmethod
     def of_links(
@@ -60,7 +109,16 @@ class Network:
     def _of_limits(
         cls, ranks: int, ends: Sequence[tuple[Rank, Rank]], limits: list[Limit], latency: Sequence[float]
     ) -> Network:  # fmt: skip
-        kept = _not_implied(limits)
+        # limits without those whose links all draw from another limit that is no faster, in their order
+        by_link: dict[int, list[int]] = defaultdict(list)
+        for number, (_, _, links) in enumerate(limits):
+            for i in links:
+                by_link[i].append(number)
+        kept = []
+        for number, (_, rate, links) in enumerate(limits):
+            rarest = min(links, key=lambda i: len(by_link[i]))
+            if not any(_implies(limits[other], other, rate, links, number) for other in by_link[rarest]):
+                kept.append(limits[number])
         users: list[list[int]] = [[] for _ in ends]
         for number, (_, _, links) in enumerate(kept):
             for i in links:
@@ -119,39 +177,7 @@ class Network:
 Limit = tuple[tuple[str, int], Fraction, frozenset[int]]  # what it is, its rate, the links that draw from it
 
 
-def _members(topology: Topology) -> list[Limit]:
-    """Every wire with a bandwidth and every group, with the links that draw from it."""
-    over: dict[int, list[int]] = defaultdict(list)
-    for i, link in enumerate(topology.links):
-        for w in dict.fromkeys(link.wires):
-            over[w].append(i)
-    limits: list[Limit] = []
-    for w, links in sorted(over.items()):
-        bandwidth = topology.wires[w].bandwidth
-        if bandwidth is not None:
-            limits.append((("wire", w), bandwidth * topology.wires[w].lanes, frozenset(links)))
-    for g, group in enumerate(topology.groups):
-        limits.append((("group", g), group.bandwidth * group.lanes, frozenset(group.links)))
-    return limits
-
-
-def _not_implied(limits: list[Limit]) -> list[Limit]:
-    """``limits`` without those whose links all draw from another limit that is no faster, in their order."""
-    by_link: dict[int, list[int]] = defaultdict(list)
-    for number, (_, _, links) in enumerate(limits):
-        for i in links:
-            by_link[i].append(number)
-    kept = []
-    for number, (_, rate, links) in enumerate(limits):
-        rarest = min(links, key=lambda i: len(by_link[i]))
-        if not any(_implies(limits[other], other, rate, links, number) for other in by_link[rarest]):
-            kept.append(limits[number])
-    return kept
-
-
 def _implies(limit: Limit, place: int, rate: Fraction, links: frozenset[int], number: int) -> bool:
-    """Whether ``limit`` makes the limit ``number`` of ``rate`` on ``links`` superfluous; of equal ones the first
-    does."""
     if place == number or limit[1] > rate or not links <= limit[2]:
         return False
     return limit[1] < rate or len(links) < len(limit[2]) or place < number

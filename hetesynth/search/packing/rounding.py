@@ -17,8 +17,7 @@ import numpy as np
 
 from hetesynth.policy.packing import PackingPolicy
 from hetesynth.search.packing.column_generation import FractionalPacking
-from hetesynth.search.packing.network import Network
-from hetesynth.search.packing.pairs import Floats, Ints
+from hetesynth.search.packing.network import Floats, Ints, Network
 from hetesynth.search.packing.structures import Demands
 from hetesynth.search.packing.symmetry import Automorphisms, Symmetry
 from hetesynth.search.portable_math import added, dot, exp
@@ -124,7 +123,8 @@ class Expansion:
             total = added(w for _, w in outward)
             if self.free_root and total <= self.policy.least_weight:
                 continue
-            for (out, w), (back, v) in self._pairs(outward, inward):
+            most = self.policy.trees_of_root if self.free_root else len(outward)
+            for (out, w), (back, v) in [(o, i) for o in outward[:most] for i in inward[:most]]:
                 carriers.append(Carrier(root, out, back))
                 group.append(0 if self.free_root else root)
                 loads.append(self.loads(out) + self.loads(back))
@@ -135,12 +135,6 @@ class Expansion:
                 )
         matrix = np.array(loads)
         return Candidates(tuple(carriers), np.array(group), matrix, np.array(shares))
-
-    def _pairs(
-        self, outward: list[tuple[Ints, float]], inward: list[tuple[Ints, float]]
-    ) -> list[tuple[tuple[Ints, float], tuple[Ints, float]]]:
-        most = self.policy.trees_of_root if self.free_root else len(outward)
-        return [(o, i) for o in outward[:most] for i in inward[:most]]
 
     def cheapest(self, prices: Floats) -> list[Carrier]:
         """The cheapest trees of every root at ``prices``, or of an allreduce's cheapest roots."""
@@ -179,16 +173,13 @@ class _SteepSum:
     factors: Floats
 
     def sum(self, load: Floats) -> float:
-        """For ``load``; infinite where it is far above ``top``."""
         return float(_steep_terms(load, self.top, self.sharpness).sum())
 
     def best(self, load: Floats, of: Ints) -> int:
-        """The candidate among ``of`` with which the sum grows least."""
         return int(of[dot(self.factors[of], _steep_terms(load, self.top, self.sharpness)).argmin()])
 
 
 def _steep_terms(load: Floats, top: float, sharpness: float) -> Floats:
-    """The terms of the steep sum for ``load``, by resource; infinite where that is far above ``top``."""
     with np.errstate(over="ignore"):
         terms: Floats = exp(sharpness * (load / top - 1.0))
     return terms
@@ -217,7 +208,6 @@ class _Search:
 
     @property
     def near_optimal(self) -> bool:
-        """Whether the fullest resource has hardly more than in the fractional packing."""
         return bool(self.load.max() <= 1.0 + self.policy.gap)
 
     def begin(self) -> None:
@@ -233,7 +223,6 @@ class _Search:
                     self.load = self.load + self.scaled[best]
 
     def improve(self) -> None:
-        """Move chunks to other candidates of their group as long as that makes loads more even."""
         for _ in range(self.policy.rounding_sweeps):
             if self.near_optimal or not self._sweep():
                 break
@@ -254,7 +243,6 @@ class _Search:
         return moved_some
 
     def pressure(self) -> Floats:
-        """How much each resource is worth to relieve."""
         return _steep_terms(self.load, max(1.0, float(self.load.max())), self.policy.rounding_sharpness)
 
     def _steep(self, top: float) -> _SteepSum:

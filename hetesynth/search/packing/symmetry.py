@@ -20,8 +20,7 @@ from itertools import pairwise
 import numpy as np
 
 from hetesynth.model.topology import Rank
-from hetesynth.search.packing.network import Network
-from hetesynth.search.packing.pairs import Ints
+from hetesynth.search.packing.network import Ints, Network
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +115,7 @@ class Automorphisms:
         return image
 
     def element(self, ranks: Ints) -> _Element | None:
-        """The automorphism that moves ``ranks``; None where there is none (that keeps parallel links in
-        order)."""
+        """The automorphism that moves ``ranks``; None where there is none (that keeps parallel links in order)."""
         network = self.network
         moved = (ranks[network.src] * network.ranks + ranks[network.dst]) * (self.kind.max() + 1) + self.kind
         order = np.argsort(moved, kind="stable")
@@ -175,7 +173,11 @@ def _candidates(servers: Sequence[str], n: int, fixed: Rank | None) -> Iterator[
         yield _servers_in_turn(blocks, sizes, n)
         for size in sizes:
             yield _servers_in_turn(blocks, [size], n)
-        yield from _servers_swapped(blocks, n)
+        for a, b in pairwise(blocks):
+            if len(a) == len(b):
+                image = np.arange(n)
+                image[a], image[b] = b, a
+                yield image
     for step in (1, 2, 4):
         yield _inside([_turned(len(block), step) for block in blocks], blocks, n)
         yield _inside([_paired(len(block), step) for block in blocks], blocks, n)
@@ -214,22 +216,11 @@ def _servers_in_turn(blocks: Sequence[Ints], sizes: Sequence[int], n: int) -> In
     return image
 
 
-def _servers_swapped(blocks: Sequence[Ints], n: int) -> Iterator[Ints]:
-    """Neighbours of one size exchanged: half of the servers may differ from the others in what size does not
-    tell."""
-    for a, b in pairwise(blocks):
-        if len(a) == len(b):
-            image = np.arange(n)
-            image[a], image[b] = b, a
-            yield image
-
-
 def _turned(size: int, step: int) -> Ints:
     return (np.arange(size) + step) % size
 
 
 def _paired(size: int, step: int) -> Ints:
-    """Places whose numbers differ in the bit ``step`` exchanged, where all have a partner."""
     places = np.arange(size)
     return places ^ step if size % (2 * step) == 0 else places
 

@@ -6,22 +6,266 @@ ways to send between pods. The work inside is done once for each type of pod.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.pods import PodCluster
 from hetesynth.policy.pods import PodsPolicy
 from hetesynth.search.chunking import ChunkingOptions
-from hetesynth.search.pods.entry import Entries, entries, gpus_of_slots, home_of
-from hetesynth.search.pods.gates import Gates, gates_of
-from hetesynth.search.pods.loads import Crossings, Inside, NoPath
-from hetesynth.search.pods.rounds import Round, doubling, ring
-from hetesynth.search.pods.spread import Spreads
-from hetesynth.search.pods.timeline import Phase, Timer, backwards
+from hetesynth.search.pods.gates import (
+    Entries,
+    Move,
+    Round,
+    doubling,
+    entries,
+    gate_table,
+    gates_of,
+    gpus_of_slots,
+    home_of,
+    ring,
+)
+from hetesynth.search.pods.loads import Crossings, Inside, NoPath, Spread, Spreads, StepLoads, picoseconds
 from hetesynth.search.search import Progress
 from hetesynth.search.solve import Solver
+
+Ints = NDArray[np.int64]
+Times = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One direction: an allgather of pods, or (``adding``) a reduce-scatter, which is one read backwards.
+
+    ``home``, ``entered``: by kind, how a pod's own chunks and those that entered are spread; when adding, how what
+    stays and what leaves is collected. ``rounds``: begin and end in picoseconds. ``batches[k]``: of kind k, the
+    times at which steps begin, and the end, of its own chunks and then of each round.
+    """
+
+    entries: Entries
+    home: tuple[Spread, ...]
+    entered: tuple[Spread, ...]
+    moves: tuple[Round, ...]
+    rounds: tuple[tuple[int, int], ...]
+    batches: tuple[tuple[Times, ...], ...]
+    paths: tuple[tuple[int, int, tuple[int, ...]], ...]
+    adding: bool = False
+
+    @property
+    def end(self) -> int:
+        """When everything has ended."""
+        return max([end for _, end in self.rounds] + [times[-1] for kind in self.batches for times in kind])
+
+
+@dataclass(frozen=True)
+class Timer:
+    """What the times of one candidate depend on besides its rounds.
+
+    A round begins when the one before has ended. What entered a pod in a round is spread there afterwards, a
+    *batch* for each round, while later rounds go on, unless gates and links inside share a wire. Then either a
+    round waits for the batches before it, or all go in lockstep: an interval for a round, the first step of the
+    batch before it, the second of the one before that, and so on, as long as all of them together need.
+    """
+
+    entries: Entries
+    crossings: Crossings
+    inside: Inside
+    home: tuple[Spread, ...]
+    entered: tuple[Spread, ...]
+
+    def phase(self, rounds: Sequence[Round]) -> Phase:
+        """``rounds`` in time. NoPath: two gates between which chunks are to move are not joined."""
+        table, serial = gate_table(self.entries), self.serial()
+        kinds = range(len(self.home))
+        batches: list[list[Times]] = [[self._batch(k, self.home[k], [self._all(k)], 0)] for k in kinds]
+        waits = serial or not self.entries.own
+        now = max((b[0][-1] for b in batches), default=0) if waits else 0
+        spans = []
+        for moves in rounds:
+            src, dst, position = expanded(moves)
+            end = now + self.crossings.duration(table.at(src, position), table.at(dst, position))
+            spans.append((now, end))
+            counts = self._entered(dst, position)
+            for k in kinds:
+                begin = max(end, batches[k][-1][-1])
+                batches[k].append(self._batch(k, self.entered[k], counts[k], begin))
+            now = max([end] + [b[-1][-1] for b in batches]) if serial else end
+        paths = tuple((a, b, path) for (a, b), path in sorted(self.crossings.paths.items()))
+        return Phase(
+            self.entries, self.home, self.entered, tuple(rounds), tuple(spans),
+            tuple(tuple(b) for b in batches), paths,
+        )  # fmt: skip
+
+    def lockstep(self, rounds: Sequence[Round]) -> Phase:
+        """``rounds`` and the steps of batches in common intervals. NoPath as above."""
+        kinds, pipeline = range(len(self.home)), _Pipeline(self, rounds)
+        first = 0 if self.entries.own else max(len(s.steps) for s in self.home)
+        last = max(len(s.steps) for s in self.entered)
+        times = [0]
+        for stage in range(max(first + len(rounds) + last, max(len(s.steps) for s in self.home))):
+            times.append(times[-1] + pipeline.duration(stage, first))
+        batches = tuple(
+            (
+                tuple(times[: len(self.home[k].steps) + 1]),
+                *(
+                    tuple(times[first + r + 1 : first + r + 2 + len(self.entered[k].steps)])
+                    for r in range(len(rounds))
+                ),
+            )
+            for k in kinds
+        )
+        spans = tuple((times[first + r], times[first + r + 1]) for r in range(len(rounds)))
+        paths = tuple((a, b, path) for (a, b), path in sorted(self.crossings.paths.items()))
+        return Phase(self.entries, self.home, self.entered, tuple(rounds), spans, batches, paths)
+
+    def _all(self, kind: int) -> tuple[int, ...]:
+        return (self.entries.chunks,) * len(self.home[kind].origins)
+
+    def _batch(self, kind: int, spread: Spread, counts: Sequence[tuple[int, ...]], begin: int) -> Times:
+        """The steps of a spread one after another, each as long as in the pod of this kind that is last."""
+        number = self.entries.gates.kinds[kind].type
+        lasting = [self.inside.durations(number, spread, count) for count in counts]
+        times = [begin]
+        for step in range(len(spread.steps)):
+            times.append(times[-1] + max((d[step] for d in lasting), default=0))
+        return tuple(times)
+
+    def slot_counts(self, dst: Ints, position: Ints) -> Ints:
+        """For each pod and slot the chunks that entered."""
+        slots = self.entries.slots
+        width = max(map(len, slots))
+        kind = np.array(self.entries.gates.kind_of, np.int64)
+        length = np.array([len(pattern) for pattern in slots], np.int64)[kind[dst]]
+        cells = np.bincount(dst * width + position % length, minlength=len(kind) * width)
+        return cells.reshape(len(kind), width)
+
+    def _entered(self, dst: Ints, position: Ints) -> list[list[tuple[int, ...]]]:
+        """By kind, the different numbers of chunks by slot that entered its pods."""
+        kind = np.array(self.entries.gates.kind_of, np.int64)
+        by_pod = self.slot_counts(dst, position)
+        result = []
+        for k, pattern in enumerate(self.entries.slots):
+            rows = np.unique(by_pod[kind == k][:, : len(pattern)], axis=0)
+            result.append([tuple(row) for row in rows.tolist()])
+        return result
+
+    def serial(self) -> bool:
+        """Whether wires of gates are used inside pods too."""
+        kinds = self.entries.gates.kinds
+        for k, kind in enumerate(kinds):
+            pod = self.entries.gates.cluster.types[kind.type]
+            steps = (*self.home[k].steps, *self.entered[k].steps)
+            inside = {w for step in steps for _, link in step for w in pod.links[link].wires}
+            if any(not inside.isdisjoint((*gate.out, *gate.into)) for gate in kind.gates):
+                return True
+        return False
+
+
+class _Pipeline:
+    """What the intervals of a lockstep carry."""
+
+    def __init__(self, timer: Timer, rounds: Sequence[Round]) -> None:
+        self._timer, self._rounds = timer, rounds
+        gates = timer.entries.gates
+        cluster = gates.cluster
+        self._table = gate_table(timer.entries)
+        self._pods = [np.flatnonzero(np.array(gates.kind_of) == k) for k in range(len(gates.kinds))]
+        self._wires = [np.array([cluster.pods[p].wires for p in pods], np.int64) for pods in self._pods]
+        self._loads: dict[tuple[bool, int, int], StepLoads] = {}
+        self._counts: dict[tuple[int, int], Ints] = {}
+
+    def duration(self, stage: int, first: int) -> int:
+        """Picoseconds of interval ``stage``; round 0 is in interval ``first``."""
+        crossings, number = self._timer.crossings, stage - first
+        load, wait = np.zeros(len(self._timer.entries.gates.cluster.wires), np.int64), 0
+        if 0 <= number < len(self._rounds):
+            src, dst, position = expanded(self._rounds[number])
+            load, wait = crossings.load(self._table.at(src, position), self._table.at(dst, position))
+        in_groups = Fraction(0)
+        for k in range(len(self._pods)):
+            for step, counts, spread in self._active(k, stage, number):
+                loads = self._step(k, step, home=spread)
+                if counts.any() and loads.wires.any():
+                    np.add.at(load, self._wires[k], counts @ loads.wires)
+                    wait = max(wait, loads.wait)
+            in_groups = max(in_groups, self._fullest_group(k, stage, number))
+        if not load.any() and not in_groups:
+            return 0
+        least = wait + picoseconds(in_groups * self._timer.inside.chunk_bytes)
+        return max(crossings.lasting(load, wait), least + crossings.after)
+
+    def _active(self, kind: int, stage: int, number: int) -> Iterator[tuple[int, Ints, bool]]:
+        """The steps of a kind in an interval: which, the chunks of each pod and slot, whether of own chunks."""
+        home, entered = self._timer.home[kind], self._timer.entered[kind]
+        if stage < len(home.steps):
+            shape = len(self._pods[kind]), len(home.origins)
+            yield stage, np.full(shape, self._timer.entries.chunks, np.int64), True
+        for step in range(len(entered.steps)):
+            if 0 <= number - 1 - step < len(self._rounds):
+                yield step, self._entered(kind, number - 1 - step), False
+
+    def _fullest_group(self, kind: int, stage: int, number: int) -> Fraction:
+        """Chunks over rate of the fullest stated group in the pods of a kind."""
+        total: Ints | None = None
+        rates: tuple[Fraction, ...] = ()
+        for step, counts, home in self._active(kind, stage, number):
+            loads = self._step(kind, step, home=home)
+            rates = loads.group_rates
+            total = counts @ loads.groups + (0 if total is None else total)
+        if total is None or not rates:
+            return Fraction(0)
+        return max(Fraction(int(most)) / rate for most, rate in zip(total.max(axis=0), rates, strict=True))
+
+    def _step(self, kind: int, step: int, *, home: bool) -> StepLoads:
+        key = home, kind, step
+        if key not in self._loads:
+            gates = self._timer.entries.gates
+            pod = gates.cluster.types[gates.kinds[kind].type]
+            spread = self._timer.home[kind] if home else self._timer.entered[kind]
+            self._loads[key] = StepLoads.of(pod, spread.steps[step], len(spread.origins))
+        return self._loads[key]
+
+    def _entered(self, kind: int, number: int) -> Ints:
+        """Chunks of each pod and slot that entered in a round."""
+        if (kind, number) not in self._counts:
+            _, dst, position = expanded(self._rounds[number])
+            counts = self._timer.slot_counts(dst, position)
+            for k, pods in enumerate(self._pods):
+                self._counts[k, number] = counts[pods][:, : len(self._timer.entries.slots[k])]
+        return self._counts[kind, number]
+
+
+def expanded(moves: Round) -> tuple[Ints, Ints, Ints]:
+    """Sender pod, receiver pod and position of every chunk of a round."""
+    rows = np.array(moves, np.int64).reshape(-1, 4)
+    count = rows[:, 3]
+    inside = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+    return np.repeat(rows[:, 0], count), np.repeat(rows[:, 1], count), np.repeat(rows[:, 2], count) + inside
+
+
+def backwards(phase: Phase) -> Phase:
+    """The reduce-scatter that ``phase``, an allgather on the reversed cluster, is when read from its end."""
+    end = phase.end
+
+    def turned(times: Times) -> Times:
+        return tuple(end - t for t in reversed(times))
+
+    return replace(
+        phase,
+        home=tuple(replace(s, steps=s.steps[::-1]) for s in phase.home),
+        entered=tuple(replace(s, steps=s.steps[::-1]) for s in phase.entered),
+        moves=tuple([Move(m.dst, m.src, m.first, m.chunks) for m in moves] for moves in reversed(phase.moves)),
+        rounds=tuple((end - b, end - a) for a, b in reversed(phase.rounds)),
+        batches=tuple((turned(kind[0]), *map(turned, reversed(kind[1:]))) for kind in phase.batches),
+        paths=tuple(sorted((b, a, path[::-1]) for a, b, path in phase.paths)),
+        adding=True,
+    )
+
 
 ComposedName = Literal["allgather", "reducescatter", "allreduce"]
 COMPOSED: tuple[ComposedName, ...] = ("allgather", "reducescatter", "allreduce")
@@ -91,7 +335,22 @@ def _gathered(
     """The quickest allgather of ``cluster`` and how it sends between pods."""
     gates = gates_of(cluster)
     inside = Inside(cluster.types, task.chunk_bytes, adding)
-    spreads = Spreads(cluster.types, task.options, solvers, _sharing(gates), adding and task.exclusive)
+    types = gates.cluster.types
+    spreads = Spreads(
+        cluster.types,
+        task.options,
+        solvers,
+        (
+            frozenset(
+                kind.type
+                for kind in gates.kinds
+                if not {w for link in types[kind.type].links for w in link.wires}.isdisjoint(
+                    w for gate in kind.gates for w in (*gate.out, *gate.into)
+                )
+            )
+        ),
+        adding and task.exclusive,
+    )
     best: tuple[Phase, str] | None = None
     reason = "no GPU has a gate"
     for spread_first in (False, True):
@@ -119,18 +378,6 @@ def _gathered(
     return best
 
 
-def _sharing(gates: Gates) -> frozenset[int]:
-    """The types some of whose links use wires by which GPUs leave or enter the pod."""
-    types = gates.cluster.types
-    return frozenset(
-        kind.type
-        for kind in gates.kinds
-        if not {w for link in types[kind.type].links for w in link.wires}.isdisjoint(
-            w for gate in kind.gates for w in (*gate.out, *gate.into)
-        )
-    )
-
-
 def _timer(pattern: Entries, crossings: Crossings, inside: Inside, spreads: Spreads) -> Timer:
     kinds = pattern.gates.kinds
     home = tuple(spreads.spread(k.type, gpus) for k, gpus in zip(kinds, home_of(pattern), strict=True))
@@ -139,12 +386,15 @@ def _timer(pattern: Entries, crossings: Crossings, inside: Inside, spreads: Spre
 
 
 def _ways(pattern: Entries, policy: PodsPolicy) -> Iterator[tuple[str, list[Round]]]:
-    """Ways to send between pods, as rounds.
+    """Ways to send between pods, as rounds."""
+    # the pods with neighbours in the network next to each other
+    gates = pattern.gates
+    wires = gates.cluster.wires
 
-    A ring sends the largest block at once, or the smallest, which every pod always has; where that is not too many
-    rounds, no more than the longest pattern of gates has, or as many as a pod has edges.
-    """
-    blocks, order = pattern.blocks, _order(pattern.gates)
+    def place(pod: int) -> tuple[int, int]:
+        return min((wires[uplink.out].dst for uplink in gates.uplinks[pod]), default=0), pod
+
+    blocks, order = pattern.blocks, sorted(range(len(gates.cluster.pods)), key=place)
     yield "doubling", doubling(blocks, order)
     longest = max(map(len, pattern.slots))
     edges = max(len({(gate.leave, gate.enter) for gate in kind.gates}) for kind in pattern.gates.kinds)
@@ -153,13 +403,3 @@ def _ways(pattern: Entries, policy: PodsPolicy) -> Iterator[tuple[str, list[Roun
         most = policy.max_moves if at_once in whole else policy.max_moves_in_parts
         if len(order) * sum(blocks.count) <= most * at_once:
             yield f"ring, {at_once} chunks a round,", ring(blocks, order, at_once)
-
-
-def _order(gates: Gates) -> list[int]:
-    """The pods with neighbours in the network next to each other."""
-    wires = gates.cluster.wires
-
-    def place(pod: int) -> tuple[int, int]:
-        return min((wires[uplink.out].dst for uplink in gates.uplinks[pod]), default=0), pod
-
-    return sorted(range(len(gates.cluster.pods)), key=place)

@@ -7,18 +7,124 @@ path, then the bytes of the fullest wire or group over its rate, then the additi
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hetesynth.errors import HetesynthError
+from hetesynth.model.collective import Chunk, Collective
 from hetesynth.model.pods import PodCluster, rate_of
-from hetesynth.model.topology import Topology
+from hetesynth.model.problem import Problem
+from hetesynth.model.topology import Rank, Topology
+from hetesynth.search.chunking import ChunkingOptions, chunk
+from hetesynth.search.collectives import collective
 from hetesynth.search.pods.gates import Gates, Network
-from hetesynth.search.pods.spread import Spread
+from hetesynth.search.solve import Solution, Solver
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """``steps[s]``: (slot, link of the pod's type) of every transfer; slot i starts at GPU ``origins[i]``.
+    ``optimal``: whether the number of steps is proved to be the least."""
+
+    origins: tuple[Rank, ...]
+    steps: tuple[tuple[tuple[int, int], ...], ...]
+    optimal: bool
+
+
+@dataclass
+class Spreads:
+    """Spreads by pod type and origins. ``solvers``: the first decides, but for types in ``sharing``, whose wires
+    also lead out of the pod. ``exclusive``: no GPU sends a chunk to two others in a step, as where the whole is
+    read backwards as a reduction under eq. 8.
+
+    Where wires inside a pod also lead out of it, of several schedules the one counts that loads its fullest wire
+    least: there the load of all steps goes beside what enters.
+    """
+
+    types: tuple[Topology, ...]
+    options: ChunkingOptions
+    solvers: tuple[Solver, ...]
+    sharing: frozenset[int]
+    exclusive: bool
+    solved: dict[tuple[int, tuple[Rank, ...]], Spread] = field(default_factory=dict)
+
+    def spread(self, number: int, origins: Sequence[Rank]) -> Spread:
+        """How the chunks that start at ``origins`` reach every GPU of a pod of type ``number``."""
+        key = number, tuple(origins)
+        if key not in self.solved:
+            self.solved[key] = self._solve(number, tuple(origins))
+        return self.solved[key]
+
+    def _solve(self, number: int, origins: tuple[Rank, ...]) -> Spread:
+        pod = self.types[number]
+        if pod.ranks == 1:
+            return Spread(origins, (), True)
+        goal, chunk_of = _goal(pod.ranks, origins)
+        problem = chunk(pod, self.options).problem(goal, exclusive_reduction=self.exclusive)
+        solution = self._searched(problem, pod.name)
+        if number in self.sharing:
+            solution = min([solution, *self._others(problem)], key=lambda s: _cost(pod, s))
+        slot_of = {c: slot for slot, c in enumerate(chunk_of)}
+        steps = tuple(
+            tuple((slot_of[t.chunk], t.link) for t in transfers) for transfers in solution.schedule.steps()
+        )
+        return Spread(origins, steps, solution.certificate.proven_optimal)
+
+    def _others(self, problem: Problem) -> Iterator[Solution]:
+        """What the other searches find."""
+        for solver in self.solvers[1:]:
+            with suppress(HetesynthError):  # it does not take this problem
+                solution = solver.solve(problem)
+                if isinstance(solution, Solution):
+                    yield solution
+
+    def _searched(self, problem: Problem, name: str) -> Solution:
+        solution = self.solvers[0].solve(problem)
+        if not isinstance(solution, Solution):
+            raise HetesynthError(
+                f"pod {name}: {solution.reason}",
+                code="HS411",
+                help="give more time with --time-budget, or check the links of the pod",
+                exit_code=3,
+            )
+        return solution
+
+
+def _cost(pod: Topology, solution: Solution) -> tuple[Fraction, int]:
+    """Chunks over rate of the fullest wire in all steps together; the number of steps."""
+    load = Counter(w for t in solution.schedule.transfers for w in pod.links[t.link].wires)
+    rates = {w: rate_of(pod.wires[w]) for w in load}
+    fullest = max((load[w] / rate for w, rate in rates.items() if rate is not None), default=Fraction(0))
+    return fullest, solution.schedule.makespan
+
+
+def _goal(ranks: int, origins: tuple[Rank, ...]) -> tuple[Collective, list[int]]:
+    """The collective that takes each chunk from its origin to everybody, and the chunk of each slot: an allgather
+    where every GPU is the origin of equally many."""
+    often = Counter(origins)
+    parts = len(origins) // ranks
+    if all(often[rank] == parts for rank in range(ranks)):
+        before: Counter[Rank] = Counter()
+        chunks = []
+        for rank in origins:
+            chunks.append(rank * parts + before[rank])
+            before[rank] += 1
+        return collective("allgather", ranks, parts), chunks
+    everyone = frozenset(range(ranks))
+    goal = Collective(
+        "allgather", ranks, 1, None,
+        tuple(Chunk(i, (rank,), 0) for i, rank in enumerate(origins)),
+        tuple(frozenset({rank}) for rank in origins),
+        tuple(everyone for _ in origins),
+    )  # fmt: skip
+    return goal, list(range(len(origins)))
+
 
 Ints = NDArray[np.int64]
 
@@ -43,7 +149,6 @@ class _Paths:
     latency: Ints
 
     def load(self, count: Ints, size: int) -> Ints:
-        """What each wire carries if list i is used ``count[i]`` times."""
         length = np.diff(self.begin)
         carried = np.bincount(self.wires, weights=np.repeat(count, length), minlength=size)
         return carried.astype(np.int64)
@@ -84,7 +189,9 @@ class Crossings:
 
     def lasting(self, load: Ints, wait: int) -> int:
         """Picoseconds in which all wires carry ``load`` chunks after ``wait``."""
-        return wait + self.after + picoseconds(self._fullest(load))
+        most = np.maximum.reduceat(load[self._by_rate], self._begin).tolist() if len(self._begin) else []
+        seconds = (m * self._bytes / r for m, r in zip(most, self._rates, strict=True))
+        return wait + self.after + picoseconds(max(seconds, default=Fraction(0)))
 
     def load(self, src: Ints, dst: Ints) -> tuple[Ints, int]:
         """What each wire carries in such a round, and its longest latency. NoPath."""
@@ -113,11 +220,6 @@ class Crossings:
             self.paths[head, tail] = path
         return self.paths[head, tail]
 
-    def _fullest(self, load: Ints) -> Fraction:
-        """Seconds of the fullest wire."""
-        most = np.maximum.reduceat(load[self._by_rate], self._begin).tolist() if len(self._begin) else []
-        return max((m * self._bytes / r for m, r in zip(most, self._rates, strict=True)), default=Fraction(0))
-
 
 def _rates(cluster: PodCluster) -> tuple[list[Fraction], Ints, Ints]:
     """The different rates, the wires that have one ordered by it, and where each rate begins."""
@@ -132,7 +234,6 @@ def _rates(cluster: PodCluster) -> tuple[list[Fraction], Ints, Ints]:
 
 
 def _addition(pod: Topology, chunk_bytes: int) -> int:
-    """Picoseconds of adding a chunk, at the slowest GPU."""
     return max((picoseconds(chunk_bytes / r) for r in pod.reduce_bandwidth if r), default=0)
 
 

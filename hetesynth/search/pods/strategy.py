@@ -15,15 +15,13 @@ from dataclasses import replace
 from hetesynth.model.problem import Arc, Problem, Resource, Segment
 from hetesynth.model.topology import Rank
 from hetesynth.policy import Policy
-from hetesynth.search.collectives.library import collective
-from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.collectives import collective
+from hetesynth.search.copy_problem import CopyProblem, Load, arcs_between
 from hetesynth.search.greedy.greedy import STRATEGY as GREEDY
 from hetesynth.search.list_scheduling import list_schedule
-from hetesynth.search.pods.rounds import Blocks, Round, doubling, ring
-from hetesynth.search.routes import Load, arcs_between
-from hetesynth.search.search import Search
+from hetesynth.search.pods.gates import Blocks, Round, doubling, ring
+from hetesynth.search.search import Search, Strategy
 from hetesynth.search.solve import Solution, Solver
-from hetesynth.search.strategy import Strategy
 
 Trees = dict[Rank, tuple[int, ...]]  # for each rank of a pod, the arcs by which its chunk reaches the others
 
@@ -136,8 +134,7 @@ def _trees(search: Search, pods: Sequence[Sequence[Rank]]) -> list[Trees] | None
 
 
 def _inside(problem: Problem, ranks: Sequence[Rank]) -> tuple[Problem, list[int]]:
-    """An allgather of the pod of ``ranks`` by itself, and the arcs of ``problem`` that its arcs are. Vertices and
-    segments get numbers of their own, so that pods that are alike give equal problems."""
+    """An allgather of the pod of ``ranks`` by itself, and the arcs of ``problem`` that its arcs are."""
     number = {rank: i for i, rank in enumerate(ranks)}
     arcs = [a for a, arc in enumerate(problem.arcs) if arc.src in number and arc.dst in number]
     local = {a: i for i, a in enumerate(arcs)}

@@ -9,27 +9,308 @@ unfreeze; a core without frozen steps proves that no schedule with so few steps 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import replace
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+import numpy as np
 
 from hetesynth.errors import InternalError
-from hetesynth.model.cegis_trace import CegisEntry, Sent
+from hetesynth.model.cegis_trace import Action, CegisEntry, Sent
+from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import GaveUp, Infeasible, Outcome, Synthesized, Violation
-from hetesynth.search.copy_problem import CopyProblem, without_useless
+from hetesynth.search.copy_problem import CopyProblem, excess, of_chunks, start_arrays, without_useless
 from hetesynth.search.interrupts import deferred
 from hetesynth.search.search import Candidate, OutOfTime, Search
-from hetesynth.search.smt.checkpoints import Checkpoints
+from hetesynth.search.smt.clauses import Answer, Clauses
+from hetesynth.search.smt.monolithic import every_law
+from hetesynth.search.smt.step_choice import Bools, Peers, Refill, Sample, Send, Step, StepChoice, SuffixLaws
 from hetesynth.search.smt.step_model import Law, Sending, StepModel, size
 
 
-def synthesize(search: Search, steps: int, *, rlimit: int | None = None) -> tuple[Outcome, StepModel | None]:
-    """A schedule of ``steps`` steps, a proof that there is none, or neither; and the model that says so.
+def candidate(problem: Problem, seed: Candidate, most_steps: int) -> Schedule | None:
+    """The first candidate, of ``most_steps`` steps at most; None: there is none.
 
-    From checkpoint to checkpoint where there is a first candidate; all steps together where that fails, or there
-    is none. ``rlimit``: solver resource units; None: those of the policy.
+    ``greedy``: the paper's GREEDYHEURISTIC (appendix H), one pass that fills each link up to C(u, v) and knows
+    nothing of shared resources nor of what others send to the same rank. ``flood``: every rank sends all it holds
+    to all who lack it, whatever the capacities. ``nothing``: no candidate. Or a schedule that is handed in.
     """
+    if isinstance(seed, Schedule):
+        return Schedule.of([t for t in seed.transfers if t.end <= most_steps], min(most_steps, seed.makespan))
+    if seed == "nothing":
+        return None
+    # step by step what each link alone can carry, or with no capacity everything
+    by_capacity = seed == "greedy"
+    holds, lacks = start_arrays(problem)
+    transfers: list[Transfer] = []
+    step = 0
+    while (lacks & ~holds).any() and step < most_steps:
+        after = holds.copy()
+        for a, arc in enumerate(problem.arcs):
+            chunks = np.flatnonzero(holds[:, arc.src] & ~holds[:, arc.dst])
+            if by_capacity:
+                chunks = chunks[: arc.capacity]
+            after[chunks, arc.dst] = True
+            transfers += [Transfer(step, step + 1, int(k), a) for k in chunks]
+        if (after == holds).all():
+            break
+        holds = after
+        step += 1
+    return Schedule.of(transfers, step)
+
+
+Steps = list[list[Send]]
+
+
+@dataclass
+class Checkpoints:
+    """One number of steps of one problem. ``units``: solver resource units that are left; ``first``: the first
+    candidate; ``reserve``: seconds of the budget that are left for others.
+
+    In: a copying problem, a number of steps, a first candidate, valid or not. VERIFY names the earliest step with
+    a counterexample; the steps before are frozen. At the checkpoint what breaks no law is kept and the step is
+    filled greedily. The prefix with this step must obey the laws of suffixes: where one is broken, which is a
+    counterexample as well, Z3 chooses anew what enters the regions that are short of time, and learns which. When
+    Z3 has no answer, the last steps are unfrozen, more and more of them, and given to Z3 as a whole. Proves
+    nothing: what Z3 is shown of a step are the sends worth making, not all of them.
+    """
+
+    search: Search
+    tables: CopyProblem
+    steps: int
+    units: int
+    stop: threading.Event
+    first: Candidate
+    reserve: float = 0.0
+    laws: SuffixLaws = field(init=False)
+    learned: set[int] = field(default_factory=set)  # regions whose laws Z3 was told
+    _began: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.laws = SuffixLaws(self.tables, self.search.policy.bounds)
+        self._began = time.perf_counter()
+
+    def run(self, attempts: int) -> Schedule | None:
+        """A verified schedule, or None: nothing is known then. ``attempts``: passes over the steps."""
+        policy = self.search.policy.smt
+        prefix, hints = self._verified_seed()
+        for number in range(attempts):
+            if self.units <= 0:
+                return None
+            frozen = prefix if number < policy.checkpoint_frozen_attempts else []
+            rng = np.random.default_rng([self.search.budget.seed, number])
+            refill = Refill(self.tables, self.laws, rng)
+            unfreeze = number >= policy.checkpoint_plain_attempts
+            schedule = self._attempt(frozen, hints if number == 0 else {}, refill, unfreeze=unfreeze)
+            if schedule is not None:
+                return schedule
+        return None
+
+    def _verified_seed(self) -> tuple[Steps, dict[int, list[Send]]]:
+        """VERIFY of the first candidate: the steps before the checkpoint, and what the others sent."""
+        problem = self.tables.problem
+        seed = candidate(problem, self.first, self.steps)
+        if seed is None:
+            return [], {}
+        violations = self.search.oracle(problem, seed)
+        checkpoint = min((v.step for v in violations if v.step is not None), default=seed.makespan)
+        arcs, chunks = len(problem.arcs), len(problem.collective.chunks)
+        sends: Steps = [
+            [(t.chunk, t.link) for t in step if 0 <= t.link < arcs and 0 <= t.chunk < chunks]
+            for step in seed.steps()
+        ]
+        holds = start_arrays(self.tables.problem)[0]
+        for t, step in enumerate(sends[:checkpoint]):
+            after = self._after(holds, step)
+            broken = self.laws.broken(after, self.steps - t - 1)
+            if broken:
+                violations = [*violations, *(self._as_violation(i, after, t) for i in broken)]
+                checkpoint = t
+                break
+            holds = after
+        if violations:
+            self._note("seed", checkpoint, sends[: checkpoint + 1], violations)
+        else:
+            self._note("seed", None, sends, [])
+        return sends[:checkpoint], dict(enumerate(sends))
+
+    def _attempt(
+        self, prefix: Steps, hints: dict[int, list[Send]], refill: Refill, *, unfreeze: bool
+    ) -> Schedule | None:
+        """One pass over the steps from the checkpoint on. ``unfreeze``: where it leads nowhere."""
+        steps = [list(step) for step in prefix]
+        holds = self._held(steps)
+        while len(steps) < self.steps and (self.laws.wants & ~holds).any():
+            self._stop_check()
+            t, rest = len(steps), self.steps - len(steps) - 1
+            links = [a for step in steps for _, a in step] if self.tables.problem.max_peers is not None else []
+            filled = refill.step(holds, hints.get(t, ()), links, rest)
+            broken = self.laws.broken(filled.after, rest)
+            self._note("fill", t, [*steps, filled.sends], [self._as_violation(i, filled.after, t) for i in broken])
+            policy = self.search.policy.smt
+            few = Sample(policy.sample_steps, policy.sample_senders)
+            for sample, checks in ((few, policy.checkpoint_checks), (Sample(), 1)):
+                for _ in range(checks):
+                    if not broken or self.units <= 0:
+                        break
+                    self.learned.update(broken)
+                    chosen = self._chosen(steps, holds, broken, sample)
+                    if chosen is None:
+                        break
+                    filled = refill.step(holds, chosen, links, rest)
+                    broken = self.laws.broken(filled.after, rest)
+                    if broken:
+                        wrong = [self._as_violation(i, filled.after, t) for i in broken]
+                        self._note("fill", t, [*steps, filled.sends], wrong)
+            if broken:
+                return self._unfrozen(steps) if unfreeze else None
+            steps.append(filled.sends)
+            holds = filled.after
+        return self._accepted(steps, [])
+
+    def _chosen(self, steps: Steps, holds: Bools, broken: Sequence[int], sample: Sample) -> list[Send] | None:
+        """What Z3 lets enter the regions after ``steps``; None: it has no answer."""
+        # regions that are no complement of a smaller one
+        ranks = self.tables.problem.ranks
+        parts = {i for i, region in enumerate(self.laws.regions) if 2 * len(region.ranks) <= ranks}
+        regions = parts if sample == Sample() else (self.learned & parts) | set(broken)
+        links = [a for step in steps for _, a in step] if self.tables.problem.max_peers is not None else []
+        rest = self.steps - len(steps) - 1
+        model = StepChoice(self.tables, self.laws, holds, rest, regions, Peers(self.tables, links), sample)
+        likely = model.likely()
+        if likely is None:
+            self._note("solve", len(steps), steps, [], len(model.sends), "infeasible")
+            return None
+        policy = self.search.policy.smt
+        small = len(model.sends) <= policy.checkpoint_model_sends
+        if small and likely[0] != likely[1]:
+            likely = model.likely(policy.checkpoint_nodes) or likely
+        ways: list[tuple[Sequence[int], Sequence[int]]] = [likely]
+        if small:
+            ways.append((range(len(model.sends)), ()))
+        for among, assumed in ways:
+            clauses, variables = model.clauses(among, self.stop)
+            answer = self._answer(clauses, len(among), [variables[n] for n in assumed])
+            true = set(clauses.true(variables.values())) if answer == "sat" else set()
+            chosen = [model.sends[n] for n, variable in variables.items() if variable in true]
+            self._note("solve", len(steps), [*steps, chosen], [], len(among), answer, clauses.spent)
+            if answer == "sat":
+                return sorted(chosen)
+        return None
+
+    def _answer(self, clauses: Clauses, sends: int, assumed: Sequence[int] = ()) -> Answer:
+        """Z3's, within the units of one check."""
+        policy = self.search.policy.smt
+        units = min(self.units, policy.checkpoint_check_rlimit + policy.checkpoint_send_rlimit * sends)
+        remaining = self.search.remaining()
+        seconds = None if remaining is None else remaining - self.reserve
+        answer = clauses.check(assumed, max(1, units), seconds)
+        if clauses.timed_out:
+            self.search.clock_decisions.note("solver")
+        self.units -= clauses.spent
+        return answer
+
+    def _stop_check(self) -> None:
+        self.search.stop_check(self.stop, self.reserve)()
+
+    def _unfrozen(self, steps: Steps) -> Schedule | None:
+        """The last steps as a whole, more and more of them, while the model is small."""
+        policy = self.search.policy.smt
+        for rest in range(max(2, self.steps - len(steps)), min(self.steps, policy.checkpoint_unfrozen) + 1):
+            kept = steps[: self.steps - rest]
+            residual, chunks = residual_problem(self.tables.problem, self._held(kept))
+            tables = CopyProblem(residual)
+            if self.units <= 0 or size(tables, rest) > policy.checkpoint_sends:
+                return None
+            tail = self._last_steps(tables, kept, rest)
+            if tail is not None:
+                return self._accepted(kept, [replace(t, chunk=chunks[t.chunk]) for t in tail])
+        return None
+
+    def _last_steps(self, tables: CopyProblem, kept: Steps, rest: int) -> list[Transfer] | None:
+        """Z3's choice for ``rest`` steps after those ``kept``, every law told."""
+        model = StepModel(tables, rest, self._stop_check, self.stop)
+        for law in every_law(tables):
+            model.add(law)
+        answer = self._answer(model.clauses, len(model.send))
+        self._note("whole", len(kept), kept, [], len(model.send), answer, model.spent)
+        if answer != "sat":
+            return None
+        return [replace(t, start=t.start + len(kept), end=t.end + len(kept)) for t in model.transfers()]
+
+    def _accepted(self, steps: Steps, tail: Sequence[Transfer]) -> Schedule | None:
+        """The schedule if the oracle finds nothing."""
+        transfers = [Transfer(t, t + 1, k, a) for t, sends in enumerate(steps) for k, a in sends]
+        schedule = without_useless(self.tables.problem, [*transfers, *tail], self.steps)
+        if excess(self.tables.problem, {t.link for t in schedule.transfers}) is not None:
+            return None
+        violations = self.search.oracle(self.tables.problem, schedule)
+        if violations:
+            self._note("fill", violations[0].step, steps, violations)
+            return None
+        return schedule
+
+    def _held(self, steps: Steps) -> Bools:
+        """Who holds what after ``steps``, chunks x ranks."""
+        holds: Bools = start_arrays(self.tables.problem)[0]
+        for k, a in chain.from_iterable(steps):
+            holds[k, self.tables.problem.arcs[a].dst] = True
+        return holds
+
+    def _after(self, holds: Bools, sends: Sequence[Send]) -> Bools:
+        after = holds.copy()
+        for k, a in sends:
+            after[k, self.tables.problem.arcs[a].dst] = True
+        return after
+
+    def _as_violation(self, i: int, after: Bools, step: int) -> Violation:
+        """The law of suffixes that region ``i`` breaks after ``step``."""
+        region = self.laws.regions[i]
+        lacking, rest = int(self.laws.lacking(after)[:, i].sum()), self.steps - step - 1
+        first, number = region.ranks[0], len(region.ranks)
+        where = f"rank {first}" if number == 1 else f"{number} ranks from {first} on"
+        message = f"step {step}: {where} lack {lacking} chunks, and {region.limit(rest)} can still come"
+        return Violation("not-delivered", message, step=step, rank=region.ranks[0])
+
+    def _note(
+        self,
+        action: Action,
+        checkpoint: int | None,
+        steps: Steps,
+        violations: Sequence[Violation],
+        sends: int = 0,
+        answer: str | None = None,
+        units: int = 0,
+    ) -> None:
+        """An entry of the trace."""
+        policy = self.search.policy.smt
+        snapshot: tuple[Sent, ...] | None = None
+        if sum(map(len, steps)) <= policy.snapshot_sends:
+            snapshot = tuple((k, a, t) for t, step in enumerate(steps) for k, a in step)
+        now = time.perf_counter()
+        words = tuple(v.message for v in violations[: policy.trace_counterexamples])
+        self.search.trace.note(
+            CegisEntry(
+                self.steps, action, checkpoint, words, len(violations), len(self.learned), sends, answer, units,
+                round(now - self._began, 6), snapshot,
+            )
+        )  # fmt: skip
+        self._began = now
+
+
+def residual_problem(problem: Problem, holds: Bools) -> tuple[Problem, list[int]]:
+    """What is left when rank r holds chunk k where ``holds[k, r]``; and the number that each chunk had."""
+    left = [k for k, post in enumerate(problem.collective.post) if not holds[k, sorted(post)].all()]
+    rest = of_chunks(problem, left)
+    pre = tuple(frozenset(np.flatnonzero(holds[k]).tolist()) for k in left)
+    return replace(rest, collective=replace(rest.collective, pre=pre)), left
+
+
+def synthesize(search: Search, steps: int, *, rlimit: int | None = None) -> tuple[Outcome, StepModel | None]:
+    """A schedule of ``steps`` steps, a proof that there is none, or neither; and the model that says so."""
     units = search.policy.smt.cegis_rlimit if rlimit is None else rlimit
     tables = CopyProblem(search.problem)
     with deferred() as interrupted:
@@ -49,11 +330,7 @@ def synthesize(search: Search, steps: int, *, rlimit: int | None = None) -> tupl
 
 def from_checkpoints(search: Search, steps: int, rlimit: int, attempts: int, share: float) -> Schedule | None:
     """A schedule of ``steps`` steps from one checkpoint to the next, the best so far as the first candidate; None:
-    nothing is known.
-
-    ``rlimit``: solver resource units; ``attempts``: passes over the steps, each with other ties; ``share``: of the
-    time that is left.
-    """
+    nothing is known."""
     reserve = (1.0 - share) * (search.remaining() or 0.0)
     with deferred() as interrupted:
         try:
@@ -75,7 +352,7 @@ def _refine(search: Search, model: StepModel, rlimit: int) -> Outcome:
             return GaveUp(f"no answer for {steps} steps within the solver's budget", search.elapsed())
         spend = max(1, left // search.policy.smt.frozen_share if frozen else left)
         before, began = model.spent, search.elapsed()
-        answer = model.check(_flat(frozen), spend, search.remaining())
+        answer = model.check([s for step in frozen for s in step], spend, search.remaining())
         entry = CegisEntry(
             steps, "whole", len(frozen), laws=len(model.laws), sends=len(model.send), answer=answer,
             units=model.spent - before, seconds=round(search.elapsed() - began, 6),
@@ -103,14 +380,9 @@ def _refine(search: Search, model: StepModel, rlimit: int) -> Outcome:
 
 
 def _snapshot(search: Search, proposal: Schedule) -> tuple[Sent, ...] | None:
-    """The proposal, where it is small."""
     if len(proposal.transfers) > search.policy.smt.snapshot_sends:
         return None
     return tuple((t.chunk, t.link, t.start) for t in proposal.transfers)
-
-
-def _flat(frozen: list[set[Sending]]) -> list[Sending]:
-    return [s for step in frozen for s in step]
 
 
 def _seed(search: Search, steps: int, model: StepModel) -> list[set[Sending]]:
@@ -138,7 +410,7 @@ def _revise(
         raise InternalError(f"the solver broke a law it was told: {violations[0].message}")
     checkpoint = min((v.step for v in violations if v.step is not None), default=0)
     steps = proposal.steps()
-    mended = _Checkpoint(model.tables, proposal, checkpoint).mend()
+    mended = _mended(model.tables, proposal, checkpoint)
     return [*(_sendings(step) for step in steps[:checkpoint]), {s for s in mended if s in model.send}]
 
 
@@ -158,46 +430,19 @@ def _law(model: StepModel, violation: Violation) -> Law:
     raise InternalError(f"the step model allowed what it must not: {violation.message}")
 
 
-class _Checkpoint:
-    """The step at which a proposal first breaks a law."""
-
-    def __init__(self, tables: CopyProblem, proposal: Schedule, step: int) -> None:
-        self.tables = tables
-        self.step = step
-        self.transfers = proposal.steps()[step]
-        self.left = [r.capacity for r in tables.resources]
-        self.holders = {(k, r) for k, pre in enumerate(tables.problem.collective.pre) for r in pre}
-        for t in proposal.transfers:
-            if t.start < step:
-                self.holders.add((t.chunk, tables.problem.arcs[t.link].dst))
-        self.arriving: set[tuple[int, int]] = set()
-        self.leaving: Counter[tuple[int, int]] = Counter()
-
-    def mend(self) -> set[Sending]:
-        """Keep what fits, in order, then add deliveries while there is room."""
-        mended = {s for s in sorted(_sendings(self.transfers)) if self._take(s[0], s[1])}
-        collective = self.tables.problem.collective
-        for k, targets in enumerate(collective.post):
-            for rank in sorted(targets):
-                for a in self.tables.into[rank]:
-                    if self._take(k, a):
-                        mended.add((k, a, self.step))
-                        break
-        return mended
-
-    def _take(self, k: int, a: int) -> bool:
-        arc = self.tables.problem.arcs[a]
-        resources = self.tables.resources_of[a]
-        exclusive = self.tables.problem.exclusive_reduction
-        if (
-            (k, arc.src) not in self.holders
-            or (k, arc.dst) in self.holders | self.arriving
-            or (exclusive and self.leaving[k, arc.src])
-            or any(self.left[r] <= 0 for r in resources)
-        ):
-            return False
-        for r in resources:
-            self.left[r] -= 1
-        self.arriving.add((k, arc.dst))
-        self.leaving[k, arc.src] += 1
-        return True
+def _mended(tables: CopyProblem, proposal: Schedule, step: int) -> set[Sending]:
+    """The first step that breaks a law: what fits of it, in order, then deliveries while there is room."""
+    problem = tables.problem
+    holds, _ = start_arrays(problem)
+    for t in proposal.transfers:
+        if t.start < step:
+            holds[t.chunk, problem.arcs[t.link].dst] = True
+    filled = Step(tables, holds, Peers(tables, limited=False))
+    for k, a, _ in sorted(_sendings(proposal.steps()[step])):
+        filled.send(k, a)
+    for k, targets in enumerate(problem.collective.post):
+        for rank in sorted(targets):
+            for a in tables.into[rank]:
+                if filled.send(k, a):
+                    break
+    return {(k, a, step) for k, a in filled.sends}

@@ -7,16 +7,57 @@ Z3 takes twenty times as long to state a clause, longer than the solver takes to
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import z3
 
+from hetesynth.search.interrupts import deferred
+
+
+def unsatisfiable(query: str, seconds: float, units: int = 0) -> bool | None:
+    """Whether ``query`` is unsatisfiable. None: not known within ``seconds`` (infinite: no limit) and ``units`` of
+    the solver's resources (0: no limit), interrupted, or nothing Z3 can read."""
+    try:
+        with deferred() as interrupted:
+            solver = _solver()
+            solver.set("rlimit", units)
+            if not math.isinf(seconds):
+                solver.set("timeout", max(1, int(seconds * 1000)))
+            solver.from_string(query)
+            answer = _decided(solver, (), interrupted)
+            return None if answer == "unknown" else answer == "unsat"
+    except (KeyboardInterrupt, z3.Z3Exception):
+        return None
+
+
 Answer = Literal["sat", "unsat", "unknown"]
 Options = Mapping[str, "str | bool | int"]
 
 POLL_SECONDS = 0.05
+
+
+def _solver() -> z3.Solver:
+    """A solver with a context of its own: what else was ever stated in this process must not change the answer."""
+    solver = z3.SolverFor("QF_FD", ctx=z3.Context())
+    solver.set("ctrl_c", False)
+    return solver
+
+
+def _decided(solver: z3.Solver, assumptions: Sequence[z3.BoolRef], stop: threading.Event) -> Answer:
+    """The answer, from a thread, so that Ctrl-C reaches Python, which then stops the solver."""
+    answers: list[z3.CheckSatResult] = []
+    worker = threading.Thread(target=lambda: answers.append(solver.check(*assumptions)), daemon=True)
+    worker.start()
+    while worker.is_alive():
+        worker.join(POLL_SECONDS)
+        if stop.is_set():
+            solver.interrupt()
+    if not answers or answers[0] == z3.unknown:
+        return "unknown"
+    return "sat" if answers[0] == z3.sat else "unsat"
 
 
 class Clauses:
@@ -27,12 +68,10 @@ class Clauses:
         self.stop = stop or threading.Event()
         self.spent = 0
         self.timed_out = False
-        context = z3.Context()  # of its own: what else was ever stated in this process must not change the answer
-        self._solver = z3.SolverFor("QF_FD", ctx=context)
-        self._solver.set("ctrl_c", False)
+        self._solver = _solver()
         for option, value in (options or {}).items():
             self._solver.set(option, value)
-        self._context = context.ref()
+        self._context = self._solver.ctx.ref()
         self._names: list[str] = [""]
         self._literals: dict[int, z3.BoolRef] = {}
         self._asts: dict[int, z3.Ast] = {}
@@ -81,24 +120,11 @@ class Clauses:
         self._solver.set("rlimit", rlimit)
         if seconds is not None:
             self._solver.set("timeout", max(1, int(seconds * 1000)))
-        answer = self._watched([self._literals[v] for v in assumed])
+        answer = _decided(self._solver, [self._literals[v] for v in assumed], self.stop)
         used = self._resources_used() - before
         self.timed_out = answer == "unknown" and seconds is not None and used < rlimit and not self.stop.is_set()
         self.spent += rlimit if answer == "unknown" else used
         return answer
-
-    def _watched(self, assumptions: list[z3.BoolRef]) -> Answer:
-        """``check`` in a thread, so that Ctrl-C reaches Python, which then stops the solver."""
-        answers: list[z3.CheckSatResult] = []
-        worker = threading.Thread(target=lambda: answers.append(self._solver.check(*assumptions)), daemon=True)
-        worker.start()
-        while worker.is_alive():
-            worker.join(POLL_SECONDS)
-            if self.stop.is_set():
-                self._solver.interrupt()
-        if not answers or answers[0] == z3.unknown:
-            return "unknown"
-        return "sat" if answers[0] == z3.sat else "unsat"
 
     def _resources_used(self) -> int:
         statistics = self._solver.statistics()

@@ -11,29 +11,379 @@ without a schedule says nothing of the problem.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from random import Random
 
 from hetesynth.errors import InternalError
-from hetesynth.model.schedule import Schedule
+from hetesynth.model.problem import Problem
+from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import Violation
 from hetesynth.policy.smt import SmtPolicy
 from hetesynth.search.copy_problem import CopyProblem, without_useless
-from hetesynth.search.greedy.justify import early, late, without_step
 from hetesynth.search.interrupts import deferred
+from hetesynth.search.list_scheduling import Room
 from hetesynth.search.search import OutOfTime, Search
-from hetesynth.search.smt.neighbourhood_choice import Neighbourhood
-from hetesynth.search.smt.neighbourhood_model import Delivery, NeighbourhoodModel, first_steps, size
-from hetesynth.search.smt.step_model import Law
+from hetesynth.search.smt.clauses import Answer, Clauses
+from hetesynth.search.smt.step_model import Law, Sending
+
+
+def early(tables: CopyProblem, schedule: Schedule) -> Schedule:
+    """Every delivery as early as its chunk and the room allow, in the order of the schedule."""
+    moved = [Transfer(at, at + 1, t.chunk, t.link) for t, at in _pushed(tables, schedule.transfers, late=False)]
+    return Schedule.of(moved, schedule.makespan)
+
+
+def late(tables: CopyProblem, schedule: Schedule) -> Schedule:
+    """Every delivery as late as possible, in the reverse order of the schedule."""
+    end = schedule.makespan
+    pushed = _pushed(tables, schedule.transfers[::-1], late=True)
+    return Schedule.of([Transfer(end - at - 1, end - at, t.chunk, t.link) for t, at in pushed], end)
+
+
+def _pushed(tables: CopyProblem, transfers: Sequence[Transfer], *, late: bool) -> Iterator[tuple[Transfer, int]]:
+    """Each transfer with its step, counted from the end where it is to be ``late``."""
+    room = Room([resource.capacity for resource in tables.resources])
+    ready: dict[tuple[int, int], int] = defaultdict(int)  # (chunk, rank) -> first step that what follows may take
+    for t in transfers:
+        arc = tables.problem.arcs[t.link]
+        begin, end = (arc.dst, arc.src) if late else (arc.src, arc.dst)
+        sharing = (t.chunk, arc.src) if tables.problem.exclusive_reduction else None  # eq. 8
+        at = room.take(tables.resources_of[t.link], ready[t.chunk, begin], sharing)
+        ready[t.chunk, end] = max(ready[t.chunk, end], at + 1)
+        yield t, at
+
+
+def without_step(
+    problem: Problem, schedule: Schedule, step: int
+) -> tuple[dict[tuple[int, int], tuple[int, int]], set[tuple[int, int]]]:
+    """Where each (chunk, rank) is delivered, as (link, step), when ``step`` is cut out; and what it delivered."""
+    placed: dict[tuple[int, int], tuple[int, int]] = {}
+    cut: set[tuple[int, int]] = set()
+    for t in schedule.transfers:
+        delivery = (t.chunk, problem.arcs[t.link].dst)
+        if t.start == step:
+            cut.add(delivery)
+        else:
+            placed[delivery] = (t.link, t.start - (t.start > step))
+    return placed, cut
+
+
+Delivery = tuple[int, int]  # chunk, rank it is brought to
+Place = tuple[int, int]  # link, step
+
+
+class NeighbourhoodModel:
+    """``free`` deliveries within ``steps`` steps, beside those that are ``placed``.
+
+    ``ready``: from when on a rank can hold a chunk, see ``first_steps``. A free delivery to a rank that does not
+    want the chunk may be left out: it is a relay.
+
+    Free deliveries have the Send and Has variables of the step model (HeteCCL eq. 2, 3); a frozen one, while its
+    literal is assumed, uses capacity (eq. 4, 5), and its sender must hold the chunk in time. Capacity, exclusion
+    (eq. 8) and limits of peers are told by resource and by rank.
+    """
+
+    def __init__(
+        self,
+        tables: CopyProblem,
+        steps: int,
+        placed: Mapping[Delivery, Place],
+        free: set[Delivery],
+        ready: Mapping[Delivery, int],
+        stop_check: Callable[[], None],
+        stop: threading.Event,
+    ) -> None:
+        self.tables = tables
+        self.steps = steps
+        self.placed = placed
+        self.free = free
+        self.clauses = Clauses(stop)
+        self.laws: set[Law] = set()
+        self.send: dict[Sending, int] = {}
+        self._has: dict[tuple[int, int, int], int] = {}
+        self._fixed: dict[Delivery, int] = {}  # only those that some law told so far speaks of
+        self._ready = ready
+        for delivery in sorted(free):
+            stop_check()
+            self._declare(*delivery)
+        for delivery in sorted(free):
+            stop_check()
+            self._motion(*delivery)
+        # a frozen delivery from a free one needs it before it starts
+        chunks = {k for k, _ in self.free}
+        for delivery, (a, t) in sorted(self.placed.items()):
+            k = delivery[0]
+            if k in chunks and (k, self.tables.problem.arcs[a].src) in self.free:
+                self.clauses.clause(-self._frozen(delivery), *self._holds(k, self.tables.problem.arcs[a].src, t))
+        self._sends_by_resource: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for (_, a, t), send in self.send.items():
+            for r in tables.resources_of[a]:
+                self._sends_by_resource[r, t].append(send)
+        self._placed_by_resource: dict[tuple[int, int], list[Delivery]] = defaultdict(list)
+        for delivery, (a, t) in placed.items():
+            for r in tables.resources_of[a]:
+                if (r, t) in self._sends_by_resource:
+                    self._placed_by_resource[r, t].append(delivery)
+
+    def _declare(self, k: int, rank: int) -> None:
+        """Send and Has variables of one free delivery, as far as its chunk can be there."""
+        ready = self._ready
+        for t in range(ready.get((k, rank), self.steps + 1), self.steps + 1):
+            self._has[k, rank, t] = self.clauses.variable(f"has_{k}_{rank}_{t}")
+        for a in self.tables.into[rank]:
+            source = self.tables.problem.arcs[a].src
+            for t in range(ready.get((k, source), self.steps), self.steps):
+                self.send[k, a, t] = self.clauses.variable(f"send_{k}_{a}_{t}")
+
+    def _motion(self, k: int, rank: int) -> None:
+        """Eq. 2, 3 and single receipt (eq. 6) of one free delivery, and that it is made where it is wanted."""
+        clause = self.clauses.clause
+        every: list[int] = []
+        for t in range(self.steps):
+            now, then = self._has.get((k, rank, t)), self._has.get((k, rank, t + 1))
+            causes: list[int] = []
+            for a in self.tables.into[rank]:
+                send = self.send.get((k, a, t))
+                if send is None:
+                    continue
+                causes.append(send)
+                source = self.tables.problem.arcs[a].src
+                if (k, source) in self.free:
+                    clause(-send, self._has[k, source, t])
+                if now is not None:
+                    clause(-send, -now)
+            every += causes
+            if then is not None:
+                if now is not None:
+                    causes.append(now)
+                clause(-then, *causes)
+                for cause in causes:
+                    clause(-cause, then)
+        if len(every) > 1:
+            self.clauses.at_most(every, 1)
+        if rank in self.tables.problem.collective.post[k]:
+            clause(*self._holds(k, rank, self.steps))
+
+    def _holds(self, k: int, rank: int, t: int) -> tuple[int, ...]:
+        variable = self._has.get((k, rank, t))
+        return () if variable is None else (variable,)
+
+    def _frozen(self, delivery: Delivery) -> int:
+        if delivery not in self._fixed:
+            self._fixed[delivery] = self.clauses.variable(f"frozen_{delivery[0]}_{delivery[1]}")
+        return self._fixed[delivery]
+
+    def full(self) -> list[Law]:
+        """The capacity laws of resources that frozen deliveries alone fill in some step."""
+        resources = self.tables.resources
+        full = {r for (r, t), placed in self._placed_by_resource.items() if len(placed) >= resources[r].capacity}
+        return [Law("capacity", r) for r in sorted(full)]
+
+    def add(self, law: Law) -> bool:
+        """Tell the solver ``law``; False when it knew. ``capacity``: ``law.a`` indexes the binding resources."""
+        if law in self.laws:
+            return False
+        self.laws.add(law)
+        if law.kind == "capacity":
+            self._capacity(law.a)
+        elif law.kind == "exclusive":
+            k = law.a
+            for t in range(self.steps):
+                leaving = self.tables.out_of[law.b]
+                sends = [self.send[k, a, t] for a in leaving if (k, a, t) in self.send]
+                deliveries = [(k, self.tables.problem.arcs[a].dst) for a in leaving]
+                self._at_most(
+                    sends,
+                    [d for d in deliveries if d in self.placed and self.placed[d] in {(a, t) for a in leaving}],
+                    1,
+                )
+        elif law.kind == "peers":
+            self._peers(law.a, sending=True)
+            self._peers(law.a, sending=False)
+        return True
+
+    def _capacity(self, r: int) -> None:
+        for t in range(self.steps):
+            sends = self._sends_by_resource.get((r, t), [])
+            self._at_most(sends, self._placed_by_resource.get((r, t), []), self.tables.resources[r].capacity)
+
+    def _peers(self, rank: int, *, sending: bool) -> None:
+        """A rank sends to, or receives from, few others over the whole schedule."""
+        arcs = self.tables.problem.arcs
+        around = set(self.tables.out_of[rank] if sending else self.tables.into[rank])
+        met: dict[int, int] = {}
+
+        def peer(a: int) -> int:
+            other = arcs[a].dst if sending else arcs[a].src
+            if other not in met:
+                met[other] = self.clauses.variable(f"met_{rank}_{other}_{int(sending)}")
+            return met[other]
+
+        for (_, a, _), send in self.send.items():
+            if a in around:
+                self.clauses.clause(-send, peer(a))
+        for delivery, (a, _) in self.placed.items():
+            if a in around:
+                self.clauses.clause(-self._frozen(delivery), peer(a))
+        self._at_most([met[other] for other in sorted(met)], [], self.tables.problem.max_peers or len(met))
+
+    def _at_most(self, free: list[int], placed: list[Delivery], limit: int) -> None:
+        if free and len(free) + len(placed) > limit:
+            frozen = [self._frozen(delivery) for delivery in placed]
+            self.clauses.at_most([*free, *frozen], limit)
+
+    @property
+    def spent(self) -> int:
+        """Solver resource units."""
+        return self.clauses.spent
+
+    def check(self, rlimit: int, seconds: float | None) -> Answer:
+        """Solve with everything frozen; ``unknown`` after ``rlimit`` resource units or ``seconds``."""
+        return self.clauses.check([self._fixed[d] for d in sorted(self._fixed)], rlimit, seconds)
+
+    def core(self) -> list[Delivery]:
+        """The frozen deliveries that the last ``unsat`` blames."""
+        names = self.clauses.core()
+        return [d for d in sorted(self._fixed) if f"frozen_{d[0]}_{d[1]}" in names]
+
+    def transfers(self) -> list[Transfer]:
+        """Frozen and free ones together, by the last model."""
+        true = set(self.clauses.true(self.send.values()))
+        sends = [s for s, variable in self.send.items() if variable in true]
+        sends += [(k, a, t) for (k, _), (a, t) in self.placed.items()]
+        return sorted(Transfer(t, t + 1, k, a) for k, a, t in sends)
+
+
+def size(tables: CopyProblem, steps: int, free: set[Delivery], ready: Mapping[Delivery, int]) -> int:
+    """How many Send variables the model has, before it is built."""
+    arcs = tables.problem.arcs
+    return sum(max(0, steps - ready.get((k, arcs[a].src), steps)) for k, rank in free for a in tables.into[rank])
+
+
+def first_steps(
+    tables: CopyProblem, placed: Mapping[Delivery, Place], free: set[Delivery]
+) -> dict[tuple[int, int], int]:
+    """The first step before which a rank can hold a chunk that is free somewhere; absent: never."""
+    problem = tables.problem
+    chunks = sorted({k for k, _ in free})
+    ready: dict[tuple[int, int], int] = {(k, r): 0 for k in chunks for r in problem.collective.pre[k]}
+    free_chunks = set(chunks)
+    for (k, rank), (_, t) in placed.items():
+        if k in free_chunks:
+            ready[k, rank] = t + 1
+    waiting = sorted(free)
+    changed = True
+    while changed:
+        changed = False
+        for k, rank in waiting:
+            senders = [
+                ready[k, problem.arcs[a].src] for a in tables.into[rank] if (k, problem.arcs[a].src) in ready
+            ]
+            if senders and min(senders) + 1 < ready.get((k, rank), 1 << 30):
+                ready[k, rank] = min(senders) + 1
+                changed = True
+    return ready
+
+
+class Neighbourhood:
+    """The neighbourhoods that begin with one step removed from ``schedule``."""
+
+    def __init__(
+        self,
+        tables: CopyProblem,
+        schedule: Schedule,
+        placed: Mapping[Delivery, Place],
+        rng: Random,
+        policy: SmtPolicy,
+    ) -> None:
+        self.policy = policy
+        self.tables = tables
+        self.rng = rng
+        self.source = {(t.chunk, tables.problem.arcs[t.link].dst): t.link for t in schedule.transfers}
+        used = Counter(r for t in schedule.transfers for r in tables.resources_of[t.link])
+        steps = schedule.makespan - 1
+        self.idle = [resource.capacity * steps - used[r] for r, resource in enumerate(tables.resources)]
+        self.users: dict[int, list[Delivery]] = defaultdict(list)
+        for delivery, (a, _) in placed.items():
+            for r in tables.resources_of[a]:
+                self.users[r].append(delivery)
+
+    def grown_by(self, free: set[Delivery], core: list[Delivery] | None) -> set[Delivery]:
+        """What to free next: what the core blames, what draws from the same resources, and what leads there."""
+        most = max(self.policy.neighbourhood_growth, len(free))
+        blamed = list(core or ())
+        self.rng.shuffle(blamed)
+        added = set(blamed[:most])
+        for k, rank in [*free, *added]:
+            at = rank
+            while (k, at) in self.source:
+                added.add((k, at))
+                at = self.tables.problem.arcs[self.source[k, at]].src
+        added -= free
+        lacking = self.policy.neighbourhood_growth - len(added)
+        if lacking > 0:
+            near = [d for d in self._sharers(blamed or sorted(free)) if d not in free]
+            added.update(near[:lacking])
+        return added
+
+    def _sharers(self, blamed: list[Delivery]) -> list[Delivery]:
+        """Frozen ones on the scarcest resource of each of ``blamed``, in random order."""
+        scarce = {
+            min(resources, key=lambda r: self.idle[r])
+            for d in blamed
+            if (resources := self.tables.resources_of[self.source[d]])
+        }
+        deliveries = [d for r in sorted(scarce) for d in self.users[r]]
+        self.rng.shuffle(deliveries)
+        return deliveries
+
+    def relays(self, free: set[Delivery]) -> set[Delivery]:
+        """Ranks that could pass on what they do not want, where the way around has more room than the direct."""
+        return {relay for delivery in sorted(free) for relay in self._ways_around(*delivery)}
+
+    def everyone(self) -> set[Delivery]:
+        """Every delivery there could be."""
+        problem = self.tables.problem
+        starts = enumerate(problem.collective.pre)
+        return {(k, rank) for k, pre in starts for rank in range(problem.ranks) if rank not in pre}
+
+    def _ways_around(self, k: int, rank: int) -> list[Delivery]:
+        """Through which ranks chunk ``k`` could reach ``rank`` past what is fullest on its way now."""
+        problem, of = self.tables.problem, self.tables.resources_of
+        link = self.source[k, rank]
+        source, direct = problem.arcs[link].src, set(of[link])
+        holders = problem.collective.post[k] | problem.collective.pre[k]  # at the end
+        fullest = max(0, min((self.idle[r] for r in direct), default=problem.arcs[link].capacity))
+        detours: list[tuple[int, int]] = []
+        for middle in range(problem.ranks):
+            first, second = self.roomiest.get((source, middle)), self.roomiest.get((middle, rank))
+            if middle in holders or first is None or second is None:
+                continue
+            others = {*of[first], *of[second]} - direct  # what both detours use does not tell them apart
+            detours.append((min((self.idle[r] for r in others), default=fullest), middle))
+        return [
+            (k, middle)
+            for room, middle in sorted(detours, reverse=True)[: self.policy.neighbourhood_relays]
+            if room > fullest
+        ]
+
+    @cached_property
+    def roomiest(self) -> dict[tuple[int, int], int]:
+        """For each pair of ranks, the link between them that has most left."""
+        link: dict[tuple[int, int], int] = {}
+        room = [min((self.idle[r] for r in of), default=0) for of in self.tables.resources_of]
+        for a, arc in enumerate(self.tables.problem.arcs):
+            best = link.setdefault((arc.src, arc.dst), a)
+            if room[a] > room[best]:
+                link[arc.src, arc.dst] = a
+        return link
 
 
 def improve(search: Search, *, rlimit: int | None = None, share: float = 1.0) -> None:
-    """Cut the best schedule by a step as often as that succeeds, until the bound is met.
-
-    ``rlimit``: solver resource units; None: those of the policy. ``share``: of the time that is
-    left, how much may be used.
-    """
+    """Cut the best schedule by a step as often as that succeeds, until the bound is met."""
     left = search.remaining()
     units = search.policy.smt.neighbourhood_rlimit if rlimit is None else rlimit
     until = None if left is None else search.elapsed() + share * left
@@ -73,7 +423,6 @@ class _Shared:
 
     @property
     def policy(self) -> SmtPolicy:
-        """Of the search."""
         return self.search.policy.smt
 
     def _seconds(self) -> float | None:

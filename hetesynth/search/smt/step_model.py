@@ -10,14 +10,21 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from hetesynth.model.schedule import Transfer
 from hetesynth.search.copy_problem import CopyProblem
-from hetesynth.search.smt.cardinality import CardinalityEncoding, native
 from hetesynth.search.smt.clauses import Answer, Clauses, Options
+
+CardinalityEncoding = Callable[[Clauses, Sequence[int], int], None]
+
+
+def native(clauses: Clauses, variables: Sequence[int], limit: int) -> None:
+    """A cardinality constraint, left to the solver."""
+    clauses.at_most(variables, limit)
+
 
 Sending = tuple[int, int, int]  # chunk, arc, step
 
@@ -81,27 +88,24 @@ class StepModel:
         ]
         for k in range(len(tables.problem.collective.chunks)):
             stop_check()
-            self._declare(k)
+            # constants where distance or the start decides
+            problem = self.tables.problem
+            pre = problem.collective.pre[k]
+            for rank in range(problem.ranks):
+                for t in range(self.steps + 1):
+                    if rank in pre:
+                        self._has[k, rank, t] = True
+                    elif t < self._earliest[k][rank]:
+                        self._has[k, rank, t] = False
+                    else:
+                        self._has[k, rank, t] = self.clauses.variable(f"has_{k}_{rank}_{t}")
+            for a, arc in enumerate(problem.arcs):
+                if arc.dst not in pre:
+                    for t in range(self._earliest[k][arc.src], self.steps):
+                        self.send[k, a, t] = self.clauses.variable(f"send_{k}_{a}_{t}")
             self._a_sender_holds_and_a_receiver_lacks(k)
             self._holding_is_having_received(k)
             self._every_target_is_served(k)
-
-    def _declare(self, k: int) -> None:
-        """Send and Has variables of chunk k; constants where distance or the start decides."""
-        problem = self.tables.problem
-        pre = problem.collective.pre[k]
-        for rank in range(problem.ranks):
-            for t in range(self.steps + 1):
-                if rank in pre:
-                    self._has[k, rank, t] = True
-                elif t < self._earliest[k][rank]:
-                    self._has[k, rank, t] = False
-                else:
-                    self._has[k, rank, t] = self.clauses.variable(f"has_{k}_{rank}_{t}")
-        for a, arc in enumerate(problem.arcs):
-            if arc.dst not in pre:
-                for t in range(self._earliest[k][arc.src], self.steps):
-                    self.send[k, a, t] = self.clauses.variable(f"send_{k}_{a}_{t}")
 
     def _a_sender_holds_and_a_receiver_lacks(self, k: int) -> None:
         """Send(k,u,v,t) implies Has(k,u,t) and not Has(k,v,t) (eq. 2)."""
@@ -150,27 +154,15 @@ class StepModel:
             return True
         for t in range(self.steps) if law.step is None else (law.step,):
             if law.kind == "capacity":
-                self._a_resource_is_not_overloaded(law.a, t)
-            elif law.kind == "once":
-                self._a_chunk_arrives_over_one_link(law.a, law.b, t)
-            else:
-                self._a_chunk_leaves_over_one_link(law.a, law.b, t)
+                # eq. 4, 5: the sum of Send over the links of a resource
+                resource = self.tables.problem.resources[law.a]
+                chunks = range(len(self.tables.problem.collective.chunks))
+                sends = [self.send[k, a, t] for k in chunks for a in resource.arcs if (k, a, t) in self.send]
+                self._at_most(sends, resource.capacity)
+            else:  # eq. 6 (eq. 2 already forbids it in different steps), or eq. 8 seen in the reversed problem
+                around = (self.tables.into if law.kind == "once" else self.tables.out_of)[law.b]
+                self._at_most([self.send[law.a, a, t] for a in around if (law.a, a, t) in self.send], 1)
         return True
-
-    def _a_resource_is_not_overloaded(self, r: int, t: int) -> None:
-        """The sum of Send over the links of a resource is at most its capacity (eq. 4, 5)."""
-        resource = self.tables.problem.resources[r]
-        chunks = range(len(self.tables.problem.collective.chunks))
-        sends = [self.send[k, a, t] for k in chunks for a in resource.arcs if (k, a, t) in self.send]
-        self._at_most(sends, resource.capacity)
-
-    def _a_chunk_arrives_over_one_link(self, k: int, rank: int, t: int) -> None:
-        """A rank receives a chunk at most once (eq. 6); eq. 2 already forbids it in different steps."""
-        self._at_most([self.send[k, a, t] for a in self.tables.into[rank] if (k, a, t) in self.send], 1)
-
-    def _a_chunk_leaves_over_one_link(self, k: int, rank: int, t: int) -> None:
-        """A rank adds one arriving value to a chunk in a step (eq. 8), seen in the reversed problem."""
-        self._at_most([self.send[k, a, t] for a in self.tables.out_of[rank] if (k, a, t) in self.send], 1)
 
     def _a_rank_has_few_peers(self, rank: int, *, sending: bool) -> None:
         """A rank sends to, or receives from, at most ``max_peers`` others over the whole schedule."""

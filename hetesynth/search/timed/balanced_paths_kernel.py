@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hetesynth.search.timed.kernel_records import Row
+from hetesynth.search.machine_code import Row
 
 PER_UNIT = float.fromhex("0x1.71547652b82fep+0")  # 1 / log 2, and log 2 as a sum whose first part has few digits
 HIGH, LOW = float.fromhex("0x1.62e42fee00000p-1"), float.fromhex("0x1.a39ef35793c76p-33")

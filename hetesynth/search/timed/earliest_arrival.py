@@ -19,16 +19,12 @@ import numpy as np
 
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy import Policy
-from hetesynth.policy.timed import TimedPolicy
-from hetesynth.search.copy_problem import CopyProblem, without_useless
-from hetesynth.search.machine_code import most_interpreted
+from hetesynth.search.copy_problem import CopyProblem, start_arrays, without_useless
+from hetesynth.search.machine_code import Floats, most_interpreted, rows, run_kernel
 from hetesynth.search.peers import within_peers, without_peers
-from hetesynth.search.portable_math import added
-from hetesynth.search.prices import dearer
-from hetesynth.search.search import Search
-from hetesynth.search.strategy import Strategy
+from hetesynth.search.portable_math import added, dearer
+from hetesynth.search.search import Search, Strategy
 from hetesynth.search.timed.earliest_arrival_kernel import Network, Round, run_round
-from hetesynth.search.timed.kernel_records import Floats, rows, run_kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +89,7 @@ def schedule_of(tables: CopyProblem, timed: TimedRoutes, most: Sequence[int] | N
 
 
 def rounds(
-    tables: CopyProblem,
-    link_times: LinkTimes,
-    weight: float,
-    ended: Callable[[], bool],
-    policy: Policy,
+    tables: CopyProblem, link_times: LinkTimes, weight: float, ended: Callable[[], bool], policy: Policy
 ) -> list[TimedRoutes]:
     """Rounds with prices of ``weight`` times the seconds a resource is kept busy, until ``ended``: at least one,
     and without prices no more."""
@@ -108,17 +100,15 @@ def rounds(
         price = [weight * s * b for s, b in zip(scarcity, link_times.busy, strict=True)]
         timed = earliest_arrival(tables, link_times, price, policy)
         routes.append(timed)
-        scarcity = _raised(scarcity, timed.load, policy.timed)
+        # what each resource costs in the next round
+        most = max(timed.load, default=0.0) or 1.0
+        growth, exponent = policy.timed.arrival_growth, policy.timed.arrival_exponent
+        raised = [
+            dearer(s, seconds / most, growth, exponent) for s, seconds in zip(scarcity, timed.load, strict=True)
+        ]
+        least = min(raised, default=1.0)
+        scarcity = [s / least for s in raised]
     return routes
-
-
-def _raised(scarcity: Sequence[float], load: Sequence[float], policy: TimedPolicy) -> list[float]:
-    """What each resource costs in the next round: the more the busier it was, the cheapest one 1."""
-    most = max(load, default=0.0) or 1.0
-    growth, exponent = policy.arrival_growth, policy.arrival_exponent
-    raised = [dearer(s, seconds / most, growth, exponent) for s, seconds in zip(scarcity, load, strict=True)]
-    least = min(raised, default=1.0)
-    return [s / least for s in raised]
 
 
 def earliest_arrival(
@@ -155,17 +145,13 @@ def _network(tables: CopyProblem, link_times: LinkTimes, price: Sequence[float])
 
 def _round(tables: CopyProblem) -> Round:
     """What the kernel changes, as it is before the first transfer."""
-    collective, ranks = tables.problem.collective, tables.problem.ranks
-    holds = np.full((len(collective.chunks), ranks), np.inf)
-    lacks = np.zeros(holds.shape, dtype=np.bool_)
-    for k, (pre, post) in enumerate(zip(collective.pre, collective.post, strict=True)):
-        holds[k, sorted(pre)] = 0.0
-        lacks[k, sorted(post - pre)] = True
+    starts, lacks = start_arrays(tables.problem)
+    holds = np.where(starts, 0.0, np.inf)
     return Round(
         holds=holds.ravel(),
         lacks=lacks.ravel(),
         nearest=np.zeros(holds.size),
-        lacking=np.zeros(len(collective.chunks), dtype=np.int64),
+        lacking=np.zeros(len(holds), dtype=np.int64),
         free=np.zeros(len(tables.resources)),
         load=np.zeros(len(tables.resources)),
         chunks=np.zeros(holds.size, dtype=np.int64),

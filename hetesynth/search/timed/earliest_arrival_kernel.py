@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hetesynth.search.timed.kernel_records import Row
+from hetesynth.search.machine_code import Row
 
 ROUNDING = 1e-15  # seconds by which an entry of the queue may be too early
 

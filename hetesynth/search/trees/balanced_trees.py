@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from hetesynth.errors import InternalError
 from hetesynth.model.problem import Problem
 from hetesynth.policy import DEFAULT, Policy
+from hetesynth.search.copy_problem import cheapest_links
 from hetesynth.search.list_scheduling import Tree, list_schedule_by_work
 from hetesynth.search.peers import stranded, within_peers
 from hetesynth.search.portable_math import exp
-from hetesynth.search.search import Search
-from hetesynth.search.strategy import Strategy
+from hetesynth.search.search import Search, Strategy
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -42,10 +42,7 @@ def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
 
 
 def improve(search: Search, rounds: int | None = None) -> None:
-    """Offer schedules along balanced trees until the bound is met, the rounds are used up or time is out.
-
-    ``rounds``: None: as many as the policy says.
-    """
+    """Offer schedules along balanced trees until the bound is met, the rounds are used up or time is out."""
     policy = search.policy.trees
     if refuses(search.problem, search.policy) is not None:
         return
@@ -96,10 +93,7 @@ class TreeRouting:
         return float((self.load / self.capacity).max(initial=0.0))
 
     def sweep(self, *, overfull_only: bool = False) -> bool:
-        """Reroute every chunk once, in random order; False when some rank cannot be reached.
-
-        ``overfull_only``: only chunks that cross a resource with more load than fits.
-        """
+        """Reroute every chunk once, in random order; False when some rank cannot be reached."""
         for k in self.rng.permutation(len(self.trees)).tolist():
             if overfull_only and self.trees[k] and not self._crosses_overfull(self.trees[k]):
                 continue
@@ -128,13 +122,8 @@ class TreeRouting:
         cost = np.zeros(len(self.src))
         np.add.at(cost, self.link_of_use, price[self.flat])
         cost *= 1.0 + self.policy.trees.cost_noise * self.rng.random(len(cost))
-        ranks = self.problem.ranks
-        dear_first = np.argsort(-cost, kind="stable")
-        best: Floats = np.full((ranks, ranks), np.inf)
-        arc: Ints = np.full((ranks, ranks), -1, dtype=np.int64)
-        best[self.src[dear_first], self.dst[dear_first]] = cost[dear_first]
-        arc[self.src[dear_first], self.dst[dear_first]] = self.links[dear_first]
-        return best, arc
+        best, place = cheapest_links(self.problem.ranks, self.src, self.dst, cost)
+        return best, np.where(place >= 0, self.links[place], -1)
 
     def _tree(self, root: int) -> Tree | None:
         """A tree from ``root`` to everybody, by the cheapest link out of what is reached (Prim 1957)."""

@@ -32,8 +32,8 @@ from hetesynth.search import registry
 from hetesynth.search.chunking import chunk
 from hetesynth.search.effort import for_steps
 from hetesynth.search.greedy import greedy
+from hetesynth.search.search import Strategy
 from hetesynth.search.solve import Solution
-from hetesynth.search.strategy import Strategy
 from hetesynth.search.timed.earliest_arrival import Rates
 
 ROUTERS = ("timed-trees", "timed")  # the second where the first has no trees: one NIC for all of a server

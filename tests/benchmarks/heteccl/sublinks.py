@@ -13,7 +13,7 @@ from hetesynth.engine.predictors import predict
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Link, Topology, Vertex, Wire
 from hetesynth.search.chunking import chunk
-from hetesynth.search.collectives.library import collective
+from hetesynth.search.collectives import collective
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ ForestColl; Edmonds 1973). Chunks of an allreduce may be reduced at any rank, un
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -16,19 +17,70 @@ import numpy as np
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.deadline import Deadline
 from hetesynth.model.problem import Problem
+from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy import Policy
 from hetesynth.policy.packing import PackingPolicy
+from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.list_scheduling import Room
+from hetesynth.search.packing.column_generation import optimal_packing
 from hetesynth.search.packing.exchange import few_trees
 from hetesynth.search.packing.network import Network
-from hetesynth.search.packing.optimum import optimal_packing
 from hetesynth.search.packing.rounding import Carrier, Expansion, WholePacking
 from hetesynth.search.packing.structures import demands
 from hetesynth.search.packing.symmetry import trivial
 from hetesynth.search.peers import reachable, within_peers, without_peers
-from hetesynth.search.search import Search
-from hetesynth.search.steady.carried import schedule_of
-from hetesynth.search.strategy import Strategy
+from hetesynth.search.search import Search, Strategy
 from hetesynth.search.timed.earliest_arrival import Rates
+
+
+def schedule_of(problem: Problem, carriers: Sequence[Carrier]) -> Schedule:
+    """The schedule of ``carriers``, one for each chunk of ``problem``: every delivery in the earliest step with
+    room (serial schedule generation; Kolisch 1996), what has the longest path behind it first."""
+    tables = CopyProblem(problem)
+    room = Room([resource.capacity for resource in tables.resources])
+    ready: dict[tuple[int, int], int] = defaultdict(int)  # (chunk, rank) -> step from which it may send
+    copying = not problem.collective.reduces  # also the dual of a reduction
+    transfers = []
+    # as this order has senders before receivers, each delivery is placed once
+    deliveries = [d for chunk, carrier in enumerate(carriers) for d in _deliveries(problem, chunk, carrier)]
+    for _, k, a, reduce in sorted(deliveries):
+        arc = problem.arcs[a]
+        excluded = problem.exclusive_reduction and (copying or reduce)
+        shared = arc.src if copying else arc.dst  # of the dual: a rank sends a chunk to one peer in a step
+        step = room.take(tables.resources_of[a], ready[k, arc.src], (k, shared) if excluded else None)
+        ready[k, arc.dst] = max(ready[k, arc.dst], step + 1)
+        transfers.append(Transfer(step, step + 1, k, a, reduce))
+    return Schedule.of(transfers)
+
+
+def _deliveries(problem: Problem, chunk: int, carrier: Carrier) -> Iterator[tuple[int, int, int, bool]]:
+    """(minus the deliveries on the longest path from here on, chunk, arc, whether it adds): additions towards the
+    root, and copies from it."""
+    arcs = problem.arcs
+    copies = _from_root(carrier.root, [(arcs[a].src, arcs[a].dst, a) for a in carrier.outward.tolist()])
+    additions = _from_root(carrier.root, [(arcs[a].dst, arcs[a].src, a) for a in carrier.inward.tolist()])
+    below: dict[int, int] = defaultdict(int)  # by rank, deliveries on the longest path that begins there
+    for src, dst, a in reversed(copies):
+        yield -below[dst] - 1, chunk, a, False
+        below[src] = max(below[src], below[dst] + 1)
+    depth = {carrier.root: below[carrier.root]}
+    for parent, child, a in additions:
+        depth[child] = depth[parent] + 1
+        yield -depth[child], chunk, a, True
+
+
+def _from_root(root: int, edges: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """``edges`` of a tree, (parent, child, arc), parents first."""
+    leaving: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    for edge in edges:
+        leaving[edge[0]].append(edge)
+    ordered: list[tuple[int, int, int]] = []
+    level = [root]
+    while level:
+        ordered += (following := [edge for rank in level for edge in leaving[rank]])
+        level = [child for _, child, _ in following]
+    return ordered
+
 
 PACKED: tuple[CollectiveName, ...] = ("allgather", "broadcast", "allreduce")
 """What is carried by trees, reductions being taken backwards."""
@@ -82,7 +134,12 @@ class Expansions:
     def _entry(self, question: _Question, deadline: Deadline) -> _Entry:
         entry = self._entries.pop(question, None)
         if entry is None or (entry.expansion.packing.cut_short and entry.deadline is not deadline):
-            entry = _Entry(_expanded(question, deadline), deadline)
+            policy = question.policy
+            rates, name, root = tuple(map(Fraction, question.rate)), question.name, question.root
+            network = Network.of_links(question.ranks, question.ends, question.resources, rates, question.alpha)
+            alike, packing = optimal_packing(network, name, root, question.servers, policy, deadline)
+            every = demands(network, name, root, trivial(network), policy)
+            entry = _Entry(Expansion(network, alike, every, packing, name == "allreduce", policy), deadline)
         self._entries[question] = entry
         while len(self._entries) > self._most:
             self._entries.popitem(last=False)
@@ -94,18 +151,6 @@ class Expansions:
 
 
 EXPANSIONS = Expansions(4)
-
-
-def _expanded(question: _Question, deadline: Deadline) -> Expansion:
-    policy = question.policy
-    network = Network.of_links(
-        question.ranks, question.ends, question.resources, tuple(map(Fraction, question.rate)), question.alpha
-    )
-    alike, packing = optimal_packing(
-        network, question.name, question.root, question.servers, policy, deadline
-    )  # fmt: skip
-    every = demands(network, question.name, question.root, trivial(network), policy)
-    return Expansion(network, alike, every, packing, question.name == "allreduce", policy)
 
 
 def question_of(problem: Problem, rates: Rates, policy: Policy) -> _Question:
@@ -132,12 +177,7 @@ def whole_packing(
     problem: Problem, rates: Rates, policy: Policy, deadline: Deadline, trees: int | None = None,
     connections: int | None = None,
 ) -> WholePacking:  # fmt: skip
-    """Trees for the chunks of ``problem``, in their order; links are its arcs.
-
-    ``trees``: how many, an even part of the chunks, of each root or in all; by default as many as chunks.
-    ``connections``: that a rank may have where every tree has its own; absent: any number. At ``deadline`` the
-    fractional packing is taken as far as it is, which is noted.
-    """
+    """Trees for the chunks of ``problem``, in their order; links are its arcs."""
     collective = problem.collective
     question = question_of(problem, rates, policy)
     chunks = len(collective.chunks) // (problem.ranks if collective.name == "allgather" else 1)

@@ -1,0 +1,135 @@
+"""The eight collectives as chunks with a start and an end; reductions and allreduce as copies.
+
+In: a name, the number of ranks, chunks per rank, a root. Out: a ``Collective``. Knows no graph.
+
+``chunks_per_rank`` (c) is the number of pieces of one rank's block: allgather, reducescatter, gather, scatter
+and allreduce move n*c chunks, broadcast and reduce c chunks, alltoall n*n*c (c per pair of ranks, own blocks
+included: they are delivered from the start).
+
+Reduce is broadcast reversed, reduce-scatter is allgather reversed: ``invert`` gives the copying problem on the
+reversed graph, in which each rank receives a chunk once; reversed, each rank sends its partial sum once, so every
+contribution is added exactly once (SCCL 3.4; HeteCCL appendix I). ``split`` makes of an allreduce a
+reduce-scatter, chunk k being reduced at rank k mod n (eq. 7), and an allgather.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from hetesynth.errors import HetesynthError, InternalError, did_you_mean
+from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, Chunk, Collective, CollectiveName
+from hetesynth.model.problem import Problem
+from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.model.topology import Rank
+
+Join = Callable[[Schedule, Schedule], Schedule]
+
+
+def split(problem: Problem) -> tuple[Problem, Problem, Join]:
+    """The reduce-scatter phase, the allgather phase, and the function that joins their schedules."""
+    whole = problem.collective
+    if whole.name != "allreduce":
+        raise InternalError(f"{whole.name} is not composed")
+    roots = tuple(frozenset(chunk.block) for chunk in whole.chunks)
+    scatter = Collective("reducescatter", whole.ranks, whole.chunks_per_rank, None, whole.chunks, whole.pre, roots)
+    gather = Collective("allgather", whole.ranks, whole.chunks_per_rank, None, whole.chunks, roots, whole.post)
+    few = problem.max_peers
+    if few is not None and few < whole.ranks - 1:
+        few = max(1, few // 2)  # the phases share the connections
+    first = replace(problem, collective=scatter, max_peers=few)
+    second = replace(problem, collective=gather, exclusive_reduction=False, max_peers=few)
+    return first, second, _one_after_the_other
+
+
+def _one_after_the_other(first: Schedule, second: Schedule) -> Schedule:
+    offset = first.makespan
+    later = (replace(t, start=t.start + offset, end=t.end + offset) for t in second.transfers)
+    return Schedule.of([*first.transfers, *later], makespan=offset + second.makespan)
+
+
+DUAL: dict[CollectiveName, CollectiveName] = {"reducescatter": "allgather", "reduce": "broadcast"}
+
+Recover = Callable[[Schedule], Schedule]
+
+
+def invert(problem: Problem) -> tuple[Problem, Recover]:
+    """The dual copying problem of a reduction to one rank per chunk, and the function that recovers a schedule."""
+    collective = problem.collective
+    if collective.name not in DUAL:
+        raise InternalError(f"{collective.name} has no dual")
+    turned = problem.reversed()
+    dual = replace(turned.collective, name=DUAL[collective.name])
+    return replace(turned, collective=dual), reverse_schedule
+
+
+def reverse_schedule(schedule: Schedule) -> Schedule:
+    """Every transfer backwards in time, adding where it copied."""
+    last = schedule.makespan
+    turned = (Transfer(last - t.end, last - t.start, t.chunk, t.link, reduce=True) for t in schedule.transfers)
+    return Schedule.of(turned, makespan=last)
+
+
+MAX_CHUNKS = 4_000_000
+
+Ranks = frozenset[Rank]
+Piece = tuple[tuple[Rank, ...], int, Ranks, Ranks]
+"""A block, a part of it, where it starts and where it ends."""
+
+
+def _pieces(name: CollectiveName, ranks: int, parts: int, root: Rank) -> list[Piece]:
+    everyone = frozenset(range(ranks))
+    alone = [frozenset({rank}) for rank in range(ranks)]  # shared by all chunks of a rank: they may be millions
+    blocks = [(rank, part) for rank in range(ranks) for part in range(parts)]
+    match name:
+        case "allgather":
+            return [((rank,), part, alone[rank], everyone) for rank, part in blocks]
+        case "reducescatter":
+            return [((rank,), part, everyone, alone[rank]) for rank, part in blocks]
+        case "allreduce":  # chunk k is reduced at rank k mod n (HeteCCL eq. 7)
+            return [((k % ranks,), k // ranks, everyone, everyone) for k in range(ranks * parts)]
+        case "broadcast":
+            return [((root,), part, alone[root], everyone) for part in range(parts)]
+        case "reduce":
+            return [((root,), part, everyone, alone[root]) for part in range(parts)]
+        case "gather":
+            return [((rank,), part, alone[rank], alone[root]) for rank, part in blocks]
+        case "scatter":
+            return [((rank,), part, alone[root], alone[rank]) for rank, part in blocks]
+        case "alltoall":
+            pairs = ((src, dst) for src in range(ranks) for dst in range(ranks))
+            return [((src, dst), part, alone[src], alone[dst]) for src, dst in pairs for part in range(parts)]
+
+
+def collective(name: CollectiveName, ranks: int, chunks_per_rank: int = 1, root: Rank | None = None) -> Collective:
+    """The collective ``name`` on ``ranks`` GPUs; ``root`` defaults to 0 where there is one. Raises HetesynthError
+    for a root that does not fit or a size past ``MAX_CHUNKS``."""
+    if name not in COLLECTIVE_NAMES:
+        raise HetesynthError(
+            f"there is no collective {name!r}", code="HS301", help=did_you_mean(name, COLLECTIVE_NAMES)
+        )
+    if chunks_per_rank < 1:
+        raise HetesynthError(f"{chunks_per_rank} chunks per rank", code="HS302", help="use at least 1")
+    if root is not None and name not in ROOTED:
+        raise HetesynthError(f"{name} has no root", code="HS303", help="leave --root out")
+    if root is not None and not 0 <= root < ranks:
+        raise HetesynthError(
+            f"root {root} is not a rank of this cluster", code="HS303", help=f"use 0 to {ranks - 1}"
+        )
+    total = chunks_per_rank * (ranks * ranks if name == "alltoall" else ranks)
+    if total > MAX_CHUNKS:
+        raise HetesynthError(
+            f"{name} with {chunks_per_rank} chunks per rank moves {total} chunks, more than {MAX_CHUNKS}",
+            code="HS304",
+            help="use fewer chunks per rank",
+        )
+    pieces = _pieces(name, ranks, chunks_per_rank, root or 0)
+    return Collective(
+        name=name,
+        ranks=ranks,
+        chunks_per_rank=chunks_per_rank,
+        root=(root or 0) if name in ROOTED else None,
+        chunks=tuple(Chunk(k, block, part) for k, (block, part, _, _) in enumerate(pieces)),
+        pre=tuple(pre for _, _, pre, _ in pieces),
+        post=tuple(post for _, _, _, post in pieces),
+    )

@@ -1,1 +1,0 @@
-"""The eight collectives, inversion of reductions, and composition."""
