@@ -21,7 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks.machine import load, machine
-from hetesynth.deploy.compute import cell_request, root_of
+from hetesynth.deploy.compute import cell_request
 from hetesynth.deploy.folder.cells import ProgramFile, program_at
 from hetesynth.deploy.folder.folder import deployed
 from hetesynth.deploy.manifest.reader import read_manifest
@@ -30,6 +30,7 @@ from hetesynth.engine.plan_predictor import PlanPredictor, contents_predictor
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.time_optimality import bounds_of
 from hetesynth.engine.time_verdict import ALIKE, time_verdict
+from hetesynth.model.collective import ROOTED
 from hetesynth.model.cost import runtime_bytes
 from hetesynth.model.target import target
 from hetesynth.model.topology import Topology
@@ -176,7 +177,8 @@ def _figures(one: Checked) -> str:
 def checked(cell: Cell, topology: Topology, folder: Path) -> Checked:
     """The files of the cluster, target and collective of ``cell`` in ``folder``."""
     runtime, options = target(cell.target), CostOptions.of(cell_request(cell, topology))
-    bounds, root = bounds_of(topology, cell.collective, root_of(cell), options), root_of(cell)
+    root = (cell.options.root or 0) if cell.collective in ROOTED else None
+    bounds = bounds_of(topology, cell.collective, root, options)
     programs: list[ProgramFile] = []
     seconds: dict[str, dict[int, float]] = {}
     for there in deployed(folder):
