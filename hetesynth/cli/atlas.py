@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _KINDS = ("gpu", "nic", "link", "server")
 
 
-@click.command(name="atlas", short_help="Write one schedule for each range of sizes, or each single loss.")
+@click.command(name="atlas")
 @click.argument("topology", type=TOPOLOGY)
 @topology_losses
 @sized_problem_options

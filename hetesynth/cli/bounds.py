@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hetesynth.judge.bounds.judge import Recheck
 
 
-@click.command(name="bounds", short_help="Print the lower bounds and how each is proved.")
+@click.command(name="bounds")
 @click.argument("topology", type=TOPOLOGY)
 @topology_losses
 @problem_options

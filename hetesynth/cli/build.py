@@ -33,7 +33,7 @@ SHOWN_OF_A_STATUS = 10
 SILENT = 30.0  # seconds after which a log says what is being done; CI systems end jobs that say nothing for long
 
 
-@click.command(name="build", short_help="Make the schedules of a manifest, where they are stale.")
+@click.command(name="build")
 @click.argument("manifest", type=click.Path(path_type=Path), default="hetesynth.toml")
 @click.option("--jobs", type=click.IntRange(1, 256), help="Processes [default: as many as there are cores].")
 @click.option(

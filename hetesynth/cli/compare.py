@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hetesynth.engine.compare import Comparison
 
 
-@click.command(name="compare", short_help="Compare strategies by predicted time, size by size.")
+@click.command(name="compare")
 @click.argument("topology", type=TOPOLOGY)
 @topology_losses
 @sized_problem_options

@@ -11,9 +11,10 @@ from hetesynth.errors import did_you_mean
 
 
 class CommandTable(click.Group):
-    """A group whose ``table`` has the place of each command in ``package``: ``file``, or ``file:function``."""
+    """A group whose ``table`` has the place of each command in ``package``, ``file`` or ``file:function``, and a
+    line about it, so that help imports none."""
 
-    def __init__(self, table: dict[str, str], package: str, **options: Any) -> None:
+    def __init__(self, table: dict[str, tuple[str, str]], package: str, **options: Any) -> None:
         super().__init__(**options)
         self.table, self.package = table, package
 
@@ -25,9 +26,14 @@ class CommandTable(click.Group):
         """Return the command, imported now; None where there is none."""
         if cmd_name not in self.table:
             return None
-        module, _, function = self.table[cmd_name].partition(":")
+        module, _, function = self.table[cmd_name][0].partition(":")
         command: click.Command = getattr(import_module(f"{self.package}.{module}"), function or "command")
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the names with their lines."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in self.table.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hetesynth.engine.import_file import Imported
 
 
-@click.command(name="import", short_help="Turn an MSCCL XML into a schedule, and into files for other targets.")
+@click.command(name="import")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--topo", "topology", type=TOPOLOGY, help="Map the transfers to the links of this cluster.")
 @topology_losses

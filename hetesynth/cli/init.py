@@ -14,7 +14,7 @@ from hetesynth.topology.first_topology import MAX_SERVERS
 USUAL_TYPE = "h100x8"
 
 
-@click.command(name="init", short_help="Write a first topology or manifest to be edited.")
+@click.command(name="init")
 @click.argument("place", metavar="[DIR|FILE.dsl]", type=NewPath(path_type=Path), default=".")
 @click.option(
     "--node-type",

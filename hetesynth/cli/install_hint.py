@@ -29,7 +29,7 @@ TARGET is one of: {", ".join(TARGETS)}.
 """
 
 
-@click.command(name="install-hint", help=_HELP, short_help="Say how a runtime is made to use a file or a folder.")
+@click.command(name="install-hint", help=_HELP)
 @click.argument("name", metavar="[TARGET]", required=False)
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @json_option

@@ -27,20 +27,20 @@ from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.diagnostics import SourceError, SourceWarning
 
 COMMANDS = {
-    "synth": "synth",
-    "repair": "repair",
-    "verify": "verify",
-    "install-hint": "install_hint",
-    "run": "run",
-    "import": "import_",
-    "simulate": "simulate",
-    "compare": "compare",
-    "atlas": "atlas",
-    "build": "build",
-    "bounds": "bounds",
-    "topo": "topo",
-    "init": "init",
-    "strategies": "strategies",
+    "synth": ("synth", "Synthesize a schedule and write the program."),
+    "repair": ("repair", "Repair a schedule after a GPU, a NIC or a link is lost."),
+    "verify": ("verify", "Execute and judge MSCCL XML files and MSCCL++ plans."),
+    "install-hint": ("install_hint", "Say how a runtime is made to use a file or a folder."),
+    "run": ("run", "Execute a program with real data and check every byte."),
+    "import": ("import_", "Turn an MSCCL XML into a schedule, and into files for other targets."),
+    "simulate": ("simulate", "Predict the time of a schedule or a program."),
+    "compare": ("compare", "Compare strategies by predicted time, size by size."),
+    "atlas": ("atlas", "Write one schedule for each range of sizes, or each single loss."),
+    "build": ("build", "Make the schedules of a manifest, where they are stale."),
+    "bounds": ("bounds", "Print the lower bounds and how each is proved."),
+    "topo": ("topo", "Look at a topology, compare two."),
+    "init": ("init", "Write a first topology or manifest to be edited."),
+    "strategies": ("strategies", "List the strategies."),
 }
 ISSUES = "this is a bug in hetesynth: please report it with the command and the input"
 USAGE, INTERRUPTED, SYSTEM, BUG = "HS001", "HS002", "HS003", "HS070"

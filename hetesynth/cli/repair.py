@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hetesynth.engine.repair import Repaired
 
 
-@click.command(name="repair", short_help="Repair a schedule after a GPU, a NIC or a link is lost.")
+@click.command(name="repair")
 @click.argument("schedule", type=NewPath(path_type=Path))
 @click.argument("topology", type=TOPOLOGY)
 @topology_losses

@@ -34,7 +34,7 @@ def _bytes(context: click.Context, parameter: click.Parameter, text: str | None)
     return size
 
 
-@click.command(name="run", short_help="Execute a program with real data and check every byte.")
+@click.command(name="run")
 @click.argument("program", type=click.Path(path_type=Path), metavar="FILE.xml|FILE.json")
 @click.option(
     "--op", type=click.Choice(["sum", "max", "min"]), default="sum", show_default=True, help="Reduction."

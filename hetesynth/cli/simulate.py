@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hetesynth.engine.simulate import FilePredictions
 
 
-@click.command(name="simulate", short_help="Predict the time of a schedule or a program.")
+@click.command(name="simulate")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("topology", type=TOPOLOGY)
 @topology_losses

@@ -15,7 +15,7 @@ from hetesynth.model.collective import COLLECTIVE_NAMES, PERSONALIZED
 from hetesynth.search.registry import ROWS, TO_EVERYBODY, StrategyRow
 
 
-@click.command(name="strategies", short_help="List the strategies.")
+@click.command(name="strategies")
 @json_option
 def command(as_json: bool) -> None:
     """List the strategies: what each counts, the collectives it takes, whether auto tries it, and its source.

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 COMPILE = DEFAULT.compile
 
 
-@click.command(name="synth", short_help="Synthesize a schedule and write the program.")
+@click.command(name="synth")
 @click.argument("topology", type=TOPOLOGY)
 @topology_losses
 @every_root_options

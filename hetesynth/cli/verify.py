@@ -42,7 +42,7 @@ READERS = {
 SHOWN_ALIKE = 3  # findings of one rule
 
 
-@click.command(name="verify", short_help="Execute and judge MSCCL XML files and MSCCL++ plans.")
+@click.command(name="verify")
 @click.argument("paths", metavar="PATH...", type=click.Path(path_type=Path), nargs=-1, required=True)
 @click.option("--topo", "topology", type=TOPOLOGY, help="Also check every connection against this topology.")
 @topology_losses

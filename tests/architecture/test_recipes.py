@@ -76,14 +76,16 @@ def files_with_a_command(folder: Path) -> set[str]:
 
 def test_every_subcommand_of_topo_is_in_the_table() -> None:
     folder = Path(hetesynth.__file__).parent / "cli" / "topo"
-    assert files_with_a_command(folder) - {"topo"} <= {place.partition(":")[0] for place in SUBCOMMANDS.values()}
+    assert files_with_a_command(folder) - {"topo"} <= {
+        place.partition(":")[0] for place, _ in SUBCOMMANDS.values()
+    }
     context = click.Context(topo)
     assert all(topo.get_command(context, name) is not None for name in SUBCOMMANDS)
 
 
 def test_every_command_is_in_the_table_and_the_manual() -> None:
     files = files_with_a_command(Path(hetesynth.__file__).parent / "cli")
-    assert files == set(COMMANDS.values())
+    assert files == {place for place, _ in COMMANDS.values()}
     manual = (ROOT / "docs" / "commands.md").read_text()
     assert {name for name in COMMANDS if f"hetesynth {name} " not in manual} == set()
 
@@ -210,7 +212,7 @@ NEWCOMERS = {
     "A command": Newcomer(
         (Edit("hetesynth/cli/newcomer.py", '"""A newcomer."""\n\nimport click\n\n\n'
               '@click.command(name="newcomer")\ndef command() -> None:\n    """Say hello."""\n'),),
-        (Edit("hetesynth/cli/main.py", '\n    "newcomer": "newcomer",', "COMMANDS = {"),
+        (Edit("hetesynth/cli/main.py", '\n    "newcomer": ("newcomer", "Say hello."),', "COMMANDS = {"),
          Edit("docs/commands.md", "hetesynth newcomer # says hello\n", "```bash\n")),
         (f"{HERE}::test_every_command_is_in_the_table_and_the_manual",),
     ),

@@ -7,17 +7,17 @@ import click
 from hetesynth.cli.groups import CommandTable
 
 SUBCOMMANDS = {
-    "show": "show",
-    "ranks": "ranks",
-    "library": "library",
-    "diff": "diff",
-    "calibrate": "calibrate",
-    "convert": "files:convert",
-    "fmt": "files:fmt",
-    "lint": "lint",
-    "import": "import_",
-    "detect": "import_:detect",
-    "export": "files:export",
+    "show": ("show", "Print servers, links, bottlenecks and capacities; draw them."),
+    "ranks": ("ranks", "Say which rank runs where, for launchers."),
+    "library": ("library", "List the node types, or show one."),
+    "diff": ("diff", "Say what changed, and which schedules it concerns."),
+    "calibrate": ("calibrate", "Fit latencies and rates to measurements."),
+    "convert": ("files:convert", "Say the same cluster in another form."),
+    "fmt": ("files:fmt", "Write topology files in one layout."),
+    "lint": ("lint", "Look for what is probably not meant."),
+    "import": ("import_", "Make a topology from files that a cluster has."),
+    "detect": ("import_:detect", "Make a topology of this machine."),
+    "export": ("files:export", "Write a topology in a format of others."),
 }
 
 
@@ -26,7 +26,6 @@ SUBCOMMANDS = {
     cls=CommandTable,
     table=SUBCOMMANDS,
     package=__name__,
-    short_help="Look at a topology, compare two.",
 )
 def command() -> None:
     """Look at a topology, compare two."""

@@ -18,7 +18,7 @@ from hetesynth.topology.calibrate.fit import Figure
 from hetesynth.topology.calibrate.measurements import ALGORITHMS, OPERATIONS
 
 
-@click.command(name="calibrate", short_help="Fit latencies and rates to measurements.")
+@click.command(name="calibrate")
 @click.argument("topology", type=TOPOLOGY)
 @click.argument("measurements", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--class", "link_class", metavar="KIND[@RATE]", help="The links that were measured, such as nvlink.")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hetesynth.report.topology_changes import TopologyChange
 
 
-@click.command(name="diff", short_help="Say what changed, and which schedules it concerns.")
+@click.command(name="diff")
 @click.argument("before", type=TOPOLOGY)
 @click.argument("after", type=TOPOLOGY)
 @click.option(

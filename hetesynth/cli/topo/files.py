@@ -11,7 +11,7 @@ from hetesynth.cli.options import TOPOLOGY, NewPath
 from hetesynth.cli.terminal import show
 
 
-@click.command(name="convert", short_help="Say the same cluster in another form.")
+@click.command(name="convert")
 @click.argument("file", type=TOPOLOGY)
 @click.option(
     "--to", "form", type=click.Choice(("block", "paper", "json")), required=True, help="The form to write."
@@ -34,7 +34,7 @@ def convert(file: Path, form: str, output: Path | None) -> None:
         show(f"{output}: written")
 
 
-@click.command(name="export", short_help="Write a topology in a format of others.")
+@click.command(name="export")
 @click.argument("topology", type=TOPOLOGY)
 @click.option("--to", "target", type=click.Choice(("edges", "astra-sim")), default="edges", show_default=True)
 @click.option("-o", "--output", type=NewPath(path_type=Path), metavar="FILE", help="[default: standard output]")
@@ -62,7 +62,7 @@ def export(topology: Path, target: str, output: Path | None) -> None:
     write_atomically(output, text.encode())
 
 
-@click.command(name="fmt", short_help="Write topology files in one layout.")
+@click.command(name="fmt")
 @click.argument("files", type=TOPOLOGY, nargs=-1, required=True)
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 when a file has another layout.")
 def fmt(files: tuple[Path, ...], check: bool) -> int:

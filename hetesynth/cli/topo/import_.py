@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hetesynth.topology.importers.reading import ReadOptions
 
 
-@click.command(name="import", short_help="Make a topology from files that a cluster has.")
+@click.command(name="import")
 @click.argument("files", nargs=-1, required=True, metavar="FILE[*N]...")
 @click.option("--format", "format_name", metavar="NAME", help="nccl, edges, ... [default: recognized].")
 @click.option(
@@ -126,7 +126,7 @@ def _nic_rate(text: str) -> Fraction:
     return parse_quantity(text, "bandwidth", "--nic-rate")
 
 
-@click.command(name="detect", short_help="Make a topology of this machine.")
+@click.command(name="detect")
 @click.option("--fabric", is_flag=True, help="Also run ibnetdiscover, and take its hosts to be like this one.")
 @click.option(
     "--hosts", metavar="PATTERN", help="With --fabric: the hosts to take, for example 'gpu*' [default: all]."

@@ -10,7 +10,7 @@ from hetesynth.cli.options import json_option
 from hetesynth.cli.terminal import show, table
 
 
-@click.command(name="library", short_help="List the node types, or show one.")
+@click.command(name="library")
 @click.argument("name", metavar="[TYPE]", required=False)
 @json_option
 def command(name: str | None, as_json: bool) -> None:

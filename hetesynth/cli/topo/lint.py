@@ -13,7 +13,7 @@ from hetesynth.model.diagnostics import render
 from hetesynth.model.words import counted
 
 
-@click.command(name="lint", short_help="Look for what is probably not meant.")
+@click.command(name="lint")
 @click.argument("files", type=TOPOLOGY, nargs=-1, required=True)
 @click.option("--strict", is_flag=True, help="Exit 1 when there is a warning.")
 @json_option

@@ -15,7 +15,7 @@ from hetesynth.deploy.rank_files import FORMATS
 SHOWN_NAMES = 4
 
 
-@click.command(name="ranks", short_help="Say which rank runs where, for launchers.")
+@click.command(name="ranks")
 @click.argument("topology", type=TOPOLOGY)
 @click.option(
     "-o", "directory", type=NewPath(path_type=Path), metavar="DIR",

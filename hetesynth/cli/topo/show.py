@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hetesynth.search.chunking import Capacity, Chunking
 
 
-@click.command(name="show", short_help="Print servers, links, bottlenecks and capacities; draw them.")
+@click.command(name="show")
 @click.argument("topology", type=TOPOLOGY)
 @click.option("--chunk-size", metavar="SIZE", help="For example 4MB [default: the topology's, else 1 MB].")
 @click.option("--tau-ref", default="slowest", metavar="slowest|KIND|TIME", show_default=True, help="See synth.")
