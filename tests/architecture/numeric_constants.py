@@ -74,7 +74,7 @@ ALLOWED = {
         hetesynth/topology/importers/network.py: MAX_SERVERS_OF_A_LEAF
         hetesynth/topology/importers/machine.py: MAX_GPUS_OF_A_MACHINE
         hetesynth/topology/importers/nccl.py: MAX_CPUS MAX_LANES
-        hetesynth/topology/importers/nccl_devices.py: MAX_NUMBER_DIGITS MAX_TEXT
+        hetesynth/topology/importers/nccl.py: MAX_NUMBER_DIGITS MAX_TEXT
         hetesynth/topology/importers/wording.py: MAX_NAME
         hetesynth/topology/importers/reading.py: MAX_XML MAX_XML_ELEMENTS MAX_XML_DEPTH
         hetesynth/topology/importers/amd_smi.py: MOST_LINKS
@@ -88,10 +88,10 @@ ALLOWED = {
         hetesynth/topology/importers/ibnetdiscover.py: MAX_DEVICES
         hetesynth/topology/importers/join_network.py: MAX_SERVERS
         hetesynth/topology/importers/network.py: MAX_ATTACHMENTS MAX_SWITCHES
-        hetesynth/topology/importers/network_text.py: _SHOWN
+        hetesynth/topology/importers/write_dsl.py: _SHOWN
         hetesynth/topology/importers/wording.py: _SHOWN
-        hetesynth/topology/importers/nvidia_smi_text.py: MAX_GPUS MAX_LINKS
-        hetesynth/topology/importers/nvidia_smi_text.py: MAX_DEVICES
+        hetesynth/topology/importers/nvidia_smi.py: MAX_GPUS MAX_LINKS
+        hetesynth/topology/importers/nvidia_smi.py: MAX_DEVICES
         hetesynth/topology/importers/reading.py: MAX_YAML MAX_YAML_DEPTH MAX_YAML_EVENTS
         hetesynth/topology/importers/slurm.py: MAX_SWITCHES
         hetesynth/topology/importers/reading.py: MAX_LINE MAX_LINES MAX_TEXT
@@ -101,7 +101,7 @@ ALLOWED = {
         hetesynth/topology/lint/rounding.py: MAX_MULTIPLE
         hetesynth/model/collective.py: MAX_GUESSED_ROOTS
         hetesynth/simulate/graph_builder.py: MAX_DEPENDENCES
-        hetesynth/judge/bounds/cuts.py: MAX_STEPS
+        hetesynth/judge/bounds/judge.py: MAX_STEPS
         hetesynth/judge/bounds/prices.py: MAX_PRICE MAX_RANKS
         hetesynth/judge/bounds/query.py: MAX_QUERY MAX_DEPTH
         hetesynth/judge/composition/document.py: MAX_BYTES MAX_DEPTH MAX_RANKS MAX_CELLS MAX_TIME
@@ -123,7 +123,7 @@ ALLOWED = {
         hetesynth/deploy/folder/environment.py: MSCCL_FILES
         hetesynth/deploy/reports/write.py: FORMAT
         hetesynth/deploy/reports/annotations.py: MAX_OF_A_SEVERITY
-        hetesynth/deploy/reports/summaries.py: MAX_BYTES
+        hetesynth/deploy/reports/write.py: MAX_BYTES
         hetesynth/deploy/reports/write.py: _START
         hetesynth/deploy/folder/folder.py: FORMAT
         hetesynth/deploy/manifest/keys.py: FORMAT
@@ -205,7 +205,7 @@ ALLOWED = {
         hetesynth/deploy/reports/pages.py: MAX_BARS ROW BAR NAMES SIDE VALUE LONGEST_NAME
         hetesynth/deploy/reports/words.py: SHOWN_PERCENT
         hetesynth/deploy/reports/annotations.py: MAX_MESSAGE
-        hetesynth/deploy/reports/summaries.py: FIRST_ROWS UNFOLDED
+        hetesynth/deploy/reports/write.py: FIRST_ROWS UNFOLDED
         hetesynth/deploy/reports/pages.py: SMALLEST LARGEST
         hetesynth/cli/build.py: SHOWN_OF_A_STATUS
         hetesynth/topology/language/layout.py: WIDTH

@@ -25,9 +25,8 @@ from hetesynth.deploy.reports.annotations import (
     workflow_commands,
 )
 from hetesynth.deploy.reports.pages import index_page
-from hetesynth.deploy.reports.summaries import MARK, junit_xml, markdown_summary
 from hetesynth.deploy.reports.words import one_line
-from hetesynth.deploy.reports.write import document
+from hetesynth.deploy.reports.write import MARK, document, junit_xml, markdown_summary
 from hetesynth.model.diagnostics import HIDDEN, visible
 
 HOSTILE = (

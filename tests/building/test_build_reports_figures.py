@@ -12,7 +12,6 @@ from support.build_report_sample import MANIFEST_TEXT, MB, cell, record, with_st
 
 from hetesynth.deploy.outcome import BuildReport, TopologyFinding
 from hetesynth.deploy.reports.pages import _program
-from hetesynth.deploy.reports.summaries import MARK
 from hetesynth.deploy.reports.words import (
     Places,
     candidate_percent,
@@ -23,6 +22,7 @@ from hetesynth.deploy.reports.words import (
     shown,
 )
 from hetesynth.deploy.reports.write import (
+    MARK,
     ReportOptions,
     demand_outside,
     report_options,

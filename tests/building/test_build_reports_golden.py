@@ -19,9 +19,8 @@ from hetesynth.deploy.reports.annotations import (
     workflow_commands,
 )
 from hetesynth.deploy.reports.pages import index_page
-from hetesynth.deploy.reports.summaries import junit_xml, markdown_summary
 from hetesynth.deploy.reports.words import ATTENTION, STATUSES, WAYS_OUT
-from hetesynth.deploy.reports.write import document
+from hetesynth.deploy.reports.write import document, junit_xml, markdown_summary
 
 FOLDER = Path(__file__).parent / "golden_reports"
 LINKS = {"alpha/rccl-6/allgather/1MB..64MB": "cells/alpha allgather.html"}

@@ -10,7 +10,7 @@ from lxml import etree
 from support.build_report_sample import PLACES, sample
 
 from hetesynth.deploy.outcome import BAD, BuildReport, TopologyFinding
-from hetesynth.deploy.reports.summaries import junit_xml
+from hetesynth.deploy.reports.write import junit_xml
 
 SCHEMA = etree.XMLSchema(etree.parse(Path(__file__).parent / "junit_strict.xsd"))
 STOPPED = TopologyFinding("a.dsl", 1, 2, "error", "HS203", "there is no gpu9", "use gpu7")

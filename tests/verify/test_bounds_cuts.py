@@ -9,7 +9,7 @@ import pytest
 from support.graphs import Graph, full, line, problem, ring, star
 from test_bounds_laws import moving
 
-from hetesynth.judge.bounds import cuts
+from hetesynth.judge.bounds import judge as cuts
 from hetesynth.judge.bounds.laws import Refuted
 from hetesynth.model.bound import CutWitness, FlowWitness, LastStepWitness, VolumeWitness
 from hetesynth.model.problem import Arc, Problem, Resource

@@ -6,12 +6,22 @@ docs/certificates.md.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
-from hetesynth.judge.bounds.cuts import cut_steps, flow_steps, growth_steps, last_step_steps, volume_steps
-from hetesynth.judge.bounds.laws import NEVER, Refuted, demand, hops_over, turned_around
+from hetesynth.judge.bounds.laws import (
+    NEVER,
+    Refuted,
+    carried,
+    checked_ranks,
+    demand,
+    hops_over,
+    quotient,
+    turned_around,
+)
 from hetesynth.judge.bounds.prices import price_steps
 from hetesynth.judge.bounds.query import query_steps
 from hetesynth.model.bound import (
@@ -27,6 +37,202 @@ from hetesynth.model.bound import (
 )
 from hetesynth.model.problem import Problem
 from hetesynth.model.verdict import Violation
+
+MAX_STEPS = 1_000_000
+
+
+def cut_steps(problem: Problem, claim: CutWitness) -> int:
+    """Every chunk that is needed on the far side of the border crosses it at least once."""
+    region = checked_ranks(problem, claim.region, "the region")
+    demand(claim.direction in ("in", "out"), f"{claim.direction!r} is no direction")
+    far = region if claim.direction == "in" else set(range(problem.ranks)) - region
+    across = {a for a, arc in enumerate(problem.arcs) if arc.dst in far and arc.src not in far}
+    collective = problem.collective
+    needed = 0  # chunks wanted on the far side that it cannot complete by itself
+    for pre, post in zip(collective.pre, collective.post, strict=True):
+        if not far.isdisjoint(post):
+            needed += not pre <= far if collective.reduces else far.isdisjoint(pre)
+    demand(claim.needed == needed, f"{claim.needed} chunks are said to cross, {needed} must")
+    return quotient(needed, _capacity(problem, claim, across))
+
+
+def _capacity(problem: Problem, claim: CutWitness | VolumeWitness, links: set[int]) -> int:
+    capacity = carried(problem, claim.resources, links)
+    said = f"the resources are said to carry {claim.capacity} a step, they carry {capacity}"
+    demand(claim.capacity == capacity, said)
+    return capacity
+
+
+def last_step_steps(problem: Problem, claim: LastStepWitness) -> int:
+    """A cut of which the last steps serve less: a crossing with few steps left does not get to all ranks that want
+    the chunk, however they pass it on. Each crossing is worth the ranks it can reach, each chunk needs all."""
+    demand(not problem.collective.reduces, "parts of a sum may cross in any step")
+    demand(claim.wanted > 0, "nobody wants the chunks")
+    cut_steps(problem, CutWitness(claim.region, claim.direction, claim.resources, claim.needed, claim.capacity))
+    region = set(claim.region)
+    far = region if claim.direction == "in" else set(range(problem.ranks)) - region
+    for k, (pre, post) in enumerate(zip(problem.collective.pre, problem.collective.post, strict=True)):
+        listeners = len(post & far)
+        if listeners and far.isdisjoint(pre):
+            demand(listeners >= claim.wanted, f"chunk {k} is wanted by {listeners} ranks, not {claim.wanted}")
+    copies = 1
+    if not problem.exclusive_reduction:  # the most others on the far side that one of it has a link to
+        pairs = {(arc.src, arc.dst) for arc in problem.arcs if arc.src in far and arc.dst in far}
+        copies = max(Counter(src for src, _ in pairs).values(), default=0)
+    demand(claim.copies >= copies, f"a rank can pass a chunk on to {copies} others in a step, not {claim.copies}")
+    worth, left = 1, claim.needed * claim.wanted
+    for steps in range(1, MAX_STEPS + 1):
+        left -= claim.capacity * min(worth, claim.wanted)
+        if left <= 0:
+            return steps
+        worth = min(worth * (1 + claim.copies), claim.wanted)
+    raise Refuted(f"more than {MAX_STEPS} steps are not rechecked")
+
+
+def volume_steps(problem: Problem, claim: VolumeWitness) -> int:
+    """When all m parts contribute to a chunk and want its sum, it crosses between parts at least 2(m - 1) times:
+    gossip by one-way calls (Harary and Schwenk 1974), each part taken as one caller."""
+    demand(problem.collective.reduces, "the volume bound is for reductions that everybody needs")
+    checked_ranks(problem, (r for part in claim.parts for r in part), "the partition")
+    part_of = {r: p for p, part in enumerate(claim.parts) for r in part}
+    demand(len(part_of) == problem.ranks, "the parts leave a rank out")
+    demand(all(claim.parts), "a part is empty")
+    everywhere = set(range(len(claim.parts)))
+    pairs = zip(problem.collective.pre, problem.collective.post, strict=True)
+    chunks = sum({part_of[r] for r in pre} == everywhere == {part_of[r] for r in post} for pre, post in pairs)
+    said = f"{claim.chunks} chunks are said to be needed by every part from every part, not {chunks}"
+    demand(claim.chunks == chunks, said)
+    crossings = 2 * (len(claim.parts) - 1)
+    said = f"{len(claim.parts)} parts need {crossings} crossings, not {claim.crossings}"
+    demand(claim.crossings == crossings, said)
+    between = {a for a, arc in enumerate(problem.arcs) if part_of[arc.src] != part_of[arc.dst]}
+    return quotient(chunks * crossings, _capacity(problem, claim, between))
+
+
+def flow_steps(problem: Problem, claim: FlowWitness) -> int:
+    """The cut of the time-expanded graph: chunks that start on the source side and are wanted at the destination,
+    which is not on it, cross during some step, and fewer can cross in all steps together than must."""
+    side = _source_side(problem, claim)
+    collective, destination = problem.collective, claim.destination
+    lacking = inside = 0
+    for pre, post in zip(collective.pre, collective.post, strict=True):
+        others = pre - {destination}
+        if destination not in post or not others or (destination in pre and not collective.reduces):
+            continue
+        lacking += 1
+        starts = [r in side[0] for r in others]
+        inside += any(starts) if collective.reduces else all(starts)
+    said = f"{claim.needed} chunks are said to be missing at rank {destination}, {lacking} are"
+    demand(0 < claim.needed <= lacking, said)
+    across = 0  # chunks that the wires out of the source side carry in all steps
+    wires = _wires(problem)
+    for step, (now, then) in enumerate(pairwise(side)):
+        for src, dst, capacity, name in wires:
+            if src in now and dst not in (then if dst < problem.ranks else now):
+                if capacity is None:
+                    raise Refuted(f"step {step}: {name} crosses the cut and has no limit")
+                across += capacity
+    outside = lacking - inside
+    crossing = across + outside - (lacking - claim.needed)
+    demand(crossing <= claim.flow, f"the cut carries {crossing} of the {claim.needed} chunks, not {claim.flow}")
+    demand(claim.flow < claim.needed, f"all {claim.needed} chunks can reach rank {destination}")
+    return claim.steps + 1
+
+
+def _source_side(problem: Problem, claim: FlowWitness) -> list[set[int]]:
+    """The vertices on the source side before each step, and after the last."""
+    demand(0 <= claim.destination < problem.ranks, f"there is no rank {claim.destination}")
+    demand(0 <= claim.steps <= MAX_STEPS, f"{claim.steps} steps are not rechecked")
+    side: list[set[int]] = [set() for _ in range(claim.steps + 1)]
+    for step, vertex in claim.source_side:
+        last = claim.steps if vertex < problem.ranks else claim.steps - 1
+        exists = 0 <= step <= last and 0 <= vertex < problem.vertices
+        demand(exists, f"({step}, {vertex}) is no vertex of the time-expanded graph")
+        side[step].add(vertex)
+    demand(claim.destination not in side[-1], "the destination is on the source side")
+    for step, (now, then) in enumerate(pairwise(side)):
+        forgetful = sorted(r for r in now - then if r < problem.ranks)
+        if forgetful:
+            text = f"rank {forgetful[0]} keeps what it has after step {step}: it cannot leave the source side"
+            raise Refuted(text)
+    return side
+
+
+def _wires(problem: Problem) -> list[tuple[int, int, int | None, str]]:
+    """Wires in use and links without wires: ends, chunks a step, name. Each link is a path of wires, so what
+    crosses on a link crosses on a wire. A wire of one link carries what that link may carry."""
+    segments = problem.segments
+    users: list[int] = [0] * len(segments)
+    alone: dict[int, int] = {}
+    wires: list[tuple[int, int, int | None, str]] = []
+    for a, arc in enumerate(problem.arcs):
+        if not arc.segments:
+            wires.append((arc.src, arc.dst, arc.capacity, f"link {a}"))
+            continue
+        at = arc.src
+        for s in arc.segments:
+            if segments[s].src != at:
+                raise Refuted(f"the wires of link {a} are no path")
+            at = segments[s].dst
+            users[s] += 1
+            alone[s] = arc.capacity
+        if at != arc.dst:
+            raise Refuted(f"the wires of link {a} do not end at rank {arc.dst}")
+    for s, segment in enumerate(segments):
+        if users[s]:
+            capacity = alone[s] if users[s] == 1 else segment.capacity
+            wires.append((segment.src, segment.dst, capacity, segment.name))
+    return wires
+
+
+def growth_steps(problem: Problem, claim: GrowthWitness) -> int:
+    """The first number of steps in which a chunk that every rank wants can spread over the parts.
+
+    Until a step begins, the ranks that hold the chunk are at most all of the parts that held it one step earlier,
+    and one rank for every arrival since in another part; what they can send to other parts is bounded by the named
+    resources. In the last step a part without the chunk must take one arrival for each of its ranks.
+    """
+    demand(0 <= claim.chunk < len(problem.collective.chunks), "it is about a chunk that does not exist")
+    demand(len(problem.collective.post[claim.chunk]) == problem.ranks, "not every rank wants the chunk")
+    demand(not problem.collective.reduces, "growth is about copies")
+    checked_ranks(problem, (r for part in claim.parts for r in part), "the partition")
+    home = {r: p for p, part in enumerate(claim.parts) for r in part}
+    demand(len(home) == problem.ranks and all(claim.parts), "the parts leave a rank out, or one is empty")
+    parts_named = len(claim.out_of_parts) == len(claim.into_parts) == len(claim.parts)
+    everyone = parts_named and len(claim.out_of_ranks) == problem.ranks
+    demand(everyone, "it does not name resources for everyone")
+    out_of_part: list[set[int]] = [set() for _ in claim.parts]
+    into_part: list[set[int]] = [set() for _ in claim.parts]
+    out_of_rank: list[set[int]] = [set() for _ in range(problem.ranks)]
+    for a, arc in enumerate(problem.arcs):
+        if home[arc.src] != home[arc.dst]:
+            out_of_part[home[arc.src]].add(a)
+            into_part[home[arc.dst]].add(a)
+            out_of_rank[arc.src].add(a)
+    leaves_part = max(_each_carried(problem, claim.out_of_parts, out_of_part))
+    enters_part = _each_carried(problem, claim.into_parts, into_part)
+    leaves_rank = max(_each_carried(problem, claim.out_of_ranks, out_of_rank))
+    holders = problem.collective.pre[claim.chunk]
+    fresh = [p for p, part in enumerate(claim.parts) if holders.isdisjoint(part)]
+    must_be_early = sum(enters_part[p] < len(claim.parts[p]) for p in fresh)
+    smallest_first = sorted(len(claim.parts[p]) for p in fresh)
+    old, new = len(claim.parts) - len(fresh), 0  # parts that had the chunk at first, and since
+    out = min(leaves_part * old, leaves_rank * len(holders))
+    for step in range(1, MAX_STEPS):
+        missing = max(0, len(fresh) - new)
+        if out >= sum(smallest_first[:missing]) and len(fresh) - missing >= must_be_early:
+            return step
+        if out == 0:
+            return step
+        before, arrivals = min(len(claim.parts), old + new), out
+        new = min(len(fresh), new + arrivals)
+        out = leaves_part * before + min(leaves_part, leaves_rank) * arrivals
+    return MAX_STEPS
+
+
+def _each_carried(problem: Problem, names: tuple[tuple[str, ...], ...], links: list[set[int]]) -> list[int]:
+    return [carried(problem, n, ls) if ls else 0 for n, ls in zip(names, links, strict=True)]
+
 
 Unsat = Callable[[str], "bool | None"]  # an SMT-LIB 2 text -> unsatisfiable, satisfiable, not known
 
