@@ -20,7 +20,6 @@ import json
 import string
 import sys
 import tempfile
-import textwrap
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
@@ -31,6 +30,7 @@ from typing import Any
 
 from benchmarks.generated_clusters import generated_clusters
 from benchmarks.machine import machine
+from benchmarks.tables import markdown, wrapped
 from hetesynth.cli import main as command_line
 from hetesynth.files.atomic import write_atomically
 from hetesynth.processes import side_by_side
@@ -212,23 +212,6 @@ def _name(row: Row) -> str:
     return f"{row['cluster']} {row['collective']} {SIZES[row['size']]}"
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *(f"| {' | '.join(row)} |" for row in rows)]
-    return "\n".join(lines)
-
-
-def wrapped(text: str) -> str:
-    """``text`` with its paragraphs in lines of at most 115 characters; tables, lists and headings as they are."""
-    parts = text.split("\n\n")
-    for number, part in enumerate(parts):
-        if not part.lstrip().startswith(("|", "- ", "#")):
-            together = part.strip().replace(" %", "\0%")
-            lines = textwrap.fill(together, 115, break_long_words=False, break_on_hyphens=False)
-            parts[number] = lines.replace("\0", " ")
-    return "\n\n".join(parts) + "\n"
-
-
 def summary(rows: Sequence[Row]) -> str:
     """Median and least percent of the limit, and factor over the library, of programs and plans."""
     shown = []
@@ -243,7 +226,7 @@ def summary(rows: Sequence[Row]) -> str:
     head = ["size", "collective", "cells"]
     for what in ("percent", "factor"):
         head += [f"{of} {what}, {which}" for which in ("XML", "plans") for of in ("median", "least")]
-    return table(head, shown)
+    return markdown(head, shown)
 
 
 def readme_part(rows: Sequence[Row], asked: int) -> str:
@@ -265,7 +248,7 @@ def readme_part(rows: Sequence[Row], asked: int) -> str:
     medians = ", ".join(f"{COLLECTIVES[name]} {median(of):.2f}" for name, of in factors.items() if of)
     return wrapped(README_PART.substitute(
         clusters=len({row["cluster"] for row in rows}), incomplete=incomplete(rows, asked),
-        table=table(head, shown), slower=len(counts["factor"]), compared=compared["factor"],
+        table=markdown(head, shown), slower=len(counts["factor"]), compared=compared["factor"],
         slower_plans=len(counts["plan_factor"]), compared_plans=compared["plan_factor"], medians=medians,
     ))  # fmt: skip
 

@@ -14,6 +14,7 @@ import pytest
 
 from benchmarks import programs_page
 from benchmarks.programs_page import COLLECTIVES, DOCS, SIZES, Row, cells, names, rows_of
+from benchmarks.tables import wrapped
 from hetesynth.cli import main as command_line
 from hetesynth.topology.language import load_topology
 
@@ -167,7 +168,7 @@ def test_a_run_measures_what_is_missing_alone(docs: Path, monkeypatch: pytest.Mo
 
 
 def test_paragraphs_are_wrapped_and_no_number_leaves_its_percent_sign() -> None:
-    text = programs_page.wrapped(f"{'word ' * 22}by 1 % at most\n\n- {'item ' * 40}\n\n| {'cell ' * 40}|")
+    text = wrapped(f"{'word ' * 22}by 1 % at most\n\n- {'item ' * 40}\n\n| {'cell ' * 40}|")
     paragraph, rest = text.split("\n\n", 1)
     assert all(len(line) <= 115 for line in paragraph.splitlines()) and "1 %" in paragraph
     assert rest == f"- {'item ' * 40}\n\n| {'cell ' * 40}|\n"
