@@ -1,8 +1,9 @@
 """docs/targets.md, and docs/data/targets.csv: every collective on every example, lowered for every target.
 
 ``PYTHONPATH=tests python -m benchmarks.programs`` writes the page, and measures what the CSV does not have: every
-program is made, linted for its target and executed by the judge, in place and out of place. A row is added as soon as
-it is measured; to measure one again delete it. Schedules come from one round of the greedy strategy, without a clock.
+program is made, linted for its target and executed by the judge, in place and out of place. A row is added as
+soon as it is measured; to measure one again delete it. Schedules come from one round of the greedy strategy,
+without a clock.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ def measured(topology: Path, collective: CollectiveName, targets: Iterable[Targe
 
 
 def _verdict(problem: Problem, schedule: Schedule, target: Target, servers: tuple[str, ...]) -> str:
-    """ "ok", or the code of the error, or the first finding of the judge."""
+    """``ok``, or the code of the error, or the first finding of the judge."""
     backend = FORMATS[target.format]
     for in_place in reversed(forms(target, problem.collective.name)):
         options = LoweringOptions("x", in_place, not in_place, target, servers=servers)
@@ -152,7 +153,8 @@ def page(rows: Sequence[Sequence[str]]) -> str:
     wrong = [text for text, verdict in verdicts if verdict != "ok"]
     return TEXT.read_text(encoding="utf-8").format(
         targets=markdown(
-            ("target", "runtime", "file", "instructions", "steps a block", "blocks a GPU", "channels", "reduce-scatter"),
+            ("target", "runtime", "file", "instructions", "steps a block", "blocks a GPU", "channels",
+             "reduce-scatter"),
             _targets(),
         ),
         calls=markdown(("target", "never runs", "out of place only", "a call's root"), _calls()),

@@ -336,14 +336,15 @@ PAGE_TEXT = string.Template(
     """\
 # Programs of the default command
 
-How good are the files that `synth --size` writes with its defaults? Measured on $clusters clusters of 3 to 32 GPUs:
-examples, generated clusters (gen100 to gen111) and machines of published runs (examples/measured). $incomplete
+How good are the files that `synth --size` writes with its defaults? Measured on $clusters clusters of 3 to 32
+GPUs: examples, generated clusters (gen100 to gen111) and machines of published runs (examples/measured).
+$incomplete
 
-All times are **simulated** ([model.md](model.md)); nothing was timed on GPUs. XML is for RCCL and the MSCCL executor
-(target `portable`), plans are for MSCCL++ (target `mscclpp`). Percent are of a proved lower bound of the time at the
-rates that runs reach, the start of a kernel included. A factor of 2 means twice as fast as the library, which is what
-NCCL or RCCL would choose by its formulas ([reality.md](reality.md)) or its rings, trees or sends with as many
-channels as pay, whichever is quicker ([sizes.md](sizes.md)).
+All times are **simulated** ([model.md](model.md)); nothing was timed on GPUs. XML is for RCCL and the MSCCL
+executor (target `portable`), plans are for MSCCL++ (target `mscclpp`). Percent are of a proved lower bound of the
+time at the rates that runs reach, the start of a kernel included. A factor of 2 means twice as fast as the
+library, which is what NCCL or RCCL would choose by its formulas ([reality.md](reality.md)) or its rings, trees or
+sends with as many channels as pay, whichever is quicker ([sizes.md](sizes.md)).
 
 ## Summary
 
@@ -361,11 +362,11 @@ library by more than 1 % with an algorithm that it has for the collective: $quic
 
 ## The data
 
-Every cell is a row of [data/programs.csv](data/programs.csv): times in microseconds, percent, factors, the library's
-choice (`checked`: the formula was compared with measurements on such machines), refusals, and the times of the four
-strategies. [data/library_before.csv](data/library_before.csv) has the library's times as commit f52bfb7c~1 simulated
-them. To measure again, delete rows and run `python tests/benchmarks/programs_page.py`; all cells took $minutes
-minutes of one processor ($made_on)."""
+Every cell is a row of [data/programs.csv](data/programs.csv): times in microseconds, percent, factors, the
+library's choice (`checked`: the formula was compared with measurements on such machines), refusals, and the times
+of the four strategies. [data/library_before.csv](data/library_before.csv) has the library's times as commit
+f52bfb7c~1 simulated them. To measure again, delete rows and run `python tests/benchmarks/programs_page.py`; all
+cells took $minutes minutes of one processor ($made_on)."""
 )
 
 if __name__ == "__main__":
