@@ -109,7 +109,8 @@ def measured(topology: Path, collective: CollectiveName, targets: Iterable[Targe
     schedule = outcome.schedule
     servers = tuple(vertex.server for vertex in chunking.topology.vertices[: problem.ranks])
     plain = straightforward(problem, schedule, LoweringOptions("x"))
-    verdicts, sizes = {}, {"straightforward": Size.of(plain)}
+    verdicts: dict[str, str] = {}
+    sizes: dict[str, Size | None] = {"straightforward": Size.of(plain)}
     for t in supporting:
         verdicts[t.name] = _verdict(problem, schedule, t, servers)
         if t.name in COMPARED:  # here, as its program is still known
@@ -195,7 +196,7 @@ def _messages() -> Iterator[Sequence[str]]:
         for alike in by_fifo.values():
             names = ", ".join(f"`{t.name}`" for t in alike)
             for collectives, example in (("all others", "allgather"), ("broadcast, reduce", "broadcast")):
-                fifo = alike[0].fifo(protocol, example)  # type: ignore[arg-type]
+                fifo = alike[0].fifo(protocol, example)
                 if example == "allgather" or fifo != alike[0].fifo(protocol, "allgather"):
                     held = (str(fifo.slots), f"{fifo.slice_bytes:,}", f"{fifo.batch_bytes:,}", str(fifo.overhead))
                     yield protocol, names, collectives if protocol == "Simple" else "all", *held

@@ -75,8 +75,9 @@ def scorecard(every: Sequence[Score]) -> Iterator[str]:
     yield ""
     yield (
         f"{met} of the {len(every)} numbers that the paper states are reached: ours is no smaller (of seconds: no "
-        "larger, with steps equal to the bound). `at the limit` is the ratio that a program at the proved limit has "
-        f"to the same rival: {beyond} numbers are beyond it, so that no program reaches them against these models."
+        "larger, with steps equal to the bound). `at the limit` is the ratio that a program at the proved limit "
+        f"has to the same rival: {beyond} numbers are beyond it, so that no program reaches them against these "
+        "models."
     )
     yield ""
     yield "| figure | what | paper | ours | at the limit | reached |"

@@ -25,8 +25,8 @@ _NAMES: dict[Kind, str] = {
     "17": "figure_17",
 }
 _HEAD = (
-    "cluster|collective|size|ours|of the limit|x NCCL|paper, NCCL|x TACCL|paper, TACCL|x TE-CCL HS, SE|paper, TE-CCL"
-    "|limit x NCCL|our program|TACCL's sketch"
+    "cluster|collective|size|ours|of the limit|x NCCL|paper, NCCL|x TACCL|paper, TACCL|x TE-CCL HS, SE"
+    "|paper, TE-CCL|limit x NCCL|our program|TACCL's sketch"
 )
 _TRAINING = (
     "model|GPUs|an allreduce|ours|rings|compute|iteration, ours|iteration, rings|shorter than with rings|TACCL"
