@@ -219,7 +219,8 @@ NEWCOMERS = {
     "A threshold": Newcomer(
         (Edit("hetesynth/policy/lowering.py",
               '    newcomer: int = threshold(1, "newcomers", "Lets one in. Not measured.")\n'),),
-        (Edit("CONTRIBUTING.md", " 999,999 |\n| thresholds | 999 |\n| words of pages |", "| words of pages |"),),
+        (Edit("CONTRIBUTING.md", " 1,000,000 |\n| thresholds | 1,000 |\n| words of pages |",
+              "| words of pages |"),),
         ("tests/architecture/test_budget.py::test_the_house_keeps_its_budget[thresholds]",),
     ),
 }  # fmt: skip

@@ -150,4 +150,4 @@ def test_the_page_has_a_line_for_every_row() -> None:
         module = row.code.partition(":")[0].removeprefix("hetesynth.search.")
         named = re.findall("`([^`]+)`", files)
         assert row.library or f"{module.replace('.', '/')}.py" in named
-        assert named and all((ROOT / "hetesynth" / "synthesis" / file).exists() for file in named)
+        assert named and all((ROOT / "hetesynth" / "search" / file).exists() for file in named)

@@ -48,10 +48,15 @@ def command(
     if target is not None:
         check_writable(target.parent)
     signal.signal(signal.SIGTERM, _interrupt)
-    text, figures, code = _measured(table, examples, patterns, journal, quick=quick)
+    text, data, figures, code = _measured(table, examples, patterns, journal, quick=quick)
     if target is not None:
         write_atomically(target, text.encode())
-    click.echo(json.dumps(figures, indent=2) if as_json else text if target is None else f"wrote {target}")
+        for name, lines in data.items():
+            file = target.parent / "data" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(file, lines.encode())
+    shown = "\n".join([text, *data.values()]) if target is None else f"wrote {target}"
+    click.echo(json.dumps(figures, indent=2) if as_json else shown)
     return code
 
 
@@ -75,16 +80,17 @@ def _progress(done: int, count: int, name: str) -> None:
 
 def _measured(
     table: str, examples: Path, patterns: tuple[str, ...], journal: Path | None, *, quick: bool
-) -> tuple[str, object, int]:
-    """The page, its figures, the exit code."""
+) -> tuple[str, dict[str, str], object, int]:
+    """The page, its tables for the folder data beside it, its figures, the exit code."""
     if table == "time":
-        from benchmarks.time_page import time_page
+        from benchmarks.time_page import time_page, time_table
         from benchmarks.time_tables import speed_rows, time_rows
 
         rows = time_rows(examples, patterns, lambda name: _progress(0, 0, name))
         speeds = speed_rows(examples, patterns, lambda name: _progress(0, 0, name))
         errors = [*(row.error for row in rows), *(row.error for row in speeds)]
-        return time_page(rows, speeds), [asdict(row) for row in [*rows, *speeds]], int(any(errors))
+        data = {"benchmarks_time.csv": time_table(rows)}
+        return time_page(rows, speeds), data, [asdict(row) for row in [*rows, *speeds]], int(any(errors))
     if table == "heteccl":
         from benchmarks.heteccl import cases, page
         from benchmarks.heteccl.run import Entries, Journal, measured
@@ -95,16 +101,17 @@ def _measured(
             for entry in measured(_some(selected), examples, Journal(journal), _progress):
                 entries[entry.name] = entry
         failed = 3 if len(entries) < len(selected) else int(any(entry.error for entry in entries.values()))
-        return page.page(entries), [asdict(entry) for entry in entries.values()], failed
+        return page.page(entries), page.data(entries), [asdict(entry) for entry in entries.values()], failed
     from benchmarks.cases import chosen
     from benchmarks.page import page as steps_page
     from benchmarks.page import plain
+    from benchmarks.page import table as steps_table
     from benchmarks.run import QUICK_SECONDS, Runner
 
     runner = Runner(examples, progress=_progress, deadline=QUICK_SECONDS if quick else None)
     report = runner(_some(chosen(quick=quick, patterns=patterns)), whole=not quick and not patterns)
     failed = 3 if not report.complete else int(any(row.status == "failed" for row in report.rows))
-    return steps_page(report), plain(report), failed
+    return steps_page(report), {"benchmarks.csv": steps_table(report.rows)}, plain(report), failed
 
 
 def _some(cases: list[Case]) -> list[Case]:

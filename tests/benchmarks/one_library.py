@@ -1,6 +1,6 @@
-"""Prints docs/benchmarks_building.md: what ``hetesynth build`` makes of a manifest of five clusters.
+"""docs/benchmarks_building.md: what ``hetesynth build`` makes of a manifest of five clusters.
 
-``PYTHONPATH=tests python tests/benchmarks/one_library.py > docs/benchmarks_building.md`` takes an hour. Every
+``PYTHONPATH=tests python tests/benchmarks/one_library.py`` takes an hour. Every
 file is simulated anew from its bytes, beside all files of its collective and beside what a library takes. It ends
 with 1 where one is slower than either, by more than 1 %, at one of 12 sizes; the same between them is told.
 """
@@ -21,6 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks.machine import load, machine
+from benchmarks.tables import csv_text, markdown
 from hetesynth.deploy.compute import cell_request
 from hetesynth.deploy.folder.cells import ProgramFile, program_at
 from hetesynth.deploy.folder.folder import deployed
@@ -45,21 +46,28 @@ SIZES = [1000 * 4**k for k in range(11)] + [4_096_000_000]
 BETWEEN = [1000 * 4**k * part // 20 for k in range(11) for part in (21, 27, 61)]
 """No build looks at one of them: times are sawteeth in the size, as programs run in whole loops."""
 
+HEAD = [
+    "cluster", "target", "collective", "files", "left", "dominated", "slower", "missed", "factor",
+    "between_dominated", "between_slower",
+]  # fmt: skip
 TEXT = """# Benchmarks of builds
 
-Written by `PYTHONPATH=tests python tests/benchmarks/one_library.py`. The manifest
-[hetesynth.toml](../tests/benchmarks/manifest/hetesynth.toml): five clusters of 12 and 16 GPUs (three examples, and
-the first two of 8 to 16 that the generator makes), AllGather, AllReduce and AllToAll, sizes up to 256 KB, to 16 MB
-and beyond, for rccl-6 and mscclpp: 90 cells, which come out of 30 searches.
+What `hetesynth build` makes of [a manifest](../tests/benchmarks/manifest/hetesynth.toml) of five clusters of 12
+and 16 GPUs: AllGather, AllReduce and AllToAll, three ranges of sizes, for rccl-6 and mscclpp, 90 cells. Written
+by `PYTHONPATH=tests python tests/benchmarks/one_library.py`.
 
-## What is deployed
+Every file is read back and simulated at 12 sizes from 1 KB to 4 GB. Of {files} files none that runs should be
+more than 1 % slower than another file of its collective, nor than the library: {wrong} sizes are. {left} sizes
+are left to the library, {missed} of them though a file is quicker. Files are {factor} times as fast as the
+library (least, mean). [data/benchmarks_building.csv](data/benchmarks_building.csv) has a row for each cluster,
+target and collective; the last two columns are of 33 sizes between these, with the largest share of the time that
+is lost.
 
-Every file, read from its bytes, is simulated at 12 sizes from 1 KB to 4 GB, in steps of four. `left`: sizes that
-no file takes. `dominated`: sizes at which the file that runs takes more than 1 % longer than another file of the
-collective; `slower`: more than 1 % longer than what the library takes. `missed`: sizes that are left though a file
-of the collective is quicker than the library there. `factor`: how many times as fast as the library, the least and
-the geometric mean over sizes with a file. The last columns are of 33 sizes between these, which no build looks at:
-dominated and slower, with the largest share of the time that is lost.
+Time on the wall and of the processor, with `--jobs {jobs}`:
+
+{runs}
+
+Measured on: {facts}.
 """
 
 
@@ -84,7 +92,7 @@ def main() -> None:
     parser.add_argument("--built", type=Path, help="the manifest of an earlier build, which is checked alone")
     stated = parser.parse_args()
     if stated.built is not None:
-        raise SystemExit(report(read_manifest(stated.built)))
+        raise SystemExit(report(read_manifest(stated.built))[1] > 0)
     before = load()
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
@@ -95,22 +103,22 @@ def main() -> None:
             _build("`--check`", place, stated.jobs, "--check"),
             _build("`--check --quick`", place, stated.jobs, "--check", "--quick"),
         ]  # fmt: skip
-        print(TEXT)
-        wrong = report(read_manifest(place / FOLDER / "hetesynth.toml"))
+        everything, wrong = report(read_manifest(place / FOLDER / "hetesynth.toml"))
         topology = place / FOLDER / EDITED
         topology.write_text(f"# a comment\n{topology.read_text()}")
         runs.append(_build(f"a comment in {EDITED}", place, stated.jobs))
         topology.write_text(edited(topology.read_text()))
         runs.append(_build(f"a rate in {EDITED}", place, stated.jobs))
-    print("\n## How long it takes\n\nSeconds are of the whole command on the wall, `processor s` those of its")
-    print("processes together; both grow with other work on the machine.\n")
-    print(f"With `--jobs {stated.jobs}`:\n\n| run | seconds | processor s | cells made |\n|---|---|---|---|")
-    for run in runs:
-        print(f"| {run[0]} | {run[1]:.1f} | {run[2]:.1f} | {run[3]} |")
-    print("\n## Measured on\n\n| | |\n|---|---|")
-    for what, value in (machine() | {"highspy": version("highspy"), "load": f"{before}, {load()}"}).items():
-        print(f"| {what} | {value} |")
-    raise SystemExit(wrong)
+    shown = [(name, f"{wall:.1f}", f"{processor:.1f}", str(made)) for name, wall, processor, made in runs]
+    facts = machine() | {"highspy": version("highspy"), "load": f"{before}, {load()}"}
+    text = TEXT.format(
+        files=everything.files, wrong=wrong, left=len(everything.left), missed=len(everything.missed),
+        factor=_figures(everything)[5], jobs=stated.jobs,
+        runs=markdown(("run", "seconds", "processor s", "cells made"), shown),
+        facts=", ".join(f"{what} {value}" for what, value in facts.items()),
+    )  # fmt: skip
+    (ROOT / "docs" / "benchmarks_building.md").write_text(text)
+    raise SystemExit(wrong > 0)
 
 
 def edited(text: str) -> str:
@@ -139,15 +147,13 @@ def _build(what: str, place: Path, jobs: int, *options: str) -> tuple[str, float
     return what, time.perf_counter() - began, processor() - spent, entries() - before
 
 
-def report(manifest: Manifest) -> int:
-    """The table of what is deployed, its sum, and each size that is wrong; 1 where one is."""
+def report(manifest: Manifest) -> tuple[Checked, int]:
+    """Write the table of what is deployed, print what is wrong; the sum of all, and how many sizes are wrong."""
     clusters = {entry.name: load_topology(entry.source) for entry in manifest.clusters}
-    names = "files | left | dominated | slower | missed | factor | between: dominated | slower"
-    print(f"| cluster | target | collective | {names} |\n|{11 * '---|'}")
     cells: dict[tuple[str, str, str], list[Cell]] = defaultdict(list)
     for cell in manifest.cells:
         cells[cell.cluster, cell.target, cell.collective].append(cell)
-    everything, wrong = Checked(), []
+    everything, wrong, rows = Checked(), [], []
     for at, (cell, *_) in cells.items():
         one = checked(cell, clusters[cell.cluster], manifest.folder(cell.cluster, cell.target))
         everything.files += one.files
@@ -155,23 +161,23 @@ def report(manifest: Manifest) -> int:
             if name != "files":
                 getattr(everything, name).extend(values)
         wrong += [f"{' '.join(at)}: {size} bytes, {share:.3f}" for size, share in (*one.dominated, *one.slower)]
-        print(f"| {' | '.join(at)} | {_figures(one)} |")
-    print(f"| all | | | {_figures(everything)} |")
-    print("".join(f"\n{line}" for line in wrong))
-    return 1 if wrong else 0
+        rows.append([*at, *_figures(one)])
+    (ROOT / "docs" / "data" / "benchmarks_building.csv").write_text(csv_text(HEAD, rows))
+    print("\n".join(wrong))
+    return everything, len(wrong)
 
 
-def _figures(one: Checked) -> str:
+def _figures(one: Checked) -> list[str]:
     mean = 1.0
     for factor in one.factors:
         mean *= factor ** (1 / len(one.factors))
     factors = f"{min(one.factors):.2f}, {mean:.2f}" if one.factors else "-"
-    counts = " | ".join(str(len(what)) for what in (one.left, one.dominated, one.slower, one.missed))
+    counts = [str(len(what)) for what in (one.left, one.dominated, one.slower, one.missed)]
     between = [
         f"{len(what)}, {100 * (max(share for _, share in what) - 1):.1f} %" if what else "0"
         for what in (one.dominated_between, one.slower_between)
     ]
-    return f"{one.files} | {counts} | {factors} | {' | '.join(between)}"
+    return [str(one.files), *counts, factors, *between]
 
 
 def checked(cell: Cell, topology: Topology, folder: Path) -> Checked:

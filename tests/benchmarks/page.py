@@ -1,7 +1,4 @@
-"""The page: tables, goals, what others report, growth, and what it was measured on.
-
-In: a ``Report``. Out: Markdown, and the same as plain values. Measures nothing.
-"""
+"""The page on steps, its table, and the same as plain values, from a ``Report``. Measures nothing."""
 
 from __future__ import annotations
 
@@ -13,8 +10,12 @@ from benchmarks.cases import SECTIONS
 from benchmarks.growth import PowerLaw, power_law
 from benchmarks.measure import Row
 from benchmarks.run import Report
+from benchmarks.tables import csv_text, markdown, wrapped
 
-_HEAD = "case | ranks | chunks | steps | bound | proof | first s | total s | cpu s | MB | goal | met"
+HEAD = [
+    "table", "case", "ranks", "chunks", "steps", "bound", "proof", "first_s", "total_s", "cpu_s", "MB", "goal",
+    "met",
+]  # fmt: skip
 _OTHERS = (
     (16, "h20_16", "30", "2.2", "0.9"),
     (32, "h20_32", "time-out", "24.7", "6.9"),
@@ -22,43 +23,35 @@ _OTHERS = (
     (64, "h20_64", "time-out", "33990", "105.3"),
 )
 _BUSY = "The machine had other work during this run (its load is at the end): seconds are longer than alone."
-_HOW_TO_READ = """\
-Every row is one command, `hetesynth synth`, in a process of its own, one after the other, after two runs that
-fill the caches. It reads the cluster, bounds the steps, searches until the bound is met or 0.7 of the goal's
-seconds are spent, replays the schedule, and up to 64 GPUs also lowers it to programs and executes them; above, it
-writes the schedule alone.
+_TEXT = """\
+# Benchmarks of steps
 
-- **steps**: of the schedule; **bound**: no schedule has fewer. Where they are equal, it is proven optimal.
-- **proof**: distance (some chunk has so far to go), doubling (so many ranks cannot know a chunk sooner), cut (so
-  much must cross so little), flow (a maximum flow over time to one rank or from one chunk), volume (every chunk
-  crosses between parts so often), price (chunks pay more on their cheapest paths than a step earns), unsat (an SMT
-  query).
-- **first s**: from the first look at the file to the first schedule that the judge passed, bounds included.
-- **total s**: the whole command by the clock, starting Python included; **cpu s**: of computing, on all cores.
-  Where the machine had other work, the first is the larger. **MB**: peak resident memory.
-- **goal**: most steps and seconds (and memory) asked for; `bound +2 % or +1` is the larger of the two.
-- **met**: yes, or what was missed; in parentheses how many steps above the bound the schedule is.
+How many steps `hetesynth synth` needs, against a proved lower bound, and in how many seconds. Written by
+`PYTHONPATH=tests python -m benchmarks` (`--quick` takes two minutes, `--only` selects, `--json` gives the
+figures). Other benchmarks: [predicted times](benchmarks_time.md), [the default command beside
+NCCL](benchmarks_programs.md), [the packing engine](benchmarks_engine.md), [builds](benchmarks_building.md),
+[repairs](repair.md).
+
 """
+_HOW_TO_READ = """\
+## The data
+
+Every row of [data/benchmarks.csv](data/benchmarks.csv) is one command in a process of its own, with both judges
+and, up to 64 GPUs, programs. A schedule with `steps` equal to `bound` is proven optimal. `first_s`: until the
+first judged schedule; `total_s`: the whole command by the clock; `cpu_s`: on all cores; `MB`: peak memory;
+`goal`: most steps, seconds and memory asked for; `met`: yes, or what was missed."""
 
 
 def page(report: Report) -> str:
     """The whole page as Markdown."""
-    parts = ["# Benchmarks", _intro(report), _summary(report), _HOW_TO_READ.rstrip()]
-    for section, title in SECTIONS.items():
-        rows = [row for row in report.rows if row.case.section == section]
-        if rows:
-            parts.append(f"## {title}\n\n{table(rows)}")
-            if section == "growth":
-                parts.append(_growth_text(rows))
-    parts += [f"## Beside other tools\n\n{_others(report.rows)}", _missed(report.rows), _facts(report)]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    parts = [_TEXT + _remarks(report), _summary(report), _growth_text(report.rows), _others(report.rows)]
+    parts += [_missed(report.rows), _HOW_TO_READ, _facts(report)]
+    return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 
 
 def table(rows: Iterable[Row]) -> str:
-    """Markdown: a line for every row, failed and unmeasured ones too."""
-    lines = [f"| {_HEAD} |", f"|{'---|' * (_HEAD.count('|') + 1)}"]
-    lines += [f"| {' | '.join(_cells(row))} |" for row in rows]
-    return "\n".join(lines)
+    """CSV: a line for every row, failed and unmeasured ones too."""
+    return csv_text(HEAD, map(_cells, rows))
 
 
 def plain(report: Report) -> dict[str, Any]:
@@ -97,6 +90,7 @@ def _plain_row(row: Row) -> dict[str, Any]:
 def _cells(row: Row) -> list[str]:
     case = row.case
     return [
+        case.section,
         f"{case.cluster} {case.collective}",
         str(case.ranks),
         str(case.chunks),
@@ -114,7 +108,7 @@ def _cells(row: Row) -> list[str]:
 
 def _met(row: Row) -> str:
     if row.status != "ok":
-        return f"{row.status}: {row.error}".replace("|", "\\|").replace("\n", " ")
+        return f"{row.status}: {row.error}".replace("\n", " ")
     remark = f"gap {row.gap}" if row.gap else ""
     if row.gap and row.within == row.steps:
         remark += ", optimal for ReduceScatter then AllGather"
@@ -133,21 +127,13 @@ def _seconds(seconds: float | None) -> str:
     return "-" if seconds is None else f"{seconds:.2f}" if seconds < 10 else f"{seconds:.1f}"
 
 
-def _intro(report: Report) -> str:
-    text = (
-        "Written by `PYTHONPATH=tests python -m benchmarks`; `--quick` takes two minutes, `--only` selects,\n"
-        "`--json` gives the figures. Predicted times, beside other systems and bounds:\n"
-        "[benchmarks_time.md](benchmarks_time.md). "
-        "The packing of trees\nalone, up to 256 GPUs: [benchmarks_engine.md](benchmarks_engine.md). "
-        "Builds of a manifest:\n[benchmarks_building.md](benchmarks_building.md)."
+def _remarks(report: Report) -> str:
+    said = ["A selection of the cases."] if not report.whole else []
+    said += [_BUSY] if _busy(report) else []
+    said += (
+        [] if report.complete else ["Incomplete: the run was cut short; the rows marked `not run` are missing."]
     )
-    if not report.whole:
-        text += "\n\n**A selection of the cases.**"
-    if _busy(report):
-        text += f"\n\n**{_BUSY}**"
-    if not report.complete:
-        text += "\n\n**Incomplete: this run was cut short; the rows marked `not run` are missing.**"
-    return text
+    return "\n\n".join(f"**{text}**" for text in said)
 
 
 def _busy(report: Report) -> bool:
@@ -159,87 +145,58 @@ def _busy(report: Report) -> bool:
 
 
 def _summary(report: Report) -> str:
-    """One line for each table: goals met, and schedules proven optimal."""
-    lines = ["| table | cases | proven optimal | goals met |", "|---|---|---|---|"]
+    """One line for each table: goals met, schedules proven optimal, and the longest command."""
+    lines = []
     for section, title in SECTIONS.items():
         rows = [row for row in report.rows if row.case.section == section]
         judged = [row for row in rows if row.case.goal is not None]
-        if not rows:
-            continue
-        optimal = sum(row.gap == 0 for row in rows)
         met = f"{sum(not row.misses for row in judged)} of {len(judged)}" if judged else "-"
-        lines.append(f"| {title} | {len(rows)} | {optimal} | {met} |")
-    return "\n".join(lines)
+        longest = _seconds(max((row.total for row in rows if row.total), default=None))
+        if rows:
+            lines.append((title, str(len(rows)), str(sum(row.gap == 0 for row in rows)), met, longest))
+    return markdown(("table", "cases", "proven optimal", "goals met", "longest, s"), lines)
 
 
 def _growth_text(rows: Sequence[Row]) -> str:
-    laws = growth(rows)
     names = {"total": "the whole command", "work": "its work, without starting Python"}
     said = [
         f"- {names[name]}: seconds grow as GPUs to the power **{law.exponent:.2f}** "
         f"({law.points} points, R2 = {law.r2:.3f})"
-        for name, law in laws.items()
+        for name, law in growth(rows).items()
         if law is not None
     ]
-    if not said:
-        return ""
-    what = (
-        "Schedules alone, one chunk, log-log least squares; the number of chunks to deliver grows as the square:"
-    )
-    return "\n".join([what, "", *said])
+    what = "Growth (schedules alone, one chunk, log-log least squares):"
+    return "\n".join([what, "", *said]) if said else ""
 
 
 def _others(rows: Sequence[Row]) -> str:
     """Context: Table 1 of HeteCCL beside our rows of the same number of GPUs."""
     ours = {row.case.cluster: row for row in rows if row.case.section == "scale" and row.case.chunks == 1}
-    lines = [
-        "Seconds to synthesize AllGather as Table 1 of the HeteCCL paper reports them, on other machines and for",
-        "clusters of which the paper states only the number of GPUs: context, not a race. Ours are whole commands",
-        "with both judges, from the table above.",
-        "",
-        "| GPUs | TACCL | TE-CCL | HeteCCL | hetesynth | its steps / bound |",
-        "|---|---|---|---|---|---|",
-    ]
-    for gpus, cluster, taccl, teccl, heteccl in _OTHERS:
+    lines = []
+    for gpus, cluster, *theirs in _OTHERS:
         row = ours.get(cluster)
-        own = "-" if row is None else _seconds(row.total)
         steps = "-" if row is None else f"{_or_dash(row.steps)} / {_or_dash(row.bound)}"
-        lines.append(f"| {gpus} | {taccl} | {teccl} | {heteccl} | {own} | {steps} |")
-    return "\n".join(lines)
+        lines.append((str(gpus), *theirs, "-" if row is None else _seconds(row.total), steps))
+    head = ("GPUs", "TACCL", "TE-CCL", "HeteCCL", "hetesynth", "its steps / bound")
+    return f"{_BESIDE}\n\n{markdown(head, lines)}"
+
+
+_BESIDE = """\
+## Beside other tools
+
+Seconds to synthesize AllGather, by Table 1 of the HeteCCL paper, on other machines and clusters of which the paper
+states only the number of GPUs. Ours are whole commands with both judges."""
 
 
 def _missed(rows: Sequence[Row]) -> str:
-    """Where the seconds went in the rows that miss their goal."""
     missed = [row for row in rows if row.misses and row.case.goal is not None]
-    if not missed:
-        return ""
     lines = [
-        "## Goals missed",
-        "",
-        "Cells of all examples up to 64 GPUs whose steps are above what is proved, with the reasons:",
-        "[decision 17](decisions.md).",
-        "",
-        "| case | chunks | missed | gap | seconds by phase | proof of the bound |",
-        "|---|---|---|---|---|---|",
+        f"- {row.case.cluster} {row.case.collective}, {row.case.chunks} chunks: {_met(row)}" for row in missed
     ]
-    for row in missed:
-        phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in row.phases.items() if seconds >= 0.05)
-        cells = [
-            f"{row.case.cluster} {row.case.collective}",
-            str(row.case.chunks),
-            ", ".join(row.misses),
-            _or_dash(row.gap),
-            phases or "-",
-            (row.proof or row.error or "-").replace("|", "\\|"),
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    return "\n".join(["## Goals missed", "", *lines]) if lines else ""
 
 
 def _facts(report: Report) -> str:
-    lines = ["## Measured on", "", "| | |", "|---|---|"]
-    lines += [f"| {name} | {value} |" for name, value in report.facts.items()]
-    lines.append(f"| date | {report.date} |")
-    lines.append(f"| the run took | {report.seconds:.0f} s |")
-    lines.append(f"| load before and after | {report.loads[0]}, {report.loads[1]} |")
-    return "\n".join(lines)
+    facts = ", ".join(f"{name} {value}" for name, value in report.facts.items())
+    loads = " and ".join(report.loads)
+    return wrapped(f"Measured on {report.date} in {report.seconds:.0f} s, load {loads}: {facts}.")

@@ -20,7 +20,6 @@ import json
 import string
 import sys
 import tempfile
-import textwrap
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
@@ -31,6 +30,7 @@ from typing import Any
 
 from benchmarks.generated_clusters import generated_clusters
 from benchmarks.machine import machine
+from benchmarks.tables import markdown, wrapped
 from hetesynth.cli import main as command_line
 from hetesynth.files.atomic import write_atomically
 from hetesynth.processes import side_by_side
@@ -66,6 +66,8 @@ COLUMNS = [
 BEFORE_COLUMNS = ["cluster", "collective", "size", "library_before_us", "no_library"]
 ALIKE = 0.01
 """Share of the time: what differs by less is taken to be equal."""
+NAMED = 5
+"""So many cells of a list are named on the page."""
 
 Row = dict[str, str]
 Cell = tuple[str, str, str]
@@ -210,23 +212,6 @@ def _name(row: Row) -> str:
     return f"{row['cluster']} {row['collective']} {SIZES[row['size']]}"
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *(f"| {' | '.join(row)} |" for row in rows)]
-    return "\n".join(lines)
-
-
-def wrapped(text: str) -> str:
-    """``text`` with its paragraphs in lines of at most 115 characters; tables, lists and headings as they are."""
-    parts = text.split("\n\n")
-    for number, part in enumerate(parts):
-        if not part.lstrip().startswith(("|", "- ", "#")):
-            together = part.strip().replace(" %", "\0%")
-            lines = textwrap.fill(together, 115, break_long_words=False, break_on_hyphens=False)
-            parts[number] = lines.replace("\0", " ")
-    return "\n\n".join(parts) + "\n"
-
-
 def summary(rows: Sequence[Row]) -> str:
     """Median and least percent of the limit, and factor over the library, of programs and plans."""
     shown = []
@@ -241,7 +226,7 @@ def summary(rows: Sequence[Row]) -> str:
     head = ["size", "collective", "cells"]
     for what in ("percent", "factor"):
         head += [f"{of} {what}, {which}" for which in ("XML", "plans") for of in ("median", "least")]
-    return table(head, shown)
+    return markdown(head, shown)
 
 
 def readme_part(rows: Sequence[Row], asked: int) -> str:
@@ -263,7 +248,7 @@ def readme_part(rows: Sequence[Row], asked: int) -> str:
     medians = ", ".join(f"{COLLECTIVES[name]} {median(of):.2f}" for name, of in factors.items() if of)
     return wrapped(README_PART.substitute(
         clusters=len({row["cluster"] for row in rows}), incomplete=incomplete(rows, asked),
-        table=table(head, shown), slower=len(counts["factor"]), compared=compared["factor"],
+        table=markdown(head, shown), slower=len(counts["factor"]), compared=compared["factor"],
         slower_plans=len(counts["plan_factor"]), compared_plans=compared["plan_factor"], medians=medians,
     ))  # fmt: skip
 
@@ -273,56 +258,22 @@ def incomplete(rows: Sequence[Row], asked: int) -> str:
     return f"**Incomplete**: {len(rows)} of {asked} cells." if len(rows) < asked else ""
 
 
-def cell_texts(row: Row | None) -> list[str]:
-    """The library, its time before and now, the program and the plan."""
-    if row is None:
-        return ["-"] * 4
-    library = row["library"].partition("(")[2].removesuffix(")") or row["no_library"]
-    library += "" if row["checked"] == "True" or not row["library_us"] else " *"
-    texts = [library, f"{_us(row['library_before_us'])} → {_us(row['library_us'])}"]
-    for time_, percent, factor, why in (
-        ("program_us", "percent", "factor", "no_program"), ("plan_us", "plan_percent", "plan_factor", "no_plan"),
-    ):  # fmt: skip
-        if not row[time_]:
-            texts.append(row[why] or "-")
-            continue
-        beside = f", {float(row[factor]):.2f} x" if row[factor] else ""
-        texts.append(f"{_us(row[time_])}, {float(row[percent]):.0f} %{beside}")
-    return texts
-
-
-def _us(text: str) -> str:
-    return f"{float(text):,.4g}" if text and float(text) < 1000 else f"{float(text):,.0f}" if text else "-"
-
-
 def page(rows: dict[Cell, Row], clusters: Sequence[str], made_on: dict[str, str]) -> str:
     """docs/benchmarks_programs.md."""
     known = [rows[cell] for cell in cells(clusters) if cell in rows]
-    asked, tables = len(cells(clusters)), []
-    for name, title in COLLECTIVES.items():
-        head = ["cluster", "GPUs"]
-        for size in SIZES.values():
-            head += [f"{size}: library", "before → now", "program", "plan"]
-        shown = []
-        for cluster in clusters:
-            of = [rows.get((cluster, name, size)) for size in SIZES]
-            if any(of):
-                gpus = next(row["gpus"] for row in of if row)
-                shown.append([cluster, gpus, *(text for row in of for text in cell_texts(row))])
-        tables.append(f"### {title}\n\n{table(head, shown)}")
     lists = {
         "slower": slower(known, "factor"), "slower_plans": slower(known, "plan_factor"),
         "quicker": quicker_strategies(known),
     }  # fmt: skip
     counts = {f"{name}_count": len(each) for name, each in lists.items()}
-    named = {name: "\n\n" + "\n".join(f"- {one}" for one in each) if each else "" for name, each in lists.items()}
+    named = {name: "; ".join(each[:NAMED]) or "none" for name, each in lists.items()}
     return wrapped(PAGE_TEXT.substitute(
-        named, **counts, incomplete=incomplete(known, asked), clusters=len(clusters), summary=summary(known),
-        compared=sum(bool(row["factor"]) for row in known),
+        named, **counts, incomplete=incomplete(known, len(cells(clusters))), clusters=len(clusters),
+        summary=summary(known), compared=sum(bool(row["factor"]) for row in known),
         compared_plans=sum(bool(row["plan_factor"]) for row in known),
         runs=sum(bool(row[f"{name}_us"]) for row in known for name in STRATEGIES),
         minutes=f"{sum(float(row['seconds']) for row in known) / 60:.0f}",
-        tables="\n\n".join(tables), made_on=table(("", ""), made_on.items()),
+        made_on=", ".join(f"{name} {value}" for name, value in made_on.items()),
     ))  # fmt: skip
 
 
@@ -385,43 +336,37 @@ PAGE_TEXT = string.Template(
     """\
 # Programs of the default command
 
-Made by `python tests/benchmarks/programs_page.py` from [data/programs.csv](data/programs.csv), a row a cell.
+How good are the files that `synth --size` writes with its defaults? Measured on $clusters clusters of 3 to 32
+GPUs: examples, generated clusters (gen100 to gen111) and machines of published runs (examples/measured).
 $incomplete
 
-`synth --size` with its defaults on $clusters clusters of 3 to 32 GPUs: examples, generated ones of seeds that
-nobody chose (gen100 to gen111, `tests/benchmarks/generated_clusters.py`), and machines of published runs
-(examples/measured). XML is for RCCL and the MSCCL executor (target `portable`), plans are for MSCCL++ (target
-`mscclpp`). All times are **simulated** ([model.md](model.md)), none was measured on GPUs. The limit is proved
-for the rates that runs reach, at which all times are, and counts the start of a kernel.
-The library is what NCCL or RCCL would choose by its formulas ([reality.md](reality.md)) or its rings, trees or
-sends with as many channels as pay, whichever is quicker
-([sizes.md](sizes.md)); `*`: not checked against measurements. Its time before is that of commit f52bfb7c~1,
-which simulated few rings, or sends, alone, here at the same rates.
+All times are **simulated** ([model.md](model.md)); nothing was timed on GPUs. XML is for RCCL and the MSCCL
+executor (target `portable`), plans are for MSCCL++ (target `mscclpp`). Percent are of a proved lower bound of the
+time at the rates that runs reach, the start of a kernel included. A factor of 2 means twice as fast as the
+library, which is what NCCL or RCCL would choose by its formulas ([reality.md](reality.md)) or its rings, trees or
+sends with as many channels as pay, whichever is quicker ([sizes.md](sizes.md)).
 
 ## Summary
 
-Percent of the limit, and times as fast as the library.
-
 $summary
 
-Slower than the library by more than 1 %: $slower_count of $compared XML programs.$slower
+## Slower than the library
 
-Slower than the library by more than 1 %: $slower_plans_count of $compared_plans plans.$slower_plans
+By more than 1 % (`synth` says so in its report, and `build` leaves such sizes to the library):
 
-Of $runs runs with `--strategy` ring, double-tree, all-pairs or direct (XML), faster than the library by more
-than 1 % with an algorithm that it has for the collective: $quicker_count.$quicker
+- $slower_count of $compared XML programs, the worst: $slower
+- $slower_plans_count of $compared_plans plans, the worst: $slower_plans
 
-## Cells
+Of $runs runs with `--strategy` ring, double-tree, all-pairs or direct (XML), $quicker_count are faster than the
+library by more than 1 % with an algorithm that it has for the collective: $quicker
 
-Times in microseconds. Programs and plans: percent of the limit, times as fast as the library.
+## The data
 
-$tables
-
-## Made on
-
-All cells together took $minutes minutes of one processor.
-
-$made_on"""
+Every cell is a row of [data/programs.csv](data/programs.csv): times in microseconds, percent, factors, the
+library's choice (`checked`: the formula was compared with measurements on such machines), refusals, and the times
+of the four strategies. [data/library_before.csv](data/library_before.csv) has the library's times as commit
+f52bfb7c~1 simulated them. To measure again, delete rows and run `python tests/benchmarks/programs_page.py`; all
+cells took $minutes minutes of one processor ($made_on)."""
 )
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
-"""Makes docs/reality.md: published runs of nccl-tests and rccl-tests beside what hetesynth/library expects.
-
-    python tests/benchmarks/reality.py > docs/reality.md
+"""Makes docs/reality.md and docs/data/reality.csv: published runs of nccl-tests and rccl-tests beside what
+hetesynth/library expects.
 
 The runs are in data/published_series.csv (what ran where, and its source) and data/published_runs.csv (bytes and
 microseconds, out of place); the machines in examples/measured. ``--runs FILE`` takes the points of the series from
@@ -14,12 +13,13 @@ import csv
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from statistics import median
 
+from benchmarks.tables import csv_text, markdown
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.ring_baseline import Baseline, ring_baseline, tree_baseline
 from hetesynth.library.machine import Machine, machine_of
@@ -148,42 +148,50 @@ def all_series(points: Mapping[str, Sequence[tuple[int, float]]] | None = None) 
 
 def page(series: Sequence[Series]) -> str:
     """The whole page as Markdown."""
-    by_machine: dict[str, list[Series]] = defaultdict(list)
+    by_kind: dict[tuple[str, str], list[Series]] = defaultdict(list)
     for one in series:
-        by_machine[one.row["machine"]].append(one)
-    parts = [_HEAD.rstrip(), _summary(series), _HOW_TO_READ.rstrip()]
-    for name, of_one in by_machine.items():
-        parts.append(f"## {name}\n\n{_about(name)}\n\n{_table(of_one)}\n\n{_sources(of_one)}")
-    parts.append("## Left out\n\n" + "\n".join(_left_out()))
-    return "\n\n".join(parts) + "\n"
+        by_kind[one.row["machine"], one.row["collective"]].append(one)
+    rows = []
+    for (machine, collective), some in by_kind.items():
+        link = f"[{machine}](../examples/measured/{machine}.dsl)"
+        rows.append((link, collective, *_errors(some)))
+    head = ("machine", "collective", "series", "large sizes", "simulated", "1 to 64 MiB", "32 KiB to 1 MiB")
+    return f"{_HEAD}\n{_summary(series)}\n\n{_HOW_TO_READ}\n{markdown(head, rows)}\n"
+
+
+def _errors(some: Sequence[Series]) -> tuple[str, ...]:
+    """Median errors, without sign, of series of one machine and collective."""
+    simulated = [median(map(abs, one.simulated)) for one in some if one.simulated]
+    large = [error for one in some if (error := one.large_error) is not None]
+    middle = [abs(error) for one in some for error in one.errors(MB + 1, LARGE)]
+    small = [abs(error) for one in some for error in one.errors(32 * KB, MB + 1)]
+    return str(len(some)), *(_percent(median(of)) if of else "-" for of in (large, simulated, middle, small))
 
 
 _HEAD = """\
 # Published runs beside what is expected
 
-What NCCL and RCCL would do on a cluster is worked out from their sources (`hetesynth/library`): rings, trees,
-NVLS, their channels and protocols, and which of them their own tables choose. How long that takes is checked
-here against runs of nccl-tests and rccl-tests that others published. The runs are in tests/benchmarks/data,
-the machines in [examples/measured](../examples/measured); `python tests/benchmarks/reality.py >
-docs/reality.md` makes this page.
+How far off are predicted times? hetesynth works out from the sources of NCCL and RCCL (`hetesynth/library`) what
+they do on a cluster: rings, trees, NVLS, channels, protocols, and which of them their tables choose. Here that is
+compared with runs of nccl-tests and rccl-tests that others published. `PYTHONPATH=tests python
+tests/benchmarks/reality.py` makes this page.
 """
 _HOW_TO_READ = """\
-## How to read the tables
+Not modelled: CollNet and SHARP, tuner plug-ins, registered buffers, incomplete meshes, an oversubscribed network.
+Factors that are no constants of the libraries but of such runs are in `hetesynth/library/facts.py` and
+`machine.py`.
 
-A row is a series. **Expected** times are in us, with the algorithm, channels and protocol that the library
-chooses, or the algorithm that the run was told to use. Up to 1 MiB they are a band of 35 % either way: sites
-differ more than a model can tell. **Error** is the median of the sizes from 64 MiB on, without sign;
-**simulated**, that of the same algorithm as a program in our simulator, where it has one. Times
-are of one call, out of place, as the tests print them: repetitions of a Broadcast overlap. The size of
-AllGather and ReduceScatter is that of the large buffer.
+## Errors by machine and collective
 
-What is no constant of the libraries: the share of NCCL's own total that large rings reach (A100 0.975 on a
-switch and 0.865 over direct links, MI300X 0.949, else 1), what a channel of a ring carries at most (H100
-20.6, B200 21.3 GB/s), the share for NVLS (Hopper 0.834, Blackwell 0.748), of the NICs' line rate (InfiniBand
-0.94, RoCE 0.90, EFA 0.88 and from Hopper on 0.94, TCPXO 0.94, TCP 0.71, Slingshot 0.57), and what hops of a
-fabric take beyond what NCCL counts (`hetesynth/library/facts.py` and `machine.py`). Not modelled: CollNet and
-SHARP, tuner plug-ins, registered buffers, incomplete meshes, an oversubscribed network.
+Medians without sign: of the expected times from 64 MiB on, of the same algorithm as a program in the simulator,
+and of the expected times of smaller sizes. Every series is a row of [data/reality.csv](data/reality.csv), with
+measured and expected times in us, algorithm, channels and protocol, and its source; runs that are left out, and
+why, are in tests/benchmarks/data.
 """
+COLUMNS = (
+    "series", "machine", "collective", "library", "us_64KiB", "expected_64KiB", "us_16MiB", "expected_16MiB",
+    "us_1GiB", "expected_1GiB", "largest", "us_largest", "expected_largest", "error", "simulated", "source",
+)  # fmt: skip
 
 
 def _summary(series: Sequence[Series]) -> str:
@@ -213,27 +221,21 @@ def _summary(series: Sequence[Series]) -> str:
     return "\n".join([*lines, "", "Smaller sizes that are further off:", "", SMALL.rstrip()])
 
 
-def _table(series: Sequence[Series]) -> str:
-    head = ["collective", "library"]
-    for size in (64 * KB, 16 * MB, GB):
-        head += [f"{_size(size)}, us", "expected"]
-    lines = [
-        f"| {' | '.join([*head, 'largest, us', 'expected', 'error', 'simulated'])} |",
-        f"|{'---|' * (len(head) + 4)}",
-    ]
+def table(series: Sequence[Series]) -> str:
+    """CSV: a line for every series."""
+    rows = []
     for one in series:
         known = dict(one.points)
         told = f", {one.row['algorithm']} set" if one.row["algorithm"] else ""
-        cells = [one.row["collective"], one.row["library"] + told]
+        cells = [one.name, one.row["machine"], one.row["collective"], one.row["library"] + told]
         for size in (64 * KB, 16 * MB, GB):
             cells += _cells(one, size, known.get(size))
         last = max(known)
-        measured, expected = _cells(one, last, known[last])
-        cells += [f"{_size(last)}: {measured}", expected]
+        cells += [_size(last), *_cells(one, last, known[last])]
         cells.append("" if one.large_error is None else _percent(one.large_error))
         cells.append(_percent(median(map(abs, one.simulated))) if one.simulated else "")
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append([*cells, one.row["source"]])
+    return csv_text(COLUMNS, rows)
 
 
 def _cells(series: Series, size: int, seconds: float | None) -> list[str]:
@@ -260,36 +262,14 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} %" if share < 0.1 else f"{100 * share:.0f} %"
 
 
-def _about(name: str) -> str:
-    comment = (
-        (MACHINES / f"{name}.dsl")
-        .read_text(encoding="utf-8")
-        .split("\n\n")[0]
-        .replace("# ", "")
-        .replace("\n", " ")
-    )
-    return f"[{name}.dsl](../examples/measured/{name}.dsl): {comment}"
-
-
-def _sources(series: Sequence[Series]) -> str:
-    return "Sources: " + "; ".join(dict.fromkeys(one.row["source"] for one in series)) + "."
-
-
-def _left_out() -> Iterator[str]:
-    yield "| series | what ran | why it is left out | source |"
-    yield "|---|---|---|---|"
-    for row in stored_rows():
-        if row["left_out"]:
-            what = f"{row['collective']}, {row['gpus']}, {row['library']}"
-            yield f"| {row['series']} | {what} | {row['left_out']} | {row['source']} |"
-
-
 def main() -> int:
-    """Print the page."""
+    """Write the page and its table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=Path, help="a file with the points of the series")
     arguments = parser.parse_args()
-    sys.stdout.write(page(all_series(points_of(arguments.runs) if arguments.runs else None)))
+    series = all_series(points_of(arguments.runs) if arguments.runs else None)
+    (ROOT / "docs" / "reality.md").write_text(page(series), encoding="utf-8")
+    (ROOT / "docs" / "data" / "reality.csv").write_text(table(series), encoding="utf-8")
     return 0
 
 

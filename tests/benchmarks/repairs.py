@@ -1,4 +1,4 @@
-"""``PYTHONPATH=tests python -m benchmarks.repairs`` writes the tables of docs/repair.md.
+"""``PYTHONPATH=tests python -m benchmarks.repairs``: docs/data/repairs.csv and its summary in docs/repair.md.
 
 In: the examples of the repository, generated clusters, a journal from which a run that was stopped goes on. Out:
 the section "Measured" of the page. Every loss is repaired from the schedule of the whole cluster and synthesized
@@ -21,7 +21,8 @@ from typing import Any
 
 from benchmarks.generated_clusters import generated_cluster
 from benchmarks.journal import RowJournal
-from benchmarks.machine import load, machine
+from benchmarks.machine import machine
+from benchmarks.tables import csv_text
 from hetesynth.engine.artifacts import Synthesis, write
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
 from hetesynth.engine.n_minus_one import single_losses
@@ -38,7 +39,7 @@ from hetesynth.topology.language import load_topology
 from hetesynth.topology.language.overridden import overridden
 
 EXAMPLES = Path("examples")
-HEAD = "cluster | loss | steps: repaired, fresh, bound | program us: the same, limit | CPU s: the same, share"
+HEAD = ["table", "cluster", "collective", "loss", "steps", "us", "repair_s", "fresh_s"]
 MEASURED = "## Measured\n"
 
 
@@ -220,18 +221,16 @@ def rows(journal: Journal, folder: Path) -> Iterator[Row]:
                             warm = True
                         row = _measured(section, scenario, name, folder, bare=bare)
                         journal.add(row)
-                        sys.stderr.write(f"{_line(row)}\n")
+                        print(*_line(row), sep=" | ", file=sys.stderr)
                     yield row
 
 
-def _line(row: Row) -> str:
-    """Of a table."""
-    what = f"{row.cluster} {row.collective} | {row.loss}"
-    if row.refused:
-        return f"| {what} | {row.refused} | | |"
+def _line(row: Row) -> list[str]:
+    """Of the table: steps and times are those of the repair, of a fresh run, and the bound."""
     steps = "" if row.steps is None else ", ".join(map(str, row.steps))
     us = "" if row.us is None else ", ".join(f"{value:,.0f}" if value else "-" for value in row.us)
-    return f"| {what} | {steps} | {us} | {row.seconds[0]:.2f}, {row.seconds[1]:.2f}, {100 * row.share:.0f} % |"
+    seconds = [f"{row.seconds[0]:.2f}", f"{row.seconds[1]:.2f}"]
+    return [row.section, row.cluster, row.collective, row.loss, row.refused or steps, us, *seconds]
 
 
 def _summary(measured: Sequence[Row]) -> Iterator[str]:
@@ -266,26 +265,17 @@ def _summary(measured: Sequence[Row]) -> Iterator[str]:
 
 def measured_section(measured: Sequence[Row]) -> str:
     """The section of the page."""
-    said = (textwrap.fill(line, width=118, subsequent_indent="  ") for line in _summary(measured))
-    lines = [MEASURED, _PREFACE, *said, "", _FLOOR]
-    for section in dict.fromkeys(row.section for row in measured):
-        lines += ["", f"### {section}", "", f"| {HEAD} |", "| --- | --- | --- | --- | --- |"]
-        lines += [_line(row) for row in measured if row.section == section]
-    lines += ["", "### Measured on", "", *(f"- {what}: {value}" for what, value in machine().items())]
-    return "\n".join([*lines, f"- load at the end: {load()}", ""])
+    said = (textwrap.fill(line, width=115, subsequent_indent="  ") for line in _summary(measured))
+    facts = textwrap.fill("Measured on: " + ", ".join(f"{what} {value}" for what, value in machine().items()), 115)
+    return "\n".join([MEASURED, *said, "", _DATA, facts, ""])
 
 
-_PREFACE = """\
-`PYTHONPATH=tests python -m benchmarks.repairs` writes this section. Seconds are of the processor, from the
-schedule file to judged files in memory, in a process that has compiled its kernels. Rows with steps are
-schedules alone (`--schedule-only`), rows with times are the default command, with programs; the repair leaves out
-a comparison with NCCL's rings. The bound of an allreduce is that of its two phases. In the first table the loss
-is named by the example of the cluster that is left.
+_DATA = """\
+Every repair is a row of [data/repairs.csv](data/repairs.csv), written by `PYTHONPATH=tests python -m
+benchmarks.repairs`: steps (schedules alone) or microseconds of the program: of the repair, of a fresh run, and
+the bound; processor seconds of both. A repair saves little where a fresh run finds its answer at once, as it
+proves the new bound and judges its files like any other.
 """
-_FLOOR = """\
-No repair saves the proof of the new bound, nor lowering and judging the programs, out of place and in place: where
-a fresh run finds its answer at once, that is most of its time too. Nor does it save much where programs are not
-within 2 % of the limit, as most in these tables: after one like the old, others are tried as in a fresh run."""
 
 
 def main() -> None:
@@ -299,6 +289,7 @@ def main() -> None:
     before, heading, _ = options.page.read_text(encoding="utf-8").partition(MEASURED)
     if not heading:
         before = before.rstrip("\n") + "\n\n"
+    write_atomically(options.page.parent / "data" / "repairs.csv", csv_text(HEAD, map(_line, measured)).encode())
     write_atomically(options.page, (before + measured_section(measured)).encode())
 
 

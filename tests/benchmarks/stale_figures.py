@@ -2,9 +2,9 @@
 
     python tests/benchmarks/stale_figures.py --minutes 40 --seed "$(date +%G-%V)"
 
-Cells of docs/data/programs.csv, published figures, and the steps of docs/benchmarks.md, in an order that the seed
+Cells of docs/data/programs.csv, of benchmarks_time.csv and the steps of benchmarks.csv, in an order that the seed
 shuffles, as many as the minutes allow: a weekly run with another seed comes to each in turn. Seconds and memory
-are of a machine and are not compared. ``--mend`` writes what was remade into the page. Exit code 1 where a figure
+are of a machine and are not compared. ``--mend`` writes what was remade into the CSV. Exit code 1 where a figure
 differs.
 """
 
@@ -27,7 +27,7 @@ from benchmarks import cases as steps
 from benchmarks import programs_page, time_tables
 from benchmarks.page import table
 from benchmarks.run import Runner
-from benchmarks.time_page import time_page
+from benchmarks.time_page import time_table
 from hetesynth.model.words import size_text
 
 ROOT = Path(__file__).parents[2]
@@ -35,13 +35,13 @@ DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
 CELL = slice(
     4, -1
 )  # of a row of docs/data/programs.csv: before it come the cluster and what is asked, then seconds
-STEPS = slice(0, 6)  # of a row of docs/benchmarks.md; then come seconds, memory and the goal
-TIMES = slice(0, 10)  # of a row of docs/benchmarks_time.md; then come seconds
+STEPS = slice(1, 7)  # of a row of docs/data/benchmarks.csv; then come seconds, memory and the goal
+TIMES = slice(1, 11)  # of a row of docs/data/benchmarks_time.csv; then come seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What the line ``line`` of ``page`` shows in ``columns`` of a table, and how to remake it."""
+    """What the line ``line`` of the CSV ``page`` shows in ``columns``, and how to remake it."""
 
     page: Path
     line: int
@@ -53,28 +53,23 @@ class Figure:
     def mend(self, remade: list[str]) -> None:
         """Write ``remade`` into the page."""
         lines = self.page.read_text(encoding="utf-8").splitlines()
-        if self.page.suffix == ".csv":
-            row, text = next(csv.reader([lines[self.line]])), io.StringIO()
-            row[self.columns] = remade
-            csv.writer(text, lineterminator="").writerow(row)
-            lines[self.line] = text.getvalue()
-        else:
-            row = columns_of(lines[self.line])
-            row[self.columns] = remade
-            lines[self.line] = f"| {' | '.join(row)} |"
+        row, text = next(csv.reader([lines[self.line]])), io.StringIO()
+        row[self.columns] = remade
+        csv.writer(text, lineterminator="").writerow(row)
+        lines[self.line] = text.getvalue()
         self.page.write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
-def columns_of(line: str) -> list[str]:
-    """The cells of a row of a table; none of another line."""
-    return [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("| ") else []
+def rows_of(text: str) -> list[list[str]]:
+    """The rows of a CSV, its head too."""
+    return list(csv.reader(io.StringIO(text)))
 
 
 def figures(docs: Path = DOCS) -> Iterator[Figure]:
     """All that can be remade."""
     yield from _of_programs(docs / programs_page.CELLS)
-    yield from _of_times(docs / "benchmarks_time.md")
-    yield from _of_steps(docs / "benchmarks.md")
+    yield from _of_times(docs / "data" / "benchmarks_time.csv")
+    yield from _of_steps(docs / "data" / "benchmarks.csv")
 
 
 def _of_programs(data: Path) -> Iterator[Figure]:
@@ -95,11 +90,10 @@ def _of_times(page: Path) -> Iterator[Figure]:
     known = {(case.cluster, case.collective, size_text(case.size)): case for case in time_tables.CASES}
 
     def remade(case: time_tables.TimeCase) -> list[str]:
-        lines = map(columns_of, time_page(time_tables.time_rows(EXAMPLES, [f"{case.name}$"])).splitlines())
-        return next(row[TIMES] for row in lines if row and row[0] == case.cluster)
+        return rows_of(time_table(time_tables.time_rows(EXAMPLES, [f"{case.name}$"])))[1][TIMES]
 
-    for number, row in enumerate(map(columns_of, page.read_text(encoding="utf-8").splitlines())):
-        case = known.get((row[0], row[1], row[2])) if len(row) == 12 else None
+    for number, row in enumerate(rows_of(page.read_text(encoding="utf-8"))):
+        case = known.get((row[1], row[2], row[3]))
         if case is not None:
             yield Figure(page, number, TIMES, row[TIMES], case.name, lambda case=case: remade(case))  # type: ignore[misc]
 
@@ -110,10 +104,10 @@ def _of_steps(page: Path) -> Iterator[Figure]:
 
     def remade(case: steps.Case) -> list[str]:
         report = Runner(EXAMPLES, warm_up=())([case], whole=False)
-        return columns_of(table(report.rows).splitlines()[-1])[STEPS]
+        return rows_of(table(report.rows))[1][STEPS]
 
-    for number, row in enumerate(map(columns_of, page.read_text(encoding="utf-8").splitlines())):
-        case = known.get((row[0], row[2], row[10])) if len(row) == 12 else None
+    for number, row in enumerate(rows_of(page.read_text(encoding="utf-8"))):
+        case = known.get((row[1], row[3], row[11]))
         if case is not None:
             yield Figure(page, number, STEPS, row[STEPS], case.name, lambda case=case: remade(case))  # type: ignore[misc]
 

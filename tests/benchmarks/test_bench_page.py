@@ -83,26 +83,20 @@ def test_memory_is_a_goal_where_it_is_asked_for() -> None:
 def test_a_gap_that_is_only_to_be_stated_is_stated() -> None:
     stated = replace(OK, case=replace(CASE, goal=Goal(10)), steps=5)
     assert stated.misses == ()
-    assert "| yes (gap 2) |" in table([stated])
+    assert ",yes (gap 2)" in table([stated])
 
 
 def test_the_table_has_a_line_for_every_row() -> None:
     lines = table([OK, replace(OK, steps=4), Row(CASE, "not run", "interrupted")]).splitlines()
-    assert (
-        lines[0]
-        == "| case | ranks | chunks | steps | bound | proof | first s | total s | cpu s | MB | goal | met |"
-    )
-    assert (
-        lines[2] == "| h20_4p8 allgather | 12 | 1 | 3 | 3 | flow | 0.10 | 0.90 | 0.80 | 101 | bound, 2 s | yes |"
-    )
-    assert lines[3].endswith("| no: steps (gap 1) |")
-    assert lines[4].endswith("| not run: interrupted |")
-    assert len({line.count("|") for line in lines}) == 1
+    assert lines[0] == "table,case,ranks,chunks,steps,bound,proof,first_s,total_s,cpu_s,MB,goal,met"
+    assert lines[1] == 'paper,h20_4p8 allgather,12,1,3,3,flow,0.10,0.90,0.80,101,"bound, 2 s",yes'
+    assert lines[2].endswith(",no: steps (gap 1)")
+    assert lines[3].endswith(",not run: interrupted")
 
 
 def test_the_page_tells_all() -> None:
     text = page(report(OK, replace(OK, steps=4)))
-    for words in ("one", "2026-01-02", "33990", "1 of 2", "## Goals missed", "search 0.20", "a flow"):
+    for words in ("one", "2026-01-02", "33990", "1 of 2", "## Goals missed", "no: steps"):
         assert words in text
     assert "Incomplete" not in text and "selection of the cases" not in text
 
@@ -117,7 +111,6 @@ def test_a_page_made_on_a_busy_machine_says_so() -> None:
 def test_an_unfinished_page_says_so() -> None:
     text = page(report(OK, Row(CASE, "not run", "interrupted"), complete=False, whole=False))
     assert "Incomplete" in text and "selection of the cases" in text
-    assert "not run: interrupted" in text
 
 
 def growing(exponent: float) -> list[Row]:

@@ -14,6 +14,7 @@ import pytest
 
 from benchmarks import programs_page
 from benchmarks.programs_page import COLLECTIVES, DOCS, SIZES, Row, cells, names, rows_of
+from benchmarks.tables import wrapped
 from hetesynth.cli import main as command_line
 from hetesynth.topology.language import load_topology
 
@@ -148,17 +149,6 @@ def test_what_is_slower_by_more_than_one_percent_is_named() -> None:
     assert named == ["c allreduce 1 GB double-tree (1.50 x)", "c allgather 1 GB ring (1.02 x)"]
 
 
-def test_a_cell_says_why_there_is_no_plan_and_whether_the_library_was_checked() -> None:
-    known = row(
-        library="NCCL (ring, 4 channels, Simple)", library_us="20", library_before_us="1500.4", checked="True",
-        program_us="10", percent="93.4", factor="2", no_plan="HS519: too large",
-    )  # fmt: skip
-    texts = ["ring, 4 channels, Simple", "1,500 → 20", "10, 93 %, 2.00 x", "HS519: too large"]
-    assert programs_page.cell_texts(known) == texts
-    assert programs_page.cell_texts(known | {"checked": "False"})[0] == "ring, 4 channels, Simple *"
-    assert programs_page.cell_texts(None) == ["-"] * 4
-
-
 def test_a_run_measures_what_is_missing_alone(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone, *kept = KNOWN
     programs_page.write(docs / programs_page.CELLS, programs_page.COLUMNS, (KNOWN[cell] for cell in kept))
@@ -178,7 +168,7 @@ def test_a_run_measures_what_is_missing_alone(docs: Path, monkeypatch: pytest.Mo
 
 
 def test_paragraphs_are_wrapped_and_no_number_leaves_its_percent_sign() -> None:
-    text = programs_page.wrapped(f"{'word ' * 22}by 1 % at most\n\n- {'item ' * 40}\n\n| {'cell ' * 40}|")
+    text = wrapped(f"{'word ' * 22}by 1 % at most\n\n- {'item ' * 40}\n\n| {'cell ' * 40}|")
     paragraph, rest = text.split("\n\n", 1)
     assert all(len(line) <= 115 for line in paragraph.splitlines()) and "1 %" in paragraph
     assert rest == f"- {'item ' * 40}\n\n| {'cell ' * 40}|\n"

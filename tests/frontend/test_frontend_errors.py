@@ -44,8 +44,8 @@ def test_every_finding_points_into_its_source(name: str) -> None:
 
 
 def test_the_corpus_covers_the_codes_of_the_reference() -> None:
-    """Every code that a text can provoke has a golden file, and the reference explains each."""
-    reference = (ERRORS.parents[1] / "dsl" / "reference.md").read_text()
+    """Every code that a text can provoke has a golden file, and docs/errors.md explains each."""
+    reference = (ERRORS.parents[1] / "docs" / "errors.md").read_text()
     shown = "".join(path.read_text() for path in ERRORS.glob("*.txt"))
     sources = (ERRORS.parents[1] / "hetesynth" / "frontend").glob("*.py")
     import re

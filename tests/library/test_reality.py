@@ -23,8 +23,9 @@ def series() -> list[Series]:
 
 @pytest.mark.slow
 def test_the_page_is_what_is_made_today(series: list[Series]) -> None:
-    """If not: python tests/benchmarks/reality.py > docs/reality.md."""
+    """If not: PYTHONPATH=tests python tests/benchmarks/reality.py."""
     assert (ROOT / "docs" / "reality.md").read_text(encoding="utf-8") == reality.page(series)
+    assert (ROOT / "docs" / "data" / "reality.csv").read_text(encoding="utf-8") == reality.table(series)
 
 
 def test_large_sizes_are_as_expected(series: list[Series]) -> None:
