@@ -14,8 +14,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from hetesynth.programs.msccl.summary import program_summary
-
 from benchmarks.tables import csv_text, markdown
 from hetesynth.engine.formats import FORMATS, forms
 from hetesynth.engine.phases import PhaseTimer
@@ -32,6 +30,7 @@ from hetesynth.model.target import TARGETS, Target
 from hetesynth.programs.msccl.assembly import STRAIGHTFORWARD
 from hetesynth.programs.msccl.library_programs import fits
 from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower_with_notes, straightforward
+from hetesynth.programs.summary import program_summary
 from hetesynth.search.greedy import greedy
 from hetesynth.search.search import Strategy
 from hetesynth.search.solve import Solution, Solver

@@ -13,7 +13,8 @@ from support.graphs import Graph, full, line, problem, ring
 from test_bounds_cuts import check, over
 from test_bounds_laws import moving
 
-from hetesynth.judge.bounds import cuts, prices
+from hetesynth.judge.bounds import judge as cuts
+from hetesynth.judge.bounds import prices
 from hetesynth.judge.bounds.prices import NONE, arborescence_cost, shortest_paths
 from hetesynth.model.bound import GrowthWitness, LowerBound, PriceWitness
 from hetesynth.model.problem import Problem, Resource
