@@ -41,7 +41,7 @@ from hetesynth.engine.time_verdict import ALIKE, Timed, TimeVerdict, time_verdic
 from hetesynth.errors import HetesynthError
 from hetesynth.files.folders import PLOT, with_digests
 from hetesynth.model.decisions import Decisions
-from hetesynth.model.size_range import LAST, SizeRange, spelled_range
+from hetesynth.model.size_range import SizeRange, spelled_range
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import Policy
 from hetesynth.policy.autotune import AutotunePolicy
@@ -320,16 +320,6 @@ def program_ranges(
     def is_passed(i: int, follower: int, size: int) -> bool:
         return members.members[follower].seconds(size) < members.members[i].seconds(size)
 
-    def beyond(i: int, size: int) -> tuple[int | None, bool]:
-        """Up to which of the larger sizes, which nothing was made for, member ``i`` is as quick as all others."""
-        while 4 * size <= LAST:
-            size *= 4
-            mine = members.members[i].seconds(size)
-            others = min((member.seconds(size) for member in members.members), default=math.inf)
-            if mine < math.inf and min(library(size), others) < mine * (1 - ALIKE / 2):
-                return size // 4, True
-        return None, False
-
     ranges: list[tuple[SizeRange, int]] = []
     low = asked.low
     for k, (first, last, i) in enumerate(selected):
@@ -345,8 +335,6 @@ def program_ranges(
         elif last + 1 < len(sizes):
             before, after = bracket(sizes[last], sizes[last + 1], partial(is_beaten, i))
             high, closed = _round(before - 1, after - 1), True
-        elif high is None:
-            high, closed = beyond(i, sizes[-1])
         if high is None or high > low or (closed and high == low):
             ranges.append((SizeRange(low, high, spelled_range(low, high), closed), i))
         low = border
