@@ -73,10 +73,11 @@ def command(
 ) -> None:  # fmt: skip
     """Write the right schedule for every size on the cluster in TOPOLOGY.
 
-    Makes DIRECTORY with programs (a folder for each target), schedules, index.json and a plot. Each range
-    has the programs that are near the best there; where a library is quicker there is none. The first and the last
-    range go on past the sizes asked for, where nothing is compared. minBytes and maxBytes in the files let a runtime
-    pick. Time is simulated. The folder appears whole or not at all. --explain prints how the schedules were chosen, with --json under "decisions".
+    Makes DIRECTORY with programs (a folder for each target), schedules, index.json and a plot. Each range has
+    the programs that are near the best there; where a library is quicker there is none. The first and the
+    last range go on past the sizes asked for, where nothing is compared. minBytes and maxBytes in the files
+    let a runtime pick. Time is simulated. The folder appears whole or not at all. --explain prints how the
+    schedules were chosen, with --json under "decisions".
 
     In a DIRECTORY with an atlas of other collectives on the same cluster, for the same targets, this one is added;
     an older one of the same collective is replaced. A folder of `hetesynth build` is added to as well.
