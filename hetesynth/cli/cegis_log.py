@@ -37,6 +37,6 @@ def logging_to(log: Path | None, strategy: str) -> Iterator[CegisTrace]:
 
 
 def _write(log: Path, trace: CegisTrace) -> None:
-    from hetesynth.engine.cegis_log import write_log
+    from hetesynth.engine.places import write_log
 
     write_log(log, trace)

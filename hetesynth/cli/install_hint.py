@@ -63,7 +63,7 @@ def _nothing_named() -> HetesynthError:
 
 def _fitting(file: Path) -> str:
     """The targets for the GPUs that ``file`` describes, "" where it describes none."""
-    from hetesynth.engine.gpu_vendors import fitting_targets
+    from hetesynth.engine.program_warnings import fitting_targets
     from hetesynth.topology.language import load_topology
 
     try:

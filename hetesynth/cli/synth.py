@@ -175,7 +175,7 @@ def _composition(stated: Request, named: Path | None, output: Path | None, *, as
     """The files of a cluster of pods, and their report."""
     from hetesynth.cli.render import composition as render
     from hetesynth.cli.render.synth import synthesis_report, synthesis_summary
-    from hetesynth.engine.composition_verbs import compose_files
+    from hetesynth.engine.composition import compose_files
 
     with watching(quiet=as_json, budget=stated.budget.seconds) as progress:
         files = compose_files(stated, progress)
@@ -215,14 +215,14 @@ def _every_root(
 ) -> None:  # fmt: skip
     """The files of all roots, and one report."""
     from hetesynth.cli.render.synth import every_root_report, every_root_summary
-    from hetesynth.engine import every_root
+    from hetesynth.engine.synth import for_every_root, write_every_root
 
     with (
         logging_to(log, stated.strategy) as steps,
         watching(quiet=as_json, budget=stated.budget.seconds) as progress,
     ):
-        syntheses = every_root.for_every_root(stated, progress, steps, began=click.get_current_context().obj)
-    paths = every_root.write(syntheses, named or (output or Path()) / _name(syntheses[0]))
+        syntheses = for_every_root(stated, progress, steps, began=click.get_current_context().obj)
+    paths = write_every_root(syntheses, named or (output or Path()) / _name(syntheses[0]))
     if as_json:
         show(json.dumps(every_root_summary(syntheses, paths, explain=explain), indent=2))
     else:
@@ -250,7 +250,7 @@ def _check_apart(stem: Path | None, suffixes: Collection[str], paths: Iterable[P
 def _check_log(log: Path | None, others: Iterable[object]) -> None:
     """Fail before the search where the log cannot be written or is one of the paths among ``others``."""
     if log is not None:
-        from hetesynth.engine.cegis_log import check_log
+        from hetesynth.engine.places import check_log
 
         check_log(log, [other for other in others if isinstance(other, Path)])
 

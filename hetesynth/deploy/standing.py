@@ -27,8 +27,7 @@ from hetesynth.deploy.folder.records import INSTEAD_OF, MEASURED_ON
 from hetesynth.deploy.manifest.values import Cell
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
 from hetesynth.engine.predictors import CostOptions
-from hetesynth.engine.schedule_replay import stated_step
-from hetesynth.engine.schedule_sizes import asked_collective
+from hetesynth.engine.schedule_replay import asked_collective, stated_step
 from hetesynth.engine.verify import Question, judge_file
 from hetesynth.errors import HetesynthError
 from hetesynth.files.schedule_json import ScheduleDocument, read_schedule_json

@@ -23,8 +23,7 @@ from hetesynth.deploy.cluster_standing import (
 )
 from hetesynth.deploy.program_standing import program_standing
 from hetesynth.engine.formats import kind_of
-from hetesynth.engine.schedule_replay import chunking_of
-from hetesynth.engine.schedule_sizes import asked_collective
+from hetesynth.engine.schedule_replay import asked_collective, chunking_of
 from hetesynth.errors import HetesynthError
 from hetesynth.files.regular_files import open_regular
 from hetesynth.files.schedule_json import MAX_BYTES, ScheduleDocument, read_schedule_json

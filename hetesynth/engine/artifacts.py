@@ -16,17 +16,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hetesynth import __version__
-from hetesynth.engine.compilation import Compilation
+from hetesynth.engine.compilation import Compilation, PhaseTimer
 from hetesynth.engine.formats import FORMATS, SCHEDULE_SUFFIX, Emitted, demand_collective, variants
-from hetesynth.engine.gpu_vendors import RuntimeAdvice, runtime_advice, vendor_warnings
-from hetesynth.engine.over_nics import network_warnings
-from hetesynth.engine.phases import PhaseTimer
 from hetesynth.engine.problem import recheck_bound
+from hetesynth.engine.program_warnings import (
+    RuntimeAdvice,
+    Warned,
+    call_warnings,
+    demand_single_root,
+    network_warnings,
+    runtime_advice,
+    vendor_warnings,
+)
 from hetesynth.engine.request import Request
-from hetesynth.engine.roots import Warned, call_warnings, demand_single_root
 from hetesynth.errors import InternalError
 from hetesynth.model.cegis_trace import CegisEntry
+from hetesynth.model.cost import runtime_bytes
 from hetesynth.model.decisions import Decision
+from hetesynth.model.plan import MAX_BUFFER_BYTES
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.rank_places import places_comment, places_document
 from hetesynth.model.target import MAX_PROGRAM_NAME, Target
@@ -37,13 +44,44 @@ from hetesynth.search.interrupts import abandoned, finishing
 from hetesynth.search.search import Ending
 
 if TYPE_CHECKING:
+    from hetesynth.engine.request import Request
     from hetesynth.engine.steady_programs import Pipeline
-    from hetesynth.engine.time_optimality import TimeOptimality
-    from hetesynth.engine.time_verdict import TimeVerdict
+    from hetesynth.engine.time_verdict import TimeOptimality, TimeVerdict
     from hetesynth.files.schedule_json import JsonValue
     from hetesynth.judge.bounds.judge import Recheck
     from hetesynth.programs.msccl.throttling import Throttling
     from hetesynth.search.solve import Solution
+
+
+def addressable(request: Request, size: int) -> bool:
+    """Whether some file of ``request`` may be of use for a buffer of ``size`` bytes."""
+    kept_short = [t.format == "mscclpp-json" for t in request.targets]
+    return size <= MAX_BUFFER_BYTES or request.schedule_only or not all(kept_short)
+
+
+def demand_addressable(request: Request, size: int) -> None:
+    """Every target must be able to address a buffer of ``size`` bytes."""
+    from hetesynth.programs.mscclpp.sizes import too_large
+
+    plans = not request.schedule_only and any(t.format == "mscclpp-json" for t in request.targets)
+    if plans and size > MAX_BUFFER_BYTES:
+        raise too_large(size)
+
+
+def demand_carried(synthesis: Synthesis, size: int) -> None:
+    """Every program must be of use for a buffer of ``size`` bytes."""
+    from hetesynth.programs.mscclpp.sizes import too_large
+
+    call = runtime_bytes(synthesis.problem.collective.name, synthesis.problem.ranks, size)
+    limit = carried(synthesis)
+    if limit is not None and call > limit:
+        raise too_large(size, limit if call == size else limit * synthesis.problem.ranks)
+
+
+def carried(synthesis: Synthesis) -> int | None:
+    """The largest call, as runtimes count, for which all programs are of use; None: any."""
+    return min((p.carries for p in synthesis.programs.values() if p.carries is not None), default=None)
+
 
 ABANDONED = "ended by Ctrl-C before its programs were judged: the schedule is written, its programs are not"
 SOME_ABANDONED = "ended by Ctrl-C before all programs were judged: those that are missing are not written"
@@ -298,7 +336,7 @@ def _implied_time(solved: SolvedRequest, *, simulated: bool) -> TimeOptimality:
     """The time for the size that the chunks make, where it is to be ``simulated`` and the schedule is not too
     large for that."""
     from hetesynth.engine.predictors import CostOptions
-    from hetesynth.engine.time_optimality import implied_size, time_optimality
+    from hetesynth.engine.time_verdict import implied_size, time_optimality
 
     _, request, problem, solution = _parts(solved)
     size = implied_size(problem, solved.chunking.chunk_bytes)
@@ -318,8 +356,7 @@ def _ended(solved: SolvedRequest) -> tuple[bool, Ending, tuple[str, ...]]:
 def _program_seconds(solved: SolvedRequest, programs: dict[str, Emitted], size: int) -> float | None:
     """What the first program takes, as its trial said or simulated from its bytes; None where there is none or it
     is too large."""
-    from hetesynth.engine.plan_predictor import first_predictor
-    from hetesynth.engine.predictors import CostOptions
+    from hetesynth.engine.predictors import CostOptions, first_predictor
 
     run = solved.compilation
     policy = run.request.policy.compile
@@ -347,8 +384,7 @@ def _judged_programs(solved: SolvedRequest, size: int, programs: dict[str, Emitt
     """Into ``programs`` one after the other, so that Ctrl-C loses none."""
     from hetesynth.engine.fused_receives import emitted
     from hetesynth.engine.predictors import CostOptions
-    from hetesynth.engine.steady_plans import plan_emitted
-    from hetesynth.engine.steady_programs import steady_emitted
+    from hetesynth.engine.steady_programs import plan_emitted, steady_emitted
     from hetesynth.programs.msccl.lower import LoweringOptions
 
     timer, request, problem, solution = _parts(solved)

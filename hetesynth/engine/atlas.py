@@ -19,11 +19,13 @@ from itertools import combinations, islice
 from typing import Any
 
 from hetesynth import __version__
-from hetesynth.engine.addressing import addressable, carried, demand_addressable
 from hetesynth.engine.artifacts import (
     UNFIT,
     ProgramSpec,
     Synthesis,
+    addressable,
+    carried,
+    demand_addressable,
     demand_callable,
     finished,
     library_warnings,
@@ -31,13 +33,11 @@ from hetesynth.engine.artifacts import (
 from hetesynth.engine.choice.pool import Pool, library_seconds, pool, sample_places
 from hetesynth.engine.compilation import Compilation, compilation
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
-from hetesynth.engine.plan_predictor import first_predictor
-from hetesynth.engine.predictors import CostOptions
+from hetesynth.engine.predictors import CostOptions, first_predictor
+from hetesynth.engine.program_warnings import Warned
 from hetesynth.engine.recipe import topology_hash
 from hetesynth.engine.request import Request
-from hetesynth.engine.roots import Warned
-from hetesynth.engine.time_optimality import Bounds
-from hetesynth.engine.time_verdict import ALIKE, Timed, TimeVerdict, time_verdict, verdict_line
+from hetesynth.engine.time_verdict import ALIKE, Bounds, Timed, TimeVerdict, time_verdict, verdict_line
 from hetesynth.errors import HetesynthError
 from hetesynth.files.folders import PLOT, with_digests
 from hetesynth.model.decisions import Decisions

@@ -17,8 +17,7 @@ from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.problem import ProblemFactory
 from hetesynth.engine.request import Request
 from hetesynth.engine.ring_baseline import ring_baseline
-from hetesynth.engine.time_optimality import TimeOptimality, bounds_of
-from hetesynth.engine.time_verdict import TimeVerdict, time_verdict, verdict_line
+from hetesynth.engine.time_verdict import TimeOptimality, TimeVerdict, bounds_of, time_verdict, verdict_line
 from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import ClockDecisions
 from hetesynth.model.problem import Budget

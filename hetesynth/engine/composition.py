@@ -11,11 +11,12 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from hetesynth import __version__
-from hetesynth.engine.compilation import Compilation
-from hetesynth.engine.verified_solver import verified_solver
+from hetesynth.engine.compilation import Compilation, compilation
+from hetesynth.engine.problem import verified_solver
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.diagnostics import SourceError
 from hetesynth.model.pods import PodBound, PodCluster
@@ -30,10 +31,52 @@ from hetesynth.search.pods.gates import Gate, Uplink
 from hetesynth.search.pods.spread import Spread
 from hetesynth.search.pods.timeline import Phase
 from hetesynth.search.registry import strategy
+from hetesynth.search.search import Progress
 from hetesynth.topology.language import load_pods
 
 if TYPE_CHECKING:
+    from hetesynth.engine.artifacts import Synthesis
     from hetesynth.engine.request import Request
+
+
+@dataclass(frozen=True)
+class ComposedFiles:
+    """A composition and the programs of the same cluster. ``no_program``: why there are none."""
+
+    composed: Composed
+    synthesis: Synthesis | None
+    no_program: str | None
+
+    def write(self, stem: Path) -> list[Path]:
+        """All files next to each other, all or none."""
+        from hetesynth.engine.artifacts import write
+        from hetesynth.files.atomic import write_all
+
+        if self.synthesis is not None:
+            files = {**self.synthesis.files, COMPOSITION_SUFFIX: self.composed.document}
+            return write(replace(self.synthesis, files=files), stem)
+        path = stem.with_name(stem.name + COMPOSITION_SUFFIX)
+        with self.composed.run.timer.phase("write"):
+            write_all({path: self.composed.document})
+        return [path]
+
+
+def compose_files(request: Request, progress: Progress) -> ComposedFiles:
+    """The files of ``request``. HetesynthError: the cluster cannot be composed."""
+    run = compilation(request, progress)
+    done = composed(run)
+    ranks, most = done.composition.task.cluster.ranks, request.policy.pods.program_ranks
+    if request.schedule_only:
+        return ComposedFiles(done, None, "--schedule-only")
+    if ranks > most:
+        return ComposedFiles(done, None, f"{ranks} GPUs are more than the {most} of which programs are tried")
+    from hetesynth.engine.synth import synthesize
+
+    flat = replace(request, strategy=STRATEGY, objective="steps")
+    try:
+        return ComposedFiles(done, synthesize(flat, progress, run.budget_left), None)
+    except HetesynthError as error:
+        return ComposedFiles(done, None, error.message)
 
 
 FORMAT = "hetesynth-composition"

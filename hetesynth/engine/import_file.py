@@ -25,11 +25,15 @@ from hetesynth.engine.formats import (
     kind_of,
     variants,
 )
-from hetesynth.engine.gpu_vendors import vendor_warnings
-from hetesynth.engine.over_nics import network_warnings
 from hetesynth.engine.problem import recheck_bound
-from hetesynth.engine.roots import Warned, call_warnings, demand_single_root
-from hetesynth.engine.schedule_sizes import asked_collective
+from hetesynth.engine.program_warnings import (
+    Warned,
+    call_warnings,
+    demand_single_root,
+    network_warnings,
+    vendor_warnings,
+)
+from hetesynth.engine.schedule_replay import asked_collective
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.files.regular_files import open_regular
 from hetesynth.model.bound import Certificate
@@ -331,7 +335,7 @@ def _programs(imported: Imported) -> dict[str, Emitted]:
     """Every program asked for, judged from its bytes; the schedule is one, so a refusal is our bug."""
     from hetesynth.engine.fused_receives import emitted
     from hetesynth.engine.predictors import CostOptions
-    from hetesynth.engine.time_optimality import implied_size
+    from hetesynth.engine.time_verdict import implied_size
     from hetesynth.programs.msccl.lower import LoweringOptions
 
     programs: dict[str, Emitted] = {}

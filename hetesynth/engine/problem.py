@@ -8,22 +8,34 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from hetesynth.engine.phases import PhaseTimer
+from hetesynth.engine.compilation import PhaseTimer
 from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.collective import Collective
 from hetesynth.model.deadline import ClockDecisions
-from hetesynth.model.problem import Problem
+from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.topology import Rank, Topology
+from hetesynth.policy import Policy
 from hetesynth.search.chunking import Chunking, ChunkingOptions, chunk
 from hetesynth.search.collectives.library import collective
 from hetesynth.topology.language import load_topology
 
 if TYPE_CHECKING:
     from hetesynth.judge.bounds.judge import Recheck
+    from hetesynth.search.solve import Solver
+    from hetesynth.search.strategy import Strategy
+
+
+def verified_solver(strategy: Strategy, budget: Budget, policy: Policy) -> Solver:
+    """The solver that offers what ``strategy`` finds to the judge, which strategies do not know."""
+    from hetesynth.judge.schedule.judge import schedule_violations
+    from hetesynth.search.solve import Solver
+
+    return Solver(strategy, budget, partial(schedule_violations, policy=policy.verify), policy=policy)
 
 
 @dataclass(frozen=True, slots=True)

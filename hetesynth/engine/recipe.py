@@ -14,8 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from hetesynth.engine.request import Exclusion, Request
-from hetesynth.engine.steady_plans import SteadyPlan
-from hetesynth.engine.steady_programs import LibraryProgram, Pipeline, SteadyState
+from hetesynth.engine.steady_programs import LibraryProgram, Pipeline, SteadyPlan, SteadyState
 from hetesynth.errors import HetesynthError
 from hetesynth.model.target import TARGETS
 from hetesynth.model.topology import Topology

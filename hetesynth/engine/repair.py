@@ -7,29 +7,363 @@ what each rank sends and receives now that it did not before. Nothing is written
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from hetesynth.engine.addressing import demand_addressable, demand_carried
-from hetesynth.engine.artifacts import Synthesis, demand_callable, finished
+from hetesynth.engine.artifacts import (
+    Choice,
+    ProgramSpec,
+    SolvedRequest,
+    Synthesis,
+    demand_addressable,
+    demand_callable,
+    demand_carried,
+    finished,
+)
 from hetesynth.engine.carry_over import CarryOver, demand_same_cluster
-from hetesynth.engine.choice.repaired import Repair
-from hetesynth.engine.compilation import compilation
+from hetesynth.engine.choice.candidates import CandidateSpecs
+from hetesynth.engine.choice.choice import library_candidates
+from hetesynth.engine.choice.program_ranking import ProgramRanking, Ranked, timed_lowering, timed_target
+from hetesynth.engine.choice.steady import Plan, SteadyCandidates, along, copied, schedule_along
+from hetesynth.engine.choice.tuning import Candidate, Effort, efforts, tune
+from hetesynth.engine.compilation import Compilation, compilation
 from hetesynth.engine.formats import suffixes
+from hetesynth.engine.predictors import CostOptions, SchedulePredictor
+from hetesynth.engine.problem import ProblemFactory, demand_several_ranks, no_schedule, verified_solver
 from hetesynth.engine.recipe import Recipe, recipe_in
 from hetesynth.engine.request import Request
+from hetesynth.engine.time_verdict import Bounds, TimeOptimality, bounds_of, implied_size
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.files.regular_files import open_regular
 from hetesynth.files.schedule_json import MAX_BYTES, ScheduleDocument, read_schedule_json
+from hetesynth.model.collective import transfers
+from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import Target, target
 from hetesynth.model.topology import Rank
+from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.policy import DEFAULT, Policy
+from hetesynth.programs.steady_state.lower import Arrangement, arrangements
+from hetesynth.search import registry
+from hetesynth.search.chunking import Chunking, chunk
 from hetesynth.search.collectives.library import collective
+from hetesynth.search.effort import for_steps
+from hetesynth.search.repair.strategy import MENDED, NAME, WHOLE, strategy
 from hetesynth.search.search import Progress, no_progress
+from hetesynth.search.solve import Solution
+from hetesynth.search.steady.steady_state import PACKED, refuses, whole_packing
 from hetesynth.topology.language import TopologySource, load_topology
+
+
+@dataclass(frozen=True)
+class Repair:
+    """One repair. ``changes``: from the old cluster to that of ``run``."""
+
+    run: Compilation
+    document: ScheduleDocument
+    recipe: Recipe
+    changes: CarryOver
+
+    @cached_property
+    def factory(self) -> ProblemFactory:
+        """Of problems on the changed cluster."""
+        return ProblemFactory(self.changes.after, self.run.request)
+
+    @cached_property
+    def size(self) -> int | None:
+        """That the schedule is chosen for; None where it is that of the fewest steps."""
+        if not self.recipe.by_time or self.recipe.size is not None:
+            return self.recipe.size
+        chunking = chunk(self.changes.after, self.recipe.chunking)
+        return implied_size(self.factory.problem(chunking, self.recipe.chunks), chunking.chunk_bytes)
+
+    @cached_property
+    def _bounds(self) -> Bounds:
+        return bounds_of(
+            self.changes.after, self.run.request.collective, self.factory.root, CostOptions.of(self.run.request)
+        )
+
+    def solved(self) -> SolvedRequest:
+        """The repaired schedule with its program. Raises HetesynthError where there is none."""
+        demand_several_ranks(self.changes.after)
+        target = timed_target(self.run.request)
+        if self.size is None:
+            return self._by_steps(target)
+        specs = CandidateSpecs(self.changes.after, self._sized, self.size, self._bounds.bounds)
+        ranked = self._like_before(specs, target) if target is not None else None
+        if ranked is None:
+            solved = self._mended(specs.paper_chunking(self.document.chunks_per_rank))
+            ranked = self._timed(solved, target, self.size)
+        ranked = self._quickest(specs, target, ranked)
+        choice = Choice(ranked.candidate.label, 1, cut_short=False)
+        pipelined = ranked.candidate.pipelined
+        trees = None if pipelined is None else pipelined.trees
+        spec = ProgramSpec(self.run.request.targets, ranked.throttling, steady=ranked.steady)
+        if target is not None and target.format == "msccl-xml" and ranked.steady is not None:
+            spec = replace(spec, seconds=ranked.seconds)
+        choice = replace(choice, pipelined=pipelined is not None, trees=trees)
+        optimality = self._bounds.optimality(self.size, ranked.candidate.seconds)
+        return ranked.candidate.solved(self.run, spec, optimality, choice)
+
+    @property
+    def _sized(self) -> Request:
+        request = self.run.request
+        return replace(request, size=self.size, chunking=replace(request.chunking, chunk_bytes=None))
+
+    def _by_steps(self, target: Target | None) -> SolvedRequest:
+        """The schedule of the fewest steps, with a program lowered like the one before."""
+        solved = self._fewer_steps(self._mended(chunk(self.changes.after, self.recipe.chunking)))
+        size = implied_size(solved.problem, solved.chunking.chunk_bytes)
+        if target is None:  # bounds in seconds take longer than all else
+            name, ranks = solved.problem.collective.name, solved.problem.ranks
+            return replace(solved, time_optimality=TimeOptimality(size, name, ranks, None, None))
+        if self.recipe.way == "steps":
+            return solved
+        ranked = self._timed(solved, target, size)
+        return replace(
+            solved, programs=replace(solved.programs, throttling=ranked.throttling, steady=ranked.steady)
+        )
+
+    def _fewer_steps(self, solved: SolvedRequest) -> SolvedRequest:
+        """``solved``, or, where that is not near the bound, what a fresh run finds, if that has fewer steps."""
+        mended, request, budget = solved.solution, self.run.request, self.run.budget_left
+        policy = request.policy.repair
+        bound = mended.bound.steps if mended.within is None else mended.within
+        steps = mended.schedule.makespan
+        large = solved.problem.collective.deliveries > policy.fresh_deliveries
+        if steps <= bound + policy.near_steps or (large and steps <= (1.0 + policy.near_share) * bound):
+            return solved
+        with self.run.timer.phase("search"):
+            strategy = registry.strategy("auto")
+            fresh = replace(
+                verified_solver(strategy, budget, for_steps(request.policy, budget.effort)),
+                progress=self.run.progress, decisions=self.run.decisions.inside("fresh"), trace=self.run.trace,
+            ).solve(solved.problem)  # fmt: skip
+        if not isinstance(fresh, Solution) or fresh.schedule.makespan >= steps:
+            return solved
+        return replace(solved, strategy=strategy.name, solution=fresh)
+
+    def _mended(self, chunking: Chunking) -> SolvedRequest:
+        """The old schedule on the changed cluster, step by step."""
+        problem = self.factory.problem(chunking, self.document.chunks_per_rank)
+        with self.run.timer.phase("search"):
+            outcome = self._solution(problem)
+        match outcome:
+            case Infeasible(reason=reason):
+                raise no_schedule(reason)
+            case GaveUp(reason=reason):
+                raise HetesynthError(reason, code="HS654", exit_code=3, help="use `hetesynth synth` instead")
+        self.run.timer.phases["bound"] = outcome.bound_seconds
+        self.run.timer.phases["search"] -= outcome.bound_seconds
+        programs = ProgramSpec(self.run.request.targets)
+        return SolvedRequest(self.run, NAME, chunking, problem, outcome, programs)
+
+    def _solution(self, problem: Problem, *, quick: bool = False) -> Solution | Infeasible | GaveUp:
+        """``quick``: what is mended, with no search for fewer steps."""
+        old = self.carried(problem)
+        whole = problem.collective.name == "allreduce" and not _in_two_phases(problem, old)
+        searched = MENDED if quick else strategy()
+        solver = verified_solver(WHOLE if whole else searched, self.run.budget, self.run.request.policy)
+        return replace(
+            solver, first_candidate=old, progress=self.run.progress, decisions=self.run.decisions,
+            trace=self.run.trace,
+        ).solve(problem)  # fmt: skip
+
+    def carried(self, problem: Problem) -> Schedule:
+        """What is left of the old schedule, in the words of ``problem``."""
+        document = self.document
+        before = collective(document.collective, document.ranks, document.chunks_per_rank, document.root)
+        return self.changes.transfers(document.schedule, before, problem.collective)
+
+    def _timed(self, solved: SolvedRequest, target: Target | None, size: int) -> Ranked:
+        """The mended schedule with the time of its program, lowered like the one before."""
+        request, topology = self.run.request, self.changes.after
+        schedule, options = solved.solution.schedule, CostOptions.of(request)
+        predictor = SchedulePredictor(topology, solved.problem, schedule, options)
+        chunks = solved.problem.collective.chunks_per_rank
+        candidate = Candidate(
+            f"{NAME}, c={chunks}", NAME, chunks, solved.chunking, solved.problem, solved.solution, predictor,
+            predictor.timeline(size).makespan,
+        )  # fmt: skip
+        if target is None or len(schedule.transfers) > request.policy.autotune.max_program_transfers:
+            return Ranked(candidate)
+        lowering = timed_lowering(request, target, topology)
+        record = self.run.decisions.inside("programs")
+        effort = Effort(efforts(self.run.budget, topology.ranks, request.policy.effort).steady.allotted)
+        ranking = ProgramRanking(
+            topology, size, lowering, self.run.deadline, request.policy, record, request.runtime, effort
+        )
+        with self.run.timer.phase("choice"):
+            return ranking.like(candidate, self.recipe.way, self.recipe.after)
+
+    def _like_before(self, specs: CandidateSpecs, target: Target) -> Ranked | None:
+        """The program that is made as the old winner was; None where it was step by step, or there is none."""
+        record = self.run.decisions.inside("opening")
+        with self.run.timer.phase("choice"):
+            if self.recipe.way == "rings":
+                return self._library(specs, target, record)
+            if self.recipe.way != "trees":
+                return None
+            return self._along_trees(specs, self._steady(specs, target, record))
+
+    def _steady(
+        self, specs: CandidateSpecs, target: Target, record: Decisions, before: Ranked | None = None
+    ) -> _SteadyCandidates:  # fmt: skip
+        """Programs in steady state, with the effort of a fresh choice."""
+        request = self.run.request
+        effort = efforts(self.run.budget, self.changes.after.ranks, request.policy.effort).steady
+        limit = self._bounds.seconds(specs.size)
+        question = (self.factory, specs, target, limit, self.run.deadline, record, effort, _untold)
+        return _SteadyCandidates(*question, before=before)
+
+    def _along_trees(self, specs: CandidateSpecs, candidates: SteadyCandidates) -> Ranked | None:
+        """The quicker program of those along the mended trees and along as many packed anew, by estimate."""
+        plans = [*self._mended_trees(specs, candidates), *self._packed_trees(specs, candidates)]
+        for plan in sorted(plans, key=lambda plan: plan.seconds):
+            candidates.try_plan(plan)
+            if candidates.ranked:
+                break
+        return next(iter(candidates.quickest_first()), None)
+
+    def _quickest(self, specs: CandidateSpecs, target: Target | None, ranked: Ranked) -> Ranked:
+        """``ranked``, or where that is not near the limit and the cluster not large what is quicker of what a
+        fresh choice tries: of programs only those it opens with."""
+        policy, limit = self.run.request.policy.repair, self._bounds.seconds(specs.size)
+        seconds = ranked.candidate.seconds if target is None else ranked.seconds
+        if seconds is not None and limit >= policy.near_limit * seconds:
+            return ranked
+        far = seconds is None or limit < policy.far_from_limit * seconds
+        if self._transfers > (policy.explored_far if far else policy.explored_transfers):
+            return ranked
+        record = self.run.decisions.inside("further")
+        with self.run.timer.phase("choice"):
+            if target is None:
+                return self._quicker_schedule(specs.size, ranked, record)
+            return self._quicker_program(specs, target, ranked, record)
+
+    @property
+    def _transfers(self) -> int:
+        return transfers(self.run.request.collective, self.changes.after.ranks, 1)
+
+    def _quicker_schedule(self, size: int, ranked: Ranked, record: Decisions) -> Ranked:
+        """``ranked``, or what a fresh choice among schedules takes."""
+        try:
+            tuning = tune(
+                self.changes.after, self._sized, size, self.run.progress, programs=False,
+                budget=self.run.budget_left, decisions=record, trace=self.run.trace,
+            )  # fmt: skip
+        except HetesynthError:
+            return ranked
+        best = tuning.candidates[0]
+        return Ranked(best) if best.seconds < ranked.candidate.seconds else ranked
+
+    def _quicker_program(
+        self, specs: CandidateSpecs, target: Target, ranked: Ranked, record: Decisions
+    ) -> Ranked:  # fmt: skip
+        """``ranked``, or a quicker one of the programs in steady state and of rings."""
+        candidates = self._steady(specs, target, record, ranked)
+        candidates.try_all()
+        timed = [ranked, *candidates.ranked]
+        if not specs.personalized and self.recipe.way != "rings" and not candidates.near_bound:
+            rings = self._library(specs, target, record)
+            timed += [] if rings is None else [rings]
+        return min((r for r in timed if r.seconds), key=lambda r: r.seconds or 0.0, default=ranked)
+
+    def _library(self, specs: CandidateSpecs, target: Target, record: Decisions) -> Ranked | None:
+        """The quickest program that the library runs, if there is one."""
+        programs = library_candidates(self.factory, specs, target, self.run.deadline, record)
+        return min(programs, key=lambda r: r.seconds or 0.0, default=None)
+
+    def _mended_trees(self, specs: CandidateSpecs, candidates: SteadyCandidates) -> list[Plan]:
+        """Along what the old schedule still has; none where chunks are cut otherwise now."""
+        chunks = self.document.chunks_per_rank
+        problem = self.factory.problem(specs.paper_chunking(chunks), chunks)
+        few = self._transfers <= self.run.request.policy.repair.explored_transfers  # others follow
+        solved = cache(partial(self._solution, problem, quick=few))
+        outcome = solved()
+        if isinstance(outcome, Infeasible):
+            raise no_schedule(outcome.reason)
+        if not isinstance(outcome, Solution):
+            return []
+        schedule = outcome.schedule
+        plan = partial(
+            Plan, candidates.of_paths(problem, schedule, chunks), chunks, self.recipe.trees or chunks, solved
+        )
+        return list(candidates.arranged(plan, problem, schedule, partial(self._alike, specs, problem, schedule)))
+
+    def _packed_trees(self, specs: CandidateSpecs, candidates: SteadyCandidates) -> list[Plan]:
+        """Along as many trees as before, packed anew; none where chunks go along paths."""
+        request, trees = self.run.request, self.recipe.trees
+        chunks = self.document.chunks_per_rank
+        if specs.personalized or trees is None:
+            return []
+        if request.collective == "allreduce" and chunks * self.changes.after.ranks % trees:
+            chunks = self._chunks_for(trees)
+        problem = self.factory.problem(specs.paper_chunking(chunks), chunks)
+        packed = copied(problem)
+        if packed.collective.name not in PACKED or refuses(packed, request.policy) is not None:
+            return []
+        packing = whole_packing(
+            packed, specs.rates(chunks), request.policy, self.run.deadline, trees, candidates.connections(trees)
+        )
+        schedule = schedule_along(problem, packing)
+        solved = cache(partial(candidates.solved_by, problem, along(packing)))
+        plan = partial(Plan, packing.seconds, chunks, trees, solved)
+        return list(candidates.arranged(plan, problem, schedule, partial(self._alike, specs, problem, schedule)))
+
+    def _chunks_for(self, trees: int) -> int:
+        """The fewest chunks per rank of which each tree carries as many."""
+        ranks = self.changes.after.ranks
+        return next(chunks for chunks in range(1, trees + 1) if chunks * ranks % trees == 0)
+
+    def _alike(self, specs: CandidateSpecs, problem: Problem, schedule: Schedule) -> list[Arrangement]:
+        """The arrangement most like that of the old winner; with its division of channels, where there is one."""
+        request, recipe = self.run.request, self.recipe
+        target = timed_target(request)
+        if target is None:
+            return []
+        costs = CostOptions.of(request).costs(self.changes.after)
+        lowering = timed_lowering(request, target, self.changes.after)
+        listed = arrangements(problem, schedule, costs, lowering, specs.size)
+        alike = [a for a in listed if a.division == recipe.division] or listed
+        return sorted(alike, key=lambda a: (abs(a.pieces - (recipe.pieces or 1)), a.turn != recipe.turn))[:1]
+
+
+@dataclass
+class _SteadyCandidates(SteadyCandidates):
+    """``before``: a program that was timed elsewhere, and is not lowered again where its turn comes."""
+
+    before: Ranked | None = None
+
+    def try_plan(self, plan: Plan) -> None:
+        """As of every candidate."""
+        before = self.before
+        if (
+            before is None
+            or before.steady != plan.pipeline
+            or before.candidate.label != plan.label
+            or before.candidate.solution.schedule != plan.schedule
+        ):
+            super().try_plan(plan)
+            return
+        self.effort.spend(self._work(plan))
+        self.ranked.append(before)
+
+
+def _untold(tried: Ranked) -> None:
+    """For who is told of each program."""
+
+
+def _in_two_phases(problem: Problem, schedule: Schedule) -> bool:
+    """Whether an allreduce adds first, each chunk at its own rank (HeteCCL eq. 7), and copies then."""
+    last_sum = max((t.end for t in schedule.transfers if t.reduce), default=0)
+    first_copy = min((t.start for t in schedule.transfers if not t.reduce), default=last_sum)
+    chunks, arcs = problem.collective.chunks, problem.arcs
+    at_home = all(arcs[t.link].src not in chunks[t.chunk].block for t in schedule.transfers if t.reduce)
+    return last_sum <= first_copy and at_home
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hetesynth.engine.formats import FileKind, demand_algorithm, demand_one_run, format_of, kind_of
-from hetesynth.engine.plan_predictor import PlanPredictor
 from hetesynth.engine.predictors import (
     CostOptions,
+    PlanPredictor,
     Prediction,
     ProgramPredictor,
     SchedulePredictor,
@@ -73,7 +73,7 @@ def file_predictor(
 
 def schedule_predictor(path: Path, topology: Topology, options: CostOptions) -> SchedulePredictor:
     """The predictor of a schedule JSON. Raises HetesynthError where it is none for ``topology``."""
-    from hetesynth.engine.schedule_sizes import asked_collective
+    from hetesynth.engine.schedule_replay import asked_collective
     from hetesynth.files.schedule_json import MAX_BYTES, read_schedule_json
     from hetesynth.judge.schedule.judge import schedule_violations
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from benchmarks.message_tables import message_lines
 from benchmarks.program_cells import Cell, Size, read_cell, write_cell
+from hetesynth.engine.compilation import PhaseTimer
 from hetesynth.engine.formats import FORMATS, forms
-from hetesynth.engine.phases import PhaseTimer
 from hetesynth.engine.problem import load_problem
 from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError

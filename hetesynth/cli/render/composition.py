@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hetesynth.model.words import counted, microseconds, size_text
 
 if TYPE_CHECKING:
-    from hetesynth.engine.composition import Composed
-    from hetesynth.engine.composition_verbs import ComposedFiles
+    from hetesynth.engine.composition import Composed, ComposedFiles
 
 
 def composition_values(files: ComposedFiles, paths: Iterable[Path]) -> dict[str, Any]:

@@ -19,8 +19,7 @@ from hetesynth.model.words import clock_line, counted, runtime_words, size_text
 
 if TYPE_CHECKING:
     from hetesynth.engine.artifacts import Synthesis
-    from hetesynth.engine.gpu_vendors import RuntimeAdvice
-    from hetesynth.engine.roots import Warned
+    from hetesynth.engine.program_warnings import RuntimeAdvice, Warned
     from hetesynth.judge.bounds.judge import Recheck
     from hetesynth.search.search import Ending
 

@@ -248,7 +248,7 @@ def _check_strategy(draft: _Draft, document: Document) -> None:
 
 def _check_callable(drafts: Sequence[_Draft], document: Document) -> None:
     """A finding at each collective that targets never run, or whose programs they run for other roots too."""
-    from hetesynth.engine.roots import demand_single_root
+    from hetesynth.engine.program_warnings import demand_single_root
 
     never: dict[Path, dict[str, _Draft]] = {}
     unpromised: dict[Path, dict[str, _Draft]] = {}

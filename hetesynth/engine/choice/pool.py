@@ -15,14 +15,11 @@ from hetesynth.engine.choice.choice import choose
 from hetesynth.engine.choice.program_ranking import Ranked, timed_lowering, timed_target
 from hetesynth.engine.choice.tuning import Candidate, TuningRun, tune
 from hetesynth.engine.fused_receives import program_predictor
-from hetesynth.engine.plan_predictor import PlanPredictor, first_predictor
-from hetesynth.engine.predictors import CostOptions, ProgramPredictor
+from hetesynth.engine.predictors import CostOptions, PlanPredictor, ProgramPredictor, first_predictor
 from hetesynth.engine.problem import ProblemFactory
 from hetesynth.engine.request import Request
-from hetesynth.engine.steady_plans import plan_emitted
-from hetesynth.engine.steady_programs import Pipeline, steady_predictor
-from hetesynth.engine.time_optimality import Bounds, TimeOptimality
-from hetesynth.engine.time_verdict import time_verdict
+from hetesynth.engine.steady_programs import Pipeline, plan_emitted, steady_predictor
+from hetesynth.engine.time_verdict import Bounds, TimeOptimality, time_verdict
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cost import chunk_bytes, runtime_bytes
 from hetesynth.model.deadline import Deadline, now

@@ -15,12 +15,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from hetesynth.engine import fused_receives
-from hetesynth.engine.choice.effort import Effort
-from hetesynth.engine.choice.tuning import Candidate
+from hetesynth.engine.artifacts import SolvedRequest
+from hetesynth.engine.choice.tuning import Candidate, Effort, efforts
 from hetesynth.engine.predictors import CostOptions, SchedulePredictor
 from hetesynth.engine.request import Request
-from hetesynth.engine.steady_plans import quickest_plan
-from hetesynth.engine.steady_programs import Pipeline, SteadyState, steady_predictor
+from hetesynth.engine.steady_programs import Pipeline, SteadyState, quickest_plan, steady_predictor
 from hetesynth.model.cost import Costs
 from hetesynth.model.deadline import Deadline
 from hetesynth.model.decisions import Decisions, Verdict
@@ -36,6 +35,27 @@ from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.programs.msccl.throttling import AFTERS, Throttling
 from hetesynth.programs.steady_state.lower import Arrangement, arrangements
 from hetesynth.search import registry
+
+
+def step_candidate(solved: SolvedRequest, size: int) -> Candidate:
+    """The schedule of the fewest steps as a candidate for ``size`` bytes."""
+    request, topology = solved.compilation.request, solved.chunking.topology
+    predictor = SchedulePredictor(topology, solved.problem, solved.solution.schedule, CostOptions.of(request))
+    chunks = solved.problem.collective.chunks_per_rank
+    return Candidate(
+        f"fewest steps, c={chunks}", solved.strategy, chunks, solved.chunking, solved.problem, solved.solution,
+        predictor, predictor.timeline(size).makespan,
+    )  # fmt: skip
+
+
+def step_program(
+    solved: SolvedRequest, candidate: Candidate, size: int, deadline: Deadline, record: Decisions
+) -> Ranked:  # fmt: skip
+    """``candidate``, made of ``solved``, with its quickest program."""
+    request, topology = solved.compilation.request, solved.chunking.topology
+    allotted = efforts(solved.compilation.budget, topology.ranks, request.policy.effort).steady.allotted
+    return ranked_programs(topology, request, [candidate], size, deadline, record, Effort(allotted))[0]
+
 
 LATE = "the time budget is over"
 

@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING
 from hetesynth.engine.artifacts import Choice, ProgramSpec, SolvedRequest
 from hetesynth.engine.choice import rules
 from hetesynth.engine.choice.candidates import CandidateSpec, CandidateSpecs
-from hetesynth.engine.choice.effort import Effort, efforts, work_of
 from hetesynth.engine.compilation import Compilation
 from hetesynth.engine.first_candidate import first_candidate
 from hetesynth.engine.predictors import CostOptions, SchedulePredictor
 from hetesynth.engine.problem import ProblemFactory, demand_several_ranks, no_schedule
 from hetesynth.engine.request import Request
-from hetesynth.engine.time_optimality import Bounds, TimeOptimality, bounds_of
+from hetesynth.engine.time_verdict import Bounds, TimeOptimality, bounds_of
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.deadline import ClockDecisions, Deadline
-from hetesynth.model.decisions import Decisions
+from hetesynth.model.decisions import OVER_EFFORT, Decisions
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.topology import Topology
 from hetesynth.model.words import microseconds, whole_percent
 from hetesynth.policy.autotune import AutotunePolicy
+from hetesynth.policy.effort import EffortPolicy
 from hetesynth.search import registry
 from hetesynth.search.chunking import Chunking, chunk
 from hetesynth.search.effort import for_size
@@ -38,6 +38,55 @@ from hetesynth.search.search import BEST, Ending, Progress, no_progress
 
 if TYPE_CHECKING:
     from hetesynth.search.solve import Solution
+
+
+@dataclass
+class Effort:
+    """Work units that a stage may spend; ``allotted`` infinite: all there is to try."""
+
+    allotted: float
+    spent: float = 0.0
+
+    def exceeded_by(self, work: float) -> str | None:
+        """Why ``work`` is not begun, or None. The first is begun whatever it is."""
+        if not self.spent or self.spent + work <= self.allotted:
+            return None
+        return f"{work:.2g} {OVER_EFFORT} the {max(0.0, self.allotted - self.spent):.2g} that are left"
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether nothing is left."""
+        return self.spent >= self.allotted
+
+    def spend(self, work: float) -> None:
+        """``work`` is done."""
+        self.spent += work
+
+
+@dataclass(frozen=True)
+class Efforts:
+    """The effort of each stage of the choice for a size."""
+
+    steady: Effort
+    schedules: Effort
+    programs: Effort
+
+
+def efforts(budget: Budget, ranks: int, policy: EffortPolicy) -> Efforts:
+    """What ``budget`` allots to the stages on a cluster of ``ranks``. Programs in steady state have a limit in any
+    case, as there are many alike."""
+    if budget.effort is None:
+        return Efforts(Effort(policy.steady_unlimited), Effort(math.inf), Effort(math.inf))
+    whole = budget.effort * (policy.base + policy.per_rank * ranks)
+    shares = (policy.share_steady, policy.share_schedules, policy.share_programs)
+    return Efforts(*(Effort(whole * share) for share in shares))
+
+
+def work_of(name: str, transfers: int, policy: EffortPolicy) -> float:
+    """Work units of a candidate of strategy ``name``."""
+    cost = next((row.cost for row in registry.ROWS if row.name == name), None)
+    return policy.candidate + ((policy.uncosted if cost is None else cost) + policy.prediction) * transfers
+
 
 UNTRIED = "candidates left untried"  # what the clock decided
 LATE = "the time budget is over"
@@ -344,7 +393,7 @@ class _TuningRun:
 
     def _try(self, spec: CandidateSpec, record: Decisions) -> None:
         """Solve, predict and keep what is among the quickest."""
-        from hetesynth.engine.verified_solver import verified_solver
+        from hetesynth.engine.problem import verified_solver
         from hetesynth.search.solve import Solution
 
         self.seen.add(spec.label)

@@ -13,8 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hetesynth.engine.places import demand_place
-from hetesynth.engine.plan_predictor import PlanPredictor, first_predictor
-from hetesynth.engine.predictors import CostOptions, ProgramPredictor, SchedulePredictor, sizes_between
+from hetesynth.engine.predictors import (
+    CostOptions,
+    PlanPredictor,
+    ProgramPredictor,
+    SchedulePredictor,
+    first_predictor,
+    sizes_between,
+)
 from hetesynth.engine.ring_baseline import NAMES, ring_baseline
 from hetesynth.engine.simulate import file_predictor
 from hetesynth.errors import HetesynthError
@@ -69,7 +75,7 @@ def baseline_curves(
     options: CostOptions,
 ) -> tuple[list[Curve], tuple[str, ...]]:
     """The baselines that apply, and why others do not."""
-    from hetesynth.engine.verified_solver import verified_solver
+    from hetesynth.engine.problem import verified_solver
     from hetesynth.search.collectives.library import collective
     from hetesynth.search.registry import strategy
     from hetesynth.search.solve import Solution

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hetesynth.engine.plan_predictor import PlanPredictor, chunks_of_tasks
-from hetesynth.engine.predictors import ProgramPredictor
+from hetesynth.engine.predictors import PlanPredictor, ProgramPredictor, chunks_of_tasks
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import Collective
 from hetesynth.model.plan import PlanBlock, PlanOp
