@@ -1,8 +1,6 @@
 """From a schedule to judged files.
 
-In: a ``SolvedRequest``: a problem, a schedule for it, and which programs are wanted. Out: a ``Synthesis``: the
-schedule replayed, its bound rechecked, every program read back and executed, and the bytes of all files; nothing
-is written before all of it is there.
+The schedule is replayed, its bound rechecked, every program read back and executed before anything is written.
 """
 
 from __future__ import annotations
@@ -260,11 +258,12 @@ def judged_files(solved: SolvedRequest) -> Synthesis:
 
 def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
     """The files, judged. ``bare``: the schedule and no programs."""
-    timer, request, problem, solution = _parts(solved)
+    run, problem, solution, choice = solved.compilation, solved.problem, solved.solution, solved.choice
+    timer, request = run.timer, run.request
     rechecked = _verified(solved)
     with timer.phase("predict"):
         optimality = solved.time_optimality or _implied_time(solved, simulated=not abandoned())
-    solved.compilation.progress("lowering", solution.schedule.makespan)
+    run.progress("lowering", solution.schedule.makespan)
     programs = {} if bare else _programs(solved, optimality.size)
     forms = [] if request.schedule_only else list(variants(solved.programs.targets, problem.collective.name))
     unmade = len(programs) < len(forms)
@@ -273,12 +272,13 @@ def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
         files[SCHEDULE_SUFFIX] = _schedule_json(solved)
     with timer.phase("predict"):
         program_seconds = _program_seconds(solved, programs, optimality.size)
-    cut_short, ending, decided_by_clock = _ended(solved)
+    clock_decisions, ended = run.budget.clock_decisions, solution if choice is None else choice
+    cut_short = solution.cut_short or ended.cut_short or bool(clock_decisions) or unmade
     return Synthesis(
         request=request,
         strategy=solved.strategy,
         targets=solved.programs.targets,
-        budget=solved.compilation.budget,
+        budget=run.budget,
         topology=solved.chunking.topology,
         chunking=solved.chunking,
         problem=problem,
@@ -288,15 +288,15 @@ def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
         timer=timer,
         recheck=rechecked,
         time_optimality=optimality,
-        choice=solved.choice,
+        choice=choice,
         program_seconds=program_seconds,
-        cut_short=cut_short or unmade,
-        ending="interrupt" if unmade else ending,
-        decided_by_clock=decided_by_clock,
-        decisions=tuple(solved.compilation.decisions.entries),
-        every_root=solved.compilation.every_root,
+        cut_short=cut_short,
+        ending="interrupt" if unmade else ended.ending,
+        decided_by_clock=clock_decisions.told(),
+        decisions=tuple(run.decisions.entries),
+        every_root=run.every_root,
         abandoned=unmade,
-        cegis=solved.compilation.trace.own,
+        cegis=run.trace.own,
     )
 
 
@@ -310,22 +310,17 @@ def step_model(solved: SolvedRequest) -> StepModel:
     )  # fmt: skip
 
 
-def _parts(solved: SolvedRequest) -> tuple[PhaseTimer, Request, Problem, Solution]:
-    return solved.compilation.timer, solved.compilation.request, solved.problem, solved.solution
-
-
 def _verified(solved: SolvedRequest) -> Recheck:
     """The schedule replayed and the bound rechecked. Raises InternalError where either is wrong."""
     from hetesynth.judge.schedule.judge import schedule_violations
 
-    timer, request, problem, solution = _parts(solved)
-    budget = solved.compilation.budget
+    run, problem, solution = solved.compilation, solved.problem, solved.solution
+    timer, request, budget = run.timer, run.request, run.budget
     with timer.phase("verify"):
         _demand_clean(schedule_violations(problem, solution.schedule, request.policy.verify), "schedule")
         policy = request.policy.compile
         timed = budget.seconds is not None
-        left = solved.compilation.deadline.left()
-        seconds = min(policy.recheck_seconds, max(0.1, left)) if timed else math.inf
+        seconds = min(policy.recheck_seconds, max(0.1, run.deadline.left())) if timed else math.inf
         units = 0 if timed else policy.recheck_rlimit
         rechecked = recheck_bound(problem, solution.bound, seconds, budget.clock_decisions, units)
         _demand_clean(list(rechecked.violations), "bound")
@@ -338,19 +333,11 @@ def _implied_time(solved: SolvedRequest, *, simulated: bool) -> TimeOptimality:
     from hetesynth.engine.predictors import CostOptions
     from hetesynth.engine.time_verdict import implied_size, time_optimality
 
-    _, request, problem, solution = _parts(solved)
+    request, problem = solved.compilation.request, solved.problem
     size = implied_size(problem, solved.chunking.chunk_bytes)
     most = request.policy.compile.max_predicted_unasked if simulated else -1
     options = CostOptions.of(request)
-    return time_optimality(solved.chunking.topology, problem, solution.schedule, size, options, most)
-
-
-def _ended(solved: SolvedRequest) -> tuple[bool, Ending, tuple[str, ...]]:
-    """Whether the clock or Ctrl-C decided anything, what ended the search, and what the clock decided."""
-    solution, choice, clock_decisions = solved.solution, solved.choice, solved.compilation.budget.clock_decisions
-    ending = solution.ending if choice is None else choice.ending
-    short = solution.cut_short or (choice is not None and choice.cut_short) or bool(clock_decisions)
-    return short, ending, clock_decisions.told()
+    return time_optimality(solved.chunking.topology, problem, solved.solution.schedule, size, options, most)
 
 
 def _program_seconds(solved: SolvedRequest, programs: dict[str, Emitted], size: int) -> float | None:
@@ -387,8 +374,10 @@ def _judged_programs(solved: SolvedRequest, size: int, programs: dict[str, Emitt
     from hetesynth.engine.steady_programs import plan_emitted, steady_emitted
     from hetesynth.programs.msccl.lower import LoweringOptions
 
-    timer, request, problem, solution = _parts(solved)
+    timer, request = solved.compilation.timer, solved.compilation.request
+    problem, solution = solved.problem, solved.solution
     spec, topology = solved.programs, solved.chunking.topology
+    comment = places_comment(topology)
     for target, in_place, suffix in variants(spec.targets, problem.collective.name):
         name = _program_name(topology.name, problem, "inplace" if in_place else "")
         with timer.phase("lower"):
@@ -403,8 +392,8 @@ def _judged_programs(solved: SolvedRequest, size: int, programs: dict[str, Emitt
                 or plan_emitted(topology, problem, solution.schedule, size, spec.steady, options, costs)
                 or emitted(topology, problem, solution.schedule, size, options, costs)
             )  # fmt: skip
-            if target.format == "msccl-xml":
-                program = _placed(program, topology)
+            if target.format == "msccl-xml" and comment:
+                program = replace(program, data=program.data + comment)  # where each rank runs; readers skip it
             if problem.ranks > request.policy.compile.many_ranks:
                 gc.collect()  # gives back what the lowering used before the judge needs as much
         with timer.phase("verify"):
@@ -412,12 +401,6 @@ def _judged_programs(solved: SolvedRequest, size: int, programs: dict[str, Emitt
             violations = judge(program.data, name, problem, target, topology.servers)
             _demand_clean(violations, f"program {name}{suffix}")
         programs[suffix] = program
-
-
-def _placed(program: Emitted, topology: Topology) -> Emitted:
-    """``program`` with a comment that says where each rank runs; readers of MSCCL XML skip comments."""
-    comment = places_comment(topology)
-    return replace(program, data=program.data + comment) if comment else program
 
 
 def _program_name(cluster: str, problem: Problem, kind: str) -> str:

@@ -1,9 +1,7 @@
 """The right program for each range of sizes: what a user installs to have it at every size.
 
-In: a request, sizes. Out: an ``Atlas``: ranges, each with judged programs whose minBytes and maxBytes say the
-range, the frontier between latency and bandwidth (SCCL, section 3.5), features of the topology. Members of the
-pool stand by the times of their programs. Ranges are few: a program is used as long as it is within 1 % of the
-best and not slower than the library; sizes for which no program is that are left to the library.
+A program is used as long as it is within 1 % of the best and not slower than the library, so that ranges are few;
+sizes for which no program is that are left to the library. The frontier is that of SCCL, section 3.5.
 """
 
 from __future__ import annotations
@@ -429,7 +427,15 @@ def files(result: Atlas) -> dict[str, bytes]:
             contents[_name(result, k, suffix)] = data
     title = f"{result.topology.name}: {result.request.collective}, {result.topology.ranks} GPUs"
     borders = [r.high for r in result.ranges if r.high is not None]
-    contents[PLOT] = size_plot(title, _curves(result), borders).encode()
+    lines: dict[str, list[tuple[int, float]]] = {}
+    sizes = result.pool.sizes
+    for k, entry in enumerate(result.ranges):
+        seconds = result.pool.seconds[entry.member]
+        lines[f"{k}: {result.pool.candidates[entry.member].label}"] = [
+            (size, size / s / 1e9) for size, s in zip(sizes, seconds, strict=True) if math.isfinite(s)
+        ]
+    lines["bound"] = [(size, size / result.pool.bounds.seconds(size) / 1e9) for size in sizes]
+    contents[PLOT] = size_plot(title, lines, borders).encode()
     contents["index.json"] = (json.dumps(with_digests(index(result), contents), indent=2) + "\n").encode()
     return contents
 
@@ -443,20 +449,9 @@ def _name(result: Atlas, k: int, suffix: str) -> str:
     return f"{program.target.name}/{stem}{suffix}"
 
 
-def _curves(result: Atlas) -> dict[str, list[tuple[int, float]]]:
-    lines: dict[str, list[tuple[int, float]]] = {}
-    sizes = result.pool.sizes
-    for k, entry in enumerate(result.ranges):
-        seconds = result.pool.seconds[entry.member]
-        lines[f"{k}: {result.pool.candidates[entry.member].label}"] = [
-            (size, size / s / 1e9) for size, s in zip(sizes, seconds, strict=True) if math.isfinite(s)
-        ]
-    lines["bound"] = [(size, size / result.pool.bounds.seconds(size) / 1e9) for size in sizes]
-    return lines
-
-
 def index(result: Atlas) -> dict[str, Any]:
     """The JSON index: ranges with their files and times, the frontier, the topology's features."""
+    advice = result.ranges[0].synthesis.advice if result.ranges else None
     return {
         "kind": "hetesynth atlas",
         "generator": f"hetesynth {__version__}",
@@ -478,7 +473,7 @@ def index(result: Atlas) -> dict[str, Any]:
         "decided_by_clock": list(result.compilation.budget.clock_decisions.told()),
         "targets": [t.name for t in result.request.targets],
         "warnings": [warned.plain() for warned in _warnings(result)],
-        "runtime_advice": _advice(result),
+        "runtime_advice": None if advice is None else advice.plain(),
         "topology": features(result.topology, result.pool.bounds, result.request.policy),
         "ranges": [_range(result, k) for k in range(len(result.ranges))],
         "left_to_library": result.left,
@@ -494,15 +489,15 @@ def _warnings(result: Atlas) -> list[Warned]:
     return [*slower, *(warned for entry in result.ranges[:1] for warned in entry.synthesis.warnings)]
 
 
-def _advice(result: Atlas) -> dict[str, str | list[str]] | None:
-    advice = result.ranges[0].synthesis.advice if result.ranges else None
-    return None if advice is None else advice.plain()
-
-
 def _range(result: Atlas, k: int) -> dict[str, Any]:
     entry = result.ranges[k]
     candidate, throttling = result.pool.candidates[entry.member], result.pool.members[entry.member].throttling
-    inside = [j for j, size in enumerate(result.pool.sizes) if _holds(entry, size)]
+    took = dict(entry.seconds)
+    sizes = []
+    for j, size in enumerate(result.pool.sizes):
+        if _holds(entry, size):
+            us = None if took.get(size) is None else took[size] * 1e6
+            sizes.append({**result.pool.time_optimality(entry.member, j).figures(), "program_predicted_us": us})
     return {
         "low": entry.low,
         "high": entry.high,
@@ -516,15 +511,8 @@ def _range(result: Atlas, k: int) -> dict[str, Any]:
         "lower_bound": candidate.solution.bound.steps,
         "files": [_name(result, k, suffix) for suffix in entry.synthesis.files],
         "throttling": None if throttling is None else throttling.after,
-        "sizes": [_figures(result.pool, entry, j) for j in inside],
+        "sizes": sizes,
     }
-
-
-def _figures(members: Pool, entry: Range, j: int) -> dict[str, Any]:
-    """What a range takes at size j: its schedule beside the bound, and its program."""
-    seconds = dict(entry.seconds).get(members.sizes[j])
-    program = {"program_predicted_us": None if seconds is None else seconds * 1e6}
-    return {**members.time_optimality(entry.member, j).figures(), **program}
 
 
 def frontier(result: Atlas) -> list[dict[str, Any]]:

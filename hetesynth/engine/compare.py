@@ -1,8 +1,6 @@
-"""What strategies take at several sizes: the table users ask for.
+"""What strategies take at several sizes, every figure simulated beside the bound.
 
-In: a request, sizes, names of strategies (``auto``: the tuning run of ``autotune``). Out: a ``Comparison``, every
-figure simulated beside the bound; a strategy that refuses says why. ``ring`` without stated rings and chunks is
-the baseline: the program of NCCL's rings with the best number of channels (``ring_baseline``).
+``ring`` without stated rings and chunks is the baseline: NCCL's rings with the best number of channels.
 """
 
 from __future__ import annotations

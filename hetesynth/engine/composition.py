@@ -1,7 +1,6 @@
-"""From a topology file to a judged composition of schedules of pods.
+"""From a topology file to a judged composition of schedules of pods and, where they can hold it, programs.
 
-In: a run whose request asks for one. Out: a ``Composed``: the document that is written, what its judge says, and
-the bound of the whole. The links between GPUs of different pods are never built.
+The links between GPUs of different pods are never built.
 """
 
 from __future__ import annotations

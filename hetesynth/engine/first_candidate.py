@@ -1,17 +1,13 @@
-"""What strategy cegis begins with, as a request states it: a name, or a schedule file, which need not be valid.
-
-In: a request and its problem. Out: a candidate for the search. Of a file it is checked that it is a schedule of
-the same collective, ranks, chunks and links; whether it keeps any law is what CEGIS asks its oracle first.
-"""
+"""What strategy cegis begins with, as a request states it: a name, or a schedule file, which need not be valid."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hetesynth.engine.formats import contents
 from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError
-from hetesynth.files.regular_files import open_regular
 from hetesynth.model.problem import Problem
 from hetesynth.search.search import Candidate
 
@@ -48,9 +44,10 @@ def first_candidate(request: Request, problem: Problem) -> Candidate:
     stated = request.first_candidate
     if not isinstance(stated, Path):
         return stated or "greedy"
-    from hetesynth.files.schedule_json import read_schedule_json
+    from hetesynth.files.schedule_json import MAX_BYTES, read_schedule_json
 
-    document = read_schedule_json(_contents(stated), str(stated))
+    data = contents(stated, MAX_BYTES, "--from takes greedy, flood, nothing, or a schedule JSON")
+    document = read_schedule_json(data, str(stated))
     difference = _difference(document, problem)
     if difference is not None:
         raise HetesynthError(
@@ -80,21 +77,3 @@ def _difference(document: ScheduleDocument, problem: Problem) -> str | None:
         if (src, dst) != (arc.src, arc.dst):
             return f"link {index} joins ranks {src} and {dst}, here {arc.src} and {arc.dst}"
     return None
-
-
-def _contents(path: Path) -> bytes:
-    """What is in the file, as far as a schedule may be long."""
-    from hetesynth.files.schedule_json import MAX_BYTES
-
-    try:
-        if path.exists() and not path.is_file():
-            raise OSError("not a regular file")
-        with open_regular(path) as file:
-            return file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise HetesynthError(
-            f"cannot read {path}: {reason}",
-            code="HS540",
-            help="--from takes greedy, flood, nothing, or a schedule JSON",
-        ) from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -18,7 +18,7 @@ from hetesynth.engine.formats import (
     FORMATS,
     SCHEDULE_SUFFIX,
     Emitted,
-    FileKind,
+    contents,
     demand_algorithm,
     demand_collective,
     demand_one_run,
@@ -35,7 +35,6 @@ from hetesynth.engine.program_warnings import (
 )
 from hetesynth.engine.schedule_replay import asked_collective
 from hetesynth.errors import HetesynthError, InternalError
-from hetesynth.files.regular_files import open_regular
 from hetesynth.model.bound import Certificate
 from hetesynth.model.collective import MAX_GUESSED_ROOTS, ROOTED, Collective, CollectiveName
 from hetesynth.model.problem import Arc, Problem
@@ -50,7 +49,7 @@ from hetesynth.search.collectives.library import collective
 from hetesynth.topology.language import load_topology
 
 if TYPE_CHECKING:
-    from hetesynth.files.schedule_json import JsonValue, ScheduleDocument
+    from hetesynth.files.schedule_json import JsonValue
     from hetesynth.judge.msccl.reader import ReadResult
     from hetesynth.programs.lifting.lift import Lifted
 
@@ -109,13 +108,21 @@ def import_file(request: ImportRequest) -> Imported:
     is no schedule and no program, HS701 and HS703-HS706 it cannot be said as a schedule here, and what its reader
     raises."""
     demand_one_run(request.path)
-    data = _bytes(request.path)
+    data = contents(request.path, MAX_FILE_BYTES, "give an MSCCL XML or a schedule JSON")
+    if len(data) > MAX_FILE_BYTES:
+        size = MAX_FILE_BYTES // 2**20
+        raise HetesynthError(
+            f"{request.path} is larger than {size} MiB", code="HS541", help="is it the right file?"
+        )
     chunking = None if request.topology is None else chunk(load_topology(request.topology), request.chunking)
     kind = kind_of(data, request.path)
-    if kind in NOT_IMPORTED:
-        why, help_ = NOT_IMPORTED[kind]
-        raise HetesynthError(f"{request.path} is {why}", code="HS520", help=help_)
-    imported = IMPORTERS[kind](request, data, chunking)
+    if kind == "plan":
+        raise HetesynthError(
+            f"{request.path} is an MSCCL++ plan, which cannot be turned back into a schedule",
+            code="HS520",
+            help="`hetesynth verify`, `run` and `simulate` take plans; import takes MSCCL XML and schedule JSON",
+        )
+    imported = (_of_program if kind == "program" else _of_schedule)(request, data, chunking)
     for target in request.targets:
         demand_collective(target, imported.problem.collective.name)
     demand_single_root(request.targets, imported.problem.collective.name, promised=request.single_root)
@@ -143,7 +150,16 @@ def read_schedule(data: bytes, on: Problem | None = None, filename: str = "<sche
     document = read_schedule_json(data, filename)
     goal = asked_collective(document, filename)
     if on is not None:
-        _demand_links(document, on, filename)
+        fits = document.ranks == on.ranks and all(
+            index < len(on.arcs) and (on.arcs[index].src, on.arcs[index].dst) == (src, dst)
+            for index, src, dst in document.links
+        )
+        if not fits:
+            raise HetesynthError(
+                f"{filename}: the links of the schedule are not those of the topology",
+                code="HS706",
+                help="`hetesynth import` with --topo lays it on the links of another cluster",
+            )
         return replace(on, collective=goal), document.schedule, document.header
     number = {index: i for i, (index, _, _) in enumerate(document.links)}
     schedule = Schedule.of(
@@ -152,19 +168,6 @@ def read_schedule(data: bytes, on: Problem | None = None, filename: str = "<sche
     busiest = _busiest(schedule)
     arcs = tuple(Arc(src, dst, busiest.get(i, 1)) for i, (_, src, dst) in enumerate(document.links))
     return Problem(document.ranks, document.ranks, (), arcs, (), goal), schedule, document.header
-
-
-def _demand_links(document: ScheduleDocument, on: Problem, filename: str) -> None:
-    fits = document.ranks == on.ranks and all(
-        index < len(on.arcs) and (on.arcs[index].src, on.arcs[index].dst) == (src, dst)
-        for index, src, dst in document.links
-    )
-    if not fits:
-        raise HetesynthError(
-            f"{filename}: the links of the schedule are not those of the topology",
-            code="HS706",
-            help="`hetesynth import` with --topo lays it on the links of another cluster",
-        )
 
 
 def _busiest(schedule: Schedule) -> dict[int, int]:
@@ -178,24 +181,6 @@ def _busiest(schedule: Schedule) -> dict[int, int]:
         now[link] = now.get(link, 0) + change
         most[link] = max(most.get(link, 1), now[link])
     return most
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        if path.exists() and not path.is_file():
-            raise ValueError("not a regular file")
-        with open_regular(path) as stream:
-            data = stream.read(MAX_FILE_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise HetesynthError(
-            f"cannot read {path}: {reason}", code="HS540", help="give an MSCCL XML or a schedule JSON"
-        ) from None
-    if len(data) > MAX_FILE_BYTES:
-        raise HetesynthError(
-            f"{path} is larger than {MAX_FILE_BYTES // 2**20} MiB", code="HS541", help="is it the right file?"
-        )
-    return data
 
 
 def _graph(request: ImportRequest, chunking: Chunking | None, goal: Collective) -> Problem | None:
@@ -226,15 +211,16 @@ def _of_program(request: ImportRequest, data: bytes, chunking: Chunking | None) 
     name: CollectiveName = program.collective
     goal = collective(name, program.ranks, size.chunks_per_rank, root)
     lifted = lift(program, goal, size.pieces, _graph(request, chunking, goal), request.policy.lifting)
-    title = _name(program.name or request.path.stem)
+    title = _title(program.name or request.path.stem)
     return Imported(
         request, "program", title, lifted.problem, lifted.schedule, lifted, chunking, None, programs={}, files={}
     )
 
 
 def _right(read: ReadResult, request: ImportRequest) -> tuple[Program, Rank | None]:
-    """The program, which the judge finds right, and its root, where it has one."""
+    """The program, which the judge finds right, and its root: where the file names none, one that suits it."""
     from hetesynth.judge.msccl.judge import program_violations
+    from hetesynth.programs.lifting.buffers import likely_roots
 
     program = read.program
     if program is None:
@@ -243,22 +229,14 @@ def _right(read: ReadResult, request: ImportRequest) -> tuple[Program, Rank | No
     if program.collective not in ROOTED:
         root = None
     elif root is None:
-        return program, _found_root(read, program, request)
+        for likely in likely_roots(program)[:MAX_GUESSED_ROOTS]:
+            if not program_violations(read, root=likely, max_findings=1):
+                return program, likely
+        raise _refused(request, program_violations(read))
     violations = program_violations(read, root=root)
     if violations:
         raise _refused(request, violations)
     return program, root
-
-
-def _found_root(read: ReadResult, program: Program, request: ImportRequest) -> Rank:
-    """The root for which the program is right, when the file does not say."""
-    from hetesynth.judge.msccl.judge import program_violations
-    from hetesynth.programs.lifting.buffers import likely_roots
-
-    for root in likely_roots(program)[:MAX_GUESSED_ROOTS]:
-        if not program_violations(read, root=root, max_findings=1):
-            return root
-    raise _refused(request, program_violations(read))
 
 
 def _refused(request: ImportRequest, violations: list[Violation]) -> HetesynthError:
@@ -286,7 +264,7 @@ def _of_schedule(request: ImportRequest, data: bytes, chunking: Chunking | None)
     if violations:
         raise _refused(request, violations)
     stem = request.path.name.removesuffix(".json").removesuffix(".schedule")
-    title = _name(str(header.get("name") or stem))
+    title = _title(str(header.get("name") or stem))
     imported = Imported(request, "schedule", title, problem, schedule, None, chunking, None, programs={}, files={})
     on = _graph(request, chunking, problem.collective)
     if on is None:
@@ -299,19 +277,6 @@ def _of_schedule(request: ImportRequest, data: bytes, chunking: Chunking | None)
         pass
     lifted = lift_schedule(problem, schedule, on, request.policy.lifting)
     return replace(imported, problem=lifted.problem, schedule=lifted.schedule, lifted=lifted)
-
-
-IMPORTERS: dict[FileKind, Callable[[ImportRequest, bytes, Chunking | None], Imported]] = {
-    "program": _of_program,
-    "schedule": _of_schedule,
-}
-NOT_IMPORTED: dict[FileKind, tuple[str, str]] = {
-    "plan": (
-        "an MSCCL++ plan, which cannot be turned back into a schedule",
-        "`hetesynth verify`, `run` and `simulate` take plans; import takes MSCCL XML and schedule JSON",
-    )
-}
-"""What such a file is and why it ends here, and the way out."""
 
 
 # -- what is made of it
@@ -383,7 +348,7 @@ def _schedule_json(imported: Imported) -> bytes:
     return write_schedule_json(imported.problem, imported.schedule, header)
 
 
-def _name(text: str) -> str:
+def _title(text: str) -> str:
     """``text`` as a name that every reader takes."""
     return re.sub(r"[^A-Za-z0-9_.-]", "_", text)[: MAX_PROGRAM_NAME - len("_inplace")] or "imported"
 

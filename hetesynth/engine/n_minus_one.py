@@ -1,8 +1,6 @@
 """One schedule for every single GPU, NIC, link or server lost, made ahead.
 
-In: a request. Out: a ``NMinusOne``: the schedule of the whole cluster, and of each loss that is unlike those
-before it a repaired one; losses that leave the same cluster but for names share one, with the ranks renumbered.
-The files of all of them by their names in a folder, with an index.
+Losses that leave the same cluster but for names share one, with the ranks renumbered.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""What schedules and programs cost in time: costs, tasks and the simulator put together.
+"""What schedules, programs and plans cost in time: costs, tasks and the simulator put together.
 
-In: a topology with a schedule or a program, and sizes. Out: a ``Prediction`` per size, with its ``Timeline``. A
-``SchedulePredictor`` keeps what does not depend on the size, so that a loop over sizes is cheap.
+A predictor keeps what does not depend on the size, so that a loop over sizes is cheap.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""From the topology file to the problem and its bounds.
-
-In: a request. Out: capacities, a ``Problem``, lower bounds on its steps and what their judge says of them.
-"""
+"""From the topology file to the problem, its bounds and its solver."""
 
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,7 +16,7 @@ from hetesynth.model.deadline import ClockDecisions
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import Policy
-from hetesynth.search.chunking import Chunking, ChunkingOptions, chunk
+from hetesynth.search.chunking import Chunking, chunk
 from hetesynth.search.collectives.library import collective
 from hetesynth.topology.language import load_topology
 
@@ -63,11 +59,6 @@ class ProblemFactory:
         if peers is None and ranks > policy.many_ranks and not request.schedule_only:
             peers = int(policy.peer_share * min(t.thread_blocks for t in request.targets))
         return chunking.problem(goal, exclusive_reduction=step and goal.reduces, max_peers=peers)
-
-
-def load_chunking(path: os.PathLike[str], options: ChunkingOptions) -> Chunking:
-    """Parse and quantize, for a look at the graph."""
-    return chunk(load_topology(path), options)
 
 
 def load_problem(request: Request, timer: PhaseTimer) -> tuple[Chunking, Problem]:

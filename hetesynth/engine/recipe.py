@@ -1,8 +1,4 @@
-"""How a schedule was made, as its document keeps it: what was asked for, and which program was the quickest.
-
-In: a request and the winner's program; or a header that anybody wrote. Out: a ``Recipe``, so that a repair need
-not search all of it again; and the hash of a topology, by which a document names its cluster.
-"""
+"""How a schedule was made, as its document keeps it, so that a repair need not search all of it again."""
 
 from __future__ import annotations
 

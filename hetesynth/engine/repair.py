@@ -1,7 +1,6 @@
 """Repair: an old schedule file and a changed cluster to a verified schedule with its programs, and what changed.
 
-In: a ``RepairRequest``. Out: a ``Repaired``: judged files as of ``synth``, how far it is from the new bounds, and
-what each rank sends and receives now that it did not before. Nothing is written here.
+The program is lowered as the one before; where that is not near the limit, some of a fresh choice is tried.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from hetesynth.engine.artifacts import (
     Choice,
@@ -28,14 +27,13 @@ from hetesynth.engine.choice.program_ranking import ProgramRanking, Ranked, time
 from hetesynth.engine.choice.steady import Plan, SteadyCandidates, along, copied, schedule_along
 from hetesynth.engine.choice.tuning import Candidate, Effort, efforts, tune
 from hetesynth.engine.compilation import Compilation, compilation
-from hetesynth.engine.formats import suffixes
+from hetesynth.engine.formats import contents, suffixes
 from hetesynth.engine.predictors import CostOptions, SchedulePredictor
 from hetesynth.engine.problem import ProblemFactory, demand_several_ranks, no_schedule, verified_solver
 from hetesynth.engine.recipe import Recipe, recipe_in
 from hetesynth.engine.request import Request
 from hetesynth.engine.time_verdict import Bounds, TimeOptimality, bounds_of, implied_size
 from hetesynth.errors import HetesynthError, InternalError
-from hetesynth.files.regular_files import open_regular
 from hetesynth.files.schedule_json import MAX_BYTES, ScheduleDocument, read_schedule_json
 from hetesynth.model.collective import transfers
 from hetesynth.model.decisions import Decisions
@@ -216,7 +214,7 @@ class Repair:
         request = self.run.request
         effort = efforts(self.run.budget, self.changes.after.ranks, request.policy.effort).steady
         limit = self._bounds.seconds(specs.size)
-        question = (self.factory, specs, target, limit, self.run.deadline, record, effort, _untold)
+        question = (self.factory, specs, target, limit, self.run.deadline, record, effort, lambda _: None)
         return _SteadyCandidates(*question, before=before)
 
     def _along_trees(self, specs: CandidateSpecs, candidates: SteadyCandidates) -> Ranked | None:
@@ -301,7 +299,8 @@ class Repair:
         if specs.personalized or trees is None:
             return []
         if request.collective == "allreduce" and chunks * self.changes.after.ranks % trees:
-            chunks = self._chunks_for(trees)
+            ranks = self.changes.after.ranks  # the fewest chunks per rank of which each tree carries as many
+            chunks = next(chunks for chunks in range(1, trees + 1) if chunks * ranks % trees == 0)
         problem = self.factory.problem(specs.paper_chunking(chunks), chunks)
         packed = copied(problem)
         if packed.collective.name not in PACKED or refuses(packed, request.policy) is not None:
@@ -313,11 +312,6 @@ class Repair:
         solved = cache(partial(candidates.solved_by, problem, along(packing)))
         plan = partial(Plan, packing.seconds, chunks, trees, solved)
         return list(candidates.arranged(plan, problem, schedule, partial(self._alike, specs, problem, schedule)))
-
-    def _chunks_for(self, trees: int) -> int:
-        """The fewest chunks per rank of which each tree carries as many."""
-        ranks = self.changes.after.ranks
-        return next(chunks for chunks in range(1, trees + 1) if chunks * ranks % trees == 0)
 
     def _alike(self, specs: CandidateSpecs, problem: Problem, schedule: Schedule) -> list[Arrangement]:
         """The arrangement most like that of the old winner; with its division of channels, where there is one."""
@@ -351,10 +345,6 @@ class _SteadyCandidates(SteadyCandidates):
             return
         self.effort.spend(self._work(plan))
         self.ranked.append(before)
-
-
-def _untold(tried: Ranked) -> None:
-    """For who is told of each program."""
 
 
 def _in_two_phases(problem: Problem, schedule: Schedule) -> bool:
@@ -428,12 +418,18 @@ def schedule_difference(
         starts.setdefault((t.chunk, t.link, t.reduce), []).append(t.start)
     others: list[Transfer] = []
     for t in schedule.transfers:
-        old = starts.get((t.chunk, t.link, t.reduce), [])
-        if t.start in old:
+        old = starts.get((t.chunk, t.link, t.reduce))
+        if old and t.start in old:
             old.remove(t.start)
         else:
             others.append(t)
-    fresh = [t for t in others if not _taken_up(starts, t)]
+    fresh: list[Transfer] = []
+    for t in others:
+        old = starts.get((t.chunk, t.link, t.reduce))
+        if old:  # the old schedule has it in another step, which is taken up by it
+            old.pop(0)
+        else:
+            fresh.append(t)
     sends: list[list[Changed]] = [[] for _ in range(problem.ranks)]
     receives: list[list[Changed]] = [[] for _ in range(problem.ranks)]
     for t in fresh:
@@ -443,15 +439,6 @@ def schedule_difference(
     same, moved, new = len(schedule.transfers) - len(others), len(others) - len(fresh), len(fresh)
     gone = len(document.schedule.transfers) - same - moved
     return ScheduleDifference(tuple(map(tuple, sends)), tuple(map(tuple, receives)), same, moved, new, gone)
-
-
-def _taken_up(starts: dict[tuple[int, int, bool], list[int]], transfer: Transfer) -> bool:
-    """Whether the old schedule has it in another step, which is then taken up."""
-    old = starts.get((transfer.chunk, transfer.link, transfer.reduce))
-    if not old:
-        return False
-    old.pop(0)
-    return True
 
 
 COMPOSITION = "hetesynth-composition"
@@ -544,24 +531,11 @@ def _read(asked: RepairRequest) -> tuple[ScheduleDocument, Recipe]:
 
 def read_document(path: Path) -> ScheduleDocument:
     """The schedule in the file. Raises HetesynthError HS520, HS540 or, for a composition, HS653."""
-    try:
-        if path.exists() and not path.is_file():
-            raise OSError("not a regular file")
-        with open_regular(path) as file:
-            data = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise HetesynthError(
-            f"cannot read {path}: {reason}", code="HS540", help="give a schedule JSON that `hetesynth synth` wrote"
-        ) from error
+    data = contents(path, MAX_BYTES, "give a schedule JSON that `hetesynth synth` wrote")
     if f'"{COMPOSITION}"'.encode() in data[:200]:
-        _refuse_composition(path)
+        raise HetesynthError(
+            f"{path} is a composition of pods: the inside of a pod was solved once for all of its type",
+            code="HS653",
+            help="synthesize the changed cluster anew, with --strategy composition or without",
+        )
     return read_schedule_json(data, str(path))
-
-
-def _refuse_composition(path: Path) -> NoReturn:
-    raise HetesynthError(
-        f"{path} is a composition of pods: the inside of a pod was solved once for all of its type",
-        code="HS653",
-        help="synthesize the changed cluster anew, with --strategy composition or without",
-    )

@@ -1,9 +1,8 @@
 """What a communication library takes: NCCL's rings as a program, with the best number of channels and chunks.
 
-In: a topology, a collective, a size. Out: the quickest of a few programs, or why there is none. Rings are those of
-``ring_search``, on twice as many channels as long as that is quicker: of 240 questions one had a quicker program
-beyond, by 1.8 %. NCCL does broadcast and reduce along the same rings as chains, and alltoall, gather and scatter
-by plain sends; there that is the baseline.
+Rings are those of ``ring_search``, on twice as many channels as long as that is quicker: of 240 questions one had
+a quicker program beyond, by 1.8 %. NCCL does broadcast and reduce along the same rings as chains, and alltoall,
+gather and scatter by plain sends.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Executing a program with real bytes: read, judge, run on every rank, report.
 
-In: a file and the user's options. Out: a ``RunReport``. Where no MPI launcher started this process, it starts one
-rank per GPU and waits; where one did, it is a rank itself, and only rank 0 has a report.
+Where no MPI launcher started this process, it starts one rank per GPU and waits; where one did, it is a rank
+itself, and only rank 0 has a report.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from hetesynth.errors import HetesynthError
 from hetesynth.execute.files import leave_result, leave_start, result_directory
@@ -66,11 +66,20 @@ def run_file(request: RunRequest) -> RunReport | None:
     Raises HetesynthError: HS8xx, and what reading raises.
     """
     if request.in_process:
-        return _in_process(request)
+        from hetesynth.execute.inprocess import run_in_process
+
+        job, parts = prepare(request)
+        _memory_fits(job, parts)
+        return _report(request, job, "in-process", list(run_in_process(job, parts)))
     if launched(os.environ):
         return _as_rank(request)
     job, parts = prepare(request)
-    _fits_here(job, parts)
+    if job.ranks > MAX_LOCAL_RANKS:
+        raise HetesynthError(
+            f"{job.ranks} ranks are too many processes for one machine", code="HS813",
+            help="start it under an MPI launcher across machines, or use --in-process",
+        )  # fmt: skip
+    _memory_fits(job, parts)
     report = _received(launch(_command(request, job), job.ranks))
     return replace(report, file=str(request.path))
 
@@ -130,16 +139,6 @@ def _with_root(options: RunOptions, ranks: int, judge: Callable[[int], Sequence[
     return options
 
 
-def _fits_here(job: Job, parts: Sequence[Part]) -> None:
-    """All ranks as processes of this machine."""
-    if job.ranks > MAX_LOCAL_RANKS:
-        raise HetesynthError(
-            f"{job.ranks} ranks are too many processes for one machine", code="HS813",
-            help="start it under an MPI launcher across machines, or use --in-process",
-        )  # fmt: skip
-    _memory_fits(job, parts)
-
-
 def _memory_fits(job: Job, parts: Sequence[Part]) -> None:
     need = sum(job.memory_bytes(part) for part in parts)
     available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -148,14 +147,6 @@ def _memory_fits(job: Job, parts: Sequence[Part]) -> None:
             f"all ranks together need {need / 2**30:.1f} GiB; this machine has {available / 2**30:.1f}",
             code="HS804", help="use a smaller --size",
         )  # fmt: skip
-
-
-def _in_process(request: RunRequest) -> RunReport:
-    from hetesynth.execute.inprocess import run_in_process
-
-    job, parts = prepare(request)
-    _memory_fits(job, parts)
-    return _report(request, job, "in-process", list(run_in_process(job, parts)))
 
 
 def _as_rank(request: RunRequest) -> RunReport | None:
@@ -167,7 +158,7 @@ def _as_rank(request: RunRequest) -> RunReport | None:
 
     def ready() -> tuple[Job, list[Part]]:
         job, parts = prepare(request)
-        jobs.append(job)
+        jobs.append(job)  # the report of rank 0 names it
         return job, parts
 
     def finished(runs: list[Run]) -> None:
@@ -180,25 +171,20 @@ def _as_rank(request: RunRequest) -> RunReport | None:
         )
     except HetesynthError as error:
         if directory is not None and error.code != "HS800":
-            leave_result(directory, json.dumps({"error": _plain_error(error)}))
+            names = ("message", "code", "help", "exit_code")
+            plain = {name: getattr(error, name) for name in names}
+            leave_result(directory, json.dumps({"error": plain}))
         raise
     if directory is not None or not first:
         return None
     return _report(request, jobs[0], "mpi", runs)
 
 
-def _plain_error(error: HetesynthError) -> dict[str, Any]:
-    return {"message": error.message, "code": error.code, "help": error.help, "exit_code": error.exit_code}
-
-
 def _received(text: str) -> RunReport:
     """The report of rank 0, or its error."""
     plain = json.loads(text)
     if "error" in plain:
-        error = plain["error"]
-        raise HetesynthError(
-            error["message"], code=error["code"], help=error["help"], exit_code=error["exit_code"]
-        )
+        raise HetesynthError(**plain["error"])
     runs = tuple(
         Run(**{**run, "first": tuple(WrongBytes(**w) for w in run["first"]), "diagnosis": tuple(run["diagnosis"])})
         for run in plain["runs"]

@@ -1,7 +1,4 @@
-"""A schedule JSON on the cluster that it is for, replayed with the capacities and chunks that it was made with.
-
-In: a file, a topology. Out: violations. Of programs nothing is known here.
-"""
+"""A schedule JSON on the cluster that it is for, replayed with the capacities and chunks that it was made with."""
 
 from __future__ import annotations
 

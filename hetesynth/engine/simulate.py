@@ -1,7 +1,4 @@
-"""What a file takes: a schedule, a program or a plan, at one size or many.
-
-In: a path, a topology, sizes. Out: predictions, once the judge of its kind accepts the file.
-"""
+"""What a file takes: a schedule, a program or a plan, at one size or many, once its judge accepts it."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hetesynth.engine.formats import FileKind, demand_algorithm, demand_one_run, format_of, kind_of
+from hetesynth.engine.formats import FileKind, contents, demand_algorithm, demand_one_run, format_of, kind_of
 from hetesynth.engine.predictors import (
     CostOptions,
     PlanPredictor,
@@ -19,12 +16,13 @@ from hetesynth.engine.predictors import (
     _misfit,
 )
 from hetesynth.errors import HetesynthError
-from hetesynth.files.regular_files import open_regular
 from hetesynth.model.deadline import now
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Topology
 from hetesynth.topology.language import TopologySource
+
+WAY_OUT = "give a schedule JSON or an MSCCL XML"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,7 @@ def file_predictor(
     demand_one_run(path)
     if format_of(path) == "msccl-xml":
         return program_predictor(path, topology, options, target)
-    if kind_of(_contents(path, MAX_BYTES), path) == "plan":
+    if kind_of(contents(path, MAX_BYTES, WAY_OUT), path) == "plan":
         return plan_predictor(path, topology, options)
     return schedule_predictor(path, topology, options)
 
@@ -77,7 +75,7 @@ def schedule_predictor(path: Path, topology: Topology, options: CostOptions) -> 
     from hetesynth.files.schedule_json import MAX_BYTES, read_schedule_json
     from hetesynth.judge.schedule.judge import schedule_violations
 
-    document = read_schedule_json(_contents(path, MAX_BYTES), str(path))
+    document = read_schedule_json(contents(path, MAX_BYTES, WAY_OUT), str(path))
     ends = {i: (link.src, link.dst) for i, link in enumerate(topology.links)}
     if document.ranks != topology.ranks or any(ends.get(i) != (src, dst) for i, src, dst in document.links):
         raise HetesynthError(
@@ -128,19 +126,6 @@ def program_predictor(
             exit_code=1,
         )
     return ProgramPredictor(topology, read.program, options, target)
-
-
-def _contents(path: Path, most: int) -> bytes:
-    try:
-        if path.exists() and not path.is_file():
-            raise OSError("not a regular file")
-        with open_regular(path) as file:
-            return file.read(most + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise HetesynthError(
-            f"cannot read {path}: {reason}", code="HS540", help="give a schedule JSON or an MSCCL XML"
-        ) from error
 
 
 def plan_predictor(path: Path, topology: Topology, options: CostOptions) -> PlanPredictor:

@@ -1,8 +1,6 @@
-"""Programs that are not lowered step by step: in steady state, or as a library runs them. How one is carried
-along from the choice to the file.
+"""Programs and plans in steady state, or as a library runs them, from the choice to the file.
 
-In: a problem, a schedule along trees, a ``Pipeline``. Out: a predictor or the file of its program. Where a
-target or a form of the collective cannot hold it, there is none, and the schedule is lowered step by step.
+Where a target or a form of the collective cannot hold one, the schedule is lowered step by step.
 """
 
 from __future__ import annotations

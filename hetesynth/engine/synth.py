@@ -473,7 +473,9 @@ def _written(run: Compilation, shown: Shown, chosen: Chosen, size: int) -> Synth
         others = ((one.candidate.label, one.seconds) for one in queue if one.candidate.label != candidate.label)
         runner_up = next(((label, seconds) for label, seconds in others if seconds is not None), None)
         choice = Choice(candidate.label, len(tuning.tried), short, tuple(unfit), ending, runner_up=runner_up)
-        record.note(candidate.label, "chosen", _why_chosen(entry, first=entry is first))
+        kind, took = ("schedule", candidate.seconds) if entry.seconds is None else ("program", entry.seconds)
+        rank = "the quickest" if entry is first else "the quickest that fits the targets"
+        record.note(candidate.label, "chosen", f"{rank}, its {kind} takes {microseconds(took)}")
         try:
             synthesis = judged_files(_solved(run, tuning.bounds, size, entry, choice))
             demand_carried(synthesis, size)
@@ -485,9 +487,3 @@ def _written(run: Compilation, shown: Shown, chosen: Chosen, size: int) -> Synth
             unfit.append((candidate.label, candidate.seconds, error.message))
             record.note(candidate.label, "refused", error.message)
     raise refusal or InternalError("a tuning run without candidates")
-
-
-def _why_chosen(entry: Ranked, *, first: bool) -> str:
-    kind, seconds = ("schedule", entry.candidate.seconds) if entry.seconds is None else ("program", entry.seconds)
-    next_best = "the quickest" if first else "the quickest that fits the targets"
-    return f"{next_best}, its {kind} takes {microseconds(seconds)}"

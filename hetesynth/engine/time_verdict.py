@@ -1,8 +1,4 @@
-"""The verdict on what is written: its time beside the proved limit and beside what a library takes.
-
-In: the time of a program, the bounds in seconds, what the library takes (``library_rival``). Out: a
-``TimeVerdict``, and the line with which every report begins.
-"""
+"""The time of what is written beside the proved limit and beside what a library takes."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """Candidate specs for a size: what a strategy, a number of chunks per rank and capacities make together.
 
-In: a topology, a request, a size. Out: ``CandidateSpec``s of any strategy, and numbers of chunks per rank, the
-most promising first. The first number is about the root of the bandwidth-to-latency ratio, where a pipeline of
-chunks is in balance; the others follow by distance from it. Which specs are made, and in which order, is said in
-``rules``.
+The first number of chunks is about the root of the bandwidth-to-latency ratio, where a pipeline of chunks is in
+balance; the others follow by distance from it. Which specs are made, and in which order, is said in ``rules``.
 """
 
 from __future__ import annotations

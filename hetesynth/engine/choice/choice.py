@@ -1,10 +1,8 @@
-"""The one choice for a size: the candidate whose program is quickest, as ``synth``, ``atlas`` and ``compare``
-take it.
+"""The one choice for a size: the candidate whose program is quickest.
 
-In: a topology, a request, a size. Out: a tuning run and its candidates, the quickest program first. What the
-library runs comes first, so that there soon is a program that is not slower, then steady-state candidates; where
-the best of them is near what is possible, nothing else is tried. Else candidates of all strategies follow, by the
-rules, and their programs are ranked together.
+What the library runs comes first, so that there soon is a program that is not slower, then steady-state
+candidates; where the best of them is near what is possible, nothing else is tried. Else candidates of all
+strategies follow, by the rules, and their programs are ranked together.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Programs for a span of sizes: tuning runs at a few of them, every program of the shortlists timed at each.
-
-In: a topology, a request, sizes. Out: a ``Pool``: members and what each takes at each size. Atlas, build and
-compare choose from one. With ``programs`` members stand by what their programs take.
-"""
+"""Programs for a span of sizes: tuning runs at a few of them, every program of the shortlists timed at each."""
 
 from __future__ import annotations
 

@@ -1,11 +1,8 @@
-"""What users run is the program, so the program is timed: that of several schedules, step by step, in steady
-state, and with each kind of throttling.
+"""What users run is the program, so the programs of several schedules are timed: step by step, in steady state and
+with each kind of throttling.
 
-In: candidates for a size, the quickest schedule first. Out: the same, the quickest program first, and how it is
-lowered. A schedule's own time says what its order of steps is worth; thread blocks keep that order only in part,
-more so where NICs keep their peers (rings, server rings), so the two rankings differ. As many are timed step by
-step and in steady state, along the same trees, as the policy and time allow; then, with every kind of throttling,
-those whose schedules are quicker than the best program.
+A schedule's own time says what its order of steps is worth; thread blocks keep that order only in part, more so
+where NICs keep their peers (rings, server rings), so the two rankings differ.
 """
 
 from __future__ import annotations

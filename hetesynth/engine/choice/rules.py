@@ -1,10 +1,7 @@
-"""The rules of ``auto`` where a size is given: which candidate specs are tried, in which order, on what
-conditions.
+"""The rules of ``auto`` where a size is given: which candidate specs are tried, in which order, and when.
 
-In: a maker of candidate specs and a record of decisions. Out: specs in the order of the rules. ``OPENING`` is for
-before all numbers of chunks are gone through, ``EVERY_COUNT`` for each of them, ``OUT_OF_TIME`` for where time is
-over and nothing was found, ``STATED`` for where the user names the strategy. Each rule notes why it was skipped.
-What holds of a strategy (keeps its time, needs few peers) stands in its row of the registry.
+Each rule notes why it was skipped. What holds of a strategy (keeps its time, needs few peers) stands in its row of
+the registry.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Steady-state candidates: the optimal packing with some numbers of chunks, as programs that keep what it
-promises.
+"""Steady-state candidates: the optimal packing with some numbers of chunks, as programs that keep its promise.
 
-In: a topology, a request, a size. Out: ``Ranked`` candidates, the quickest program first. Numbers of chunks are
-tried in the order of what their rounding leaves of the optimum, arrangements of a program as the lowering lists
-them, until a program is near enough to the bound or the effort is spent, which is counted in operations.
+Numbers of chunks are tried in the order of what their rounding leaves of the optimum, until a program is near
+enough to the bound or the effort is spent, which is counted in operations.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The right schedule for a size: chunks, reference time, rounding and strategy chosen by predicted time.
 
-In: a topology, a request, a size. Out: candidates, each a verified schedule with a predictor of its time at any
-size, the quickest first. A candidate with more steps may well be quicker. What is tried stands in ``rules``; a
-direction in which more (or fewer) chunks made things worse twice is left alone.
+A candidate with more steps may well be quicker. What is tried stands in ``rules``; a direction in which more (or
+fewer) chunks made things worse twice is left alone.
 """
 
 from __future__ import annotations
@@ -255,7 +254,8 @@ class _TuningRun:
         ended = self._opening()
         self.best_of.clear()  # these tell little of how many chunks suit the others
         counts = self.specs.counts()
-        self._note_counts(counts)
+        for chunks, reason in self.specs.left_out(counts):
+            self.decisions.inside(f"chunks {chunks}").note("all candidates", "skipped", reason)
         for chunks in counts:
             if ended is None and self._late():
                 ended = self._why_late()
@@ -286,11 +286,6 @@ class _TuningRun:
             self._try_unless(behind or self._seen(spec), spec, record)
         return None
 
-    def _note_counts(self, counts: list[int]) -> None:
-        """Numbers of chunks that are not gone through."""
-        for chunks, reason in self.specs.left_out(counts):
-            self.decisions.inside(f"chunks {chunks}").note("all candidates", "skipped", reason)
-
     def _every(self, chunks: int) -> str | None:
         """Try the candidates with this number of chunks; why the tuning run ends with them, or None."""
         record = self.decisions.inside(f"chunks {chunks}")
@@ -308,7 +303,8 @@ class _TuningRun:
         return None
 
     def _try_unless(self, reason: str | None, spec: CandidateSpec, record: Decisions) -> None:
-        reason = reason or self._past_effort(spec)
+        if reason is None and self.candidates:
+            reason = self.effort.exceeded_by(self._work(spec))
         if reason is None:
             self._try(spec, record)
         else:
@@ -377,10 +373,6 @@ class _TuningRun:
         near_bound = f"{best} is within {1 - near:.1%} of the bound, only it is tried further"
         return None if spec.name == best else near_bound
 
-    def _past_effort(self, spec: CandidateSpec) -> str | None:
-        """Whether ``spec`` takes more work than is left; without a candidate all are tried."""
-        return self.effort.exceeded_by(self._work(spec)) if self.candidates else None
-
     def _spent(self, chunks: int) -> str | None:
         """Whether nothing with so many chunks can be tried any more: not even what takes no search."""
         policy = self.factory.request.policy.effort
@@ -421,15 +413,14 @@ class _TuningRun:
             record.note(spec.label, "tried", outcome.reason)
             return
         self.interrupted |= outcome.ending == "interrupt"
-        candidate = self._predicted(spec, problem, outcome)
+        topology, options = self.factory.topology, CostOptions.of(self.factory.request)
+        predictor = SchedulePredictor(topology, problem, outcome.schedule, options)
+        candidate = Candidate(
+            spec.label, spec.name, spec.chunks, spec.chunking, problem, outcome, predictor,
+            predictor.timeline(self.specs.size).makespan,
+        )  # fmt: skip
         record.note(spec.label, "tried", microseconds(candidate.seconds))
         self._keep(candidate, spec.kind)
-
-    def _predicted(self, spec: CandidateSpec, problem: Problem, solution: Solution) -> Candidate:
-        options = CostOptions.of(self.factory.request)
-        predictor = SchedulePredictor(self.factory.topology, problem, solution.schedule, options)
-        seconds = predictor.timeline(self.specs.size).makespan
-        return Candidate(spec.label, spec.name, spec.chunks, spec.chunking, problem, solution, predictor, seconds)
 
     def _keep(self, candidate: Candidate, kind: str) -> None:
         label, seconds, chunks = candidate.label, candidate.seconds, candidate.chunks

@@ -1,7 +1,6 @@
-"""A result as a report: what the page, the picture and the trace of it show.
+"""A result as a report: what the page, the picture and the trace of it show; report/ only draws.
 
-In: a synthesis, or a file that is to be simulated. Out: a ``Report``, and its files' bytes. Everything in it is
-computed here or by what is called from here; report/ only draws. The same input gives the same bytes.
+The same input gives the same bytes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What the thread blocks of a program or plan did, as a report shows it.
-
-In: a predictor and a size. Out: a ``ProgramRun``: rows, steps in words, times, and which chunks they move.
-"""
+"""What the thread blocks of a program or plan did, as a report shows it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """How CEGIS got to a schedule, for the page: a table of its iterations and, where they are small, snapshots.
 
-In: a synthesis with the entries of its trace. Out: a ``CegisRun``, the same for the same seed: wall time is left
-to the log. Steps count from 1, as on the rest of the page; the trace and the judges count from 0.
+Steps count from 1, as on the rest of the page; the trace and the judges count from 0.
 """
 
 from __future__ import annotations
