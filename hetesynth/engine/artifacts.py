@@ -358,17 +358,6 @@ def _program_seconds(solved: SolvedRequest, programs: dict[str, Emitted], size: 
 
 def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
     """Every program by its suffix, lowered and judged; after a second Ctrl-C those that are judged by then."""
-    programs: dict[str, Emitted] = {}
-    try:
-        _judged_programs(solved, size, programs)
-    except KeyboardInterrupt:
-        if not programs or not abandoned():
-            raise
-    return programs
-
-
-def _judged_programs(solved: SolvedRequest, size: int, programs: dict[str, Emitted]) -> None:
-    """Into ``programs`` one after the other, so that Ctrl-C loses none."""
     from hetesynth.engine.fused_receives import emitted
     from hetesynth.engine.predictors import CostOptions
     from hetesynth.engine.steady_programs import plan_emitted, steady_emitted
@@ -377,30 +366,36 @@ def _judged_programs(solved: SolvedRequest, size: int, programs: dict[str, Emitt
     timer, request = solved.compilation.timer, solved.compilation.request
     problem, solution = solved.problem, solved.solution
     spec, topology = solved.programs, solved.chunking.topology
-    comment = places_comment(topology)
-    for target, in_place, suffix in variants(spec.targets, problem.collective.name):
-        name = _program_name(topology.name, problem, "inplace" if in_place else "")
-        with timer.phase("lower"):
-            options = LoweringOptions(
-                name, in_place, not in_place, target=target, servers=topology.servers,
-                min_bytes=spec.min_bytes, max_bytes=spec.max_bytes, throttling=spec.throttling,
-                policy=request.policy.lowering,
-            )  # fmt: skip
-            costs = CostOptions.of(request)
-            program = (
-                steady_emitted(problem, solution.schedule, spec.steady, options)
-                or plan_emitted(topology, problem, solution.schedule, size, spec.steady, options, costs)
-                or emitted(topology, problem, solution.schedule, size, options, costs)
-            )  # fmt: skip
-            if target.format == "msccl-xml" and comment:
-                program = replace(program, data=program.data + comment)  # where each rank runs; readers skip it
-            if problem.ranks > request.policy.compile.many_ranks:
-                gc.collect()  # gives back what the lowering used before the judge needs as much
-        with timer.phase("verify"):
-            judge = FORMATS[target.format].judge
-            violations = judge(program.data, name, problem, target, topology.servers)
-            _demand_clean(violations, f"program {name}{suffix}")
-        programs[suffix] = program
+    comment = places_comment(topology)  # where each rank runs; readers of MSCCL XML skip it
+    programs: dict[str, Emitted] = {}
+    try:
+        for target, in_place, suffix in variants(spec.targets, problem.collective.name):
+            name = _program_name(topology.name, problem, "inplace" if in_place else "")
+            with timer.phase("lower"):
+                options = LoweringOptions(
+                    name, in_place, not in_place, target=target, servers=topology.servers,
+                    min_bytes=spec.min_bytes, max_bytes=spec.max_bytes, throttling=spec.throttling,
+                    policy=request.policy.lowering,
+                )  # fmt: skip
+                costs = CostOptions.of(request)
+                program = (
+                    steady_emitted(problem, solution.schedule, spec.steady, options)
+                    or plan_emitted(topology, problem, solution.schedule, size, spec.steady, options, costs)
+                    or emitted(topology, problem, solution.schedule, size, options, costs)
+                )  # fmt: skip
+                if target.format == "msccl-xml" and comment:
+                    program = replace(program, data=program.data + comment)
+                if problem.ranks > request.policy.compile.many_ranks:
+                    gc.collect()  # gives back what the lowering used before the judge needs as much
+            with timer.phase("verify"):
+                judge = FORMATS[target.format].judge
+                violations = judge(program.data, name, problem, target, topology.servers)
+                _demand_clean(violations, f"program {name}{suffix}")
+            programs[suffix] = program
+    except KeyboardInterrupt:
+        if not programs or not abandoned():
+            raise
+    return programs
 
 
 def _program_name(cluster: str, problem: Problem, kind: str) -> str:

@@ -213,6 +213,8 @@ def is_composed(request: Request) -> bool:
 
 def composed(run: Compilation) -> Composed:
     """The composition that ``run`` asks for, judged. HetesynthError where there is none."""
+    from hetesynth.judge.composition.judge import judge_composition
+
     request, timer = run.request, run.timer
     if request.collective not in COMPOSED:
         raise HetesynthError(
@@ -240,8 +242,12 @@ def composed(run: Compilation) -> Composed:
     document = composition_document(composition, _header(composition, bound, request))
     with timer.phase("verify"):
         run.progress("pods: every delivery is checked", None)
-        deliveries = _judged(document, composition)
-    return Composed(run, composition, bound, phase_bound, document, deliveries)
+        verdict = judge_composition(document, cluster)
+        if verdict.violations:
+            raise InternalError(f"a composition does not verify: {verdict.violations[0].message}")
+        if verdict.picoseconds != composition.picoseconds:
+            raise InternalError("the judge of compositions counts another time")
+    return Composed(run, composition, bound, phase_bound, document, verdict.deliveries)
 
 
 def demand_judgeable(ranks: int, chunks: int) -> None:
@@ -274,18 +280,6 @@ def _bounds(task: Task) -> tuple[PodBound, PodBound | None]:
     halves = [composed_bound(task.cluster, half, *shape) for half in ("reducescatter", "allgather")]
     seconds = halves[0].seconds + halves[1].seconds
     return bound, PodBound(seconds, f"{halves[0].proof}; then {halves[1].proof}", 0, None)
-
-
-def _judged(document: bytes, composition: Composition) -> int:
-    """The deliveries that the judge counted; InternalError where it finds something."""
-    from hetesynth.judge.composition.judge import judge_composition
-
-    verdict = judge_composition(document, composition.task.cluster)
-    if verdict.violations:
-        raise InternalError(f"a composition does not verify: {verdict.violations[0].message}")
-    if verdict.picoseconds != composition.picoseconds:
-        raise InternalError("the judge of compositions counts another time")
-    return verdict.deliveries
 
 
 def _header(composition: Composition, bound: PodBound, request: Request) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from hetesynth.engine.formats import FORMATS, Emitted
 from hetesynth.engine.predictors import CostOptions, ProgramPredictor
-from hetesynth.errors import HetesynthError
+from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.cost import Costs
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program, Protocol
@@ -266,13 +266,16 @@ def emitted(
     backend = FORMATS[options.target.format]
     if options.target.format != "msccl-xml":
         return backend.emit(problem, schedule, options)
-    *others, last = lowering_variants(topology, problem, schedule, size, options, costs)
-    for variant in others:
+    variants = lowering_variants(topology, problem, schedule, size, options, costs)
+    for variant in variants:
         try:
-            return _noting(backend.emit(problem, schedule, variant.options), variant.note)
+            program = backend.emit(problem, schedule, variant.options)
         except HetesynthError:
+            if variant is variants[-1]:
+                raise
             continue
-    return _noting(backend.emit(problem, schedule, last.options), last.note)
+        return replace(program, notes=(*program.notes, variant.note)) if variant.note else program
+    raise InternalError("a schedule without variants")
 
 
 def seconds(
@@ -306,7 +309,3 @@ def _program(problem: Problem, schedule: Schedule, options: LoweringOptions) -> 
         return lower(problem, schedule, options)
     except HetesynthError:
         return None
-
-
-def _noting(program: Emitted, note: str) -> Emitted:
-    return replace(program, notes=(*program.notes, note)) if note else program

@@ -23,7 +23,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.files.folders import with_digests
 from hetesynth.files.schedule_json import read_schedule_json
 from hetesynth.model.diagnostics import SourceError
-from hetesynth.model.topology import Rank, Topology
+from hetesynth.model.topology import Topology
 from hetesynth.search.search import Progress, no_progress
 from hetesynth.topology.language import load_topology
 from hetesynth.topology.language.overridden import overridden
@@ -188,7 +188,9 @@ def _loss(
         root = changes.root(whole.problem.collective.root)
         for other, topology in unlike:
             mapping = isomorphism(after, topology) if other.kind == kind else None
-            if mapping is not None and _same_root(other, root, mapping):
+            if mapping is None or other.repaired is None:
+                continue
+            if root is None or mapping[root] == other.repaired.synthesis.problem.collective.root:
                 return Loss(kind, name, like=other.name, ranks=mapping[: after.ranks]), None
         document = read_schedule_json(whole.files[SCHEDULE_SUFFIX], "the schedule of the whole cluster")
         asked = RepairRequest(
@@ -201,13 +203,6 @@ def _loss(
         return Loss(kind, name, refusal=error.diagnostics[0].message), None
     except HetesynthError as error:
         return Loss(kind, name, refusal=error.message), None
-
-
-def _same_root(other: Loss, root: Rank | None, mapping: tuple[int, ...]) -> bool:
-    """Whether ``mapping`` takes ``root`` to the root of ``other``."""
-    if root is None or other.repaired is None:
-        return True
-    return mapping[root] == other.repaired.synthesis.problem.collective.root
 
 
 def files(result: NMinusOne) -> dict[str, bytes]:

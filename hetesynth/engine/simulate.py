@@ -110,21 +110,12 @@ def program_predictor(
 
     read = load_program(path)
     demand_algorithm(read, path)
-    if read.program is not None and read.program.ranks != topology.ranks:
-        raise HetesynthError(
-            f"{path} is for {read.program.ranks} ranks, {topology.name} has {topology.ranks}",
-            code="HS561",
-            help="give the topology it was made for",
-        )
+    if read.program is not None:
+        _demand_ranks(path, read.program.ranks, topology)
     links = {(link.src, link.dst) for link in topology.links}
     wrong = program_violations(read, links=links, max_findings=1)
     if read.program is None or wrong:
-        raise HetesynthError(
-            f"{path} cannot be simulated: {wrong[0].message if wrong else 'there is no program in it'}",
-            code="HS562",
-            help=f"hetesynth verify {path} --topo TOPOLOGY says more",
-            exit_code=1,
-        )
+        raise _refused(path, wrong[0].message if wrong else "there is no program in it")
     return ProgramPredictor(topology, read.program, options, target)
 
 
@@ -134,19 +125,23 @@ def plan_predictor(path: Path, topology: Topology, options: CostOptions) -> Plan
     from hetesynth.judge.mscclpp.reader import load_plan
 
     plan = load_plan(path)
-    if plan.ranks != topology.ranks:
-        raise HetesynthError(
-            f"{path} is for {plan.ranks} ranks, {topology.name} has {topology.ranks}",
-            code="HS561",
-            help="give the topology it was made for",
-        )
+    _demand_ranks(path, plan.ranks, topology)
     links = {(link.src, link.dst) for link in topology.links}
     wrong = plan_violations(plan, links=links, servers=topology.servers, max_findings=1)
     if wrong:
-        raise HetesynthError(
-            f"{path} cannot be simulated: {wrong[0].message}",
-            code="HS562",
-            help=f"hetesynth verify {path} --topo TOPOLOGY says more",
-            exit_code=1,
-        )
+        raise _refused(path, wrong[0].message)
     return PlanPredictor(topology, plan, options)
+
+
+def _demand_ranks(path: Path, ranks: int, topology: Topology) -> None:
+    if ranks != topology.ranks:
+        raise HetesynthError(
+            f"{path} is for {ranks} ranks, {topology.name} has {topology.ranks}",
+            code="HS561",
+            help="give the topology it was made for",
+        )
+
+
+def _refused(path: Path, why: str) -> HetesynthError:
+    way_out = f"hetesynth verify {path} --topo TOPOLOGY says more"
+    return HetesynthError(f"{path} cannot be simulated: {why}", code="HS562", help=way_out, exit_code=1)

@@ -39,13 +39,21 @@ from hetesynth.engine.predictors import CostOptions, SchedulePredictor
 from hetesynth.engine.problem import ProblemFactory, demand_several_ranks, verified_solver
 from hetesynth.engine.request import Request
 from hetesynth.engine.ring_baseline import Baseline, ring_baseline, tree_baseline
-from hetesynth.engine.steady_programs import LibraryProgram, Rings, Sends, Trees, quickest_plan, steady_predictor
+from hetesynth.engine.steady_programs import (
+    LibraryProgram,
+    Pipeline,
+    Rings,
+    Sends,
+    Trees,
+    quickest_plan,
+    steady_predictor,
+)
 from hetesynth.engine.time_verdict import Bounds, bounds_of
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.deadline import Deadline, now
 from hetesynth.model.decisions import Decisions
-from hetesynth.model.problem import Budget, Problem
+from hetesynth.model.problem import Budget
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.words import microseconds, whole_percent
@@ -107,7 +115,7 @@ def _timed(
             record.note(baseline.name, "skipped", LATE)
             return
         label = f"{baseline.name}, c={chunks}"
-        ranked = (_ranked_plan if plans else _ranked)(factory, specs, label, program, chunks, lowering)
+        ranked = _ranked(factory, specs, label, program, chunks, lowering)
         if ranked is not None:
             timed = True
             record.note(f"{label}: {program.label}", "tried", microseconds(ranked.seconds or 0.0))
@@ -167,57 +175,39 @@ def _ranked(
     factory: ProblemFactory, specs: CandidateSpecs, label: str, program: LibraryProgram, chunks: int,
     lowering: LoweringOptions,
 ) -> Ranked | None:  # fmt: skip
-    """The schedule along the links of ``program`` with its time; None where there is no schedule."""
-    topology, options = factory.topology, CostOptions.of(factory.request)
-    problem = factory.problem(specs.paper_chunking(chunks), chunks)
-    solution = _along(factory, program, problem)
-    if solution is None:
-        return None
-    predictor = steady_predictor(topology, problem, solution.schedule, program, lowering, options)
-    if predictor is None:
-        return None
-    seconds = predictor.timeline(specs.size).makespan
-    least = round(specs.size / specs.chunk_bytes(chunks))  # chunks of a byte
-    latency = predictor.timeline(least).makespan if least < specs.size else seconds
-    pipelined = Pipelined(latency, max(0.0, seconds - latency) / specs.size)
-    candidate = Candidate(
-        label, RING, chunks, specs.paper_chunking(chunks), problem, solution,
-        SchedulePredictor(topology, problem, solution.schedule, options), seconds, pipelined,
-    )  # fmt: skip
-    return Ranked(candidate, None, seconds, program)
-
-
-def _ranked_plan(
-    factory: ProblemFactory, specs: CandidateSpecs, label: str, program: LibraryProgram, chunks: int,
-    lowering: LoweringOptions,
-) -> Ranked | None:  # fmt: skip
-    """The schedule along the same links, a chunk on each ring, with the time of its plan; None where there is
-    none."""
-    topology, options = factory.topology, CostOptions.of(factory.request)
-    problem = factory.problem(specs.paper_chunking(chunks), chunks)
-    solution = _along(factory, program, problem)
-    if solution is None:
-        return None
-    quick = quickest_plan(topology, problem, solution.schedule, specs.size, lowering, options)
-    if quick is None:
-        return None
-    candidate = Candidate(
-        label, RING, chunks, specs.paper_chunking(chunks), problem, solution,
-        SchedulePredictor(topology, problem, solution.schedule, options), quick.seconds,
-    )  # fmt: skip
-    return Ranked(candidate, None, quick.seconds, quick.steady)
-
-
-def _along(factory: ProblemFactory, program: LibraryProgram, problem: Problem) -> Solution | None:
-    """The verified schedule along the links of ``program``, if there is one."""
-    request, first = factory.request, factory.topology.links[0]
+    """The verified schedule along the links of ``program`` with its time, or where the target takes plans that of
+    its plan; None where there is none."""
+    request, topology, options = factory.request, factory.topology, CostOptions.of(factory.request)
+    first, chunking = topology.links[0], specs.paper_chunking(chunks)
+    problem = factory.problem(chunking, chunks)
     orders = program.orders if isinstance(program, Rings) else ()
     strategy = DOUBLE_TREE if isinstance(program, Trees) else ring_strategy(orders, (first.src, first.dst))
     try:
         solution = verified_solver(strategy, Budget(seed=request.budget.seed), request.policy).solve(problem)
     except HetesynthError:  # a schedule may have fewer peers than a program
         return None
-    return solution if isinstance(solution, Solution) else None
+    if not isinstance(solution, Solution):
+        return None
+    steady: Pipeline | None = program
+    pipelined: Pipelined | None = None
+    if lowering.target.format == "mscclpp-json":
+        quick = quickest_plan(topology, problem, solution.schedule, specs.size, lowering, options)
+        if quick is None:
+            return None
+        seconds, steady = quick.seconds, quick.steady
+    else:
+        predictor = steady_predictor(topology, problem, solution.schedule, program, lowering, options)
+        if predictor is None:
+            return None
+        seconds = predictor.timeline(specs.size).makespan
+        least = round(specs.size / specs.chunk_bytes(chunks))  # chunks of a byte
+        latency = predictor.timeline(least).makespan if least < specs.size else seconds
+        pipelined = Pipelined(latency, max(0.0, seconds - latency) / specs.size)
+    of_schedule = SchedulePredictor(topology, problem, solution.schedule, options)
+    candidate = Candidate(
+        label, RING, chunks, chunking, problem, solution, of_schedule, seconds, pipelined
+    )  # fmt: skip
+    return Ranked(candidate, None, seconds, steady)
 
 
 @dataclass
@@ -251,10 +241,6 @@ class Standing:
 
 Keep = Callable[[Bounds, int, Ranked], None]
 WAY_OUT = "raise --time-budget"
-
-
-def _keep_nothing(bounds: Bounds, tried: int, ranked: Ranked) -> None:
-    """For a caller that keeps nothing."""
 
 
 @dataclass(frozen=True)
@@ -296,7 +282,7 @@ def choose(
         request,
         size,
         Standing(progress),
-        keep or _keep_nothing,
+        keep or (lambda *_: None),
         CegisTrace() if trace is None else trace,
     )
     if spent.effort is None or spent.effort <= 1:
@@ -340,27 +326,17 @@ def _chosen(asked: _Question, spent: Budget, record: Decisions) -> Chosen:
         if opening is None:
             raise
         return replace(opening, interrupted=isinstance(error, KeyboardInterrupt)).chosen(spent)
-    unspent = 0.0 if opening is None else opening.unspent
     try:
-        ranked = _by_programs(asked, run, spent, deadline, record, unspent)
+        if run.interrupted:
+            soon = now() + request.policy.autotune.seconds_after_interrupt
+            deadline = replace(deadline, at=min(deadline.at, soon))
+        effort = efforts(spent, asked.topology.ranks, request.policy.effort).programs
+        effort.allotted += 0.0 if opening is None else opening.unspent
+        ranked = ranked_programs(asked.topology, request, run.candidates, asked.size, deadline, record, effort)
     except KeyboardInterrupt:
         run = replace(run, interrupted=True, cut_short=True, ending="interrupt")
         ranked = [Ranked(candidate) for candidate in run.candidates]
     return Chosen(run, _merged(steady, ranked))
-
-
-def _by_programs(
-    asked: _Question, run: TuningRun, spent: Budget, deadline: Deadline, record: Decisions, unspent: float
-) -> list[Ranked]:  # fmt: skip
-    """The candidates of ``run`` by the time of their programs; after Ctrl-C those that are timed soon.
-    ``unspent``: work units beside those of programs."""
-    request, topology = asked.request, asked.topology
-    if run.interrupted:
-        soon = now() + request.policy.autotune.seconds_after_interrupt
-        deadline = replace(deadline, at=min(deadline.at, soon))
-    effort = efforts(spent, topology.ranks, request.policy.effort).programs
-    effort.allotted += unspent
-    return ranked_programs(topology, request, run.candidates, asked.size, deadline, record, effort)
 
 
 def with_schedule(chosen: Chosen, request: Request, solved: SolvedRequest, deadline: Deadline) -> Chosen:

@@ -17,7 +17,6 @@ from hetesynth.engine.choice.tuning import Candidate, Effort, efforts
 from hetesynth.engine.predictors import CostOptions, SchedulePredictor
 from hetesynth.engine.request import Request
 from hetesynth.engine.steady_programs import Pipeline, SteadyState, quickest_plan, steady_predictor
-from hetesynth.model.cost import Costs
 from hetesynth.model.deadline import Deadline
 from hetesynth.model.decisions import Decisions, Verdict
 from hetesynth.model.problem import Budget, Problem
@@ -30,7 +29,7 @@ from hetesynth.policy import DEFAULT, Policy
 from hetesynth.policy.autotune import AutotunePolicy
 from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.programs.msccl.throttling import AFTERS, Throttling
-from hetesynth.programs.steady_state.lower import Arrangement, arrangements
+from hetesynth.programs.steady_state.lower import arrangements
 from hetesynth.search import registry
 
 
@@ -121,7 +120,9 @@ class ProgramRanking:
         timed: list[_Timed] = []
         untimed: list[int] = []
         transfers_timed = 0
-        for place in _promising(candidates, self._first(candidates)):
+        keeping = {row.name for row in registry.keeping_time()}
+        first, places = self._first(candidates), range(len(candidates))
+        for place in sorted(places, key=lambda i: (i != first, candidates[i].name not in keeping, i)):
             c = candidates[place]
             transfers = len(c.solution.schedule.transfers)
             reason = self._untimed(c, transfers_timed, first=not (timed or untimed))
@@ -156,7 +157,9 @@ class ProgramRanking:
         operations = (self.effort.allotted - self.effort.spent) / self.policy.effort.operation
         costs = self._costs.costs(self.topology)
         problem, schedule = candidate.problem, candidate.solution.schedule
-        arrangement = likely_arrangement(problem, schedule, costs, self.options, self.size, operations)
+        listed = arrangements(problem, schedule, costs, self.options, self.size)
+        fitting = (a for a in listed if a.pieces * len(schedule.transfers) <= operations)
+        arrangement = min(fitting, key=lambda a: (a.division != "own", a.estimate), default=None)
         label = f"{candidate.label}, in steady state"
         if arrangement is None:
             self.decisions.note(label, "skipped", "its programs are too long for the effort")
@@ -275,16 +278,6 @@ def _ranked(candidate: Candidate, way: Throttling | Pipeline | None, seconds: fl
     return Ranked(candidate, None, seconds, way)
 
 
-def likely_arrangement(
-    problem: Problem, schedule: Schedule, costs: Costs, options: LoweringOptions, size: int, operations: float
-) -> Arrangement | None:
-    """The arrangement of the trees of ``schedule`` that is likely the quickest for ``size`` bytes, of those whose
-    programs have no more than ``operations``. What carries a chunk is its tree, whatever found it."""
-    listed = arrangements(problem, schedule, costs, options, size)
-    fitting = (a for a in listed if a.pieces * len(schedule.transfers) <= operations)
-    return min(fitting, key=lambda a: (a.division != "own", a.estimate), default=None)
-
-
 def throttlings(
     topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
     costs: CostOptions,
@@ -298,12 +291,6 @@ def throttlings(
     begin, end = timeline.begin[:number].tolist(), timeline.sent[:number].tolist()
     for after in AFTERS:
         yield Throttling.of(problem, schedule, begin, end, after)
-
-
-def _promising(candidates: Sequence[Candidate], first: int) -> list[int]:
-    """In which order to time: ``first``, then what keeps its time as a program, then the others."""
-    keeping = {row.name for row in registry.keeping_time()}
-    return sorted(range(len(candidates)), key=lambda i: (i != first, candidates[i].name not in keeping, i))
 
 
 def timed_target(request: Request) -> Target | None:

@@ -25,7 +25,7 @@ from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule, hops
 from hetesynth.model.target import Target
-from hetesynth.model.verdict import GaveUp, Infeasible, Violation
+from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.model.words import microseconds
 from hetesynth.policy.autotune import AutotunePolicy
 from hetesynth.programs.msccl.lower import LoweringOptions
@@ -96,17 +96,14 @@ def limited(strategy: Strategy, peers: int) -> Strategy:
     """``strategy`` on the problem in which a rank sends to, and receives from, no more than ``peers`` others."""
 
     def improve(search: Search) -> None:
-        narrow = replace(search, problem=replace(search.problem, max_peers=peers), oracle=_accept)
+        narrow = replace(
+            search, problem=replace(search.problem, max_peers=peers), oracle=lambda _problem, _schedule: []
+        )  # its offer is judged
         strategy.improve(narrow)
         if narrow.best is not None:
             search.offer(narrow.best, NAME)
 
     return replace(strategy, improve=improve)
-
-
-def _accept(problem: Problem, schedule: Schedule) -> list[Violation]:
-    """The search that is offered the schedule asks its oracle."""
-    return []
 
 
 def along(packed: WholePacking) -> Strategy:
@@ -315,7 +312,10 @@ class SteadyCandidates:
             for few in self._numbers_of_peers()
         ):
             label = label_of(chunks, chunks, few)
-            reason = NEAR if self.near_bound else self._unsearched(chunks)
+            reason = NEAR if self.near_bound else None
+            if reason is None and self.ranked:
+                policy = self.factory.request.policy.effort
+                reason = self.effort.exceeded_by(work_of("exchange", self.specs.transfers(chunks), policy))
             if reason is not None:
                 self.decisions.note(label, "skipped", reason)
             elif self._late(first=place == 0):
@@ -329,11 +329,6 @@ class SteadyCandidates:
             return (None,)
         blocks = self.target.thread_blocks - 1
         return numbers_of_peers(self.factory.topology.servers, blocks, self._policy.steady_peers)
-
-    def _unsearched(self, chunks: int) -> str | None:
-        """Why paths for so many chunks are not worth their search, or None."""
-        work = work_of("exchange", self.specs.transfers(chunks), self.factory.request.policy.effort)
-        return self.effort.exceeded_by(work) if self.ranked else None
 
     def _exchange(self, label: str, chunks: int, few: int | None) -> list[Plan]:
         """The plans of paths for ``chunks`` chunks per rank over ``few`` peers of each."""
@@ -416,11 +411,7 @@ class SteadyCandidates:
         if all(seconds < (r.seconds or 0.0) for r in others):
             self.ranked = [r for r in self.ranked if r not in others]
             self.ranked.append(ranked)
-        self._forget_programs(plan)
-
-    def _forget_programs(self, plan: Plan) -> None:
-        """Keep in memory the program of the best only."""
-        best = min(self.ranked, key=lambda r: r.seconds or 0.0).steady
+        best = min(self.ranked, key=lambda r: r.seconds or 0.0).steady  # only its program is kept in memory
         for pipeline in (plan.pipeline, *(r.steady for r in self.ranked)):
             if isinstance(pipeline, SteadyState) and pipeline is not best:
                 pipeline.latest.forget()

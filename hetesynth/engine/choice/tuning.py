@@ -52,11 +52,6 @@ class Effort:
             return None
         return f"{work:.2g} {OVER_EFFORT} the {max(0.0, self.allotted - self.spent):.2g} that are left"
 
-    @property
-    def exhausted(self) -> bool:
-        """Whether nothing is left."""
-        return self.spent >= self.allotted
-
     def spend(self, work: float) -> None:
         """``work`` is done."""
         self.spent += work
