@@ -26,7 +26,7 @@ from hetesynth.search.bounds.pods import composed_bound
 from hetesynth.search.chunking import DEFAULT_CHUNK_BYTES
 from hetesynth.search.collectives.library import collective
 from hetesynth.search.pods.compose import COMPOSED, ComposedName, Composition, Task, compose
-from hetesynth.search.pods.gates import Gate, Uplink
+from hetesynth.search.pods.gates import Gate
 from hetesynth.search.pods.spread import Spread
 from hetesynth.search.pods.timeline import Phase
 from hetesynth.search.registry import strategy
@@ -117,7 +117,9 @@ def _phase(phase: Phase, types: tuple[Topology, ...]) -> Iterator[str]:
         "adds": int(phase.adding),
         "kinds": [_kind(phase, k, types) for k in range(len(gates.kinds))],
         "kind_of": list(gates.kind_of),
-        "uplinks": [[_uplink(u, phase) for u in uplinks] for uplinks in gates.uplinks],
+        "uplinks": [
+            [[u.into, u.out] if phase.adding else [u.out, u.into] for u in uplinks] for uplinks in gates.uplinks
+        ],
         "paths": [[a, b, list(path)] for a, b, path in phase.paths],
         "rounds": [list(span) for span in phase.rounds],
         "batches": [[list(times) for times in kind] for kind in phase.batches],
@@ -152,10 +154,6 @@ def _gate(gate: Gate, phase: Phase) -> list[Any]:
     if phase.adding:
         return [gate.gpu, list(gate.into[::-1]), list(gate.out[::-1])]
     return [gate.gpu, list(gate.out), list(gate.into)]
-
-
-def _uplink(uplink: Uplink, phase: Phase) -> list[int]:
-    return [uplink.into, uplink.out] if phase.adding else [uplink.out, uplink.into]
 
 
 def _steps(spread: Spread, index: Mapping[int, int]) -> list[list[list[int]]]:

@@ -40,7 +40,10 @@ def isomorphism(one: Topology, other: Topology) -> tuple[int, ...] | None:
     wirings = [_wiring(one), _wiring(other)]
     both = _refined(wirings, [_first_colours(one), _first_colours(other)])
     while both is not None:
-        cells = [_cells(colours) for colours in both]
+        cells: list[dict[int, list[int]]] = [defaultdict(list), defaultdict(list)]
+        for members, colours in zip(cells, both, strict=True):
+            for v, colour in enumerate(colours):
+                members[colour].append(v)
         several = [colour for colour, members in sorted(cells[0].items()) if len(members) > 1]
         if not several:
             mapping = tuple(cells[1][colour][0] for colour in both[0])
@@ -94,13 +97,6 @@ def _numbered(both: list[list[Hashable]]) -> list[Colours]:
     """A number for each colour, in the order in which the first cluster has them."""
     numbers: dict[Hashable, int] = {}
     return [[numbers.setdefault(colour, len(numbers)) for colour in colours] for colours in both]
-
-
-def _cells(colours: Colours) -> dict[int, list[int]]:
-    members: dict[int, list[int]] = defaultdict(list)
-    for v, colour in enumerate(colours):
-        members[colour].append(v)
-    return members
 
 
 def _holds(one: Topology, other: Topology, mapping: tuple[int, ...]) -> bool:

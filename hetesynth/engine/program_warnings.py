@@ -6,7 +6,7 @@ with root 0 as well, and the data is wrong; whoever writes such a file must prom
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hetesynth.engine.formats import Emitted
@@ -138,32 +138,36 @@ def call_warnings(
     targets: Sequence[Target], collective: CollectiveName, root: Rank | None, *, every: bool = False
 ) -> tuple[Warned, ...]:
     """What an operator must know before programs for ``root`` are installed. ``every``: one of those for all."""
-    return tuple(_warnings(targets, collective, root, every)) if root is not None else ()
-
-
-def _warnings(
-    targets: Sequence[Target], collective: CollectiveName, root: Rank | None, every: bool
-) -> Iterator[Warned]:
+    if root is None:
+        return ()
+    warned: list[Warned] = []
     whose = "one root" if every else f"root {root}"
     blind = tuple(t.name for t in targets if not t.tells_roots)
     if blind and collective in ROOTED:
-        yield Warned(
-            blind,
-            f"runtimes of MSCCL XML do not look at the root of a call: installed, this {collective} for {whose} "
-            "runs for every root, and delivers wrong data for all others",
-            f"install it only where every {collective} of the job has {'that root' if every else whose}",
+        warned.append(
+            Warned(
+                blind,
+                "runtimes of MSCCL XML do not look at the root of a call: installed, "
+                f"this {collective} for {whose} runs for every root, and delivers wrong data for all others",
+                f"install it only where every {collective} of the job has {'that root' if every else whose}",
+            )
         )
     if PORTABLE.name in blind and collective in ("gather", "scatter"):
-        yield Warned(
-            (PORTABLE.name,),
-            f"of all runtimes only RCCL runs a file for a {collective}",
-            "the MSCCL executor has no such call, and the research runtime refuses the file",
+        warned.append(
+            Warned(
+                (PORTABLE.name,),
+                f"of all runtimes only RCCL runs a file for a {collective}",
+                "the MSCCL executor has no such call, and the research runtime refuses the file",
+            )
         )
     selecting = tuple(t.name for t in targets if t.tells_roots)
     if selecting and collective == "broadcast":  # those of the other collectives are named by who runs them
-        yield Warned(
-            selecting,
-            f"the built-in selector of MSCCL++ runs a plan for {whose} for every broadcast",
-            "register plans for all roots, and a selector that chooses by "
-            + ('request.hints["root"]' if every else 'request.hints["root"]; --root all writes them'),
+        warned.append(
+            Warned(
+                selecting,
+                f"the built-in selector of MSCCL++ runs a plan for {whose} for every broadcast",
+                "register plans for all roots, and a selector that chooses by "
+                + ('request.hints["root"]' if every else 'request.hints["root"]; --root all writes them'),
+            )
         )
+    return tuple(warned)

@@ -214,16 +214,33 @@ class SteadyState:
 
 @dataclass(frozen=True, slots=True)
 class LibraryProgram:
-    """A program as a library runs it, whatever schedule goes along the same links."""
+    """A program as a library runs it, whatever schedule goes along the same links: along rings in the ``orders`` of
+    the ranks, one a channel (``apart``: see ``ring_program``), along double binary ``trees`` of an AllReduce, one a
+    channel, or else each chunk straight to its receiver, on so many ``channels``."""
+
+    orders: tuple[tuple[Rank, ...], ...] = ()
+    apart: int = 0
+    trees: tuple[tuple[Rank, ...], ...] = ()
+    channels: int = 0
 
     @property
     def label(self) -> str:
         """What tells it from others of the same schedule."""
-        raise NotImplementedError
+        if self.trees:
+            return f"trees on {len(self.trees)} channels"
+        if self.orders:
+            return f"rings on {len(self.orders)} channels" + (", ranks in turn" if self.apart else "")
+        return f"sends on {self.channels} channels"
 
     def program(self, collective: Collective, options: LoweringOptions) -> Program:
         """It, without limits of a target. ``collective``: in as many parts as it has channels or chunks."""
-        raise NotImplementedError
+        name, in_place, fused = options.name, options.in_place, "rrc" in options.target.ops
+        if self.trees:
+            return tree_program(name, self.trees, len(collective.chunks), in_place=in_place, fused=fused)
+        if self.orders:
+            fused = fused and collective.reduces
+            return ring_program(name, collective, self.orders, self.apart, in_place=in_place, fused=fused)
+        return direct_program(name, collective, self.channels, in_place=in_place)
 
     def lowered(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
         """It, of the collective of ``problem``. HetesynthError HS501 where it does not fit."""
@@ -236,61 +253,6 @@ class LibraryProgram:
     def fit(self, collective: Collective, options: LoweringOptions) -> bool:
         """Whether the target holds it."""
         return fits(self.program(collective, options), options.target)
-
-
-@dataclass(frozen=True, slots=True)
-class Rings(LibraryProgram):
-    """Rings as NCCL runs them: one thread block of each rank for each channel, in the ``orders`` of the ranks.
-    ``apart``: see ``ring_program``."""
-
-    orders: tuple[tuple[Rank, ...], ...]
-    apart: int = 0
-
-    @property
-    def label(self) -> str:
-        """What tells it from others of the same schedule."""
-        return f"rings on {len(self.orders)} channels" + (", ranks in turn" if self.apart else "")
-
-    def program(self, collective: Collective, options: LoweringOptions) -> Program:
-        """See ``ring_program``."""
-        fused = collective.reduces and "rrc" in options.target.ops
-        return ring_program(
-            options.name, collective, self.orders, self.apart, in_place=options.in_place, fused=fused
-        )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Trees(LibraryProgram):
-    """NCCL's AllReduce along double binary trees, one a channel."""
-
-    trees: tuple[tuple[Rank, ...], ...]
-
-    @property
-    def label(self) -> str:
-        """What tells it from others of the same schedule."""
-        return f"trees on {len(self.trees)} channels"
-
-    def program(self, collective: Collective, options: LoweringOptions) -> Program:
-        """See ``tree_program``."""
-        fused = "rrc" in options.target.ops
-        parts = len(collective.chunks)
-        return tree_program(options.name, self.trees, parts, in_place=options.in_place, fused=fused)
-
-
-@dataclass(frozen=True, slots=True)
-class Sends(LibraryProgram):
-    """Each chunk straight to its receiver, on so many channels."""
-
-    channels: int
-
-    @property
-    def label(self) -> str:
-        """What tells it from others of the same schedule."""
-        return f"sends on {self.channels} channels"
-
-    def program(self, collective: Collective, options: LoweringOptions) -> Program:
-        """See ``direct_program``."""
-        return direct_program(options.name, collective, self.channels, in_place=options.in_place)
 
 
 def steady_emitted(

@@ -220,7 +220,11 @@ def library_rival(
     rival = Rival(library, f"{what}, {count}, Simple", simulated.seconds, checked, simulated)
     if formula is None:
         return rival
-    seconds = formula.expected * _gain(topology, simulated, size, options)
+    gain = 1.0
+    if options.rates != "measured":  # the formulas hold at the rates that runs reach
+        measured = seconds_of(topology, simulated, size, replace(options, calibration="measured"))
+        gain = min(1.0, simulated.seconds / measured)
+    seconds = formula.expected * gain
     if not by_switch:
         seconds = max(limit, seconds)
     if formula.algorithm == "Ring":
@@ -228,15 +232,6 @@ def library_rival(
     if simulated.seconds <= seconds:
         return rival
     return replace(rival, how=formula.label, seconds=seconds, program=None)
-
-
-def _gain(topology: Topology, simulated: Baseline, size: int, options: CostOptions) -> float:
-    """The formulas hold at the rates that runs reach: what the same program takes at those of ``options``, of what
-    it takes there."""
-    if options.rates == "measured":
-        return 1.0
-    measured = seconds_of(topology, simulated, size, replace(options, calibration="measured"))
-    return min(1.0, simulated.seconds / measured)
 
 
 def held_by(rival: Rival, target: Target) -> str:
@@ -389,20 +384,17 @@ def verdict_line(verdicts: Sequence[TimeVerdict]) -> str:
     parts += [f"{_span(trees, whole_percent)} % of that of trees"] if trees else []
     factors = [v.factor_over_library for v in verdicts if v.factor_over_library is not None]
     if factors:
+        rivals = [v for v in verdicts if v.factor_over_library is not None]
+        library = rivals[0].library  # with what it runs, where that is the same at all sizes
+        if any(v.library != library for v in rivals):
+            library = library.partition(" (")[0]
+        if not all(v.checked for v in rivals):
+            library += ", not checked against measurements"
         beside = ", which runs as a program" if first.timed == "schedule" else ""
-        parts.append(f"{_span(factors, _factor)} x {_library(verdicts)}{beside}")
+        parts.append(f"{_span(factors, _factor)} x {library}{beside}")
     elif isinstance(first.rings, str):
         parts.append(f"not beside {first.library}: {first.rings}")
     return f"{what}: {', '.join(parts)}"
-
-
-def _library(verdicts: Sequence[TimeVerdict]) -> str:
-    """The library, with what it runs where that is the same at all sizes, and whether its times were checked."""
-    rivals = [v for v in verdicts if v.factor_over_library is not None]
-    name, checked = rivals[0].library, all(v.checked for v in rivals)
-    if any(v.library != name for v in rivals):
-        name = name.partition(" (")[0]
-    return name if checked else f"{name}, not checked against measurements"
 
 
 def _us(seconds: float) -> str:

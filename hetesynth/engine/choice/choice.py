@@ -42,9 +42,6 @@ from hetesynth.engine.ring_baseline import Baseline, ring_baseline, tree_baselin
 from hetesynth.engine.steady_programs import (
     LibraryProgram,
     Pipeline,
-    Rings,
-    Sends,
-    Trees,
     quickest_plan,
     steady_predictor,
 )
@@ -107,7 +104,7 @@ def _timed(
     plans = target.format == "mscclpp-json"
     fitting = _fitting(factory, specs, baseline, lowering)
     if plans:
-        one: LibraryProgram = Rings(baseline.orders[: baseline.rings]) if baseline.orders else Sends(1)
+        one = LibraryProgram(baseline.orders[: baseline.rings], channels=1)
         fitting = iter([(one, request.fixed_chunks or max(1, baseline.rings))])
     timed = False
     for program, chunks in fitting:
@@ -150,14 +147,17 @@ def _narrower(baseline: Baseline, stated: int | None) -> Iterator[Iterator[tuple
     if baseline.trees:
         parts = baseline.chunks // baseline.channels
         widths = [(n, k) for n in halves for k in (parts, parts // 4, parts // 16) if k]
-        yield ((Trees(baseline.trees[:n]), stated or n * k // gcd(n * k, baseline.ranks)) for n, k in widths)
+        yield (
+            (LibraryProgram(trees=baseline.trees[:n]), stated or n * k // gcd(n * k, baseline.ranks))
+            for n, k in widths
+        )
         return
     if not baseline.orders:
-        yield ((Sends(n), stated or n) for n in halves)
+        yield ((LibraryProgram(channels=n), stated or n) for n in halves)
         return
     if baseline.apart and stated in (None, baseline.chunks):
         chunks = baseline.chunks
-        yield ((Rings(baseline.orders[:n], chunks), chunks) for n in halves if n > chunks)
+        yield ((LibraryProgram(baseline.orders[:n], chunks), chunks) for n in halves if n > chunks)
     yield _plain_rings(baseline, stated, [n for n in halves if n > baseline.rings])
 
 
@@ -167,7 +167,7 @@ def _plain_rings(
     for channels in (*widths, baseline.rings):
         chunks = stated or max(channels, baseline.chunks * channels // baseline.channels)
         while chunks:
-            yield Rings(baseline.orders[: min(channels, chunks)]), chunks
+            yield LibraryProgram(baseline.orders[: min(channels, chunks)]), chunks
             chunks = 0 if stated or chunks // 2 < channels else chunks // 2
 
 
@@ -180,8 +180,8 @@ def _ranked(
     request, topology, options = factory.request, factory.topology, CostOptions.of(factory.request)
     first, chunking = topology.links[0], specs.paper_chunking(chunks)
     problem = factory.problem(chunking, chunks)
-    orders = program.orders if isinstance(program, Rings) else ()
-    strategy = DOUBLE_TREE if isinstance(program, Trees) else ring_strategy(orders, (first.src, first.dst))
+    ends = first.src, first.dst
+    strategy = DOUBLE_TREE if program.trees else ring_strategy(program.orders, ends)
     try:
         solution = verified_solver(strategy, Budget(seed=request.budget.seed), request.policy).solve(problem)
     except HetesynthError:  # a schedule may have fewer peers than a program

@@ -312,7 +312,9 @@ def _report(subject: _Subject) -> Report:
         compared, missing = baseline_curves(topology, problem, sizes, options)
     elif isinstance(subject.program, PlanPredictor):
         goal = subject.program.asked()
-    run, timed, curves = None, list[tuple[str, Timeline]](), list[Curve]()
+    run: ScheduleRun | None = None
+    timed: list[tuple[str, Timeline]] = []
+    curves: list[Curve] = []
     if predictor is not None:
         timeline = predictor.timeline(subject.size)
         run = ScheduleRun(predictor.problem, predictor.schedule, timeline, subject.capacities)
