@@ -42,7 +42,6 @@ from hetesynth.search.interrupts import abandoned, finishing
 from hetesynth.search.search import Ending
 
 if TYPE_CHECKING:
-    from hetesynth.engine.request import Request
     from hetesynth.engine.steady_programs import Pipeline
     from hetesynth.engine.time_verdict import TimeOptimality, TimeVerdict
     from hetesynth.files.schedule_json import JsonValue

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hetesynth.errors import HetesynthError
 from hetesynth.files.regular_files import open_regular
@@ -17,10 +16,6 @@ from hetesynth.policy import DEFAULT
 from hetesynth.policy.verify import VerifyPolicy
 from hetesynth.search.chunking import ROUNDINGS, ChunkingOptions, Rounding, chunk
 from hetesynth.search.collectives.library import collective
-
-if TYPE_CHECKING:
-    from hetesynth.files.schedule_json import ScheduleDocument
-
 
 MAX_CHUNKS_OF_ONE_RANK = 65536
 MAX_TICKS = 4_000_000

@@ -214,9 +214,9 @@ class SteadyState:
 
 @dataclass(frozen=True, slots=True)
 class LibraryProgram:
-    """A program as a library runs it, whatever schedule goes along the same links: along rings in the ``orders`` of
-    the ranks, one a channel (``apart``: see ``ring_program``), along double binary ``trees`` of an AllReduce, one a
-    channel, or else each chunk straight to its receiver, on so many ``channels``."""
+    """A program as a library runs it, whatever schedule goes along the same links: rings in the ``orders`` of the
+    ranks, one a channel (``apart``: see ``ring_program``), double binary ``trees`` of an AllReduce, one a channel,
+    or else each chunk straight to its receiver, on so many ``channels``."""
 
     orders: tuple[tuple[Rank, ...], ...] = ()
     apart: int = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from hetesynth.engine.fused_receives import EQUAL
 from hetesynth.engine.predictors import CostOptions
@@ -24,11 +24,6 @@ from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.words import AT_RATES, of_limit, size_text, whole_percent
 from hetesynth.policy import Policy
 from hetesynth.programs.msccl.library_programs import fits
-
-if TYPE_CHECKING:
-    from hetesynth.engine.predictors import CostOptions
-    from hetesynth.model.target import Target
-    from hetesynth.model.topology import Rank, Topology
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,11 +36,10 @@ from hetesynth.search.chunking import chunk
 
 if TYPE_CHECKING:
     from hetesynth.engine.artifacts import Synthesis
-    from hetesynth.model.collective import Collective
     from hetesynth.model.program import Program
     from hetesynth.model.timeline import Timeline
     from hetesynth.report.cegis_run import CegisRun
-    from hetesynth.report.contents import Curve, ProgramRun, Report
+    from hetesynth.report.contents import ProgramRun, Report
     from hetesynth.topology.language import TopologySource
 
 
