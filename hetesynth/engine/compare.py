@@ -18,7 +18,6 @@ from hetesynth.engine.ring_baseline import ring_baseline
 from hetesynth.engine.time_verdict import TimeOptimality, TimeVerdict, bounds_of, time_verdict, verdict_line
 from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import ClockDecisions
-from hetesynth.model.problem import Budget
 from hetesynth.model.topology import Topology
 from hetesynth.search.registry import demand_strategy
 from hetesynth.search.search import Ending, Progress, combined, no_progress
@@ -119,12 +118,16 @@ def compare(
         budget = replace(request.budget, seconds=seconds, clock_decisions=whole.inside(name))
         of_strategy = replace(request, strategy=name, rings=rings)
         try:
-            outcome = _pool_or_refusal(topology, of_strategy, sizes, progress, budget)
+            outcome: Pool | str = pool(topology, of_strategy, sizes, progress, budget=budget)
         except KeyboardInterrupt:
             if not table:
                 raise
             outcome = INTERRUPTED
             interrupted = True
+        except HetesynthError as error:
+            if error.code not in ("HS610", "HS611"):
+                raise
+            outcome = error.message
         if isinstance(outcome, str):
             table[name] = _refused(name, sizes, outcome)
             continue
@@ -155,18 +158,6 @@ def _verdicts(
             simulated = seconds if best.simulated else None
             verdicts.append((best, time_verdict(topology, root, bounds, size, simulated, options)))
     return tuple(verdicts)
-
-
-def _pool_or_refusal(
-    topology: Topology, request: Request, sizes: Sequence[int], progress: Progress, budget: Budget
-) -> Pool | str:  # fmt: skip
-    """What a strategy found, or why it refuses."""
-    try:
-        return pool(topology, request, sizes, progress, budget=budget)
-    except HetesynthError as error:
-        if error.code not in ("HS610", "HS611"):
-            raise
-        return error.message
 
 
 def _ring_entries(topology: Topology, request: Request, sizes: Sequence[int]) -> list[Entry]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -18,6 +18,7 @@ from hetesynth.engine.formats import (
     FORMATS,
     SCHEDULE_SUFFIX,
     Emitted,
+    FileKind,
     contents,
     demand_algorithm,
     demand_collective,
@@ -116,13 +117,10 @@ def import_file(request: ImportRequest) -> Imported:
         )
     chunking = None if request.topology is None else chunk(load_topology(request.topology), request.chunking)
     kind = kind_of(data, request.path)
-    if kind == "plan":
-        raise HetesynthError(
-            f"{request.path} is an MSCCL++ plan, which cannot be turned back into a schedule",
-            code="HS520",
-            help="`hetesynth verify`, `run` and `simulate` take plans; import takes MSCCL XML and schedule JSON",
-        )
-    imported = (_of_program if kind == "program" else _of_schedule)(request, data, chunking)
+    if kind in NOT_IMPORTED:
+        why, help_ = NOT_IMPORTED[kind]
+        raise HetesynthError(f"{request.path} is {why}", code="HS520", help=help_)
+    imported = IMPORTERS[kind](request, data, chunking)
     for target in request.targets:
         demand_collective(target, imported.problem.collective.name)
     demand_single_root(request.targets, imported.problem.collective.name, promised=request.single_root)
@@ -131,7 +129,15 @@ def import_file(request: ImportRequest) -> Imported:
     refused = schedule_violations(imported.problem, imported.schedule, request.policy.verify)
     if refused:
         raise InternalError(f"the imported schedule does not verify: {refused[0].message}")
-    imported = replace(imported, certificate=_certificate(imported), programs=_programs(imported))
+    if chunking is not None:  # only on a topology do the capacities mean anything
+        from hetesynth.search.solve import bounds_of
+
+        bound = bounds_of(imported.problem, request.policy)[0]
+        wrong = recheck_bound(imported.problem, bound, request.policy.compile.recheck_seconds).violations
+        if wrong or bound.steps > imported.schedule.makespan:
+            raise InternalError(f"the bound of {bound.steps} steps is wrong: {bound.proof}")
+        imported = replace(imported, certificate=Certificate(imported.schedule.makespan, bound))
+    imported = replace(imported, programs=_programs(imported))
     files = {suffix: program.data for suffix, program in imported.programs.items()}
     return replace(imported, files={**files, SCHEDULE_SUFFIX: _schedule_json(imported)})
 
@@ -279,21 +285,20 @@ def _of_schedule(request: ImportRequest, data: bytes, chunking: Chunking | None)
     return replace(imported, problem=lifted.problem, schedule=lifted.schedule, lifted=lifted)
 
 
+IMPORTERS: dict[FileKind, Callable[[ImportRequest, bytes, Chunking | None], Imported]] = {
+    "program": _of_program,
+    "schedule": _of_schedule,
+}
+NOT_IMPORTED: dict[FileKind, tuple[str, str]] = {
+    "plan": (
+        "an MSCCL++ plan, which cannot be turned back into a schedule",
+        "`hetesynth verify`, `run` and `simulate` take plans; import takes MSCCL XML and schedule JSON",
+    )
+}
+"""What such a file is and why it ends here, and the way out."""
+
+
 # -- what is made of it
-
-
-def _certificate(imported: Imported) -> Certificate | None:
-    """The steps against the best lower bound; only on a topology do the capacities mean anything."""
-    from hetesynth.search.solve import bounds_of
-
-    policy = imported.request.policy
-    if imported.chunking is None:
-        return None
-    bound = bounds_of(imported.problem, policy)[0]
-    wrong = recheck_bound(imported.problem, bound, policy.compile.recheck_seconds).violations
-    if wrong or bound.steps > imported.schedule.makespan:
-        raise InternalError(f"the bound of {bound.steps} steps is wrong: {bound.proof}")
-    return Certificate(imported.schedule.makespan, bound)
 
 
 def _programs(imported: Imported) -> dict[str, Emitted]:

@@ -239,36 +239,26 @@ class Repair:
         record = self.run.decisions.inside("further")
         with self.run.timer.phase("choice"):
             if target is None:
-                return self._quicker_schedule(specs.size, ranked, record)
-            return self._quicker_program(specs, target, ranked, record)
+                try:
+                    tuning = tune(
+                        self.changes.after, self._sized, specs.size, self.run.progress, programs=False,
+                        budget=self.run.budget_left, decisions=record, trace=self.run.trace,
+                    )  # fmt: skip
+                except HetesynthError:
+                    return ranked
+                best = tuning.candidates[0]
+                return Ranked(best) if best.seconds < ranked.candidate.seconds else ranked
+            candidates = self._steady(specs, target, record, ranked)
+            candidates.try_all()
+            timed = [ranked, *candidates.ranked]
+            if not specs.personalized and self.recipe.way != "rings" and not candidates.near_bound:
+                rings = self._library(specs, target, record)
+                timed += [] if rings is None else [rings]
+            return min((r for r in timed if r.seconds), key=lambda r: r.seconds or 0.0, default=ranked)
 
     @property
     def _transfers(self) -> int:
         return transfers(self.run.request.collective, self.changes.after.ranks, 1)
-
-    def _quicker_schedule(self, size: int, ranked: Ranked, record: Decisions) -> Ranked:
-        """``ranked``, or what a fresh choice among schedules takes."""
-        try:
-            tuning = tune(
-                self.changes.after, self._sized, size, self.run.progress, programs=False,
-                budget=self.run.budget_left, decisions=record, trace=self.run.trace,
-            )  # fmt: skip
-        except HetesynthError:
-            return ranked
-        best = tuning.candidates[0]
-        return Ranked(best) if best.seconds < ranked.candidate.seconds else ranked
-
-    def _quicker_program(
-        self, specs: CandidateSpecs, target: Target, ranked: Ranked, record: Decisions
-    ) -> Ranked:  # fmt: skip
-        """``ranked``, or a quicker one of the programs in steady state and of rings."""
-        candidates = self._steady(specs, target, record, ranked)
-        candidates.try_all()
-        timed = [ranked, *candidates.ranked]
-        if not specs.personalized and self.recipe.way != "rings" and not candidates.near_bound:
-            rings = self._library(specs, target, record)
-            timed += [] if rings is None else [rings]
-        return min((r for r in timed if r.seconds), key=lambda r: r.seconds or 0.0, default=ranked)
 
     def _library(self, specs: CandidateSpecs, target: Target, record: Decisions) -> Ranked | None:
         """The quickest program that the library runs, if there is one."""

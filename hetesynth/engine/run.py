@@ -90,14 +90,23 @@ def prepare(request: RunRequest) -> tuple[Job, list[Part]]:
     from hetesynth.engine.formats import demand_algorithm, demand_one_run, format_of
 
     demand_one_run(request.path)
+    options = request.options
     if format_of(request.path) == "mscclpp-json":
-        return _prepare_plan(request)
+        from hetesynth.judge.mscclpp.judge import plan_violations
+        from hetesynth.judge.mscclpp.reader import load_plan
+
+        plan = load_plan(request.path)
+        if plan.collective in ROOTED and options.root is None:
+            options = _with_root(options, plan.ranks, lambda root: plan_violations(plan, root=root))
+        if not request.unchecked:
+            _refuse(request, plan_violations(plan, root=options.root))
+        return plan_job(plan, options), list(plan.gpus)
     from hetesynth.judge.msccl.judge import program_violations
     from hetesynth.judge.msccl.reader import load_program
 
     read = load_program(request.path)
     demand_algorithm(read, request.path)
-    program, options = read.program, request.options
+    program = read.program
     if program is None:
         _refuse(request, program_violations(read))
         raise HetesynthError(f"{request.path} cannot be read as a program", code="HS809", exit_code=1)
@@ -106,18 +115,6 @@ def prepare(request: RunRequest) -> tuple[Job, list[Part]]:
     if not request.unchecked:
         _refuse(request, program_violations(read, root=options.root))
     return program_job(program, options), [own_part(program, rank) for rank in range(program.ranks)]
-
-
-def _prepare_plan(request: RunRequest) -> tuple[Job, list[Part]]:
-    from hetesynth.judge.mscclpp.judge import plan_violations
-    from hetesynth.judge.mscclpp.reader import load_plan
-
-    plan, options = load_plan(request.path), request.options
-    if plan.collective in ROOTED and options.root is None:
-        options = _with_root(options, plan.ranks, lambda root: plan_violations(plan, root=root))
-    if not request.unchecked:
-        _refuse(request, plan_violations(plan, root=options.root))
-    return plan_job(plan, options), list(plan.gpus)
 
 
 def _refuse(request: RunRequest, violations: Sequence[Violation]) -> None:

@@ -305,30 +305,27 @@ class SteadyCandidates:
 
     def _exchanges(self) -> Iterator[list[Plan]]:
         """Balanced paths, where every chunk is for one rank; by numbers of chunks and of peers."""
-        fixed, counts = self.factory.request.fixed_chunks, self._policy.steady_counts_personalized
+        request, counts = self.factory.request, self._policy.steady_counts_personalized
+        fixed, blocks = request.fixed_chunks, self.target.thread_blocks - 1
+        peers: tuple[int | None, ...] = (None,)  # as many as the request leaves
+        if request.max_peers is None:
+            peers = numbers_of_peers(self.factory.topology.servers, blocks, self._policy.steady_peers)
         for place, (chunks, few) in enumerate(
             (chunks, few)
             for chunks, _ in self._fitting([(c, c) for c in (counts if fixed is None else (fixed,))])
-            for few in self._numbers_of_peers()
+            for few in peers
         ):
             label = label_of(chunks, chunks, few)
             reason = NEAR if self.near_bound else None
             if reason is None and self.ranked:
-                policy = self.factory.request.policy.effort
-                reason = self.effort.exceeded_by(work_of("exchange", self.specs.transfers(chunks), policy))
+                work = work_of("exchange", self.specs.transfers(chunks), request.policy.effort)
+                reason = self.effort.exceeded_by(work)
             if reason is not None:
                 self.decisions.note(label, "skipped", reason)
             elif self._late(first=place == 0):
                 self.decisions.note(label, "skipped", LATE)
             else:
                 yield self._exchange(label, chunks, few)
-
-    def _numbers_of_peers(self) -> tuple[int | None, ...]:
-        """Of a rank at most, in the order in which they are tried; None: as many as the request leaves it."""
-        if self.factory.request.max_peers is not None:
-            return (None,)
-        blocks = self.target.thread_blocks - 1
-        return numbers_of_peers(self.factory.topology.servers, blocks, self._policy.steady_peers)
 
     def _exchange(self, label: str, chunks: int, few: int | None) -> list[Plan]:
         """The plans of paths for ``chunks`` chunks per rank over ``few`` peers of each."""

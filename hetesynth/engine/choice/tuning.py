@@ -7,7 +7,7 @@ fewer) chunks made things worse twice is left alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -193,9 +193,12 @@ def tune(
             help=("raise --time-budget, or " if clock_decisions else "") + "choose another --strategy or --chunks",
         )  # fmt: skip
     cut_short = run.interrupted or bool(clock_decisions)
-    ranked = _ranked(run.candidates, request.policy.autotune)
+    least = run.candidates[0].seconds  # of those hardly slower the one with the fewest transfers is easier to run
+    near = [c for c in run.candidates if c.seconds <= least * (1 + request.policy.autotune.alike)]
+    ranked = sorted(near, key=lambda c: (len(c.solution.schedule.transfers), c.seconds))
+    ranked += run.candidates[len(near) :]
     ending = run.ending(cut_short)
-    return TuningRun(size, bounds, ranked, tuple(run.tried), cut_short, run.interrupted, ending)
+    return TuningRun(size, bounds, tuple(ranked), tuple(run.tried), cut_short, run.interrupted, ending)
 
 
 def demand_paths(factory: ProblemFactory) -> None:
@@ -208,13 +211,6 @@ def demand_paths(factory: ProblemFactory) -> None:
     stranded = reach(invert(problem)[0] if request.collective in DUAL else problem).stranded
     if stranded is not None:
         raise no_schedule(f"no path leads chunk {stranded[0]} to rank {stranded[1]}")
-
-
-def _ranked(candidates: list[Candidate], policy: AutotunePolicy) -> tuple[Candidate, ...]:
-    """The quickest first; of those hardly slower the one with the fewest transfers, which is easier to run."""
-    near = [c for c in candidates if c.seconds <= candidates[0].seconds * (1 + policy.alike)]
-    near.sort(key=lambda c: (len(c.solution.schedule.transfers), c.seconds))
-    return (*near, *candidates[len(near) :])
 
 
 @dataclass
@@ -287,7 +283,15 @@ class _TuningRun:
         specs = rules.of_count(
             self.specs, chunks, self.decisions, programs=self.programs, less_rounding=not self.fallen_back
         )
-        remaining = iter(self._promising(specs, record))
+        promising = []  # not what fell far behind
+        for spec in specs:
+            behind = self._behind(spec, self._policy.behind)
+            if behind is None:
+                promising.append(spec)
+            else:
+                record.note(spec.label, "skipped", behind)
+        # what did best with other numbers of chunks first
+        remaining = iter(sorted(promising, key=lambda spec: self.best_by.get(spec.kind, self._best())))
         for spec in remaining:
             ended = "the bound is met" if self._meets_bound() else self._why_late() if self._late() else None
             if ended is not None:
@@ -332,17 +336,6 @@ class _TuningRun:
 
     def _why_late(self) -> str:
         return "it was interrupted" if self.interrupted else LATE
-
-    def _promising(self, specs: Iterable[CandidateSpec], record: Decisions) -> list[CandidateSpec]:
-        """What did best with other numbers of chunks first; not what fell far behind."""
-        promising = []
-        for spec in specs:
-            reason = self._behind(spec, self._policy.behind)
-            if reason is None:
-                promising.append(spec)
-            else:
-                record.note(spec.label, "skipped", reason)
-        return sorted(promising, key=lambda spec: self.best_by.get(spec.kind, self._best()))
 
     def _best(self) -> float:
         return self.candidates[0].seconds if self.candidates else math.inf
