@@ -257,6 +257,8 @@ def judged_files(solved: SolvedRequest) -> Synthesis:
 
 def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
     """The files, judged. ``bare``: the schedule and no programs."""
+    from hetesynth.engine.predictors import CostOptions, first_predictor
+
     run, problem, solution, choice = solved.compilation, solved.problem, solved.solution, solved.choice
     timer, request = run.timer, run.request
     rechecked = _verified(solved)
@@ -270,7 +272,12 @@ def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
     with timer.phase("lower"):
         files[SCHEDULE_SUFFIX] = _schedule_json(solved)
     with timer.phase("predict"):
-        program_seconds = _program_seconds(solved, programs, optimality.size)
+        program_seconds = None  # as the first program's trial said, or simulated from its bytes
+        if programs and len(solution.schedule.transfers) <= request.policy.compile.max_program_transfers:
+            program_seconds = solved.programs.seconds
+            if program_seconds is None:
+                predictor = first_predictor(solved.chunking.topology, programs, CostOptions.of(request))
+                program_seconds = None if predictor is None else predictor.timeline(optimality.size).makespan
     clock_decisions, ended = run.budget.clock_decisions, solution if choice is None else choice
     cut_short = solution.cut_short or ended.cut_short or bool(clock_decisions) or unmade
     return Synthesis(
@@ -337,22 +344,6 @@ def _implied_time(solved: SolvedRequest, *, simulated: bool) -> TimeOptimality:
     most = request.policy.compile.max_predicted_unasked if simulated else -1
     options = CostOptions.of(request)
     return time_optimality(solved.chunking.topology, problem, solved.solution.schedule, size, options, most)
-
-
-def _program_seconds(solved: SolvedRequest, programs: dict[str, Emitted], size: int) -> float | None:
-    """What the first program takes, as its trial said or simulated from its bytes; None where there is none or it
-    is too large."""
-    from hetesynth.engine.predictors import CostOptions, first_predictor
-
-    run = solved.compilation
-    policy = run.request.policy.compile
-    number = len(solved.solution.schedule.transfers)
-    if not programs or number > policy.max_program_transfers:
-        return None
-    if solved.programs.seconds is not None:
-        return solved.programs.seconds
-    predictor = first_predictor(solved.chunking.topology, programs, CostOptions.of(solved.compilation.request))
-    return None if predictor is None else predictor.timeline(size).makespan
 
 
 def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:

@@ -38,7 +38,6 @@ from hetesynth.engine.request import Request
 from hetesynth.engine.time_verdict import ALIKE, Bounds, Timed, TimeVerdict, time_verdict, verdict_line
 from hetesynth.errors import HetesynthError
 from hetesynth.files.folders import PLOT, with_digests
-from hetesynth.model.decisions import Decisions
 from hetesynth.model.size_range import LAST, SizeRange, spelled_range
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import Policy
@@ -199,7 +198,13 @@ def atlas(
             chosen = [(one, *piece) for one in asked for piece in program_ranges(members, one, library, policy)]
         ranges, refused = _RangeFiles(run, members).of(chosen)
         if refused is None:
-            _note_ranges(record, members, chosen)
+            for _, extent, i in chosen:
+                span = "bytes and more" if extent.high is None else f"to {extent.high} bytes"
+                why = f"for {extent.low} {span}: near the best there, for the longest range"
+                record.note(_made_for(members, i), "chosen", why)
+            for i in sorted(set(range(len(members.members))) - {i for _, _, i in chosen}):
+                why = "where it is near the best, and no library is quicker, another one is for more sizes"
+                record.note(_made_for(members, i), "skipped", why)
             verdicts = _verdicts(run, topology, members, ranges)
             return Atlas(run, topology, members, tuple(ranges), tuple(unfit), verdicts)
         member, error = refused
@@ -230,26 +235,6 @@ def _verdicts(
         finite = seconds if seconds is not None and math.isfinite(seconds) else None
         verdicts.append((entry.member, time_verdict(topology, root, bounds, size, finite, options, timed)))
     return tuple(verdicts)
-
-
-def _of_the_file(synthesis: Synthesis, sizes: Sequence[int], options: CostOptions) -> dict[int, float]:
-    """What the first program or plan takes at each of ``sizes``, read from its bytes; nothing where there is none
-    or it is too large to be simulated."""
-    transfers = len(synthesis.solution.schedule.transfers)
-    if transfers > options.policy.compile.max_program_transfers:
-        return {}
-    predictor = first_predictor(synthesis.topology, synthesis.programs, options)
-    return {} if predictor is None else {size: predictor.timeline(size).makespan for size in sizes}
-
-
-def _note_ranges(record: Decisions, members: Pool, chosen: list[tuple[SizeRange, SizeRange, int]]) -> None:
-    """Which members were chosen for which sizes, and which for none."""
-    for _, extent, i in chosen:
-        sizes = f"{extent.low} bytes and more" if extent.high is None else f"{extent.low} to {extent.high} bytes"
-        record.note(_made_for(members, i), "chosen", f"for {sizes}: near the best there, for the longest range")
-    for i in sorted(set(range(len(members.members))) - {i for _, _, i in chosen}):
-        reason = "where it is near the best, and no library is quicker, another one is for more sizes"
-        record.note(_made_for(members, i), "skipped", reason)
 
 
 def _made_for(members: Pool, i: int) -> str:
@@ -398,8 +383,13 @@ class _RangeFiles:
                 synthesis = self.files(member, least, most)
         plan_bytes = None if limit is None else min(most or limit, limit)
         inside = [size for size in self.members.sizes if extent.holds(size)]
-        seconds = _of_the_file(synthesis, inside, CostOptions.of(self.run.request))
-        return Range(asked, extent, least, most, member, synthesis, plan_bytes, tuple(seconds.items()))
+        options = CostOptions.of(self.run.request)
+        transfers, largest = synthesis.solution.schedule.transfers, options.policy.compile.max_program_transfers
+        predictor = None  # of the first program or plan, as a reader reads its bytes
+        if len(transfers) <= largest:
+            predictor = first_predictor(synthesis.topology, synthesis.programs, options)
+        seconds = () if predictor is None else tuple((n, predictor.timeline(n).makespan) for n in inside)
+        return Range(asked, extent, least, most, member, synthesis, plan_bytes, seconds)
 
     def files(self, member: int, least: int, most: int) -> Synthesis:
         """What ``member`` becomes for a range; without plans for MSCCL++ where all of it is past their limit."""

@@ -236,7 +236,12 @@ def composed(run: Compilation) -> Composed:
         composition = compose(task, solvers, policy, run.progress)
     with timer.phase("bound"):
         run.progress("pods: bound", None)
-        bound, phase_bound = _bounds(task)
+        shape = task.chunks, task.chunk_bytes
+        bound, phase_bound = composed_bound(cluster, task.collective, *shape), None
+        if task.collective == "allreduce":
+            halves = [composed_bound(cluster, half, *shape) for half in ("reducescatter", "allgather")]
+            seconds = halves[0].seconds + halves[1].seconds
+            phase_bound = PodBound(seconds, f"{halves[0].proof}; then {halves[1].proof}", 0, None)
     document = composition_document(composition, _header(composition, bound, request))
     with timer.phase("verify"):
         run.progress("pods: every delivery is checked", None)
@@ -268,16 +273,6 @@ def _task(cluster: PodCluster, request: Request) -> Task:
     exclusive = request.exclusion == "step"  # auto: additions to one chunk count their own time each, side by side
     name = cast("ComposedName", request.collective)
     return Task(cluster, name, request.chunks, size, replace(request.chunking, chunk_bytes=size), exclusive)
-
-
-def _bounds(task: Task) -> tuple[PodBound, PodBound | None]:
-    shape = task.chunks, task.chunk_bytes
-    bound = composed_bound(task.cluster, task.collective, *shape)
-    if task.collective != "allreduce":
-        return bound, None
-    halves = [composed_bound(task.cluster, half, *shape) for half in ("reducescatter", "allgather")]
-    seconds = halves[0].seconds + halves[1].seconds
-    return bound, PodBound(seconds, f"{halves[0].proof}; then {halves[1].proof}", 0, None)
 
 
 def _header(composition: Composition, bound: PodBound, request: Request) -> dict[str, Any]:

@@ -475,7 +475,14 @@ def repaired(
     progress: Progress = no_progress,
 ) -> Repaired:  # fmt: skip
     """The same where the files were read."""
-    request = _request(asked, document, recipe, changes)
+    targets = asked.targets or tuple(target(name) for name in recipe.targets)
+    request = Request(  # what the old schedule was asked for with, on the changed cluster
+        topology=asked.after, collective=document.collective, chunks=recipe.chunks,
+        root=changes.root(document.root), budget=asked.budget, chunking=recipe.chunking,
+        exclusion=recipe.exclusion, schedule_only=asked.schedule_only or not recipe.programs,
+        max_peers=recipe.max_peers, targets=targets, single_root=asked.single_root, size=recipe.size,
+        runtime=NCCL_TABLES if recipe.runtime_costs else None, objective="time", policy=asked.policy,
+    )  # fmt: skip
     demand_callable(request)
     run = compilation(request, progress)
     work = Repair(run, document, recipe, changes)
@@ -489,18 +496,6 @@ def repaired(
         demand_carried(synthesis, work.size)
     difference = schedule_difference(changes, document, solved.problem, solved.solution.schedule)
     return Repaired(asked, document, changes, synthesis, difference)
-
-
-def _request(asked: RepairRequest, document: ScheduleDocument, recipe: Recipe, changes: CarryOver) -> Request:
-    """What the old schedule was asked for with, on the changed cluster."""
-    targets = asked.targets or tuple(target(name) for name in recipe.targets)
-    return Request(
-        topology=asked.after, collective=document.collective, chunks=recipe.chunks,
-        root=changes.root(document.root), budget=asked.budget, chunking=recipe.chunking,
-        exclusion=recipe.exclusion, schedule_only=asked.schedule_only or not recipe.programs,
-        max_peers=recipe.max_peers, targets=targets, single_root=asked.single_root, size=recipe.size,
-        runtime=NCCL_TABLES if recipe.runtime_costs else None, objective="time", policy=asked.policy,
-    )  # fmt: skip
 
 
 def suffixes_of(asked: RepairRequest) -> list[str]:

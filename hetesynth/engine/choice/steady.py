@@ -394,10 +394,25 @@ class SteadyCandidates:
         if not isinstance(solution, Solution):
             self.decisions.note(self._name(plan), "refused", "its schedule was not accepted")
             return
-        candidate = self._candidate(plan, solution)
+        topology, size, pipeline = self.factory.topology, self.specs.size, plan.pipeline
+        costs, options = CostOptions.of(self.factory.request), self._options()
+        problem, schedule = plan.problem, solution.schedule
+        slowest = max(float(link.latency) for link in topology.links)
+        latency = costs.start(topology) + hops(schedule, problem.arcs) * slowest
+        pipelined = Pipelined(latency, plan.seconds_per_byte, plan.trees)
+        candidate = Candidate(
+            plan.label, NAME, plan.chunks, self.specs.paper_chunking(plan.chunks), problem, solution,
+            SchedulePredictor(topology, problem, schedule, costs), pipelined.seconds(size), pipelined,
+        )  # fmt: skip
         self.verified = self.verified or Ranked(candidate, steady=plan.pipeline)
         self.effort.spend(self._work(plan))
-        seconds = self._seconds(plan)
+        seconds: float | None = None
+        if isinstance(pipeline, SteadyPlan):
+            quick = quick_plan(topology, problem, plan.schedule, pipeline, size, options, costs)
+            seconds = None if quick is None else quick.seconds
+        else:
+            predictor = steady_predictor(topology, problem, plan.schedule, pipeline, options, costs)
+            seconds = None if predictor is None else predictor.timeline(size).makespan
         if seconds is None:
             self.decisions.note(self._name(plan), "refused", "it does not fit the target")
             return
@@ -409,35 +424,12 @@ class SteadyCandidates:
             self.ranked = [r for r in self.ranked if r not in others]
             self.ranked.append(ranked)
         best = min(self.ranked, key=lambda r: r.seconds or 0.0).steady  # only its program is kept in memory
-        for pipeline in (plan.pipeline, *(r.steady for r in self.ranked)):
-            if isinstance(pipeline, SteadyState) and pipeline is not best:
-                pipeline.latest.forget()
-
-    def _seconds(self, plan: Plan) -> float | None:
-        """What the program or plan takes; None where the target cannot hold it."""
-        topology, size, costs = self.factory.topology, self.specs.size, CostOptions.of(self.factory.request)
-        schedule, options, pipeline = plan.schedule, self._options(), plan.pipeline
-        if isinstance(pipeline, SteadyPlan):
-            quick = quick_plan(topology, plan.problem, schedule, pipeline, size, options, costs)
-            return None if quick is None else quick.seconds
-        predictor = steady_predictor(topology, plan.problem, schedule, pipeline, options, costs)
-        return None if predictor is None else predictor.timeline(size).makespan
+        for steady in (pipeline, *(r.steady for r in self.ranked)):
+            if isinstance(steady, SteadyState) and steady is not best:
+                steady.latest.forget()
 
     def _name(self, plan: Plan) -> str:
         return f"{plan.label}: {plan.pipeline.label}"
 
     def _options(self) -> LoweringOptions:
         return timed_lowering(self.factory.request, self.target, self.factory.topology)
-
-    def _candidate(self, plan: Plan, solution: Solution) -> Candidate:
-        """The packing as a verified schedule."""
-        request, topology = self.factory.request, self.factory.topology
-        options = CostOptions.of(request)
-        predictor = SchedulePredictor(topology, plan.problem, solution.schedule, options)
-        slowest = max(float(link.latency) for link in topology.links)
-        latency = options.start(topology) + hops(solution.schedule, plan.problem.arcs) * slowest
-        pipelined = Pipelined(latency, plan.seconds_per_byte, plan.trees)
-        return Candidate(
-            plan.label, NAME, plan.chunks, self.specs.paper_chunking(plan.chunks), plan.problem, solution,
-            predictor, pipelined.seconds(self.specs.size), pipelined,
-        )  # fmt: skip
