@@ -311,9 +311,7 @@ def step_model(solved: SolvedRequest) -> StepModel:
     rechecked = _verified(solved)
     with solved.compilation.timer.phase("predict"):
         optimality = _implied_time(solved, simulated=True)
-    return StepModel(
-        solved.strategy, solved.chunking, solved.problem, solved.solution, rechecked, optimality
-    )  # fmt: skip
+    return StepModel(solved.strategy, solved.chunking, solved.problem, solved.solution, rechecked, optimality)
 
 
 def _verified(solved: SolvedRequest) -> Recheck:
@@ -372,7 +370,7 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
                     steady_emitted(problem, solution.schedule, spec.steady, options)
                     or plan_emitted(topology, problem, solution.schedule, size, spec.steady, options, costs)
                     or emitted(topology, problem, solution.schedule, size, options, costs)
-                )  # fmt: skip
+                )
                 if target.format == "msccl-xml" and comment:
                     program = replace(program, data=program.data + comment)
                 if problem.ranks > request.policy.compile.many_ranks:

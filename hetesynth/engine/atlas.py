@@ -46,9 +46,7 @@ from hetesynth.search.search import Progress, no_progress
 from hetesynth.topology.language import load_topology
 
 
-def features(
-    topology: Topology, bounds: Bounds, policy: Policy
-) -> dict[str, Any]:  # fmt: skip
+def features(topology: Topology, bounds: Bounds, policy: Policy) -> dict[str, Any]:
     """The features as JSON values; the bisection is null where wires do not limit it or no link crosses it."""
     from hetesynth.search.bounds.wire_graph import WireGraph, narrowest
 
@@ -169,7 +167,7 @@ def _holds(entry: Range, size: int) -> bool:
 
 def atlas(
     request: Request, sizes: Sequence[int], progress: Progress = no_progress, asked: Sequence[SizeRange] = ALL
-) -> Atlas:  # fmt: skip
+) -> Atlas:
     """Choose and make the programs for ``sizes``, with files of their own for each range that is ``asked`` for.
 
     Where every target is MSCCL++ the sizes end where its offsets do. Raises HetesynthError when nothing was found
@@ -217,7 +215,7 @@ def atlas(
 
 def _verdicts(
     run: Compilation, topology: Topology, members: Pool, ranges: Sequence[Range]
-) -> tuple[tuple[int, TimeVerdict], ...]:  # fmt: skip
+) -> tuple[tuple[int, TimeVerdict], ...]:
     """The files of the ranges beside the limit and the library, at some of their sizes."""
     request, bounds, verdicts = run.request, members.bounds, []
     root, options = members.candidates[0].problem.collective.root, CostOptions.of(run.request)

@@ -92,7 +92,7 @@ class Comparison:
 
 def compare(
     request: Request, sizes: Sequence[int], strategies: Sequence[str], progress: Progress = no_progress
-) -> Comparison:  # fmt: skip
+) -> Comparison:
     """Every strategy at every size; the budget of ``request`` is for all of them, in equal parts.
 
     Ctrl-C leaves what is known by then. Raises HetesynthError for an unknown strategy or a cluster where nothing
@@ -143,7 +143,7 @@ def compare(
 
 def _verdicts(
     topology: Topology, request: Request, entries: Sequence[Entry], sizes: Sequence[int]
-) -> tuple[tuple[Entry, TimeVerdict], ...]:  # fmt: skip
+) -> tuple[tuple[Entry, TimeVerdict], ...]:
     """The quickest entry of each size, of equally quick ones the first, beside the limit and the library; the
     library's own rings, which no target limits, only where nothing else was asked for."""
     root, options = ProblemFactory(topology, request).root, CostOptions.of(request)

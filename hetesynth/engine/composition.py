@@ -11,21 +11,21 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from hetesynth import __version__
 from hetesynth.engine.compilation import Compilation, compilation
 from hetesynth.engine.problem import verified_solver
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.diagnostics import SourceError
-from hetesynth.model.pods import PodBound, PodCluster
+from hetesynth.model.pods import PodBound
 from hetesynth.model.rank_places import places_document
 from hetesynth.model.topology import Topology
 from hetesynth.model.words import counted
 from hetesynth.search.bounds.pods import composed_bound
 from hetesynth.search.chunking import DEFAULT_CHUNK_BYTES
 from hetesynth.search.collectives.library import collective
-from hetesynth.search.pods.compose import COMPOSED, ComposedName, Composition, Task, compose
+from hetesynth.search.pods.compose import COMPOSED, Composition, Task, compose
 from hetesynth.search.pods.gates import Gate
 from hetesynth.search.pods.spread import Spread
 from hetesynth.search.pods.timeline import Phase
@@ -224,7 +224,12 @@ def composed(run: Compilation) -> Composed:
         cluster = load_pods(request.file)
         collective(request.collective, len(cluster.pods), request.chunks, request.root)  # does the root fit?
     demand_judgeable(cluster.ranks, request.chunks)
-    task = _task(cluster, request)
+    size = request.chunking.chunk_bytes or cluster.chunk_bytes or DEFAULT_CHUNK_BYTES
+    if request.size is not None:  # a size of the buffer is cut into chunks, rounded up
+        size = max(1, math.ceil(request.size / (cluster.ranks * request.chunks)))
+    exclusive = request.exclusion == "step"  # auto: additions to one chunk count their own time each, side by side
+    chunking = replace(request.chunking, chunk_bytes=size)
+    task = Task(cluster, request.collective, request.chunks, size, chunking, exclusive)
     policy = request.policy.pods
     budget = run.budget.part(policy.inside_share)
     if budget.seconds is None:
@@ -263,16 +268,6 @@ def demand_judgeable(ranks: int, chunks: int) -> None:
             code="HS414",
             help="use fewer chunks per rank, or compose parts of the cluster",
         )
-
-
-def _task(cluster: PodCluster, request: Request) -> Task:
-    """What is composed; a size of the buffer is cut into chunks, rounded up."""
-    size = request.chunking.chunk_bytes or cluster.chunk_bytes or DEFAULT_CHUNK_BYTES
-    if request.size is not None:
-        size = max(1, math.ceil(request.size / (cluster.ranks * request.chunks)))
-    exclusive = request.exclusion == "step"  # auto: additions to one chunk count their own time each, side by side
-    name = cast("ComposedName", request.collective)
-    return Task(cluster, name, request.chunks, size, replace(request.chunking, chunk_bytes=size), exclusive)
 
 
 def _header(composition: Composition, bound: PodBound, request: Request) -> dict[str, Any]:

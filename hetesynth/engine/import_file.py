@@ -142,9 +142,9 @@ def import_file(request: ImportRequest) -> Imported:
     return replace(imported, files={**files, SCHEDULE_SUFFIX: _schedule_json(imported)})
 
 
-def read_schedule(data: bytes, on: Problem | None = None, filename: str = "<schedule>") -> tuple[
-    Problem, Schedule, Header
-]:  # fmt: skip
+def read_schedule(
+    data: bytes, on: Problem | None = None, filename: str = "<schedule>"
+) -> tuple[Problem, Schedule, Header]:
     """A schedule JSON, its problem and its header.
 
     The links are those of ``on``, which must have the ones the file names, under the same numbers. Without ``on``

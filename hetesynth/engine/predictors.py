@@ -223,7 +223,7 @@ class SchedulePredictor:
 
     def __init__(
         self, topology: Topology, problem: Problem, schedule: Schedule, options: CostOptions = CostOptions()
-    ) -> None:  # fmt: skip
+    ) -> None:
         from hetesynth.simulate.schedule import schedule_tasks
 
         self._machine_code = options.policy.machine_code
@@ -312,7 +312,7 @@ def prediction(name: CollectiveName, ranks: int, size: int, timeline: Timeline) 
 
 def predict(
     topology: Topology, problem: Problem, schedule: Schedule, size: int, options: CostOptions = CostOptions()
-) -> Prediction:  # fmt: skip
+) -> Prediction:
     """What ``schedule`` costs at one size; for several sizes use a ``SchedulePredictor``."""
     return SchedulePredictor(topology, problem, schedule, options).predict(size)
 

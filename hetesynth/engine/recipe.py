@@ -62,7 +62,7 @@ class Recipe:
 
 def recipe_of(
     request: Request, steady: Pipeline | None, throttling: Throttling | None, *, by_time: bool, trees: int | None
-) -> Recipe:  # fmt: skip
+) -> Recipe:
     """Of a schedule for ``request`` whose program is lowered in this way."""
     way: Way = "steps"
     if isinstance(steady, LibraryProgram):

@@ -209,7 +209,7 @@ class Repair:
 
     def _steady(
         self, specs: CandidateSpecs, target: Target, record: Decisions, before: Ranked | None = None
-    ) -> _SteadyCandidates:  # fmt: skip
+    ) -> _SteadyCandidates:
         """Programs in steady state, with the effort of a fresh choice."""
         request = self.run.request
         effort = efforts(self.run.budget, self.changes.after.ranks, request.policy.effort).steady
@@ -399,7 +399,7 @@ class ScheduleDifference:
 
 def schedule_difference(
     changes: CarryOver, document: ScheduleDocument, problem: Problem, schedule: Schedule
-) -> ScheduleDifference:  # fmt: skip
+) -> ScheduleDifference:
     """From the schedule of ``document`` to ``schedule``, a solution of ``problem``."""
     before = collective(document.collective, document.ranks, document.chunks_per_rank, document.root)
     carried = changes.transfers(document.schedule, before, problem.collective)

@@ -106,7 +106,7 @@ def ring_baseline(
 
 def is_simulated(
     topology: Topology, name: CollectiveName, root: Rank | None, size: int, options: CostOptions
-) -> bool:  # fmt: skip
+) -> bool:
     """Whether what the library takes is known already: by rings or sends, and for AllReduce by trees."""
     question = topology, name, root, size, options
     return (question, "rings") in _asked and (name != "allreduce" or (question, "trees") in _asked)

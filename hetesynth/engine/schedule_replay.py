@@ -65,7 +65,7 @@ def read_schedule(path: Path) -> ScheduleDocument:
 
 def replayed(
     path: Path, document: ScheduleDocument, topology: Topology, policy: VerifyPolicy = DEFAULT.verify
-) -> list[Violation]:  # fmt: skip
+) -> list[Violation]:
     """What is wrong with the schedule of ``path`` on ``topology``."""
     from hetesynth.judge.schedule.judge import schedule_violations
 

@@ -103,7 +103,7 @@ def schedule_predictor(path: Path, topology: Topology, options: CostOptions) -> 
 
 def program_predictor(
     path: Path, topology: Topology, options: CostOptions, target: Target = PORTABLE
-) -> ProgramPredictor:  # fmt: skip
+) -> ProgramPredictor:
     """The predictor of an MSCCL XML. Raises HetesynthError where it is wrong or not for ``topology``."""
     from hetesynth.judge.msccl.judge import program_violations
     from hetesynth.judge.msccl.reader import load_program

@@ -139,7 +139,7 @@ def plan_emitted(
 
 def _timed(
     topology: Topology, plan: Plan, steady: SteadyPlan | None, size: int, costs: CostOptions
-) -> QuickPlan | None:  # fmt: skip
+) -> QuickPlan | None:
     predictor = PlanPredictor(topology, plan, costs)
     if largest_call(plan.collective, plan.gpus) < runtime_bytes(predictor.collective, plan.ranks, size):
         return None

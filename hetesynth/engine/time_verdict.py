@@ -190,7 +190,7 @@ class Rival:
 
 def library_rival(
     topology: Topology, name: CollectiveName, root: Rank | None, size: int, options: CostOptions, limit: float
-) -> Rival | str:  # fmt: skip
+) -> Rival | str:
     """The library's time for ``size`` bytes, or in words why there is none.
 
     ``limit``: seconds that only a switch that adds undercuts. A formula that does has not seen a part of the

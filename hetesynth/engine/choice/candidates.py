@@ -245,7 +245,9 @@ class CandidateSpecs:
             return [paper]
         choices, policy = [paper], self.policy
         for most in (policy.few_multiples, policy.max_multiple):
-            near = _closest(self.topology, paper, min(most, policy.multiples_per_chunk * chunks))
+            multiples = range(1, min(most, policy.multiples_per_chunk * chunks) + 1)
+            stated = [replace(paper.options, reference=paper.tau_ref * k, rounding="nearest") for k in multiples]
+            near = min((_quantized(self.topology, options) for options in stated), key=_error)
             if _error(near) < policy.less_rounding * _error(choices[-1]):
                 choices.append(near)
         return choices
@@ -292,15 +294,6 @@ def strategy_of(request: Request, topology: Topology) -> Strategy:
 def _label(name: str, chunks: int, chunking: Chunking) -> str:
     rounded = chunking.options.rounding != "ceil"
     return f"{name}, c={chunks}" + (f", tau_ref {float(chunking.tau_ref) * 1e6:.3g} us" if rounded else "")
-
-
-def _closest(topology: Topology, paper: Chunking, most: int) -> Chunking:
-    """The multiple of tau_ref, up to ``most``, with the least error of rounding."""
-    choices = [
-        _quantized(topology, replace(paper.options, reference=paper.tau_ref * multiple, rounding="nearest"))
-        for multiple in map(Fraction, range(1, most + 1))
-    ]
-    return min(choices, key=_error)
 
 
 def _quantized(topology: Topology, options: ChunkingOptions) -> Chunking:

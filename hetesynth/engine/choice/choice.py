@@ -74,7 +74,7 @@ def why_skipped(factory: ProblemFactory, deadline: Deadline) -> str | None:
 
 def library_candidates(
     factory: ProblemFactory, specs: CandidateSpecs, target: Target, deadline: Deadline, record: Decisions
-) -> Iterator[Ranked]:  # fmt: skip
+) -> Iterator[Ranked]:
     """The library's own programs for ``specs.size`` bytes that ``target`` holds, which rings or sends are soonest;
     none after ``deadline``."""
     request, topology = factory.request, factory.topology
@@ -123,7 +123,7 @@ def _timed(
 
 def _fitting(
     factory: ProblemFactory, specs: CandidateSpecs, baseline: Baseline, lowering: LoweringOptions
-) -> Iterator[tuple[LibraryProgram, int]]:  # fmt: skip
+) -> Iterator[tuple[LibraryProgram, int]]:
     """The program of ``baseline`` and its chunks; where the target holds only fewer channels or chunks of it, the
     widest of each kind that it holds."""
     ranks, least = baseline.ranks, 0 if specs.personalized else 1  # plain sends go to their receivers at once
@@ -163,7 +163,7 @@ def _narrower(baseline: Baseline, stated: int | None) -> Iterator[Iterator[tuple
 
 def _plain_rings(
     baseline: Baseline, stated: int | None, widths: list[int]
-) -> Iterator[tuple[LibraryProgram, int]]:  # fmt: skip
+) -> Iterator[tuple[LibraryProgram, int]]:
     for channels in (*widths, baseline.rings):
         chunks = stated or max(channels, baseline.chunks * channels // baseline.channels)
         while chunks:
@@ -204,9 +204,7 @@ def _ranked(
         latency = predictor.timeline(least).makespan if least < specs.size else seconds
         pipelined = Pipelined(latency, max(0.0, seconds - latency) / specs.size)
     of_schedule = SchedulePredictor(topology, problem, solution.schedule, options)
-    candidate = Candidate(
-        label, RING, chunks, chunking, problem, solution, of_schedule, seconds, pipelined
-    )  # fmt: skip
+    candidate = Candidate(label, RING, chunks, chunking, problem, solution, of_schedule, seconds, pipelined)
     return Ranked(candidate, None, seconds, steady)
 
 

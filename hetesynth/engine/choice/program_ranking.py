@@ -46,7 +46,7 @@ def step_candidate(solved: SolvedRequest, size: int) -> Candidate:
 
 def step_program(
     solved: SolvedRequest, candidate: Candidate, size: int, deadline: Deadline, record: Decisions
-) -> Ranked:  # fmt: skip
+) -> Ranked:
     """``candidate``, made of ``solved``, with its quickest program."""
     request, topology = solved.compilation.request, solved.chunking.topology
     allotted = efforts(solved.compilation.budget, topology.ranks, request.policy.effort).steady.allotted

@@ -182,7 +182,7 @@ def opening(specs: CandidateSpecs, decisions: Decisions, *, programs: bool) -> I
 
 def of_count(
     specs: CandidateSpecs, chunks: int, decisions: Decisions, *, programs: bool, less_rounding: bool = True
-) -> Iterator[CandidateSpec]:  # fmt: skip
+) -> Iterator[CandidateSpec]:
     """The specs with ``chunks`` chunks per rank; ``programs``: whether programs are made of what wins. Raises
     HetesynthError HS611 where chunks would be empty."""
     if specs.chunk_bytes(chunks) < 1:

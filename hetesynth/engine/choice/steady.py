@@ -248,7 +248,7 @@ class SteadyCandidates:
                 break
             packing = whole_packing(
                 packed, self.specs.rates(chunks), policy, self.deadline, trees, self.connections(trees)
-            )  # fmt: skip
+            )
             entry = self._packed(packing, chunks, trees, problem)
             packings.append(entry)
             self.limit = max(self.limit, packing.least * self.specs.size)

@@ -95,7 +95,7 @@ def baseline_curves(
 
 def _ring_curve(
     topology: Topology, goal: Collective, sizes: tuple[int, ...], options: CostOptions
-) -> list[Curve] | str:  # fmt: skip
+) -> list[Curve] | str:
     """What NCCL runs, as a program, or why there is none; between simulated sizes it grows evenly."""
     import numpy as np
 
