@@ -155,8 +155,9 @@ def _read(values: Mapping[str, Any]) -> Recipe:
         return str(stated)
 
     def are_targets(named: Any) -> bool:
-        known = isinstance(named, list) and all(isinstance(name, str) and name in TARGETS for name in named)
-        return known and bool(named)
+        if not isinstance(named, list) or not named:
+            return False
+        return all(isinstance(name, str) and name in TARGETS for name in named)
 
     def is_number(value: Any) -> bool:
         return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
