@@ -29,9 +29,8 @@ from hetesynth.engine.artifacts import (
 from hetesynth.engine.choice.candidates import strategy_of
 from hetesynth.engine.choice.tuning import Effort
 from hetesynth.engine.compilation import Compilation, PhaseTimer, compilation
-from hetesynth.engine.first_candidate import demand_first_candidate, first_candidate
 from hetesynth.engine.predictors import CostOptions
-from hetesynth.engine.problem import load_problem, no_schedule
+from hetesynth.engine.problem import demand_first_candidate, first_candidate, load_problem, no_schedule
 from hetesynth.engine.program_warnings import demand_single_root
 from hetesynth.engine.request import Request
 from hetesynth.engine.ring_baseline import is_simulated

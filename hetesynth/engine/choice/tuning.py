@@ -16,9 +16,8 @@ from hetesynth.engine.artifacts import Choice, ProgramSpec, SolvedRequest
 from hetesynth.engine.choice import rules
 from hetesynth.engine.choice.candidates import CandidateSpec, CandidateSpecs
 from hetesynth.engine.compilation import Compilation
-from hetesynth.engine.first_candidate import first_candidate
 from hetesynth.engine.predictors import CostOptions, SchedulePredictor
-from hetesynth.engine.problem import ProblemFactory, demand_several_ranks, no_schedule
+from hetesynth.engine.problem import ProblemFactory, demand_several_ranks, first_candidate, no_schedule
 from hetesynth.engine.request import Request
 from hetesynth.engine.time_verdict import Bounds, TimeOptimality, bounds_of
 from hetesynth.errors import HetesynthError

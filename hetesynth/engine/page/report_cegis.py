@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hetesynth.engine.first_candidate import STRATEGY
+from hetesynth.engine.problem import CEGIS
 from hetesynth.model.cegis_totals import totals
 from hetesynth.model.cegis_trace import CALLED, CegisEntry, Sent
 from hetesynth.model.problem import Problem
@@ -51,7 +51,7 @@ def cegis_run(synthesis: Synthesis) -> CegisRun | None:
     ]
     if total.iterations > MAX_ROWS:
         said.append(f"The table has the first and the last {MAX_ROWS // 2} iterations; --log has all.")
-    if synthesis.by_steps.strategy != STRATEGY:
+    if synthesis.by_steps.strategy != CEGIS:
         said.append(OTHERS)
     rows = list(enumerate(entries, 1))
     if len(rows) > MAX_ROWS:
