@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # results, whose modules take time to load
     from hetesynth.engine.atlas import Atlas
     from hetesynth.engine.repair import Repaired
     from hetesynth.engine.simulate import FilePredictions
-    from hetesynth.engine.time_optimality import Bounds
+    from hetesynth.engine.time_verdict import Bounds
     from hetesynth.engine.verify import Judged
 
 Size = int | str
@@ -88,7 +88,7 @@ def limits(
 ) -> Bounds:
     """Return the proved lower bounds on time: ``.seconds(size)`` of a buffer in bytes, ``.at(size)`` its proof."""
     from hetesynth.engine.predictors import CostOptions
-    from hetesynth.engine.time_optimality import bounds_of
+    from hetesynth.engine.time_verdict import bounds_of
 
     request = _request(topology, collective, None, "portable", root, runtime_costs)
     return bounds_of(load_topology(topology), collective, root, CostOptions.of(request))
@@ -164,14 +164,14 @@ def write(made: Synthesis | Repaired | Atlas, where: Pathlike) -> list[Path]:
 
 def size_of(size: Size) -> int:
     """Return the bytes that ``size`` states. HetesynthError HS307 where it states none."""
-    from hetesynth.engine.sizes import buffer_size
+    from hetesynth.engine.predictors import buffer_size
 
     return size if isinstance(size, int) else buffer_size(size, "size")
 
 
 def sizes_of(size: Size, factor: int = 4) -> tuple[int, ...]:
     """Return the sizes that ``size`` states: one, several with commas, or a range in steps of ``factor``."""
-    from hetesynth.engine.sizes import buffer_sizes
+    from hetesynth.engine.predictors import buffer_sizes
 
     return (size,) if isinstance(size, int) else buffer_sizes(size, "size", factor)
 

@@ -67,7 +67,7 @@ def command(name: str | None, file: Path | None, as_json: bool) -> None:
 
 def _nothing_named() -> HetesynthError:
     """What there is to name, and what fits the clusters that are described in this folder."""
-    from hetesynth.engine.gpu_vendors import fitting_targets
+    from hetesynth.engine.program_warnings import fitting_targets
     from hetesynth.topology.language import load_topology
 
     lines = ["`hetesynth install-hint TARGET [FILE]`, or a folder of `hetesynth build`"]

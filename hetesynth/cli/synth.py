@@ -129,7 +129,7 @@ def command(
         check_reports(page, trace)
     _check_apart(named, suffixes, (page, trace, log))
     if log is not None:
-        from hetesynth.engine.cegis_log import check_log
+        from hetesynth.engine.places import check_log
 
         others = (topology, page, trace, options["first_candidate"])
         check_log(log, [other for other in others if isinstance(other, Path)])
@@ -173,7 +173,7 @@ def _synthesized(stated: Request, steps: CegisTrace, *, quiet: bool, explain: bo
 def _composition(stated: Request, named: Path | None, output: Path | None, *, as_json: bool) -> None:
     """The files of a cluster of pods, and their report."""
     from hetesynth.cli import synth_report as render
-    from hetesynth.engine.composition_verbs import compose_files
+    from hetesynth.engine.composition import compose_files
 
     with watching(quiet=as_json, budget=stated.budget.seconds) as progress:
         files = compose_files(stated, progress)
@@ -211,14 +211,14 @@ def _every_root(
 ) -> None:  # fmt: skip
     """The files of all roots, and one report."""
     from hetesynth.cli.synth_report import every_root_report, every_root_summary
-    from hetesynth.engine import every_root
+    from hetesynth.engine.synth import for_every_root, write_every_root
 
     with (
         logging_to(log, stated.strategy) as steps,
         watching(quiet=as_json, budget=stated.budget.seconds) as progress,
     ):
-        syntheses = every_root.for_every_root(stated, progress, steps, began=click.get_current_context().obj)
-    paths = every_root.write(syntheses, named or (output or Path()) / _name(syntheses[0]))
+        syntheses = for_every_root(stated, progress, steps, began=click.get_current_context().obj)
+    paths = write_every_root(syntheses, named or (output or Path()) / _name(syntheses[0]))
     if as_json:
         show(json.dumps(every_root_summary(syntheses, paths, explain=explain), indent=2))
     else:
@@ -316,6 +316,6 @@ def logging_to(log: Path | None, strategy: str) -> Iterator[CegisTrace]:
 
 
 def _write_log(log: Path, trace: CegisTrace) -> None:
-    from hetesynth.engine.cegis_log import write_log
+    from hetesynth.engine.places import write_log
 
     write_log(log, trace)

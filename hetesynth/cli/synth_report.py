@@ -15,9 +15,8 @@ from hetesynth.model.words import clock_line, counted, microseconds, runtime_wor
 
 if TYPE_CHECKING:
     from hetesynth.engine.artifacts import Synthesis
-    from hetesynth.engine.composition_verbs import ComposedFiles
-    from hetesynth.engine.gpu_vendors import RuntimeAdvice
-    from hetesynth.engine.roots import Warned
+    from hetesynth.engine.composition import ComposedFiles
+    from hetesynth.engine.program_warnings import RuntimeAdvice, Warned
     from hetesynth.search.search import Ending
 
 

@@ -17,8 +17,9 @@ from typing import Any
 from hetesynth import __version__
 from hetesynth.deploy.cache import as_kept
 from hetesynth.deploy.compute import Part, result_record, with_provenance
+from hetesynth.deploy.folder.cells import DeployedCell
 from hetesynth.deploy.folder.folder import MARK as BUILT
-from hetesynth.deploy.folder.folder import ORIGIN, DeployedCell, Deployment, deployed
+from hetesynth.deploy.folder.folder import ORIGIN, Deployment, deployed
 from hetesynth.deploy.folder_index import ATLAS, COLLECTIVES, DEPLOYMENT, LOSSES, FolderIndex, read_index
 from hetesynth.deploy.job import job, pickled
 from hetesynth.deploy.manifest.values import Cell, CellOptions

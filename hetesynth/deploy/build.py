@@ -22,17 +22,8 @@ from typing import Any
 from hetesynth.deploy.cache import Cache, CellResult
 from hetesynth.deploy.cell_check import CheckedCell, by_key, each, judged, objections
 from hetesynth.deploy.figures import named
-from hetesynth.deploy.folder.folder import (
-    FORMAT,
-    MARK,
-    DeployedCell,
-    Deployment,
-    cells_of,
-    deployed,
-    differs,
-    index_of,
-    place,
-)
+from hetesynth.deploy.folder.cells import DeployedCell
+from hetesynth.deploy.folder.folder import FORMAT, MARK, Deployment, cells_of, deployed, differs, index_of, place
 from hetesynth.deploy.folder_index import ASIDE
 from hetesynth.deploy.job import Job, job, pickled
 from hetesynth.deploy.keeping import NORMAL, Decision, Rules, aside_folder, decided, failed, settled

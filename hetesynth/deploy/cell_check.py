@@ -15,8 +15,7 @@ from typing import Any, TypeVar
 from hetesynth.deploy.cache import CellResult
 from hetesynth.deploy.compute import calls, plan_name, provenance
 from hetesynth.deploy.figures import Figures, figures, gate_verdict, named
-from hetesynth.deploy.folder.cells import INSTEAD_OF, MEASURED_ON, check_selection, program_file
-from hetesynth.deploy.folder.folder import DeployedCell
+from hetesynth.deploy.folder.cells import INSTEAD_OF, MEASURED_ON, DeployedCell, check_selection, program_file
 from hetesynth.deploy.job import Job
 from hetesynth.deploy.keeping import Rules, measured_here, refusals, settled, size_rows
 from hetesynth.deploy.outcome import CellReport

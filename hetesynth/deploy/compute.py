@@ -21,12 +21,10 @@ from hetesynth.deploy.manifest.values import Cell
 from hetesynth.engine.artifacts import Synthesis
 from hetesynth.engine.atlas import Range, atlas
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
-from hetesynth.engine.plan_predictor import contents_predictor
-from hetesynth.engine.predictors import CostOptions
+from hetesynth.engine.predictors import CostOptions, contents_predictor
 from hetesynth.engine.request import Request
 from hetesynth.engine.synth import synthesize
-from hetesynth.engine.time_optimality import bounds_of
-from hetesynth.engine.time_verdict import Timed, time_verdict
+from hetesynth.engine.time_verdict import Timed, bounds_of, time_verdict
 from hetesynth.errors import InternalError
 from hetesynth.files.schedule_json import read_schedule_json
 from hetesynth.model.cost import runtime_bytes

@@ -23,15 +23,14 @@ from hetesynth.deploy import compute
 from hetesynth.deploy.cache import CellResult
 from hetesynth.deploy.compute import calls
 from hetesynth.deploy.figures import Figures, figures, gate_verdict, named
-from hetesynth.deploy.folder.cells import INSTEAD_OF, MEASURED_ON
-from hetesynth.deploy.folder.folder import DeployedCell, place
+from hetesynth.deploy.folder.cells import INSTEAD_OF, MEASURED_ON, DeployedCell
+from hetesynth.deploy.folder.folder import place
 from hetesynth.deploy.job import Job
 from hetesynth.deploy.manifest.clusters import ASIDE
 from hetesynth.deploy.manifest.values import Cell
 from hetesynth.deploy.outcome import CellReport, Status
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
-from hetesynth.engine.schedule_replay import stated_step
-from hetesynth.engine.schedule_sizes import asked_collective
+from hetesynth.engine.schedule_replay import asked_collective, stated_step
 from hetesynth.engine.verify import Question, judge_file
 from hetesynth.errors import HetesynthError
 from hetesynth.files.schedule_json import ScheduleDocument, read_schedule_json

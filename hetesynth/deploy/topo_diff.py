@@ -15,8 +15,7 @@ from typing import Literal
 
 from hetesynth.deploy.figures import named
 from hetesynth.engine.formats import format_of, kind_of
-from hetesynth.engine.schedule_replay import chunking_of
-from hetesynth.engine.schedule_sizes import asked_collective
+from hetesynth.engine.schedule_replay import asked_collective, chunking_of
 from hetesynth.engine.verify import Question, judge_file
 from hetesynth.errors import HetesynthError
 from hetesynth.files.regular_files import open_regular

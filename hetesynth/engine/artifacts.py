@@ -1,8 +1,6 @@
 """From a schedule to judged files.
 
-In: a ``SolvedRequest``: a problem, a schedule for it, and which programs are wanted. Out: a ``Synthesis``: the
-schedule replayed, its bound rechecked, every program read back and executed, and the bytes of all files; nothing
-is written before all of it is there.
+The schedule is replayed, its bound rechecked, every program read back and executed before anything is written.
 """
 
 from __future__ import annotations
@@ -16,17 +14,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hetesynth import __version__
-from hetesynth.engine.compilation import Compilation
+from hetesynth.engine.compilation import Compilation, PhaseTimer
 from hetesynth.engine.formats import FORMATS, SCHEDULE_SUFFIX, Emitted, demand_collective, variants
-from hetesynth.engine.gpu_vendors import RuntimeAdvice, runtime_advice, vendor_warnings
-from hetesynth.engine.over_nics import network_warnings
-from hetesynth.engine.phases import PhaseTimer
 from hetesynth.engine.problem import recheck_bound
+from hetesynth.engine.program_warnings import (
+    RuntimeAdvice,
+    Warned,
+    call_warnings,
+    demand_single_root,
+    network_warnings,
+    runtime_advice,
+    vendor_warnings,
+)
 from hetesynth.engine.request import Request
-from hetesynth.engine.roots import Warned, call_warnings, demand_single_root
 from hetesynth.errors import InternalError
 from hetesynth.model.cegis_trace import CegisEntry
+from hetesynth.model.cost import runtime_bytes
 from hetesynth.model.decisions import Decision
+from hetesynth.model.plan import MAX_BUFFER_BYTES
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.rank_places import places_comment, places_document
 from hetesynth.model.target import MAX_PROGRAM_NAME, Target
@@ -38,12 +43,42 @@ from hetesynth.search.search import Ending
 
 if TYPE_CHECKING:
     from hetesynth.engine.steady_programs import Pipeline
-    from hetesynth.engine.time_optimality import TimeOptimality
-    from hetesynth.engine.time_verdict import TimeVerdict
+    from hetesynth.engine.time_verdict import TimeOptimality, TimeVerdict
     from hetesynth.files.schedule_json import JsonValue
     from hetesynth.judge.bounds.judge import Recheck
     from hetesynth.programs.msccl.throttling import Throttling
     from hetesynth.search.solve import Solution
+
+
+def addressable(request: Request, size: int) -> bool:
+    """Whether some file of ``request`` may be of use for a buffer of ``size`` bytes."""
+    kept_short = [t.format == "mscclpp-json" for t in request.targets]
+    return size <= MAX_BUFFER_BYTES or request.schedule_only or not all(kept_short)
+
+
+def demand_addressable(request: Request, size: int) -> None:
+    """Every target must be able to address a buffer of ``size`` bytes."""
+    from hetesynth.programs.mscclpp.lower import too_large
+
+    plans = not request.schedule_only and any(t.format == "mscclpp-json" for t in request.targets)
+    if plans and size > MAX_BUFFER_BYTES:
+        raise too_large(size)
+
+
+def demand_carried(synthesis: Synthesis, size: int) -> None:
+    """Every program must be of use for a buffer of ``size`` bytes."""
+    from hetesynth.programs.mscclpp.lower import too_large
+
+    call = runtime_bytes(synthesis.problem.collective.name, synthesis.problem.ranks, size)
+    limit = carried(synthesis)
+    if limit is not None and call > limit:
+        raise too_large(size, limit if call == size else limit * synthesis.problem.ranks)
+
+
+def carried(synthesis: Synthesis) -> int | None:
+    """The largest call, as runtimes count, for which all programs are of use; None: any."""
+    return min((p.carries for p in synthesis.programs.values() if p.carries is not None), default=None)
+
 
 ABANDONED = "ended by Ctrl-C before its programs were judged: the schedule is written, its programs are not"
 SOME_ABANDONED = "ended by Ctrl-C before all programs were judged: those that are missing are not written"
@@ -222,11 +257,14 @@ def judged_files(solved: SolvedRequest) -> Synthesis:
 
 def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
     """The files, judged. ``bare``: the schedule and no programs."""
-    timer, request, problem, solution = _parts(solved)
+    from hetesynth.engine.predictors import CostOptions, first_predictor
+
+    run, problem, solution, choice = solved.compilation, solved.problem, solved.solution, solved.choice
+    timer, request = run.timer, run.request
     rechecked = _verified(solved)
     with timer.phase("predict"):
         optimality = solved.time_optimality or _implied_time(solved, simulated=not abandoned())
-    solved.compilation.progress("lowering", solution.schedule.makespan)
+    run.progress("lowering", solution.schedule.makespan)
     programs = {} if bare else _programs(solved, optimality.size)
     forms = [] if request.schedule_only else list(variants(solved.programs.targets, problem.collective.name))
     unmade = len(programs) < len(forms)
@@ -234,13 +272,19 @@ def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
     with timer.phase("lower"):
         files[SCHEDULE_SUFFIX] = _schedule_json(solved)
     with timer.phase("predict"):
-        program_seconds = _program_seconds(solved, programs, optimality.size)
-    cut_short, ending, decided_by_clock = _ended(solved)
+        program_seconds = None  # as the first program's trial said, or simulated from its bytes
+        if programs and len(solution.schedule.transfers) <= request.policy.compile.max_program_transfers:
+            program_seconds = solved.programs.seconds
+            if program_seconds is None:
+                predictor = first_predictor(solved.chunking.topology, programs, CostOptions.of(request))
+                program_seconds = None if predictor is None else predictor.timeline(optimality.size).makespan
+    clock_decisions, ended = run.budget.clock_decisions, solution if choice is None else choice
+    cut_short = solution.cut_short or ended.cut_short or bool(clock_decisions) or unmade
     return Synthesis(
         request=request,
         strategy=solved.strategy,
         targets=solved.programs.targets,
-        budget=solved.compilation.budget,
+        budget=run.budget,
         topology=solved.chunking.topology,
         chunking=solved.chunking,
         problem=problem,
@@ -250,15 +294,15 @@ def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
         timer=timer,
         recheck=rechecked,
         time_optimality=optimality,
-        choice=solved.choice,
+        choice=choice,
         program_seconds=program_seconds,
-        cut_short=cut_short or unmade,
-        ending="interrupt" if unmade else ending,
-        decided_by_clock=decided_by_clock,
-        decisions=tuple(solved.compilation.decisions.entries),
-        every_root=solved.compilation.every_root,
+        cut_short=cut_short,
+        ending="interrupt" if unmade else ended.ending,
+        decided_by_clock=clock_decisions.told(),
+        decisions=tuple(run.decisions.entries),
+        every_root=run.every_root,
         abandoned=unmade,
-        cegis=solved.compilation.trace.own,
+        cegis=run.trace.own,
     )
 
 
@@ -267,27 +311,20 @@ def step_model(solved: SolvedRequest) -> StepModel:
     rechecked = _verified(solved)
     with solved.compilation.timer.phase("predict"):
         optimality = _implied_time(solved, simulated=True)
-    return StepModel(
-        solved.strategy, solved.chunking, solved.problem, solved.solution, rechecked, optimality
-    )  # fmt: skip
-
-
-def _parts(solved: SolvedRequest) -> tuple[PhaseTimer, Request, Problem, Solution]:
-    return solved.compilation.timer, solved.compilation.request, solved.problem, solved.solution
+    return StepModel(solved.strategy, solved.chunking, solved.problem, solved.solution, rechecked, optimality)
 
 
 def _verified(solved: SolvedRequest) -> Recheck:
     """The schedule replayed and the bound rechecked. Raises InternalError where either is wrong."""
     from hetesynth.judge.schedule.judge import schedule_violations
 
-    timer, request, problem, solution = _parts(solved)
-    budget = solved.compilation.budget
+    run, problem, solution = solved.compilation, solved.problem, solved.solution
+    timer, request, budget = run.timer, run.request, run.budget
     with timer.phase("verify"):
         _demand_clean(schedule_violations(problem, solution.schedule, request.policy.verify), "schedule")
         policy = request.policy.compile
         timed = budget.seconds is not None
-        left = solved.compilation.deadline.left()
-        seconds = min(policy.recheck_seconds, max(0.1, left)) if timed else math.inf
+        seconds = min(policy.recheck_seconds, max(0.1, run.deadline.left())) if timed else math.inf
         units = 0 if timed else policy.recheck_rlimit
         rechecked = recheck_bound(problem, solution.bound, seconds, budget.clock_decisions, units)
         _demand_clean(list(rechecked.violations), "bound")
@@ -298,90 +335,55 @@ def _implied_time(solved: SolvedRequest, *, simulated: bool) -> TimeOptimality:
     """The time for the size that the chunks make, where it is to be ``simulated`` and the schedule is not too
     large for that."""
     from hetesynth.engine.predictors import CostOptions
-    from hetesynth.engine.time_optimality import implied_size, time_optimality
+    from hetesynth.engine.time_verdict import implied_size, time_optimality
 
-    _, request, problem, solution = _parts(solved)
+    request, problem = solved.compilation.request, solved.problem
     size = implied_size(problem, solved.chunking.chunk_bytes)
     most = request.policy.compile.max_predicted_unasked if simulated else -1
     options = CostOptions.of(request)
-    return time_optimality(solved.chunking.topology, problem, solution.schedule, size, options, most)
-
-
-def _ended(solved: SolvedRequest) -> tuple[bool, Ending, tuple[str, ...]]:
-    """Whether the clock or Ctrl-C decided anything, what ended the search, and what the clock decided."""
-    solution, choice, clock_decisions = solved.solution, solved.choice, solved.compilation.budget.clock_decisions
-    ending = solution.ending if choice is None else choice.ending
-    short = solution.cut_short or (choice is not None and choice.cut_short) or bool(clock_decisions)
-    return short, ending, clock_decisions.told()
-
-
-def _program_seconds(solved: SolvedRequest, programs: dict[str, Emitted], size: int) -> float | None:
-    """What the first program takes, as its trial said or simulated from its bytes; None where there is none or it
-    is too large."""
-    from hetesynth.engine.plan_predictor import first_predictor
-    from hetesynth.engine.predictors import CostOptions
-
-    run = solved.compilation
-    policy = run.request.policy.compile
-    number = len(solved.solution.schedule.transfers)
-    if not programs or number > policy.max_program_transfers:
-        return None
-    if solved.programs.seconds is not None:
-        return solved.programs.seconds
-    predictor = first_predictor(solved.chunking.topology, programs, CostOptions.of(solved.compilation.request))
-    return None if predictor is None else predictor.timeline(size).makespan
+    return time_optimality(solved.chunking.topology, problem, solved.solution.schedule, size, options, most)
 
 
 def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
     """Every program by its suffix, lowered and judged; after a second Ctrl-C those that are judged by then."""
+    from hetesynth.engine.fused_receives import emitted
+    from hetesynth.engine.predictors import CostOptions
+    from hetesynth.engine.steady_programs import plan_emitted, steady_emitted
+    from hetesynth.programs.msccl.lower import LoweringOptions
+
+    timer, request = solved.compilation.timer, solved.compilation.request
+    problem, solution = solved.problem, solved.solution
+    spec, topology = solved.programs, solved.chunking.topology
+    comment = places_comment(topology)  # where each rank runs; readers of MSCCL XML skip it
     programs: dict[str, Emitted] = {}
     try:
-        _judged_programs(solved, size, programs)
+        for target, in_place, suffix in variants(spec.targets, problem.collective.name):
+            name = _program_name(topology.name, problem, "inplace" if in_place else "")
+            with timer.phase("lower"):
+                options = LoweringOptions(
+                    name, in_place, not in_place, target=target, servers=topology.servers,
+                    min_bytes=spec.min_bytes, max_bytes=spec.max_bytes, throttling=spec.throttling,
+                    policy=request.policy.lowering,
+                )  # fmt: skip
+                costs = CostOptions.of(request)
+                program = (
+                    steady_emitted(problem, solution.schedule, spec.steady, options)
+                    or plan_emitted(topology, problem, solution.schedule, size, spec.steady, options, costs)
+                    or emitted(topology, problem, solution.schedule, size, options, costs)
+                )
+                if target.format == "msccl-xml" and comment:
+                    program = replace(program, data=program.data + comment)
+                if problem.ranks > request.policy.compile.many_ranks:
+                    gc.collect()  # gives back what the lowering used before the judge needs as much
+            with timer.phase("verify"):
+                judge = FORMATS[target.format].judge
+                violations = judge(program.data, name, problem, target, topology.servers)
+                _demand_clean(violations, f"program {name}{suffix}")
+            programs[suffix] = program
     except KeyboardInterrupt:
         if not programs or not abandoned():
             raise
     return programs
-
-
-def _judged_programs(solved: SolvedRequest, size: int, programs: dict[str, Emitted]) -> None:
-    """Into ``programs`` one after the other, so that Ctrl-C loses none."""
-    from hetesynth.engine.fused_receives import emitted
-    from hetesynth.engine.predictors import CostOptions
-    from hetesynth.engine.steady_plans import plan_emitted
-    from hetesynth.engine.steady_programs import steady_emitted
-    from hetesynth.programs.msccl.lower import LoweringOptions
-
-    timer, request, problem, solution = _parts(solved)
-    spec, topology = solved.programs, solved.chunking.topology
-    for target, in_place, suffix in variants(spec.targets, problem.collective.name):
-        name = _program_name(topology.name, problem, "inplace" if in_place else "")
-        with timer.phase("lower"):
-            options = LoweringOptions(
-                name, in_place, not in_place, target=target, servers=topology.servers,
-                min_bytes=spec.min_bytes, max_bytes=spec.max_bytes, throttling=spec.throttling,
-                policy=request.policy.lowering,
-            )  # fmt: skip
-            costs = CostOptions.of(request)
-            program = (
-                steady_emitted(problem, solution.schedule, spec.steady, options)
-                or plan_emitted(topology, problem, solution.schedule, size, spec.steady, options, costs)
-                or emitted(topology, problem, solution.schedule, size, options, costs)
-            )  # fmt: skip
-            if target.format == "msccl-xml":
-                program = _placed(program, topology)
-            if problem.ranks > request.policy.compile.many_ranks:
-                gc.collect()  # gives back what the lowering used before the judge needs as much
-        with timer.phase("verify"):
-            judge = FORMATS[target.format].judge
-            violations = judge(program.data, name, problem, target, topology.servers)
-            _demand_clean(violations, f"program {name}{suffix}")
-        programs[suffix] = program
-
-
-def _placed(program: Emitted, topology: Topology) -> Emitted:
-    """``program`` with a comment that says where each rank runs; readers of MSCCL XML skip comments."""
-    comment = places_comment(topology)
-    return replace(program, data=program.data + comment) if comment else program
 
 
 def _program_name(cluster: str, problem: Problem, kind: str) -> str:

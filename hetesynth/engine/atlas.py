@@ -1,9 +1,7 @@
 """The right program for each range of sizes: what a user installs to have it at every size.
 
-In: a request, sizes. Out: an ``Atlas``: ranges, each with judged programs whose minBytes and maxBytes say the
-range, the frontier between latency and bandwidth (SCCL, section 3.5), features of the topology. Members of the
-pool stand by the times of their programs. Ranges are few: a program is used as long as it is within 1 % of the
-best and not slower than the library; sizes for which no program is that are left to the library.
+A program is used as long as it is within 1 % of the best and not slower than the library, so that ranges are few;
+sizes for which no program is that are left to the library. The frontier is that of SCCL, section 3.5.
 """
 
 from __future__ import annotations
@@ -19,11 +17,13 @@ from itertools import combinations, islice
 from typing import Any
 
 from hetesynth import __version__
-from hetesynth.engine.addressing import addressable, carried, demand_addressable
 from hetesynth.engine.artifacts import (
     UNFIT,
     ProgramSpec,
     Synthesis,
+    addressable,
+    carried,
+    demand_addressable,
     demand_callable,
     finished,
     library_warnings,
@@ -31,16 +31,13 @@ from hetesynth.engine.artifacts import (
 from hetesynth.engine.choice.pool import Pool, library_seconds, pool, sample_places
 from hetesynth.engine.compilation import Compilation, compilation
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
-from hetesynth.engine.plan_predictor import first_predictor
-from hetesynth.engine.predictors import CostOptions
+from hetesynth.engine.predictors import CostOptions, first_predictor
+from hetesynth.engine.program_warnings import Warned
 from hetesynth.engine.recipe import topology_hash
 from hetesynth.engine.request import Request
-from hetesynth.engine.roots import Warned
-from hetesynth.engine.time_optimality import Bounds
-from hetesynth.engine.time_verdict import ALIKE, Timed, TimeVerdict, time_verdict, verdict_line
+from hetesynth.engine.time_verdict import ALIKE, Bounds, Timed, TimeVerdict, time_verdict, verdict_line
 from hetesynth.errors import HetesynthError
 from hetesynth.files.folders import PLOT, with_digests
-from hetesynth.model.decisions import Decisions
 from hetesynth.model.size_range import SizeRange, spelled_range
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import Policy
@@ -49,9 +46,7 @@ from hetesynth.search.search import Progress, no_progress
 from hetesynth.topology.language import load_topology
 
 
-def features(
-    topology: Topology, bounds: Bounds, policy: Policy
-) -> dict[str, Any]:  # fmt: skip
+def features(topology: Topology, bounds: Bounds, policy: Policy) -> dict[str, Any]:
     """The features as JSON values; the bisection is null where wires do not limit it or no link crosses it."""
     from hetesynth.search.bounds.throughput import WireGraph, narrowest
 
@@ -172,7 +167,7 @@ def _holds(entry: Range, size: int) -> bool:
 
 def atlas(
     request: Request, sizes: Sequence[int], progress: Progress = no_progress, asked: Sequence[SizeRange] = ALL
-) -> Atlas:  # fmt: skip
+) -> Atlas:
     """Choose and make the programs for ``sizes``, with files of their own for each range that is ``asked`` for.
 
     Where every target is MSCCL++ the sizes end where its offsets do. Raises HetesynthError when nothing was found
@@ -201,7 +196,13 @@ def atlas(
             chosen = [(one, *piece) for one in asked for piece in program_ranges(members, one, library, policy)]
         ranges, refused = _RangeFiles(run, members).of(chosen)
         if refused is None:
-            _note_ranges(record, members, chosen)
+            for _, extent, i in chosen:
+                span = "bytes and more" if extent.high is None else f"to {extent.high} bytes"
+                why = f"for {extent.low} {span}: near the best there, for the longest range"
+                record.note(_made_for(members, i), "chosen", why)
+            for i in sorted(set(range(len(members.members))) - {i for _, _, i in chosen}):
+                why = "where it is near the best, and no library is quicker, another one is for more sizes"
+                record.note(_made_for(members, i), "skipped", why)
             verdicts = _verdicts(run, topology, members, ranges)
             return Atlas(run, topology, members, tuple(ranges), tuple(unfit), verdicts)
         member, error = refused
@@ -214,7 +215,7 @@ def atlas(
 
 def _verdicts(
     run: Compilation, topology: Topology, members: Pool, ranges: Sequence[Range]
-) -> tuple[tuple[int, TimeVerdict], ...]:  # fmt: skip
+) -> tuple[tuple[int, TimeVerdict], ...]:
     """The files of the ranges beside the limit and the library, at some of their sizes."""
     request, bounds, verdicts = run.request, members.bounds, []
     root, options = members.candidates[0].problem.collective.root, CostOptions.of(run.request)
@@ -232,26 +233,6 @@ def _verdicts(
         finite = seconds if seconds is not None and math.isfinite(seconds) else None
         verdicts.append((entry.member, time_verdict(topology, root, bounds, size, finite, options, timed)))
     return tuple(verdicts)
-
-
-def _of_the_file(synthesis: Synthesis, sizes: Sequence[int], options: CostOptions) -> dict[int, float]:
-    """What the first program or plan takes at each of ``sizes``, read from its bytes; nothing where there is none
-    or it is too large to be simulated."""
-    transfers = len(synthesis.solution.schedule.transfers)
-    if transfers > options.policy.compile.max_program_transfers:
-        return {}
-    predictor = first_predictor(synthesis.topology, synthesis.programs, options)
-    return {} if predictor is None else {size: predictor.timeline(size).makespan for size in sizes}
-
-
-def _note_ranges(record: Decisions, members: Pool, chosen: list[tuple[SizeRange, SizeRange, int]]) -> None:
-    """Which members were chosen for which sizes, and which for none."""
-    for _, extent, i in chosen:
-        sizes = f"{extent.low} bytes and more" if extent.high is None else f"{extent.low} to {extent.high} bytes"
-        record.note(_made_for(members, i), "chosen", f"for {sizes}: near the best there, for the longest range")
-    for i in sorted(set(range(len(members.members))) - {i for _, _, i in chosen}):
-        reason = "where it is near the best, and no library is quicker, another one is for more sizes"
-        record.note(_made_for(members, i), "skipped", reason)
 
 
 def _made_for(members: Pool, i: int) -> str:
@@ -388,8 +369,13 @@ class _RangeFiles:
                 synthesis = self.files(member, least, most)
         plan_bytes = None if limit is None else min(most or limit, limit)
         inside = [size for size in self.members.sizes if extent.holds(size)]
-        seconds = _of_the_file(synthesis, inside, CostOptions.of(self.run.request))
-        return Range(asked, extent, least, most, member, synthesis, plan_bytes, tuple(seconds.items()))
+        options = CostOptions.of(self.run.request)
+        transfers, largest = synthesis.solution.schedule.transfers, options.policy.compile.max_program_transfers
+        predictor = None  # of the first program or plan, as a reader reads its bytes
+        if len(transfers) <= largest:
+            predictor = first_predictor(synthesis.topology, synthesis.programs, options)
+        seconds = () if predictor is None else tuple((n, predictor.timeline(n).makespan) for n in inside)
+        return Range(asked, extent, least, most, member, synthesis, plan_bytes, seconds)
 
     def files(self, member: int, least: int, most: int) -> Synthesis:
         """What ``member`` becomes for a range; without plans for MSCCL++ where all of it is past their limit."""
@@ -417,7 +403,15 @@ def files(result: Atlas) -> dict[str, bytes]:
             contents[_name(result, k, suffix)] = data
     title = f"{result.topology.name}: {result.request.collective}, {result.topology.ranks} GPUs"
     borders = [r.high for r in result.ranges if r.high is not None]
-    contents[PLOT] = size_plot(title, _curves(result), borders).encode()
+    lines: dict[str, list[tuple[int, float]]] = {}
+    sizes = result.pool.sizes
+    for k, entry in enumerate(result.ranges):
+        seconds = result.pool.seconds[entry.member]
+        lines[f"{k}: {result.pool.candidates[entry.member].label}"] = [
+            (size, size / s / 1e9) for size, s in zip(sizes, seconds, strict=True) if math.isfinite(s)
+        ]
+    lines["bound"] = [(size, size / result.pool.bounds.seconds(size) / 1e9) for size in sizes]
+    contents[PLOT] = size_plot(title, lines, borders).encode()
     contents["index.json"] = (json.dumps(with_digests(index(result), contents), indent=2) + "\n").encode()
     return contents
 
@@ -431,20 +425,9 @@ def _name(result: Atlas, k: int, suffix: str) -> str:
     return f"{program.target.name}/{stem}{suffix}"
 
 
-def _curves(result: Atlas) -> dict[str, list[tuple[int, float]]]:
-    lines: dict[str, list[tuple[int, float]]] = {}
-    sizes = result.pool.sizes
-    for k, entry in enumerate(result.ranges):
-        seconds = result.pool.seconds[entry.member]
-        lines[f"{k}: {result.pool.candidates[entry.member].label}"] = [
-            (size, size / s / 1e9) for size, s in zip(sizes, seconds, strict=True) if math.isfinite(s)
-        ]
-    lines["bound"] = [(size, size / result.pool.bounds.seconds(size) / 1e9) for size in sizes]
-    return lines
-
-
 def index(result: Atlas) -> dict[str, Any]:
     """The JSON index: ranges with their files and times, the frontier, the topology's features."""
+    advice = result.ranges[0].synthesis.advice if result.ranges else None
     return {
         "kind": "hetesynth atlas",
         "generator": f"hetesynth {__version__}",
@@ -466,7 +449,7 @@ def index(result: Atlas) -> dict[str, Any]:
         "decided_by_clock": list(result.compilation.budget.clock_decisions.told()),
         "targets": [t.name for t in result.request.targets],
         "warnings": [warned.plain() for warned in _warnings(result)],
-        "runtime_advice": _advice(result),
+        "runtime_advice": None if advice is None else advice.plain(),
         "topology": features(result.topology, result.pool.bounds, result.request.policy),
         "ranges": [_range(result, k) for k in range(len(result.ranges))],
         "left_to_library": result.left,
@@ -482,15 +465,15 @@ def _warnings(result: Atlas) -> list[Warned]:
     return [*slower, *(warned for entry in result.ranges[:1] for warned in entry.synthesis.warnings)]
 
 
-def _advice(result: Atlas) -> dict[str, str | list[str]] | None:
-    advice = result.ranges[0].synthesis.advice if result.ranges else None
-    return None if advice is None else advice.plain()
-
-
 def _range(result: Atlas, k: int) -> dict[str, Any]:
     entry = result.ranges[k]
     candidate, throttling = result.pool.candidates[entry.member], result.pool.members[entry.member].throttling
-    inside = [j for j, size in enumerate(result.pool.sizes) if _holds(entry, size)]
+    took = dict(entry.seconds)
+    sizes = []
+    for j, size in enumerate(result.pool.sizes):
+        if _holds(entry, size):
+            us = None if took.get(size) is None else took[size] * 1e6
+            sizes.append({**result.pool.time_optimality(entry.member, j).figures(), "program_predicted_us": us})
     return {
         "low": entry.low,
         "high": entry.high,
@@ -504,15 +487,8 @@ def _range(result: Atlas, k: int) -> dict[str, Any]:
         "lower_bound": candidate.solution.bound.steps,
         "files": [_name(result, k, suffix) for suffix in entry.synthesis.files],
         "throttling": None if throttling is None else throttling.after,
-        "sizes": [_figures(result.pool, entry, j) for j in inside],
+        "sizes": sizes,
     }
-
-
-def _figures(members: Pool, entry: Range, j: int) -> dict[str, Any]:
-    """What a range takes at size j: its schedule beside the bound, and its program."""
-    seconds = dict(entry.seconds).get(members.sizes[j])
-    program = {"program_predicted_us": None if seconds is None else seconds * 1e6}
-    return {**members.time_optimality(entry.member, j).figures(), **program}
 
 
 def frontier(result: Atlas) -> list[dict[str, Any]]:

@@ -1,8 +1,6 @@
 """An old schedule in the words of a changed cluster: the same GPUs by name, the same links by their path.
 
-In: a schedule document, the topology it was made for, the changed topology, the problem there. Out: a
-``CarryOver``: which rank and link became which, what was lost, and the transfers that can still be named. Whether
-they keep any law is left to what repairs them.
+Whether the transfers that can still be named keep any law is left to what repairs them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""What strategies take at several sizes: the table users ask for.
+"""What strategies take at several sizes, every figure simulated beside the bound.
 
-In: a request, sizes, names of strategies (``auto``: the tuning run of ``autotune``). Out: a ``Comparison``, every
-figure simulated beside the bound; a strategy that refuses says why. ``ring`` without stated rings and chunks is
-the baseline: the program of NCCL's rings with the best number of channels (``ring_baseline``).
+``ring`` without stated rings and chunks is the baseline: NCCL's rings with the best number of channels.
 """
 
 from __future__ import annotations
@@ -17,11 +15,9 @@ from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.problem import ProblemFactory
 from hetesynth.engine.request import Request
 from hetesynth.engine.ring_baseline import ring_baseline
-from hetesynth.engine.time_optimality import TimeOptimality, bounds_of
-from hetesynth.engine.time_verdict import TimeVerdict, time_verdict, verdict_line
+from hetesynth.engine.time_verdict import TimeOptimality, TimeVerdict, bounds_of, time_verdict, verdict_line
 from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import ClockDecisions
-from hetesynth.model.problem import Budget
 from hetesynth.model.topology import Topology
 from hetesynth.search.registry import demand_strategy
 from hetesynth.search.search import Ending, Progress, combined, no_progress
@@ -96,7 +92,7 @@ class Comparison:
 
 def compare(
     request: Request, sizes: Sequence[int], strategies: Sequence[str], progress: Progress = no_progress
-) -> Comparison:  # fmt: skip
+) -> Comparison:
     """Every strategy at every size; the budget of ``request`` is for all of them, in equal parts.
 
     Ctrl-C leaves what is known by then. Raises HetesynthError for an unknown strategy or a cluster where nothing
@@ -122,12 +118,16 @@ def compare(
         budget = replace(request.budget, seconds=seconds, clock_decisions=whole.inside(name))
         of_strategy = replace(request, strategy=name, rings=rings)
         try:
-            outcome = _pool_or_refusal(topology, of_strategy, sizes, progress, budget)
+            outcome: Pool | str = pool(topology, of_strategy, sizes, progress, budget=budget)
         except KeyboardInterrupt:
             if not table:
                 raise
             outcome = INTERRUPTED
             interrupted = True
+        except HetesynthError as error:
+            if error.code not in ("HS610", "HS611"):
+                raise
+            outcome = error.message
         if isinstance(outcome, str):
             table[name] = _refused(name, sizes, outcome)
             continue
@@ -143,7 +143,7 @@ def compare(
 
 def _verdicts(
     topology: Topology, request: Request, entries: Sequence[Entry], sizes: Sequence[int]
-) -> tuple[tuple[Entry, TimeVerdict], ...]:  # fmt: skip
+) -> tuple[tuple[Entry, TimeVerdict], ...]:
     """The quickest entry of each size, of equally quick ones the first, beside the limit and the library; the
     library's own rings, which no target limits, only where nothing else was asked for."""
     root, options = ProblemFactory(topology, request).root, CostOptions.of(request)
@@ -158,18 +158,6 @@ def _verdicts(
             simulated = seconds if best.simulated else None
             verdicts.append((best, time_verdict(topology, root, bounds, size, simulated, options)))
     return tuple(verdicts)
-
-
-def _pool_or_refusal(
-    topology: Topology, request: Request, sizes: Sequence[int], progress: Progress, budget: Budget
-) -> Pool | str:  # fmt: skip
-    """What a strategy found, or why it refuses."""
-    try:
-        return pool(topology, request, sizes, progress, budget=budget)
-    except HetesynthError as error:
-        if error.code not in ("HS610", "HS611"):
-            raise
-        return error.message
 
 
 def _ring_entries(topology: Topology, request: Request, sizes: Sequence[int]) -> list[Entry]:

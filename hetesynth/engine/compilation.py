@@ -6,17 +6,38 @@ run, which no stage replaces.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hetesynth.engine.phases import PhaseTimer
 from hetesynth.engine.request import Request
 from hetesynth.model.cegis_trace import CegisTrace
-from hetesynth.model.deadline import ClockDecisions, Deadline
+from hetesynth.model.deadline import ClockDecisions, Deadline, now
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.search.search import Progress, no_progress
+
+
+@dataclass
+class PhaseTimer:
+    """Wall seconds by phase."""
+
+    phases: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Add the time inside to phase ``name``."""
+        started = now()
+        try:
+            yield
+        finally:
+            self.phases[name] = self.phases.get(name, 0.0) + now() - started
+
+    @property
+    def total(self) -> float:
+        """All phases together."""
+        return sum(self.phases.values())
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
-"""From a topology file to a judged composition of schedules of pods.
+"""From a topology file to a judged composition of schedules of pods and, where they can hold it, programs.
 
-In: a run whose request asks for one. Out: a ``Composed``: the document that is written, what its judge says, and
-the bound of the whole. The links between GPUs of different pods are never built.
+The links between GPUs of different pods are never built.
 """
 
 from __future__ import annotations
@@ -11,28 +10,71 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from hetesynth import __version__
-from hetesynth.engine.compilation import Compilation
-from hetesynth.engine.verified_solver import verified_solver
+from hetesynth.engine.compilation import Compilation, compilation
+from hetesynth.engine.problem import verified_solver
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.diagnostics import SourceError
-from hetesynth.model.pods import PodBound, PodCluster
+from hetesynth.model.pods import PodBound
 from hetesynth.model.rank_places import places_document
 from hetesynth.model.topology import Topology
 from hetesynth.model.words import counted
 from hetesynth.search.bounds.pods import composed_bound
 from hetesynth.search.chunking import DEFAULT_CHUNK_BYTES
 from hetesynth.search.collectives import collective
-from hetesynth.search.pods.compose import COMPOSED, ComposedName, Composition, Phase, Task, compose
-from hetesynth.search.pods.gates import Gate, Uplink
+from hetesynth.search.pods.compose import COMPOSED, Composition, Phase, Task, compose
+from hetesynth.search.pods.gates import Gate
 from hetesynth.search.pods.loads import Spread
 from hetesynth.search.registry import strategy
+from hetesynth.search.search import Progress
 from hetesynth.topology.language import load_pods
 
 if TYPE_CHECKING:
+    from hetesynth.engine.artifacts import Synthesis
     from hetesynth.engine.request import Request
+
+
+@dataclass(frozen=True)
+class ComposedFiles:
+    """A composition and the programs of the same cluster. ``no_program``: why there are none."""
+
+    composed: Composed
+    synthesis: Synthesis | None
+    no_program: str | None
+
+    def write(self, stem: Path) -> list[Path]:
+        """All files next to each other, all or none."""
+        from hetesynth.engine.artifacts import write
+        from hetesynth.files.atomic import write_all
+
+        if self.synthesis is not None:
+            files = {**self.synthesis.files, COMPOSITION_SUFFIX: self.composed.document}
+            return write(replace(self.synthesis, files=files), stem)
+        path = stem.with_name(stem.name + COMPOSITION_SUFFIX)
+        with self.composed.run.timer.phase("write"):
+            write_all({path: self.composed.document})
+        return [path]
+
+
+def compose_files(request: Request, progress: Progress) -> ComposedFiles:
+    """The files of ``request``. HetesynthError: the cluster cannot be composed."""
+    run = compilation(request, progress)
+    done = composed(run)
+    ranks, most = done.composition.task.cluster.ranks, request.policy.pods.program_ranks
+    if request.schedule_only:
+        return ComposedFiles(done, None, "--schedule-only")
+    if ranks > most:
+        return ComposedFiles(done, None, f"{ranks} GPUs are more than the {most} of which programs are tried")
+    from hetesynth.engine.synth import synthesize
+
+    flat = replace(request, strategy=STRATEGY, objective="steps")
+    try:
+        return ComposedFiles(done, synthesize(flat, progress, run.budget_left), None)
+    except HetesynthError as error:
+        return ComposedFiles(done, None, error.message)
 
 
 FORMAT = "hetesynth-composition"
@@ -74,7 +116,9 @@ def _phase(phase: Phase, types: tuple[Topology, ...]) -> Iterator[str]:
         "adds": int(phase.adding),
         "kinds": [_kind(phase, k, types) for k in range(len(gates.kinds))],
         "kind_of": list(gates.kind_of),
-        "uplinks": [[_uplink(u, phase) for u in uplinks] for uplinks in gates.uplinks],
+        "uplinks": [
+            [[u.into, u.out] if phase.adding else [u.out, u.into] for u in uplinks] for uplinks in gates.uplinks
+        ],
         "paths": [[a, b, list(path)] for a, b, path in phase.paths],
         "rounds": [list(span) for span in phase.rounds],
         "batches": [[list(times) for times in kind] for kind in phase.batches],
@@ -109,10 +153,6 @@ def _gate(gate: Gate, phase: Phase) -> list[Any]:
     if phase.adding:
         return [gate.gpu, list(gate.into[::-1]), list(gate.out[::-1])]
     return [gate.gpu, list(gate.out), list(gate.into)]
-
-
-def _uplink(uplink: Uplink, phase: Phase) -> list[int]:
-    return [uplink.into, uplink.out] if phase.adding else [uplink.out, uplink.into]
 
 
 def _steps(spread: Spread, index: Mapping[int, int]) -> list[list[list[int]]]:
@@ -170,6 +210,8 @@ def is_composed(request: Request) -> bool:
 
 def composed(run: Compilation) -> Composed:
     """The composition that ``run`` asks for, judged. HetesynthError where there is none."""
+    from hetesynth.judge.composition.judge import judge_composition
+
     request, timer = run.request, run.timer
     if request.collective not in COMPOSED:
         raise HetesynthError(
@@ -181,7 +223,12 @@ def composed(run: Compilation) -> Composed:
         cluster = load_pods(request.file)
         collective(request.collective, len(cluster.pods), request.chunks, request.root)  # does the root fit?
     demand_judgeable(cluster.ranks, request.chunks)
-    task = _task(cluster, request)
+    size = request.chunking.chunk_bytes or cluster.chunk_bytes or DEFAULT_CHUNK_BYTES
+    if request.size is not None:  # a size of the buffer is cut into chunks, rounded up
+        size = max(1, math.ceil(request.size / (cluster.ranks * request.chunks)))
+    exclusive = request.exclusion == "step"  # auto: additions to one chunk count their own time each, side by side
+    chunking = replace(request.chunking, chunk_bytes=size)
+    task = Task(cluster, request.collective, request.chunks, size, chunking, exclusive)
     policy = request.policy.pods
     budget = run.budget.part(policy.inside_share)
     if budget.seconds is None:
@@ -193,12 +240,21 @@ def composed(run: Compilation) -> Composed:
         composition = compose(task, solvers, policy, run.progress)
     with timer.phase("bound"):
         run.progress("pods: bound", None)
-        bound, phase_bound = _bounds(task)
+        shape = task.chunks, task.chunk_bytes
+        bound, phase_bound = composed_bound(cluster, task.collective, *shape), None
+        if task.collective == "allreduce":
+            halves = [composed_bound(cluster, half, *shape) for half in ("reducescatter", "allgather")]
+            seconds = halves[0].seconds + halves[1].seconds
+            phase_bound = PodBound(seconds, f"{halves[0].proof}; then {halves[1].proof}", 0, None)
     document = composition_document(composition, _header(composition, bound, request))
     with timer.phase("verify"):
         run.progress("pods: every delivery is checked", None)
-        deliveries = _judged(document, composition)
-    return Composed(run, composition, bound, phase_bound, document, deliveries)
+        verdict = judge_composition(document, cluster)
+        if verdict.violations:
+            raise InternalError(f"a composition does not verify: {verdict.violations[0].message}")
+        if verdict.picoseconds != composition.picoseconds:
+            raise InternalError("the judge of compositions counts another time")
+    return Composed(run, composition, bound, phase_bound, document, verdict.deliveries)
 
 
 def demand_judgeable(ranks: int, chunks: int) -> None:
@@ -211,38 +267,6 @@ def demand_judgeable(ranks: int, chunks: int) -> None:
             code="HS414",
             help="use fewer chunks per rank, or compose parts of the cluster",
         )
-
-
-def _task(cluster: PodCluster, request: Request) -> Task:
-    """What is composed; a size of the buffer is cut into chunks, rounded up."""
-    size = request.chunking.chunk_bytes or cluster.chunk_bytes or DEFAULT_CHUNK_BYTES
-    if request.size is not None:
-        size = max(1, math.ceil(request.size / (cluster.ranks * request.chunks)))
-    exclusive = request.exclusion == "step"  # auto: additions to one chunk count their own time each, side by side
-    name = cast("ComposedName", request.collective)
-    return Task(cluster, name, request.chunks, size, replace(request.chunking, chunk_bytes=size), exclusive)
-
-
-def _bounds(task: Task) -> tuple[PodBound, PodBound | None]:
-    shape = task.chunks, task.chunk_bytes
-    bound = composed_bound(task.cluster, task.collective, *shape)
-    if task.collective != "allreduce":
-        return bound, None
-    halves = [composed_bound(task.cluster, half, *shape) for half in ("reducescatter", "allgather")]
-    seconds = halves[0].seconds + halves[1].seconds
-    return bound, PodBound(seconds, f"{halves[0].proof}; then {halves[1].proof}", 0, None)
-
-
-def _judged(document: bytes, composition: Composition) -> int:
-    """The deliveries that the judge counted; InternalError where it finds something."""
-    from hetesynth.judge.composition.judge import judge_composition
-
-    verdict = judge_composition(document, composition.task.cluster)
-    if verdict.violations:
-        raise InternalError(f"a composition does not verify: {verdict.violations[0].message}")
-    if verdict.picoseconds != composition.picoseconds:
-        raise InternalError("the judge of compositions counts another time")
-    return verdict.deliveries
 
 
 def _header(composition: Composition, bound: PodBound, request: Request) -> dict[str, Any]:

@@ -1,8 +1,4 @@
-"""Schedule -> file: one row per file format, so that a target is made and judged without knowing which it is.
-
-In: a problem, a schedule that verifies, what to make of it. Out: the bytes with their figures, and what the judge
-of that format says of bytes. A new format is a new row of ``FORMATS``. Also what kind of file somebody gave.
-"""
+"""Schedule -> file: one row of ``FORMATS`` per file format; and what kind of file somebody gave."""
 
 from __future__ import annotations
 
@@ -154,6 +150,18 @@ FORMATS: dict[Format, Backend] = {
     "msccl-xml": Backend("xml", False, _emit_xml, _judge_xml),
     "mscclpp-json": Backend("json", True, _emit_plan, _judge_plan),
 }
+
+
+def contents(path: Path, most: int, way_out: str) -> bytes:
+    """The first ``most`` + 1 bytes of the regular file at ``path``. HetesynthError HS540 where it is none."""
+    try:
+        if path.exists() and not path.is_file():
+            raise OSError("not a regular file")
+        with open_regular(path) as file:
+            return file.read(most + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise HetesynthError(f"cannot read {path}: {reason}", code="HS540", help=way_out) from error
 
 
 def format_of(path: Path) -> Format:

@@ -1,10 +1,8 @@
-"""How the program of a schedule is lowered is chosen by time: fused receives (rcs, rrc, rrs, rrcs) or plain ones,
-as many channels as fill a link or as few as the schedule needs.
+"""How the program of a schedule is lowered, chosen by time: fused receives or plain ones, many channels or few.
 
-In: a schedule, a size, and how it is lowered for a target. Out: variants of lowering it, the one to write first. A
-fused receive saves an instruction, and holds the thread block and the slot of the message that it takes until what
-it sends has gone; plain instructions let the next message in meanwhile (docs/decisions.md, 7). More channels copy
-faster, and take thread blocks from each other.
+A fused receive saves an instruction, and holds the thread block and the slot of the message that it takes until
+what it sends has gone; plain instructions let the next message in meanwhile (docs/decisions.md, 7). More channels
+copy faster, and take thread blocks from each other.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from functools import lru_cache
 
 from hetesynth.engine.formats import FORMATS, Emitted
 from hetesynth.engine.predictors import CostOptions, ProgramPredictor
-from hetesynth.errors import HetesynthError
+from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.cost import Costs
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program, Protocol
@@ -116,12 +114,11 @@ def lowering_variants(
     """
     options = replace(options, chunk_seconds=chunk_seconds(costs.costs(topology), options.protocol))
     variants = _timed_variants(_Question(topology, problem, schedule, size, options.unnamed, costs))
-    return [replace(variant, options=_named(variant.options, options)) for variant in variants]
-
-
-def _named(options: LoweringOptions, like: LoweringOptions) -> LoweringOptions:
-    """The same with the name and the sizes of ``like``."""
-    return replace(options, name=like.name, min_bytes=like.min_bytes, max_bytes=like.max_bytes)
+    name, least, most = options.name, options.min_bytes, options.max_bytes
+    return [
+        replace(variant, options=replace(variant.options, name=name, min_bytes=least, max_bytes=most))
+        for variant in variants
+    ]
 
 
 class _Question:
@@ -134,10 +131,6 @@ class _Question:
         self.topology, self.problem, self.schedule = topology, problem, schedule
         self.size, self.options, self.costs = size, options, costs
         self._identity = (id(topology), id(problem), id(schedule), size, costs)
-
-    def lowered_as(self, options: LoweringOptions) -> _Question:
-        """The same with other options."""
-        return _Question(self.topology, self.problem, self.schedule, self.size, options, self.costs)
 
     def program(self, options: LoweringOptions) -> Program | None:
         """The program that ``options`` make; None where the target cannot hold it."""
@@ -201,7 +194,11 @@ def _instances(question: _Question) -> Iterator[int]:
     policy, transfers, options = question.costs.policy.compile, len(question.schedule.transfers), question.options
     listed = policy.instances
     if options.throttling is not None:
-        free = _timed_variants(question.lowered_as(replace(options, throttling=None)))[0].options
+        q = question
+        unthrottled = _Question(
+            q.topology, q.problem, q.schedule, q.size, replace(options, throttling=None), q.costs
+        )
+        free = _timed_variants(unthrottled)[0].options
         listed = (free.instances,) if free.instances > 1 else ()
     for instances in listed:
         if transfers * instances <= policy.max_cut:
@@ -228,7 +225,7 @@ def _receiving(question: _Question) -> list[LoweringVariant]:
             return [LoweringVariant(plain, None, "no fused receives: with them the program does not fit")]
         note = "fused receives: without them the program does not fit" if fusing is not None else ""
         return [LoweringVariant(options, None, note)]
-    if not _fuses(fusing):
+    if all(x.op in PLAIN_OPS for gpu in fusing.gpus for block in gpu.thread_blocks for x in block.instructions):
         return [LoweringVariant(options)]
 
     fused, separate = q.seconds(fusing), q.seconds(separating)
@@ -269,13 +266,16 @@ def emitted(
     backend = FORMATS[options.target.format]
     if options.target.format != "msccl-xml":
         return backend.emit(problem, schedule, options)
-    *others, last = lowering_variants(topology, problem, schedule, size, options, costs)
-    for variant in others:
+    variants = lowering_variants(topology, problem, schedule, size, options, costs)
+    for variant in variants:
         try:
-            return _noting(backend.emit(problem, schedule, variant.options), variant.note)
+            program = backend.emit(problem, schedule, variant.options)
         except HetesynthError:
+            if variant is variants[-1]:
+                raise
             continue
-    return _noting(backend.emit(problem, schedule, last.options), last.note)
+        return replace(program, notes=(*program.notes, variant.note)) if variant.note else program
+    raise InternalError("a schedule without variants")
 
 
 def seconds(
@@ -309,13 +309,3 @@ def _program(problem: Problem, schedule: Schedule, options: LoweringOptions) -> 
         return lower(problem, schedule, options)
     except HetesynthError:
         return None
-
-
-def _fuses(program: Program) -> bool:
-    return any(
-        x.op not in PLAIN_OPS for gpu in program.gpus for block in gpu.thread_blocks for x in block.instructions
-    )
-
-
-def _noting(program: Emitted, note: str) -> Emitted:
-    return replace(program, notes=(*program.notes, note)) if note else program

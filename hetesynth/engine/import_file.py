@@ -19,19 +19,23 @@ from hetesynth.engine.formats import (
     SCHEDULE_SUFFIX,
     Emitted,
     FileKind,
+    contents,
     demand_algorithm,
     demand_collective,
     demand_one_run,
     kind_of,
     variants,
 )
-from hetesynth.engine.gpu_vendors import vendor_warnings
-from hetesynth.engine.over_nics import network_warnings
 from hetesynth.engine.problem import recheck_bound
-from hetesynth.engine.roots import Warned, call_warnings, demand_single_root
-from hetesynth.engine.schedule_sizes import asked_collective
+from hetesynth.engine.program_warnings import (
+    Warned,
+    call_warnings,
+    demand_single_root,
+    network_warnings,
+    vendor_warnings,
+)
+from hetesynth.engine.schedule_replay import asked_collective
 from hetesynth.errors import HetesynthError, InternalError
-from hetesynth.files.regular_files import open_regular
 from hetesynth.model.bound import Certificate
 from hetesynth.model.collective import MAX_GUESSED_ROOTS, ROOTED, Collective, CollectiveName
 from hetesynth.model.problem import Arc, Problem
@@ -46,7 +50,7 @@ from hetesynth.search.collectives import collective
 from hetesynth.topology.language import load_topology
 
 if TYPE_CHECKING:
-    from hetesynth.files.schedule_json import JsonValue, ScheduleDocument
+    from hetesynth.files.schedule_json import JsonValue
     from hetesynth.judge.msccl.reader import ReadResult
     from hetesynth.programs.lifting.lift import Lifted
 
@@ -105,7 +109,12 @@ def import_file(request: ImportRequest) -> Imported:
     is no schedule and no program, HS701 and HS703-HS706 it cannot be said as a schedule here, and what its reader
     raises."""
     demand_one_run(request.path)
-    data = _bytes(request.path)
+    data = contents(request.path, MAX_FILE_BYTES, "give an MSCCL XML or a schedule JSON")
+    if len(data) > MAX_FILE_BYTES:
+        size = MAX_FILE_BYTES // 2**20
+        raise HetesynthError(
+            f"{request.path} is larger than {size} MiB", code="HS541", help="is it the right file?"
+        )
     chunking = None if request.topology is None else chunk(load_topology(request.topology), request.chunking)
     kind = kind_of(data, request.path)
     if kind in NOT_IMPORTED:
@@ -120,14 +129,22 @@ def import_file(request: ImportRequest) -> Imported:
     refused = schedule_violations(imported.problem, imported.schedule, request.policy.verify)
     if refused:
         raise InternalError(f"the imported schedule does not verify: {refused[0].message}")
-    imported = replace(imported, certificate=_certificate(imported), programs=_programs(imported))
+    if chunking is not None:  # only on a topology do the capacities mean anything
+        from hetesynth.search.solve import bounds_of
+
+        bound = bounds_of(imported.problem, request.policy)[0]
+        wrong = recheck_bound(imported.problem, bound, request.policy.compile.recheck_seconds).violations
+        if wrong or bound.steps > imported.schedule.makespan:
+            raise InternalError(f"the bound of {bound.steps} steps is wrong: {bound.proof}")
+        imported = replace(imported, certificate=Certificate(imported.schedule.makespan, bound))
+    imported = replace(imported, programs=_programs(imported))
     files = {suffix: program.data for suffix, program in imported.programs.items()}
     return replace(imported, files={**files, SCHEDULE_SUFFIX: _schedule_json(imported)})
 
 
-def read_schedule(data: bytes, on: Problem | None = None, filename: str = "<schedule>") -> tuple[
-    Problem, Schedule, Header
-]:  # fmt: skip
+def read_schedule(
+    data: bytes, on: Problem | None = None, filename: str = "<schedule>"
+) -> tuple[Problem, Schedule, Header]:
     """A schedule JSON, its problem and its header.
 
     The links are those of ``on``, which must have the ones the file names, under the same numbers. Without ``on``
@@ -139,7 +156,16 @@ def read_schedule(data: bytes, on: Problem | None = None, filename: str = "<sche
     document = read_schedule_json(data, filename)
     goal = asked_collective(document, filename)
     if on is not None:
-        _demand_links(document, on, filename)
+        fits = document.ranks == on.ranks and all(
+            index < len(on.arcs) and (on.arcs[index].src, on.arcs[index].dst) == (src, dst)
+            for index, src, dst in document.links
+        )
+        if not fits:
+            raise HetesynthError(
+                f"{filename}: the links of the schedule are not those of the topology",
+                code="HS706",
+                help="`hetesynth import` with --topo lays it on the links of another cluster",
+            )
         return replace(on, collective=goal), document.schedule, document.header
     number = {index: i for i, (index, _, _) in enumerate(document.links)}
     schedule = Schedule.of(
@@ -148,19 +174,6 @@ def read_schedule(data: bytes, on: Problem | None = None, filename: str = "<sche
     busiest = _busiest(schedule)
     arcs = tuple(Arc(src, dst, busiest.get(i, 1)) for i, (_, src, dst) in enumerate(document.links))
     return Problem(document.ranks, document.ranks, (), arcs, (), goal), schedule, document.header
-
-
-def _demand_links(document: ScheduleDocument, on: Problem, filename: str) -> None:
-    fits = document.ranks == on.ranks and all(
-        index < len(on.arcs) and (on.arcs[index].src, on.arcs[index].dst) == (src, dst)
-        for index, src, dst in document.links
-    )
-    if not fits:
-        raise HetesynthError(
-            f"{filename}: the links of the schedule are not those of the topology",
-            code="HS706",
-            help="`hetesynth import` with --topo lays it on the links of another cluster",
-        )
 
 
 def _busiest(schedule: Schedule) -> dict[int, int]:
@@ -174,24 +187,6 @@ def _busiest(schedule: Schedule) -> dict[int, int]:
         now[link] = now.get(link, 0) + change
         most[link] = max(most.get(link, 1), now[link])
     return most
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        if path.exists() and not path.is_file():
-            raise ValueError("not a regular file")
-        with open_regular(path) as stream:
-            data = stream.read(MAX_FILE_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise HetesynthError(
-            f"cannot read {path}: {reason}", code="HS540", help="give an MSCCL XML or a schedule JSON"
-        ) from None
-    if len(data) > MAX_FILE_BYTES:
-        raise HetesynthError(
-            f"{path} is larger than {MAX_FILE_BYTES // 2**20} MiB", code="HS541", help="is it the right file?"
-        )
-    return data
 
 
 def _graph(request: ImportRequest, chunking: Chunking | None, goal: Collective) -> Problem | None:
@@ -222,15 +217,16 @@ def _of_program(request: ImportRequest, data: bytes, chunking: Chunking | None) 
     name: CollectiveName = program.collective
     goal = collective(name, program.ranks, size.chunks_per_rank, root)
     lifted = lift(program, goal, size.pieces, _graph(request, chunking, goal), request.policy.lifting)
-    title = _name(program.name or request.path.stem)
+    title = _title(program.name or request.path.stem)
     return Imported(
         request, "program", title, lifted.problem, lifted.schedule, lifted, chunking, None, programs={}, files={}
     )
 
 
 def _right(read: ReadResult, request: ImportRequest) -> tuple[Program, Rank | None]:
-    """The program, which the judge finds right, and its root, where it has one."""
+    """The program, which the judge finds right, and its root: where the file names none, one that suits it."""
     from hetesynth.judge.msccl.judge import program_violations
+    from hetesynth.programs.lifting.buffers import likely_roots
 
     program = read.program
     if program is None:
@@ -239,22 +235,14 @@ def _right(read: ReadResult, request: ImportRequest) -> tuple[Program, Rank | No
     if program.collective not in ROOTED:
         root = None
     elif root is None:
-        return program, _found_root(read, program, request)
+        for likely in likely_roots(program)[:MAX_GUESSED_ROOTS]:
+            if not program_violations(read, root=likely, max_findings=1):
+                return program, likely
+        raise _refused(request, program_violations(read))
     violations = program_violations(read, root=root)
     if violations:
         raise _refused(request, violations)
     return program, root
-
-
-def _found_root(read: ReadResult, program: Program, request: ImportRequest) -> Rank:
-    """The root for which the program is right, when the file does not say."""
-    from hetesynth.judge.msccl.judge import program_violations
-    from hetesynth.programs.lifting.buffers import likely_roots
-
-    for root in likely_roots(program)[:MAX_GUESSED_ROOTS]:
-        if not program_violations(read, root=root, max_findings=1):
-            return root
-    raise _refused(request, program_violations(read))
 
 
 def _refused(request: ImportRequest, violations: list[Violation]) -> HetesynthError:
@@ -282,7 +270,7 @@ def _of_schedule(request: ImportRequest, data: bytes, chunking: Chunking | None)
     if violations:
         raise _refused(request, violations)
     stem = request.path.name.removesuffix(".json").removesuffix(".schedule")
-    title = _name(str(header.get("name") or stem))
+    title = _title(str(header.get("name") or stem))
     imported = Imported(request, "schedule", title, problem, schedule, None, chunking, None, programs={}, files={})
     on = _graph(request, chunking, problem.collective)
     if on is None:
@@ -313,25 +301,11 @@ NOT_IMPORTED: dict[FileKind, tuple[str, str]] = {
 # -- what is made of it
 
 
-def _certificate(imported: Imported) -> Certificate | None:
-    """The steps against the best lower bound; only on a topology do the capacities mean anything."""
-    from hetesynth.search.solve import bounds_of
-
-    policy = imported.request.policy
-    if imported.chunking is None:
-        return None
-    bound = bounds_of(imported.problem, policy)[0]
-    wrong = recheck_bound(imported.problem, bound, policy.compile.recheck_seconds).violations
-    if wrong or bound.steps > imported.schedule.makespan:
-        raise InternalError(f"the bound of {bound.steps} steps is wrong: {bound.proof}")
-    return Certificate(imported.schedule.makespan, bound)
-
-
 def _programs(imported: Imported) -> dict[str, Emitted]:
     """Every program asked for, judged from its bytes; the schedule is one, so a refusal is our bug."""
     from hetesynth.engine.fused_receives import emitted
     from hetesynth.engine.predictors import CostOptions
-    from hetesynth.engine.time_optimality import implied_size
+    from hetesynth.engine.time_verdict import implied_size
     from hetesynth.programs.msccl.lower import LoweringOptions
 
     programs: dict[str, Emitted] = {}
@@ -379,7 +353,7 @@ def _schedule_json(imported: Imported) -> bytes:
     return write_schedule_json(imported.problem, imported.schedule, header)
 
 
-def _name(text: str) -> str:
+def _title(text: str) -> str:
     """``text`` as a name that every reader takes."""
     return re.sub(r"[^A-Za-z0-9_.-]", "_", text)[: MAX_PROGRAM_NAME - len("_inplace")] or "imported"
 

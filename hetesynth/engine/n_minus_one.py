@@ -1,8 +1,6 @@
 """One schedule for every single GPU, NIC, link or server lost, made ahead.
 
-In: a request. Out: a ``NMinusOne``: the schedule of the whole cluster, and of each loss that is unlike those
-before it a repaired one; losses that leave the same cluster but for names share one, with the ranks renumbered.
-The files of all of them by their names in a folder, with an index.
+Losses that leave the same cluster but for names share one, with the ranks renumbered.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.files.folders import with_digests
 from hetesynth.files.schedule_json import read_schedule_json
 from hetesynth.model.diagnostics import SourceError
-from hetesynth.model.topology import Rank, Topology
+from hetesynth.model.topology import Topology
 from hetesynth.search.search import Progress, no_progress
 from hetesynth.topology.language import load_topology
 from hetesynth.topology.language.overridden import overridden
@@ -42,7 +40,10 @@ def isomorphism(one: Topology, other: Topology) -> tuple[int, ...] | None:
     wirings = [_wiring(one), _wiring(other)]
     both = _refined(wirings, [_first_colours(one), _first_colours(other)])
     while both is not None:
-        cells = [_cells(colours) for colours in both]
+        cells: list[dict[int, list[int]]] = [defaultdict(list), defaultdict(list)]
+        for members, colours in zip(cells, both, strict=True):
+            for v, colour in enumerate(colours):
+                members[colour].append(v)
         several = [colour for colour, members in sorted(cells[0].items()) if len(members) > 1]
         if not several:
             mapping = tuple(cells[1][colour][0] for colour in both[0])
@@ -96,13 +97,6 @@ def _numbered(both: list[list[Hashable]]) -> list[Colours]:
     """A number for each colour, in the order in which the first cluster has them."""
     numbers: dict[Hashable, int] = {}
     return [[numbers.setdefault(colour, len(numbers)) for colour in colours] for colours in both]
-
-
-def _cells(colours: Colours) -> dict[int, list[int]]:
-    members: dict[int, list[int]] = defaultdict(list)
-    for v, colour in enumerate(colours):
-        members[colour].append(v)
-    return members
 
 
 def _holds(one: Topology, other: Topology, mapping: tuple[int, ...]) -> bool:
@@ -190,7 +184,9 @@ def _loss(
         root = changes.root(whole.problem.collective.root)
         for other, topology in unlike:
             mapping = isomorphism(after, topology) if other.kind == kind else None
-            if mapping is not None and _same_root(other, root, mapping):
+            if mapping is None or other.repaired is None:
+                continue
+            if root is None or mapping[root] == other.repaired.synthesis.problem.collective.root:
                 return Loss(kind, name, like=other.name, ranks=mapping[: after.ranks]), None
         document = read_schedule_json(whole.files[SCHEDULE_SUFFIX], "the schedule of the whole cluster")
         asked = RepairRequest(
@@ -203,13 +199,6 @@ def _loss(
         return Loss(kind, name, refusal=error.diagnostics[0].message), None
     except HetesynthError as error:
         return Loss(kind, name, refusal=error.message), None
-
-
-def _same_root(other: Loss, root: Rank | None, mapping: tuple[int, ...]) -> bool:
-    """Whether ``mapping`` takes ``root`` to the root of ``other``."""
-    if root is None or other.repaired is None:
-        return True
-    return mapping[root] == other.repaired.synthesis.problem.collective.root
 
 
 def files(result: NMinusOne) -> dict[str, bytes]:

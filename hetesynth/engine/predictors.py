@@ -1,11 +1,11 @@
-"""What schedules and programs cost in time: costs, tasks and the simulator put together.
+"""What schedules, programs and plans cost in time: costs, tasks and the simulator put together.
 
-In: a topology with a schedule or a program, and sizes. Out: a ``Prediction`` per size, with its ``Timeline``. A
-``SchedulePredictor`` keeps what does not depend on the size, so that a loop over sizes is cheap.
+A predictor keeps what does not depend on the size, so that a loop over sizes is cheap.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
@@ -14,8 +14,9 @@ from hetesynth.engine.formats import FileKind
 from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.model.calibration import CalibrationName
-from hetesynth.model.collective import CollectiveName
+from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.cost import AlphaReading, Costs, bandwidths, chunk_bytes, costed, costs
+from hetesynth.model.plan import Plan
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program
 from hetesynth.model.runtime_costs import OURS, RuntimeCosts
@@ -23,12 +24,137 @@ from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT, Policy
+from hetesynth.topology.language.quantity import parse_quantity
 
 if TYPE_CHECKING:
+    from hetesynth.engine.formats import Emitted
+    from hetesynth.model.collective import Collective
     from hetesynth.model.timeline import ResourceUse, Timeline
+    from hetesynth.programs.lifting.buffers import Buffers
     from hetesynth.simulate.graph_builder import SizedTasks
+    from hetesynth.simulate.plan import Cell, PlanTasks
     from hetesynth.simulate.program import ProgramTasks
     from hetesynth.simulate.schedule import StepReading
+
+
+MAX_SIZES = 256
+MAX_SIZE = 2**50
+
+
+def buffer_size(text: str, option: str) -> int:
+    """Bytes of a collective's buffer or of a chunk. HetesynthError HS307 where ``text`` states none."""
+    size = int(parse_quantity(text, "size", option))
+    if not 1 <= size <= MAX_SIZE:
+        raise HetesynthError(
+            f"{option}: {text!r} is not a size from 1 byte to 1 PiB", code="HS307", help="for example 16MB"
+        )
+    return size
+
+
+def buffer_sizes(text: str, option: str, factor: int = 4) -> tuple[int, ...]:
+    """A size, several with commas, or a range such as ``1KB..4GB`` in steps of ``factor``."""
+    sizes: list[int] = []
+    for part in text.split(",")[: MAX_SIZES + 1]:
+        low, dots, high = part.partition("..")
+        first = buffer_size(low, option)
+        last = buffer_size(high, option) if dots else first
+        if last < first:
+            raise HetesynthError(
+                f"{option}: {part.strip()!r} ends before it begins",
+                code="HS307",
+                help="write the smaller size first",
+            )
+        sizes.extend(sizes_between(first, last, factor) if dots else (first,))
+    if len(sizes) > MAX_SIZES:
+        raise HetesynthError(f"{option}: more than {MAX_SIZES} sizes", code="HS307", help="larger steps, or fewer")
+    return tuple(sorted(set(sizes)))
+
+
+class PlanPredictor:
+    """Predicts one plan at any size."""
+
+    kind: ClassVar[FileKind] = "plan"
+
+    def __init__(self, topology: Topology, plan: Plan, options: CostOptions) -> None:
+        from hetesynth.simulate.plan import plan_tasks
+
+        self._machine_code = options.policy.machine_code
+        self.plan = plan
+        self.collective: CollectiveName = next(name for name in COLLECTIVE_NAMES if name == plan.collective)
+        self._pieces = max(max(gpu.input_chunks, gpu.output_chunks) for gpu in plan.gpus)
+        try:
+            self.tasks: PlanTasks = plan_tasks(plan, options.costs(topology))
+        except ValueError as error:
+            raise HetesynthError(
+                str(error), code="HS560", help="check the file: hetesynth verify FILE --topo TOPOLOGY"
+            ) from error
+
+    def timeline(self, size: int | Fraction) -> Timeline:
+        """When each task runs for a buffer of ``size`` bytes."""
+        from hetesynth.simulate.engine import simulate
+
+        return simulate(self.tasks.tasks.graph(float(Fraction(size) / self._pieces)), policy=self._machine_code)
+
+    def predict(self, size: int) -> Prediction:
+        """The prediction for a buffer of ``size`` bytes."""
+        return prediction(self.collective, self.plan.ranks, size, self.timeline(size))
+
+    def asked(self) -> Collective | None:
+        """What the plan carries out; None where that takes a root, which plans do not state, or uneven blocks."""
+        from hetesynth.search.collectives import collective
+
+        ranks = self.plan.ranks
+        if self.collective in ROOTED or self._pieces % ranks:
+            return None
+        return collective(self.collective, ranks, self._pieces // ranks)
+
+
+def first_predictor(
+    topology: Topology, programs: Mapping[str, Emitted], options: CostOptions
+) -> ProgramPredictor | PlanPredictor | None:
+    """The predictor of the first of ``programs``, as a reader reads its bytes; None where there is none."""
+    first = next(iter(programs.items()), None)
+    if first is None:
+        return None
+    return contents_predictor(first[1].data, first[0], first[1].target, topology, options)
+
+
+def contents_predictor(
+    data: bytes, name: str, target: Target, topology: Topology, options: CostOptions
+) -> ProgramPredictor | PlanPredictor | None:
+    """The predictor of a file for ``target`` that holds ``data``; None where there is no program in it."""
+    from hetesynth.judge.msccl.reader import read_program
+    from hetesynth.judge.mscclpp.reader import read_plan_json
+
+    if target.format == "mscclpp-json":
+        return PlanPredictor(topology, read_plan_json(data, name), options)
+    program = read_program(data, name).program
+    return None if program is None else ProgramPredictor(topology, program, options, target)
+
+
+def chunks_of_tasks(predictor: PlanPredictor, collective: Collective) -> tuple[tuple[int, ...], ...]:
+    """The chunks of ``collective`` that each task moves, followed from the input through all buffers."""
+    from hetesynth.programs.lifting.buffers import Buffers
+
+    buffers = Buffers(collective, 1, in_place=predictor.plan.in_place)
+    contents: dict[Cell, int] = {(rank, *cell): chunk for (rank, cell), chunk in buffers.at_start().items()}
+    by_task: list[tuple[int, ...]] = []
+    for place in predictor.tasks.places:
+        moved: dict[int, None] = {}
+        if place.src is not None and place.dst is not None:
+            for k in range(place.count):
+                src, dst = _cell(buffers, place.src, k), _cell(buffers, place.dst, k)
+                if src in contents:
+                    contents[dst] = contents[src]
+                    moved[contents[src]] = None
+        by_task.append(tuple(moved))
+    return tuple(by_task)
+
+
+def _cell(buffers: Buffers, first: Cell, k: int) -> Cell:
+    """The memory of the k-th chunk of a slice, by one name in both views of an aliased buffer."""
+    rank, buffer, index = first
+    return rank, *buffers.cell(rank, buffer, index + k)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +223,7 @@ class SchedulePredictor:
 
     def __init__(
         self, topology: Topology, problem: Problem, schedule: Schedule, options: CostOptions = CostOptions()
-    ) -> None:  # fmt: skip
+    ) -> None:
         from hetesynth.simulate.schedule import schedule_tasks
 
         self._machine_code = options.policy.machine_code
@@ -186,7 +312,7 @@ def prediction(name: CollectiveName, ranks: int, size: int, timeline: Timeline) 
 
 def predict(
     topology: Topology, problem: Problem, schedule: Schedule, size: int, options: CostOptions = CostOptions()
-) -> Prediction:  # fmt: skip
+) -> Prediction:
     """What ``schedule`` costs at one size; for several sizes use a ``SchedulePredictor``."""
     return SchedulePredictor(topology, problem, schedule, options).predict(size)
 

@@ -1,29 +1,106 @@
-"""From the topology file to the problem and its bounds.
-
-In: a request. Out: capacities, a ``Problem``, lower bounds on its steps and what their judge says of them.
-"""
+"""From the topology file to the problem, its bounds, its solver and what strategy cegis begins with."""
 
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hetesynth.engine.phases import PhaseTimer
+from hetesynth.engine.compilation import PhaseTimer
+from hetesynth.engine.formats import contents
 from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.collective import Collective
 from hetesynth.model.deadline import ClockDecisions
-from hetesynth.model.problem import Problem
+from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.topology import Rank, Topology
-from hetesynth.search.chunking import Chunking, ChunkingOptions, chunk
+from hetesynth.policy import Policy
+from hetesynth.search.chunking import Chunking, chunk
 from hetesynth.search.collectives import collective
+from hetesynth.search.search import Candidate
 from hetesynth.topology.language import load_topology
 
 if TYPE_CHECKING:
+    from hetesynth.files.schedule_json import ScheduleDocument
     from hetesynth.judge.bounds.judge import Recheck
+    from hetesynth.search.search import Strategy
+    from hetesynth.search.solve import Solver
+
+
+CEGIS = "cegis"  # beside it only a repair begins with a candidate
+
+
+def demand_first_candidate(request: Request) -> None:
+    """HetesynthError HS624 where the strategy begins with no candidate, HS625 where none of a file is taken."""
+    if request.first_candidate is None:
+        return
+    if request.strategy != CEGIS:
+        raise HetesynthError(
+            f"strategy {request.strategy} begins with no candidate",
+            code="HS624",
+            help="use --strategy cegis with --from; auto chooses what its CEGIS begins with",
+        )
+    if isinstance(request.first_candidate, Path) and request.collective == "allreduce":
+        raise HetesynthError(
+            "cegis synthesizes an allreduce as two phases, and a file has one schedule for both",
+            code="HS625",
+            help="use --from greedy, flood or nothing, which each phase begins with, "
+            "or synthesize reducescatter and allgather, each --from a file",
+        )
+
+
+def first_candidate(request: Request, problem: Problem) -> Candidate:
+    """The candidate that ``request`` states for ``problem``: by default the paper's one pass of greedy.
+
+    Raises HetesynthError HS520, HS540 for a file that is no schedule, HS625 for one of another problem.
+    """
+    stated = request.first_candidate
+    if not isinstance(stated, Path):
+        return stated or "greedy"
+    from hetesynth.files.schedule_json import MAX_BYTES, read_schedule_json
+
+    data = contents(stated, MAX_BYTES, "--from takes greedy, flood, nothing, or a schedule JSON")
+    document = read_schedule_json(data, str(stated))
+    difference = _difference(document, problem)
+    if difference is not None:
+        raise HetesynthError(
+            f"{stated} is a schedule of another problem: {difference}",
+            code="HS625",
+            help="give a schedule JSON of the same collective, ranks, chunks per rank and links; "
+            "it need not keep any law",
+        )
+    return document.schedule
+
+
+def _difference(document: ScheduleDocument, problem: Problem) -> str | None:
+    """What the file says otherwise than ``problem``, or None. Links go by their index."""
+    asked = problem.collective
+    for what, theirs, ours in (
+        ("collective", document.collective, asked.name),
+        ("ranks", document.ranks, asked.ranks),
+        ("chunks per rank", document.chunks_per_rank, asked.chunks_per_rank),
+        ("root", document.root, asked.root),
+    ):
+        if theirs != ours:
+            return f"{what} {theirs}, here {ours}"
+    for index, src, dst in document.links:
+        if index >= len(problem.arcs):
+            return f"link {index}, where the cluster has {len(problem.arcs)} links"
+        arc = problem.arcs[index]
+        if (src, dst) != (arc.src, arc.dst):
+            return f"link {index} joins ranks {src} and {dst}, here {arc.src} and {arc.dst}"
+    return None
+
+
+def verified_solver(strategy: Strategy, budget: Budget, policy: Policy) -> Solver:
+    """The solver that offers what ``strategy`` finds to the judge, which strategies do not know."""
+    from hetesynth.judge.schedule.judge import schedule_violations
+    from hetesynth.search.solve import Solver
+
+    return Solver(strategy, budget, partial(schedule_violations, policy=policy.verify), policy=policy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +128,6 @@ class ProblemFactory:
         if peers is None and ranks > policy.many_ranks and not request.schedule_only:
             peers = int(policy.peer_share * min(t.thread_blocks for t in request.targets))
         return chunking.problem(goal, exclusive_reduction=step and goal.reduces, max_peers=peers)
-
-
-def load_chunking(path: os.PathLike[str], options: ChunkingOptions) -> Chunking:
-    """Parse and quantize, for a look at the graph."""
-    return chunk(load_topology(path), options)
 
 
 def load_problem(request: Request, timer: PhaseTimer) -> tuple[Chunking, Problem]:

@@ -1,21 +1,16 @@
-"""How a schedule was made, as its document keeps it: what was asked for, and which program was the quickest.
-
-In: a request and the winner's program; or a header that anybody wrote. Out: a ``Recipe``, so that a repair need
-not search all of it again; and the hash of a topology, by which a document names its cluster.
-"""
+"""How a schedule was made, as its document keeps it, so that a repair need not search all of it again."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from hetesynth.engine.request import Exclusion, Request
-from hetesynth.engine.steady_plans import SteadyPlan
-from hetesynth.engine.steady_programs import LibraryProgram, Pipeline, SteadyState
+from hetesynth.engine.steady_programs import LibraryProgram, Pipeline, SteadyPlan, SteadyState
 from hetesynth.errors import HetesynthError
 from hetesynth.model.target import TARGETS
 from hetesynth.model.topology import Topology
@@ -67,7 +62,7 @@ class Recipe:
 
 def recipe_of(
     request: Request, steady: Pipeline | None, throttling: Throttling | None, *, by_time: bool, trees: int | None
-) -> Recipe:  # fmt: skip
+) -> Recipe:
     """Of a schedule for ``request`` whose program is lowered in this way."""
     way: Way = "steps"
     if isinstance(steady, LibraryProgram):
@@ -101,7 +96,7 @@ def recipe_in(document: ScheduleDocument, name: str) -> Recipe:
     if not isinstance(stated, dict):
         raise _wrong(name, "it is not an object")
     try:
-        return _Reader(stated).recipe()
+        return _read(stated)
     except (KeyError, ValueError, OverflowError, ZeroDivisionError) as error:
         raise _wrong(name, str(error)) from None
 
@@ -128,65 +123,57 @@ def _wrong(name: str, reason: str) -> HetesynthError:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """Checks one recipe."""
+def _read(values: Mapping[str, Any]) -> Recipe:
+    """The recipe that ``values`` say; KeyError or ValueError where it is none."""
 
-    values: Mapping[str, Any]
+    def checked(key: str, holds: Callable[[Any], bool], wrong: str) -> Any:
+        if not holds(values[key]):
+            raise ValueError(wrong)
+        return values[key]
 
-    def recipe(self) -> Recipe:
-        """The recipe; KeyError or ValueError where it is none."""
-        return Recipe(
-            by_time=self._flag("by_time"), size=self._integer("size"), chunks=self._integer("chunks") or 1,
-            chunk_bytes=self._integer("chunk_bytes"), tau_ref=self._reference(),
-            rounding=self._one_of("rounding", ROUNDINGS), exclusion=self._one_of("exclusion", get_args(Exclusion)),
-            max_peers=self._integer("max_peers"), targets=self._targets(),
-            runtime_costs=self._flag("runtime_costs"), programs=self._flag("programs"),
-            way=self._one_of("way", get_args(Way)), after=self._text("after"), trees=self._integer("trees"),
-            division=self._text("division"), turn=self._number("turn"), pieces=self._integer("pieces"),
-        )  # fmt: skip
+    def flag(key: str) -> Any:
+        return checked(key, lambda v: isinstance(v, bool), f"{key} is neither true nor false")
 
-    def _flag(self, key: str) -> bool:
-        if not isinstance(self.values[key], bool):
-            raise ValueError(f"{key} is neither true nor false")
-        return bool(self.values[key])
+    def integer(key: str) -> Any:
+        def holds(value: Any) -> bool:
+            return value is None or (type(value) is int and 1 <= value <= MOST)
 
-    def _integer(self, key: str) -> int | None:
-        value = self.values[key]
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST):
-            raise ValueError(f"{key} is no positive integer")
-        return value
+        return checked(key, holds, f"{key} is no positive integer")
 
-    def _number(self, key: str) -> float | None:
-        value = self.values[key]
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise ValueError(f"{key} is no number")
-        return None if value is None else float(value)
+    def text(key: str) -> Any:
+        return checked(key, lambda v: v is None or (isinstance(v, str) and len(v) <= 40), f"{key} is no word")
 
-    def _text(self, key: str) -> str | None:
-        value = self.values[key]
-        if value is not None and (not isinstance(value, str) or len(value) > 40):
-            raise ValueError(f"{key} is no word")
-        return value
+    def one_of(key: str, words: tuple[Any, ...]) -> Any:
+        return checked(key, lambda v: v in words, f"there is no such {key}")
 
-    def _reference(self) -> str:
-        text = self._text("tau_ref") or "slowest"
-        if text[:1].isdigit() and (re.fullmatch(r"[0-9]+([./][0-9]+)?", text) is None or Fraction(text) <= 0):
+    def reference() -> str:
+        stated = text("tau_ref") or "slowest"
+        if stated[:1].isdigit() and (
+            re.fullmatch(r"[0-9]+([./][0-9]+)?", stated) is None or Fraction(stated) <= 0
+        ):
             raise ValueError("tau_ref is no time")
-        return text
+        return str(stated)
 
-    def _one_of(self, key: str, words: tuple[Any, ...]) -> Any:
-        if self.values[key] not in words:
-            raise ValueError(f"there is no such {key}")
-        return self.values[key]
-
-    def _targets(self) -> tuple[str, ...]:
-        named = self.values["targets"]
+    def are_targets(named: Any) -> bool:
         if not isinstance(named, list) or not named:
-            raise ValueError("there is no such target")
-        if not all(isinstance(name, str) and name in TARGETS for name in named):
-            raise ValueError("there is no such target")
-        return tuple(dict.fromkeys(named))
+            return False
+        return all(isinstance(name, str) and name in TARGETS for name in named)
+
+    def is_number(value: Any) -> bool:
+        return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+
+    return Recipe(
+        by_time=flag("by_time"), size=integer("size"), chunks=integer("chunks") or 1,
+        chunk_bytes=integer("chunk_bytes"), tau_ref=reference(),
+        rounding=one_of("rounding", ROUNDINGS), exclusion=one_of("exclusion", get_args(Exclusion)),
+        max_peers=integer("max_peers"),
+        targets=tuple(dict.fromkeys(checked("targets", are_targets, "there is no such target"))),
+        runtime_costs=flag("runtime_costs"), programs=flag("programs"),
+        way=one_of("way", get_args(Way)), after=text("after"), trees=integer("trees"),
+        division=text("division"),
+        turn=None if checked("turn", is_number, "turn is no number") is None else float(values["turn"]),
+        pieces=integer("pieces"),
+    )  # fmt: skip
 
 
 def topology_hash(topology: Topology) -> str:

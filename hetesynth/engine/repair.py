@@ -1,35 +1,349 @@
 """Repair: an old schedule file and a changed cluster to a verified schedule with its programs, and what changed.
 
-In: a ``RepairRequest``. Out: a ``Repaired``: judged files as of ``synth``, how far it is from the new bounds, and
-what each rank sends and receives now that it did not before. Nothing is written here.
+The program is lowered as the one before; where that is not near the limit, some of a fresh choice is tried.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from hetesynth.engine.addressing import demand_addressable, demand_carried
-from hetesynth.engine.artifacts import Synthesis, demand_callable, finished
+from hetesynth.engine.artifacts import (
+    Choice,
+    ProgramSpec,
+    SolvedRequest,
+    Synthesis,
+    demand_addressable,
+    demand_callable,
+    demand_carried,
+    finished,
+)
 from hetesynth.engine.carry_over import CarryOver, demand_same_cluster
-from hetesynth.engine.choice.repaired import Repair
-from hetesynth.engine.compilation import compilation
-from hetesynth.engine.formats import suffixes
+from hetesynth.engine.choice.candidates import CandidateSpecs
+from hetesynth.engine.choice.choice import library_candidates
+from hetesynth.engine.choice.program_ranking import ProgramRanking, Ranked, timed_lowering, timed_target
+from hetesynth.engine.choice.steady import Plan, SteadyCandidates, along, copied, schedule_along
+from hetesynth.engine.choice.tuning import Candidate, Effort, efforts, tune
+from hetesynth.engine.compilation import Compilation, compilation
+from hetesynth.engine.formats import contents, suffixes
+from hetesynth.engine.predictors import CostOptions, SchedulePredictor
+from hetesynth.engine.problem import ProblemFactory, demand_several_ranks, no_schedule, verified_solver
 from hetesynth.engine.recipe import Recipe, recipe_in
 from hetesynth.engine.request import Request
+from hetesynth.engine.time_verdict import Bounds, TimeOptimality, bounds_of, implied_size
 from hetesynth.errors import HetesynthError, InternalError
-from hetesynth.files.regular_files import open_regular
 from hetesynth.files.schedule_json import MAX_BYTES, ScheduleDocument, read_schedule_json
+from hetesynth.model.collective import transfers
+from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import Target, target
 from hetesynth.model.topology import Rank
+from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.policy import DEFAULT, Policy
+from hetesynth.programs.steady_state.lower import Arrangement, arrangements
+from hetesynth.search import registry
+from hetesynth.search.chunking import Chunking, chunk
 from hetesynth.search.collectives import collective
+from hetesynth.search.effort import for_steps
+from hetesynth.search.repair import MENDED, NAME, WHOLE, strategy
 from hetesynth.search.search import Progress, no_progress
+from hetesynth.search.solve import Solution
+from hetesynth.search.steady_state import PACKED, refuses, whole_packing
 from hetesynth.topology.language import TopologySource, load_topology
+
+
+@dataclass(frozen=True)
+class Repair:
+    """One repair. ``changes``: from the old cluster to that of ``run``."""
+
+    run: Compilation
+    document: ScheduleDocument
+    recipe: Recipe
+    changes: CarryOver
+
+    @cached_property
+    def factory(self) -> ProblemFactory:
+        """Of problems on the changed cluster."""
+        return ProblemFactory(self.changes.after, self.run.request)
+
+    @cached_property
+    def size(self) -> int | None:
+        """That the schedule is chosen for; None where it is that of the fewest steps."""
+        if not self.recipe.by_time or self.recipe.size is not None:
+            return self.recipe.size
+        chunking = chunk(self.changes.after, self.recipe.chunking)
+        return implied_size(self.factory.problem(chunking, self.recipe.chunks), chunking.chunk_bytes)
+
+    @cached_property
+    def _bounds(self) -> Bounds:
+        return bounds_of(
+            self.changes.after, self.run.request.collective, self.factory.root, CostOptions.of(self.run.request)
+        )
+
+    def solved(self) -> SolvedRequest:
+        """The repaired schedule with its program. Raises HetesynthError where there is none."""
+        demand_several_ranks(self.changes.after)
+        target = timed_target(self.run.request)
+        if self.size is None:
+            return self._by_steps(target)
+        specs = CandidateSpecs(self.changes.after, self._sized, self.size, self._bounds.bounds)
+        ranked = self._like_before(specs, target) if target is not None else None
+        if ranked is None:
+            solved = self._mended(specs.paper_chunking(self.document.chunks_per_rank))
+            ranked = self._timed(solved, target, self.size)
+        ranked = self._quickest(specs, target, ranked)
+        choice = Choice(ranked.candidate.label, 1, cut_short=False)
+        pipelined = ranked.candidate.pipelined
+        trees = None if pipelined is None else pipelined.trees
+        spec = ProgramSpec(self.run.request.targets, ranked.throttling, steady=ranked.steady)
+        if target is not None and target.format == "msccl-xml" and ranked.steady is not None:
+            spec = replace(spec, seconds=ranked.seconds)
+        choice = replace(choice, pipelined=pipelined is not None, trees=trees)
+        optimality = self._bounds.optimality(self.size, ranked.candidate.seconds)
+        return ranked.candidate.solved(self.run, spec, optimality, choice)
+
+    @property
+    def _sized(self) -> Request:
+        request = self.run.request
+        return replace(request, size=self.size, chunking=replace(request.chunking, chunk_bytes=None))
+
+    def _by_steps(self, target: Target | None) -> SolvedRequest:
+        """The schedule of the fewest steps, with a program lowered like the one before."""
+        solved = self._fewer_steps(self._mended(chunk(self.changes.after, self.recipe.chunking)))
+        size = implied_size(solved.problem, solved.chunking.chunk_bytes)
+        if target is None:  # bounds in seconds take longer than all else
+            name, ranks = solved.problem.collective.name, solved.problem.ranks
+            return replace(solved, time_optimality=TimeOptimality(size, name, ranks, None, None))
+        if self.recipe.way == "steps":
+            return solved
+        ranked = self._timed(solved, target, size)
+        return replace(
+            solved, programs=replace(solved.programs, throttling=ranked.throttling, steady=ranked.steady)
+        )
+
+    def _fewer_steps(self, solved: SolvedRequest) -> SolvedRequest:
+        """``solved``, or, where that is not near the bound, what a fresh run finds, if that has fewer steps."""
+        mended, request, budget = solved.solution, self.run.request, self.run.budget_left
+        policy = request.policy.repair
+        bound = mended.bound.steps if mended.within is None else mended.within
+        steps = mended.schedule.makespan
+        large = solved.problem.collective.deliveries > policy.fresh_deliveries
+        if steps <= bound + policy.near_steps or (large and steps <= (1.0 + policy.near_share) * bound):
+            return solved
+        with self.run.timer.phase("search"):
+            strategy = registry.strategy("auto")
+            fresh = replace(
+                verified_solver(strategy, budget, for_steps(request.policy, budget.effort)),
+                progress=self.run.progress, decisions=self.run.decisions.inside("fresh"), trace=self.run.trace,
+            ).solve(solved.problem)  # fmt: skip
+        if not isinstance(fresh, Solution) or fresh.schedule.makespan >= steps:
+            return solved
+        return replace(solved, strategy=strategy.name, solution=fresh)
+
+    def _mended(self, chunking: Chunking) -> SolvedRequest:
+        """The old schedule on the changed cluster, step by step."""
+        problem = self.factory.problem(chunking, self.document.chunks_per_rank)
+        with self.run.timer.phase("search"):
+            outcome = self._solution(problem)
+        match outcome:
+            case Infeasible(reason=reason):
+                raise no_schedule(reason)
+            case GaveUp(reason=reason):
+                raise HetesynthError(reason, code="HS654", exit_code=3, help="use `hetesynth synth` instead")
+        self.run.timer.phases["bound"] = outcome.bound_seconds
+        self.run.timer.phases["search"] -= outcome.bound_seconds
+        programs = ProgramSpec(self.run.request.targets)
+        return SolvedRequest(self.run, NAME, chunking, problem, outcome, programs)
+
+    def _solution(self, problem: Problem, *, quick: bool = False) -> Solution | Infeasible | GaveUp:
+        """``quick``: what is mended, with no search for fewer steps."""
+        old = self.carried(problem)
+        whole = problem.collective.name == "allreduce" and not _in_two_phases(problem, old)
+        searched = MENDED if quick else strategy()
+        solver = verified_solver(WHOLE if whole else searched, self.run.budget, self.run.request.policy)
+        return replace(
+            solver, first_candidate=old, progress=self.run.progress, decisions=self.run.decisions,
+            trace=self.run.trace,
+        ).solve(problem)  # fmt: skip
+
+    def carried(self, problem: Problem) -> Schedule:
+        """What is left of the old schedule, in the words of ``problem``."""
+        document = self.document
+        before = collective(document.collective, document.ranks, document.chunks_per_rank, document.root)
+        return self.changes.transfers(document.schedule, before, problem.collective)
+
+    def _timed(self, solved: SolvedRequest, target: Target | None, size: int) -> Ranked:
+        """The mended schedule with the time of its program, lowered like the one before."""
+        request, topology = self.run.request, self.changes.after
+        schedule, options = solved.solution.schedule, CostOptions.of(request)
+        predictor = SchedulePredictor(topology, solved.problem, schedule, options)
+        chunks = solved.problem.collective.chunks_per_rank
+        candidate = Candidate(
+            f"{NAME}, c={chunks}", NAME, chunks, solved.chunking, solved.problem, solved.solution, predictor,
+            predictor.timeline(size).makespan,
+        )  # fmt: skip
+        if target is None or len(schedule.transfers) > request.policy.autotune.max_program_transfers:
+            return Ranked(candidate)
+        lowering = timed_lowering(request, target, topology)
+        record = self.run.decisions.inside("programs")
+        effort = Effort(efforts(self.run.budget, topology.ranks, request.policy.effort).steady.allotted)
+        ranking = ProgramRanking(
+            topology, size, lowering, self.run.deadline, request.policy, record, request.runtime, effort
+        )
+        with self.run.timer.phase("choice"):
+            return ranking.like(candidate, self.recipe.way, self.recipe.after)
+
+    def _like_before(self, specs: CandidateSpecs, target: Target) -> Ranked | None:
+        """The program that is made as the old winner was; None where it was step by step, or there is none."""
+        record = self.run.decisions.inside("opening")
+        with self.run.timer.phase("choice"):
+            if self.recipe.way == "rings":
+                return self._library(specs, target, record)
+            if self.recipe.way != "trees":
+                return None
+            return self._along_trees(specs, self._steady(specs, target, record))
+
+    def _steady(
+        self, specs: CandidateSpecs, target: Target, record: Decisions, before: Ranked | None = None
+    ) -> _SteadyCandidates:
+        """Programs in steady state, with the effort of a fresh choice."""
+        request = self.run.request
+        effort = efforts(self.run.budget, self.changes.after.ranks, request.policy.effort).steady
+        limit = self._bounds.seconds(specs.size)
+        question = (self.factory, specs, target, limit, self.run.deadline, record, effort, lambda _: None)
+        return _SteadyCandidates(*question, before=before)
+
+    def _along_trees(self, specs: CandidateSpecs, candidates: SteadyCandidates) -> Ranked | None:
+        """The quicker program of those along the mended trees and along as many packed anew, by estimate."""
+        plans = [*self._mended_trees(specs, candidates), *self._packed_trees(specs, candidates)]
+        for plan in sorted(plans, key=lambda plan: plan.seconds):
+            candidates.try_plan(plan)
+            if candidates.ranked:
+                break
+        return next(iter(candidates.quickest_first()), None)
+
+    def _quickest(self, specs: CandidateSpecs, target: Target | None, ranked: Ranked) -> Ranked:
+        """``ranked``, or where that is not near the limit and the cluster not large what is quicker of what a
+        fresh choice tries: of programs only those it opens with."""
+        policy, limit = self.run.request.policy.repair, self._bounds.seconds(specs.size)
+        seconds = ranked.candidate.seconds if target is None else ranked.seconds
+        if seconds is not None and limit >= policy.near_limit * seconds:
+            return ranked
+        far = seconds is None or limit < policy.far_from_limit * seconds
+        if self._transfers > (policy.explored_far if far else policy.explored_transfers):
+            return ranked
+        record = self.run.decisions.inside("further")
+        with self.run.timer.phase("choice"):
+            if target is None:
+                try:
+                    tuning = tune(
+                        self.changes.after, self._sized, specs.size, self.run.progress, programs=False,
+                        budget=self.run.budget_left, decisions=record, trace=self.run.trace,
+                    )  # fmt: skip
+                except HetesynthError:
+                    return ranked
+                best = tuning.candidates[0]
+                return Ranked(best) if best.seconds < ranked.candidate.seconds else ranked
+            candidates = self._steady(specs, target, record, ranked)
+            candidates.try_all()
+            timed = [ranked, *candidates.ranked]
+            if not specs.personalized and self.recipe.way != "rings" and not candidates.near_bound:
+                rings = self._library(specs, target, record)
+                timed += [] if rings is None else [rings]
+            return min((r for r in timed if r.seconds), key=lambda r: r.seconds or 0.0, default=ranked)
+
+    @property
+    def _transfers(self) -> int:
+        return transfers(self.run.request.collective, self.changes.after.ranks, 1)
+
+    def _library(self, specs: CandidateSpecs, target: Target, record: Decisions) -> Ranked | None:
+        """The quickest program that the library runs, if there is one."""
+        programs = library_candidates(self.factory, specs, target, self.run.deadline, record)
+        return min(programs, key=lambda r: r.seconds or 0.0, default=None)
+
+    def _mended_trees(self, specs: CandidateSpecs, candidates: SteadyCandidates) -> list[Plan]:
+        """Along what the old schedule still has; none where chunks are cut otherwise now."""
+        chunks = self.document.chunks_per_rank
+        problem = self.factory.problem(specs.paper_chunking(chunks), chunks)
+        few = self._transfers <= self.run.request.policy.repair.explored_transfers  # others follow
+        solved = cache(partial(self._solution, problem, quick=few))
+        outcome = solved()
+        if isinstance(outcome, Infeasible):
+            raise no_schedule(outcome.reason)
+        if not isinstance(outcome, Solution):
+            return []
+        schedule = outcome.schedule
+        plan = partial(
+            Plan, candidates.of_paths(problem, schedule, chunks), chunks, self.recipe.trees or chunks, solved
+        )
+        return list(candidates.arranged(plan, problem, schedule, partial(self._alike, specs, problem, schedule)))
+
+    def _packed_trees(self, specs: CandidateSpecs, candidates: SteadyCandidates) -> list[Plan]:
+        """Along as many trees as before, packed anew; none where chunks go along paths."""
+        request, trees = self.run.request, self.recipe.trees
+        chunks = self.document.chunks_per_rank
+        if specs.personalized or trees is None:
+            return []
+        if request.collective == "allreduce" and chunks * self.changes.after.ranks % trees:
+            ranks = self.changes.after.ranks  # the fewest chunks per rank of which each tree carries as many
+            chunks = next(chunks for chunks in range(1, trees + 1) if chunks * ranks % trees == 0)
+        problem = self.factory.problem(specs.paper_chunking(chunks), chunks)
+        packed = copied(problem)
+        if packed.collective.name not in PACKED or refuses(packed, request.policy) is not None:
+            return []
+        packing = whole_packing(
+            packed, specs.rates(chunks), request.policy, self.run.deadline, trees, candidates.connections(trees)
+        )
+        schedule = schedule_along(problem, packing)
+        solved = cache(partial(candidates.solved_by, problem, along(packing)))
+        plan = partial(Plan, packing.seconds, chunks, trees, solved)
+        return list(candidates.arranged(plan, problem, schedule, partial(self._alike, specs, problem, schedule)))
+
+    def _alike(self, specs: CandidateSpecs, problem: Problem, schedule: Schedule) -> list[Arrangement]:
+        """The arrangement most like that of the old winner; with its division of channels, where there is one."""
+        request, recipe = self.run.request, self.recipe
+        target = timed_target(request)
+        if target is None:
+            return []
+        costs = CostOptions.of(request).costs(self.changes.after)
+        lowering = timed_lowering(request, target, self.changes.after)
+        listed = arrangements(problem, schedule, costs, lowering, specs.size)
+        alike = [a for a in listed if a.division == recipe.division] or listed
+        return sorted(alike, key=lambda a: (abs(a.pieces - (recipe.pieces or 1)), a.turn != recipe.turn))[:1]
+
+
+@dataclass
+class _SteadyCandidates(SteadyCandidates):
+    """``before``: a program that was timed elsewhere, and is not lowered again where its turn comes."""
+
+    before: Ranked | None = None
+
+    def try_plan(self, plan: Plan) -> None:
+        """As of every candidate."""
+        before = self.before
+        if (
+            before is None
+            or before.steady != plan.pipeline
+            or before.candidate.label != plan.label
+            or before.candidate.solution.schedule != plan.schedule
+        ):
+            super().try_plan(plan)
+            return
+        self.effort.spend(self._work(plan))
+        self.ranked.append(before)
+
+
+def _in_two_phases(problem: Problem, schedule: Schedule) -> bool:
+    """Whether an allreduce adds first, each chunk at its own rank (HeteCCL eq. 7), and copies then."""
+    last_sum = max((t.end for t in schedule.transfers if t.reduce), default=0)
+    first_copy = min((t.start for t in schedule.transfers if not t.reduce), default=last_sum)
+    chunks, arcs = problem.collective.chunks, problem.arcs
+    at_home = all(arcs[t.link].src not in chunks[t.chunk].block for t in schedule.transfers if t.reduce)
+    return last_sum <= first_copy and at_home
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +399,7 @@ class ScheduleDifference:
 
 def schedule_difference(
     changes: CarryOver, document: ScheduleDocument, problem: Problem, schedule: Schedule
-) -> ScheduleDifference:  # fmt: skip
+) -> ScheduleDifference:
     """From the schedule of ``document`` to ``schedule``, a solution of ``problem``."""
     before = collective(document.collective, document.ranks, document.chunks_per_rank, document.root)
     carried = changes.transfers(document.schedule, before, problem.collective)
@@ -94,12 +408,18 @@ def schedule_difference(
         starts.setdefault((t.chunk, t.link, t.reduce), []).append(t.start)
     others: list[Transfer] = []
     for t in schedule.transfers:
-        old = starts.get((t.chunk, t.link, t.reduce), [])
-        if t.start in old:
+        old = starts.get((t.chunk, t.link, t.reduce))
+        if old and t.start in old:
             old.remove(t.start)
         else:
             others.append(t)
-    fresh = [t for t in others if not _taken_up(starts, t)]
+    fresh: list[Transfer] = []
+    for t in others:
+        old = starts.get((t.chunk, t.link, t.reduce))
+        if old:  # the old schedule has it in another step, which is taken up by it
+            old.pop(0)
+        else:
+            fresh.append(t)
     sends: list[list[Changed]] = [[] for _ in range(problem.ranks)]
     receives: list[list[Changed]] = [[] for _ in range(problem.ranks)]
     for t in fresh:
@@ -109,15 +429,6 @@ def schedule_difference(
     same, moved, new = len(schedule.transfers) - len(others), len(others) - len(fresh), len(fresh)
     gone = len(document.schedule.transfers) - same - moved
     return ScheduleDifference(tuple(map(tuple, sends)), tuple(map(tuple, receives)), same, moved, new, gone)
-
-
-def _taken_up(starts: dict[tuple[int, int, bool], list[int]], transfer: Transfer) -> bool:
-    """Whether the old schedule has it in another step, which is then taken up."""
-    old = starts.get((transfer.chunk, transfer.link, transfer.reduce))
-    if not old:
-        return False
-    old.pop(0)
-    return True
 
 
 COMPOSITION = "hetesynth-composition"
@@ -164,7 +475,14 @@ def repaired(
     progress: Progress = no_progress,
 ) -> Repaired:  # fmt: skip
     """The same where the files were read."""
-    request = _request(asked, document, recipe, changes)
+    targets = asked.targets or tuple(target(name) for name in recipe.targets)
+    request = Request(  # what the old schedule was asked for with, on the changed cluster
+        topology=asked.after, collective=document.collective, chunks=recipe.chunks,
+        root=changes.root(document.root), budget=asked.budget, chunking=recipe.chunking,
+        exclusion=recipe.exclusion, schedule_only=asked.schedule_only or not recipe.programs,
+        max_peers=recipe.max_peers, targets=targets, single_root=asked.single_root, size=recipe.size,
+        runtime=NCCL_TABLES if recipe.runtime_costs else None, objective="time", policy=asked.policy,
+    )  # fmt: skip
     demand_callable(request)
     run = compilation(request, progress)
     work = Repair(run, document, recipe, changes)
@@ -178,18 +496,6 @@ def repaired(
         demand_carried(synthesis, work.size)
     difference = schedule_difference(changes, document, solved.problem, solved.solution.schedule)
     return Repaired(asked, document, changes, synthesis, difference)
-
-
-def _request(asked: RepairRequest, document: ScheduleDocument, recipe: Recipe, changes: CarryOver) -> Request:
-    """What the old schedule was asked for with, on the changed cluster."""
-    targets = asked.targets or tuple(target(name) for name in recipe.targets)
-    return Request(
-        topology=asked.after, collective=document.collective, chunks=recipe.chunks,
-        root=changes.root(document.root), budget=asked.budget, chunking=recipe.chunking,
-        exclusion=recipe.exclusion, schedule_only=asked.schedule_only or not recipe.programs,
-        max_peers=recipe.max_peers, targets=targets, single_root=asked.single_root, size=recipe.size,
-        runtime=NCCL_TABLES if recipe.runtime_costs else None, objective="time", policy=asked.policy,
-    )  # fmt: skip
 
 
 def suffixes_of(asked: RepairRequest) -> list[str]:
@@ -210,24 +516,11 @@ def _read(asked: RepairRequest) -> tuple[ScheduleDocument, Recipe]:
 
 def read_document(path: Path) -> ScheduleDocument:
     """The schedule in the file. Raises HetesynthError HS520, HS540 or, for a composition, HS653."""
-    try:
-        if path.exists() and not path.is_file():
-            raise OSError("not a regular file")
-        with open_regular(path) as file:
-            data = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise HetesynthError(
-            f"cannot read {path}: {reason}", code="HS540", help="give a schedule JSON that `hetesynth synth` wrote"
-        ) from error
+    data = contents(path, MAX_BYTES, "give a schedule JSON that `hetesynth synth` wrote")
     if f'"{COMPOSITION}"'.encode() in data[:200]:
-        _refuse_composition(path)
+        raise HetesynthError(
+            f"{path} is a composition of pods: the inside of a pod was solved once for all of its type",
+            code="HS653",
+            help="synthesize the changed cluster anew, with --strategy composition or without",
+        )
     return read_schedule_json(data, str(path))
-
-
-def _refuse_composition(path: Path) -> NoReturn:
-    raise HetesynthError(
-        f"{path} is a composition of pods: the inside of a pod was solved once for all of its type",
-        code="HS653",
-        help="synthesize the changed cluster anew, with --strategy composition or without",
-    )

@@ -1,8 +1,4 @@
-"""What the user asks for.
-
-In: options of the command line. Out: a ``Request``, made once for a command; every stage reads it, none changes
-it. Commands of several runs make a request for each: ``--root all`` one a root, ``compare`` one a strategy.
-"""
+"""What the user asks for: made once for a command; every stage reads it, none changes it."""
 
 from __future__ import annotations
 

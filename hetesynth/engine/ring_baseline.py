@@ -1,9 +1,8 @@
 """What a communication library takes: NCCL's rings as a program, with the best number of channels and chunks.
 
-In: a topology, a collective, a size. Out: the quickest of a few programs, or why there is none. Rings are those of
-``ring_search``, on twice as many channels as long as that is quicker: of 240 questions one had a quicker program
-beyond, by 1.8 %. NCCL does broadcast and reduce along the same rings as chains, and alltoall, gather and scatter
-by plain sends; there that is the baseline.
+Rings are those of ``ring_search``, on twice as many channels as long as that is quicker: of 240 questions one had
+a quicker program beyond, by 1.8 %. NCCL does broadcast and reduce along the same rings as chains, and alltoall,
+gather and scatter by plain sends.
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ def ring_baseline(
 
 def is_simulated(
     topology: Topology, name: CollectiveName, root: Rank | None, size: int, options: CostOptions
-) -> bool:  # fmt: skip
+) -> bool:
     """Whether what the library takes is known already: by rings or sends, and for AllReduce by trees."""
     question = topology, name, root, size, options
     return (question, "rings") in _asked and (name != "allreduce" or (question, "trees") in _asked)

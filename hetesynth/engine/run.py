@@ -1,7 +1,7 @@
 """Executing a program with real bytes: read, judge, run on every rank, report.
 
-In: a file and the user's options. Out: a ``RunReport``. Where no MPI launcher started this process, it starts one
-rank per GPU and waits; where one did, it is a rank itself, and only rank 0 has a report.
+Where no MPI launcher started this process, it starts one rank per GPU and waits; where one did, it is a rank
+itself, and only rank 0 has a report.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from hetesynth.errors import HetesynthError
 from hetesynth.execute.job import Job, Part, RunOptions, own_part, plan_job, program_job
@@ -65,11 +65,20 @@ def run_file(request: RunRequest) -> RunReport | None:
     Raises HetesynthError: HS8xx, and what reading raises.
     """
     if request.in_process:
-        return _in_process(request)
+        from hetesynth.execute.inprocess import run_in_process
+
+        job, parts = prepare(request)
+        _memory_fits(job, parts)
+        return _report(request, job, "in-process", list(run_in_process(job, parts)))
     if launched(os.environ):
         return _as_rank(request)
     job, parts = prepare(request)
-    _fits_here(job, parts)
+    if job.ranks > MAX_LOCAL_RANKS:
+        raise HetesynthError(
+            f"{job.ranks} ranks are too many processes for one machine", code="HS813",
+            help="start it under an MPI launcher across machines, or use --in-process",
+        )  # fmt: skip
+    _memory_fits(job, parts)
     report = _received(launch(_command(request, job), job.ranks))
     return replace(report, file=str(request.path))
 
@@ -80,14 +89,23 @@ def prepare(request: RunRequest) -> tuple[Job, list[Part]]:
     from hetesynth.engine.formats import demand_algorithm, demand_one_run, format_of
 
     demand_one_run(request.path)
+    options = request.options
     if format_of(request.path) == "mscclpp-json":
-        return _prepare_plan(request)
+        from hetesynth.judge.mscclpp.judge import plan_violations
+        from hetesynth.judge.mscclpp.reader import load_plan
+
+        plan = load_plan(request.path)
+        if plan.collective in ROOTED and options.root is None:
+            options = _with_root(options, plan.ranks, lambda root: plan_violations(plan, root=root))
+        if not request.unchecked:
+            _refuse(request, plan_violations(plan, root=options.root))
+        return plan_job(plan, options), list(plan.gpus)
     from hetesynth.judge.msccl.judge import program_violations
     from hetesynth.judge.msccl.reader import load_program
 
     read = load_program(request.path)
     demand_algorithm(read, request.path)
-    program, options = read.program, request.options
+    program = read.program
     if program is None:
         _refuse(request, program_violations(read))
         raise HetesynthError(f"{request.path} cannot be read as a program", code="HS809", exit_code=1)
@@ -96,18 +114,6 @@ def prepare(request: RunRequest) -> tuple[Job, list[Part]]:
     if not request.unchecked:
         _refuse(request, program_violations(read, root=options.root))
     return program_job(program, options), [own_part(program, rank) for rank in range(program.ranks)]
-
-
-def _prepare_plan(request: RunRequest) -> tuple[Job, list[Part]]:
-    from hetesynth.judge.mscclpp.judge import plan_violations
-    from hetesynth.judge.mscclpp.reader import load_plan
-
-    plan, options = load_plan(request.path), request.options
-    if plan.collective in ROOTED and options.root is None:
-        options = _with_root(options, plan.ranks, lambda root: plan_violations(plan, root=root))
-    if not request.unchecked:
-        _refuse(request, plan_violations(plan, root=options.root))
-    return plan_job(plan, options), list(plan.gpus)
 
 
 def _refuse(request: RunRequest, violations: Sequence[Violation]) -> None:
@@ -129,16 +135,6 @@ def _with_root(options: RunOptions, ranks: int, judge: Callable[[int], Sequence[
     return options
 
 
-def _fits_here(job: Job, parts: Sequence[Part]) -> None:
-    """All ranks as processes of this machine."""
-    if job.ranks > MAX_LOCAL_RANKS:
-        raise HetesynthError(
-            f"{job.ranks} ranks are too many processes for one machine", code="HS813",
-            help="start it under an MPI launcher across machines, or use --in-process",
-        )  # fmt: skip
-    _memory_fits(job, parts)
-
-
 def _memory_fits(job: Job, parts: Sequence[Part]) -> None:
     need = sum(job.memory_bytes(part) for part in parts)
     available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -147,14 +143,6 @@ def _memory_fits(job: Job, parts: Sequence[Part]) -> None:
             f"all ranks together need {need / 2**30:.1f} GiB; this machine has {available / 2**30:.1f}",
             code="HS804", help="use a smaller --size",
         )  # fmt: skip
-
-
-def _in_process(request: RunRequest) -> RunReport:
-    from hetesynth.execute.inprocess import run_in_process
-
-    job, parts = prepare(request)
-    _memory_fits(job, parts)
-    return _report(request, job, "in-process", list(run_in_process(job, parts)))
 
 
 def _as_rank(request: RunRequest) -> RunReport | None:
@@ -166,7 +154,7 @@ def _as_rank(request: RunRequest) -> RunReport | None:
 
     def ready() -> tuple[Job, list[Part]]:
         job, parts = prepare(request)
-        jobs.append(job)
+        jobs.append(job)  # the report of rank 0 names it
         return job, parts
 
     def finished(runs: list[Run]) -> None:
@@ -179,15 +167,13 @@ def _as_rank(request: RunRequest) -> RunReport | None:
         )
     except HetesynthError as error:
         if directory is not None and error.code != "HS800":
-            leave_result(directory, json.dumps({"error": _plain_error(error)}))
+            names = ("message", "code", "help", "exit_code")
+            plain = {name: getattr(error, name) for name in names}
+            leave_result(directory, json.dumps({"error": plain}))
         raise
     if directory is not None or not first:
         return None
     return _report(request, jobs[0], "mpi", runs)
-
-
-def _plain_error(error: HetesynthError) -> dict[str, Any]:
-    return {"message": error.message, "code": error.code, "help": error.help, "exit_code": error.exit_code}
 
 
 def _received(text: str) -> RunReport:

@@ -1,7 +1,4 @@
-"""A schedule JSON on the cluster that it is for, replayed with the capacities and chunks that it was made with.
-
-In: a file, a topology. Out: violations. Of programs nothing is known here.
-"""
+"""A schedule JSON on the cluster that it is for, replayed with the capacities and chunks that it was made with."""
 
 from __future__ import annotations
 
@@ -9,15 +6,47 @@ import sys
 from fractions import Fraction
 from pathlib import Path
 
-from hetesynth.engine.schedule_sizes import asked_collective
 from hetesynth.errors import HetesynthError
 from hetesynth.files.regular_files import open_regular
 from hetesynth.files.schedule_json import MAX_BYTES, ScheduleDocument, read_schedule_json
+from hetesynth.model.collective import Collective
 from hetesynth.model.topology import Topology
 from hetesynth.model.verdict import Violation
 from hetesynth.policy import DEFAULT
 from hetesynth.policy.verify import VerifyPolicy
 from hetesynth.search.chunking import ROUNDINGS, ChunkingOptions, Rounding, chunk
+from hetesynth.search.collectives import collective
+
+MAX_CHUNKS_OF_ONE_RANK = 65536
+MAX_TICKS = 4_000_000
+
+
+def asked_collective(document: ScheduleDocument, filename: str) -> Collective:
+    """The collective; HetesynthError HS520, before it is built, when the transfers cannot possibly deliver all its
+    chunks, and when there are more ticks than are replayed."""
+    ranks, parts = document.ranks, document.chunks_per_rank
+    blocks = {
+        "broadcast": 1,
+        "reduce": 1,
+        "gather": ranks - 1,
+        "scatter": ranks - 1,
+        "alltoall": ranks * (ranks - 1),
+    }
+    moving = parts * blocks.get(document.collective, ranks) if ranks > 1 else 0
+    if len(document.schedule.transfers) < moving or (ranks == 1 and parts > MAX_CHUNKS_OF_ONE_RANK):
+        raise HetesynthError(
+            f"{filename}: {len(document.schedule.transfers)} transfers cannot deliver {moving} chunks",
+            code="HS520",
+            help="give a schedule JSON that `hetesynth synth` or `hetesynth import` wrote",
+        )
+    ticks = max(document.schedule.makespan, sum(t.end - t.start for t in document.schedule.transfers))
+    if ticks > MAX_TICKS:
+        raise HetesynthError(
+            f"{filename}: {ticks} ticks are more than the {MAX_TICKS} that are replayed",
+            code="HS520",
+            help="count time in steps, one for each transfer",
+        )
+    return collective(document.collective, ranks, parts, document.root)
 
 
 def read_schedule(path: Path) -> ScheduleDocument:
@@ -36,7 +65,7 @@ def read_schedule(path: Path) -> ScheduleDocument:
 
 def replayed(
     path: Path, document: ScheduleDocument, topology: Topology, policy: VerifyPolicy = DEFAULT.verify
-) -> list[Violation]:  # fmt: skip
+) -> list[Violation]:
     """What is wrong with the schedule of ``path`` on ``topology``."""
     from hetesynth.judge.schedule.judge import schedule_violations
 

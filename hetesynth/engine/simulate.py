@@ -1,7 +1,4 @@
-"""What a file takes: a schedule, a program or a plan, at one size or many.
-
-In: a path, a topology, sizes. Out: predictions, once the judge of its kind accepts the file.
-"""
+"""What a file takes: a schedule, a program or a plan, at one size or many, once its judge accepts it."""
 
 from __future__ import annotations
 
@@ -9,22 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hetesynth.engine.formats import FileKind, demand_algorithm, demand_one_run, format_of, kind_of
-from hetesynth.engine.plan_predictor import PlanPredictor
+from hetesynth.engine.formats import FileKind, contents, demand_algorithm, demand_one_run, format_of, kind_of
 from hetesynth.engine.predictors import (
     CostOptions,
+    PlanPredictor,
     Prediction,
     ProgramPredictor,
     SchedulePredictor,
     _misfit,
 )
 from hetesynth.errors import HetesynthError
-from hetesynth.files.regular_files import open_regular
 from hetesynth.model.deadline import now
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Topology
 from hetesynth.topology.language import TopologySource
+
+WAY_OUT = "give a schedule JSON or an MSCCL XML"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +64,18 @@ def file_predictor(
     demand_one_run(path)
     if format_of(path) == "msccl-xml":
         return program_predictor(path, topology, options, target)
-    if kind_of(_contents(path, MAX_BYTES), path) == "plan":
+    if kind_of(contents(path, MAX_BYTES, WAY_OUT), path) == "plan":
         return plan_predictor(path, topology, options)
     return schedule_predictor(path, topology, options)
 
 
 def schedule_predictor(path: Path, topology: Topology, options: CostOptions) -> SchedulePredictor:
     """The predictor of a schedule JSON. Raises HetesynthError where it is none for ``topology``."""
-    from hetesynth.engine.schedule_sizes import asked_collective
+    from hetesynth.engine.schedule_replay import asked_collective
     from hetesynth.files.schedule_json import MAX_BYTES, read_schedule_json
     from hetesynth.judge.schedule.judge import schedule_violations
 
-    document = read_schedule_json(_contents(path, MAX_BYTES), str(path))
+    document = read_schedule_json(contents(path, MAX_BYTES, WAY_OUT), str(path))
     ends = {i: (link.src, link.dst) for i, link in enumerate(topology.links)}
     if document.ranks != topology.ranks or any(ends.get(i) != (src, dst) for i, src, dst in document.links):
         raise HetesynthError(
@@ -105,42 +103,20 @@ def schedule_predictor(path: Path, topology: Topology, options: CostOptions) -> 
 
 def program_predictor(
     path: Path, topology: Topology, options: CostOptions, target: Target = PORTABLE
-) -> ProgramPredictor:  # fmt: skip
+) -> ProgramPredictor:
     """The predictor of an MSCCL XML. Raises HetesynthError where it is wrong or not for ``topology``."""
     from hetesynth.judge.msccl.judge import program_violations
     from hetesynth.judge.msccl.reader import load_program
 
     read = load_program(path)
     demand_algorithm(read, path)
-    if read.program is not None and read.program.ranks != topology.ranks:
-        raise HetesynthError(
-            f"{path} is for {read.program.ranks} ranks, {topology.name} has {topology.ranks}",
-            code="HS561",
-            help="give the topology it was made for",
-        )
+    if read.program is not None:
+        _demand_ranks(path, read.program.ranks, topology)
     links = {(link.src, link.dst) for link in topology.links}
     wrong = program_violations(read, links=links, max_findings=1)
     if read.program is None or wrong:
-        raise HetesynthError(
-            f"{path} cannot be simulated: {wrong[0].message if wrong else 'there is no program in it'}",
-            code="HS562",
-            help=f"hetesynth verify {path} --topo TOPOLOGY says more",
-            exit_code=1,
-        )
+        raise _refused(path, wrong[0].message if wrong else "there is no program in it")
     return ProgramPredictor(topology, read.program, options, target)
-
-
-def _contents(path: Path, most: int) -> bytes:
-    try:
-        if path.exists() and not path.is_file():
-            raise OSError("not a regular file")
-        with open_regular(path) as file:
-            return file.read(most + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise HetesynthError(
-            f"cannot read {path}: {reason}", code="HS540", help="give a schedule JSON or an MSCCL XML"
-        ) from error
 
 
 def plan_predictor(path: Path, topology: Topology, options: CostOptions) -> PlanPredictor:
@@ -149,19 +125,23 @@ def plan_predictor(path: Path, topology: Topology, options: CostOptions) -> Plan
     from hetesynth.judge.mscclpp.reader import load_plan
 
     plan = load_plan(path)
-    if plan.ranks != topology.ranks:
-        raise HetesynthError(
-            f"{path} is for {plan.ranks} ranks, {topology.name} has {topology.ranks}",
-            code="HS561",
-            help="give the topology it was made for",
-        )
+    _demand_ranks(path, plan.ranks, topology)
     links = {(link.src, link.dst) for link in topology.links}
     wrong = plan_violations(plan, links=links, servers=topology.servers, max_findings=1)
     if wrong:
-        raise HetesynthError(
-            f"{path} cannot be simulated: {wrong[0].message}",
-            code="HS562",
-            help=f"hetesynth verify {path} --topo TOPOLOGY says more",
-            exit_code=1,
-        )
+        raise _refused(path, wrong[0].message)
     return PlanPredictor(topology, plan, options)
+
+
+def _demand_ranks(path: Path, ranks: int, topology: Topology) -> None:
+    if ranks != topology.ranks:
+        raise HetesynthError(
+            f"{path} is for {ranks} ranks, {topology.name} has {topology.ranks}",
+            code="HS561",
+            help="give the topology it was made for",
+        )
+
+
+def _refused(path: Path, why: str) -> HetesynthError:
+    way_out = f"hetesynth verify {path} --topo TOPOLOGY says more"
+    return HetesynthError(f"{path} cannot be simulated: {why}", code="HS562", help=way_out, exit_code=1)

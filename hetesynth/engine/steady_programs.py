@@ -1,8 +1,6 @@
-"""Programs that are not lowered step by step: in steady state, or as a library runs them. How one is carried
-along from the choice to the file.
+"""Programs and plans in steady state, or as a library runs them, from the choice to the file.
 
-In: a problem, a schedule along trees, a ``Pipeline``. Out: a predictor or the file of its program. Where a
-target or a form of the collective cannot hold it, there is none, and the schedule is lowered step by step.
+Where a target or a form of the collective cannot hold one, the schedule is lowered step by step.
 """
 
 from __future__ import annotations
@@ -13,14 +11,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from hetesynth.engine.formats import Emitted, xml_of
-from hetesynth.engine.predictors import CostOptions, ProgramPredictor
-from hetesynth.errors import HetesynthError
+from hetesynth.engine.formats import Emitted, plan_of, plan_options, servers_of, xml_of
+from hetesynth.engine.predictors import CostOptions, PlanPredictor, ProgramPredictor
+from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.collective import Collective
-from hetesynth.model.cost import Costs
+from hetesynth.model.cost import Costs, chunk_bytes, runtime_bytes
+from hetesynth.model.plan import Plan
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program
-from hetesynth.model.schedule import Schedule
+from hetesynth.model.schedule import Schedule, hops
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.programs.msccl.library_programs import (
     demand_fit,
@@ -30,7 +29,120 @@ from hetesynth.programs.msccl.library_programs import (
     tree_program,
 )
 from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, check_options, stated_max_bytes
+from hetesynth.programs.mscclpp.lower import largest_call, lower_plan
 from hetesynth.programs.steady_state.lower import Arrangement, lower_steady_state
+from hetesynth.programs.steady_state.plan import finest_steady_plan, plan_arrangements
+from hetesynth.programs.steady_state.wiring import PlanArrangement
+
+
+@dataclass(frozen=True, slots=True)
+class SteadyPlan:
+    """``arrangement`` of the trees of a schedule in a plan, with up to ``most`` pieces, on links of ``costs``."""
+
+    arrangement: PlanArrangement
+    most: int
+    costs: Costs
+
+    @property
+    def label(self) -> str:
+        """What tells it from others of the same schedule."""
+        a = self.arrangement
+        return f"plan in steady state, about {a.pieces} pieces, {a.width} x {a.shifts} thread blocks for each tree"
+
+    def lowered(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
+        """It is no program, and is chosen only where none is made."""
+        raise InternalError("a plan in steady state is lowered to a program")
+
+    def plan(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Plan:
+        """As ``finest_steady_plan``."""
+        return finest_steady_plan(
+            problem, schedule, self.costs, self.arrangement, self.most, plan_options(options),
+            servers_of(problem, options),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class QuickPlan:
+    """A plan and what it takes. ``steady``: how it runs in steady state, None where it is lowered step by step."""
+
+    plan: Plan
+    seconds: float
+    steady: SteadyPlan | None
+
+
+def steady_plans(
+    problem: Problem, schedule: Schedule, options: LoweringOptions, costs: Costs, size: int
+) -> list[SteadyPlan]:
+    """Those that may be quickest for ``size`` bytes; none where there are none."""
+    collective = problem.collective
+    whole = chunk_bytes(collective.name, collective.ranks, collective.chunks_per_rank, size)
+    policy = options.policy
+    enough = policy.steady_plan_pieces * hops(schedule, problem.arcs)
+    most = max(1, min(enough, int(whole // policy.steady_least_piece)))
+    try:
+        listed = plan_arrangements(problem, schedule, costs, policy, most)
+    except HetesynthError:
+        return []
+    return [SteadyPlan(arrangement, most, costs) for arrangement in listed]
+
+
+def quick_plan(
+    topology: Topology, problem: Problem, schedule: Schedule, steady: SteadyPlan, size: int,
+    options: LoweringOptions, costs: CostOptions,
+) -> QuickPlan | None:  # fmt: skip
+    """The plan of ``steady``; None where the runtime cannot hold it, or not for ``size`` bytes."""
+    try:
+        with no_collections():
+            return _timed(topology, steady.plan(problem, schedule, options), steady, size, costs)
+    except HetesynthError:
+        return None
+
+
+def quickest_plan(
+    topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
+    costs: CostOptions,
+) -> QuickPlan | None:  # fmt: skip
+    """The quickest for ``size`` bytes; None where the runtime can hold none."""
+
+    def plans() -> Iterator[QuickPlan | None]:
+        for steady in steady_plans(problem, schedule, options, costs.costs(topology), size):
+            yield quick_plan(topology, problem, schedule, steady, size, options, costs)
+        try:
+            plan = lower_plan(problem, schedule, plan_options(options), servers_of(problem, options))
+            yield _timed(topology, plan, None, size, costs)
+        except HetesynthError:
+            return
+
+    return min((p for p in plans() if p is not None), key=lambda p: p.seconds, default=None)
+
+
+def plan_emitted(
+    topology: Topology, problem: Problem, schedule: Schedule, size: int, steady: Pipeline | None,
+    options: LoweringOptions, costs: CostOptions,
+) -> Emitted | None:  # fmt: skip
+    """The file of the plan; None where the target takes none, none fits, or the schedule is so large that plans
+    are not simulated to choose."""
+    if options.target.format != "mscclpp-json":
+        return None
+    if isinstance(steady, SteadyPlan):
+        try:
+            with no_collections():
+                return plan_of(steady.plan(problem, schedule, options), options)
+        except HetesynthError:  # in place the collective may have none
+            pass
+    if len(schedule.transfers) > costs.policy.compile.max_program_transfers:
+        return None
+    quick = quickest_plan(topology, problem, schedule, size, options, costs)
+    return None if quick is None else plan_of(quick.plan, options)
+
+
+def _timed(
+    topology: Topology, plan: Plan, steady: SteadyPlan | None, size: int, costs: CostOptions
+) -> QuickPlan | None:
+    predictor = PlanPredictor(topology, plan, costs)
+    if largest_call(plan.collective, plan.gpus) < runtime_bytes(predictor.collective, plan.ranks, size):
+        return None
+    return QuickPlan(plan, predictor.timeline(size).makespan, steady)
 
 
 class Pipeline(Protocol):
@@ -101,16 +213,33 @@ class SteadyState:
 
 @dataclass(frozen=True, slots=True)
 class LibraryProgram:
-    """A program as a library runs it, whatever schedule goes along the same links."""
+    """A program as a library runs it, whatever schedule goes along the same links: rings in the ``orders`` of the
+    ranks, one a channel (``apart``: see ``ring_program``), double binary ``trees`` of an AllReduce, one a channel,
+    or else each chunk straight to its receiver, on so many ``channels``."""
+
+    orders: tuple[tuple[Rank, ...], ...] = ()
+    apart: int = 0
+    trees: tuple[tuple[Rank, ...], ...] = ()
+    channels: int = 0
 
     @property
     def label(self) -> str:
         """What tells it from others of the same schedule."""
-        raise NotImplementedError
+        if self.trees:
+            return f"trees on {len(self.trees)} channels"
+        if self.orders:
+            return f"rings on {len(self.orders)} channels" + (", ranks in turn" if self.apart else "")
+        return f"sends on {self.channels} channels"
 
     def program(self, collective: Collective, options: LoweringOptions) -> Program:
         """It, without limits of a target. ``collective``: in as many parts as it has channels or chunks."""
-        raise NotImplementedError
+        name, in_place, fused = options.name, options.in_place, "rrc" in options.target.ops
+        if self.trees:
+            return tree_program(name, self.trees, len(collective.chunks), in_place=in_place, fused=fused)
+        if self.orders:
+            fused = fused and collective.reduces
+            return ring_program(name, collective, self.orders, self.apart, in_place=in_place, fused=fused)
+        return direct_program(name, collective, self.channels, in_place=in_place)
 
     def lowered(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
         """It, of the collective of ``problem``. HetesynthError HS501 where it does not fit."""
@@ -123,61 +252,6 @@ class LibraryProgram:
     def fit(self, collective: Collective, options: LoweringOptions) -> bool:
         """Whether the target holds it."""
         return fits(self.program(collective, options), options.target)
-
-
-@dataclass(frozen=True, slots=True)
-class Rings(LibraryProgram):
-    """Rings as NCCL runs them: one thread block of each rank for each channel, in the ``orders`` of the ranks.
-    ``apart``: see ``ring_program``."""
-
-    orders: tuple[tuple[Rank, ...], ...]
-    apart: int = 0
-
-    @property
-    def label(self) -> str:
-        """What tells it from others of the same schedule."""
-        return f"rings on {len(self.orders)} channels" + (", ranks in turn" if self.apart else "")
-
-    def program(self, collective: Collective, options: LoweringOptions) -> Program:
-        """See ``ring_program``."""
-        fused = collective.reduces and "rrc" in options.target.ops
-        return ring_program(
-            options.name, collective, self.orders, self.apart, in_place=options.in_place, fused=fused
-        )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Trees(LibraryProgram):
-    """NCCL's AllReduce along double binary trees, one a channel."""
-
-    trees: tuple[tuple[Rank, ...], ...]
-
-    @property
-    def label(self) -> str:
-        """What tells it from others of the same schedule."""
-        return f"trees on {len(self.trees)} channels"
-
-    def program(self, collective: Collective, options: LoweringOptions) -> Program:
-        """See ``tree_program``."""
-        fused = "rrc" in options.target.ops
-        parts = len(collective.chunks)
-        return tree_program(options.name, self.trees, parts, in_place=options.in_place, fused=fused)
-
-
-@dataclass(frozen=True, slots=True)
-class Sends(LibraryProgram):
-    """Each chunk straight to its receiver, on so many channels."""
-
-    channels: int
-
-    @property
-    def label(self) -> str:
-        """What tells it from others of the same schedule."""
-        return f"sends on {self.channels} channels"
-
-    def program(self, collective: Collective, options: LoweringOptions) -> Program:
-        """See ``direct_program``."""
-        return direct_program(options.name, collective, self.channels, in_place=options.in_place)
 
 
 def steady_emitted(

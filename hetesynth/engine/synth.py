@@ -8,33 +8,34 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hetesynth.engine.addressing import demand_addressable, demand_carried
 from hetesynth.engine.artifacts import (
     UNFIT,
     Choice,
     ProgramSpec,
     SolvedRequest,
     Synthesis,
+    demand_addressable,
     demand_callable,
+    demand_carried,
     finished,
     judged_files,
     step_model,
 )
 from hetesynth.engine.choice.candidates import strategy_of
-from hetesynth.engine.choice.effort import Effort
-from hetesynth.engine.compilation import Compilation, compilation
-from hetesynth.engine.first_candidate import demand_first_candidate, first_candidate
-from hetesynth.engine.phases import PhaseTimer
+from hetesynth.engine.choice.tuning import Effort
+from hetesynth.engine.compilation import Compilation, PhaseTimer, compilation
 from hetesynth.engine.predictors import CostOptions
-from hetesynth.engine.problem import load_problem, no_schedule
+from hetesynth.engine.problem import demand_first_candidate, first_candidate, load_problem, no_schedule
+from hetesynth.engine.program_warnings import demand_single_root
 from hetesynth.engine.request import Request
 from hetesynth.engine.ring_baseline import is_simulated
 from hetesynth.engine.steady_programs import LibraryProgram, SteadyState
-from hetesynth.engine.time_optimality import Bounds, bounds_of, implied_size
+from hetesynth.engine.time_verdict import Bounds, bounds_of, implied_size
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.deadline import no_deadline, now
@@ -54,6 +55,80 @@ if TYPE_CHECKING:
     from hetesynth.engine.choice.choice import Chosen, Keep
     from hetesynth.engine.choice.program_ranking import Ranked
     from hetesynth.engine.time_verdict import TimeVerdict
+
+
+FIRST_ONLY = 0.01
+"""Seconds after which nothing but a first schedule is begun."""
+
+
+def for_every_root(
+    request: Request, progress: Progress = no_progress, trace: CegisTrace | None = None, *,
+    began: float | None = None,
+) -> list[Synthesis]:  # fmt: skip
+    """One synthesis a root, in order. ``trace``: what CEGIS did. ``began``: as ``synthesize`` takes it.
+
+    With a time budget the work is done in a process that makes the first program of every root, then searches for
+    better ones root by root, and is killed when the budget is over: the last files of all roots are the result.
+    After an interrupt without one the roots that are left get what a first schedule takes. HetesynthError: as
+    ``synthesize``; HS303 where the collective has no root, HS514 where a target would take the first file for
+    every root; HS602 (exit 3) where the budget was over before every root had a program.
+    """
+    if not request.schedule_only:
+        demand_single_root(request.targets, request.collective, promised=False, every=True)
+    ranks, seconds, steps = load_topology(request.topology).ranks, request.budget.seconds, trace or CegisTrace()
+
+    def of_root(root: int, least: float | None, told: Progress) -> Synthesis:
+        budget = replace(request.budget, seconds=least)
+        part = steps.inside(f"root {root}")
+        run = compilation(replace(request, root=root), told, budget, trace=part, every_root=True)
+        return synthesized(run)
+
+    if seconds is None:
+        syntheses: list[Synthesis] = []
+        for root in range(ranks):
+            stopped = any(synthesis.ending == "interrupt" for synthesis in syntheses)
+            syntheses.append(of_root(root, FIRST_ONLY if stopped else None, progress))
+        return syntheses
+    until, before = (time.monotonic() if began is None else began) + seconds, len(steps.entries)
+
+    def work(tell: Tell) -> list[Synthesis]:
+        def told(what: str, best: int | None) -> None:
+            tell("progress", (what, best))
+
+        best = [with_warnings(of_root(root, FIRST_ONLY, told)) for root in range(ranks)]
+        for root in range(ranks):
+            tell("result", best)
+            share = (until - time.monotonic()) / (ranks - root)
+            best[root] = with_warnings(of_root(root, max(FIRST_ONLY, share), told))
+            tell("records", steps.entries[before:])
+        return best
+
+    def heard(kind: str, value: Any) -> None:
+        if kind == "progress":
+            progress(*value)
+        else:
+            steps.entries[before:] = value
+
+    result, ended = last_result(work, until, request.policy.compile.grace, heard)
+    if result is None:
+        if ended == "interrupt":
+            raise KeyboardInterrupt
+        message = f"not every root had a program after {seconds:g} s"
+        raise HetesynthError(message, code="HS602", exit_code=3, help="raise --time-budget, or leave it out")
+    return result
+
+
+def write_every_root(syntheses: Sequence[Synthesis], stem: Path) -> list[Path]:
+    """Every file of every root, ``stem-root3.xml`` and so on, all or none; the paths, root by root."""
+    from hetesynth.files.atomic import write_all
+
+    paths = {
+        stem.with_name(f"{stem.name}-root{synthesis.request.root}{suffix}"): data
+        for synthesis in syntheses
+        for suffix, data in synthesis.files.items()
+    }
+    write_all(paths)
+    return list(paths)
 
 
 def synthesize(
@@ -205,7 +280,7 @@ def _by_steps(run: Compilation, shown: Shown) -> Synthesis:
 
 def _pipelined(run: Compilation, solved: SolvedRequest) -> SolvedRequest:
     """The same with the program that is quickest for the size that the chunks make."""
-    from hetesynth.engine.choice.step_programs import step_candidate, step_program
+    from hetesynth.engine.choice.program_ranking import step_candidate, step_program
 
     size = implied_size(solved.problem, solved.chunking.chunk_bytes)
     try:
@@ -222,7 +297,7 @@ def _pipelined(run: Compilation, solved: SolvedRequest) -> SolvedRequest:
 
 def _step_search(run: Compilation, chunking: Chunking, problem: Problem, budget: Budget) -> SolvedRequest:
     """The schedule of the fewest steps that is found with ``budget``."""
-    from hetesynth.engine.verified_solver import verified_solver
+    from hetesynth.engine.problem import verified_solver
 
     request, timer = run.request, run.timer
     strategy = strategy_of(request, chunking.topology)
@@ -397,7 +472,9 @@ def _written(run: Compilation, shown: Shown, chosen: Chosen, size: int) -> Synth
         others = ((one.candidate.label, one.seconds) for one in queue if one.candidate.label != candidate.label)
         runner_up = next(((label, seconds) for label, seconds in others if seconds is not None), None)
         choice = Choice(candidate.label, len(tuning.tried), short, tuple(unfit), ending, runner_up=runner_up)
-        record.note(candidate.label, "chosen", _why_chosen(entry, first=entry is first))
+        kind, took = ("schedule", candidate.seconds) if entry.seconds is None else ("program", entry.seconds)
+        rank = "the quickest" if entry is first else "the quickest that fits the targets"
+        record.note(candidate.label, "chosen", f"{rank}, its {kind} takes {microseconds(took)}")
         try:
             synthesis = judged_files(_solved(run, tuning.bounds, size, entry, choice))
             demand_carried(synthesis, size)
@@ -409,9 +486,3 @@ def _written(run: Compilation, shown: Shown, chosen: Chosen, size: int) -> Synth
             unfit.append((candidate.label, candidate.seconds, error.message))
             record.note(candidate.label, "refused", error.message)
     raise refusal or InternalError("a tuning run without candidates")
-
-
-def _why_chosen(entry: Ranked, *, first: bool) -> str:
-    kind, seconds = ("schedule", entry.candidate.seconds) if entry.seconds is None else ("program", entry.seconds)
-    next_best = "the quickest" if first else "the quickest that fits the targets"
-    return f"{next_best}, its {kind} takes {microseconds(seconds)}"

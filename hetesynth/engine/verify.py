@@ -1,7 +1,4 @@
-"""Judging files that others made: which judge a file needs, and what it says, target by target.
-
-In: a path and a Question. Out: a Judged, or its SARIF log. Knows no rule itself.
-"""
+"""Judging files that others made: which judge a file needs, and what it says, target by target."""
 
 from __future__ import annotations
 
@@ -24,7 +21,6 @@ from hetesynth.model.verdict import Violation
 from hetesynth.topology.language import load_pods, load_topology
 
 if TYPE_CHECKING:
-    from hetesynth.judge.msccl.reader import ReadResult
     from hetesynth.report.sarif import SarifResult
 
 Level = Literal["error", "portability", "warning", "note"]
@@ -221,8 +217,13 @@ def check_format(path: Path, target: Target) -> None:
 
 
 def _judge_xml(path: Path, question: Question) -> Judged:
-    from hetesynth.judge.msccl.judge import notes, profile_violations, program_violations
-    from hetesynth.judge.msccl.linter import call_warnings, lint_targets
+    from hetesynth.judge.msccl.judge import (
+        large_message_violations,
+        notes,
+        profile_violations,
+        program_violations,
+    )
+    from hetesynth.judge.msccl.linter import call_warnings, lint_targets, network_violations
     from hetesynth.judge.msccl.reader import load_program
 
     read = load_program(path)
@@ -239,34 +240,14 @@ def _judge_xml(path: Path, question: Question) -> Judged:
         acceptance = ()
     calls = _merged(((t.name, call_warnings(read, t)) for t in question.targets), "warning")
     warnings = [*(Finding("warning", v) for v in read.warnings), *calls]
-    warnings += [*_size_warnings(read, findings, question), *_network(read, question, cluster)]
-    judged = (*findings, *warnings, *_notes(notes(read)))
+    stops = ("deadlock", "race", "undefined-data", "wrong-data")  # at every size
+    if not any(f.level == "error" and f.violation.kind in stops for f in findings):
+        warnings += [Finding("warning", v) for v in large_message_violations(read, root=question.root)]
+    if read.program is not None:  # over NICs, where the topology has servers between which the program sends
+        hangs = network_violations(read.program, question.targets, None if cluster is None else cluster.servers)
+        warnings += [Finding("note" if cluster is None else "warning", v) for v in hangs]
+    judged = (*findings, *warnings, *(Finding("note", v) for v in notes(read)))
     return Judged(judged, acceptance, read.algo_line is not None)
-
-
-def _size_warnings(read: ReadResult, findings: list[Finding], question: Question) -> list[Finding]:
-    """Only for programs that run right: whatever stops them stops them at every size. With targets: what goes
-    wrong at sizes for which none of them would select the file."""
-    from hetesynth.judge.msccl.judge import large_message_violations
-
-    stops = ("deadlock", "race", "undefined-data", "wrong-data")
-    if any(f.level == "error" and f.violation.kind in stops for f in findings):
-        return []
-    return [Finding("warning", v) for v in large_message_violations(read, root=question.root)]
-
-
-def _network(read: ReadResult, question: Question, cluster: Topology | None) -> list[Finding]:
-    """What goes wrong over NICs: a warning where the topology has servers between which the program sends."""
-    from hetesynth.judge.msccl.linter import network_violations
-
-    if read.program is None:
-        return []
-    violations = network_violations(read.program, question.targets, None if cluster is None else cluster.servers)
-    return [Finding("note" if cluster is None else "warning", v) for v in violations]
-
-
-def _notes(violations: Iterable[Violation]) -> list[Finding]:
-    return [Finding("note", v) for v in violations]
 
 
 def _merged(by_target: Iterable[tuple[str, Sequence[Violation]]], level: Level = "error") -> list[Finding]:

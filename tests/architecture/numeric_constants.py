@@ -19,7 +19,7 @@ ALLOWED = {
         hetesynth/search/chunking.py: MAX_CAPACITY
         hetesynth/cli/build.py: SILENT
         hetesynth/cli/options.py: MAX_SIZES MAX_SIZE
-        hetesynth/engine/sizes.py: MAX_SIZES MAX_SIZE
+        hetesynth/engine/predictors.py: MAX_SIZES MAX_SIZE
         hetesynth/search/collectives.py: MAX_CHUNKS
         hetesynth/topology/first_topology.py: MAX_SERVERS
         hetesynth/files/regular_files.py: MAX_BYTES
@@ -32,7 +32,7 @@ ALLOWED = {
         hetesynth/engine/import_file.py: MAX_FILE_BYTES
         hetesynth/engine/run.py: MAX_LOCAL_RANKS
         hetesynth/deploy/verify_files.py: MAX_FILES HEAD BLOCK
-        hetesynth/engine/schedule_sizes.py: MAX_CHUNKS_OF_ONE_RANK MAX_TICKS
+        hetesynth/engine/schedule_replay.py: MAX_CHUNKS_OF_ONE_RANK MAX_TICKS
         hetesynth/execute/job.py: MAX_MEMORY
         hetesynth/files/journal.py: MAX_BYTES
         hetesynth/deploy/manifest/reader.py: MAX_CELLS
@@ -168,7 +168,7 @@ ALLOWED = {
     "defaults of options": """
         hetesynth/model/size_range.py: FIRST LAST
         hetesynth/cli/options.py: buffer_sizes.factor
-        hetesynth/engine/sizes.py: buffer_sizes.factor
+        hetesynth/engine/predictors.py: buffer_sizes.factor
         hetesynth/api.py: sizes_of.factor
         hetesynth/deploy/verify_files.py: FILES_OF_A_PROCESS
         hetesynth/engine/predictors.py: sizes_between.factor
@@ -279,7 +279,7 @@ ALLOWED = {
         hetesynth/judge/race_detection.py: MANY
         """,
     "how long to wait for processes, locks and solvers": """
-        hetesynth/engine/every_root.py: FIRST_ONLY
+        hetesynth/engine/synth.py: FIRST_ONLY
         hetesynth/deploy/cell_check.py: SHARE
         hetesynth/deploy/workers.py: LIVES TOLD_AFTER
         hetesynth/deploy/dask_cluster.py: FETCH_SECONDS GIVEN LONELY_SECONDS LOOK_SECONDS

@@ -13,12 +13,10 @@ from hetesynth.engine.choice import choice, steady
 from hetesynth.engine.choice.choice import Chosen, choose
 from hetesynth.engine.choice.pool import pool, seconds_at
 from hetesynth.engine.choice.program_ranking import Ranked
-from hetesynth.engine.plan_predictor import PlanPredictor, first_predictor
-from hetesynth.engine.predictors import CostOptions
+from hetesynth.engine.predictors import CostOptions, PlanPredictor, first_predictor
 from hetesynth.engine.request import Request
 from hetesynth.engine.ring_baseline import Baseline, ring_baseline
-from hetesynth.engine.steady_plans import SteadyPlan, plan_emitted
-from hetesynth.engine.steady_programs import steady_predictor
+from hetesynth.engine.steady_programs import SteadyPlan, plan_emitted, steady_predictor
 from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.decisions import Decisions

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hetesynth.engine.choice.choice import choose
-from hetesynth.engine.choice.planned import numbers_of_peers
+from hetesynth.engine.choice.steady import numbers_of_peers
 from hetesynth.engine.request import Request
 from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.problem import Budget

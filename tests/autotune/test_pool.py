@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hetesynth.engine.choice.pool import Pool, _Table, pool, sample_places, seconds_at
+from hetesynth.engine.choice.pool import Pool, _timed, pool, sample_places, seconds_at
 from hetesynth.engine.predictors import ProgramPredictor
 from hetesynth.engine.request import Request
 from hetesynth.model.problem import Budget
@@ -112,9 +112,9 @@ def test_a_member_that_is_behind_is_not_simulated_on_and_one_that_is_not_is() ->
 
     sizes = [1 << k for k in range(20)]
     quick, behind, wide = Stated(1, 1.0, 1.0), Stated(1 << 19, 1e5, 0.1), Stated(1, 0.5, 5.0)
-    table = _Table(sizes, math.inf)
     members: Any = [quick, behind, wide]
-    table.add(members)
+    rows: list[list[float]] = []
+    _timed(sizes, math.inf, members, rows)
     best = [min(m.latency + m.per_byte * size for m in members) for size in sizes]
-    assert [min(row[j] for row in table.rows) for j in range(len(sizes))] == best
+    assert [min(row[j] for row in rows) for j in range(len(sizes))] == best
     assert quick.asked == sizes and min(behind.asked) == 1 << 16 and wide.asked == [1]

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.engine.choice.effort import Effort
 from hetesynth.engine.choice.program_ranking import ProgramRanking, Ranked
-from hetesynth.engine.choice.tuning import Candidate
-from hetesynth.engine.phases import PhaseTimer
+from hetesynth.engine.choice.tuning import Candidate, Effort
+from hetesynth.engine.compilation import PhaseTimer
 from hetesynth.engine.predictors import ProgramPredictor, SchedulePredictor
 from hetesynth.engine.problem import load_problem
 from hetesynth.engine.request import Request

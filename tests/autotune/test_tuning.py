@@ -20,7 +20,7 @@ from hetesynth.engine.choice.tuning import tune
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.problem import ProblemFactory
 from hetesynth.engine.request import Request
-from hetesynth.engine.time_optimality import implied_size, rechecked_bounds, time_optimality
+from hetesynth.engine.time_verdict import implied_size, rechecked_bounds, time_optimality
 from hetesynth.errors import HetesynthError
 from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES, PERSONALIZED, ROOTED, CollectiveName

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from hetesynth.engine.compilation import PhaseTimer
 from hetesynth.engine.fused_receives import seconds
-from hetesynth.engine.phases import PhaseTimer
 from hetesynth.engine.predictors import CostOptions, ProgramPredictor
 from hetesynth.engine.problem import load_problem
 from hetesynth.engine.request import Request
-from hetesynth.engine.time_optimality import implied_size
+from hetesynth.engine.time_verdict import implied_size
 from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.problem import Budget

@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from hetesynth.engine.phases import PhaseTimer
+from hetesynth.engine.compilation import PhaseTimer
 from hetesynth.engine.problem import load_problem
 from hetesynth.engine.request import Request
 from hetesynth.judge.schedule.judge import schedule_violations

@@ -27,10 +27,8 @@ from hetesynth.deploy.folder.cells import ProgramFile, program_at
 from hetesynth.deploy.folder.folder import deployed
 from hetesynth.deploy.manifest.reader import read_manifest
 from hetesynth.deploy.manifest.values import Cell, Manifest
-from hetesynth.engine.plan_predictor import PlanPredictor, contents_predictor
-from hetesynth.engine.predictors import CostOptions
-from hetesynth.engine.time_optimality import bounds_of
-from hetesynth.engine.time_verdict import ALIKE, time_verdict
+from hetesynth.engine.predictors import CostOptions, PlanPredictor, contents_predictor
+from hetesynth.engine.time_verdict import ALIKE, bounds_of, time_verdict
 from hetesynth.model.collective import ROOTED
 from hetesynth.model.cost import runtime_bytes
 from hetesynth.model.target import target

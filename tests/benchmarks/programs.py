@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.tables import csv_text, markdown
+from hetesynth.engine.compilation import PhaseTimer
 from hetesynth.engine.formats import FORMATS, forms
-from hetesynth.engine.phases import PhaseTimer
 from hetesynth.engine.problem import load_problem
 from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from hetesynth.engine.choice.program_ranking import throttlings
-from hetesynth.engine.phases import PhaseTimer
+from hetesynth.engine.compilation import PhaseTimer
 from hetesynth.engine.predictors import CostOptions, ProgramPredictor, SchedulePredictor
 from hetesynth.engine.problem import load_problem
 from hetesynth.engine.request import Request

@@ -16,8 +16,7 @@ import pytest
 from hetesynth.cli.atlas import atlas_report
 from hetesynth.cli.main import run
 from hetesynth.engine import atlas
-from hetesynth.engine.addressing import demand_carried
-from hetesynth.engine.artifacts import SolvedRequest
+from hetesynth.engine.artifacts import SolvedRequest, demand_carried
 from hetesynth.engine.compilation import compilation
 from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hetesynth.cli.main import run
-from hetesynth.engine.gpu_vendors import fitting_targets, runtime_advice, vendor_warnings
+from hetesynth.engine.program_warnings import fitting_targets, runtime_advice, vendor_warnings
 from hetesynth.model.target import PORTABLE, TARGETS
 
 CLUSTERS = {"H100": "import h100\ncluster c {\n  instance a = h100x8\n}\n",

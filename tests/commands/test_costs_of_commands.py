@@ -13,11 +13,10 @@ from benchmarks import time_tables
 from hetesynth.cli.main import run
 from hetesynth.engine.choice.tuning import tune
 from hetesynth.engine.page.report import report_of_synthesis
-from hetesynth.engine.plan_predictor import first_predictor
-from hetesynth.engine.predictors import CostOptions, ProgramPredictor, SchedulePredictor
+from hetesynth.engine.predictors import CostOptions, ProgramPredictor, SchedulePredictor, first_predictor
 from hetesynth.engine.request import Request
 from hetesynth.engine.synth import synthesize
-from hetesynth.engine.time_optimality import bounds_of
+from hetesynth.engine.time_verdict import bounds_of
 from hetesynth.judge.msccl.reader import read_program
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.problem import Budget

@@ -11,7 +11,7 @@ import pytest
 
 from hetesynth.cli.options import TimeBudget
 from hetesynth.engine.choice.choice import choose
-from hetesynth.engine.choice.effort import Effort, efforts
+from hetesynth.engine.choice.tuning import Effort, efforts
 from hetesynth.engine.request import Request
 from hetesynth.engine.synth import synthesize
 from hetesynth.model import deadline

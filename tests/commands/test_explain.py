@@ -77,7 +77,7 @@ def test_a_rule_by_steps_is_told_once_it_is_in_the_table() -> None:
     chain = (auto.Rule("novel", (), novel), refusing)
     record = Decisions("steps")
     request = asked("fig10", "allgather")
-    from hetesynth.engine.phases import PhaseTimer
+    from hetesynth.engine.compilation import PhaseTimer
     from hetesynth.engine.problem import load_problem
 
     problem = load_problem(request, PhaseTimer())[1]

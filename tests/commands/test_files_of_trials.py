@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from hetesynth.engine import steady_programs
-from hetesynth.engine.plan_predictor import first_predictor
-from hetesynth.engine.predictors import CostOptions
+from hetesynth.engine.predictors import CostOptions, first_predictor
 from hetesynth.engine.request import Request
 from hetesynth.engine.steady_programs import SteadyState
 from hetesynth.engine.synth import synthesize

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from benchmarks.programs import known_rows, measured, page
 
+from hetesynth.engine.compilation import PhaseTimer
 from hetesynth.engine.formats import FORMATS, suffixes
-from hetesynth.engine.phases import PhaseTimer
 from hetesynth.engine.problem import load_problem
 from hetesynth.engine.request import Request
 from hetesynth.engine.synth import synthesize

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from hetesynth.engine import fused_receives
+from hetesynth.engine.compilation import PhaseTimer
 from hetesynth.engine.formats import Emitted
 from hetesynth.engine.fused_receives import emitted, lowering_variants, seconds
-from hetesynth.engine.phases import PhaseTimer
 from hetesynth.engine.predictors import CostOptions, ProgramPredictor
 from hetesynth.engine.problem import load_problem
 from hetesynth.engine.request import Request
 from hetesynth.engine.synth import synthesize
-from hetesynth.engine.time_optimality import implied_size
+from hetesynth.engine.time_verdict import implied_size
 from hetesynth.errors import HetesynthError
 from hetesynth.judge.msccl.reader import read_program
 from hetesynth.judge.schedule.judge import schedule_violations

@@ -9,8 +9,7 @@ import pytest
 
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.ring_baseline import Baseline, ring_baseline
-from hetesynth.engine.time_optimality import bounds_of
-from hetesynth.engine.time_verdict import Rival, held_by, library_rival, switch_reduces
+from hetesynth.engine.time_verdict import Rival, bounds_of, held_by, library_rival, switch_reduces
 from hetesynth.library.machine import library_of, machine_of
 from hetesynth.library.times import chosen
 from hetesynth.model.collective import ROOTED, CollectiveName

@@ -10,8 +10,7 @@ import pytest
 from hetesynth.engine.choice.choice import choose
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.request import Request
-from hetesynth.engine.time_optimality import bounds_of
-from hetesynth.engine.time_verdict import TimeVerdict, verdict_line
+from hetesynth.engine.time_verdict import TimeVerdict, bounds_of, verdict_line
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import PORTABLE

@@ -8,7 +8,7 @@ import pytest
 from support.pods import CHUNK, SMALL, claims, complaints, composed, document, encoded, pods_of, transfers
 
 from hetesynth.engine.composition import composition_document
-from hetesynth.engine.verified_solver import verified_solver
+from hetesynth.engine.problem import verified_solver
 from hetesynth.judge.composition.judge import judge_composition
 from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.problem import Arc, Budget, Problem

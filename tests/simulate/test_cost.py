@@ -12,7 +12,7 @@ from support.costs import primitive
 
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.recipe import topology_hash
-from hetesynth.engine.time_optimality import bounds_of
+from hetesynth.engine.time_verdict import bounds_of
 from hetesynth.errors import HetesynthError
 from hetesynth.model.calibration import CALIBRATIONS, calibrated
 from hetesynth.model.collective import COLLECTIVE_NAMES

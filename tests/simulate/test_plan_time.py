@@ -9,8 +9,7 @@ from support.clusters import cluster
 from support.reports import cluster as example
 from support.reports import made
 
-from hetesynth.engine.plan_predictor import PlanPredictor, chunks_of_tasks
-from hetesynth.engine.predictors import CostOptions
+from hetesynth.engine.predictors import CostOptions, PlanPredictor, chunks_of_tasks
 from hetesynth.errors import HetesynthError
 from hetesynth.judge.mscclpp.reader import read_plan_json
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName

@@ -12,8 +12,7 @@ from simulate.test_program_time import MESSAGE, chain, mesh, one_channel, two
 from support.clusters import cluster
 from verify.program_builders import block, direct_allreduce, ring_allgather, step
 
-from hetesynth.engine.plan_predictor import PlanPredictor
-from hetesynth.engine.predictors import CostOptions, Prediction, ProgramPredictor
+from hetesynth.engine.predictors import CostOptions, PlanPredictor, Prediction, ProgramPredictor
 from hetesynth.model.cost import costs
 from hetesynth.model.program import Program, Protocol
 from hetesynth.model.runtime_costs import NCCL_TABLES, ByProtocol, GpuCosts, RuntimeCosts, thread_blocks_for

@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import Any
 
 from hetesynth.engine.composition import composition_document
-from hetesynth.engine.verified_solver import verified_solver
+from hetesynth.engine.problem import verified_solver
 from hetesynth.model.pods import PodCluster
 from hetesynth.model.problem import Budget
 from hetesynth.policy import DEFAULT

@@ -8,7 +8,7 @@ import pytest
 from support.graphs import Graph, full, line, problem, ring
 from support.solving import solve
 
-from hetesynth.engine.phases import PhaseTimer
+from hetesynth.engine.compilation import PhaseTimer
 from hetesynth.engine.problem import load_problem
 from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError

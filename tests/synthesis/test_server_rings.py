@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.engine.phases import PhaseTimer
+from hetesynth.engine.compilation import PhaseTimer
 from hetesynth.engine.problem import load_problem
 from hetesynth.engine.request import Request
 from hetesynth.judge.schedule.judge import schedule_violations

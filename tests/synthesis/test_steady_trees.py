@@ -12,7 +12,7 @@ import pytest
 from support.graphs import Graph, full, problem
 from support.replay import complaint
 
-from hetesynth.engine.phases import PhaseTimer
+from hetesynth.engine.compilation import PhaseTimer
 from hetesynth.engine.problem import load_problem
 from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError

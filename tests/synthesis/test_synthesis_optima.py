@@ -9,7 +9,7 @@ from support.certificates import recheck
 from support.graphs import Graph, dgx1, fig10, full, line, problem, ring, servers, star
 from support.solving import solve
 
-from hetesynth.engine.verified_solver import verified_solver
+from hetesynth.engine.problem import verified_solver
 from hetesynth.errors import HetesynthError
 from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName

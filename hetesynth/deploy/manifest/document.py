@@ -29,10 +29,10 @@ from hetesynth.deploy.manifest.keys import (
     Truth,
     Whole,
 )
-from hetesynth.errors import HetesynthError
+from hetesynth.errors import HetesynthError, did_you_mean
 from hetesynth.files.regular_files import open_regular
 from hetesynth.model.diagnostics import HIDDEN, Span, visible
-from hetesynth.topology.language.findings import Findings, did_you_mean
+from hetesynth.topology.language.findings import Findings
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -123,7 +123,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _described(file: Path, stated: str, names: set[str]) -> DescribedCluster | None:
     """What ``file`` describes; None for one of node types. ``names``: of other clusters, as they are compared."""
-    from hetesynth.engine.gpu_vendors import fitting_targets
+    from hetesynth.engine.program_warnings import fitting_targets
     from hetesynth.topology.language import load_topology
 
     if HIDDEN.search(stated) or "\n" in stated or len(stated) > MAX_TEXT:

@@ -17,14 +17,13 @@ from hetesynth.deploy.manifest.clusters import check_apart, clusters, output
 from hetesynth.deploy.manifest.document import Document, Path, read_document
 from hetesynth.deploy.manifest.keys import DEFAULTS, GATES, SELECTORS
 from hetesynth.deploy.manifest.values import Cell, CellOptions, ClusterEntry, Gates, Manifest
-from hetesynth.engine.roots import demand_single_root
-from hetesynth.errors import HetesynthError
+from hetesynth.engine.program_warnings import demand_single_root
+from hetesynth.errors import HetesynthError, did_you_mean
 from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.size_range import SizeRange, spelled_range, spelling
 from hetesynth.model.target import target
 from hetesynth.search.chunking import ChunkingOptions
 from hetesynth.search.registry import row_of
-from hetesynth.topology.language.findings import did_you_mean
 from hetesynth.topology.language.quantity import parse_quantity
 
 EXTENT = ("sizes", "chunks")

@@ -1,9 +1,7 @@
 """Candidate specs for a size: what a strategy, a number of chunks per rank and capacities make together.
 
-In: a topology, a request, a size. Out: ``CandidateSpec``s of any strategy, and numbers of chunks per rank, the
-most promising first. The first number is about the root of the bandwidth-to-latency ratio, where a pipeline of
-chunks is in balance; the others follow by distance from it. Which specs are made, and in which order, is said in
-``rules``.
+The first number of chunks is about the root of the bandwidth-to-latency ratio, where a pipeline of chunks is in
+balance; the others follow by distance from it. Which specs are made, and in which order, is said in ``rules``.
 """
 
 from __future__ import annotations
@@ -247,7 +245,9 @@ class CandidateSpecs:
             return [paper]
         choices, policy = [paper], self.policy
         for most in (policy.few_multiples, policy.max_multiple):
-            near = _closest(self.topology, paper, min(most, policy.multiples_per_chunk * chunks))
+            multiples = range(1, min(most, policy.multiples_per_chunk * chunks) + 1)
+            stated = [replace(paper.options, reference=paper.tau_ref * k, rounding="nearest") for k in multiples]
+            near = min((_quantized(self.topology, options) for options in stated), key=_error)
             if _error(near) < policy.less_rounding * _error(choices[-1]):
                 choices.append(near)
         return choices
@@ -294,15 +294,6 @@ def strategy_of(request: Request, topology: Topology) -> Strategy:
 def _label(name: str, chunks: int, chunking: Chunking) -> str:
     rounded = chunking.options.rounding != "ceil"
     return f"{name}, c={chunks}" + (f", tau_ref {float(chunking.tau_ref) * 1e6:.3g} us" if rounded else "")
-
-
-def _closest(topology: Topology, paper: Chunking, most: int) -> Chunking:
-    """The multiple of tau_ref, up to ``most``, with the least error of rounding."""
-    choices = [
-        _quantized(topology, replace(paper.options, reference=paper.tau_ref * multiple, rounding="nearest"))
-        for multiple in map(Fraction, range(1, most + 1))
-    ]
-    return min(choices, key=_error)
 
 
 def _quantized(topology: Topology, options: ChunkingOptions) -> Chunking:

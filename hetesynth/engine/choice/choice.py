@@ -1,46 +1,211 @@
-"""The one choice for a size: the candidate whose program is quickest, as ``synth``, ``atlas`` and ``compare``
-take it.
+"""The one choice for a size: the candidate whose program is quickest.
 
-In: a topology, a request, a size. Out: a tuning run and its candidates, the quickest program first. What the
-library runs comes first, so that there soon is a program that is not slower, then steady-state candidates; where
-the best of them is near what is possible, nothing else is tried. Else candidates of all strategies follow, by the
-rules, and their programs are ranked together.
+What the library runs comes first, so that there soon is a program that is not slower, then steady-state
+candidates; where the best of them is near what is possible, nothing else is tried. Else candidates of all
+strategies follow, by the rules, and their programs are ranked together.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, takewhile
+from math import gcd
 
 from hetesynth.engine.artifacts import SolvedRequest
 from hetesynth.engine.choice.candidates import CandidateSpecs
-from hetesynth.engine.choice.effort import efforts
-from hetesynth.engine.choice.planned import NAME
 from hetesynth.engine.choice.program_ranking import (
     Ranked,
     ranked_programs,
     schedule_budget,
+    step_candidate,
+    step_program,
+    timed_lowering,
     timed_target,
 )
-from hetesynth.engine.choice.ring_candidate import library_candidates, why_skipped
-from hetesynth.engine.choice.steady import SteadyCandidates
-from hetesynth.engine.choice.step_programs import step_candidate, step_program
-from hetesynth.engine.choice.tuning import UNTRIED, TuningRun, demand_paths, tune
-from hetesynth.engine.predictors import CostOptions
-from hetesynth.engine.problem import ProblemFactory, demand_several_ranks
+from hetesynth.engine.choice.steady import NAME, SteadyCandidates
+from hetesynth.engine.choice.tuning import (
+    LATE,
+    UNTRIED,
+    Candidate,
+    Pipelined,
+    TuningRun,
+    demand_paths,
+    efforts,
+    tune,
+)
+from hetesynth.engine.predictors import CostOptions, SchedulePredictor
+from hetesynth.engine.problem import ProblemFactory, demand_several_ranks, verified_solver
 from hetesynth.engine.request import Request
-from hetesynth.engine.ring_baseline import ring_baseline
-from hetesynth.engine.time_optimality import Bounds, bounds_of
+from hetesynth.engine.ring_baseline import Baseline, ring_baseline, tree_baseline
+from hetesynth.engine.steady_programs import (
+    LibraryProgram,
+    Pipeline,
+    quickest_plan,
+    steady_predictor,
+)
+from hetesynth.engine.time_verdict import Bounds, bounds_of
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.deadline import Deadline, now
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
+from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.words import microseconds, whole_percent
+from hetesynth.programs.msccl.lower import LoweringOptions
+from hetesynth.search.baselines.table import DOUBLE_TREE, ring_strategy
 from hetesynth.search.search import BEST, Ending, Progress, no_progress
+from hetesynth.search.solve import Solution
+
+RING = "ring"
+LABEL = "NCCL's rings"
+
+
+def why_skipped(factory: ProblemFactory, deadline: Deadline) -> str | None:
+    """Why rings are not even simulated, or None."""
+    request, ranks = factory.request, factory.topology.ranks
+    most = request.policy.autotune.max_ranks_rings
+    if ranks > most:
+        return f"{ranks} ranks are more than {most}"
+    return LATE if deadline.expired(UNTRIED) else None
+
+
+def library_candidates(
+    factory: ProblemFactory, specs: CandidateSpecs, target: Target, deadline: Deadline, record: Decisions
+) -> Iterator[Ranked]:
+    """The library's own programs for ``specs.size`` bytes that ``target`` holds, which rings or sends are soonest;
+    none after ``deadline``."""
+    request, topology = factory.request, factory.topology
+    options = CostOptions.of(request)
+    reason = why_skipped(factory, deadline)
+    if reason is not None:
+        record.note(LABEL, "skipped", reason)
+        return
+    baseline = ring_baseline(topology, request.collective, factory.root, specs.size, options)
+    if isinstance(baseline, str):
+        record.note(LABEL, "refused", baseline)
+        return
+    yield from _timed(factory, specs, baseline, target, deadline, record)
+    if request.collective == "allreduce":
+        trees = tree_baseline(topology, specs.size, options)
+        if trees is not None and trees.seconds < baseline.seconds and target.format != "mscclpp-json":
+            yield from _timed(factory, specs, trees, target, deadline, record)
+
+
+def _timed(
+    factory: ProblemFactory, specs: CandidateSpecs, baseline: Baseline, target: Target, deadline: Deadline,
+    record: Decisions,
+) -> Iterator[Ranked]:  # fmt: skip
+    """The programs of ``baseline``, or its plan where ``target`` takes plans."""
+    request, topology = factory.request, factory.topology
+    lowering = timed_lowering(request, target, topology)
+    plans = target.format == "mscclpp-json"
+    fitting = _fitting(factory, specs, baseline, lowering)
+    if plans:
+        one = LibraryProgram(baseline.orders[: baseline.rings], channels=1)
+        fitting = iter([(one, request.fixed_chunks or max(1, baseline.rings))])
+    timed = False
+    for program, chunks in fitting:
+        if deadline.expired(UNTRIED):
+            record.note(baseline.name, "skipped", LATE)
+            return
+        label = f"{baseline.name}, c={chunks}"
+        ranked = _ranked(factory, specs, label, program, chunks, lowering)
+        if ranked is not None:
+            timed = True
+            record.note(f"{label}: {program.label}", "tried", microseconds(ranked.seconds or 0.0))
+            yield ranked
+    if not timed:
+        record.note(baseline.name, "refused", f"no program of them fits {target.name}")
+
+
+def _fitting(
+    factory: ProblemFactory, specs: CandidateSpecs, baseline: Baseline, lowering: LoweringOptions
+) -> Iterator[tuple[LibraryProgram, int]]:
+    """The program of ``baseline`` and its chunks; where the target holds only fewer channels or chunks of it, the
+    widest of each kind that it holds."""
+    ranks, least = baseline.ranks, 0 if specs.personalized else 1  # plain sends go to their receivers at once
+    for kind in _narrower(baseline, factory.request.fixed_chunks):
+        for place, (program, chunks) in enumerate(kind):
+            elements = (
+                1 + ranks + least * specs.transfers(chunks) // ranks
+            )  # an instruction takes one chunk at most
+            if elements > lowering.target.max_nodes:  # no need to make the program, which took 10 s on 64 GPUs
+                continue
+            if specs.chunk_bytes(chunks) >= 1 and program.fit(factory.collective(chunks), lowering):
+                yield program, chunks
+                if place == 0:  # all of it
+                    return
+                break
+
+
+def _narrower(baseline: Baseline, stated: int | None) -> Iterator[Iterator[tuple[LibraryProgram, int]]]:
+    """``baseline``, then the same on half as many channels and so on, by kind; ``stated`` chunks or what suits."""
+    halves = [*takewhile(bool, (baseline.channels >> k for k in count()))]
+    if baseline.trees:
+        parts = baseline.chunks // baseline.channels
+        widths = [(n, k) for n in halves for k in (parts, parts // 4, parts // 16) if k]
+        yield (
+            (LibraryProgram(trees=baseline.trees[:n]), stated or n * k // gcd(n * k, baseline.ranks))
+            for n, k in widths
+        )
+        return
+    if not baseline.orders:
+        yield ((LibraryProgram(channels=n), stated or n) for n in halves)
+        return
+    if baseline.apart and stated in (None, baseline.chunks):
+        chunks = baseline.chunks
+        yield ((LibraryProgram(baseline.orders[:n], chunks), chunks) for n in halves if n > chunks)
+    yield _plain_rings(baseline, stated, [n for n in halves if n > baseline.rings])
+
+
+def _plain_rings(
+    baseline: Baseline, stated: int | None, widths: list[int]
+) -> Iterator[tuple[LibraryProgram, int]]:
+    for channels in (*widths, baseline.rings):
+        chunks = stated or max(channels, baseline.chunks * channels // baseline.channels)
+        while chunks:
+            yield LibraryProgram(baseline.orders[: min(channels, chunks)]), chunks
+            chunks = 0 if stated or chunks // 2 < channels else chunks // 2
+
+
+def _ranked(
+    factory: ProblemFactory, specs: CandidateSpecs, label: str, program: LibraryProgram, chunks: int,
+    lowering: LoweringOptions,
+) -> Ranked | None:  # fmt: skip
+    """The verified schedule along the links of ``program`` with its time, or where the target takes plans that of
+    its plan; None where there is none."""
+    request, topology, options = factory.request, factory.topology, CostOptions.of(factory.request)
+    first, chunking = topology.links[0], specs.paper_chunking(chunks)
+    problem = factory.problem(chunking, chunks)
+    ends = first.src, first.dst
+    strategy = DOUBLE_TREE if program.trees else ring_strategy(program.orders, ends)
+    try:
+        solution = verified_solver(strategy, Budget(seed=request.budget.seed), request.policy).solve(problem)
+    except HetesynthError:  # a schedule may have fewer peers than a program
+        return None
+    if not isinstance(solution, Solution):
+        return None
+    steady: Pipeline | None = program
+    pipelined: Pipelined | None = None
+    if lowering.target.format == "mscclpp-json":
+        quick = quickest_plan(topology, problem, solution.schedule, specs.size, lowering, options)
+        if quick is None:
+            return None
+        seconds, steady = quick.seconds, quick.steady
+    else:
+        predictor = steady_predictor(topology, problem, solution.schedule, program, lowering, options)
+        if predictor is None:
+            return None
+        seconds = predictor.timeline(specs.size).makespan
+        least = round(specs.size / specs.chunk_bytes(chunks))  # chunks of a byte
+        latency = predictor.timeline(least).makespan if least < specs.size else seconds
+        pipelined = Pipelined(latency, max(0.0, seconds - latency) / specs.size)
+    of_schedule = SchedulePredictor(topology, problem, solution.schedule, options)
+    candidate = Candidate(label, RING, chunks, chunking, problem, solution, of_schedule, seconds, pipelined)
+    return Ranked(candidate, None, seconds, steady)
 
 
 @dataclass
@@ -74,10 +239,6 @@ class Standing:
 
 Keep = Callable[[Bounds, int, Ranked], None]
 WAY_OUT = "raise --time-budget"
-
-
-def _keep_nothing(bounds: Bounds, tried: int, ranked: Ranked) -> None:
-    """For a caller that keeps nothing."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +280,7 @@ def choose(
         request,
         size,
         Standing(progress),
-        keep or _keep_nothing,
+        keep or (lambda *_: None),
         CegisTrace() if trace is None else trace,
     )
     if spent.effort is None or spent.effort <= 1:
@@ -163,27 +324,17 @@ def _chosen(asked: _Question, spent: Budget, record: Decisions) -> Chosen:
         if opening is None:
             raise
         return replace(opening, interrupted=isinstance(error, KeyboardInterrupt)).chosen(spent)
-    unspent = 0.0 if opening is None else opening.unspent
     try:
-        ranked = _by_programs(asked, run, spent, deadline, record, unspent)
+        if run.interrupted:
+            soon = now() + request.policy.autotune.seconds_after_interrupt
+            deadline = replace(deadline, at=min(deadline.at, soon))
+        effort = efforts(spent, asked.topology.ranks, request.policy.effort).programs
+        effort.allotted += 0.0 if opening is None else opening.unspent
+        ranked = ranked_programs(asked.topology, request, run.candidates, asked.size, deadline, record, effort)
     except KeyboardInterrupt:
         run = replace(run, interrupted=True, cut_short=True, ending="interrupt")
         ranked = [Ranked(candidate) for candidate in run.candidates]
     return Chosen(run, _merged(steady, ranked))
-
-
-def _by_programs(
-    asked: _Question, run: TuningRun, spent: Budget, deadline: Deadline, record: Decisions, unspent: float
-) -> list[Ranked]:  # fmt: skip
-    """The candidates of ``run`` by the time of their programs; after Ctrl-C those that are timed soon.
-    ``unspent``: work units beside those of programs."""
-    request, topology = asked.request, asked.topology
-    if run.interrupted:
-        soon = now() + request.policy.autotune.seconds_after_interrupt
-        deadline = replace(deadline, at=min(deadline.at, soon))
-    effort = efforts(spent, topology.ranks, request.policy.effort).programs
-    effort.allotted += unspent
-    return ranked_programs(topology, request, run.candidates, asked.size, deadline, record, effort)
 
 
 def with_schedule(chosen: Chosen, request: Request, solved: SolvedRequest, deadline: Deadline) -> Chosen:

@@ -1,8 +1,4 @@
-"""Programs for a span of sizes: tuning runs at a few of them, every program of the shortlists timed at each.
-
-In: a topology, a request, sizes. Out: a ``Pool``: members and what each takes at each size. Atlas, build and
-compare choose from one. With ``programs`` members stand by what their programs take.
-"""
+"""Programs for a span of sizes: tuning runs at a few of them, every program of the shortlists timed at each."""
 
 from __future__ import annotations
 
@@ -15,14 +11,11 @@ from hetesynth.engine.choice.choice import choose
 from hetesynth.engine.choice.program_ranking import Ranked, timed_lowering, timed_target
 from hetesynth.engine.choice.tuning import Candidate, TuningRun, tune
 from hetesynth.engine.fused_receives import program_predictor
-from hetesynth.engine.plan_predictor import PlanPredictor, first_predictor
-from hetesynth.engine.predictors import CostOptions, ProgramPredictor
+from hetesynth.engine.predictors import CostOptions, PlanPredictor, ProgramPredictor, first_predictor
 from hetesynth.engine.problem import ProblemFactory
 from hetesynth.engine.request import Request
-from hetesynth.engine.steady_plans import plan_emitted
-from hetesynth.engine.steady_programs import Pipeline, steady_predictor
-from hetesynth.engine.time_optimality import Bounds, TimeOptimality
-from hetesynth.engine.time_verdict import time_verdict
+from hetesynth.engine.steady_programs import Pipeline, plan_emitted, steady_predictor
+from hetesynth.engine.time_verdict import Bounds, TimeOptimality, time_verdict
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cost import chunk_bytes, runtime_bytes
 from hetesynth.model.deadline import Deadline, now
@@ -134,13 +127,13 @@ def pool(
     bounds = runs.bounds
     soon = now() + request.policy.autotune.seconds_after_interrupt
     until = soon if runs.interrupted and not beside_library else math.inf
-    table = _Table(sizes, until)
-    table.add(runs.members)
+    rows: list[list[float]] = []
+    _timed(sizes, until, runs.members, rows)
     library = (math.inf,) * len(sizes)
     if beside_library and runs.target is not None:
         library = tuple(library_seconds(topology, request, bounds, size) for size in sizes)
     if beside_library and runs.target is not None and not runs.interrupted:
-        quickest = [min(table.rows, key=lambda row, j=j: row[j]) for j in range(len(sizes))]  # type: ignore[misc]
+        quickest = [min(rows, key=lambda row, j=j: row[j]) for j in range(len(sizes))]  # type: ignore[misc]
         beaten = [row[j] > library[j] for j, row in enumerate(quickest)]
         between = [
             (a + b) // 2
@@ -148,41 +141,33 @@ def pool(
             if b - a > 1 and (quickest[a] is not quickest[b] or any(beaten[a : b + 1]))
         ]
         runs.all([sizes[p] for p in between], budget)
-        table.add(runs.members[len(table.rows) :])
+        _timed(sizes, until, runs.members[len(rows) :], rows)
     cut_short = runs.interrupted or bool(budget.clock_decisions)
     ending = combined(runs.endings, interrupted=runs.interrupted, cut_short=cut_short)
-    rows = tuple(map(tuple, table.rows))
-    return Pool(tuple(sizes), bounds, tuple(runs.members), cut_short, rows, runs.interrupted, ending, library)
+    seconds = tuple(map(tuple, rows))
+    return Pool(tuple(sizes), bounds, tuple(runs.members), cut_short, seconds, runs.interrupted, ending, library)
 
 
-@dataclass
-class _Table:
-    """What members take at ``sizes``; infinite what is not predicted by ``until``, in seconds of ``deadline.now``,
-    and where a member is too far behind to be simulated.
+def _timed(sizes: Sequence[int], until: float, members: Sequence[Member], rows: list[list[float]]) -> None:
+    """Add a row to ``rows`` for each of ``members``: what it takes at ``sizes``; infinite what is not predicted by
+    ``until``, in seconds of ``deadline.now``, and where it is too far behind to be simulated.
 
     More bytes take no less time, and half of them no less than half of it, start and latency being the same. So a
     member is timed from the size that it was made for on in both directions, until it is certain to be behind.
     """
-
-    sizes: Sequence[int]
-    until: float
-    rows: list[list[float]] = field(default_factory=list)
-
-    def add(self, members: Sequence[Member]) -> None:
-        """A row for each of ``members``."""
-        for member in members:
-            best = [min((row[j] for row in self.rows), default=math.inf) for j in range(len(self.sizes))]
-            row = [math.inf] * len(self.sizes)
-            middle = self.sizes.index(member.made_for)
-            for places in range(middle, len(row)), range(middle - 1, -1, -1):
-                for j in places:
-                    near = j - 1 if places.step > 0 else j + 1
-                    beside = row[near] if 0 <= near < len(row) else math.inf
-                    least = beside * min(1.0, self.sizes[j] / self.sizes[near]) if beside < math.inf else 0.0
-                    if least > best[j] or now() >= self.until:
-                        break
-                    row[j] = member.seconds(self.sizes[j])
-            self.rows.append(row)
+    for member in members:
+        best = [min((row[j] for row in rows), default=math.inf) for j in range(len(sizes))]
+        row = [math.inf] * len(sizes)
+        middle = sizes.index(member.made_for)
+        for places in range(middle, len(row)), range(middle - 1, -1, -1):
+            for j in places:
+                near = j - 1 if places.step > 0 else j + 1
+                beside = row[near] if 0 <= near < len(row) else math.inf
+                least = beside * min(1.0, sizes[j] / sizes[near]) if beside < math.inf else 0.0
+                if least > best[j] or now() >= until:
+                    break
+                row[j] = member.seconds(sizes[j])
+        rows.append(row)
 
 
 @dataclass

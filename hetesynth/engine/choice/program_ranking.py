@@ -1,11 +1,8 @@
-"""What users run is the program, so the program is timed: that of several schedules, step by step, in steady
-state, and with each kind of throttling.
+"""What users run is the program, so the programs of several schedules are timed: step by step, in steady state and
+with each kind of throttling.
 
-In: candidates for a size, the quickest schedule first. Out: the same, the quickest program first, and how it is
-lowered. A schedule's own time says what its order of steps is worth; thread blocks keep that order only in part,
-more so where NICs keep their peers (rings, server rings), so the two rankings differ. As many are timed step by
-step and in steady state, along the same trees, as the policy and time allow; then, with every kind of throttling,
-those whose schedules are quicker than the best program.
+A schedule's own time says what its order of steps is worth; thread blocks keep that order only in part, more so
+where NICs keep their peers (rings, server rings), so the two rankings differ.
 """
 
 from __future__ import annotations
@@ -15,13 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from hetesynth.engine import fused_receives
-from hetesynth.engine.choice.effort import Effort
-from hetesynth.engine.choice.tuning import Candidate
+from hetesynth.engine.artifacts import SolvedRequest
+from hetesynth.engine.choice.tuning import Candidate, Effort, efforts
 from hetesynth.engine.predictors import CostOptions, SchedulePredictor
 from hetesynth.engine.request import Request
-from hetesynth.engine.steady_plans import quickest_plan
-from hetesynth.engine.steady_programs import Pipeline, SteadyState, steady_predictor
-from hetesynth.model.cost import Costs
+from hetesynth.engine.steady_programs import Pipeline, SteadyState, quickest_plan, steady_predictor
 from hetesynth.model.deadline import Deadline
 from hetesynth.model.decisions import Decisions, Verdict
 from hetesynth.model.problem import Budget, Problem
@@ -34,8 +29,29 @@ from hetesynth.policy import DEFAULT, Policy
 from hetesynth.policy.autotune import AutotunePolicy
 from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.programs.msccl.throttling import AFTERS, Throttling
-from hetesynth.programs.steady_state.lower import Arrangement, arrangements
+from hetesynth.programs.steady_state.lower import arrangements
 from hetesynth.search import registry
+
+
+def step_candidate(solved: SolvedRequest, size: int) -> Candidate:
+    """The schedule of the fewest steps as a candidate for ``size`` bytes."""
+    request, topology = solved.compilation.request, solved.chunking.topology
+    predictor = SchedulePredictor(topology, solved.problem, solved.solution.schedule, CostOptions.of(request))
+    chunks = solved.problem.collective.chunks_per_rank
+    return Candidate(
+        f"fewest steps, c={chunks}", solved.strategy, chunks, solved.chunking, solved.problem, solved.solution,
+        predictor, predictor.timeline(size).makespan,
+    )  # fmt: skip
+
+
+def step_program(
+    solved: SolvedRequest, candidate: Candidate, size: int, deadline: Deadline, record: Decisions
+) -> Ranked:
+    """``candidate``, made of ``solved``, with its quickest program."""
+    request, topology = solved.compilation.request, solved.chunking.topology
+    allotted = efforts(solved.compilation.budget, topology.ranks, request.policy.effort).steady.allotted
+    return ranked_programs(topology, request, [candidate], size, deadline, record, Effort(allotted))[0]
+
 
 LATE = "the time budget is over"
 
@@ -104,7 +120,9 @@ class ProgramRanking:
         timed: list[_Timed] = []
         untimed: list[int] = []
         transfers_timed = 0
-        for place in _promising(candidates, self._first(candidates)):
+        keeping = {row.name for row in registry.keeping_time()}
+        first, places = self._first(candidates), range(len(candidates))
+        for place in sorted(places, key=lambda i: (i != first, candidates[i].name not in keeping, i)):
             c = candidates[place]
             transfers = len(c.solution.schedule.transfers)
             reason = self._untimed(c, transfers_timed, first=not (timed or untimed))
@@ -139,7 +157,9 @@ class ProgramRanking:
         operations = (self.effort.allotted - self.effort.spent) / self.policy.effort.operation
         costs = self._costs.costs(self.topology)
         problem, schedule = candidate.problem, candidate.solution.schedule
-        arrangement = likely_arrangement(problem, schedule, costs, self.options, self.size, operations)
+        listed = arrangements(problem, schedule, costs, self.options, self.size)
+        fitting = (a for a in listed if a.pieces * len(schedule.transfers) <= operations)
+        arrangement = min(fitting, key=lambda a: (a.division != "own", a.estimate), default=None)
         label = f"{candidate.label}, in steady state"
         if arrangement is None:
             self.decisions.note(label, "skipped", "its programs are too long for the effort")
@@ -258,16 +278,6 @@ def _ranked(candidate: Candidate, way: Throttling | Pipeline | None, seconds: fl
     return Ranked(candidate, None, seconds, way)
 
 
-def likely_arrangement(
-    problem: Problem, schedule: Schedule, costs: Costs, options: LoweringOptions, size: int, operations: float
-) -> Arrangement | None:
-    """The arrangement of the trees of ``schedule`` that is likely the quickest for ``size`` bytes, of those whose
-    programs have no more than ``operations``. What carries a chunk is its tree, whatever found it."""
-    listed = arrangements(problem, schedule, costs, options, size)
-    fitting = (a for a in listed if a.pieces * len(schedule.transfers) <= operations)
-    return min(fitting, key=lambda a: (a.division != "own", a.estimate), default=None)
-
-
 def throttlings(
     topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
     costs: CostOptions,
@@ -281,12 +291,6 @@ def throttlings(
     begin, end = timeline.begin[:number].tolist(), timeline.sent[:number].tolist()
     for after in AFTERS:
         yield Throttling.of(problem, schedule, begin, end, after)
-
-
-def _promising(candidates: Sequence[Candidate], first: int) -> list[int]:
-    """In which order to time: ``first``, then what keeps its time as a program, then the others."""
-    keeping = {row.name for row in registry.keeping_time()}
-    return sorted(range(len(candidates)), key=lambda i: (i != first, candidates[i].name not in keeping, i))
 
 
 def timed_target(request: Request) -> Target | None:

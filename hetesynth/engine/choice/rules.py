@@ -1,10 +1,7 @@
-"""The rules of ``auto`` where a size is given: which candidate specs are tried, in which order, on what
-conditions.
+"""The rules of ``auto`` where a size is given: which candidate specs are tried, in which order, and when.
 
-In: a maker of candidate specs and a record of decisions. Out: specs in the order of the rules. ``OPENING`` is for
-before all numbers of chunks are gone through, ``EVERY_COUNT`` for each of them, ``OUT_OF_TIME`` for where time is
-over and nothing was found, ``STATED`` for where the user names the strategy. Each rule notes why it was skipped.
-What holds of a strategy (keeps its time, needs few peers) stands in its row of the registry.
+Each rule notes why it was skipped. What holds of a strategy (keeps its time, needs few peers) stands in its row of
+the registry.
 """
 
 from __future__ import annotations
@@ -58,44 +55,27 @@ def stated(situation: Situation) -> str | None:
     return None if name == "auto" else f"strategy {name} is stated"
 
 
-def no_programs(situation: Situation) -> str | None:
-    """Only schedules are asked for."""
-    return None if situation.programs else "no programs are made"
+def _skipped_if(holds: Callable[[Situation], bool], why: str) -> Condition:
+    return lambda situation: why if holds(situation) else None
+
+
+no_programs = _skipped_if(lambda s: not s.programs, "no programs are made")
+personalized = _skipped_if(lambda s: s.specs.personalized, "every chunk is for one rank")
+not_personalized = _skipped_if(lambda s: not s.specs.personalized, "chunks go to several ranks, or are added")
+links_independent = _skipped_if(lambda s: s.specs.independent, "links share nothing")
+links_share = _skipped_if(lambda s: not s.specs.independent, "links share resources")
+empty_chunks = _skipped_if(lambda s: s.specs.chunk_bytes(s.chunks) < 1, "a chunk would be less than a byte")
 
 
 def slower_as_program(name: str) -> Condition:
     """Programs are made, and others are quicker than those of strategy ``name``."""
-
-    def condition(situation: Situation) -> str | None:
-        return past_programs(situation, registry.row_of(name))
-
-    return condition
+    return lambda situation: past_programs(situation, registry.row_of(name))
 
 
 def past_programs(situation: Situation, row: registry.StrategyRow) -> str | None:
     """Programs are made, and others are quicker than those of ``row``."""
     slower = situation.programs and situation.specs.request.collective in row.schedules_only
     return "programs are made, and others are quicker" if slower else None
-
-
-def personalized(situation: Situation) -> str | None:
-    """Every chunk is for one rank."""
-    return "every chunk is for one rank" if situation.specs.personalized else None
-
-
-def not_personalized(situation: Situation) -> str | None:
-    """Chunks are for several ranks."""
-    return None if situation.specs.personalized else "chunks go to several ranks, or are added"
-
-
-def links_independent(situation: Situation) -> str | None:
-    """No two links share a resource."""
-    return "links share nothing" if situation.specs.independent else None
-
-
-def links_share(situation: Situation) -> str | None:
-    """Links share resources."""
-    return None if situation.specs.independent else "links share resources"
 
 
 def one_chunking(situation: Situation) -> str | None:
@@ -107,11 +87,6 @@ def one_chunking(situation: Situation) -> str | None:
     if not situation.less_rounding:
         return "time is over, only the capacities of eq. 1 are tried"
     return "no capacities round less than those of eq. 1"
-
-
-def empty_chunks(situation: Situation) -> str | None:
-    """The buffer is too small for the number of chunks."""
-    return None if situation.specs.chunk_bytes(situation.chunks) >= 1 else "a chunk would be less than a byte"
 
 
 def _shown(ratio: float) -> str:
@@ -168,18 +143,14 @@ def arrival_misleads(situation: Situation) -> str | None:
     return f"bandwidth-to-latency ratio {_shown(ratio)} is above {limit:g}" if ratio > limit else None
 
 
-def arrival_guides(situation: Situation) -> str | None:
-    """Earliest arrival does not come last."""
-    return None if arrival_misleads(situation) else "at this ratio the rule 'earliest arrival' is for it"
+arrival_guides = _skipped_if(
+    lambda s: arrival_misleads(s) is None, "at this ratio the rule 'earliest arrival' is for it"
+)
 
 
 def too_large_for(name: str) -> Condition:
     """A schedule has more transfers than the row of strategy ``name`` allows."""
-
-    def condition(situation: Situation) -> str | None:
-        return past_row(situation, registry.row_of(name))
-
-    return condition
+    return lambda situation: past_row(situation, registry.row_of(name))
 
 
 def past_row(situation: Situation, row: registry.StrategyRow) -> str | None:
@@ -211,7 +182,7 @@ def opening(specs: CandidateSpecs, decisions: Decisions, *, programs: bool) -> I
 
 def of_count(
     specs: CandidateSpecs, chunks: int, decisions: Decisions, *, programs: bool, less_rounding: bool = True
-) -> Iterator[CandidateSpec]:  # fmt: skip
+) -> Iterator[CandidateSpec]:
     """The specs with ``chunks`` chunks per rank; ``programs``: whether programs are made of what wins. Raises
     HetesynthError HS611 where chunks would be empty."""
     if specs.chunk_bytes(chunks) < 1:

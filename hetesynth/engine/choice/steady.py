@@ -1,38 +1,23 @@
-"""Steady-state candidates: the optimal packing with some numbers of chunks, as programs that keep what it
-promises.
+"""Steady-state candidates: the optimal packing with some numbers of chunks, as programs that keep its promise.
 
-In: a topology, a request, a size. Out: ``Ranked`` candidates, the quickest program first. Numbers of chunks are
-tried in the order of what their rounding leaves of the optimum, arrangements of a program as the lowering lists
-them, until a program is near enough to the bound or the effort is spent, which is counted in operations.
+Numbers of chunks are tried in the order of what their rounding leaves of the optimum, until a program is near
+enough to the bound or the effort is spent, which is counted in operations.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 
 from hetesynth.engine.choice.candidates import CandidateSpecs
-from hetesynth.engine.choice.effort import Effort, work_of
-from hetesynth.engine.choice.planned import (
-    NAME,
-    Packed,
-    Plan,
-    along,
-    copied,
-    label_of,
-    limited,
-    numbers_of_peers,
-    schedule_along,
-)
 from hetesynth.engine.choice.program_ranking import Ranked, timed_lowering
-from hetesynth.engine.choice.tuning import LATE, UNTRIED, Candidate, Pipelined
+from hetesynth.engine.choice.tuning import LATE, UNTRIED, Candidate, Effort, Pipelined, work_of
 from hetesynth.engine.predictors import CostOptions, SchedulePredictor
-from hetesynth.engine.problem import ProblemFactory
-from hetesynth.engine.steady_plans import SteadyPlan, quick_plan, steady_plans
-from hetesynth.engine.steady_programs import SteadyState, steady_predictor
-from hetesynth.engine.verified_solver import verified_solver
+from hetesynth.engine.problem import ProblemFactory, verified_solver
+from hetesynth.engine.steady_programs import SteadyPlan, SteadyState, quick_plan, steady_plans, steady_predictor
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cost import Costs
 from hetesynth.model.deadline import Deadline
@@ -46,11 +31,113 @@ from hetesynth.policy.autotune import AutotunePolicy
 from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.programs.steady_state.lower import Arrangement, arrangements
 from hetesynth.programs.steady_state.traffic import Traffic
+from hetesynth.search.collectives import DUAL, invert
 from hetesynth.search.packing.rounding import WholePacking
 from hetesynth.search.registry import row_of, timed_strategies
-from hetesynth.search.search import Strategy
+from hetesynth.search.search import Search, Strategy
 from hetesynth.search.solve import Solution
-from hetesynth.search.steady_state import refuses, whole_packing
+from hetesynth.search.steady_state import refuses, schedule_of, whole_packing
+
+NAME = "steady-state"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A packing with ``trees`` trees, or as many of each root, and one arrangement of its program or plan.
+    ``seconds_per_byte``: of the buffer, what the packing takes of the fullest resource. ``solved``: is
+    asked for the verified ``schedule``, which plans of one packing find once. ``peers``: of a rank at most, where
+    they were limited for the program."""
+
+    seconds_per_byte: float
+    chunks: int
+    trees: int
+    solved: Callable[[], Solution | Infeasible | GaveUp]
+    problem: Problem
+    schedule: Schedule
+    pipeline: SteadyState | SteadyPlan
+    seconds: float  # expected
+    peers: int | None = None
+
+    @property
+    def shared(self) -> bool:
+        """Whether trees share channels: such programs are longer and wait more."""
+        return isinstance(self.pipeline, SteadyState) and self.pipeline.arrangement.division != "own"
+
+    @property
+    def label(self) -> str:
+        """What it is called."""
+        return label_of(self.chunks, self.trees, self.peers)
+
+
+def label_of(chunks: int, trees: int, peers: int | None = None) -> str:
+    """What a candidate with these numbers is called."""
+    of_trees = f", {trees} trees" if trees != chunks else ""
+    return f"{NAME}, c={chunks}{of_trees}{'' if peers is None else f', {peers} peers'}"
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A packing with ``trees`` trees, or as many of each root, in ``chunks`` chunks per rank. ``slowdown``: what a
+    program is expected to take, in times of its fullest resource, where that was asked. ``schedule``: along its
+    trees, ``arrangements``: of programs along it, each found when it is asked for, once."""
+
+    packing: WholePacking
+    chunks: int
+    trees: int
+    problem: Problem
+    schedule: Callable[[], Schedule]
+    arrangements: Callable[[], list[Arrangement]]
+    slowdown: float = 1.0
+
+
+def limited(strategy: Strategy, peers: int) -> Strategy:
+    """``strategy`` on the problem in which a rank sends to, and receives from, no more than ``peers`` others."""
+
+    def improve(search: Search) -> None:
+        narrow = replace(
+            search, problem=replace(search.problem, max_peers=peers), oracle=lambda _problem, _schedule: []
+        )  # its offer is judged
+        strategy.improve(narrow)
+        if narrow.best is not None:
+            search.offer(narrow.best, NAME)
+
+    return replace(strategy, improve=improve)
+
+
+def along(packed: WholePacking) -> Strategy:
+    """A strategy that offers the schedule along the trees of ``packed``."""
+
+    def improve(search: Search) -> None:
+        search.offer(schedule_of(search.problem, packed.carriers), NAME)
+
+    return Strategy(NAME, improve, whole=True)
+
+
+def schedule_along(problem: Problem, packing: WholePacking) -> Schedule:
+    """The schedule along the trees of ``packing``."""
+    if problem.collective.name not in DUAL:
+        return schedule_of(problem, packing.carriers)
+    dual, recover = invert(problem)
+    return recover(schedule_of(dual, packing.carriers))
+
+
+def copied(problem: Problem) -> Problem:
+    """The problem, or of a reduction to one rank for each chunk its dual."""
+    return invert(problem)[0] if problem.collective.name in DUAL else problem
+
+
+def numbers_of_peers(servers: Sequence[str], blocks: int, fewest: int) -> tuple[int | None, ...]:
+    """To how many others a rank may send, in the order in which they are worth trying; None: to all.
+
+    Sends and receives take a thread block each, of ``blocks``. Over relays a rank needs the others of its server
+    and one rank of every other server, or ``fewest``, which leaves them several connections.
+    """
+    sizes = Counter(servers)
+    few = max(fewest, max(sizes.values()) + len(sizes) - 2)
+    every: tuple[int | None, ...] = (None,) if 2 * (len(servers) - 1) <= blocks else ()
+    narrow = (few,) if few < len(servers) - 1 and 2 * few <= blocks else ()
+    return every + narrow or (None,)
+
 
 NEAR = "the limit is near"
 
@@ -159,7 +246,7 @@ class SteadyCandidates:
                 break
             packing = whole_packing(
                 packed, self.specs.rates(chunks), policy, self.deadline, trees, self.connections(trees)
-            )  # fmt: skip
+            )
             entry = self._packed(packing, chunks, trees, problem)
             packings.append(entry)
             self.limit = max(self.limit, packing.least * self.specs.size)
@@ -216,32 +303,27 @@ class SteadyCandidates:
 
     def _exchanges(self) -> Iterator[list[Plan]]:
         """Balanced paths, where every chunk is for one rank; by numbers of chunks and of peers."""
-        fixed, counts = self.factory.request.fixed_chunks, self._policy.steady_counts_personalized
+        request, counts = self.factory.request, self._policy.steady_counts_personalized
+        fixed, blocks = request.fixed_chunks, self.target.thread_blocks - 1
+        peers: tuple[int | None, ...] = (None,)  # as many as the request leaves
+        if request.max_peers is None:
+            peers = numbers_of_peers(self.factory.topology.servers, blocks, self._policy.steady_peers)
         for place, (chunks, few) in enumerate(
             (chunks, few)
             for chunks, _ in self._fitting([(c, c) for c in (counts if fixed is None else (fixed,))])
-            for few in self._numbers_of_peers()
+            for few in peers
         ):
             label = label_of(chunks, chunks, few)
-            reason = NEAR if self.near_bound else self._unsearched(chunks)
+            reason = NEAR if self.near_bound else None
+            if reason is None and self.ranked:
+                work = work_of("exchange", self.specs.transfers(chunks), request.policy.effort)
+                reason = self.effort.exceeded_by(work)
             if reason is not None:
                 self.decisions.note(label, "skipped", reason)
             elif self._late(first=place == 0):
                 self.decisions.note(label, "skipped", LATE)
             else:
                 yield self._exchange(label, chunks, few)
-
-    def _numbers_of_peers(self) -> tuple[int | None, ...]:
-        """Of a rank at most, in the order in which they are tried; None: as many as the request leaves it."""
-        if self.factory.request.max_peers is not None:
-            return (None,)
-        blocks = self.target.thread_blocks - 1
-        return numbers_of_peers(self.factory.topology.servers, blocks, self._policy.steady_peers)
-
-    def _unsearched(self, chunks: int) -> str | None:
-        """Why paths for so many chunks are not worth their search, or None."""
-        work = work_of("exchange", self.specs.transfers(chunks), self.factory.request.policy.effort)
-        return self.effort.exceeded_by(work) if self.ranked else None
 
     def _exchange(self, label: str, chunks: int, few: int | None) -> list[Plan]:
         """The plans of paths for ``chunks`` chunks per rank over ``few`` peers of each."""
@@ -310,10 +392,25 @@ class SteadyCandidates:
         if not isinstance(solution, Solution):
             self.decisions.note(self._name(plan), "refused", "its schedule was not accepted")
             return
-        candidate = self._candidate(plan, solution)
+        topology, size, pipeline = self.factory.topology, self.specs.size, plan.pipeline
+        costs, options = CostOptions.of(self.factory.request), self._options()
+        problem, schedule = plan.problem, solution.schedule
+        slowest = max(float(link.latency) for link in topology.links)
+        latency = costs.start(topology) + hops(schedule, problem.arcs) * slowest
+        pipelined = Pipelined(latency, plan.seconds_per_byte, plan.trees)
+        candidate = Candidate(
+            plan.label, NAME, plan.chunks, self.specs.paper_chunking(plan.chunks), problem, solution,
+            SchedulePredictor(topology, problem, schedule, costs), pipelined.seconds(size), pipelined,
+        )  # fmt: skip
         self.verified = self.verified or Ranked(candidate, steady=plan.pipeline)
         self.effort.spend(self._work(plan))
-        seconds = self._seconds(plan)
+        seconds: float | None = None
+        if isinstance(pipeline, SteadyPlan):
+            quick = quick_plan(topology, problem, plan.schedule, pipeline, size, options, costs)
+            seconds = None if quick is None else quick.seconds
+        else:
+            predictor = steady_predictor(topology, problem, plan.schedule, pipeline, options, costs)
+            seconds = None if predictor is None else predictor.timeline(size).makespan
         if seconds is None:
             self.decisions.note(self._name(plan), "refused", "it does not fit the target")
             return
@@ -324,40 +421,13 @@ class SteadyCandidates:
         if all(seconds < (r.seconds or 0.0) for r in others):
             self.ranked = [r for r in self.ranked if r not in others]
             self.ranked.append(ranked)
-        self._forget_programs(plan)
-
-    def _forget_programs(self, plan: Plan) -> None:
-        """Keep in memory the program of the best only."""
-        best = min(self.ranked, key=lambda r: r.seconds or 0.0).steady
-        for pipeline in (plan.pipeline, *(r.steady for r in self.ranked)):
-            if isinstance(pipeline, SteadyState) and pipeline is not best:
-                pipeline.latest.forget()
-
-    def _seconds(self, plan: Plan) -> float | None:
-        """What the program or plan takes; None where the target cannot hold it."""
-        topology, size, costs = self.factory.topology, self.specs.size, CostOptions.of(self.factory.request)
-        schedule, options, pipeline = plan.schedule, self._options(), plan.pipeline
-        if isinstance(pipeline, SteadyPlan):
-            quick = quick_plan(topology, plan.problem, schedule, pipeline, size, options, costs)
-            return None if quick is None else quick.seconds
-        predictor = steady_predictor(topology, plan.problem, schedule, pipeline, options, costs)
-        return None if predictor is None else predictor.timeline(size).makespan
+        best = min(self.ranked, key=lambda r: r.seconds or 0.0).steady  # only its program is kept in memory
+        for steady in (pipeline, *(r.steady for r in self.ranked)):
+            if isinstance(steady, SteadyState) and steady is not best:
+                steady.latest.forget()
 
     def _name(self, plan: Plan) -> str:
         return f"{plan.label}: {plan.pipeline.label}"
 
     def _options(self) -> LoweringOptions:
         return timed_lowering(self.factory.request, self.target, self.factory.topology)
-
-    def _candidate(self, plan: Plan, solution: Solution) -> Candidate:
-        """The packing as a verified schedule."""
-        request, topology = self.factory.request, self.factory.topology
-        options = CostOptions.of(request)
-        predictor = SchedulePredictor(topology, plan.problem, solution.schedule, options)
-        slowest = max(float(link.latency) for link in topology.links)
-        latency = options.start(topology) + hops(solution.schedule, plan.problem.arcs) * slowest
-        pipelined = Pipelined(latency, plan.seconds_per_byte, plan.trees)
-        return Candidate(
-            plan.label, NAME, plan.chunks, self.specs.paper_chunking(plan.chunks), plan.problem, solution,
-            predictor, pipelined.seconds(self.specs.size), pipelined,
-        )  # fmt: skip

@@ -1,14 +1,13 @@
 """The right schedule for a size: chunks, reference time, rounding and strategy chosen by predicted time.
 
-In: a topology, a request, a size. Out: candidates, each a verified schedule with a predictor of its time at any
-size, the quickest first. A candidate with more steps may well be quicker. What is tried stands in ``rules``; a
-direction in which more (or fewer) chunks made things worse twice is left alone.
+A candidate with more steps may well be quicker. What is tried stands in ``rules``; a direction in which more (or
+fewer) chunks made things worse twice is left alone.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -16,21 +15,20 @@ from typing import TYPE_CHECKING
 from hetesynth.engine.artifacts import Choice, ProgramSpec, SolvedRequest
 from hetesynth.engine.choice import rules
 from hetesynth.engine.choice.candidates import CandidateSpec, CandidateSpecs
-from hetesynth.engine.choice.effort import Effort, efforts, work_of
 from hetesynth.engine.compilation import Compilation
-from hetesynth.engine.first_candidate import first_candidate
 from hetesynth.engine.predictors import CostOptions, SchedulePredictor
-from hetesynth.engine.problem import ProblemFactory, demand_several_ranks, no_schedule
+from hetesynth.engine.problem import ProblemFactory, demand_several_ranks, first_candidate, no_schedule
 from hetesynth.engine.request import Request
-from hetesynth.engine.time_optimality import Bounds, TimeOptimality, bounds_of
+from hetesynth.engine.time_verdict import Bounds, TimeOptimality, bounds_of
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.deadline import ClockDecisions, Deadline
-from hetesynth.model.decisions import Decisions
+from hetesynth.model.decisions import OVER_EFFORT, Decisions
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.topology import Topology
 from hetesynth.model.words import microseconds, whole_percent
 from hetesynth.policy.autotune import AutotunePolicy
+from hetesynth.policy.effort import EffortPolicy
 from hetesynth.search import registry
 from hetesynth.search.chunking import Chunking, chunk
 from hetesynth.search.effort import for_size
@@ -38,6 +36,50 @@ from hetesynth.search.search import BEST, Ending, Progress, no_progress
 
 if TYPE_CHECKING:
     from hetesynth.search.solve import Solution
+
+
+@dataclass
+class Effort:
+    """Work units that a stage may spend; ``allotted`` infinite: all there is to try."""
+
+    allotted: float
+    spent: float = 0.0
+
+    def exceeded_by(self, work: float) -> str | None:
+        """Why ``work`` is not begun, or None. The first is begun whatever it is."""
+        if not self.spent or self.spent + work <= self.allotted:
+            return None
+        return f"{work:.2g} {OVER_EFFORT} the {max(0.0, self.allotted - self.spent):.2g} that are left"
+
+    def spend(self, work: float) -> None:
+        """``work`` is done."""
+        self.spent += work
+
+
+@dataclass(frozen=True)
+class Efforts:
+    """The effort of each stage of the choice for a size."""
+
+    steady: Effort
+    schedules: Effort
+    programs: Effort
+
+
+def efforts(budget: Budget, ranks: int, policy: EffortPolicy) -> Efforts:
+    """What ``budget`` allots to the stages on a cluster of ``ranks``. Programs in steady state have a limit in any
+    case, as there are many alike."""
+    if budget.effort is None:
+        return Efforts(Effort(policy.steady_unlimited), Effort(math.inf), Effort(math.inf))
+    whole = budget.effort * (policy.base + policy.per_rank * ranks)
+    shares = (policy.share_steady, policy.share_schedules, policy.share_programs)
+    return Efforts(*(Effort(whole * share) for share in shares))
+
+
+def work_of(name: str, transfers: int, policy: EffortPolicy) -> float:
+    """Work units of a candidate of strategy ``name``."""
+    cost = next((row.cost for row in registry.ROWS if row.name == name), None)
+    return policy.candidate + ((policy.uncosted if cost is None else cost) + policy.prediction) * transfers
+
 
 UNTRIED = "candidates left untried"  # what the clock decided
 LATE = "the time budget is over"
@@ -150,9 +192,12 @@ def tune(
             help=("raise --time-budget, or " if clock_decisions else "") + "choose another --strategy or --chunks",
         )  # fmt: skip
     cut_short = run.interrupted or bool(clock_decisions)
-    ranked = _ranked(run.candidates, request.policy.autotune)
+    least = run.candidates[0].seconds  # of those hardly slower the one with the fewest transfers is easier to run
+    near = [c for c in run.candidates if c.seconds <= least * (1 + request.policy.autotune.alike)]
+    ranked = sorted(near, key=lambda c: (len(c.solution.schedule.transfers), c.seconds))
+    ranked += run.candidates[len(near) :]
     ending = run.ending(cut_short)
-    return TuningRun(size, bounds, ranked, tuple(run.tried), cut_short, run.interrupted, ending)
+    return TuningRun(size, bounds, tuple(ranked), tuple(run.tried), cut_short, run.interrupted, ending)
 
 
 def demand_paths(factory: ProblemFactory) -> None:
@@ -165,13 +210,6 @@ def demand_paths(factory: ProblemFactory) -> None:
     stranded = reach(invert(problem)[0] if request.collective in DUAL else problem).stranded
     if stranded is not None:
         raise no_schedule(f"no path leads chunk {stranded[0]} to rank {stranded[1]}")
-
-
-def _ranked(candidates: list[Candidate], policy: AutotunePolicy) -> tuple[Candidate, ...]:
-    """The quickest first; of those hardly slower the one with the fewest transfers, which is easier to run."""
-    near = [c for c in candidates if c.seconds <= candidates[0].seconds * (1 + policy.alike)]
-    near.sort(key=lambda c: (len(c.solution.schedule.transfers), c.seconds))
-    return (*near, *candidates[len(near) :])
 
 
 @dataclass
@@ -206,7 +244,8 @@ class _TuningRun:
         ended = self._opening()
         self.best_of.clear()  # these tell little of how many chunks suit the others
         counts = self.specs.counts()
-        self._note_counts(counts)
+        for chunks, reason in self.specs.left_out(counts):
+            self.decisions.inside(f"chunks {chunks}").note("all candidates", "skipped", reason)
         for chunks in counts:
             if ended is None and self._late():
                 ended = self._why_late()
@@ -237,18 +276,21 @@ class _TuningRun:
             self._try_unless(behind or self._seen(spec), spec, record)
         return None
 
-    def _note_counts(self, counts: list[int]) -> None:
-        """Numbers of chunks that are not gone through."""
-        for chunks, reason in self.specs.left_out(counts):
-            self.decisions.inside(f"chunks {chunks}").note("all candidates", "skipped", reason)
-
     def _every(self, chunks: int) -> str | None:
         """Try the candidates with this number of chunks; why the tuning run ends with them, or None."""
         record = self.decisions.inside(f"chunks {chunks}")
         specs = rules.of_count(
             self.specs, chunks, self.decisions, programs=self.programs, less_rounding=not self.fallen_back
         )
-        remaining = iter(self._promising(specs, record))
+        promising = []  # not what fell far behind
+        for spec in specs:
+            behind = self._behind(spec, self._policy.behind)
+            if behind is None:
+                promising.append(spec)
+            else:
+                record.note(spec.label, "skipped", behind)
+        # what did best with other numbers of chunks first
+        remaining = iter(sorted(promising, key=lambda spec: self.best_by.get(spec.kind, self._best())))
         for spec in remaining:
             ended = "the bound is met" if self._meets_bound() else self._why_late() if self._late() else None
             if ended is not None:
@@ -259,7 +301,8 @@ class _TuningRun:
         return None
 
     def _try_unless(self, reason: str | None, spec: CandidateSpec, record: Decisions) -> None:
-        reason = reason or self._past_effort(spec)
+        if reason is None and self.candidates:
+            reason = self.effort.exceeded_by(self._work(spec))
         if reason is None:
             self._try(spec, record)
         else:
@@ -293,17 +336,6 @@ class _TuningRun:
     def _why_late(self) -> str:
         return "it was interrupted" if self.interrupted else LATE
 
-    def _promising(self, specs: Iterable[CandidateSpec], record: Decisions) -> list[CandidateSpec]:
-        """What did best with other numbers of chunks first; not what fell far behind."""
-        promising = []
-        for spec in specs:
-            reason = self._behind(spec, self._policy.behind)
-            if reason is None:
-                promising.append(spec)
-            else:
-                record.note(spec.label, "skipped", reason)
-        return sorted(promising, key=lambda spec: self.best_by.get(spec.kind, self._best()))
-
     def _best(self) -> float:
         return self.candidates[0].seconds if self.candidates else math.inf
 
@@ -328,10 +360,6 @@ class _TuningRun:
         near_bound = f"{best} is within {1 - near:.1%} of the bound, only it is tried further"
         return None if spec.name == best else near_bound
 
-    def _past_effort(self, spec: CandidateSpec) -> str | None:
-        """Whether ``spec`` takes more work than is left; without a candidate all are tried."""
-        return self.effort.exceeded_by(self._work(spec)) if self.candidates else None
-
     def _spent(self, chunks: int) -> str | None:
         """Whether nothing with so many chunks can be tried any more: not even what takes no search."""
         policy = self.factory.request.policy.effort
@@ -344,7 +372,7 @@ class _TuningRun:
 
     def _try(self, spec: CandidateSpec, record: Decisions) -> None:
         """Solve, predict and keep what is among the quickest."""
-        from hetesynth.engine.verified_solver import verified_solver
+        from hetesynth.engine.problem import verified_solver
         from hetesynth.search.solve import Solution
 
         self.seen.add(spec.label)
@@ -372,15 +400,14 @@ class _TuningRun:
             record.note(spec.label, "tried", outcome.reason)
             return
         self.interrupted |= outcome.ending == "interrupt"
-        candidate = self._predicted(spec, problem, outcome)
+        topology, options = self.factory.topology, CostOptions.of(self.factory.request)
+        predictor = SchedulePredictor(topology, problem, outcome.schedule, options)
+        candidate = Candidate(
+            spec.label, spec.name, spec.chunks, spec.chunking, problem, outcome, predictor,
+            predictor.timeline(self.specs.size).makespan,
+        )  # fmt: skip
         record.note(spec.label, "tried", microseconds(candidate.seconds))
         self._keep(candidate, spec.kind)
-
-    def _predicted(self, spec: CandidateSpec, problem: Problem, solution: Solution) -> Candidate:
-        options = CostOptions.of(self.factory.request)
-        predictor = SchedulePredictor(self.factory.topology, problem, solution.schedule, options)
-        seconds = predictor.timeline(self.specs.size).makespan
-        return Candidate(spec.label, spec.name, spec.chunks, spec.chunking, problem, solution, predictor, seconds)
 
     def _keep(self, candidate: Candidate, kind: str) -> None:
         label, seconds, chunks = candidate.label, candidate.seconds, candidate.chunks

@@ -1,7 +1,6 @@
-"""A result as a report: what the page, the picture and the trace of it show.
+"""A result as a report: what the page, the picture and the trace of it show; report/ only draws.
 
-In: a synthesis, or a file that is to be simulated. Out: a ``Report``, and its files' bytes. Everything in it is
-computed here or by what is called from here; report/ only draws. The same input gives the same bytes.
+The same input gives the same bytes.
 """
 
 from __future__ import annotations
@@ -13,8 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hetesynth.engine.places import demand_place
-from hetesynth.engine.plan_predictor import PlanPredictor, first_predictor
-from hetesynth.engine.predictors import CostOptions, ProgramPredictor, SchedulePredictor, sizes_between
+from hetesynth.engine.predictors import (
+    CostOptions,
+    PlanPredictor,
+    ProgramPredictor,
+    SchedulePredictor,
+    first_predictor,
+    sizes_between,
+)
 from hetesynth.engine.ring_baseline import NAMES, ring_baseline
 from hetesynth.engine.simulate import file_predictor
 from hetesynth.errors import HetesynthError
@@ -22,7 +27,6 @@ from hetesynth.model.calibration import calibrated
 from hetesynth.model.collective import Collective
 from hetesynth.model.cost import bandwidths, costed
 from hetesynth.model.problem import Arc, Budget, Problem
-from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.time_bound import TimeBound, of_scope, tightest
 from hetesynth.model.topology import Topology
@@ -32,7 +36,6 @@ from hetesynth.search.chunking import chunk
 
 if TYPE_CHECKING:
     from hetesynth.engine.artifacts import Synthesis
-    from hetesynth.model.collective import Collective, CollectiveName
     from hetesynth.model.program import Program
     from hetesynth.model.timeline import Timeline
     from hetesynth.report.contents import CegisRun, Curve, ProgramRun, Report, ScheduleRun
@@ -42,25 +45,6 @@ if TYPE_CHECKING:
 BASELINES = ("double-tree", "sph", "all-pairs", "doubling", "hierarchical")
 
 
-def own_curves(
-    sizes: tuple[int, ...], schedule: SchedulePredictor | None, program: ProgramPredictor | PlanPredictor | None
-) -> list[Curve]:
-    """The result itself."""
-    curves = []
-    if schedule is not None:
-        curves.append(Curve("this schedule", "schedule", tuple(schedule.predict(s).seconds for s in sizes)))
-    if program is not None:
-        curves.append(Curve("this program", "program", tuple(program.predict(s).seconds for s in sizes)))
-    return curves
-
-
-def bound_curve(sizes: tuple[int, ...], bounds: tuple[TimeBound, ...], launch: float) -> list[Curve]:
-    """What nothing is below, ``launch`` seconds included; none where there is no bound."""
-    if not bounds:
-        return []
-    return [Curve("lower bound", "bound", tuple(launch + float(tightest(bounds, s).seconds(s)) for s in sizes))]
-
-
 def baseline_curves(
     topology: Topology,
     problem: Problem,
@@ -68,7 +52,7 @@ def baseline_curves(
     options: CostOptions,
 ) -> tuple[list[Curve], tuple[str, ...]]:
     """The baselines that apply, and why others do not."""
-    from hetesynth.engine.verified_solver import verified_solver
+    from hetesynth.engine.problem import verified_solver
     from hetesynth.search.collectives import collective
     from hetesynth.search.registry import strategy
     from hetesynth.search.solve import Solution
@@ -110,7 +94,7 @@ def baseline_curves(
 
 def _ring_curve(
     topology: Topology, goal: Collective, sizes: tuple[int, ...], options: CostOptions
-) -> list[Curve] | str:  # fmt: skip
+) -> list[Curve] | str:
     """What NCCL runs, as a program, or why there is none; between simulated sizes it grows evenly."""
     import numpy as np
 
@@ -217,7 +201,21 @@ def report_of_file(
 
     cluster = load_topology(topology)
     predictor = file_predictor(path, cluster, options, target)
-    schedule, program, notes = _parts(predictor, cluster, options)
+    schedule: SchedulePredictor | None = None
+    program: ProgramPredictor | PlanPredictor | None = None
+    if isinstance(predictor, SchedulePredictor):
+        schedule = predictor
+        notes: tuple[str, ...] = ("Thread blocks are not shown: the file is a schedule, not a program.",)
+    elif isinstance(predictor, ProgramPredictor):
+        program = predictor
+        schedule, notes = _lifted(predictor.program, cluster, options)
+    else:
+        program = predictor
+        notes = ("The plan is not shown as steps: it moves data without messages to read them off.",)
+    facts: tuple[tuple[str, str], ...] = ((predictor.kind.capitalize(), path.name),)
+    if schedule is not None:
+        moved = schedule.schedule
+        facts += (("Steps", str(moved.makespan)), ("Transfers", f"{len(moved.transfers):,}"))
     goal = None if schedule is None else chunk(cluster).problem(schedule.problem.collective)
     return _report(
         _Subject(
@@ -229,8 +227,7 @@ def report_of_file(
             problem=goal,
             schedule=schedule,
             program=program,
-            facts=((predictor.kind.capitalize(), path.name),)
-            + (() if schedule is None else _counts(schedule.schedule)),
+            facts=facts,
             certificate=("The number of steps is not judged here: hetesynth bounds says what no schedule beats.",),
             notes=notes,
             capacities=False,
@@ -240,22 +237,6 @@ def report_of_file(
     )
 
 
-def _parts(
-    predictor: SchedulePredictor | ProgramPredictor | PlanPredictor, topology: Topology, options: CostOptions
-) -> tuple[SchedulePredictor | None, ProgramPredictor | PlanPredictor | None, tuple[str, ...]]:
-    """What is drawn of a file as a schedule, what as thread blocks, and what is not."""
-    if isinstance(predictor, SchedulePredictor):
-        return predictor, None, ("Thread blocks are not shown: the file is a schedule, not a program.",)
-    if isinstance(predictor, ProgramPredictor):
-        schedule, notes = _lifted(predictor.program, topology, options)
-        return schedule, predictor, notes
-    return None, predictor, ("The plan is not shown as steps: it moves data without messages to read them off.",)
-
-
-def _counts(schedule: Schedule) -> tuple[tuple[str, str], ...]:
-    return ("Steps", str(schedule.makespan)), ("Transfers", f"{len(schedule.transfers):,}")
-
-
 def report_files(report: Report, page: Path | None, trace: Path | None) -> Mapping[Path, bytes]:
     """What is to be written: the page (or the picture, where its name ends in .svg), the trace, or both.
 
@@ -263,7 +244,16 @@ def report_files(report: Report, page: Path | None, trace: Path | None) -> Mappi
     """
     files: dict[Path, bytes] = {}
     if page is not None and page.suffix.lower() == ".svg":
-        files[page] = _picture(report)
+        from hetesynth.report.svg import schedule_svg
+
+        if report.run is None:
+            raise HetesynthError(
+                "there are no steps to draw: the program moves what no schedule can say",
+                code="HS572",
+                help="use --report FILE.html",
+            )
+        title = f"{report.title} in {counted(report.run.schedule.makespan, 'step')}"
+        files[page] = schedule_svg(report.topology, report.run.problem, report.run.schedule, title).encode()
     elif page is not None:
         from hetesynth.report.html.page import html_page
 
@@ -273,19 +263,6 @@ def report_files(report: Report, page: Path | None, trace: Path | None) -> Mappi
 
         files[trace] = chrome_trace(report)
     return files
-
-
-def _picture(report: Report) -> bytes:
-    from hetesynth.report.svg import schedule_svg
-
-    if report.run is None:
-        raise HetesynthError(
-            "there are no steps to draw: the program moves what no schedule can say",
-            code="HS572",
-            help="use --report FILE.html",
-        )
-    title = f"{report.title} in {counted(report.run.schedule.makespan, 'step')}"
-    return schedule_svg(report.topology, report.run.problem, report.run.schedule, title).encode()
 
 
 def write_reports(report: Report, page: Path | None, trace: Path | None) -> list[Path]:
@@ -310,51 +287,67 @@ def check_reports(page: Path | None, trace: Path | None) -> None:
 
 
 def _report(subject: _Subject) -> Report:
-    count = 0 if subject.schedule is None else len(subject.schedule.schedule.transfers)
+    predictor = subject.schedule
+    count = 0 if predictor is None else len(predictor.schedule.transfers)
     if count > MAX_TRANSFERS:
         raise HetesynthError(
             f"there are too many transfers for a report: {count:,}, at most {MAX_TRANSFERS:,}",
             code="HS573",
             help="what --report and --trace would show is not written; everything else is",
         )
-    from hetesynth.report.contents import Report
+    from hetesynth.report.contents import Report, ScheduleRun
+    from hetesynth.search.bounds.throughput import time_bounds
 
-    bounds = _time_bounds(subject)
-    compared, missing = _baselines(subject)
-    run = None if subject.schedule is None else _schedule_run(subject)
-    program, cut = _program_run(subject)
-    timed = _timelines(None if subject.derived else run, program)
+    problem, sizes, topology, options = subject.problem, subject.sizes, subject.topology, subject.options
+    bounds: tuple[TimeBound, ...] = ()
+    compared: list[Curve] = []
+    missing: tuple[str, ...] = ()
+    goal: Collective | None = None  # what is carried out, as far as it is known
+    if problem is not None:
+        goal = problem.collective
+        rates = calibrated(topology, options.rates)
+        bounds = time_bounds(rates, goal.name, goal.root, options.policy)
+        compared, missing = baseline_curves(topology, problem, sizes, options)
+    elif isinstance(subject.program, PlanPredictor):
+        goal = subject.program.asked()
+    run: ScheduleRun | None = None
+    timed: list[tuple[str, Timeline]] = []
+    curves: list[Curve] = []
+    if predictor is not None:
+        timeline = predictor.timeline(subject.size)
+        run = ScheduleRun(predictor.problem, predictor.schedule, timeline, subject.capacities)
+        if not subject.derived:
+            timed.append(("schedule", timeline))
+            seconds = tuple(predictor.predict(s).seconds for s in sizes)
+            curves.append(Curve("this schedule", "schedule", seconds))
+    program, cut = _program_run(subject, goal)
+    if program is not None and subject.program is not None:
+        timed.append(("program", program.timeline))
+        seconds = tuple(subject.program.predict(s).seconds for s in sizes)
+        curves.append(Curve("this program", "program", seconds))
+    curves += compared
+    if bounds:
+        launch = options.launch(topology)
+        least = tuple(launch + float(tightest(bounds, s).seconds(s)) for s in sizes)
+        curves.append(Curve("lower bound", "bound", least))
     return Report(
         title=subject.title,
-        topology=subject.topology,
-        collective=_collective(subject),
+        topology=topology,
+        collective=goal,
         size=subject.size,
         facts=(*_time_facts(subject, timed), *subject.facts),
         certificate=(*subject.certificate, *_in_time(subject, bounds, timed)),
         notes=(*subject.notes, *missing, *cut),
         run=run,
         program=program,
-        sizes=subject.sizes,
-        curves=(
-            *own_curves(subject.sizes, None if subject.derived else subject.schedule, subject.program),
-            *compared,
-            *bound_curve(subject.sizes, bounds, subject.options.launch(subject.topology)),
-        ),
+        sizes=sizes,
+        curves=tuple(curves),
         verdict=subject.verdict,
         cegis=subject.cegis,
     )
 
 
-def _schedule_run(subject: _Subject) -> ScheduleRun | None:
-    from hetesynth.report.contents import ScheduleRun
-
-    predictor = subject.schedule
-    if predictor is None:
-        return None
-    return ScheduleRun(predictor.problem, predictor.schedule, predictor.timeline(subject.size), subject.capacities)
-
-
-def _program_run(subject: _Subject) -> tuple[ProgramRun | None, tuple[str, ...]]:
+def _program_run(subject: _Subject, goal: Collective | None) -> tuple[ProgramRun | None, tuple[str, ...]]:
     """The loops of the program that are shown, and a note where they are not all."""
     from hetesynth.engine.page.report_blocks import plan_run, program_run
 
@@ -362,43 +355,28 @@ def _program_run(subject: _Subject) -> tuple[ProgramRun | None, tuple[str, ...]]
     if predictor is None:
         return None, ()
     if isinstance(predictor, PlanPredictor):
-        return plan_run(predictor, subject.size, _collective(subject)), ()
+        return plan_run(predictor, subject.size, goal), ()
     run = program_run(predictor, subject.size)
     if run.shown >= run.loops:
         return run, ()
     return run, (f"The program loops {run.loops:.4g} times over the buffer; {run.shown} loops are drawn.",)
 
 
-def _collective(subject: _Subject) -> Collective | None:
-    """What is carried out, as far as it is known."""
-    if subject.problem is not None:
-        return subject.problem.collective
-    return subject.program.asked() if isinstance(subject.program, PlanPredictor) else None
-
-
 def _time_facts(subject: _Subject, timed: list[tuple[str, Timeline]]) -> tuple[tuple[str, str], ...]:
-    topology, name_of = subject.topology, _collective_name(subject)
+    topology = subject.topology
+    if subject.problem is not None:
+        collective = subject.problem.collective.name
+    elif subject.program is not None:
+        collective = subject.program.collective
+    else:
+        raise ValueError("a report needs a schedule or a program")
     facts = [("Size", size_text(subject.size)), ("GPUs", str(topology.ranks))]
     for name, timeline in reversed(timed):
-        reached = bandwidths(name_of, topology.ranks, subject.size, timeline.makespan)
+        reached = bandwidths(collective, topology.ranks, subject.size, timeline.makespan)
         what = "Schedule step by step" if name == "schedule" else name.capitalize()
         facts.append((f"{what}, predicted", f"{timeline.makespan * 1e6:,.1f} us"))
         facts.append((f"{what}, algbw / busbw", f"{reached.algorithm / 1e9:.1f} / {reached.bus / 1e9:.1f} GB/s"))
     return tuple(facts)
-
-
-def _collective_name(subject: _Subject) -> CollectiveName:
-    if subject.problem is not None:
-        return subject.problem.collective.name
-    if subject.program is None:
-        raise ValueError("a report needs a schedule or a program")
-    return subject.program.collective
-
-
-def _timelines(run: ScheduleRun | None, program: ProgramRun | None) -> list[tuple[str, Timeline]]:
-    """What was simulated, by name."""
-    schedule = [] if run is None else [("schedule", run.timeline)]
-    return schedule if program is None else [*schedule, ("program", program.timeline)]
 
 
 def _certificate(synthesis: Synthesis) -> tuple[str, ...]:
@@ -452,23 +430,6 @@ def _in_time(
     how = f"calibration {options.rates}, {costs}, alpha {options.alpha}"
     said.append(f"Times are simulated ({how}), not measured.")
     return tuple(said)
-
-
-def _time_bounds(subject: _Subject) -> tuple[TimeBound, ...]:
-    from hetesynth.search.bounds.throughput import time_bounds
-
-    if subject.problem is None:
-        return ()
-    collective = subject.problem.collective
-    topology = calibrated(subject.topology, subject.options.rates)
-    return time_bounds(topology, collective.name, collective.root, subject.options.policy)
-
-
-def _baselines(subject: _Subject) -> tuple[list[Curve], tuple[str, ...]]:
-
-    if subject.problem is None:
-        return [], ()
-    return baseline_curves(subject.topology, subject.problem, subject.sizes, subject.options)
 
 
 # -- programs

@@ -1,7 +1,4 @@
-"""What the thread blocks of a program or plan did, as a report shows it.
-
-In: a predictor and a size. Out: a ``ProgramRun``: rows, steps in words, times, and which chunks they move.
-"""
+"""What the thread blocks of a program or plan did, as a report shows it."""
 
 from __future__ import annotations
 
@@ -12,14 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hetesynth.engine.plan_predictor import PlanPredictor, chunks_of_tasks
-from hetesynth.engine.predictors import ProgramPredictor
+from hetesynth.engine.predictors import PlanPredictor, ProgramPredictor, chunks_of_tasks
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import Collective
 from hetesynth.model.plan import PlanBlock, PlanOp
 from hetesynth.model.program import RECEIVES, SENDS, BufferSlice, Op, Program, ThreadBlock
 from hetesynth.model.target import PORTABLE
-from hetesynth.model.timeline import Floats, Timeline
+from hetesynth.model.timeline import Timeline
 from hetesynth.model.topology import Rank
 from hetesynth.report.contents import BlockRow, ProgramRun, StepRow
 
@@ -105,11 +101,17 @@ def program_run(predictor: ProgramPredictor, size: int) -> ProgramRun:
         chunks = moved.get((p.gpu, p.block, p.step), ())
         src, dst = _slice(x.src), _slice(x.dst)
         steps.append(StepRow(number[p.gpu, p.block], p.step, OPERATIONS[x.op], _peers(block), src, dst, chunks))
+    since = np.zeros(timeline.graph.tasks)  # when the thread block of each task got to it
+    ends: dict[int, float] = {}
+    for task, end in enumerate(timeline.end.tolist()):
+        number_of_block = steps[task % len(steps)].block
+        since[task] = ends.get(number_of_block, 0.0)
+        ends[number_of_block] = end
     return ProgramRun(
         blocks=tuple(rows),
         steps=tuple(steps),
         timeline=timeline,
-        since=_since(steps, timeline),
+        since=since,
         messages=tuple(_messages(program, tasks, timeline)),
         simulated=tasks.simulated,
         loops=tasks.loops,
@@ -128,17 +130,6 @@ def _peers(block: ThreadBlock) -> str:
 
 def _slice(place: BufferSlice | None) -> str:
     return "" if place is None else f"{BUFFERS[place.buffer]}[{place.offset}]"
-
-
-def _since(steps: list[StepRow], timeline: Timeline) -> Floats:
-    """When the thread block of each task got to it: the end of the one before, 0 for the first."""
-    begins = np.zeros(timeline.graph.tasks)
-    ends: dict[int, float] = {}
-    for task, end in enumerate(timeline.end.tolist()):
-        block = steps[task % len(steps)].block
-        begins[task] = ends.get(block, 0.0)
-        ends[block] = end
-    return begins
 
 
 def _messages(program: Program, tasks: ProgramTasks, timeline: Timeline) -> Iterator[tuple[int, int]]:

@@ -1,17 +1,15 @@
 """How CEGIS got to a schedule, for the page: a table of its iterations and, where they are small, snapshots.
 
-In: a synthesis with the entries of its trace. Out: a ``CegisRun``, the same for the same seed: wall time is left
-to the log. Steps count from 1, as on the rest of the page; the trace and the judges count from 0.
+Steps count from 1, as on the rest of the page; the trace and the judges count from 0.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hetesynth.engine.first_candidate import STRATEGY
+from hetesynth.engine.problem import CEGIS
 from hetesynth.model.cegis_trace import CALLED, CegisEntry, Sent, totals
 from hetesynth.model.problem import Problem
 from hetesynth.model.words import counted
@@ -42,26 +40,21 @@ def cegis_run(synthesis: Synthesis) -> CegisRun | None:
     entries = synthesis.cegis
     if not entries:
         return None
-    numbered = list(enumerate(entries, 1))
-    said = [*_said(entries), *([OTHERS] if synthesis.by_steps.strategy != STRATEGY else [])]
-    return CegisRun(tuple(said), HEADS, tuple(map(_row, _few(numbered))), tuple(_phases(synthesis)))
-
-
-def _said(entries: Sequence[CegisEntry]) -> Iterable[str]:
     total = totals(entries)
-    yield (
+    said = [
         f"{counted(total.iterations, 'iteration')} with {counted(total.counterexamples, 'counterexample')} and "
         f"{counted(total.calls, 'call')} of Z3 ({total.units:,} units). The checkpoint moved back "
         f"{counted(total.moved_back, 'time')}; Z3 was told {counted(total.laws, 'law')}; its largest model had "
         f"{total.largest_model:,} Send variables. Seconds are in the file of --log."
-    )
+    ]
     if total.iterations > MAX_ROWS:
-        yield f"The table has the first and the last {MAX_ROWS // 2} iterations; --log has all."
-
-
-def _few(numbered: list[tuple[int, CegisEntry]]) -> list[tuple[int, CegisEntry]]:
-    half = MAX_ROWS // 2
-    return numbered if len(numbered) <= MAX_ROWS else [*numbered[:half], *numbered[-half:]]
+        said.append(f"The table has the first and the last {MAX_ROWS // 2} iterations; --log has all.")
+    if synthesis.by_steps.strategy != CEGIS:
+        said.append(OTHERS)
+    rows = list(enumerate(entries, 1))
+    if len(rows) > MAX_ROWS:
+        rows = [*rows[: MAX_ROWS // 2], *rows[-(MAX_ROWS // 2) :]]
+    return CegisRun(tuple(said), HEADS, tuple(map(_row, rows)), tuple(_phases(synthesis)))
 
 
 def _row(numbered: tuple[int, CegisEntry]) -> tuple[str, ...]:
@@ -133,12 +126,13 @@ def _chosen(shown: list[Drawn]) -> list[Drawn]:
 
 
 def _snapshots(problem: Problem, drawn: Sequence[Drawn]) -> Iterable[Snapshot]:
-    loads = [_Loads.of(problem, sent) for _, _, sent in drawn]
+    loads = [_loads(problem, sent) for _, _, sent in drawn]
     rows = _busiest(problem, loads)
     for (number, entry, sent), load in zip(drawn, loads, strict=True):
+        fine = "No counterexample." if entry.answer is None else f"Z3: {_answer(entry)}."
         yield Snapshot(
             title=f"Iteration {number}: {_ACTIONS[entry.action]}",
-            said=_counterexamples(entry) or _fine(entry),
+            said=_counterexamples(entry) or fine,
             steps=entry.steps,
             checkpoint=None if entry.checkpoint is None else entry.checkpoint + 1,
             resources=tuple(_resource(problem, r, load, entry.steps) for r in rows),
@@ -146,43 +140,27 @@ def _snapshots(problem: Problem, drawn: Sequence[Drawn]) -> Iterable[Snapshot]:
         )
 
 
-def _fine(entry: CegisEntry) -> str:
-    return "No counterexample." if entry.answer is None else f"Z3: {_answer(entry)}."
+def _loads(problem: Problem, sent: Iterable[Sent]) -> dict[tuple[int, int], int]:
+    """How many chunks each resource carries in each step."""
+    through: dict[int, list[int]] = {}
+    for r, resource in enumerate(problem.binding_resources):
+        for a in resource.arcs:
+            through.setdefault(a, []).append(r)
+    chunks: dict[tuple[int, int], int] = {}
+    for _, link, step in sent:
+        for r in through.get(link, ()):
+            chunks[r, step] = chunks.get((r, step), 0) + 1
+    return chunks
 
 
-@dataclass(frozen=True)
-class _Loads:
-    """What each resource carries: ``chunks[resource, step]``."""
-
-    chunks: dict[tuple[int, int], int]
-
-    @classmethod
-    def of(cls, problem: Problem, sent: Iterable[Sent]) -> _Loads:
-        """Of all sends together."""
-        through: dict[int, list[int]] = {}
-        for r, resource in enumerate(problem.binding_resources):
-            for a in resource.arcs:
-                through.setdefault(a, []).append(r)
-        chunks: dict[tuple[int, int], int] = {}
-        for _, link, step in sent:
-            for r in through.get(link, ()):
-                chunks[r, step] = chunks.get((r, step), 0) + 1
-        return cls(chunks)
-
-    def shares(self, problem: Problem) -> dict[int, float]:
-        """Of each resource that is used: the most in one step over its capacity."""
-        shares: dict[int, float] = {}
-        for (r, _), number in self.chunks.items():
-            shares[r] = max(shares.get(r, 0.0), number / problem.binding_resources[r].capacity)
-        return shares
-
-
-def _busiest(problem: Problem, loads: Sequence[_Loads]) -> list[int]:
+def _busiest(problem: Problem, loads: Sequence[Mapping[tuple[int, int], int]]) -> list[int]:
     """The resources to show, in the problem's order: the fullest of each snapshot, then the fullest of all."""
     in_any: dict[int, float] = {}
     first: list[int] = []
     for load in loads:
-        shares = load.shares(problem)
+        shares: dict[int, float] = {}  # the most in one step over the capacity
+        for (r, _), number in load.items():
+            shares[r] = max(shares.get(r, 0.0), number / problem.binding_resources[r].capacity)
         first += [_fullest(shares)[0]] if shares else []
         in_any = {r: max(in_any.get(r, 0.0), shares.get(r, 0.0)) for r in in_any.keys() | shares.keys()}
     return sorted(list(dict.fromkeys([*first, *_fullest(in_any)]))[:MAX_RESOURCES])
@@ -192,20 +170,17 @@ def _fullest(shares: Mapping[int, float]) -> list[int]:
     return sorted(shares, key=lambda r: (-shares[r], r))
 
 
-def _resource(problem: Problem, r: int, loads: _Loads, steps: int) -> GridRow:
+def _resource(problem: Problem, r: int, loads: Mapping[tuple[int, int], int], steps: int) -> GridRow:
     resource = problem.binding_resources[r]
     cells = []
     for step in range(steps):
-        number = loads.chunks.get((r, step), 0)
+        number = loads.get((r, step), 0)
         text = f"{number} of {resource.capacity}" if number else ""
-        cells.append(Cell(text, _mark(number, resource.capacity), text))
+        mark: Mark = "some" if number else ""
+        if number >= resource.capacity:
+            mark = "over" if number > resource.capacity else "full"
+        cells.append(Cell(text, mark, text))
     return GridRow(resource.name, tuple(cells))
-
-
-def _mark(number: int, capacity: int) -> Mark:
-    if number > capacity:
-        return "over"
-    return "full" if number == capacity else "some" if number else ""
 
 
 def _ranks(problem: Problem, sent: Sequence[Sent], steps: int) -> Iterable[GridRow]:

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, TypeVar, cast
 
+from hetesynth.errors import did_you_mean
 from hetesynth.model.diagnostics import Span
 from hetesynth.topology.language.expressions import Value, Variables, evaluated, ranges
-from hetesynth.topology.language.findings import Findings, did_you_mean
+from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.imports import Program
 from hetesynth.topology.language.names import MAX_RANGE, WORK_OF_A_NAME, expand
 from hetesynth.topology.language.syntax import (

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from hetesynth.errors import did_you_mean
 from hetesynth.model.diagnostics import Span
-from hetesynth.topology.language.findings import Findings, did_you_mean
+from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.units import MAX_DIGITS, UNITS, Dimension
 
 MAX_LENGTH = 1000  # of an expression, in characters

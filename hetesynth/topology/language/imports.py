@@ -9,10 +9,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hetesynth.errors import HetesynthError
+from hetesynth.errors import HetesynthError, did_you_mean
 from hetesynth.model.diagnostics import SourceError, Span
 from hetesynth.topology.language import paper
-from hetesynth.topology.language.findings import Findings, did_you_mean
+from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.library import declared_types, library_names, library_path
 from hetesynth.topology.language.names import plain
 from hetesynth.topology.language.parser import parse

@@ -13,9 +13,8 @@ from fractions import Fraction
 from itertools import takewhile
 from pathlib import Path
 
-from hetesynth.errors import HetesynthError, InternalError
+from hetesynth.errors import HetesynthError, InternalError, did_you_mean
 from hetesynth.model.topology import Topology
-from hetesynth.topology.language.findings import did_you_mean
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 _TYPE = re.compile(r"^(node|pod) (\w+)(?:\((.*?)\))? \{", re.MULTILINE)

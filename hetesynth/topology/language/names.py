@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
 
+from hetesynth.errors import did_you_mean
 from hetesynth.model.diagnostics import Span
 from hetesynth.model.topology import VertexKind
-from hetesynth.topology.language.findings import Findings, did_you_mean
+from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.syntax import Word
 
 MAX_RANGE = 4096

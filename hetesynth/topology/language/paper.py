@@ -22,9 +22,10 @@ from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
 
+from hetesynth.errors import did_you_mean
 from hetesynth.model.diagnostics import Span
 from hetesynth.topology.language import paper_statements, syntax
-from hetesynth.topology.language.findings import Findings, did_you_mean
+from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.paper_statements import (
     BETWEEN_NODES,
     Connection,

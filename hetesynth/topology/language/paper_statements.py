@@ -14,8 +14,9 @@ from collections.abc import Mapping as Table
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from hetesynth.errors import did_you_mean
 from hetesynth.model.diagnostics import Span
-from hetesynth.topology.language.findings import Findings, did_you_mean
+from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.syntax import (
     Amount,
     Define,

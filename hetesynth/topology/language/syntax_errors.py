@@ -11,8 +11,8 @@ from collections.abc import Collection
 
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
+from hetesynth.errors import did_you_mean
 from hetesynth.model.diagnostics import Diagnostic, Span
-from hetesynth.topology.language.findings import did_you_mean
 from hetesynth.topology.language.source import Source
 
 _SHOWN = {

@@ -8,7 +8,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Literal
 
-from hetesynth.topology.language.findings import Findings, did_you_mean
+from hetesynth.errors import did_you_mean
+from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.syntax import Amount
 
 Dimension = Literal["bandwidth", "time", "size", "count", "length"]

@@ -17,14 +17,12 @@ from typing import Any, cast
 
 from benchmarks.heteccl.cases import ProgramCase, SynthesisCase, all_cases
 from benchmarks.heteccl.rivals import Rivals
-from hetesynth.engine.phases import PhaseTimer
+from hetesynth.engine.compilation import PhaseTimer
 from hetesynth.engine.predictors import CostOptions
-from hetesynth.engine.problem import load_problem
+from hetesynth.engine.problem import load_problem, verified_solver
 from hetesynth.engine.request import Request
 from hetesynth.engine.synth import synthesize
-from hetesynth.engine.time_optimality import bounds_of
-from hetesynth.engine.time_verdict import library_rival
-from hetesynth.engine.verified_solver import verified_solver
+from hetesynth.engine.time_verdict import bounds_of, library_rival
 from hetesynth.errors import HetesynthError
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES

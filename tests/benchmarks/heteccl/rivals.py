@@ -19,9 +19,8 @@ from dataclasses import dataclass, replace
 
 from hetesynth.engine.fused_receives import seconds as step_by_step
 from hetesynth.engine.predictors import CostOptions
-from hetesynth.engine.problem import ProblemFactory
+from hetesynth.engine.problem import ProblemFactory, verified_solver
 from hetesynth.engine.request import Request
-from hetesynth.engine.verified_solver import verified_solver
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cost import chunk_bytes
 from hetesynth.model.problem import Problem

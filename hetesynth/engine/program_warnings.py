@@ -1,0 +1,173 @@
+"""What an operator must know of programs before they are installed: roots, GPU vendors, NICs.
+
+A runtime that selects files by ranks, collective, size and in-place form runs a broadcast from root 3 for a call
+with root 0 as well, and the data is wrong; whoever writes such a file must promise that all calls have its root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from hetesynth.engine.formats import Emitted
+from hetesynth.errors import HetesynthError
+from hetesynth.model.collective import ROOTED, CollectiveName
+from hetesynth.model.target import PORTABLE, TARGETS, USUAL_TARGETS, Target, Vendor
+from hetesynth.model.topology import Rank
+from hetesynth.topology.importers.gpu_models import gpu_vendor
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeAdvice:
+    """``targets``: what to write for instead of ``portable``, none where nothing fits; ``message``: in words."""
+
+    targets: tuple[str, ...]
+    message: str
+
+    def plain(self) -> dict[str, str | list[str]]:
+        """For JSON."""
+        return {"targets": list(self.targets), "message": self.message}
+
+
+def fitting_targets(models: Iterable[str], collective: CollectiveName | None = None) -> tuple[str, ...]:
+    """The usual runtimes of such GPUs that run ``collective``; none for GPUs of several vendors or of another."""
+    vendors = {gpu_vendor(model) for model in models}
+    return _usual(vendors.pop(), collective) if len(vendors) == 1 else ()
+
+
+def _usual(vendor: Vendor | None, collective: CollectiveName | None) -> tuple[str, ...]:
+    names = () if vendor is None else USUAL_TARGETS[vendor]
+    return tuple(name for name in names if collective is None or collective in TARGETS[name].collectives)
+
+
+def vendor_warnings(
+    targets: Sequence[Target], models: Iterable[str], collective: CollectiveName
+) -> tuple[Warned, ...]:
+    """A warning for each target that does not run on all of the GPUs."""
+    shown = tuple(dict.fromkeys(models))
+    fitting = fitting_targets(shown, collective)
+    way_out = f"--target {','.join(fitting)} writes what loads there" if fitting else (
+        "no runtime joins GPUs of both vendors: give each part of the cluster a topology of its own"
+    )  # fmt: skip
+    warned = []
+    for target in targets:
+        strange = [
+            (model, vendor)
+            for model in shown
+            if (vendor := gpu_vendor(model)) is not None and vendor not in target.vendors
+        ]
+        if strange:
+            others = ", ".join(f"{model} ({vendor})" for model, vendor in strange)
+            message = f"{target.name} runs on {' and '.join(target.vendors)} GPUs only, not on {others}"
+            warned.append(Warned((target.name,), message, way_out))
+    return tuple(warned)
+
+
+def runtime_advice(
+    targets: Sequence[Target], models: Iterable[str], collective: CollectiveName
+) -> RuntimeAdvice | None:
+    """What to write for where ``targets`` name no runtime; None where they do."""
+    if any(target.name != PORTABLE.name for target in targets):
+        return None
+    shown = tuple(dict.fromkeys(models))
+    fitting = fitting_targets(shown, collective)
+    named = ", ".join(model or "unknown" for model in shown)
+    each = "; ".join(f"{', '.join(_usual(vendor, collective))} for {vendor}" for vendor in USUAL_TARGETS)
+    if fitting:
+        then = f"for these GPUs ({named}) name its own: --target {' or '.join(fitting)}"
+    elif {gpu_vendor(model) for model in shown} == {"NVIDIA", "AMD"}:
+        then = f"and none joins GPUs of two vendors ({named}): --target takes {each}"
+    else:
+        then = f"name one by the GPUs, here {named}: --target {each}"
+    return RuntimeAdvice(fitting, f"{PORTABLE.name} is no runtime's own format; {then}")
+
+
+def network_warnings(programs: Iterable[Emitted]) -> tuple[Warned, ...]:
+    """At most one: of several programs and their targets the first says between which ranks."""
+    hanging = [p for p in programs if p.over_nics]
+    if not hanging:
+        return ()
+    targets = tuple(dict.fromkeys(p.target.name for p in hanging))
+    way_out = "use it inside one server, or write LL for Simple into it and verify it again (docs/targets.md)"
+    return (Warned(targets, hanging[0].over_nics, way_out),)
+
+
+PROMISE = "--single-root"
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """What may go wrong with programs for ``targets``, and what to do about it."""
+
+    targets: tuple[str, ...]
+    message: str
+    help: str
+
+    def plain(self) -> dict[str, str | list[str]]:
+        """For JSON."""
+        return {"targets": list(self.targets), "message": self.message, "help": self.help}
+
+
+def demand_single_root(
+    targets: Sequence[Target], collective: CollectiveName, *, promised: bool, every: bool = False
+) -> None:
+    """HetesynthError HS514 when a runtime among ``targets`` would run a program for one root for every root.
+
+    ``promised``: the user says that all calls have that root. ``every``: programs for all roots are asked for, of
+    which such a runtime would always take the first. ``portable`` is no runtime: there reports carry a warning.
+    """
+    if collective not in ROOTED or (promised and not every):
+        return
+    blind = [t for t in targets if not t.tells_roots and t.name != PORTABLE.name]
+    if not blind:
+        return
+    who = ", ".join(f"{t.name} ({t.runtime})" for t in blind)
+    looks = "does" if len(blind) == 1 else "do"
+    what = f"{who} {looks} not look at the root of a call"
+    other = "--target mscclpp is for runtimes whose selector sees the root"
+    if every:
+        message = f"{what}: of {collective} files for several roots the first would run for every root"
+        way_out = f"name one root, and {PROMISE} if all calls of the job have it; {other}"
+    else:
+        message = f"{what}: a {collective} file for one root would run for every root and deliver wrong data"
+        way_out = f"add {PROMISE} if every {collective} of the job has that root; {other}"
+    raise HetesynthError(message, code="HS514", help=way_out)
+
+
+def call_warnings(
+    targets: Sequence[Target], collective: CollectiveName, root: Rank | None, *, every: bool = False
+) -> tuple[Warned, ...]:
+    """What an operator must know before programs for ``root`` are installed. ``every``: one of those for all."""
+    if root is None:
+        return ()
+    warned: list[Warned] = []
+    whose = "one root" if every else f"root {root}"
+    blind = tuple(t.name for t in targets if not t.tells_roots)
+    if blind and collective in ROOTED:
+        warned.append(
+            Warned(
+                blind,
+                "runtimes of MSCCL XML do not look at the root of a call: installed, "
+                f"this {collective} for {whose} runs for every root, and delivers wrong data for all others",
+                f"install it only where every {collective} of the job has {'that root' if every else whose}",
+            )
+        )
+    if PORTABLE.name in blind and collective in ("gather", "scatter"):
+        warned.append(
+            Warned(
+                (PORTABLE.name,),
+                f"of all runtimes only RCCL runs a file for a {collective}",
+                "the MSCCL executor has no such call, and the research runtime refuses the file",
+            )
+        )
+    selecting = tuple(t.name for t in targets if t.tells_roots)
+    if selecting and collective == "broadcast":  # those of the other collectives are named by who runs them
+        warned.append(
+            Warned(
+                selecting,
+                f"the built-in selector of MSCCL++ runs a plan for {whose} for every broadcast",
+                "register plans for all roots, and a selector that chooses by "
+                + ('request.hints["root"]' if every else 'request.hints["root"]; --root all writes them'),
+            )
+        )
+    return tuple(warned)
