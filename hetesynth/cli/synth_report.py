@@ -285,7 +285,8 @@ def every_root_report(syntheses: Sequence[Synthesis], paths: Sequence[Path], *, 
     lines.append(f"  verified     every schedule replayed{programs}, {bounds}")
     lines += [f"  wrote        {path}" for path in paths]
     lines += [f"  {line}" for line in _install(first)]
-    lines += warning_lines(dict.fromkeys(warned for synthesis in syntheses for warned in synthesis.warnings))
+    by_help = {warned.help: warned for synthesis in reversed(syntheses) for warned in synthesis.warnings}
+    lines += warning_lines(by_help.values())
     for synthesis in syntheses if explain else ():
         root = synthesis.problem.collective.root
         lines += [f"root {root}: {explanation(synthesis)}", *decision_lines(synthesis.decisions)]

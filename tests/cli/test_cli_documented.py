@@ -138,4 +138,4 @@ def assert_of_a_project(arguments: list[str], tmp_path: Path) -> None:
 
 
 def test_pages_with_commands_are_found() -> None:
-    assert {"README.md", "import.md", "run.md", "mscclpp.md"} <= {page.name for page in DOCUMENTED}
+    assert {"commands.md", "verify.md", "run.md", "mscclpp.md"} <= {page.name for page in DOCUMENTED}

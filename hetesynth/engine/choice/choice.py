@@ -150,6 +150,7 @@ def _narrower(baseline: Baseline, stated: int | None) -> Iterator[Iterator[tuple
         yield (
             (LibraryProgram(trees=baseline.trees[:n]), stated or n * k // gcd(n * k, baseline.ranks))
             for n, k in widths
+            if stated is None or n <= stated * baseline.ranks  # each channel has a part
         )
         return
     if not baseline.orders:
