@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import pytest
 from support.clusters import cluster
 from support.random_sources import random_source
 
+from hetesynth.engine.choice.choice import _narrower
 from hetesynth.engine.predictors import CostOptions, ProgramPredictor
 from hetesynth.engine.ring_baseline import NAMES, Baseline, ring_baseline, ring_wiring, seconds_of, tree_baseline
 from hetesynth.judge.msccl.judge import program_violations
@@ -20,6 +22,7 @@ from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT
 from hetesynth.programs.msccl.library_programs import direct_program, ring_program, tree_program
+from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.search.baselines.ring_search import RingSet, orders, ring_sets
 from hetesynth.search.baselines.table import trees_of
 from hetesynth.search.chunking import chunk
@@ -228,6 +231,14 @@ def test_trees_are_quicker_for_small_buffers_on_several_servers() -> None:
         ring_baseline(on, "allreduce", None, 64_000, CostOptions()),
     )
     assert trees is not None and isinstance(rings, Baseline) and trees.seconds < rings.seconds
+
+
+def test_trees_of_stated_chunks_have_a_part_on_every_channel() -> None:
+    baseline = tree_baseline(topology("h20_4p8"), 192_000_000, CostOptions())
+    assert baseline is not None and baseline.channels > 12
+    for library, chunks in chain(*_narrower(baseline, 1)):
+        made = library.program(collective("allreduce", 12, chunks), LoweringOptions("x"))
+        assert made.channels == 1 + max(tb.channel for gpu in made.gpus for tb in gpu.thread_blocks)
 
 
 @pytest.mark.parametrize("coll", ["alltoall", "gather", "scatter"])
