@@ -79,8 +79,8 @@ def bounds(
     """Return the proved lower bounds on the steps of ``collective``, each with the witness that proves it."""
     from hetesynth.engine import problem
 
-    _, found = problem.bounds(_request(topology, collective, None, "portable", root, chunks=chunks))
-    return tuple(found)
+    _, lower = problem.bounds(_request(topology, collective, None, "portable", root, chunks=chunks))
+    return tuple(lower)
 
 
 def limits(
@@ -143,8 +143,8 @@ def atlas(
     return atlases.atlas(request, sizes_of(sizes, 2) if isinstance(sizes, int | str) else tuple(sizes))
 
 
-def write(made: Synthesis | Repaired | Atlas, where: Pathlike) -> list[Path]:
-    """Write the files of ``made``, all or none, and return their paths.
+def write(result: Synthesis | Repaired | Atlas, where: Pathlike) -> list[Path]:
+    """Write the files of ``result``, all or none, and return their paths.
 
     ``where``: the common part of their names (``out/name`` becomes ``out/name.xml`` and so on); of an atlas a
     folder that is new or empty.
@@ -153,12 +153,12 @@ def write(made: Synthesis | Repaired | Atlas, where: Pathlike) -> list[Path]:
     from hetesynth.engine import atlas as atlases
     from hetesynth.files.folders import write_folder
 
-    if isinstance(made, atlases.Atlas):
+    if isinstance(result, atlases.Atlas):
         folder = Path(where)
-        contents = atlases.files(made)
+        contents = atlases.files(result)
         write_folder(folder, contents, atlases.MARK)
         return [folder / name for name in contents]
-    synthesis = made if isinstance(made, artifacts.Synthesis) else made.synthesis
+    synthesis = result if isinstance(result, artifacts.Synthesis) else result.synthesis
     return artifacts.write(synthesis, Path(where))
 
 

@@ -14,7 +14,6 @@ import click
 from hetesynth.cli.options import (
     TOPOLOGY,
     NewPath,
-    buffer_sizes,
     explain_option,
     json_option,
     request,
@@ -108,6 +107,8 @@ def _ranges(
     topology: os.PathLike[str], sizes: str, place: tuple[Path, bool], explain: bool, as_json: bool,
     options: dict[str, Any],
 ) -> None:  # fmt: skip
+    from hetesynth.engine.predictors import buffer_sizes
+
     buffers = buffer_sizes(sizes, "--sizes", factor=2)
     from hetesynth.cli.synth_report import atlas_explanation, decision_lines
     from hetesynth.deploy.atlas_destination import destination_of

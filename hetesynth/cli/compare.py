@@ -12,7 +12,6 @@ import click
 from hetesynth.cli.options import (
     TOPOLOGY,
     Named,
-    buffer_sizes,
     json_option,
     request,
     rings_option,
@@ -54,6 +53,8 @@ def command(
     Every strategy is given the chunks per rank that suit it best at each size, unless --chunks says how many. Time
     is simulated, not measured; ring and double-tree model what NCCL does.
     """
+    from hetesynth.engine.predictors import buffer_sizes
+
     buffers = buffer_sizes(sizes, "--sizes")
     names = [name.strip() for name in strategies.split(",") if name.strip()]
     if not names:

@@ -25,8 +25,6 @@ from hetesynth.topology.language.quantity import parse_quantity
 if TYPE_CHECKING:
     from hetesynth.topology.language.nccl_graph import RingFile
 
-MAX_SIZES = 256
-MAX_SIZE = 2**50
 ALL_ROOTS = -1  # what ``--root all`` becomes
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -237,43 +235,12 @@ def request(topology: os.PathLike[str], **options: Any) -> Request:
         budget=Budget(seconds, seed or 0, effort=effort),
         chunking=chunking_options(chunk_size, options.pop("tau_ref"), options.pop("rounding")),
         targets=targets,
-        size=None if size is None else buffer_size(size, "--size"),
+        size=None if size is None else bytes_of(size, "--size"),
         chunks_stated=source is not None and source is not click.core.ParameterSource.DEFAULT,
         rings=ring_files(options.pop("rings", ())),
         runtime=NCCL_TABLES if options.pop("runtime_costs", True) else None,
         **options,
     )
-
-
-def buffer_size(text: str, option: str) -> int:
-    """Bytes of a collective's buffer or of a chunk."""
-    size = int(parse_quantity(text, "size", option))
-    if not 1 <= size <= MAX_SIZE:
-        raise HetesynthError(
-            f"{option}: {text!r} is not a size from 1 byte to 1 PiB", code="HS307", help="for example 16MB"
-        )
-    return size
-
-
-def buffer_sizes(text: str, option: str, factor: int = 4) -> tuple[int, ...]:
-    """A size, several with commas, or a range such as ``1KB..4GB`` in steps of ``factor``."""
-    from hetesynth.engine.predictors import sizes_between
-
-    sizes: list[int] = []
-    for part in text.split(",")[: MAX_SIZES + 1]:
-        low, dots, high = part.partition("..")
-        first = buffer_size(low, option)
-        last = buffer_size(high, option) if dots else first
-        if last < first:
-            raise HetesynthError(
-                f"{option}: {part.strip()!r} ends before it begins",
-                code="HS307",
-                help="write the smaller size first",
-            )
-        sizes.extend(sizes_between(first, last, factor) if dots else (first,))
-    if len(sizes) > MAX_SIZES:
-        raise click.BadParameter(f"at most {MAX_SIZES} sizes", param_hint=option)
-    return tuple(sorted(set(sizes)))
 
 
 def ring_files(named: tuple[str, ...]) -> tuple[RingFile, ...]:
@@ -289,9 +256,16 @@ def ring_files(named: tuple[str, ...]) -> tuple[RingFile, ...]:
     return tuple(files)
 
 
+def bytes_of(text: str, option: str) -> int:
+    """Return the bytes that ``option`` states."""
+    from hetesynth.engine.predictors import buffer_size
+
+    return buffer_size(text, option)
+
+
 def chunking_options(chunk_size: str | None, tau_ref: str, rounding: str) -> ChunkingOptions:
     """Chunk size, reference and rounding, read with their units."""
-    size = None if chunk_size is None else buffer_size(chunk_size, "--chunk-size")
+    size = None if chunk_size is None else bytes_of(chunk_size, "--chunk-size")
     reference: str | Fraction = tau_ref
     if tau_ref[:1].isdigit():
         reference = parse_quantity(tau_ref, "time", "--tau-ref")

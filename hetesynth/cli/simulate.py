@@ -11,7 +11,6 @@ import click
 
 from hetesynth.cli.options import (
     TOPOLOGY,
-    buffer_sizes,
     json_option,
     report_options,
     runtime_costs_option,
@@ -73,6 +72,8 @@ def command(
     nccl-tests: algorithm bandwidth is size / time, bus bandwidth that times the factor of the collective. Time is
     simulated, not measured.
     """
+    from hetesynth.engine.predictors import buffer_sizes
+
     buffers, runtime = buffer_sizes(sizes, "--size"), target(name)
     from hetesynth.engine.predictors import CostOptions
     from hetesynth.engine.simulate import simulate_file

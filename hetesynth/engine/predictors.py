@@ -66,7 +66,7 @@ def buffer_sizes(text: str, option: str, factor: int = 4) -> tuple[int, ...]:
             )
         sizes.extend(sizes_between(first, last, factor) if dots else (first,))
     if len(sizes) > MAX_SIZES:
-        raise HetesynthError(f"{option}: more than {MAX_SIZES} sizes", code="HS307", help="larger steps, or fewer")
+        raise HetesynthError(f"{option}: at most {MAX_SIZES} sizes", code="HS307", help="larger steps, or fewer")
     return tuple(sorted(set(sizes)))
 
 

@@ -18,7 +18,6 @@ ALLOWED = {
         hetesynth/deploy/reports/pages.py: MAX_SLUG
         hetesynth/search/chunking.py: MAX_CAPACITY
         hetesynth/cli/build.py: SILENT
-        hetesynth/cli/options.py: MAX_SIZES MAX_SIZE
         hetesynth/engine/predictors.py: MAX_SIZES MAX_SIZE
         hetesynth/search/collectives.py: MAX_CHUNKS
         hetesynth/topology/first_topology.py: MAX_SERVERS
@@ -167,7 +166,6 @@ ALLOWED = {
         """,
     "defaults of options": """
         hetesynth/model/size_range.py: FIRST LAST
-        hetesynth/cli/options.py: buffer_sizes.factor
         hetesynth/engine/predictors.py: buffer_sizes.factor
         hetesynth/api.py: sizes_of.factor
         hetesynth/deploy/verify_files.py: FILES_OF_A_PROCESS

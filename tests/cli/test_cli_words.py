@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hetesynth.cli.main import run
-from hetesynth.cli.options import buffer_sizes
 from hetesynth.deploy.manifest.reader import size_range
+from hetesynth.engine.predictors import buffer_sizes
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import COLLECTIVE_NAMES, collective_name
 
