@@ -62,7 +62,7 @@ class ProgressLine:
     best: str = ""
 
     def text(self, what: str, steps: int | None) -> str:
-        """``3 of 20 s: steady-state: 812 us; best 790 us, 84 % of the limit, 1.17 x NCCL's rings (Ctrl-C keeps
+        """``3 of 20 s: steady-state: 812 us; best 790 us, 84 % of the limit, 1.17 x NCCL (Ctrl-C keeps
         it)``, as far as it is known."""
         what, by_time, best = what.partition(BEST)
         if by_time:

@@ -56,9 +56,7 @@ MARK = "<!-- hetesynth build -->"  # the first line of every summary of ours
 MAX_BYTES = 1_000_000  # GitHub takes 1 MiB of one step
 UNFOLDED = 12  # rows of a table that is shown at once
 FIRST_ROWS = 50  # of what needs attention, and of findings
-_HEAD = (
-    "| cell | status | program | size | of the limit | x rings | last run |\n|---|---|---:|---:|---:|---:|---:|\n"
-)
+_HEAD = "| cell | status | program | size | of the limit | x library | last run |\n|---|---|---:|---:|---:|---:|---:|\n"
 
 
 def junit_xml(report: BuildReport, places: Places) -> bytes:
@@ -116,7 +114,7 @@ def _inside(cell: CellReport) -> Iterator[str]:
     parts = [
         f"{at.time} for {at.size}" if at.time else "",
         of_limit(at.percent.removesuffix(" %")) if at.percent else "",
-        f"{at.factor} x rings" if at.factor else "",
+        f"{at.factor} x library" if at.factor else "",
         f"against the last run: {at.change}" if at.change else "",
     ]
     yield f"<system-out>{_text(', '.join([cell.status, *filter(None, parts)]))}</system-out>"
