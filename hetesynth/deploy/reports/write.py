@@ -56,8 +56,10 @@ MARK = "<!-- hetesynth build -->"  # the first line of every summary of ours
 MAX_BYTES = 1_000_000  # GitHub takes 1 MiB of one step
 UNFOLDED = 12  # rows of a table that is shown at once
 FIRST_ROWS = 50  # of what needs attention, and of findings
-_HEAD = "| cell | status | program | size | of the limit | x library | last run |\n"
-"|---|---|---:|---:|---:|---:|---:|\n"
+_HEAD = (
+    "| cell | status | program | size | of the limit | x library | last run |\n"
+    "|---|---|---:|---:|---:|---:|---:|\n"
+)
 
 
 def junit_xml(report: BuildReport, places: Places) -> bytes:
