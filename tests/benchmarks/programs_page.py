@@ -1,7 +1,7 @@
 """What the default command writes on 30 clusters, beside the proved limit and what the library takes.
 
-    python tests/benchmarks/programs_page.py [--jobs 2] [--only CLUSTER ...]
-    PYTHONPATH=OLD_CHECKOUT python tests/benchmarks/programs_page.py --before
+    PYTHONPATH=tests python tests/benchmarks/programs_page.py [--jobs 2] [--only CLUSTER ...]
+    PYTHONPATH=OLD_CHECKOUT:tests python tests/benchmarks/programs_page.py --before
 
 The first command measures the cells that docs/data/programs.csv does not have and adds a row for each as soon
 as it is measured, so that a run that was killed goes on. Then it writes docs/benchmarks_programs.md and the
@@ -365,7 +365,7 @@ library by more than 1 % with an algorithm that it has for the collective: $quic
 Every cell is a row of [data/programs.csv](data/programs.csv): times in microseconds, percent, factors, the
 library's choice (`checked`: the formula was compared with measurements on such machines), refusals, and the times
 of the four strategies. [data/library_before.csv](data/library_before.csv) has the library's times as commit
-f52bfb7c~1 simulated them. To measure again, delete rows and run `python tests/benchmarks/programs_page.py`; all
+f52bfb7c~1 simulated them. To measure again, delete rows and run `PYTHONPATH=tests python tests/benchmarks/programs_page.py`; all
 cells took $minutes minutes of one processor ($made_on)."""
 )
 
