@@ -365,7 +365,8 @@ library by more than 1 % with an algorithm that it has for the collective: $quic
 Every cell is a row of [data/programs.csv](data/programs.csv): times in microseconds, percent, factors, the
 library's choice (`checked`: the formula was compared with measurements on such machines), refusals, and the times
 of the four strategies. [data/library_before.csv](data/library_before.csv) has the library's times as commit
-f52bfb7c~1 simulated them. To measure again, delete rows and run `PYTHONPATH=tests python tests/benchmarks/programs_page.py`; all
+f52bfb7c~1 simulated them. To measure again, delete rows and run
+`PYTHONPATH=tests python tests/benchmarks/programs_page.py`; all
 cells took $minutes minutes of one processor ($made_on)."""
 )
 
