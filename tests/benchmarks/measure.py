@@ -98,7 +98,8 @@ def arguments(case: Case, topology: Path, directory: Path) -> list[str]:
     """The command line of ``case``."""
     return [
         sys.executable, "-m", "hetesynth", "synth", str(topology), "--coll", case.collective,
-        "--chunks", str(case.chunks), "--time-budget", str(case.budget), "--json", "-o", str(directory),
+        "--chunks", str(case.chunks), "--objective", "steps", "--time-budget", str(case.budget), "--json",
+        "-o", str(directory),
         *(["--schedule-only"] if case.schedule_only else []),
     ]  # fmt: skip
 
