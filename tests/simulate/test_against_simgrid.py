@@ -19,7 +19,6 @@ from hetesynth.engine.predictors import CostOptions, ProgramPredictor
 from hetesynth.engine.request import Request
 from hetesynth.engine.synth import synthesize
 from hetesynth.judge.msccl.reader import read_program
-from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES, RuntimeCosts
 from hetesynth.model.timeline import TransferGraph
 from hetesynth.simulate.engine import simulate
@@ -88,7 +87,7 @@ def our_programs(
     graphs: list[TransferGraph] = []
     for name in clusters:
         for coll in collectives:
-            request = Request(EXAMPLES / name / "topo.dsl", coll, strategy="greedy", budget=Budget(2))  # type: ignore[arg-type]
+            request = Request(EXAMPLES / name / "topo.dsl", coll, strategy="greedy")  # type: ignore[arg-type]
             made = synthesize(request)
             for suffix in sorted(suffix for suffix in made.files if suffix.endswith(".xml")):
                 program = read_program(made.files[suffix], suffix).program
