@@ -70,7 +70,7 @@ def walked(paths: Sequence[Path]) -> Walk:
         rows = folder.candidates(MAX_FILES - len(candidates) - passed)
         if not rows:
             message = f"there is no program, schedule or composition in {path}"
-            help_ = "name a folder with files of `hetesynth build` or `atlas`; what is left to the library has none"
+            help_ = "name a folder of `hetesynth build` or `atlas`; what is left to the library has none"
             raise HetesynthError(message, code="HS877", help=help_)
         passed += folder.passed
         for row in rows:
