@@ -10,8 +10,9 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hetesynth.engine.artifacts import (
     UNFIT,
@@ -43,7 +44,7 @@ from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.model.words import microseconds
-from hetesynth.processes import Tell, last_result
+from hetesynth.processes import Ended, Tell, last_result
 from hetesynth.search.chunking import Chunking
 from hetesynth.search.effort import for_steps
 from hetesynth.search.interrupts import abandoned
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from hetesynth.engine.time_verdict import TimeVerdict
 
 
+T = TypeVar("T")
 FIRST_ONLY = 0.01
 """Seconds after which nothing but a first schedule is begun."""
 
@@ -92,9 +94,7 @@ def for_every_root(
     until, before = (time.monotonic() if began is None else began) + seconds, len(steps.entries)
 
     def work(tell: Tell) -> list[Synthesis]:
-        def told(what: str, best: int | None) -> None:
-            tell("progress", (what, best))
-
+        told = partial(_tell_progress, tell)
         best = [with_warnings(of_root(root, FIRST_ONLY, told)) for root in range(ranks)]
         for root in range(ranks):
             tell("result", best)
@@ -103,19 +103,11 @@ def for_every_root(
             tell("records", steps.entries[before:])
         return best
 
-    def heard(kind: str, value: Any) -> None:
-        if kind == "progress":
-            progress(*value)
-        else:
-            steps.entries[before:] = value
+    def keep(records: Any) -> None:
+        steps.entries[before:] = records
 
-    result, ended = last_result(work, until, request.policy.compile.grace, heard)
-    if result is None:
-        if ended == "interrupt":
-            raise KeyboardInterrupt
-        message = f"not every root had a program after {seconds:g} s"
-        raise HetesynthError(message, code="HS602", exit_code=3, help="raise --time-budget, or leave it out")
-    return result
+    lacking = f"not every root had a program after {seconds:g} s"
+    return _last_in_time(work, request, until, progress, keep, lacking)[0]
 
 
 def write_every_root(syntheses: Sequence[Synthesis], stem: Path) -> list[Path]:
@@ -151,34 +143,53 @@ def synthesize(
     before, began = len(steps.entries), time.monotonic() if began is None else began
 
     def work(tell: Tell) -> Synthesis:
-        def told(what: str, best: int | None) -> None:
-            tell("progress", (what, best))
-
         def improved(synthesis: Synthesis) -> None:
             tell("result", with_warnings(synthesis))
 
         try:
+            told = partial(_tell_progress, tell)
             run = compilation(request, told, spent, record, steps, improved=improved)
             return with_warnings(synthesized(run))
         finally:
             tell("records", (record.entries, steps.entries[before:]))
 
-    def heard(kind: str, value: Any) -> None:
-        if kind == "progress":
-            progress(*value)
-        else:
-            record.entries[:], steps.entries[before:] = value
+    def keep(records: Any) -> None:
+        record.entries[:], steps.entries[before:] = records
 
-    synthesis, ended = last_result(work, began + spent.seconds, request.policy.compile.grace, heard)
-    if synthesis is None:
-        if ended == "interrupt":
-            raise KeyboardInterrupt
-        message = f"nothing was found, judged and timed in {spent.seconds:g} s"
-        raise HetesynthError(message, code="HS602", exit_code=3, help="raise --time-budget, or leave it out")
+    lacking = f"nothing was found, judged and timed in {spent.seconds:g} s"
+    synthesis, ended = _last_in_time(work, request, began + spent.seconds, progress, keep, lacking)
     if ended == "done":
         return synthesis
     record.entries[:], steps.entries[before:] = synthesis.decisions, synthesis.cegis
     return _cut(synthesis, ended, time.monotonic() - began)
+
+
+def _last_in_time(
+    work: Callable[[Tell], T], request: Request, until: float, progress: Progress, keep: Callable[[Any], None],
+    lacking: str,
+) -> tuple[T, Ended]:  # fmt: skip
+    """The last result of ``work``, in a process that is killed at ``until``, and what ended it.
+
+    ``keep``: is handed the records that it tells. Raises HetesynthError HS602 with the message ``lacking`` where
+    there is no result.
+    """
+
+    def heard(kind: str, value: Any) -> None:
+        if kind == "progress":
+            progress(*value)
+        else:
+            keep(value)
+
+    result, ended = last_result(work, until, request.policy.compile.grace, heard)
+    if result is None:
+        if ended == "interrupt":
+            raise KeyboardInterrupt
+        raise HetesynthError(lacking, code="HS602", exit_code=3, help="raise --time-budget, or leave it out")
+    return result, ended
+
+
+def _tell_progress(tell: Tell, what: str, best: int | None) -> None:
+    tell("progress", (what, best))
 
 
 def _cut(synthesis: Synthesis, ending: Ending, seconds: float) -> Synthesis:
