@@ -5,9 +5,16 @@ In: a policy, an effort. Out: a policy whose searches end sooner or later; witho
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any, TypeVar
 
 from hetesynth.policy import Policy
+from hetesynth.policy.greedy import GreedyPolicy
+from hetesynth.policy.policy import StepsPolicy
+from hetesynth.policy.smt import SmtPolicy
+
+Section = TypeVar("Section", GreedyPolicy, SmtPolicy, StepsPolicy)
 
 
 def for_steps(policy: Policy, effort: float | None) -> Policy:
@@ -16,31 +23,16 @@ def for_steps(policy: Policy, effort: float | None) -> Policy:
     if effort is None:
         return policy
     rounds, solver = policy.effort.greedy_rounds * effort, policy.effort.solver * effort
-    greedy, steps, smt = policy.greedy, policy.steps, policy.smt
+    stated = "cegis_rlimit", "monolithic_rlimit", "neighbourhood_rlimit", "checkpoint_attempts"
+    greedy = "max_rounds", "round_work", "max_patience", "patience_work"
+    steps = (
+        "checkpoint_attempts", "checkpoint_rlimit", "cegis_rlimit", "cegis_rlimit_small", "neighbourhood_rlimit",
+    )  # fmt: skip
     return replace(
         policy,
-        smt=replace(
-            smt,
-            cegis_rlimit=_scaled(smt.cegis_rlimit, effort),
-            monolithic_rlimit=_scaled(smt.monolithic_rlimit, effort),
-            neighbourhood_rlimit=_scaled(smt.neighbourhood_rlimit, effort),
-            checkpoint_attempts=_scaled(smt.checkpoint_attempts, effort),
-        ),
-        greedy=replace(
-            greedy,
-            max_rounds=_scaled(greedy.max_rounds, rounds),
-            round_work=_scaled(greedy.round_work, rounds),
-            max_patience=_scaled(greedy.max_patience, rounds),
-            patience_work=_scaled(greedy.patience_work, rounds),
-        ),
-        steps=replace(
-            steps,
-            checkpoint_attempts=_scaled(steps.checkpoint_attempts, solver),
-            checkpoint_rlimit=_scaled(steps.checkpoint_rlimit, solver),
-            cegis_rlimit=_scaled(steps.cegis_rlimit, solver),
-            cegis_rlimit_small=_scaled(steps.cegis_rlimit_small, solver),
-            neighbourhood_rlimit=_scaled(steps.neighbourhood_rlimit, solver),
-        ),
+        smt=_with_scaled(policy.smt, effort, stated),
+        greedy=_with_scaled(policy.greedy, rounds, greedy),
+        steps=_with_scaled(policy.steps, solver, steps),
     )
 
 
@@ -58,6 +50,12 @@ def for_size(policy: Policy, effort: float | None) -> Policy:
         min_patience=min(greedy.min_patience, rounds),
     )
     return replace(policy, greedy=limited)
+
+
+def _with_scaled(section: Section, factor: float, names: Iterable[str]) -> Section:
+    """``section`` with the limits ``names`` times ``factor``."""
+    limits: dict[str, Any] = {name: _scaled(getattr(section, name), factor) for name in names}
+    return replace(section, **limits)
 
 
 def _scaled(limit: int, factor: float) -> int:

@@ -16,6 +16,7 @@ from pathlib import Path, PurePath
 
 from hetesynth.errors import HetesynthError
 from hetesynth.files.regular_files import open_regular
+from hetesynth.model.calibration import CALIBRATIONS
 from hetesynth.model.topology import Topology
 from hetesynth.topology.importers.detect import FABRIC, detect, nic_rates_of_ports
 from hetesynth.topology.importers.formats import FORMATS, read_in_order
@@ -134,7 +135,8 @@ def import_topology(request: ImportTopologyRequest) -> ImportedTopology:
     topology = _read_back(text, request.name)
     if options.calibration == "nccl":  # less than data sheets say: nothing may take its share again
         kinds = {wire.kind.lower() for wire in topology.wires}
-        measured = [kind for kind in ("nvlink", "xgmi", "pcie", "cpu") if kind in kinds]
+        counted = dict.fromkeys(prefix for prefix, _, _ in CALIBRATIONS["nccl"].factors)
+        measured = [kind for kind in counted if kind in kinds]
         text = cluster_text(machines, fabric, remarks, request.name, title, measured)
         topology = _read_back(text, request.name)
     _demand_agreement(topology, machines)
