@@ -24,7 +24,7 @@ from hetesynth.model.bound import LowerBound
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES
-from hetesynth.model.target import PORTABLE, Target
+from hetesynth.model.target import PORTABLE, Target, targets_of
 from hetesynth.model.target import target as target_named
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.topology.language import TopologySource, load_topology, parse_topology
@@ -177,8 +177,8 @@ def sizes_of(size: Size, factor: int = 4) -> tuple[int, ...]:
 
 
 def _targets(named: Targets) -> tuple[Target, ...]:
-    names = named.split(",") if isinstance(named, str) else named
-    return tuple(target_named(name.strip()) for name in dict.fromkeys(names))
+    names = (named,) if isinstance(named, str) else tuple(named)
+    return targets_of(names) if names else ()
 
 
 def _request(

@@ -17,12 +17,12 @@ from hetesynth.cli.options import (
     json_option,
     root_option,
     single_root_option,
-    targets_of,
     targets_option,
     topology_losses,
 )
 from hetesynth.cli.synth_report import warning_lines
 from hetesynth.cli.terminal import show
+from hetesynth.model.target import targets_of
 from hetesynth.model.words import counted
 from hetesynth.search.chunking import ROUNDINGS
 

@@ -17,7 +17,7 @@ from hetesynth.errors import HetesynthError, did_you_mean
 from hetesynth.model.collective import COLLECTIVE_NAMES, collective_name
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES
-from hetesynth.model.target import PORTABLE, TARGETS, Target, target
+from hetesynth.model.target import TARGETS, targets_of
 from hetesynth.search.chunking import ROUNDINGS, ChunkingOptions, Rounding
 from hetesynth.search.registry import ROWS, names
 from hetesynth.topology.language.quantity import parse_quantity
@@ -270,14 +270,6 @@ def chunking_options(chunk_size: str | None, tau_ref: str, rounding: str) -> Chu
     if tau_ref[:1].isdigit():
         reference = parse_quantity(tau_ref, "time", "--tau-ref")
     return ChunkingOptions(size, reference, cast("Rounding", rounding))
-
-
-def targets_of(named: tuple[str, ...]) -> tuple[Target, ...]:
-    """The targets of repeated ``--target NAME[,NAME]``, each once, in the order given."""
-    names = [name.strip() for value in named for name in value.split(",") if name.strip()]
-    if named and not names:
-        raise HetesynthError("--target names nothing", code="HS500", help="leave it out for portable")
-    return tuple(target(name) for name in dict.fromkeys(names)) or (PORTABLE,)
 
 
 class Output(NewPath):

@@ -18,7 +18,6 @@ from hetesynth.cli.options import (
     schedule_only_option,
     search_options,
     single_root_option,
-    targets_of,
     targets_option,
     topology_losses,
 )
@@ -26,6 +25,7 @@ from hetesynth.cli.progress import watching
 from hetesynth.cli.synth import check_folder, named_stem
 from hetesynth.cli.terminal import show
 from hetesynth.model.problem import Budget
+from hetesynth.model.target import targets_of
 from hetesynth.model.words import AT_RATES, counted, microseconds, of_limit, size_text, whole_percent
 
 if TYPE_CHECKING:

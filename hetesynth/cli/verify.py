@@ -19,12 +19,12 @@ from hetesynth.cli.options import (
     NewPath,
     json_option,
     root_option,
-    targets_of,
     targets_option,
     topology_losses,
 )
 from hetesynth.cli.terminal import on_one_line, show, show_lines
 from hetesynth.files.atomic import write_atomically
+from hetesynth.model.target import targets_of
 from hetesynth.model.words import counted
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ a wrong fact is one line to mend, and both sides are tested against files whose 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
@@ -289,3 +290,11 @@ def target(name: str) -> Target:
             help=did_you_mean(name.lower().replace("++", "pp"), TARGETS),
         )
     return TARGETS[name]
+
+
+def targets_of(named: Sequence[str]) -> tuple[Target, ...]:
+    """The targets of repeated ``--target NAME[,NAME]``, each once, in the order given."""
+    names = [name.strip() for value in named for name in value.split(",") if name.strip()]
+    if named and not names:
+        raise HetesynthError("--target names nothing", code="HS500", help="leave it out for portable")
+    return tuple(target(name) for name in dict.fromkeys(names)) or (PORTABLE,)
