@@ -221,7 +221,7 @@ NEWCOMERS = {
               '    newcomer: int = threshold(1, "newcomers", "Lets one in. Not measured.")\n'),),
         (Edit("CONTRIBUTING.md", " 1,000,000 |\n| thresholds | 1,000 |\n| words of pages |",
               "| words of pages |"),),
-        ("tests/architecture/test_budget.py::test_the_house_keeps_its_budget[thresholds]",),
+        ("tests/architecture/test_house_budget.py::test_the_house_keeps_its_budget[thresholds]",),
     ),
 }  # fmt: skip
 
