@@ -1,4 +1,4 @@
-"""Make the pictures of the documentation, each as `hetesynth synth ... --report FILE.svg` draws it.
+"""Make the pictures of the documentation: a schedule of the fewest steps, a step below the other.
 
 python docs/pictures/make.py [FOLDER]
 """
@@ -7,35 +7,21 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from hetesynth.cli.main import run
+from hetesynth import api
+from hetesynth.model.words import counted
+from hetesynth.report.svg import schedule_svg
 
 HERE = Path(__file__).resolve().parent
-PICTURES = {"h20_4p8.svg": ("h20_4p8", "allgather")}
 
 
 def make(folder: Path) -> None:
     """Write every picture into ``folder``."""
-    for name, (example, collective) in PICTURES.items():
-        topology = HERE.parents[1] / "examples" / example / "topo.dsl"
-        with TemporaryDirectory() as away:
-            code = run(
-                [
-                    "synth",
-                    str(topology),
-                    "--coll",
-                    collective,
-                    "--objective",
-                    "steps",
-                    "-o",
-                    away,
-                    "--report",
-                    str(folder / name),
-                ]
-            )
-        if code:
-            sys.exit(code)
+    cluster = api.load(HERE.parents[1] / "examples" / "h20_4p8" / "topo.dsl")
+    made = api.synthesize(cluster, "allgather", schedule_only=True)
+    schedule = made.by_steps.solution.schedule
+    title = f"{cluster.name}: allgather in {counted(schedule.makespan, 'step')}"
+    (folder / "h20_4p8.svg").write_text(schedule_svg(cluster, made.problem, schedule, title, columns=1))
 
 
 if __name__ == "__main__":
