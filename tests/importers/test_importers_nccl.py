@@ -349,3 +349,7 @@ LINK = GpuLink(0, 1, 1, Fraction(1))
 def test_a_machine_without_meaning_is_not_made(make: object) -> None:
     with pytest.raises(ValueError):
         make()  # type: ignore[operator]
+
+
+def test_a_port_that_is_no_number_is_refused(tmp_path: Path) -> None:
+    assert "port" in refusal(tmp_path, switched().replace(b' port="1"', b' port="one"')).message

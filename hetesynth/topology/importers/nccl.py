@@ -171,6 +171,7 @@ class Devices:
                         self._text(element, "latency"),
                         self._text(element, "guid"),
                     )
+                    self._number(element, "port")  # nothing here counts it, but it is refused where it is none
                     host.nets.append(net)
                 case "cpu":
                     continue
