@@ -102,41 +102,55 @@ def last_result(
     """
     fork = multiprocessing.get_context("fork")  # what is loaded is there, and closures need no pickling
     receiving, sending = fork.Pipe(duplex=False)
-    with _held_back():
+    with _counted_interrupts() as interrupts:
         child = fork.Process(target=_tell_of, args=(work, sending), daemon=True)
         child.start()
-    sending.close()
-    last = None
-    ended: Ended = "time"
-    try:
-        while ended != "done":
-            try:
-                if not receiving.poll(max(0.0, until + (grace if last is None else 0.0) - time.monotonic())):
-                    break
-                with _held_back():  # half a message would be lost
-                    kind, message = receiving.recv()
-                    if kind in ("result", "done"):
-                        last, ended = message, kind if kind == "done" else ended
-                        continue
-                if kind == "error":
+        sending.close()
+        last = None
+        ended: Ended = "time"
+        try:
+            while ended != "done" and len(interrupts) < 2:
+                if interrupts and ended == "time":
+                    ended, until = "interrupt", min(until, time.monotonic())
+                left = until + (grace if last is None else 0.0) - time.monotonic()
+                if not receiving.poll(min(max(0.0, left), 0.1)):  # what was sent before is read in any case
+                    if left <= 0:
+                        break
+                    continue
+                kind, message = receiving.recv()
+                if kind in ("result", "done"):
+                    last, ended = message, kind if kind == "done" else ended
+                elif kind == "error":
                     error, trace = pickle.loads(message)
                     raise error from RuntimeError(f"in the process that searches:\n{trace}")
-                heard(kind, pickle.loads(message))
-            except KeyboardInterrupt:
-                if ended == "interrupt":
-                    break
-                if ended == "time":
-                    ended, until = "interrupt", min(until, time.monotonic())
-            except EOFError:
-                child.join()
-                message = f"the process that searches was ended from outside ({child.exitcode})"
-                help_ = "perhaps the memory did not suffice; --schedule-only needs less"
-                raise HetesynthError(message, code="HS613", help=help_, exit_code=3) from None
-    finally:
-        child.kill()
-        child.join()
-        receiving.close()
+                else:
+                    heard(kind, pickle.loads(message))
+        except EOFError:
+            child.join()
+            message = f"the process that searches was ended from outside ({child.exitcode})"
+            help_ = "perhaps the memory did not suffice; --schedule-only needs less"
+            raise HetesynthError(message, code="HS613", help=help_, exit_code=3) from None
+        finally:
+            child.kill()
+            child.join()
+            receiving.close()
     return None if last is None else pickle.loads(last), ended
+
+
+@contextmanager
+def _counted_interrupts() -> Iterator[list[int]]:
+    """Ctrl-C inside appends to the list, and raises nothing: a mask would not do, as other threads have none."""
+    interrupts: list[int] = []
+    heard = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGINT)
+    if not heard or before == signal.SIG_IGN:
+        yield interrupts
+        return
+    signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
+    try:
+        yield interrupts
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _tell_of(work: Callable[[Tell], Any], sending: Connection) -> None:
