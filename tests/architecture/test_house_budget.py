@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable
 from dataclasses import fields
@@ -26,11 +27,28 @@ def words(*patterns: str) -> int:
     return sum(len(path.read_text().split()) for pattern in patterns for path in ROOT.glob(pattern))
 
 
+def named_numbers() -> int:
+    """Constants of modules that are numbers, or arithmetic of numbers."""
+    nodes = [node for path in (ROOT / "hetesynth").rglob("*.py") for node in ast.parse(path.read_text()).body]
+    values = [node.value for node in nodes if isinstance(node, ast.Assign | ast.AnnAssign) and node.value]
+    return sum(_is_number(value) for value in values)
+
+
+def _is_number(value: ast.expr) -> bool:
+    match value:
+        case ast.UnaryOp(operand=inner):
+            return _is_number(inner)
+        case ast.BinOp(left=left, right=right):
+            return _is_number(left) and _is_number(right)
+    return isinstance(value, ast.Constant) and type(value.value) in (int, float)
+
+
 COUNTED: dict[str, Callable[[], int]] = {
     "lines of the package": lambda: lines("hetesynth"),
     "modules": lambda: len(list((ROOT / "hetesynth").rglob("*.py"))),
     "lines of tests and benchmarks": lambda: lines("tests"),
     "thresholds": lambda: sum(len(fields(getattr(DEFAULT, section.name))) for section in fields(Policy)),
+    "numbers with a name": named_numbers,
     "words of pages": lambda: words(*PAGES),
     "words of README.md": lambda: words("README.md"),
 }
