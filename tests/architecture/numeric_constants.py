@@ -110,7 +110,7 @@ ALLOWED = {
         hetesynth/judge/msccl/scan.py: MAX_TAG_BYTES MAX_VALUE_BYTES MAX_ATTRIBUTES
         hetesynth/judge/mscclpp/judge.py: MAX_CELLS MAX_MOVED MAX_KNOWLEDGE MAX_GUESSED_WORK
         hetesynth/judge/mscclpp/reader.py: MAX_BYTES MAX_DEPTH MAX_DIGITS MAX_NUMBER MAX_NAME MAX_GPUS
-        hetesynth/judge/schedule/arrays.py: MOST_CELLS
+        hetesynth/judge/schedule/judge.py: MOST_CELLS ARRAY_TRANSFERS
         """,
     "facts of runtimes, formats and operating systems": """
         hetesynth/engine/ring_baseline.py: MOST_CHANNELS

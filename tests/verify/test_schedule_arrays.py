@@ -10,12 +10,10 @@ from support.graphs import Graph, dgx1, fig10, full, problem, ring, servers, sta
 from support.replay import accepts
 from support.solving import solve
 
-from hetesynth.judge.schedule.arrays import surely_clean
-from hetesynth.judge.schedule.judge import schedule_violations
+from hetesynth.judge.schedule.judge import schedule_violations, surely_clean
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Problem, Resource
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.policy import DEFAULT
 
 GRAPHS = {"ring5": ring(5), "star4": star(4), "fig10": fig10(), "dgx1": dgx1(), "2+3": servers([2, 3], 2, 3)}
 COPIES: tuple[CollectiveName, ...] = ("allgather", "broadcast", "alltoall", "scatter")
@@ -85,14 +83,14 @@ def test_what_it_does_not_look_at_is_left_to_the_replay() -> None:
     assert not surely_clean(slow, Schedule.of([]))
 
 
-def test_the_judge_says_what_is_wrong_with_a_large_schedule() -> None:
-    always = replace(DEFAULT.verify, array_transfers=1)
+def test_the_judge_says_what_is_wrong_with_a_large_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hetesynth.judge.schedule.judge.ARRAY_TRANSFERS", 1)
     graph: Graph = ring(4)
     wanted = problem(graph, "allgather")
     good = solve(wanted, "greedy").schedule
-    assert schedule_violations(wanted, good, always) == []
+    assert schedule_violations(wanted, good) == []
     lost = Schedule.of(good.transfers[1:], good.makespan)
-    assert {v.kind for v in schedule_violations(wanted, lost, always)} >= {"not-delivered"}
+    assert {v.kind for v in schedule_violations(wanted, lost)} >= {"not-delivered"}
 
 
 def test_what_is_not_looked_at_is_not_clean() -> None:
@@ -116,7 +114,7 @@ def test_tables_that_would_be_too_large(monkeypatch: pytest.MonkeyPatch) -> None
     wanted = problem(graph, "broadcast")
     good = Schedule.of([Transfer(0, 1, 0, 0), Transfer(1, 2, 0, 1)])
     for cells, clean in ((12, True), (11, False)):  # four resources, one chunk and two steps
-        monkeypatch.setattr("hetesynth.judge.schedule.arrays.MOST_CELLS", cells)
+        monkeypatch.setattr("hetesynth.judge.schedule.judge.MOST_CELLS", cells)
         assert surely_clean(wanted, good) == clean
 
 
