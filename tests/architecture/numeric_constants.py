@@ -249,7 +249,7 @@ ALLOWED = {
         hetesynth/model/words.py: NAMED_CUTS size_text.digits
         hetesynth/judge/composition/judge.py: MOST_VIOLATIONS
         hetesynth/judge/layout.py: SHOWN_RANKS
-        hetesynth/judge/msccl/execution.py: MAX_COUNTED_WRONG MAX_SHOWN_WAITS
+        hetesynth/judge/msccl/execution.py: MAX_SHOWN_WAITS
         hetesynth/judge/msccl/rules.py: MAX_FINDINGS
         hetesynth/judge/msccl/scan.py: MAX_DEFECTS
         hetesynth/judge/mscclpp/execution.py: MAX_SHOWN_WAITS
