@@ -28,10 +28,10 @@ from program_builders import (
     with_step,
 )
 
-from hetesynth.judge.msccl import execution, judge
+from hetesynth.judge.msccl import judge
 from hetesynth.judge.msccl.judge import large_message_violations, notes, profile_violations, program_violations
 from hetesynth.judge.msccl.reader import read_program
-from hetesynth.judge.msccl.rules import BY_ID, Findings, Place, shown
+from hetesynth.judge.msccl.rules import BY_ID
 from hetesynth.model.program import GpuProgram, Instruction, Program, ThreadBlock
 from hetesynth.model.verdict import Violation
 
@@ -609,21 +609,3 @@ def test_the_first_root_tried_receives_or_sends_least(coll: str, first: int) -> 
     assert found[0].message.endswith(
         f"{coll}: no root is stated and the program is right for none; taken: {first}"
     )
-
-
-
-def test_a_judge_of_its_own_findings() -> None:
-    findings = Findings(RING, {}, limit=4, per_rule=2)
-    for k in range(3):
-        findings.add("race", str(k))
-    findings.add("overlap", "x", Place(1, 0, 2))
-    assert not findings.full
-    findings.add("deadlock", "y", Place(1))
-    findings.add("bad-root", "z")
-    assert findings.full
-    assert [v.message for v in findings.violations] == ["0", "1", "gpu 1 thread block 0 step 2: x", "gpu 1: y"]
-    assert [judge.longest_message(p) for p in (EMPTY, RING, rooted(3, 1).program, chain_reduce(2))] == [0, 1, 3, 1]
-    messages = pair([block(0, 1, None, *(step("s", "i0", "i0", n) for n in (1, 3, 2)))], [])
-    assert judge.longest_message(messages.program) == 3
-    o3 = step("s", "o3", "o3").src
-    assert o3 is not None and [shown(o3, n) for n in (1, 2)] == ["o[3]", "o[3..4]"]

@@ -82,7 +82,17 @@ def lint_targets(
         if target.name == "msccl":
             refused, run = RULES["residual-add"].id, RULES["residual-add-run"].id
             violations = [replace(v, rule=run) if v.rule == refused else v for v in violations]
-        violations += [*shared, *_of_target(read, target, sms or target.multiprocessors)]
+        violations += shared
+        if read.algo_line is not None:
+            violations += metadata(read.algo, read.program, read.algo_line, target)
+        if read.program is not None:
+            findings = Findings(read.program, read.lines, UNBOUNDED)
+            limits(findings, target, read.numbers, sms or target.multiprocessors, read.later)
+            if reader_of(target).checks_peers:
+                peers_refused(findings)
+            if reader_of(target).checks_sizes and read.program.collective not in ("gather", "scatter"):
+                sizes_refused(findings)
+            violations += findings.violations
         stages = {_stage(v) for v in violations}
         acceptance: Acceptance = "refused" if "read" in stages else "crashes" if "crash" in stages else "accepted"
         if read.program is not None and not shared:
@@ -96,39 +106,16 @@ def lint_targets(
             if key not in parted and not executed[slots]:
                 parted[key] = large_message_violations(read, slots=slots, root=root, split=key[1])
             violations += parted.get(key, [])
-        verdicts.append(TargetVerdict(target.name, acceptance, tuple(_shown(violations))))
+        ranked = sorted(violations, key=lambda v: get_args(Stage).index(_stage(v)))  # those of the reader first
+        firsts = {v.rule: v for v in reversed(ranked)}  # at least one of each rule is shown
+        rest = [v for v in ranked if firsts[v.rule] is not v]
+        kept = {id(v) for v in [*firsts.values(), *rest][:MAX_FINDINGS]}
+        verdicts.append(TargetVerdict(target.name, acceptance, tuple(v for v in ranked if id(v) in kept)))
     return verdicts
-
-
-def _of_target(read: ReadResult, target: Target, sms: int | None) -> list[Violation]:
-    violations = metadata(read.algo, read.program, read.algo_line, target) if read.algo_line is not None else []
-    if read.program is None:
-        return violations
-    findings = Findings(read.program, read.lines, UNBOUNDED)
-    limits(findings, target, read.numbers, sms, read.later)
-    reader = reader_of(target)
-    if reader.checks_peers:
-        peers_refused(findings)
-    if reader.checks_sizes and read.program.collective not in ("gather", "scatter"):
-        sizes_refused(findings)
-    return violations + findings.violations
 
 
 def _stage(violation: Violation) -> Stage:
     return BY_ID[violation.rule or ""].stage
-
-
-def _shown(violations: list[Violation]) -> list[Violation]:
-    """At most MAX_FINDINGS, at least one of each rule, those of the reader first."""
-    ranked = sorted(violations, key=lambda v: get_args(Stage).index(_stage(v)))
-    firsts: list[Violation] = []
-    rest: list[Violation] = []
-    seen: set[str | None] = set()
-    for v in ranked:
-        (rest if v.rule in seen else firsts).append(v)
-        seen.add(v.rule)
-    kept = {id(v) for v in [*firsts, *rest][:MAX_FINDINGS]}
-    return [v for v in ranked if id(v) in kept]
 
 
 def metadata(
@@ -222,7 +209,11 @@ def network_violations(
     """
     fifos = [target.fifo(program.protocol, program.collective) for target in targets or (PORTABLE,)]
     disagreeing = [fifo for fifo in fifos if not fifo.proxy_agrees]
-    crossing = None if servers is None else _crossing(program, servers)
+    crossing = None  # (sender, receiver) of connections between servers; of ranks whose server is known
+    if servers is not None:
+        pairs = {(g.rank, b.send_peer) for g in program.gpus for b in g.thread_blocks if b.send_peer is not None}
+        known = range(len(servers))
+        crossing = sorted((a, b) for a, b in pairs if a in known and b in known and servers[a] != servers[b])
     if not disagreeing or crossing == []:
         return []
     fifo = disagreeing[0]
@@ -234,15 +225,3 @@ def network_violations(
         f"{fifo.host_steps} step a message and the interpreter makes {fifo.kernel_steps}; as read, it hangs"
     )
     return [violation("network-steps", text)]
-
-
-def _crossing(program: Program, servers: Sequence[str]) -> list[tuple[int, int]]:
-    """(sender, receiver) of connections between servers; ranks whose server is not known stand alone."""
-    ranks = range(len(servers))
-    connections = {
-        (gpu.rank, block.send_peer)
-        for gpu in program.gpus
-        for block in gpu.thread_blocks
-        if block.send_peer is not None and gpu.rank in ranks and block.send_peer in ranks
-    }
-    return sorted((a, b) for a, b in connections if servers[a] != servers[b])
