@@ -245,7 +245,7 @@ def _stronger(assertion: Clause | AtMost) -> Iterator[str]:
         yield f"((_ at-most {assertion.limit - 1}) {' '.join(assertion.names)})"
         return
     last = {f"has_{k}_{r}_2" for k in (0, 1) for r in range(4)}  # holds at the end, with or without a reason
-    literals = [name if positive else f"(not {name})" for name, positive in assertion.literals]
+    literals = [name if positive else f"(not {name})" for name, positive in assertion]
     for i in range(len(literals)):
         if not last & {*literals[:i], *literals[i + 1 :]}:
             yield f"(or {' '.join(literals[:i] + literals[i + 1 :])})"

@@ -103,20 +103,19 @@ class _Judge:
         """The share of the buffer that ranks inside ``side`` must get out of it (seen backwards: into it)."""
         n = self.topology.ranks
         inside = {r for r in side if r < n}
-        outside = n - len(inside)
-        what = _BACKWARDS.get(self.name, self.name) if self.backwards else self.name
-        if not outside or not inside:
+        if not inside or len(inside) == n:
             return Fraction(0)
-        if what == "allgather":
-            return Fraction(len(inside), n)
-        if what == "alltoall":
-            return Fraction(len(inside) * outside, n)
-        if what == "allreduce":
-            return Fraction(1)
-        if what == "broadcast":
-            return Fraction(int(self.root in inside))
-        if what == "gather":
-            return Fraction(0 if self.root in inside else len(inside), n)
+        match _BACKWARDS.get(self.name, self.name) if self.backwards else self.name:
+            case "allgather":
+                return Fraction(len(inside), n)
+            case "alltoall":
+                return Fraction(len(inside) * (n - len(inside)), n)
+            case "allreduce":
+                return Fraction(1)
+            case "broadcast":
+                return Fraction(int(self.root in inside))
+            case "gather":
+                return Fraction(0 if self.root in inside else len(inside), n)
         return Fraction(0)
 
     def cut(self, witness: VertexCut) -> Proved:
@@ -298,7 +297,8 @@ def every_allreduce(costs: Whole, parts: Sequence[Sequence[Rank]]) -> Fraction |
     entered = [_reach(costs, part, None) for part in parts]
     best: int | None = None
     for part, enter in zip(parts, entered, strict=True):
-        before = _bring(costs, part)
+        outside = sorted(set(range(n)) - set(part))
+        before = _reach(costs.T, outside, None)  # the cheapest moves from every rank outside the part into it
         if enter is None or before is None:
             return "some rank cannot be reached"
         after = min(_reach(costs, part, h) or 0 for h in range(len(part)))
@@ -316,13 +316,4 @@ def _reach(costs: Whole, part: Sequence[Rank], free: int | None) -> int | None:
     matrix[0, 1:] = costs[np.ix_(outside, inside)].min(axis=0)
     if free is not None:
         matrix[0, free + 1] = 0
-    return arborescence_cost(matrix, 0)
-
-
-def _bring(costs: Whole, part: Sequence[Rank]) -> int | None:
-    """The cheapest moves that lead from every rank outside ``part`` into it."""
-    outside = sorted(set(range(len(costs))) - set(part))
-    matrix = np.full((len(outside) + 1, len(outside) + 1), NONE, dtype=np.int64)
-    matrix[1:, 1:] = costs[np.ix_(outside, outside)].T
-    matrix[0, 1:] = costs[np.ix_(outside, list(part))].min(axis=1)
     return arborescence_cost(matrix, 0)

@@ -169,6 +169,7 @@ def _links(plan: Plan, findings: PlanFindings, links: Collection[tuple[int, int]
                 kind = operation.channel_type
                 if kind is None:
                     continue
+                pairs: list[tuple[int | None, int | None]]
                 pairs = [(slice_owner(gpu, block, kind, part), g) for part in operation.src]
                 pairs += [(g, slice_owner(gpu, block, kind, part)) for part in operation.dst]
                 for pair in pairs:

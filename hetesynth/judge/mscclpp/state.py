@@ -287,20 +287,19 @@ def orders(block: PlanBlock) -> dict[Where, Order]:
         if operation.op == "rlxsignal":  # the kernel has no relaxed form for ports: it signals
             pushes.append("signal" if kind == "port" else "relaxed")
         for thread, channel in enumerate(operation.channels if pushes else ()):
-            here = pushed.setdefault((segment, kind, channels[channel]), [])
-            here += [(thread, push) for push in pushes]
+            pushed.setdefault((segment, kind, channels[channel]), []).extend((thread, p) for p in pushes)
     known: dict[Where, Order] = {}
-    for where, pushes in pushed.items():
+    for where, here in pushed.items():
         # Any order may arise in which each thread's own pushes stay in theirs. So a put comes after at most all
         # signals but those its own thread gives behind it.
-        signals = sum(push != "put" for _, push in pushes)
+        signals = sum(push != "put" for _, push in here)
         covers = []
-        for i, (thread, push) in enumerate(pushes):
-            if push == "put":
-                covers.append(signals + 1 - sum(t == thread and p != "put" for t, p in pushes[i:]))
+        for i, (thread, kind_of) in enumerate(here):
+            if kind_of == "put":
+                covers.append(signals + 1 - sum(t == thread and p != "put" for t, p in here[i:]))
         relaxed = 0
-        for thread in {t for t, _ in pushes}:
-            own = [p for t, p in pushes if t == thread and p != "put"]
+        for thread in {t for t, _ in here}:
+            own = [p for t, p in here if t == thread and p != "put"]
             relaxed += own.index("signal") if "signal" in own else len(own)
         known[where] = Order(tuple(covers), relaxed)
     return known
