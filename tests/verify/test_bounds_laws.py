@@ -9,10 +9,10 @@ from support.graphs import Graph, full, line, problem, ring
 from support.verdicts import certificate_violations
 
 from hetesynth.judge.bounds.judge import recheck
-from hetesynth.judge.bounds.laws import NEVER, Refuted, carried, checked_ranks, hops_over, quotient, turned_around
+from hetesynth.judge.bounds.laws import Refuted, turned_around
 from hetesynth.model.bound import DistanceWitness, LowerBound, UnsatWitness
 from hetesynth.model.collective import Chunk, Collective, CollectiveName
-from hetesynth.model.problem import Problem, Resource
+from hetesynth.model.problem import Problem
 
 
 def moving(graph: Graph, *moves: tuple[set[int], set[int]], name: CollectiveName = "allgather") -> Problem:
@@ -22,50 +22,6 @@ def moving(graph: Graph, *moves: tuple[set[int], set[int]], name: CollectiveName
     root = 0 if name in ("broadcast", "reduce") else None
     wanted = problem(graph, "allgather")
     return replace(wanted, collective=Collective(name, graph.ranks, 1, root, chunks, pre, post))
-
-
-@pytest.mark.parametrize(
-    ("ranks", "message"),
-    [
-        ([0, 2], None), ([], "it is empty"), ([1, 1], "it names a rank twice"),
-        ([0, 3], "it names a rank that does not exist"), ([-1, 1], "it names a rank that does not exist"),
-    ],
-)  # fmt: skip
-def test_ranks_are_distinct_and_exist(ranks: list[int], message: str | None) -> None:
-    wanted = problem(line(3), "broadcast")
-    if message is None:
-        assert checked_ranks(wanted, ranks, "it") == set(ranks)
-    else:
-        with pytest.raises(Refuted, match=f"^{message}$"):
-            checked_ranks(wanted, ranks, "it")
-
-
-def test_named_resources_carry_their_sum_where_they_cover() -> None:
-    graph = line(3)
-    graph.groups += [Resource("bus", (0, 1), 5), Resource("other", (2,), 7)]
-    wanted = problem(graph, "broadcast")
-    assert carried(wanted, ("bus",), {0, 1}) == carried(wanted, ("bus",), set()) == 5
-    assert carried(wanted, ("bus", "other"), {0, 2}) == 12
-    for names, message in {
-        (): "no resource is named", ("bus", "bus"): "a resource is named twice",
-        ("bus", "tram"): "there is no resource 'tram'", ("bus",): r"no named resource limits link 2 \(1->2\)",
-    }.items():  # fmt: skip
-        with pytest.raises(Refuted, match=message):
-            carried(wanted, names, {0, 2, 3})
-
-
-def test_distances() -> None:
-    chain, one_way = [{1}, {0, 2}, {1, 3}, {2}], [{1}, {2}, {3}, {0}]
-    assert hops_over(chain, [0]) == hops_over(one_way, [0]) == [0, 1, 2, 3]
-    assert hops_over(chain, [1, 3]) == [1, 0, 1, 0]
-    assert hops_over([{1}, set(), {0}], [0]) == [0, 1, NEVER] and hops_over([{1}, set()], []) == [NEVER, NEVER]
-    assert NEVER >= 1 << 60 and 2 * NEVER < 1 << 63
-
-
-def test_quotients_are_rounded_up() -> None:
-    assert [quotient(n, 3) for n in (0, 1, 3, 4)] == [0, 1, 1, 2] and quotient(2, 1) == 2
-    with pytest.raises(Refuted, match="nothing can be carried"):
-        quotient(1, 0)
 
 
 @pytest.mark.parametrize(
@@ -161,10 +117,3 @@ def test_a_query_counts_once_it_is_unsatisfiable(answer: bool | None, complete: 
     assert (found.complete, bool(found.violations)) == (complete, wrong)
     assert (found.open is not None) == (answer is None)
     assert recheck(wanted, LowerBound(2, "unsat", "", UnsatWitness(1, query))).open
-
-
-@pytest.mark.parametrize("method", ["trivial", "cut", "prayer"])
-def test_the_witness_is_of_the_kind_of_the_bound(method: str) -> None:
-    wanted = problem(line(4), "broadcast")
-    false = LowerBound(3, method, "", DistanceWitness(0, 3, 3))  # type: ignore[arg-type]
-    assert "its witness is a DistanceWitness" in certificate_violations(wanted, false)[0].message

@@ -70,24 +70,6 @@ def test_each_chunk_pays_for_its_dearest_target_from_its_nearest_holder() -> Non
         check(prices.price_steps, wanted, more, f"need not pay more than {paid}")
 
 
-def test_parallel_links_cost_what_the_cheapest_costs() -> None:
-    graph = Graph(2)
-    graph.link(0, 1, 1), graph.link(0, 1, 1), graph.link(1, 0, 1)
-    wanted = problem(graph, "broadcast")
-    first, second = over(wanted, (0, 1))
-    for pair in ((5, 3), (3, 5)):
-        claim = PriceWitness(tuple(zip((first, second), pair, strict=True)), 3, 8)
-        check(prices.price_steps, wanted, claim, 1)
-        check(prices.price_steps, wanted, replace(claim, paid=4), "need not pay more than 3")
-
-
-def test_more_ranks_than_are_priced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prices, "MAX_RANKS", 4)
-    check(prices.price_steps, CHAIN, tolls(CHAIN, DOWN, PAID, 6), 5)
-    monkeypatch.setattr(prices, "MAX_RANKS", 3)
-    check(prices.price_steps, CHAIN, tolls(CHAIN, DOWN, PAID, 6), "prices on more than 3 ranks")
-
-
 def all_distances(costs: list[list[int]]) -> list[list[int]]:
     """Shortest paths by trying paths of one edge more, again and again."""
     n = len(costs)
@@ -132,13 +114,6 @@ def leads(into: dict[int, int], v: int, root: int) -> bool:
     for _ in into:
         v = into.get(v, v)
     return v == root
-
-
-def test_what_is_no_edge() -> None:
-    """From half of NONE on, what is paid before taken off."""
-    for cost, found in ((NONE // 2 - 1, NONE // 2 - 1), (NONE // 2, None), (NONE, None)):
-        assert arborescence_cost(np.array([[0, cost], [5, 0]], dtype=np.int64), 0) == found
-    assert arborescence_cost(np.zeros((1, 1), dtype=np.int64), 0) == 0
 
 
 def grown(sizes: list[int], rng: Random, most: int = 4) -> tuple[Problem, GrowthWitness]:
@@ -207,13 +182,3 @@ GROWTH: list[tuple[Problem, GrowthWitness, int | str]] = [
 @pytest.mark.parametrize("case", range(len(GROWTH)))
 def test_growth(case: int) -> None:
     check(cuts.growth_steps, *GROWTH[case])
-
-
-def test_growth_over_more_steps_than_are_rechecked(monkeypatch: pytest.MonkeyPatch) -> None:
-    graph = line(6)
-    graph.groups.append(Resource("bus", tuple(range(10)), 1))
-    bus, parts = (("bus",),) * 6, tuple((r,) for r in range(6))
-    claim = GrowthWitness(0, parts, bus, bus, bus)
-    for most, steps in ((9, 3), (4, 3), (3, 3), (2, 2)):
-        monkeypatch.setattr(cuts, "MAX_STEPS", most)
-        check(cuts.growth_steps, problem(graph, "broadcast"), claim, steps)

@@ -27,10 +27,6 @@ def test_cells(name: str, in_place: bool, buffer: Buffer, cell: int) -> None:
     assert layout(name, in_place).cell(1, 2, buffer, 1) == cell
 
 
-def test_without_a_block_all_own_blocks_begin_the_buffer() -> None:
-    assert layout("allgather", True, None, None).cell(1, 2, "i", 1) == 1
-
-
 @pytest.mark.parametrize(
     ("name", "missing"), [("broadcast", "i"), ("scatter", "i"), ("reduce", "o"), ("gather", "o")]
 )

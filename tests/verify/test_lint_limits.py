@@ -401,27 +401,6 @@ def test_whether_a_reader_takes_a_file(old: str, new: str, target: Any, acceptan
     assert list(dict.fromkeys(BY_ID[v.rule or ""].name for v in verdict.violations)) == names
 
 
-def test_a_gather_may_declare_what_it_likes() -> None:
-    read = read_program(to_xml(replace(star("gather", 3), max_bytes=9)), "x")
-    assert {v.name for v in (BY_ID[v.rule or ""] for v in lint(read, PORTABLE))} == set()
-    assert {v.name for v in (BY_ID[v.rule or ""] for v in lint(read, RESEARCH))} == {"collective-refused"}
-
-
-def test_a_reader_that_falls_over() -> None:
-    idle = '<tb id="3" send="-1" recv="-1" chan="128">\n</tb>\n</gpu>'
-    read = read_program(to_xml(replace(RING, max_bytes=9)).decode().replace("</gpu>", idle, 1).encode(), "x")
-    (verdict,) = lint_targets(read, [RCCL])
-    assert verdict.acceptance == "crashes"
-    assert [BY_ID[v.rule or ""].name for v in verdict.violations] == ["channel-crash"]
-
-
-def test_texts_without_a_program() -> None:
-    for text, names in ((b"", ["empty-file"]), (b"<!-- -->", ["no-algo"])):
-        for verdict in lint_targets(read_program(text, "x"), [RCCL, PORTABLE]):
-            assert [BY_ID[v.rule or ""].name for v in verdict.violations] == names
-            assert verdict.acceptance == "refused"
-
-
 def test_a_wrong_program_is_not_executed_with_short_messages() -> None:
     """Both send two long messages before they receive one and write the same chunk: a race, however long."""
     move = [step("s", "i0", "o0", 2), step("s", "i0", "o0", 2), step("r", "i0", "o0", 2), step("r", "i0", "o0", 2)]

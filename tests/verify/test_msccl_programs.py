@@ -546,12 +546,6 @@ def test_what_is_said_of_files_names_the_line(golden: Callable[[Path, bytes], No
     golden(TABLES / "msccl_files.txt", "".join(lines).encode())
 
 
-def test_fifty_findings_at_most() -> None:
-    blocks = [block(k, None, None, step("rrs", "i0", "o0")) for k in range(60)]
-    found = profile_violations(alone(*blocks, channels=2).program)
-    assert [BY_ID[v.rule or ""].name for v in found] == ["unused-channels", *["op-refused"] * 49]
-
-
 @pytest.mark.parametrize(("name", "rows"), [("checks", CHECKS), ("runs", RUNS), ("advice", ADVICE)])
 def test_what_is_said_of_odd_programs(
     name: str, rows: dict[str, Row], golden: Callable[[Path, bytes], None]
@@ -578,12 +572,6 @@ def test_programs_too_large_to_be_executed(
     assert [v.message for v in program_violations(p)] == ([] if judged else [text])
 
 
-def test_large_messages_of_programs_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [BY_ID[v.rule or ""].name for v in large_message_violations(wide(4, 1).program)] == ["split-deadlock"]
-    monkeypatch.setattr(judge, "MAX_WORK", 0)
-    assert large_message_violations(wide(4, 1).program) == []
-
-
 @pytest.mark.parametrize(
     ("most", "work", "found"), [(2, 100, True), (1, 100, False), (9, 10, True), (9, 9, False), (9, 4, False)]
 )
@@ -594,18 +582,3 @@ def test_roots_that_are_tried(most: int, work: int, found: bool, monkeypatch: py
     monkeypatch.setattr(judge, "MAX_GUESSED_WORK", work)
     names = [BY_ID[v.rule or ""].name for v in program_violations(p)]
     assert names == ([] if found else ["no-right-root", "root-only-buffer"])
-
-
-@pytest.mark.parametrize(("coll", "first"), [("broadcast", 2), ("scatter", 2), ("reduce", 1), ("gather", 1)])
-def test_the_first_root_tried_receives_or_sends_least(coll: str, first: int) -> None:
-    """Rank 2 sends two chunks and receives none, rank 1 the other way round, rank 0 does neither with more."""
-    sends, gets = step("s", "s0", "s0", 2), step("r", "s0", "s0", 2)
-    gpus = [
-        GpuProgram(0, 3, 3, 3, (block(0, 1, 2, sends, gets),)),
-        GpuProgram(1, 3, 3, 3, (block(0, None, 0, gets),)),
-        GpuProgram(2, 3, 3, 3, (block(0, 0, None, sends),)),
-    ]
-    found = program_violations(program(coll, 3, gpus))
-    assert found[0].message.endswith(
-        f"{coll}: no root is stated and the program is right for none; taken: {first}"
-    )

@@ -316,46 +316,6 @@ def test_integers_that_mean_nothing(text: str, expected: str) -> None:
     assert [v.message for v in values.fatal] == [f'chan="{text}" on <tb> is not {expected}']
 
 
-def test_sizes_of_messages_may_be_large_in_any_spelling() -> None:
-    values = Values()
-    for text, size in (("2147483648", 1 << 31), ("9" * 18, 10**18 - 1), ("0x100000000", 1 << 32)):
-        assert values.integers({"maxBytes": text}, "algo", ["maxBytes"], 1) == [size]
-        assert not values.fatal
-    values.integer({"chan": "2147483648"}, "tb", "chan", 1)
-    assert len(values.fatal) == 1, "what may be large elsewhere may not be here"
-
-
-def test_so_many_findings_and_the_first_of_each_rule() -> None:
-    values = Values()
-    for rule, times in (("bad-peer", 30), ("negative-channel", 30), ("bad-hasdep", 3), ("bad-mode", 1)):
-        for k in range(times):
-            values.report(rule, str(k), None)
-    kept = [(BY_ID[v.rule or ""].name, v.message) for v in values.fatal]
-    expected = [("bad-peer", str(k)) for k in range(30)] + [("negative-channel", str(k)) for k in range(20)]
-    assert kept == [*expected, ("bad-hasdep", "0"), ("bad-mode", "0")]
-    for _ in range(60):
-        values.report("odd-integer", "", None, minor=True)
-    assert len(values.minor) == 50
-
-
-def test_where_reading_stops(monkeypatch: pytest.MonkeyPatch) -> None:
-    elements = TEXT.count("<") - TEXT.count("</")
-    monkeypatch.setattr(msccl_reader, "MAX_ELEMENTS", elements)
-    assert read_program(TEXT.encode(), "x") == READ
-    monkeypatch.setattr(msccl_reader, "MAX_ELEMENTS", 2)
-    cut = read_program(TEXT.encode(), "x")
-    assert [line(v) for v in cut.violations] == [
-        "too-deep, line 3: gpu 0: more than 2 elements; reading stops here",
-        "never-closed, line None: gpu 0: <gpu> is never closed",
-    ]
-    assert cut.program is None
-    for depth in (64, 65):
-        monkeypatch.setattr(msccl_reader, "MAX_ELEMENTS", depth)
-        deep = read_program(b"<algo>" + b"\n<a>" * (depth - 1) + b"</a>" * (depth - 1) + b"</algo>", "x")
-        found = [line(v) for v in deep.violations if v.kind == "limit"]
-        assert found == ["too-deep, line 65: more than 64 nested elements; reading stops here"][: depth - 64]
-
-
 def test_files_exactly_as_large_as_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "a.xml"
     path.write_text(TEXT)

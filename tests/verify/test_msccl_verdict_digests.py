@@ -46,9 +46,6 @@ def fused_chain() -> Program:
 PROGRAMS = {**good_programs(), "fused": fused_chain()}
 
 
-JUDGES = (program_violations, large_message_violations, profile_violations, notes)
-
-
 def said(violations: Iterable[Violation]) -> str:
     """Each with its place and evidence."""
     return "; ".join(repr(violation) for violation in violations)

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from plan_builders import NOP, add, barrier, block, copy, exchange, gpu, local, on, pair, plan, put, semaphore
 from support.plan_chaos import outcome
-from test_mscclpp_judge import NOP, add, barrier, block, copy, exchange, gpu, local, on, pair, plan, put, semaphore
 
 from hetesynth.judge.mscclpp.judge import plan_violations
 from hetesynth.judge.mscclpp.rules import ALL_BY_ID
@@ -406,8 +406,3 @@ def test_random_runs_of_what_is_right_are_right() -> None:
         outcomes = {outcome(made, 0, seed) for seed in range(5)}
         if not said or any(line.startswith("plan-deadlock") for line in said):
             assert outcomes == ({"stuck"} if said else {"right"}), name
-
-
-def test_nothing_runs_or_is_looked_up_when_enough_is_found() -> None:
-    made = alone([READ], [Op("nop", channels=(4,))])
-    assert verdict(made, max_findings=1) == verdict(made)

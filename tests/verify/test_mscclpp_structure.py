@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_mscclpp_judge import NOP, block, exchange, local, pair
+from plan_builders import NOP, block, exchange, local, pair
 from test_mscclpp_runs import GET, M, Op, Ops, verdict
 
 from hetesynth.errors import HetesynthError

@@ -8,11 +8,8 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from support.damages import LIKE, damaged_json, damaged_values, digests
-from test_mscclpp_judge import (
+from plan_builders import (
     NOP,
-    RECEIVED,
-    SUM,
     barrier,
     block,
     copy,
@@ -24,8 +21,9 @@ from test_mscclpp_judge import (
     plan,
     put,
     semaphore,
-    two_blocks,
 )
+from support.damages import LIKE, damaged_json, damaged_values, digests
+from test_mscclpp_judge import RECEIVED, SUM, two_blocks
 
 from hetesynth.errors import HetesynthError
 from hetesynth.judge.mscclpp.judge import open_range_violations, plan_violations, plan_warnings

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
-from test_mscclpp_judge import block, gpu, plan
+from plan_builders import block, gpu, plan
 
 from hetesynth.judge.layout import Layout
-from hetesynth.judge.mscclpp.checks import block_peer, operation_defects
+from hetesynth.judge.mscclpp.checks import operation_defects
 from hetesynth.judge.mscclpp.judge import plan_layout, plan_warnings
 from hetesynth.model.plan import GpuPlan, LocalSlice, Plan, PlanBlock, PlanOperation, RemoteBuffer, RemoteSlice
 
@@ -90,28 +88,6 @@ def test_an_operation_seen_alone(operation: PlanOperation, expected: list[str]) 
     assert [f"{rule}: {text}" for rule, text in operation_defects(THREE, GPU, BLOCK, operation)] == expected
 
 
-def test_the_far_end_of_a_channel() -> None:
-    far = PlanBlock(0, (), memory_channels=(1, 2))
-    assert [block_peer(GPU, far, "memory", c) for c in range(3)] == [2, -1, -1]
-    assert block_peer(GPU, BLOCK, None, 0) == -1
-
-
-@pytest.mark.parametrize(
-    ("operation", "entries"),
-    [
-        (Op("put", "port", BOTH, (I0, O0), (R0, FAR)), 2),
-        (Op("put", "memory", BOTH, (I0, I1), (R0, R1)), 0),
-        (Op("get", "port", BOTH, (R0,), (O0,)), 0),
-        (Op("signal", "memory", BOTH), 2),
-        (Op("sem_acquire", semaphores=BOTH), 2),
-    ],
-)
-def test_entries_need_a_thread_each(operation: PlanOperation, entries: int) -> None:
-    text = f"`{operation.op}` has {entries} entries, one for a thread each, and there are 1"
-    found = list(operation_defects(replace(THREE, threads=1), GPU, BLOCK, operation))
-    assert [t for rule, t in found if rule == "plan-threads"] == ([text] if entries else [])
-
-
 def sized(name: str, *chunks: tuple[int, int]) -> Plan:
     return plan(*(gpu(r, block(0, []), i=i, o=o) for r, (i, o) in enumerate(chunks)), name=name)
 
@@ -167,7 +143,3 @@ def test_a_broadcast_is_for_one_root(root: int | None, whose: str) -> None:
     (found,) = plan_warnings(sized("broadcast", (1, 1)), root)
     text = f"it is for {whose}, but the built-in selector runs it for every broadcast: others get wrong data"
     assert found.message == text
-
-
-def test_other_collectives_have_no_warning() -> None:
-    assert plan_warnings(sized("allreduce", (1, 1))) == []
