@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.graphs import Graph, full, line, problem, ring, star
+from support.graphs import Graph, full, line, problem, star
 from test_bounds_laws import moving
 
 from hetesynth.judge.bounds import judge as cuts
 from hetesynth.judge.bounds.laws import Refuted
 from hetesynth.model.bound import CutWitness, FlowWitness, LastStepWitness, VolumeWitness
-from hetesynth.model.problem import Arc, Problem, Resource
+from hetesynth.model.problem import Arc, Problem
 
 
 def judged(prove: Any, wanted: Problem, claim: Any) -> int | str:
@@ -99,15 +99,6 @@ def test_cuts_with_a_last_step(wanted: Problem, claim: LastStepWitness, expected
     check(cuts.last_step_steps, wanted, claim, expected)
 
 
-def test_cuts_of_more_steps_than_are_rechecked(monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = problem(line(2), "scatter", 5)
-    claim = LastStepWitness((1,), "in", over(wanted, (0, 1)), 5, 1, 1, 0)
-    monkeypatch.setattr(cuts, "MAX_STEPS", 5)
-    check(cuts.last_step_steps, wanted, claim, 5)
-    monkeypatch.setattr(cuts, "MAX_STEPS", 4)
-    check(cuts.last_step_steps, wanted, claim, "more than 4 steps are not rechecked")
-
-
 PAIRS = moving(
     line(4), (set(range(4)), set(range(4))), ({0, 1, 2}, set(range(4))), ({0, 1}, {0, 1}), ({1, 3}, {0, 2}),
     ({0, 1, 2}, {0, 1}), name="allreduce",
@@ -186,14 +177,6 @@ def test_flows(case: int) -> None:
     check(cuts.flow_steps, *FLOW_CASES[case])
 
 
-def test_flows_of_more_steps_than_are_rechecked(monkeypatch: pytest.MonkeyPatch) -> None:
-    claim = FlowWitness(1, 2, 2, 3, side({0}, {0}, {0}))
-    monkeypatch.setattr(cuts, "MAX_STEPS", 2)
-    check(cuts.flow_steps, TWO, claim, 3)
-    monkeypatch.setattr(cuts, "MAX_STEPS", 1)
-    check(cuts.flow_steps, TWO, claim, "2 steps are not rechecked")
-
-
 def test_wires_limit_as_their_links_do() -> None:
     """A link of no wires, a wire of one link, a wire of two, a wire that no link takes, one without a limit."""
     graph = Graph(3)
@@ -216,10 +199,3 @@ def test_wires_limit_as_their_links_do() -> None:
     for wires, message in (((own,), "the wires of link 4 are no path"), ((own, shared), "are no path"),
                            ((shared,), "the wires of link 4 do not end at rank 1")):  # fmt: skip
         check(cuts.flow_steps, replace(wanted, arcs=(*wanted.arcs, Arc(0, 1, 1, wires))), claim, message)
-
-
-def test_a_group_is_one_resource_of_a_cut() -> None:
-    graph = ring(3)
-    graph.groups.append(Resource("bus", tuple(a for a, x in enumerate(graph.arcs) if x.dst == 0), 1))
-    wanted = problem(graph, "gather", 2)
-    check(cuts.cut_steps, wanted, CutWitness((0,), "in", ("bus",), 4, 1), 4)

@@ -7,12 +7,13 @@ from plan_builders import block, gpu, plan
 
 from hetesynth.judge.layout import Layout
 from hetesynth.judge.mscclpp.checks import operation_defects
-from hetesynth.judge.mscclpp.judge import plan_layout, plan_warnings
+from hetesynth.judge.mscclpp.judge import plan_layout
 from hetesynth.model.plan import GpuPlan, LocalSlice, Plan, PlanBlock, PlanOperation, RemoteBuffer, RemoteSlice
 
 Op = PlanOperation
 I0, I1, O0, O1 = (LocalSlice(name, at, 1) for name in ("i", "o") for at in (0, 1))
 R0, R1, FAR = RemoteSlice(0, 0, 1), RemoteSlice(0, 1, 1), RemoteSlice(1, 0, 1)
+EMPTY = LocalSlice("i", 0, 0)
 BOTH = (0, 1)
 BLOCK = PlanBlock(0, (), BOTH, BOTH, BOTH, BOTH)
 OWNERS = tuple(RemoteBuffer(peer, "o", ("memory", "port")) for peer in (1, 2))
@@ -81,6 +82,20 @@ THREE = Plan("p", "allreduce", "Simple", False, (GPU, gpu(1, i=2), gpu(2, i=2)))
             Op("put", "memory", (), (I0,), (RemoteSlice(2, 0, 1),)),
             ["plan-buffer-id: buffer_id 2: the thread block has 2 over memory channels"],
         ),
+        (Op("signal", "memory"), ["plan-no-channel: `signal` names no channel"]),
+        (
+            Op("wait", "memory", (0, 0)),
+            ["plan-channel-twice: `wait` names a channel twice: two threads would use it at once"],
+        ),
+        (Op("flush", "memory", (0,), (), (O0,)), ["plan-port-only: `flush` is for port channels"]),
+        (
+            Op("get", "port", (0,), (R0,), (O0,)),
+            ["plan-memory-only: `get` reads or writes peers directly: a port channel cannot"],
+        ),
+        (Op("sem_release"), ["plan-no-semaphore: `sem_release` names no semaphore"]),
+        (Op("put", None, (), (I0,), (R0,)), ["plan-channel-type: `put` needs a channel_type"]),
+        (Op("copy", None, (), (EMPTY,), (O0,)), ["plan-slice-size: `copy` moves between slices of different sizes",
+                                                 "plan-empty-slice: a slice of no chunks"]),
         (Op("signal", "port", (2,)), ["plan-no-such-channel: channel 2: the thread block has 2 port channels"]),
     ],
 )  # fmt: skip
@@ -136,10 +151,3 @@ def test_sizes_of_the_buffers(
         assert found == Layout(name, False, root, inputs, outputs, expected)
     else:
         assert found == expected
-
-
-@pytest.mark.parametrize(("root", "whose"), [(None, "one root"), (0, "root 0"), (3, "root 3")])
-def test_a_broadcast_is_for_one_root(root: int | None, whose: str) -> None:
-    (found,) = plan_warnings(sized("broadcast", (1, 1)), root)
-    text = f"it is for {whose}, but the built-in selector runs it for every broadcast: others get wrong data"
-    assert found.message == text
