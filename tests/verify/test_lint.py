@@ -7,15 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from program_builders import (
-    block,
-    chain_reducescatter,
-    program,
-    ring_allgather,
-    step,
-    to_xml,
-    with_step,
-)
+from program_builders import block, chain_reducescatter, program, ring_allgather, step, to_xml, with_step
 from support.verdicts import XML_TARGETS, acceptance
 
 import hetesynth.judge.msccl

@@ -10,15 +10,7 @@ from support.plan_chaos import outcome
 
 from hetesynth.errors import HetesynthError
 from hetesynth.judge.mscclpp.judge import plan_violations
-from hetesynth.model.plan import (
-    ChannelType,
-    GpuPlan,
-    Plan,
-    PlanBlock,
-    PlanOperation,
-    RemoteBuffer,
-    RemoteSlice,
-)
+from hetesynth.model.plan import ChannelType, GpuPlan, Plan, PlanBlock, PlanOperation, RemoteBuffer, RemoteSlice
 
 
 def kinds(p: Plan) -> set[str]:

@@ -295,8 +295,7 @@ PORTS: Runs = {
         [barrier(0, 2), put(local("i", 2, 2), 2, kind=P), barrier(0, 2)],
     ),
     "two thread blocks put at once on a channel": cast(
-        [W, NOP, barrier(0, 2), OWN, WHOLE, barrier(0, 2), S, F],
-        [barrier(0, 2), AGAIN, barrier(0, 2)],
+        [W, NOP, barrier(0, 2), OWN, WHOLE, barrier(0, 2), S, F], [barrier(0, 2), AGAIN, barrier(0, 2)]
     ),
     "two thread blocks put and flush at once, then meet": cast(
         [W, NOP, barrier(0, 2), OWN, put(local("i", 0, 2), 0, kind=P), F, barrier(0, 2), S],

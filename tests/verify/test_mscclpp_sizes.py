@@ -12,12 +12,7 @@ import pytest
 from plan_builders import NOP, exchange, gpu, pair, plan, put, semaphore
 
 from hetesynth.cli.main import run
-from hetesynth.judge.mscclpp.judge import (
-    largest_message,
-    open_range_violations,
-    plan_violations,
-    size_violations,
-)
+from hetesynth.judge.mscclpp.judge import largest_message, open_range_violations, plan_violations, size_violations
 from hetesynth.judge.mscclpp.reader import load_plan
 from hetesynth.judge.mscclpp.rules import PlanFindings
 from hetesynth.model.plan import LocalSlice, Plan

@@ -8,20 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from plan_builders import (
-    NOP,
-    barrier,
-    block,
-    copy,
-    exchange,
-    gpu,
-    local,
-    on,
-    pair,
-    plan,
-    put,
-    semaphore,
-)
+from plan_builders import NOP, barrier, block, copy, exchange, gpu, local, on, pair, plan, put, semaphore
 from support.damages import LIKE, damaged_json, damaged_values, digests
 from test_mscclpp_judge import RECEIVED, SUM, two_blocks
 

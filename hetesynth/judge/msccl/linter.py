@@ -14,13 +14,7 @@ from typing import Literal, get_args
 from hetesynth.judge.layout import ROOTED
 from hetesynth.judge.msccl.checks import structure
 from hetesynth.judge.msccl.judge import execute, large_message_violations
-from hetesynth.judge.msccl.lint_readers import (
-    limits,
-    metadata_required,
-    peers_refused,
-    reader_of,
-    sizes_refused,
-)
+from hetesynth.judge.msccl.lint_readers import limits, metadata_required, peers_refused, reader_of, sizes_refused
 from hetesynth.judge.msccl.reader import ReadResult
 from hetesynth.judge.msccl.rules import BY_ID, MAX_FINDINGS, RULES, Findings, Stage, violation
 from hetesynth.model.program import Program
