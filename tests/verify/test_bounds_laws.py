@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support.graphs import Graph, full, line, problem, ring
+from support.graphs import Graph, line, problem, ring
 from support.verdicts import certificate_violations
 
-from hetesynth.judge.bounds.judge import recheck
 from hetesynth.judge.bounds.laws import Refuted, turned_around
-from hetesynth.model.bound import DistanceWitness, LowerBound, UnsatWitness
+from hetesynth.model.bound import DistanceWitness, LowerBound
 from hetesynth.model.collective import Chunk, Collective, CollectiveName
 from hetesynth.model.problem import Problem
 
@@ -81,39 +80,3 @@ def test_distances_claimed_and_proved_together(wanted: Problem, claim: DistanceW
     assert (not certificate_violations(wanted, bound)) == holds
     assert certificate_violations(wanted, replace(bound, steps=claim.hops + 1))
     assert certificate_violations(wanted, replace(bound, steps=claim.hops - 1))
-
-
-@pytest.mark.parametrize(
-    ("wanted", "method", "steps"),
-    [
-        (moving(line(3), ({0}, {0})), "trivial", 0), (moving(line(3), ({0, 1}, {0})), "trivial", 0),
-        (moving(line(3), ({0}, {0}), ({1}, {0})), "trivial", 1),
-        (moving(line(3), ({0, 1}, {0}), name="reduce"), "trivial", 1),
-        (moving(line(3), ({0}, {0}), name="reduce"), "trivial", 0),
-        *((moving(line(9), ({0}, set(range(n)))), "doubling", s) for n, s in ((1, 0), (2, 1), (3, 2), (4, 2))),
-        *((moving(line(9), ({0}, set(range(n)))), "doubling", s) for n, s in ((5, 3), (8, 3), (9, 4))),
-        (moving(line(9), ({0, 1}, set(range(2, 9)))), "doubling", 3),
-        (moving(line(9), ({0, 1, 2}, set(range(7)))), "doubling", 2),
-        (moving(line(9), (set(range(5)), {8}), name="reduce"), "doubling", 3),
-        (moving(line(9), ({0}, set(range(8))), ({0}, {1})), "doubling", 3),
-    ],
-)  # fmt: skip
-def test_bounds_without_a_witness(wanted: Problem, method: str, steps: int) -> None:
-    exact = replace(wanted, exclusive_reduction=True)
-    bound = LowerBound(steps, method, "")  # type: ignore[arg-type]
-    for less in range(steps + 1):
-        assert recheck(exact, replace(bound, steps=less)).complete
-    assert certificate_violations(exact, replace(bound, steps=steps + 1))
-    assert certificate_violations(exact, replace(bound, steps=-1))
-    found = certificate_violations(wanted, bound)
-    assert (found != []) == (method == "doubling") and all("nothing forbids" in v.message for v in found)
-
-
-@pytest.mark.parametrize(("answer", "complete", "wrong"), [(True, 1, 0), (False, 0, 1), (None, 0, 0)])
-def test_a_query_counts_once_it_is_unsatisfiable(answer: bool | None, complete: int, wrong: int) -> None:
-    wanted = problem(full(3), "broadcast")
-    query = "(declare-fun has_0_0_0 () Bool)(assert has_0_0_0)"
-    found = recheck(wanted, LowerBound(2, "unsat", "", UnsatWitness(1, query)), unsat=lambda _: answer)
-    assert (found.complete, bool(found.violations)) == (complete, wrong)
-    assert (found.open is not None) == (answer is None)
-    assert recheck(wanted, LowerBound(2, "unsat", "", UnsatWitness(1, query))).open

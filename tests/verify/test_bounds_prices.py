@@ -53,22 +53,6 @@ def test_prices(case: int) -> None:
     check(prices.price_steps, *PRICES[case])
 
 
-def test_each_chunk_pays_for_its_dearest_target_from_its_nearest_holder() -> None:
-    graph = line(4)
-    graph.groups.append(Resource("bus", tuple(range(6)), 1))
-    for moves, name, paid in (
-        ([({0, 2}, {3})], "allgather", 1), ([({0, 2}, {3})], "reducescatter", 3), ([({0}, {1, 3})], "gather", 3),
-        ([({0}, {1})] * 2, "allgather", 2), ([({0}, {0, 1, 2, 3})], "allgather", 3),
-        ([({0}, {1, 2, 3})], "allgather", 3), ([({0, 1}, {2, 3})], "allgather", 2), ([({1}, {0, 3})],
-        "allgather", 2),
-        ([({1}, {0, 1, 2, 3})], "allgather", 3), ([({1}, {0, 2, 3})], "reducescatter", 2),
-    ):  # fmt: skip
-        wanted = moving(graph, *moves, name=name if name != "gather" else "allgather")  # type: ignore[arg-type]
-        check(prices.price_steps, wanted, PriceWitness((("bus", 1),), paid, 1), paid)
-        more = PriceWitness((("bus", 1),), paid + 1, 1)
-        check(prices.price_steps, wanted, more, f"need not pay more than {paid}")
-
-
 def all_distances(costs: list[list[int]]) -> list[list[int]]:
     """Shortest paths by trying paths of one edge more, again and again."""
     n = len(costs)

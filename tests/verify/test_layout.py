@@ -39,14 +39,6 @@ def test_only_the_root_has_the_buffer_that_others_may_leave_out(name: str, missi
     assert not any(layout("allreduce").missing_buffer(0, b) for b in buffers)
 
 
-def test_cells_hold_the_own_input_first() -> None:
-    assert [layout("allreduce").initial(1, c) for c in range(4)] == [(0, 2), (1, 2), (2, 2), None]
-    assert [layout("allgather", True).initial(1, c) for c in (1, 2, 4, 5)] == [None, (0, 2), (2, 2), None]
-    for name in ("broadcast", "scatter"):
-        assert layout(name, root=1).initial(1, 0) == (0, 2) and layout(name, root=1).initial(0, 0) is None
-    assert layout("reduce", root=1).initial(0, 0) == (0, 1)
-
-
 @pytest.mark.parametrize(
     ("name", "root", "at_root", "elsewhere"),
     [
