@@ -101,29 +101,6 @@ def test_an_interrupt_ends_every_process(tmp_path: Path, number: signal.Signals)
     assert gone(path)
 
 
-@pytest.mark.slow
-def test_a_rank_that_dies_ends_all_with_a_message(tmp_path: Path) -> None:
-    path = file_of(exchange(3), tmp_path)
-    process = _stalled(path)
-    children = [pid for pid in processes(path) if _number(pid) is not None]
-    assert len(children) == 2
-    os.kill(children[1], signal.SIGKILL)
-    _, errors = process.communicate(timeout=30)
-    assert process.returncode == 1
-    assert "HS808" in errors and "signal 9" in errors
-    assert gone(path)
-
-
-def _number(pid: int) -> int | None:
-    """The rank that a process is; None: it is none."""
-    try:
-        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return None
-    found = [v.partition(b"=")[2] for v in variables if v.startswith(b"OMPI_COMM_WORLD_RANK=")]
-    return int(found[0]) if found else None
-
-
 def _launcher(ranks: int) -> list[str]:
     as_root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     return [str(mpiexec()), "--oversubscribe", *as_root, "-n", str(ranks)]

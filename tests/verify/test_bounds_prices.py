@@ -8,49 +8,14 @@ from random import Random
 
 import numpy as np
 import pytest
-from support.graphs import Graph, full, line, problem, ring
-from test_bounds_cuts import check, over
+from support.graphs import Graph, full, problem
+from test_bounds_cuts import check
 from test_bounds_laws import moving
 
 from hetesynth.judge.bounds import judge as cuts
-from hetesynth.judge.bounds import prices
 from hetesynth.judge.bounds.prices import NONE, arborescence_cost, shortest_paths
-from hetesynth.model.bound import GrowthWitness, PriceWitness
+from hetesynth.model.bound import GrowthWitness
 from hetesynth.model.problem import Problem, Resource
-
-
-def tolls(wanted: Problem, cost: dict[tuple[int, int], int], paid: int, earned: int) -> PriceWitness:
-    return PriceWitness(tuple((over(wanted, ends)[0], price) for ends, price in cost.items()), paid, earned)
-
-
-CHAIN = problem(line(4), "gather", 2)
-DOWN = {(1, 0): 3, (2, 1): 2, (3, 2): 1}
-PAID = 2 * (3 + 5 + 6)  # of the six chunks that are elsewhere
-WIDE = problem(ring(3, 2, both=False), "broadcast")
-ALL_WANT = problem(full(3), "broadcast", 2)
-PRICES: list[tuple[Problem, PriceWitness, int | str]] = [
-    (CHAIN, tolls(CHAIN, DOWN, PAID, 6), 5), (CHAIN, tolls(CHAIN, DOWN, PAID - 5, 6), 4),
-    (CHAIN, tolls(CHAIN, DOWN, 0, 6), 0), (CHAIN, tolls(CHAIN, DOWN, PAID + 1, 6), "need not pay more than 28"),
-    (CHAIN, tolls(CHAIN, DOWN, -1, 6), "are said to pay -1"),
-    (CHAIN, tolls(CHAIN, DOWN, PAID, 5), "said to earn 5, it can earn 6"),
-    (CHAIN, tolls(CHAIN, DOWN, PAID, 7), "said to earn 7, it can earn 6"),
-    (CHAIN, tolls(CHAIN, {(1, 0): 0}, 0, 0), "nothing can be carried in a step"),
-    (CHAIN, tolls(CHAIN, {(1, 0): -1}, 0, -1), "the price -1 is negative or too large"),
-    (CHAIN, tolls(CHAIN, {(1, 0): prices.MAX_PRICE}, 6 << 32, 1 << 32), 6),
-    (CHAIN, tolls(CHAIN, {(1, 0): prices.MAX_PRICE + 1}, 6, (1 << 32) + 1), "is negative or too large"),
-    (CHAIN, PriceWitness((("toll", 1),), 1, 1), "there is no resource 'toll'"),
-    (CHAIN, PriceWitness(((over(CHAIN, (1, 0))[0], 2), (over(CHAIN, (1, 0))[0], 3)), 6, 3), "has two prices"),
-    (WIDE, tolls(WIDE, {(0, 1): 2, (1, 2): 1}, 3, 6), 1),
-    (WIDE, tolls(WIDE, {(0, 1): 2, (1, 2): 1}, 3, 3), "said to earn 3, it can earn 6"),
-    # a tree to all ranks: each is entered once; paths alone would pay 1 a chunk
-    (ALL_WANT, tolls(ALL_WANT, {(0, 1): 1, (0, 2): 1, (1, 2): 1, (2, 1): 1}, 4, 4), 1),
-    (ALL_WANT, tolls(ALL_WANT, {(0, 1): 1, (0, 2): 1, (1, 2): 1, (2, 1): 1}, 5, 4), "not pay more than 4"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("case", range(len(PRICES)))
-def test_prices(case: int) -> None:
-    check(prices.price_steps, *PRICES[case])
 
 
 def all_distances(costs: list[list[int]]) -> list[list[int]]:

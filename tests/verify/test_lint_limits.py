@@ -18,7 +18,6 @@ from hetesynth.judge.msccl.linter import (
     lint_targets,
     metadata,
     network_violations,
-    smallest_message,
 )
 from hetesynth.judge.msccl.reader import read_program
 from hetesynth.judge.msccl.rules import BY_ID, Findings
@@ -253,19 +252,6 @@ def test_what_never_runs() -> None:
     assert told(RCCL, in_place=False, out_of_place=False) == [neither]
     nowhere = {"in_place": False, "out_of_place": False, "max_bytes": 9}
     assert told(RESEARCH, collective="alltoall", **nowhere) == [neither]
-
-
-def test_the_smallest_message_of_the_largest_call() -> None:
-    """A message of Simple carries 2 MiB, of several chunks; a broadcast's a quarter of it."""
-    mega = 1 << 20
-    for chunks, high, coll, expected in (
-        (1, 2 * mega, "allgather", 1), (1, mega, "allgather", 2), (4, 4 * mega, "allgather", 2),
-        (4, 4 * mega + 1, "allgather", 1), (1, 100 * mega, "allgather", 1), (4, 0, "allgather", 1),
-        (4, -1, "allgather", 1), (1, 1, "allgather", 2 * mega), (1, mega // 4, "broadcast", 2),
-    ):  # fmt: skip
-        p = replace(RING, chunks_per_loop=chunks, collective=coll, max_bytes=high)
-        assert smallest_message(ROOT, p, RCCL) == expected, (chunks, high)
-    assert smallest_message({}, replace(RING, chunks_per_loop=128), RESEARCH) == 2  # 128 MiB where none is stated
 
 
 def test_the_proxy_of_a_broadcast_over_nics() -> None:

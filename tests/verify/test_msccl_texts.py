@@ -5,18 +5,12 @@ The tables in ``golden`` are read by people: after a change on purpose ``pytest 
 
 from __future__ import annotations
 
-import ctypes
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from hetesynth.errors import HetesynthError
-from hetesynth.judge.msccl import reader as msccl_reader
-from hetesynth.judge.msccl.reader import ReadResult, Values, load_program, read_program
+from hetesynth.judge.msccl.reader import ReadResult, read_program
 from hetesynth.judge.msccl.rules import BY_ID
 from hetesynth.model.verdict import Violation
 
@@ -276,46 +270,4 @@ def test_what_is_said_of_odd_elements(golden: Callable[[Path, bytes], None]) -> 
     golden(TABLES / "msccl_elements.txt", table(ELEMENTS))
 
 
-@pytest.mark.parametrize(
-    ("spelling", "texts"),
-    [
-        ("", ["0", "-0", "7", "-7", "2147483647", "-2147483647"]),
-        ("with a sign", ["+0", "+7"]),
-        ("octal", ["00", "07", "010", "-010", "017777777777"]),
-        ("hexadecimal", ["0x0", "0X1f", "-0x1F", "+0x10", "0x7fffffff"]),
-    ],
-)
-def test_integers_are_what_c_reads(spelling: str, texts: list[str]) -> None:
-    strtol = ctypes.CDLL(None).strtol
-    strtol.restype = ctypes.c_long
-    for text in texts:
-        values, value = Values(), strtol(text.encode(), None, 0)
-        assert [values.integer({"chan": text}, "tb", "chan", 7) for _ in range(2)] == [value] * 2
-        assert not values.fatal and not values.unreadable
-        odd = f'chan="{text}" is written {spelling}; readers take it for {value}, write plain decimal'
-        assert [(v.message, v.line) for v in values.minor] == ([(odd, 7)] * 2 if spelling else [])
-
-
 PLAIN, SMALL = "a plain decimal integer", "a number below 2^31"
-
-
-def test_files_exactly_as_large_as_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    path = tmp_path / "a.xml"
-    path.write_text(TEXT)
-    monkeypatch.setattr(msccl_reader, "MAX_FILE_BYTES", len(TEXT))
-    assert read_program(TEXT.encode(), "x") == READ and load_program(path).program == READ.program
-    monkeypatch.setattr(msccl_reader, "MAX_FILE_BYTES", len(TEXT) - 1)
-    (found,) = read_program(TEXT.encode(), "x").violations
-    assert line(found) == f"too-large, line None: the file has {len(TEXT)} bytes; at most {len(TEXT) - 1} are read"
-    with pytest.raises(HetesynthError, match="is larger than 0 MiB"):
-        load_program(path)
-    reading, writing = os.pipe()
-    os.close(writing)
-    with pytest.raises(HetesynthError, match="not a regular file"):
-        load_program(Path(f"/dev/fd/{reading}"))
-    os.close(reading)
-    with pytest.raises(HetesynthError, match="null"):
-        load_program(Path("a\0b"))
-    with pytest.raises(HetesynthError) as raised:
-        load_program(tmp_path / "none.xml")
-    assert str(raised.value) == f"cannot read {tmp_path / 'none.xml'}: No such file or directory"
