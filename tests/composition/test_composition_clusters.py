@@ -46,31 +46,6 @@ def _put(values: tuple[Any, ...], at: int, value: Any) -> tuple[Any, ...]:
     return (*values[:at], value, *values[at + 1 :])
 
 
-def test_slots_may_stand_there_twice() -> None:
-    """What enters a pod repeats with the number of slots, a pod's own chunks with that of its GPUs."""
-    values, cluster = document(composed(NETWORKS["4p3"], "allgather", 2)), parse_pods(NETWORKS["4p3"])
-    for kind in values["phases"][0]["kinds"]:
-        more = len(kind["slots"])
-        kind["slots"] *= 2
-        for step in kind["entered"]:
-            step += [[slot + more, link] for slot, link in step]
-    assert judge_composition(encoded(values), cluster).violations == ()
-
-
-def test_what_nothing_happens_in_takes_no_time() -> None:
-    values = document(composed(SMALL["2x4"], "allreduce", 2))
-    assert judge_composition(encoded(values), None).deliveries == 2 * 16 * 7
-    for phase in values["phases"]:
-        phase["rounds"], phase["moves"] = [], []
-        phase["batches"] = [[[0]] for _ in phase["kinds"]]
-        for kind in phase["kinds"]:
-            kind["home"], kind["entered"] = [], []
-    values["header"]["picoseconds"] = 0
-    verdict = judge_composition(encoded(values), None)
-    assert verdict.readable and verdict.picoseconds == 0
-    assert {v.kind for v in verdict.violations} == {"not-delivered"}
-
-
 def messages(name: str, collective: ComposedName, change: Callable[[PodCluster], PodCluster]) -> list[str]:
     """What the judge says of a good composition on a changed cluster."""
     cluster = parse_pods(NETWORKS[name])

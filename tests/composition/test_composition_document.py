@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from support.pods import SMALL, composed, document, encoded
 
-from hetesynth.judge.composition import document as reader
 from hetesynth.judge.composition.document import MAX_TIME, Document, NotReadable, read_document
 
 PHASE = ("phases", 0)
@@ -109,25 +108,3 @@ def test_a_kind_of_pods_has_one_size_and_is_used() -> None:
     for document_, kind in ((values, 0), (unused, 1)):
         with pytest.raises(NotReadable, match=f"the pods of kind {kind} are not of one size"):
             read_document(encoded(document_))
-
-
-def test_limits_are_reached(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert read(("chunk_bytes",), 1).chunk_bytes == 1
-    assert read(("header", "picoseconds"), 0).claimed_time == 0
-    assert read((*PHASE, "uplinks", 0, 0, 1), MAX_TIME - 1).phases[0].uplinks[0][0, 1] == MAX_TIME - 1
-    assert read((*PHASE, "adds"), 1).phases[0].adds
-    assert not len(read((*KIND, "own"), []).phases[0].kinds[0].own)
-    assert read((*PHASE, "batches", 0, 0), [5, 5]).phases[0].batches[0][0].tolist() == [5, 5]
-    assert read((*PHASE, "moves", 0, 0), [0, 1, 0, 8]).phases[0].moves[0][0].tolist() == [0, 1, 0, 8]
-    text = encoded(good())
-    monkeypatch.setattr(reader, "MAX_CELLS", 64)
-    assert read_document(text).positions == 8
-    monkeypatch.setattr(reader, "MAX_CELLS", 63)
-    with pytest.raises(NotReadable, match="8 ranks with 1 chunks each are too many to judge"):
-        read_document(text)
-    monkeypatch.setattr(reader, "MAX_CELLS", 64)
-    monkeypatch.setattr(reader, "MAX_BYTES", len(text))
-    assert read_document(text).ranks == 8
-    for bad in (text + b" ", b"{", b"", b"[]", b"9" * 5000):
-        with pytest.raises(NotReadable):
-            read_document(bad)

@@ -165,17 +165,6 @@ def test_a_faster_clock_is_refused_on_every_network(name: str) -> None:
     assert "overloaded" in kinds
 
 
-def test_rounds_wait_for_batches_that_use_their_wires() -> None:
-    """In racks the NICs serve both; a batch that begins with the next round is refused."""
-    values = copy.deepcopy(_good("racks", "allgather"))
-    phase = _phase(values)
-    late = max(t for times in phase["batches"][0] for t in times)
-    phase["rounds"][-1] = [phase["rounds"][-1][0] - 1, phase["rounds"][-1][1]]
-    assert late > 0
-    verdict = judge_composition(encoded(values), pods_of(SMALL["racks"]))
-    assert {v.kind for v in verdict.violations} & {"overloaded", "not-held"}
-
-
 def test_without_a_cluster_data_is_judged_and_loads_are_not() -> None:
     values = copy.deepcopy(_good("4x2", "allgather"))
     larger_chunks(values)

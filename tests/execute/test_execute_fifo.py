@@ -61,17 +61,6 @@ def test_as_many_messages_under_way_as_slots_and_no_more() -> None:
     assert run(exchange(2))[0].correct
 
 
-def test_a_step_of_many_chunks_fills_slots_when_messages_are_small() -> None:
-    """One message of three chunks fits a slot; three messages do not fit two."""
-    many = exchange(3)
-    for rank in range(2):
-        steps = many.gpus[rank].thread_blocks[0].instructions
-        joined = (replace(steps[0], count=3), replace(steps[3], count=3))
-        many = with_steps(many, rank, 0, joined)
-    assert run(many, size=6 * 40)[0].correct
-    assert run(many, size=6 * 40, message_bytes=40)[0].ending == "stall"
-
-
 def _dropped(program: Program, rank: int, index: int) -> Program:
     steps = program.gpus[rank].thread_blocks[0].instructions
     return with_steps(program, rank, 0, steps[:index] + steps[index + 1 :])

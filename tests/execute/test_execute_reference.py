@@ -6,8 +6,6 @@ import importlib.util
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hetesynth.errors import HetesynthError
 from hetesynth.execute.arithmetic import Arithmetic, Dtype, Reduction
@@ -21,15 +19,6 @@ BLOCK = 5
 
 def numbers(reduces: bool, dtype: Dtype = "int32", reduction: Reduction = "sum", ranks: int = 4) -> Arithmetic:
     return Arithmetic(reduction, dtype, ranks, 7, reduces)
-
-
-@given(st.integers(0, 2000), st.integers(1, 300), st.integers(0, 50), st.booleans())
-def test_a_contribution_does_not_depend_on_how_it_is_asked_for(
-    first: int, count: int, rank: int, reduces: bool
-) -> None:
-    kind = numbers(reduces, "float32")
-    whole = kind.contribution(rank, 0, first + count)
-    assert whole[first:].tobytes() == kind.contribution(rank, first, count).tobytes()
 
 
 @pytest.mark.parametrize("ranks", [2, 16, 100, 256])

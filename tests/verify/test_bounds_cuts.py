@@ -6,13 +6,48 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.graphs import Graph, full, line, problem, star
-from test_bounds_laws import moving
+from support.graphs import Graph, full, line, problem, ring, star
 
 from hetesynth.judge.bounds import judge as cuts
-from hetesynth.judge.bounds.laws import Refuted
+from hetesynth.judge.bounds.laws import Refuted, turned_around
 from hetesynth.model.bound import CutWitness, FlowWitness, LastStepWitness, VolumeWitness
+from hetesynth.model.collective import Chunk, Collective, CollectiveName
 from hetesynth.model.problem import Arc, Problem
+
+
+def moving(graph: Graph, *moves: tuple[set[int], set[int]], name: CollectiveName = "allgather") -> Problem:
+    """Chunks with these starts and ends."""
+    chunks = tuple(Chunk(k, (0,), k) for k in range(len(moves)))
+    pre, post = (tuple(frozenset(move[i]) for move in moves) for i in (0, 1))
+    root = 0 if name in ("broadcast", "reduce") else None
+    wanted = problem(graph, "allgather")
+    return replace(wanted, collective=Collective(name, graph.ranks, 1, root, chunks, pre, post))
+
+
+@pytest.mark.parametrize(
+    ("name", "moves", "turned"),
+    [
+        ("allgather", [({0}, {1, 2}), ({1}, {0})], "allgather"),
+        ("allgather", [({0}, {1, 2}), ({1, 2}, {0})], None), ("allgather", [({0, 1}, {2})], None),
+        ("reduce", [({0, 1}, {2})], "broadcast"), ("reducescatter", [({0, 1}, {2})], "allgather"),
+        ("reduce", [({0, 1}, {2}), ({0, 1}, {1, 2})], None), ("reduce", [({0, 1}, {1, 2})], None),
+        ("allreduce", [({0, 1}, {2})], None),
+    ],
+)  # fmt: skip
+def test_what_has_a_reverse(
+    name: CollectiveName, moves: list[tuple[set[int], set[int]]], turned: CollectiveName | None
+) -> None:
+    wanted = moving(ring(3, both=False), *moves, name=name)
+    if turned is None:
+        with pytest.raises(Refuted, match=r"only chunks that start at one rank|is no reduction to one rank"):
+            turned_around(wanted)
+        return
+    back = turned_around(wanted)
+    assert (back.collective.name, back.collective.pre) == (turned, wanted.collective.post)
+    assert [(a.src, a.dst) for a in back.arcs] == [(a.dst, a.src) for a in wanted.arcs]
+
+
+"""Chunk 0 is one link from rank 3 or, where contributions are summed, three."""
 
 
 def judged(prove: Any, wanted: Problem, claim: Any) -> int | str:

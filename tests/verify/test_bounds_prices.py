@@ -9,8 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 from support.graphs import Graph, full, problem
-from test_bounds_cuts import check
-from test_bounds_laws import moving
+from test_bounds_cuts import check, moving
 
 from hetesynth.judge.bounds import judge as cuts
 from hetesynth.judge.bounds.prices import NONE, arborescence_cost, shortest_paths

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 from support.graphs import Graph, full, line, problem
-from test_bounds_cuts import check
-from test_bounds_laws import moving
+from test_bounds_cuts import check, moving
 
 from hetesynth.judge.bounds import query
 from hetesynth.judge.bounds.laws import Refuted

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from support.graphs import Graph, dgx1, fig10, full, problem, ring, servers, star
-from support.verdicts import certificate_violations
 
 from hetesynth.judge.bounds.judge import recheck
 from hetesynth.judge.schedule.judge import schedule_violations
@@ -65,13 +64,3 @@ def test_the_queries_of_exact_strategies_follow_from_the_problem(
     wanted = problem(graph, collective, exclusive=exclusive)
     bound = searched(wanted, name)
     assert recheck(wanted, bound, unsat=lambda query: unsatisfiable(query, 60)).complete
-
-
-@pytest.mark.usefixtures("unaided")
-def test_a_query_without_an_answer_is_open_and_not_wrong() -> None:
-    wanted = problem(fig10(), "allgather")
-    bound = searched(wanted, "monolithic")
-    for oracle in (None, lambda query: None):
-        found = recheck(wanted, bound, unsat=oracle)
-        assert not found.violations and not found.complete and found.open
-    assert certificate_violations(wanted, bound, unsat=lambda query: False)[0].kind == "certificate"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.graphs import Graph, fig10, full, line, problem, servers, star
+from support.graphs import Graph, fig10, full, line, problem, servers
 from support.verdicts import certificate_violations
 
 from hetesynth.judge.bounds.query import AtMost, Clause, assertions
@@ -16,12 +15,8 @@ from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.bound import LowerBound, UnsatWitness
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget, Problem
-from hetesynth.model.verdict import Infeasible
 from hetesynth.search.bounds.lower import cut_bounds, lower_bound
 from hetesynth.search.registry import strategy
-from hetesynth.search.search import Search, unsat_bound
-from hetesynth.search.smt import monolithic as whole
-from hetesynth.search.smt.clauses import unsatisfiable
 from hetesynth.search.solve import Solution, Solver, bounds_of
 
 Change = Callable[[Any], Any]
@@ -137,52 +132,6 @@ def test_a_wire_of_one_link_limits_only_as_its_link_does() -> None:
     wanted = problem(graph, "allgather", 2)
     claim = FlowWitness(1, 1, 1, 2, ((0, 0), (1, 0)))
     assert certificate_violations(wanted, LowerBound(2, "flow", "one a step", claim))
-
-
-@pytest.fixture(scope="module")
-def query() -> tuple[Problem, LowerBound]:
-    """Broadcast on a star of four: two steps."""
-    wanted = problem(star(4), "broadcast")
-    outcome, model = whole.synthesize(Search(wanted, 1, Budget(), schedule_violations), 1)
-    assert isinstance(outcome, Infeasible) and model is not None
-    return wanted, unsat_bound(1, model.smt2())
-
-
-def _sound(wanted: Problem, bound: LowerBound, text: str, steps: int = 0) -> bool:
-    assert isinstance(bound.witness, UnsatWitness)
-    changed = replace(bound, witness=replace(bound.witness, query=text, steps=bound.witness.steps + steps))
-    changed = replace(changed, steps=changed.steps + steps)
-    return not certificate_violations(wanted, changed, unsat=lambda q: unsatisfiable(q, 10))
-
-
-def test_queries_that_are_not_about_the_problem_are_refused(query: tuple[Problem, LowerBound]) -> None:
-    wanted, bound = query
-    text = bound.witness.query  # type: ignore[union-attr]
-    assert _sound(wanted, bound, text)
-    send = re.findall(r"send_0_\d+_0", text)
-    declared = "".join(f"(declare-fun {name} () Bool)" for name in sorted(set(send)))
-    wrong = {
-        "empty": "",
-        "nothing asserted": "(check-sat)",
-        "false": "(assert false)(check-sat)",
-        "an unknown variable": "(declare-fun x () Bool)(assert x)(assert (not x))",
-        "a send forced": f"{declared}(assert {send[0]})(assert (not {send[0]}))",
-        "a chunk unknown": "(declare-fun send_9_0_0 () Bool)(assert send_9_0_0)(assert (not send_9_0_0))",
-        "a rank holds at once": text.replace("(check-sat)", "(assert (not has_0_1_1))(check-sat)"),
-        "no sends at all": text.replace("(check-sat)", f"(assert ((_ at-most 0) {' '.join(sorted(set(send)))}))"),
-        "a definition": "(define-fun has_0_1_1 () Bool false)" + text,
-        "a scope": "(push)" + text,
-        "undeclared": "(assert has_0_1_1)",
-        "cut off": text[: len(text) // 2],
-        "too deep": "(" * 5000,
-        "a variable twice": f"{declared}(assert ((_ at-most 1) {send[0]} {send[0]}))",
-        "integers": "(declare-fun send_0_0_0 () Int)(assert (> send_0_0_0 0))",
-        "satisfiable": f"{declared}(assert ((_ at-most 1) {' '.join(sorted(set(send)))}))",
-    }
-    for what, false in wrong.items():
-        assert not _sound(wanted, bound, false), what
-    assert not _sound(wanted, bound, text, steps=1), "the query of fewer steps"
-    assert not _sound(problem(star(4, 2), "broadcast"), bound, text), "the ports are twice as wide"
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,12 +9,9 @@ from typing import Any
 import pytest
 from program_builders import block, chain_broadcast, program, ring_allgather, star, step, to_xml
 
-from hetesynth.judge.msccl import linter
 from hetesynth.judge.msccl.lint_readers import ANY, limits, peers_refused, sizes_refused
 from hetesynth.judge.msccl.linter import (
     call_warnings,
-    lint,
-    lint_targets,
     metadata,
     network_violations,
 )
@@ -293,23 +289,3 @@ def test_calls_with_another_root() -> None:
         read = read_program(to_xml(p), "x")
         assert [v.message for v in call_warnings(read, target)] == expected
     assert call_warnings(read_program(b"", "x"), RCCL) == []
-
-
-def test_findings_of_the_reader_come_first_and_one_of_each_rule_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpus = [replace(g, input_chunks=2) for g in RING.gpus]  # which the reader minds, and what is executed
-    gpus[0] = replace(gpus[0], thread_blocks=(block(0, None, None, *[COPY] * 257), *gpus[0].thread_blocks[1:]))
-    text = to_xml(replace(RING, gpus=tuple(gpus), max_bytes=9)).decode()
-    read = read_program(re.sub('s="[0-9]+" type', 's="0" type', text).encode(), "x")
-
-    def names() -> list[str]:
-        (verdict,) = lint_targets(read, [RESEARCH])
-        assert lint(read, RESEARCH) == list(verdict.violations)
-        return [BY_ID[v.rule or ""].name for v in verdict.violations]
-
-    assert names() == [
-        *["chunk-consistency"] * 4, "step-limit", *["declared-size"] * 4, "unpaired-connection"
-    ]  # fmt: skip
-    monkeypatch.setattr(linter, "MAX_FINDINGS", 5)
-    assert names() == [
-        *["chunk-consistency"] * 2, "step-limit", "declared-size", "unpaired-connection"
-    ]  # fmt: skip

@@ -67,3 +67,8 @@ def test_what_is_not_known_is_said() -> None:
     with pytest.raises(HetesynthError, match="too large") as caught:
         plan_violations(huge)
     assert (caught.value.code, caught.value.exit_code) == ("HS532", 3)
+
+
+def test_a_plan_that_is_right_for_no_root() -> None:
+    silent = plan(*(gpu(r, block(0, [NOP]), o=1) for r in (0, 1)), name="broadcast")
+    assert [v.rule for v in plan_violations(silent)][:1] == ["HX863"]

@@ -102,6 +102,7 @@ ROWS: dict[str, tuple[Plan, dict[str, Any]]] = {
     "no link to write to": (middle(RRES), {"links": {(1, 0)}}),
     "no channel type": (UNTYPED, {"links": {(1, 0)}}),
     "the first root that is none": (replace(BASE, collective="broadcast"), {"root": 2}),
+    "no root is right": (replace(BASE, collective="broadcast"), {}),
     "two findings of many": (code(*[COPY] * 9), {"max_findings": 2}),
 }  # fmt: skip
 

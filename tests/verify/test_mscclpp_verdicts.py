@@ -92,6 +92,10 @@ THREE = Plan("p", "allreduce", "Simple", False, (GPU, gpu(1, i=2), gpu(2, i=2)))
             Op("get", "port", (0,), (R0,), (O0,)),
             ["plan-memory-only: `get` reads or writes peers directly: a port channel cannot"],
         ),
+        (
+            Op("sem_acquire", semaphores=(0,) * 17),
+            ["plan-semaphore-limit: 17 semaphores, at most 16 an operation"],
+        ),
         (Op("sem_release"), ["plan-no-semaphore: `sem_release` names no semaphore"]),
         (Op("put", None, (), (I0,), (R0,)), ["plan-channel-type: `put` needs a channel_type"]),
         (Op("copy", None, (), (EMPTY,), (O0,)), ["plan-slice-size: `copy` moves between slices of different sizes",
