@@ -286,5 +286,5 @@ def junit(verdicts: Sequence[FileVerdict], *, portable: bool) -> bytes:
 
 def _xml(text: str) -> str:
     """``text`` without what XML 1.0 cannot hold."""
-    held = "\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff"
-    return re.sub(f"[^{held}]", lambda match: f"\\u{ord(match[0]):04x}", text)
+    allowed = "\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff"
+    return re.sub(f"[^{allowed}]", lambda match: f"\\u{ord(match[0]):04x}", text)

@@ -188,7 +188,10 @@ def _received(text: str) -> RunReport:
     """The report of rank 0, or its error."""
     plain = json.loads(text)
     if "error" in plain:
-        raise HetesynthError(**plain["error"])
+        error = plain["error"]
+        raise HetesynthError(
+            error["message"], code=error["code"], help=error["help"], exit_code=error["exit_code"]
+        )
     runs = tuple(
         Run(**{**run, "first": tuple(WrongBytes(**w) for w in run["first"]), "diagnosis": tuple(run["diagnosis"])})
         for run in plain["runs"]

@@ -90,8 +90,8 @@ class Memory:
         for chunk in np.unique(wrong // chunk_bytes)[:2].tolist():
             at = int(wrong[np.searchsorted(wrong, chunk * chunk_bytes)])
             end = min(at + SHOWN_BYTES, (chunk + 1) * chunk_bytes)
-            wanted, stands = (side[at:end].tobytes().hex(" ", 4) for side in (a, b))
-            first.append(WrongBytes(self._rank, buffer, chunk, at - chunk * chunk_bytes, wanted, stands))
+            right, stands = (side[at:end].tobytes().hex(" ", 4) for side in (a, b))
+            first.append(WrongBytes(self._rank, buffer, chunk, at - chunk * chunk_bytes, right, stands))
         return len(wrong)
 
 

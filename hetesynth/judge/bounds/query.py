@@ -316,27 +316,23 @@ class Symmetries:
         for kind, first, second in {(kind, min(u, v), max(u, v)) for kind, u, v in pairs}:
             key = kind, first, second
             if key not in self._maps:
-                self._maps[key] = self._ranks(first, second) if kind == "ranks" else self._chunks(first, second)
+                self._maps[key] = self._exchanged(kind, first, second)
             mapping = self._maps[key]
             if mapping is not None and self._first_difference(mapping, yes, no):
                 return True
         return False
 
-    def _chunks(self, chunk: int, other: int) -> Mapping | None:
-        collective = self.problem.collective
-        if (collective.pre[chunk], collective.post[chunk]) != (collective.pre[other], collective.post[other]):
-            return None
-        chunks = list(range(len(collective.chunks)))
-        chunks[chunk], chunks[other] = other, chunk
-        return tuple(chunks), tuple(range(len(self.problem.arcs)))
-
-    def _ranks(self, rank: int, other: int) -> Mapping | None:
-        """None unless everything looks the same after the exchange."""
+    def _exchanged(self, kind: str, one: int, other: int) -> Mapping | None:
+        """None unless everything looks the same after the exchange of two ranks or chunks."""
         problem = self.problem
-        new = list(range(problem.ranks))
-        new[rank], new[other] = other, rank
-        links = _matched([(a.src, a.dst) for a in problem.arcs], [(new[a.src], new[a.dst]) for a in problem.arcs])
         starts = list(zip(problem.collective.pre, problem.collective.post, strict=True))
+        if kind == "chunks":
+            swapped = list(range(len(starts)))
+            swapped[one], swapped[other] = other, one
+            return (tuple(swapped), tuple(range(len(problem.arcs)))) if starts[one] == starts[other] else None
+        new = list(range(problem.ranks))
+        new[one], new[other] = other, one
+        links = _matched([(a.src, a.dst) for a in problem.arcs], [(new[a.src], new[a.dst]) for a in problem.arcs])
         moved = [(frozenset(new[r] for r in pre), frozenset(new[r] for r in post)) for pre, post in starts]
         chunks = _matched(starts, moved)
         if links is None or chunks is None:

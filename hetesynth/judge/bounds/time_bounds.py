@@ -209,9 +209,20 @@ def _proved_by_prices(
     the sum. So the cheapest trees and paths bound every schedule, however it cuts the buffer. ``every_allreduce``
     says what bounds an allreduce that follows no trees.
     """
-    by_link = _link_prices(topology, prices)
-    if isinstance(by_link, str):
-        return by_link
+    if len(prices.wires) != len(topology.wires) or len(prices.groups) != len(topology.groups):
+        return "the prices are not those of this topology's wires and groups"
+    if not all(isinstance(price, int) and price >= 0 for price in (*prices.wires, *prices.groups)):
+        return "a price is no whole number, or negative"
+    if any(price and wire.bandwidth is None for price, wire in zip(prices.wires, topology.wires, strict=True)):
+        return "a wire without a limit has a price"
+    by_link = [sum(prices.wires[w] for w in set(link.wires)) for link in topology.links]
+    for group, price in zip(topology.groups, prices.groups, strict=True):
+        for i in set(group.links):
+            by_link[i] += price
+    if not any(by_link):
+        return "nothing that a link uses has a price"
+    if max(by_link) * topology.ranks * 4 >= NONE // 4:
+        return "the prices are too large to be added up"
     costs = np.full((topology.ranks, topology.ranks), NONE, dtype=np.int64)  # of the cheapest link of two ranks
     for link, price in zip(topology.links, by_link, strict=True):
         costs[link.src, link.dst] = min(int(costs[link.src, link.dst]), price)
@@ -227,26 +238,6 @@ def _proved_by_prices(
     for group, price in zip(topology.groups, prices.groups, strict=True):
         carried += group.bandwidth * group.lanes * price
     return latency, cost / carried
-
-
-def _link_prices(topology: Topology, prices: ResourcePrices) -> list[int] | str:
-    """The price of a byte over each link, or what is wrong."""
-    if len(prices.wires) != len(topology.wires) or len(prices.groups) != len(topology.groups):
-        return "the prices are not those of this topology's wires and groups"
-    every = (*prices.wires, *prices.groups)
-    if not all(isinstance(price, int) and price >= 0 for price in every):
-        return "a price is no whole number, or negative"
-    if any(price and wire.bandwidth is None for price, wire in zip(prices.wires, topology.wires, strict=True)):
-        return "a wire without a limit has a price"
-    by_link = [sum(prices.wires[w] for w in set(link.wires)) for link in topology.links]
-    for group, price in zip(topology.groups, prices.groups, strict=True):
-        for i in set(group.links):
-            by_link[i] += price
-    if not any(by_link):
-        return "nothing that a link uses has a price"
-    if max(by_link) * topology.ranks * 4 >= NONE // 4:
-        return "the prices are too large to be added up"
-    return by_link
 
 
 def _cost(

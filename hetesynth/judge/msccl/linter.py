@@ -206,8 +206,8 @@ def network_violations(
     crossing = None  # (sender, receiver) of connections between servers; of ranks whose server is known
     if servers is not None:
         pairs = {(g.rank, b.send_peer) for g in program.gpus for b in g.thread_blocks if b.send_peer is not None}
-        known = range(len(servers))
-        crossing = sorted((a, b) for a, b in pairs if a in known and b in known and servers[a] != servers[b])
+        ranks = range(len(servers))
+        crossing = sorted((a, b) for a, b in pairs if a in ranks and b in ranks and servers[a] != servers[b])
     if not disagreeing or crossing == []:
         return []
     fifo = disagreeing[0]

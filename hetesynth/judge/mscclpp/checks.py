@@ -187,10 +187,10 @@ def operation_defects(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: Pla
         text = f"{len(operation.channels)} channels, at most {MAX_CHANNELS_OF_OPERATION} an operation"
         yield "plan-operation-channels", text
     kind = operation.channel_type
-    known = 0 if kind is None else len(block.buffers(kind))
+    reachable = 0 if kind is None else len(block.buffers(kind))
     for part in (*operation.src, *operation.dst) if op not in SHAPES else ():
-        if isinstance(part, RemoteSlice) and part.buffer_id >= known:
-            text = f"buffer_id {part.buffer_id}: the thread block has {known} over {kind or 'no'} channels"
+        if isinstance(part, RemoteSlice) and part.buffer_id >= reachable:
+            text = f"buffer_id {part.buffer_id}: the thread block has {reachable} over {kind or 'no'} channels"
             yield "plan-buffer-id", f"{text}, and the loader looks it up though `{op}` moves nothing"
             break
     single = op in _NOTIFIES or (op in PUTS and operation.channel_type == "port")

@@ -288,7 +288,7 @@ def orders(block: PlanBlock) -> dict[Where, Order]:
             pushes.append("signal" if kind == "port" else "relaxed")
         for thread, channel in enumerate(operation.channels if pushes else ()):
             pushed.setdefault((segment, kind, channels[channel]), []).extend((thread, p) for p in pushes)
-    known: dict[Where, Order] = {}
+    by_place: dict[Where, Order] = {}
     for where, here in pushed.items():
         # Any order may arise in which each thread's own pushes stay in theirs. So a put comes after at most all
         # signals but those its own thread gives behind it.
@@ -301,5 +301,5 @@ def orders(block: PlanBlock) -> dict[Where, Order]:
         for thread in {t for t, _ in here}:
             own = [p for t, p in here if t == thread and p != "put"]
             relaxed += own.index("signal") if "signal" in own else len(own)
-        known[where] = Order(tuple(covers), relaxed)
-    return known
+        by_place[where] = Order(tuple(covers), relaxed)
+    return by_place

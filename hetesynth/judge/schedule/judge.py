@@ -220,5 +220,5 @@ def surely_clean(problem: Problem, schedule: Schedule) -> bool:
     if len(np.unique(dst * chunks + chunk)) != len(rows) or (since[dst, chunk] != never).any():
         return False
     since[dst, chunk] = start + 1
-    held = bool((since[src, chunk] <= start).all())
-    return held and all((since[sorted(post), k] != never).all() for k, post in enumerate(collective.post))
+    in_time = bool((since[src, chunk] <= start).all())
+    return in_time and all((since[sorted(post), k] != never).all() for k, post in enumerate(collective.post))
