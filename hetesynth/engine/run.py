@@ -16,7 +16,7 @@ from typing import Literal
 
 from hetesynth.errors import HetesynthError
 from hetesynth.execute.job import Job, Part, RunOptions, own_part, plan_job, program_job
-from hetesynth.execute.launch import launch, launched, leave_result, leave_start, result_directory
+from hetesynth.execute.launch import RESULT_DIRECTORY, RESULT_FILE, STARTED_FILE, launch, launched
 from hetesynth.execute.outcome import Run, WrongBytes
 from hetesynth.model.collective import MAX_GUESSED_ROOTS, ROOTED
 from hetesynth.model.verdict import Violation
@@ -157,27 +157,33 @@ def _as_rank(request: RunRequest) -> RunReport | None:
     """As a rank, which this process is. What rank 0 has to say goes to whoever launched us, or is returned."""
     from hetesynth.execute.mpi import run_over_mpi
 
-    directory = result_directory()
+    name = os.environ.get(RESULT_DIRECTORY)
+    directory = Path(name) if name else None  # where the process that launched this one waits; None: nobody does
     jobs: list[Job] = []
+
+    def leave(plain: dict[str, object]) -> None:
+        if directory is not None:  # whole, or not at all
+            draft = directory / f"{RESULT_FILE}.draft"
+            draft.write_text(json.dumps(plain))
+            draft.replace(directory / RESULT_FILE)
 
     def ready() -> tuple[Job, list[Part]]:
         job, parts = prepare(request)
         jobs.append(job)  # the report of rank 0 names it
         return job, parts
 
-    def finished(runs: list[Run]) -> None:
+    def started() -> None:
         if directory is not None:
-            leave_result(directory, json.dumps(asdict(_report(request, jobs[0], "mpi", runs))))
+            (directory / STARTED_FILE).touch()
 
     try:
         first, runs = run_over_mpi(
-            ready, (lambda: leave_start(directory)) if directory else lambda: None, finished
+            ready, started, lambda runs: leave(asdict(_report(request, jobs[0], "mpi", runs)))
         )
     except HetesynthError as error:
-        if directory is not None and error.code != "HS800":
+        if error.code != "HS800":
             names = ("message", "code", "help", "exit_code")
-            plain = {name: getattr(error, name) for name in names}
-            leave_result(directory, json.dumps({"error": plain}))
+            leave({"error": {name: getattr(error, name) for name in names}})
         raise
     if directory is not None or not first:
         return None

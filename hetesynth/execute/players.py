@@ -63,51 +63,19 @@ class Wait:
 Coroutine = Generator[Wait, None, None]
 
 
-class Scheduler:
-    """Runs coroutines. ``choose``: the order, for tests that try many."""
-
-    def __init__(self, coroutines: list[Coroutine], choose: Choice | None = None) -> None:
-        self._ready = deque(coroutines)
-        self._waiting: dict[Hashable, list[tuple[Coroutine, Wait]]] = {}
-        self._choose = choose
-        self.live = len(coroutines)
-
-    def wake(self, key: Hashable) -> None:
-        """Those that wait for ``key`` look again."""
-        if key in self._waiting:
-            self._ready.extend(coroutine for coroutine, _ in self._waiting.pop(key))
-
-    def advance(self) -> bool:
-        """Runs until all wait; whether any could go on. Fault: the program is broken."""
-        moved = False
-        while self._ready:
-            moved = True
-            if self._choose is not None:
-                self._ready.rotate(-self._choose(len(self._ready)))
-            coroutine = self._ready.popleft()
-            try:
-                wait = next(coroutine)
-            except StopIteration:
-                self.live -= 1
-                continue
-            self._waiting.setdefault(wait.key, []).append((coroutine, wait))
-        return moved
-
-    def waits(self) -> list[str]:
-        """Who waits for what, by thread block."""
-        pending = [wait for entries in self._waiting.values() for _, wait in entries]
-        return [str(wait) for wait in sorted(pending, key=lambda w: (w.position.block, w.position.step))]
-
-
 class Player:
-    """One rank executing its part of a program: coroutines, and packets from other ranks.
+    """One rank executing its part of a program: coroutines, and packets from other ranks. ``choose``: the order of
+    those that can go on, for tests that try many.
 
     Subclasses give ``_coroutines``, ``deliver`` and ``_unsettled``.
     """
 
     def __init__(self, send: Send, choose: Choice | None = None) -> None:
         self.send = send
-        self._scheduler = Scheduler(self._coroutines(), choose)
+        self._choose = choose
+        self._ready = deque(self._coroutines())
+        self._live = len(self._ready)
+        self._waiting: dict[Hashable, list[tuple[Coroutine, Wait]]] = {}
 
     def _coroutines(self) -> list[Coroutine]:
         raise NotImplementedError
@@ -121,17 +89,27 @@ class Player:
         raise NotImplementedError
 
     def advance(self) -> bool:
-        """Goes on as far as possible; whether anything was done. Fault: the program is broken."""
-        return self._scheduler.advance()
+        """Goes on until all wait; whether anything was done. Fault: the program is broken."""
+        moved = bool(self._ready)
+        while self._ready:
+            if self._choose is not None:
+                self._ready.rotate(-self._choose(len(self._ready)))
+            coroutine = self._ready.popleft()
+            wait = next(coroutine, None)
+            if wait is None:
+                self._live -= 1
+            else:
+                self._waiting.setdefault(wait.key, []).append((coroutine, wait))
+        return moved
 
     def wake(self, key: Hashable) -> None:
         """Those that wait for ``key`` look again."""
-        self._scheduler.wake(key)
+        self._ready.extend(coroutine for coroutine, _ in self._waiting.pop(key, ()))
 
     @property
     def blocks_done(self) -> bool:
         """Whether all thread blocks came to their end."""
-        return not self._scheduler.live
+        return not self._live
 
     @property
     def settled(self) -> bool:
@@ -139,8 +117,10 @@ class Player:
         return self.blocks_done and not self._unsettled()
 
     def waits(self) -> list[str]:
-        """What keeps this rank from ending."""
-        return self._scheduler.waits() or self._unsettled()
+        """What keeps this rank from ending: who waits for what, by thread block."""
+        pending = [wait for entries in self._waiting.values() for _, wait in entries]
+        pending.sort(key=lambda wait: (wait.position.block, wait.position.step))
+        return [str(wait) for wait in pending] or self._unsettled()
 
 
 def refuse(kind: int) -> Fault:
