@@ -93,7 +93,17 @@ def run_file(request: RunRequest) -> RunReport | None:
     # a rank is this command again; the judge has spoken, and the root is known
     command = [sys.executable, "-m", "hetesynth", "run", str(request.path.absolute()), "--unchecked"]
     command += [text for name, value in values.items() if value is not None for text in (name, str(value))]
-    return replace(_received(launch(command, job.ranks)), file=str(request.path))
+    plain = json.loads(launch(command, job.ranks))  # the report of rank 0, or its error
+    if "error" in plain:
+        error = plain["error"]
+        raise HetesynthError(
+            error["message"], code=error["code"], help=error["help"], exit_code=error["exit_code"]
+        )
+    runs = tuple(
+        Run(**{**run, "first": tuple(WrongBytes(**w) for w in run["first"]), "diagnosis": tuple(run["diagnosis"])})
+        for run in plain["runs"]
+    )
+    return RunReport(**{**plain, "runs": runs, "file": str(request.path)})
 
 
 def prepare(request: RunRequest) -> tuple[Job, list[Part]]:
@@ -188,21 +198,6 @@ def _as_rank(request: RunRequest) -> RunReport | None:
     if directory is not None or not first:
         return None
     return _report(request, jobs[0], "mpi", runs)
-
-
-def _received(text: str) -> RunReport:
-    """The report of rank 0, or its error."""
-    plain = json.loads(text)
-    if "error" in plain:
-        error = plain["error"]
-        raise HetesynthError(
-            error["message"], code=error["code"], help=error["help"], exit_code=error["exit_code"]
-        )
-    runs = tuple(
-        Run(**{**run, "first": tuple(WrongBytes(**w) for w in run["first"]), "diagnosis": tuple(run["diagnosis"])})
-        for run in plain["runs"]
-    )
-    return RunReport(**{**plain, "runs": runs})
 
 
 def _report(request: RunRequest, job: Job, transport: Transport, runs: list[Run]) -> RunReport:

@@ -101,7 +101,14 @@ def judge_file(path: Path, question: Question) -> Judged:
     if is_composition(path):
         return _judge_composition(path, question)
     if is_schedule(path) and (question.documents or question.given is not None or question.topology is not None):
-        return _judge_schedule(path, question)
+        from hetesynth.engine.schedule_replay import read_schedule, replayed
+
+        schedule = read_schedule(path)
+        cluster = question.cluster(path, schedule.ranks)
+        if cluster is None:  # only what the file says of itself
+            message = "only its document was checked: --topo replays it"
+            return Judged((Finding("note", Violation("file", message)),))
+        return Judged(tuple(Finding("error", violation) for violation in replayed(path, schedule, cluster)))
     for target in question.targets:
         check_format(path, target)
     return _JUDGES[format_of(path)](path, question)
@@ -124,18 +131,6 @@ def _head(path: Path) -> bytes:
             with open_regular(path) as stream:
                 return stream.read(HEAD)
     return b""
-
-
-def _judge_schedule(path: Path, question: Question) -> Judged:
-    """Replayed on the cluster; without one only what the file says of itself, and a note that says so."""
-    from hetesynth.engine.schedule_replay import read_schedule, replayed
-
-    document = read_schedule(path)
-    cluster = question.cluster(path, document.ranks)
-    if cluster is None:
-        message = "only its document was checked: --topo replays it"
-        return Judged((Finding("note", Violation("file", message)),))
-    return Judged(tuple(Finding("error", violation) for violation in replayed(path, document, cluster)))
 
 
 def _judge_composition(path: Path, question: Question) -> Judged:

@@ -126,7 +126,7 @@ class Memory(ABC, Generic[A, S]):
             record.add_read(access.actor, access.stamp, (access.operation, position) if self.BY_POSITION else MANY)
             value = self.value(cell)
             if value is None:
-                self._undefined(access, where, position)
+                self._report(access, "read", None, where, position)
                 value = self._values[cell] = BROKEN
             values.append(value)
         return values
@@ -168,12 +168,9 @@ class Memory(ABC, Generic[A, S]):
         pair = (min(access.actor, other.actor), max(access.actor, other.actor))
         if pair not in self._raced:
             self._raced.add(pair)
-            self._report_race(access, kind, other, where, position)
+            self._report(access, kind, other, where, position)
 
     @abstractmethod
-    def _undefined(self, access: A, where: S, position: int) -> None:
-        """A read of a cell that nothing has written yet."""
-
-    @abstractmethod
-    def _report_race(self, access: A, kind: Kind, other: Conflict, where: S, position: int) -> None:
-        """``access`` of ``kind`` to ``position`` of ``where`` and ``other`` are not ordered."""
+    def _report(self, access: A, kind: Kind, other: Conflict | None, where: S, position: int) -> None:
+        """``access`` of ``kind`` to ``position`` of ``where`` and ``other`` are not ordered; None: nothing has
+        written what it reads."""

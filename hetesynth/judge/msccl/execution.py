@@ -85,22 +85,19 @@ class ProgramMemory(Memory[ProgramAccess, Span]):
         super().__init__(layout, rank)
         self._findings, self._places, self._split = findings, places, split
 
-    def _add(self, rule: str, access: ProgramAccess, text: str) -> None:
-        block = self._places[access.actor]
-        self._findings.add(rule, text, Place(block.gpu, block.block, access.operation))
-
-    def _undefined(self, access: ProgramAccess, where: Span, position: int) -> None:
-        cell = f"{where.buffer}[{where.offset + position}]"
-        self._add("undefined-data", access, f"reads {cell}, which nothing has written yet")
-
-    def _report_race(self, access: ProgramAccess, kind: Kind, other: Conflict, where: Span, position: int) -> None:
-        place = self._places[other.actor]
-        block = self._findings.program.gpus[place.gpu].thread_blocks[place.block or 0]
-        step = bisect_left(list(accumulate(parts(x, self._split) for x in block.instructions)), other.stamp)
-        cell = f"{where.buffer}[{where.offset + position}]"
-        text = f"{kind}s {cell} while thread block {block.id} step {step} {other.kind}s it"
-        rule = "split-race" if self._split else "race"
-        self._add(rule, access, f"{text}: no dependence or message orders them")
+    def _report(
+        self, access: ProgramAccess, kind: Kind, other: Conflict | None, where: Span, position: int
+    ) -> None:
+        own, cell = self._places[access.actor], f"{where.buffer}[{where.offset + position}]"
+        rule, text = "undefined-data", f"reads {cell}, which nothing has written yet"
+        if other is not None:
+            place = self._places[other.actor]
+            block = self._findings.program.gpus[place.gpu].thread_blocks[place.block or 0]
+            step = bisect_left(list(accumulate(parts(x, self._split) for x in block.instructions)), other.stamp)
+            rule = "split-race" if self._split else "race"
+            text = f"{kind}s {cell} while thread block {block.id} step {step} {other.kind}s it"
+            text += ": no dependence or message orders them"
+        self._findings.add(rule, text, Place(own.gpu, own.block, access.operation))
 
 
 def parts(x: Instruction, split: int) -> int:

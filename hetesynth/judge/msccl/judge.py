@@ -23,7 +23,7 @@ from hetesynth.judge.msccl.lint_readers import ANY, limits
 from hetesynth.judge.msccl.reader import ReadResult
 from hetesynth.judge.msccl.rules import MAX_FINDINGS, Findings, Place
 from hetesynth.model.collective import MAX_GUESSED_ROOTS
-from hetesynth.model.program import Program, ThreadBlock
+from hetesynth.model.program import Program
 from hetesynth.model.target import PORTABLE
 from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
@@ -188,24 +188,21 @@ def profile_violations(source: ReadResult | Program) -> list[Violation]:
     for g, gpu in enumerate(program.gpus):
         blocks = {b.id: b for b in gpu.thread_blocks}
         for t, block in enumerate(gpu.thread_blocks):
-            _conventions(findings, Place(g, t), block, blocks)
+            # peers without a step, and dependences met only because a later step publishes: these work on GPUs,
+            # but not in every simulator
+            ops = {x.op for x in block.instructions}
+            idle = block.send_peer is not None and not ops & SENDS
+            if idle or (block.recv_peer is not None and not ops & RECEIVES):
+                text = "has a peer that no step uses; a connection is set up for nothing"
+                findings.add("idle-connection", text, Place(g, t))
+            for s, x in enumerate(block.instructions):
+                number, step = x.depends or (-1, -1)
+                awaited = blocks[number].instructions if number in blocks else ()
+                if 0 <= step < len(awaited) and not awaited[step].has_dependents:
+                    text = f"depends on step {step} of thread block {number}, which lacks hasdep=1"
+                    findings.add("published-later", text, Place(g, t, s))
     _mirrored(findings)
     return [*read.portability, *findings.violations]
-
-
-def _conventions(findings: Findings, place: Place, block: ThreadBlock, blocks: dict[int, ThreadBlock]) -> None:
-    """Peers without a step, and dependences met only because a later step publishes: these work on GPUs, but not
-    in every simulator."""
-    ops = {x.op for x in block.instructions}
-    if (block.send_peer is not None and not ops & SENDS) or (block.recv_peer is not None and not ops & RECEIVES):
-        text = "has a peer that no step uses; a connection is set up for nothing"
-        findings.add("idle-connection", text, place)
-    for s, x in enumerate(block.instructions):
-        number, step = x.depends or (-1, -1)
-        awaited = blocks[number].instructions if number in blocks else ()
-        if x.depends is not None and 0 <= step < len(awaited) and not awaited[step].has_dependents:
-            text = f"depends on step {step} of thread block {number}, which lacks hasdep=1"
-            findings.add("published-later", text, Place(place.gpu, place.block, s))
 
 
 def _mirrored(findings: Findings) -> None:

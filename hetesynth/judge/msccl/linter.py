@@ -127,29 +127,9 @@ def metadata(
         accepted = ", ".join(sorted(words))
         text = f'coll="{word[:40]}" is unknown to {target.runtime}, which takes {accepted}'
         violations.append(violation("collective-refused", text, line))
-    if program is not None:
-        violations += [violation(rule, text, line) for rule, text in _selection(attributes, program, target)]
-    return violations
-
-
-def smallest_message(attributes: Mapping[str, str], program: Program, target: Target) -> int:
-    """How many chunks a message still carries in the largest call for which ``target`` selects the file, buffers
-    being the default ones: 1 where no size is too large."""
-    high = _high(attributes, program, target)
-    if high <= 0:
-        return 1
-    largest = -(-high // program.chunks_per_loop)  # bytes of a chunk
-    return max(1, target.fifo(program.protocol, program.collective).batch_bytes // largest)
-
-
-def _high(attributes: Mapping[str, str], program: Program, target: Target) -> int:
-    """The largest call that selects the file; 0 is no limit, or no call at all."""
-    return program.max_bytes if "maxBytes" in attributes else reader_of(target).default_max_bytes
-
-
-def _selection(attributes: Mapping[str, str], program: Program, target: Target) -> list[tuple[str, str]]:
-    """Sizes and flags by which a call selects the file."""
-    reader, defects = reader_of(target), []
+    if program is None:
+        return violations
+    reader, defects = reader_of(target), []  # sizes and flags by which a call selects the file
     low = program.min_bytes
     high = _high(attributes, program, target)
     unlimited = high == 0 and target.open_max_bytes == 0
@@ -173,7 +153,22 @@ def _selection(attributes: Mapping[str, str], program: Program, target: Target) 
     threads = attributes.get("nthreads", "0")
     if threads.isdecimal() and int(threads) % reader.thread_multiple:
         defects.append(("bad-nthreads", f"nthreads={threads} is no multiple of {reader.thread_multiple}"))
-    return defects
+    return violations + [violation(rule, text, line) for rule, text in defects]
+
+
+def smallest_message(attributes: Mapping[str, str], program: Program, target: Target) -> int:
+    """How many chunks a message still carries in the largest call for which ``target`` selects the file, buffers
+    being the default ones: 1 where no size is too large."""
+    high = _high(attributes, program, target)
+    if high <= 0:
+        return 1
+    largest = -(-high // program.chunks_per_loop)  # bytes of a chunk
+    return max(1, target.fifo(program.protocol, program.collective).batch_bytes // largest)
+
+
+def _high(attributes: Mapping[str, str], program: Program, target: Target) -> int:
+    """The largest call that selects the file; 0 is no limit, or no call at all."""
+    return program.max_bytes if "maxBytes" in attributes else reader_of(target).default_max_bytes
 
 
 def call_warnings(read: ReadResult, target: Target) -> list[Violation]:

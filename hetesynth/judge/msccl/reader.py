@@ -304,7 +304,17 @@ class _Reader:
         """Takes the next tag; False where reading cannot go on."""
         attributes = tag.attributes
         if attributes is None:
-            self._end(tag)
+            if not self._stack or self._stack[-1] != tag.name:
+                opened = f"<{self._stack[-1][:40]}> is open" if self._stack else "nothing is open"
+                text = f"closing tag </{tag.name[:40]}> does not match: {opened}"
+                self.values.report("wrong-close", text, tag.line)
+                if self._stack and tag.name not in (*self._stack, *_PARENT):
+                    self._pop()  # a misspelt closing tag: take it for the one that is open
+            while tag.name in self._stack:
+                last = self._stack[-1]
+                self._pop()
+                if last == tag.name:
+                    break
             return True
         self._elements += 1
         if self._elements > MAX_ELEMENTS or len(self._stack) >= MAX_DEPTH:
@@ -357,18 +367,6 @@ class _Reader:
         if not tag.empty:
             self._ignored += 1
             self._stack.append(tag.name)
-
-    def _end(self, tag: Tag) -> None:
-        if not self._stack or self._stack[-1] != tag.name:
-            opened = f"<{self._stack[-1][:40]}> is open" if self._stack else "nothing is open"
-            self.values.report("wrong-close", f"closing tag </{tag.name[:40]}> does not match: {opened}", tag.line)
-            if tag.name not in self._stack:
-                if self._stack and tag.name not in _PARENT:
-                    self._pop()  # a misspelt closing tag: take it for the one that is open
-                return
-        while self._stack[-1] != tag.name:
-            self._pop()
-        self._pop()
 
     def _pop(self) -> None:
         name = self._stack.pop()
@@ -443,18 +441,13 @@ class _Reader:
             self.values.report("bad-hasdep", f"hasdep={hasdep} is neither 0 nor 1", line)
         if depid < -1:
             self.values.report("negative-depid", f"depid={depid} is no thread block; -1 means none", line)
-        source, target = (
-            None if nop else self._slice(attributes.get(name), offset)
-            for name, offset in (("srcbuf", src), ("dstbuf", dst))
+        source, target = (  # equal ones are one object
+            None if nop else self._slices.setdefault((name, offset), BufferSlice(name, offset))
+            for name, offset in (
+                (cast(Buffer, attributes.get("srcbuf", "i")), src),
+                (cast(Buffer, attributes.get("dstbuf", "i")), dst),
+            )
         )
         depends = (depid, deps) if depid >= 0 else None
         block.steps.append(Instruction(cast(Op, op), source, target, count, depends, hasdep == 1))
         self.values.step = None
-
-    def _slice(self, buffer: str | None, offset: int) -> BufferSlice:
-        """The slice; equal ones are one object."""
-        key = (buffer or "i", offset)
-        part = self._slices.get(key)
-        if part is None:
-            part = self._slices[key] = BufferSlice(cast(Buffer, key[0]), offset)
-        return part

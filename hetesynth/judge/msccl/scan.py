@@ -133,7 +133,17 @@ class Scanner:
             return close.end(), Tag(close.group(1).decode(), None, self._line_at(start))
         opening = source[start : start + 9]
         if opening.startswith(b"<!--"):
-            return self._comment(start), None
+            comment, word = _COMMENT.match(source, start), _COMMENT_WORD.match(source, start)
+            if comment is None or word is None:
+                self._defect("open-comment", "a comment is not closed", start)
+                return None, None
+            if b"=" in word[1]:
+                message = "a comment whose first word holds `=` is refused by every reader"
+                self._defect("comment-equals", f"{message}; put a blank after `<!--`", start)
+            elif len(word[1]) >= MAX_NAME_BYTES:
+                message = "the first word of a comment is longer than readers take; put a blank after `<!--`"
+                self._defect("long-name", message, start)
+            return comment.end(), None
         if opening.startswith(b"<?"):
             what = "a `<?xml` declaration or processing instruction"
             self._defect("declaration", f"{what} is refused by every runtime's reader; remove it", start)
@@ -152,19 +162,6 @@ class Scanner:
         message = "a closing tag holds more than the name; readers refuse a blank before `>`"
         self._defect("broken-close", message, start)
         return close.end(), Tag(close.group(1).decode(), None, self._line_at(start))
-
-    def _comment(self, start: int) -> int | None:
-        comment, word = _COMMENT.match(self._source, start), _COMMENT_WORD.match(self._source, start)
-        if comment is None or word is None:
-            self._defect("open-comment", "a comment is not closed", start)
-            return None
-        if b"=" in word[1]:
-            message = "a comment whose first word holds `=` is refused by every reader; put a blank after `<!--`"
-            self._defect("comment-equals", message, start)
-        elif len(word[1]) >= MAX_NAME_BYTES:
-            message = "the first word of a comment is longer than readers take; put a blank after `<!--`"
-            self._defect("long-name", message, start)
-        return comment.end()
 
     def _loose_tag(self, start: int, limit: int) -> tuple[int | None, Tag | None]:
         """A start tag that may have some lexical defect: name it and read on."""

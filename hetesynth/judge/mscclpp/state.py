@@ -220,21 +220,18 @@ class PlanMemory(Memory[PlanAccess, str]):
         super().__init__(layout, rank)
         self._findings, self._names, self._hints = findings, names, hints
 
-    def _undefined(self, access: PlanAccess, where: str, position: int) -> None:
-        text = f"reads {where}, of which nothing is written yet"
-        self._findings.add("plan-undefined-data", text, access.place)
-
-    def _report_race(self, access: PlanAccess, kind: Kind, other: Conflict, where: str, position: int) -> None:
-        if other.actor == access.actor == access.block and other.part[0] == access.operation:
-            text = f"{kind}s {where}, of which its other threads {other.kind} parts"
-            text += ": slices of an operation must not overlap"
-            self._findings.add("plan-missing-nop", text, access.place)
+    def _report(self, access: PlanAccess, kind: Kind, other: Conflict | None, where: str, position: int) -> None:
+        rule, text = "plan-missing-nop", f"{kind}s {where}, of which"
+        if other is None:
+            rule, text = "plan-undefined-data", f"{text} nothing is written yet"
+        elif other.actor == access.actor == access.block and other.part[0] == access.operation:
+            text += f" its other threads {other.kind} parts: slices of an operation must not overlap"
         elif other.actor == access.actor:
             text = f"{kind}s {where}, which an operation before it {other.kind}s: a nop must stand between them"
-            self._findings.add("plan-missing-nop", text, access.place)
         else:
             text = f"{kind}s {where}, which {self._names[other.actor]} {other.kind}s: nothing orders the two"
-            self._findings.add("plan-race", text + self._why(other.actor), access.place)
+            rule, text = "plan-race", text + self._why(other.actor)
+        self._findings.add(rule, text, access.place)
 
     def _why(self, actor: int) -> str:
         return f" ({self._hints[actor]})" if actor in self._hints else ""
