@@ -40,31 +40,46 @@ def _bytes(context: click.Context, parameter: click.Parameter, text: str | None)
     "--op", type=click.Choice(["sum", "max", "min"]), default="sum", show_default=True, help="Reduction."
 )
 @click.option(
-    "--dtype", type=click.Choice(["float32", "int32", "bfloat16"]), default="float32", show_default=True,
+    "--dtype",
+    type=click.Choice(["float32", "int32", "bfloat16"]),
+    default="float32",
+    show_default=True,
     help="Type of the elements.",
-)  # fmt: skip
+)
 @click.option(
     "--size", callback=_bytes, metavar="SIZE", help="Of the larger buffer, 1536 or 3MB [default: 4 KiB a chunk]."
 )
 @click.option(
-    "--pass-size", callback=_bytes, metavar="SIZE",
+    "--pass-size",
+    callback=_bytes,
+    metavar="SIZE",
     help="What one message carries; larger chunks take several loops [default: the protocol's].",
-)  # fmt: skip
+)
 @click.option("--slots", type=click.IntRange(1, 64), help="Messages a connection holds [default: the protocol's].")
 @click.option("--root", type=click.IntRange(0), help="Root, where the file does not say.")
 @click.option("--repeat", type=click.IntRange(1, 10000), default=1, show_default=True, help="Runs, each checked.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the data.")
 @click.option(
-    "--timeout", type=click.FloatRange(0.1, 86400), default=20.0, show_default=True, metavar="SECONDS",
+    "--timeout",
+    type=click.FloatRange(0.1, 86400),
+    default=20.0,
+    show_default=True,
+    metavar="SECONDS",
     help="Without progress on any rank, after which it is a stall.",
-)  # fmt: skip
+)
 @click.option("--unchecked", is_flag=True, help="Run what the judge refuses too.")
 @click.option("--in-process", is_flag=True, help="All ranks in this process: no MPI, no parallelism.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def command(
-    program: Path, op: str, dtype: str, pass_size: int | None, unchecked: bool, in_process: bool, as_json: bool,
+    program: Path,
+    op: str,
+    dtype: str,
+    pass_size: int | None,
+    unchecked: bool,
+    in_process: bool,
+    as_json: bool,
     **options: Any,
-) -> int:  # fmt: skip
+) -> int:
     """Execute PROGRAM with real data, one MPI process per rank, and check every byte.
 
     Starts the ranks with mpiexec on this machine. Under an MPI launcher (mpiexec -n 64 hetesynth run FILE) it is

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -14,14 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from hetesynth.cli.options import (
-    TOPOLOGY,
-    NewPath,
-    json_option,
-    root_option,
-    targets_option,
-    topology_losses,
-)
+from hetesynth.cli.options import TOPOLOGY, NewPath, json_option, root_option, targets_option, topology_losses
 from hetesynth.cli.terminal import on_one_line, show, show_lines
 from hetesynth.files.atomic import write_atomically
 from hetesynth.model.target import targets_of
@@ -49,27 +43,41 @@ SHOWN_ALIKE = 3  # findings of one rule
 @root_option
 @targets_option("Judge as this runtime would")
 @click.option(
-    "--sms", type=click.IntRange(1), metavar="N",
+    "--sms",
+    type=click.IntRange(1),
+    metavar="N",
     help="Multiprocessors (compute units) of a GPU: all thread blocks must fit [default: the target's].",
-)  # fmt: skip
+)
 @click.option(
-    "--portable", is_flag=True,
-    help="Warnings, and findings that only some runtimes refuse, count as well.",
-)  # fmt: skip
+    "--portable", is_flag=True, help="Warnings, and findings that only some runtimes refuse, count as well."
+)
 @click.option(
-    "--jobs", type=click.IntRange(1), metavar="N",
+    "--jobs",
+    type=click.IntRange(1),
+    metavar="N",
     help="Processes, of many files [default: as many as there are cores].",
-)  # fmt: skip
+)
 @json_option
 @click.option("--sarif", "as_sarif", is_flag=True, help="A SARIF 2.1.0 log on standard output.")
 @click.option(
-    "--junit", "junit_file", type=NewPath(path_type=Path), metavar="FILE",
+    "--junit",
+    "junit_file",
+    type=NewPath(path_type=Path),
+    metavar="FILE",
     help="Also write a JUnit XML with a test case for each file.",
-)  # fmt: skip
+)
 def command(
-    paths: tuple[Path, ...], topology: os.PathLike[str] | None, root: int | None, targets: tuple[str, ...],
-    sms: int | None, portable: bool, jobs: int | None, as_json: bool, as_sarif: bool, junit_file: Path | None,
-) -> int:  # fmt: skip
+    paths: tuple[Path, ...],
+    topology: os.PathLike[str] | None,
+    root: int | None,
+    targets: tuple[str, ...],
+    sms: int | None,
+    portable: bool,
+    jobs: int | None,
+    as_json: bool,
+    as_sarif: bool,
+    junit_file: Path | None,
+) -> int:
     """Execute every PATH symbolically and report what is wrong with it.
 
     A PATH is a program or a folder of programs. Exits 0 when nothing is wrong, 1 when something is, 2 when a PATH
@@ -91,21 +99,17 @@ def command(
 
     question = Question(topology, root, targets_of(targets) if targets else (), sms)
     form: Form = "json" if as_json else "sarif" if as_sarif else "text"
-    if len(paths) == 1 and not paths[0].is_dir():
-        return _one(paths[0], question, form, junit_file, portable=portable)
-    return _many(paths, question, form, jobs or processors(), junit_file, portable=portable)
-
-
-def _one(program: Path, question: Question, form: Form, junit_file: Path | None, *, portable: bool) -> int:
+    if len(paths) > 1 or paths[0].is_dir():
+        return _many(paths, question, form, jobs or processors(), junit_file, portable=portable)
     from hetesynth.deploy.verify_files import FileVerdict
-    from hetesynth.engine import verify as judging
+    from hetesynth.engine.verify import judge_file, sarif_of
 
-    judged = judging.judge_file(program, question)
+    (program,), judged = paths, judge_file(paths[0], question)
     bad = judged.count("error") > 0 or (portable and judged.count("portability", "warning") > 0)
     if junit_file is not None:
         write_atomically(junit_file, junit([FileVerdict(program, judged)], portable=portable))
     if form == "sarif":
-        show(json.dumps(judging.sarif(program, judged), indent=2))
+        show(json.dumps(sarif_of([(program, judged)]), indent=2))
     elif form == "json":
         show(json.dumps(file_document(str(program), judged, ok=not bad), indent=2))
     else:
@@ -149,7 +153,6 @@ def _many(
 
 
 def _print(file: Path, judged: Judged) -> None:
-
     program = on_one_line(file)
     helped: set[str] = set()
     for label in ("error", "portability", "warning", "note"):
@@ -212,19 +215,20 @@ def finding_line(program: str, label: str, finding: Finding, *, several: bool) -
 
 def verdict_line(program: str, judged: Judged) -> str:
     """``x.xml: ok``, or how many violations it has."""
-    more = _less(judged)
-    errors = judged.count("error")
-    if not errors and not judged.data_checked:
-        why = "no collective says what it must be"
-        return f"{program}: no hang and no race, but its data is NOT CHECKED: {why}{more}"
-    return f"{program}: {errors} violations{more}" if errors else f"{program}: ok{more}"
+    errors, more = judged.count("error"), _less(judged)
+    if errors:
+        return f"{program}: {errors} violations{more}"
+    if judged.data_checked:
+        return f"{program}: ok{more}"
+    why = "no collective says what it must be"
+    return f"{program}: no hang and no race, but its data is NOT CHECKED: {why}{more}"
 
 
 def _less(judged: Judged) -> str:
     """What does not make a file wrong."""
     stricter, warnings = judged.count("portability"), judged.count("warning")
-    more = "" if not stricter else f"; {stricter} findings for runtimes with stricter limits"
-    return more + ("" if not warnings else f"; {counted(warnings, 'warning')}")
+    more = f"; {stricter} findings for runtimes with stricter limits" if stricter else ""
+    return more + (f"; {counted(warnings, 'warning')}" if warnings else "")
 
 
 def one_line(verdict: FileVerdict, *, portable: bool) -> str:
@@ -282,8 +286,5 @@ def junit(verdicts: Sequence[FileVerdict], *, portable: bool) -> bytes:
 
 def _xml(text: str) -> str:
     """``text`` without what XML 1.0 cannot hold."""
-
-    def allowed(c: str) -> bool:
-        return c in "\t\n" or " " <= c <= "\ud7ff" or "\ue000" <= c <= "\ufffd" or c >= "\U00010000"
-
-    return "".join(c if allowed(c) else f"\\u{ord(c):04x}" for c in text)
+    allowed = "\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff"
+    return re.sub(f"[^{allowed}]", lambda match: f"\\u{ord(match[0]):04x}", text)

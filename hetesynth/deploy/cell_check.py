@@ -65,7 +65,7 @@ def judged(checked: CheckedCell, rules: Rules) -> CellReport:
     report, old = by_key(checked, rules), checked.old
     if report.status == "invalid":
         return report
-    reasons = refusals(checked.job, old, rules.policy)
+    reasons = refusals(checked.job, old)
     if report.status == "stale":
         stands = f"{_NOT_THERE}{named(reasons)}" if reasons else _still_there(checked)
         return replace(report, messages=(*report.messages, stands))
@@ -77,7 +77,7 @@ def objections(given: CheckedCell, rules: Rules) -> tuple[str, ...]:
     """Why what was given is not what the job asks for; empty: it is. The judges read its files, and its times are
     simulated again; that so many steps are the least, its record alone says."""
     try:
-        wrong = tuple(_other_inputs(given)) or refusals(given.job, given.old, rules.policy)
+        wrong = tuple(_other_inputs(given)) or refusals(given.job, given.old)
         return wrong or tuple(_wrong_record(given))
     except (HetesynthError, InternalError, ValueError) as error:
         return (str(error),)

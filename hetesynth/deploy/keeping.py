@@ -42,10 +42,10 @@ from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.chunking import ROUNDINGS, ChunkingOptions, Rounding, chunk
 
 
-def refusals(job: Job, old: DeployedCell, policy: Policy) -> tuple[str, ...]:
+def refusals(job: Job, old: DeployedCell) -> tuple[str, ...]:
     """Why ``old`` does not verify on the cluster of ``job`` as it is now; empty: it does."""
     try:
-        reasons = differences(job, old) or tuple(_wrong(job, old, policy))
+        reasons = differences(job, old) or tuple(_wrong(job, old))
     except HetesynthError as error:
         reasons = (error.message,)
     except ValueError as error:
@@ -71,7 +71,7 @@ def differences(job: Job, old: DeployedCell) -> tuple[str, ...]:
     return tuple(reasons)
 
 
-def _wrong(job: Job, old: DeployedCell, policy: Policy) -> Iterator[str]:
+def _wrong(job: Job, old: DeployedCell) -> Iterator[str]:
     """What the judges say, of the schedule and of each program."""
     schedules = [name for name in old.files if name.endswith(SCHEDULE_SUFFIX)]
     if old.files and (not schedules or len(schedules) == len(old.files)):
@@ -82,7 +82,7 @@ def _wrong(job: Job, old: DeployedCell, policy: Policy) -> Iterator[str]:
     if steps != stated:
         yield f"its record says {stated} steps, its schedule has {steps}"
     for name, document in documents.items():
-        yield from _schedule_refusals(document, name, job, policy)
+        yield from _schedule_refusals(document, name, job)
     question = Question(root=job.cell.root, targets=(target(job.cell.target),), given=job.cluster)
     with tempfile.TemporaryDirectory() as folder:  # what was read is judged, not what stands there by now
         for name, data in old.files.items():
@@ -96,7 +96,7 @@ def _wrong(job: Job, old: DeployedCell, policy: Policy) -> Iterator[str]:
                 yield from [f"{name}: {named(list(errors))}"] if errors else []
 
 
-def _schedule_refusals(document: ScheduleDocument, name: str, job: Job, policy: Policy) -> Iterator[str]:
+def _schedule_refusals(document: ScheduleDocument, name: str, job: Job) -> Iterator[str]:
     """What the replay of a schedule says, over links of the cluster as it is now."""
     from hetesynth.judge.schedule.judge import schedule_violations
 
@@ -120,7 +120,7 @@ def _schedule_refusals(document: ScheduleDocument, name: str, job: Job, policy: 
     transfers = [Transfer(t.start, t.end, t.chunk, links[t.link], t.reduce) for t in document.schedule.transfers]
     schedule, wrong = Schedule.of(transfers, document.schedule.makespan), []
     for options in _steps(document, topology):
-        wrong = schedule_violations(chunk(topology, options).problem(goal), schedule, policy.verify)
+        wrong = schedule_violations(chunk(topology, options).problem(goal), schedule)
         if not wrong:
             return
     yield named(list(dict.fromkeys(w.message for w in wrong)))
@@ -250,7 +250,7 @@ def decided(job: Job, result: CellResult, old: DeployedCell | None, rules: Rules
     older, reasons = (None, ()) if old is None else _measured(job, old, sizes)
     slower = "" if older is None else worse(job.cell, newer, figures(older.record), rules.policy)
     if older is not None and (slower or not verdict.met):
-        reasons = refusals(job, older, rules.policy) or gate_verdict(job.cell, figures(older.record)).failures
+        reasons = refusals(job, older) or gate_verdict(job.cell, figures(older.record)).failures
     notes = (*verdict.notes, *_not_staying(reasons))
     if verdict.met and (not slower or reasons or rules.accept_worse):
         done: Status = "cached" if cached else "built"
@@ -277,7 +277,7 @@ def failed(job: Job, message: str, old: DeployedCell | None, rules: Rules) -> De
             sizes = []
         older, reasons = _measured(job, old, sizes)
     if older is not None:
-        reasons = refusals(job, older, rules.policy)
+        reasons = refusals(job, older)
     stays = None if reasons else older
     told = _not_staying(reasons) if stays is None else ("the older one stays: it still verifies",)
     record, previous = None if stays is None else stays.record, None if old is None else old.record

@@ -22,7 +22,6 @@ from hetesynth.files.regular_files import open_regular
 from hetesynth.files.schedule_json import MAX_BYTES, ScheduleDocument, read_schedule_json
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Rank, Topology
-from hetesynth.policy import DEFAULT, Policy
 from hetesynth.report.topology_changes import TopologyChange, topology_changes
 from hetesynth.search.chunking import chunk
 from hetesynth.topology.language import load_topology
@@ -179,7 +178,7 @@ class TopologyDifference:
 
 
 def topology_difference(
-    before: os.PathLike[str], after: os.PathLike[str], schedules: Sequence[Path] = (), policy: Policy = DEFAULT
+    before: os.PathLike[str], after: os.PathLike[str], schedules: Sequence[Path] = ()
 ) -> TopologyDifference:
     """Compare two files, and judge the schedules at ``schedules``. HetesynthError for what cannot be read."""
     paths: dict[Path, None] = {}  # of folders the files in them that say that they are schedules, by name
@@ -194,7 +193,7 @@ def topology_difference(
         message = f"{len(paths)} schedules are more than the {MAX_FILES} that are judged at once"
         raise HetesynthError(message, code="HS575", help="name a smaller folder, or the files")
     old, new = load_topology(before), load_topology(after)
-    standings = tuple(_standing(path, old, new, policy) for path in paths)
+    standings = tuple(_standing(path, old, new) for path in paths)
     return TopologyDifference(old, new, tuple(topology_changes(old, new)), standings)
 
 
@@ -210,7 +209,7 @@ def _is_meant(path: Path) -> bool:
     return b'"hetesynth-schedule"' in head or (b'"collective"' in head and kind_of(head, path) == "plan")
 
 
-def _standing(path: Path, old: Topology, new: Topology, policy: Policy) -> Standing:
+def _standing(path: Path, old: Topology, new: Topology) -> Standing:
     try:
         with open_regular(path) as file:
             kind = kind_of(file.read(HEAD), path)
@@ -227,12 +226,10 @@ def _standing(path: Path, old: Topology, new: Topology, policy: Policy) -> Stand
     if document.ranks != old.ranks or any(i >= len(ends) or ends[i] != (u, v) for i, u, v in document.links):
         return Standing(path, "not of the first", NOT_OF_THE_FIRST)
     other = _other_ranks(document.ranks, old, new)
-    return Standing(path, "other ranks", other) if other else _judged(path, document, (old, new), policy)
+    return Standing(path, "other ranks", other) if other else _judged(path, document, (old, new))
 
 
-def _judged(
-    path: Path, document: ScheduleDocument, clusters: tuple[Topology, Topology], policy: Policy
-) -> Standing:
+def _judged(path: Path, document: ScheduleDocument, clusters: tuple[Topology, Topology]) -> Standing:
     """Links are the same where their GPUs are and, of several between two GPUs, their way or else their place."""
     from hetesynth.judge.schedule.judge import schedule_violations
 
@@ -247,7 +244,7 @@ def _judged(
     schedule = Schedule.of(transfers, document.schedule.makespan)
     goal = asked_collective(document, str(path))
     problem = chunk(new, chunking_of(document, old)).problem(goal)
-    wrong = schedule_violations(problem, schedule, policy.verify)
+    wrong = schedule_violations(problem, schedule)
     if wrong:
         return Standing(path, "over capacity", named(list(dict.fromkeys(w.message for w in wrong))))
     slow = _slower(old, new, [(i, j) for i, j in same.items() if j is not None])

@@ -321,7 +321,7 @@ def _verified(solved: SolvedRequest) -> Recheck:
     run, problem, solution = solved.compilation, solved.problem, solved.solution
     timer, request, budget = run.timer, run.request, run.budget
     with timer.phase("verify"):
-        _demand_clean(schedule_violations(problem, solution.schedule, request.policy.verify), "schedule")
+        _demand_clean(schedule_violations(problem, solution.schedule), "schedule")
         policy = request.policy.compile
         timed = budget.seconds is not None
         seconds = min(policy.recheck_seconds, max(0.1, run.deadline.left())) if timed else math.inf

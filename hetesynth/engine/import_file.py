@@ -126,7 +126,7 @@ def import_file(request: ImportRequest) -> Imported:
     demand_single_root(request.targets, imported.problem.collective.name, promised=request.single_root)
     from hetesynth.judge.schedule.judge import schedule_violations
 
-    refused = schedule_violations(imported.problem, imported.schedule, request.policy.verify)
+    refused = schedule_violations(imported.problem, imported.schedule)
     if refused:
         raise InternalError(f"the imported schedule does not verify: {refused[0].message}")
     if chunking is not None:  # only on a topology do the capacities mean anything
@@ -266,7 +266,7 @@ def _of_schedule(request: ImportRequest, data: bytes, chunking: Chunking | None)
     from hetesynth.programs.lifting.lift import lift_schedule
 
     problem, schedule, header = read_schedule(data, filename=str(request.path))
-    violations = schedule_violations(problem, schedule, request.policy.verify)
+    violations = schedule_violations(problem, schedule)
     if violations:
         raise _refused(request, violations)
     stem = request.path.name.removesuffix(".json").removesuffix(".schedule")
@@ -277,7 +277,7 @@ def _of_schedule(request: ImportRequest, data: bytes, chunking: Chunking | None)
         return imported
     try:
         _, as_written, _ = read_schedule(data, on, str(request.path))
-        if not schedule_violations(on, as_written, request.policy.verify):
+        if not schedule_violations(on, as_written):
             return replace(imported, problem=on, schedule=as_written)
     except HetesynthError:
         pass

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -100,7 +99,7 @@ def verified_solver(strategy: Strategy, budget: Budget, policy: Policy) -> Solve
     from hetesynth.judge.schedule.judge import schedule_violations
     from hetesynth.search.solve import Solver
 
-    return Solver(strategy, budget, partial(schedule_violations, policy=policy.verify), policy=policy)
+    return Solver(strategy, budget, schedule_violations, policy=policy)
 
 
 @dataclass(frozen=True, slots=True)

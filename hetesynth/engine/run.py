@@ -16,7 +16,7 @@ from typing import Literal
 
 from hetesynth.errors import HetesynthError
 from hetesynth.execute.job import Job, Part, RunOptions, own_part, plan_job, program_job
-from hetesynth.execute.launch import launch, launched, leave_result, leave_start, result_directory
+from hetesynth.execute.launch import RESULT_DIRECTORY, RESULT_FILE, STARTED_FILE, launch, launched
 from hetesynth.execute.outcome import Run, WrongBytes
 from hetesynth.model.collective import MAX_GUESSED_ROOTS, ROOTED
 from hetesynth.model.verdict import Violation
@@ -74,13 +74,36 @@ def run_file(request: RunRequest) -> RunReport | None:
         return _as_rank(request)
     job, parts = prepare(request)
     if job.ranks > MAX_LOCAL_RANKS:
-        raise HetesynthError(
-            f"{job.ranks} ranks are too many processes for one machine", code="HS813",
-            help="start it under an MPI launcher across machines, or use --in-process",
-        )  # fmt: skip
+        message = f"{job.ranks} ranks are too many processes for one machine"
+        help_text = "start it under an MPI launcher across machines, or use --in-process"
+        raise HetesynthError(message, code="HS813", help=help_text)
     _memory_fits(job, parts)
-    report = _received(launch(_command(request, job), job.ranks))
-    return replace(report, file=str(request.path))
+    chosen = request.options
+    values = {
+        "--op": chosen.reduction,
+        "--dtype": chosen.dtype,
+        "--size": chosen.size,
+        "--pass-size": chosen.message_bytes,
+        "--slots": chosen.slots,
+        "--root": job.reference.root,
+        "--repeat": chosen.repeat,
+        "--seed": chosen.seed,
+        "--timeout": chosen.timeout,
+    }
+    # a rank is this command again; the judge has spoken, and the root is known
+    command = [sys.executable, "-m", "hetesynth", "run", str(request.path.absolute()), "--unchecked"]
+    command += [text for name, value in values.items() if value is not None for text in (name, str(value))]
+    plain = json.loads(launch(command, job.ranks))  # the report of rank 0, or its error
+    if "error" in plain:
+        error = plain["error"]
+        raise HetesynthError(
+            error["message"], code=error["code"], help=error["help"], exit_code=error["exit_code"]
+        )
+    runs = tuple(
+        Run(**{**run, "first": tuple(WrongBytes(**w) for w in run["first"]), "diagnosis": tuple(run["diagnosis"])})
+        for run in plain["runs"]
+    )
+    return RunReport(**{**plain, "runs": runs, "file": str(request.path)})
 
 
 def prepare(request: RunRequest) -> tuple[Job, list[Part]]:
@@ -119,12 +142,9 @@ def prepare(request: RunRequest) -> tuple[Job, list[Part]]:
 def _refuse(request: RunRequest, violations: Sequence[Violation]) -> None:
     if violations:
         more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
-        raise HetesynthError(
-            f"{request.path} is refused: {violations[0].kind}: {violations[0].message}{more}",
-            code="HS809",
-            exit_code=1,
-            help=f"hetesynth verify {request.path} says more; --unchecked runs it all the same",
-        )
+        message = f"{request.path} is refused: {violations[0].kind}: {violations[0].message}{more}"
+        help_text = f"hetesynth verify {request.path} says more; --unchecked runs it all the same"
+        raise HetesynthError(message, code="HS809", exit_code=1, help=help_text)
 
 
 def _with_root(options: RunOptions, ranks: int, judge: Callable[[int], Sequence[Violation]]) -> RunOptions:
@@ -139,75 +159,59 @@ def _memory_fits(job: Job, parts: Sequence[Part]) -> None:
     need = sum(job.memory_bytes(part) for part in parts)
     available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if need > available // 2:
-        raise HetesynthError(
-            f"all ranks together need {need / 2**30:.1f} GiB; this machine has {available / 2**30:.1f}",
-            code="HS804", help="use a smaller --size",
-        )  # fmt: skip
+        message = f"all ranks together need {need / 2**30:.1f} GiB; this machine has {available / 2**30:.1f}"
+        raise HetesynthError(message, code="HS804", help="use a smaller --size")
 
 
 def _as_rank(request: RunRequest) -> RunReport | None:
     """As a rank, which this process is. What rank 0 has to say goes to whoever launched us, or is returned."""
     from hetesynth.execute.mpi import run_over_mpi
 
-    directory = result_directory()
+    name = os.environ.get(RESULT_DIRECTORY)
+    directory = Path(name) if name else None  # where the process that launched this one waits; None: nobody does
     jobs: list[Job] = []
+
+    def leave(plain: dict[str, object]) -> None:
+        if directory is not None:  # whole, or not at all
+            draft = directory / f"{RESULT_FILE}.draft"
+            draft.write_text(json.dumps(plain))
+            draft.replace(directory / RESULT_FILE)
 
     def ready() -> tuple[Job, list[Part]]:
         job, parts = prepare(request)
         jobs.append(job)  # the report of rank 0 names it
         return job, parts
 
-    def finished(runs: list[Run]) -> None:
+    def started() -> None:
         if directory is not None:
-            leave_result(directory, json.dumps(asdict(_report(request, jobs[0], "mpi", runs))))
+            (directory / STARTED_FILE).touch()
 
     try:
         first, runs = run_over_mpi(
-            ready, (lambda: leave_start(directory)) if directory else lambda: None, finished
+            ready, started, lambda runs: leave(asdict(_report(request, jobs[0], "mpi", runs)))
         )
     except HetesynthError as error:
-        if directory is not None and error.code != "HS800":
+        if error.code != "HS800":
             names = ("message", "code", "help", "exit_code")
-            plain = {name: getattr(error, name) for name in names}
-            leave_result(directory, json.dumps({"error": plain}))
+            leave({"error": {name: getattr(error, name) for name in names}})
         raise
     if directory is not None or not first:
         return None
     return _report(request, jobs[0], "mpi", runs)
 
 
-def _received(text: str) -> RunReport:
-    """The report of rank 0, or its error."""
-    plain = json.loads(text)
-    if "error" in plain:
-        error = plain["error"]
-        raise HetesynthError(
-            error["message"], code=error["code"], help=error["help"], exit_code=error["exit_code"]
-        )
-    runs = tuple(
-        Run(**{**run, "first": tuple(WrongBytes(**w) for w in run["first"]), "diagnosis": tuple(run["diagnosis"])})
-        for run in plain["runs"]
-    )
-    return RunReport(**{**plain, "runs": runs})
-
-
 def _report(request: RunRequest, job: Job, transport: Transport, runs: list[Run]) -> RunReport:
     numbers, reference = job.numbers, job.reference
     return RunReport(
-        file=str(request.path), collective=reference.name, ranks=job.ranks, root=reference.root,
-        dtype=numbers.dtype, reduction=numbers.reduction if numbers.reduces else None, size=job.size,
-        chunk=job.loops.chunk * numbers.item_bytes, passes=len(job.loops.slices), transport=transport,
-        runs=tuple(runs),
-    )  # fmt: skip
-
-
-def _command(request: RunRequest, job: Job) -> list[str]:
-    """How a rank is started: this command again; the judge has spoken, and the root is known."""
-    options = replace(request.options, root=job.reference.root)
-    values: dict[str, object] = {
-        "--op": options.reduction, "--dtype": options.dtype, "--size": options.size,
-        "--pass-size": options.message_bytes, "--slots": options.slots, "--root": options.root,
-        "--repeat": options.repeat, "--seed": options.seed, "--timeout": options.timeout,
-    }  # fmt: skip
-    arguments = [text for name, value in values.items() if value is not None for text in (name, str(value))]
-    return [sys.executable, "-m", "hetesynth", "run", str(request.path.absolute()), "--unchecked", *arguments]
+        str(request.path),
+        reference.name,
+        job.ranks,
+        reference.root,
+        numbers.dtype,
+        numbers.reduction if numbers.reduces else None,
+        job.size,
+        job.loops.chunk * numbers.item_bytes,
+        len(job.loops.slices),
+        transport,
+        tuple(runs),
+    )

@@ -12,8 +12,6 @@ from hetesynth.files.schedule_json import MAX_BYTES, ScheduleDocument, read_sche
 from hetesynth.model.collective import Collective
 from hetesynth.model.topology import Topology
 from hetesynth.model.verdict import Violation
-from hetesynth.policy import DEFAULT
-from hetesynth.policy.verify import VerifyPolicy
 from hetesynth.search.chunking import ROUNDINGS, ChunkingOptions, Rounding, chunk
 from hetesynth.search.collectives import collective
 
@@ -63,9 +61,7 @@ def read_schedule(path: Path) -> ScheduleDocument:
     return document
 
 
-def replayed(
-    path: Path, document: ScheduleDocument, topology: Topology, policy: VerifyPolicy = DEFAULT.verify
-) -> list[Violation]:
+def replayed(path: Path, document: ScheduleDocument, topology: Topology) -> list[Violation]:
     """What is wrong with the schedule of ``path`` on ``topology``."""
     from hetesynth.judge.schedule.judge import schedule_violations
 
@@ -77,7 +73,7 @@ def replayed(
         return [Violation("no-such-link", message, link=index)]
     goal = asked_collective(document, str(path))
     problem = chunk(topology, chunking_of(document, topology)).problem(goal)
-    return schedule_violations(problem, document.schedule, policy)
+    return schedule_violations(problem, document.schedule)
 
 
 def chunking_of(document: ScheduleDocument, topology: Topology) -> ChunkingOptions:

@@ -87,7 +87,7 @@ def schedule_predictor(path: Path, topology: Topology, options: CostOptions) -> 
     room = len(document.schedule.transfers) + 1  # the hardware's limits are the simulator's business
     arcs = tuple(Arc(link.src, link.dst, room) for link in topology.links)
     problem = Problem(topology.ranks, topology.ranks, (), arcs, (), goal)
-    wrong = schedule_violations(problem, document.schedule, options.policy.verify)
+    wrong = schedule_violations(problem, document.schedule)
     if wrong:
         raise HetesynthError(
             f"{path} is no schedule of its collective: {wrong[0].message}",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from hetesynth import __version__
 from hetesynth.engine.formats import HEAD, demand_one_run, format_of
@@ -19,9 +19,6 @@ from hetesynth.model.target import TARGETS, Format, Target
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.verdict import Violation
 from hetesynth.topology.language import load_pods, load_topology
-
-if TYPE_CHECKING:
-    from hetesynth.report.sarif import SarifResult
 
 Level = Literal["error", "portability", "warning", "note"]
 """Wrong; refused by some runtime (without a target); wrong for some calls, of large size, with another root or
@@ -91,14 +88,9 @@ class Question:
         topology = self.given
         if topology is None and self.topology is not None:
             topology = load_topology(self.topology)
-        if topology is None:
-            return None
-        if ranks is not None and ranks != topology.ranks:
-            raise HetesynthError(
-                f"{path} is for {ranks} ranks, {topology.name} has {topology.ranks}",
-                code="HS604",
-                help="give the topology that the file was made for",
-            )
+        if topology is not None and ranks not in (None, topology.ranks):
+            message = f"{path} is for {ranks} ranks, {topology.name} has {topology.ranks}"
+            raise HetesynthError(message, code="HS604", help="give the topology that the file was made for")
         return topology
 
 
@@ -109,7 +101,14 @@ def judge_file(path: Path, question: Question) -> Judged:
     if is_composition(path):
         return _judge_composition(path, question)
     if is_schedule(path) and (question.documents or question.given is not None or question.topology is not None):
-        return _judge_schedule(path, question)
+        from hetesynth.engine.schedule_replay import read_schedule, replayed
+
+        schedule = read_schedule(path)
+        cluster = question.cluster(path, schedule.ranks)
+        if cluster is None:  # only what the file says of itself
+            message = "only its document was checked: --topo replays it"
+            return Judged((Finding("note", Violation("file", message)),))
+        return Judged(tuple(Finding("error", violation) for violation in replayed(path, schedule, cluster)))
     for target in question.targets:
         check_format(path, target)
     return _JUDGES[format_of(path)](path, question)
@@ -127,25 +126,11 @@ def is_schedule(path: Path) -> bool:
 
 def _head(path: Path) -> bytes:
     """How the file begins; nothing of what cannot be read, of which the reader says why."""
-    try:
-        if not path.is_file():
-            return b""
-        with open_regular(path) as stream:
-            return stream.read(HEAD)
-    except (OSError, ValueError):
-        return b""
-
-
-def _judge_schedule(path: Path, question: Question) -> Judged:
-    """Replayed on the cluster; without one only what the file says of itself, and a note that says so."""
-    from hetesynth.engine.schedule_replay import read_schedule, replayed
-
-    document = read_schedule(path)
-    cluster = question.cluster(path, document.ranks)
-    if cluster is None:
-        message = "only its document was checked: --topo replays it"
-        return Judged((Finding("note", Violation("file", message)),))
-    return Judged(tuple(Finding("error", violation) for violation in replayed(path, document, cluster)))
+    with suppress(OSError, ValueError):
+        if path.is_file():
+            with open_regular(path) as stream:
+                return stream.read(HEAD)
+    return b""
 
 
 def _judge_composition(path: Path, question: Question) -> Judged:
@@ -170,8 +155,8 @@ def _judge_composition(path: Path, question: Question) -> Judged:
             message = f"the bound is said to be {document.claimed_bound} ps, and {proved} are proved"
             findings.append(Finding("error", Violation("certificate", message)))
     if cluster is None:
-        unloaded = Violation("overloaded", "loads of wires are not checked; --topo gives the cluster")
-        findings.append(Finding("note", unloaded))
+        message = "loads of wires are not checked; --topo gives the cluster"
+        findings.append(Finding("note", Violation("overloaded", message)))
     return Judged(tuple(findings), readable=verdict.readable)
 
 
@@ -189,10 +174,8 @@ def installed(path: Path, target: Target) -> list[Finding]:
 
             read = load_program(path)
             if read.algo_line is not None:
-                violations += [
-                    *metadata(read.algo, read.program, read.algo_line, target),
-                    *call_warnings(read, target),
-                ]
+                violations += metadata(read.algo, read.program, read.algo_line, target)
+                violations += call_warnings(read, target)
         else:
             from hetesynth.judge.mscclpp.judge import plan_warnings
             from hetesynth.judge.mscclpp.reader import load_plan
@@ -209,20 +192,12 @@ def check_format(path: Path, target: Target) -> None:
         raise HetesynthError(f"{path} is not a file", code="HS540", help="give a file that was written")
     kind = format_of(path)
     if target.format != kind:
-        raise HetesynthError(
-            f"{path} is {_KINDS[kind]}, which {target.name} does not read",
-            code="HS603",
-            help=f"{target.name} reads {_KINDS[target.format]}",
-        )
+        message = f"{path} is {_KINDS[kind]}, which {target.name} does not read"
+        raise HetesynthError(message, code="HS603", help=f"{target.name} reads {_KINDS[target.format]}")
 
 
 def _judge_xml(path: Path, question: Question) -> Judged:
-    from hetesynth.judge.msccl.judge import (
-        large_message_violations,
-        notes,
-        profile_violations,
-        program_violations,
-    )
+    from hetesynth.judge.msccl.judge import large_message_violations, notes, profile_violations, program_violations
     from hetesynth.judge.msccl.linter import call_warnings, lint_targets, network_violations
     from hetesynth.judge.msccl.reader import load_program
 
@@ -280,55 +255,40 @@ def _judge_plan(path: Path, question: Question) -> Judged:
     names = tuple(target.name for target in question.targets)
     large: Level = "error" if question.targets else "warning"
     calls = plan_warnings(plan, question.root) if names else []
-    return Judged(
-        (
-            *(Finding("error", v, names) for v in violations),
-            *(Finding(large, v, names) for v in open_range_violations(plan)),
-            *(Finding("warning", v, names) for v in calls),
-        )
-    )
+    findings = [Finding("error", v, names) for v in violations]
+    findings += [Finding(large, v, names) for v in open_range_violations(plan)]
+    return Judged((*findings, *(Finding("warning", v, names) for v in calls)))
 
 
 _JUDGES: dict[Format, Callable[[Path, Question], Judged]] = {"msccl-xml": _judge_xml, "mscclpp-json": _judge_plan}
 _KINDS: dict[Format, str] = {"msccl-xml": "MSCCL XML", "mscclpp-json": "an MSCCL++ plan"}
 
 
-def sarif(path: Path, judged: Judged) -> dict[str, Any]:
-    """The findings as a SARIF log: errors, warnings (portability too) and notes, with all rules that they name."""
-    return sarif_of([(path, judged)])
+_SARIF_LEVELS: dict[Level, Literal["error", "warning", "note"]] = {
+    "error": "error",
+    "portability": "warning",
+    "warning": "warning",
+    "note": "note",
+}
 
 
 def sarif_of(files: Sequence[tuple[Path, Judged]]) -> dict[str, Any]:
-    """The findings of several files as one log."""
+    """The findings of files as a SARIF log: errors, warnings (portability too) and notes, with all rules that they
+    name."""
     from hetesynth.judge.mscclpp.rules import ALL_BY_ID
-    from hetesynth.report.sarif import SarifRule, sarif_log
+    from hetesynth.report.sarif import SarifResult, SarifRule, sarif_log
 
-    named = sorted({_rule_id(f.violation) for _, judged in files for f in judged.findings})
-    rules_of = {name: ALL_BY_ID[name] for name in named if name in ALL_BY_ID}
-    rules = [
-        SarifRule(name, rules_of[name].name, rules_of[name].summary, rules_of[name].help)
-        if name in rules_of
-        else SarifRule(name, name, f"What is wrong is of the kind {name}.", "See docs/verify.md.")
-        for name in named
-    ]
-    results = [_sarif_result(path, f) for path, judged in files for f in judged.findings]
-    return sarif_log("", rules, results, __version__)
-
-
-def _sarif_result(path: Path, finding: Finding) -> SarifResult:
-    from hetesynth.report.sarif import Level as SarifLevel
-    from hetesynth.report.sarif import SarifResult
-
-    levels: dict[Level, SarifLevel] = {
-        "error": "error", "portability": "warning", "warning": "warning", "note": "note",
-    }  # fmt: skip
-    v = finding.violation
-    parts = (("gpu", v.rank), ("thread block", v.thread_block), ("step", v.step))
-    place = "/".join(f"{word} {number}" for word, number in parts if number is not None)
-    properties = (("targets", list(finding.targets)),) if finding.targets else ()
-    level = levels[finding.level]
-    return SarifResult(_rule_id(v), level, v.message, v.line, place or None, properties, path=str(path))
-
-
-def _rule_id(violation: Violation) -> str:
-    return violation.rule or violation.kind
+    results, rules = [], {}
+    for path, judged in files:
+        for finding in judged.findings:
+            v = finding.violation
+            name, rule = v.rule or v.kind, ALL_BY_ID.get(v.rule or "")
+            rules[name] = SarifRule(name, name, f"What is wrong is of the kind {name}.", "See docs/verify.md.")
+            if rule is not None:
+                rules[name] = SarifRule(name, rule.name, rule.summary, rule.help)
+            parts = (("gpu", v.rank), ("thread block", v.thread_block), ("step", v.step))
+            place = "/".join(f"{word} {number}" for word, number in parts if number is not None) or None
+            targets = (("targets", list(finding.targets)),) if finding.targets else ()
+            level = _SARIF_LEVELS[finding.level]
+            results.append(SarifResult(name, level, v.message, v.line, place, targets, path=str(path)))
+    return sarif_log("", [rules[name] for name in sorted(rules)], results, __version__)

@@ -10,15 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hetesynth.errors import HetesynthError
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Elements = NDArray[Any]
+Elements = NDArray[Any]
 
 Reduction = Literal["sum", "max", "min"]
 Dtype = Literal["float32", "int32", "bfloat16"]
@@ -43,25 +42,19 @@ class Arithmetic:
 
     def __post_init__(self) -> None:
         if self.reduces and self._range() < 2:
-            raise HetesynthError(
-                f"a sum over {self.ranks} ranks is not exact in {self.dtype}",
-                code="HS805",
-                help="use --dtype float32 or int32, or --op max",
-            )
+            message = f"a sum over {self.ranks} ranks is not exact in {self.dtype}"
+            raise HetesynthError(message, code="HS805", help="use --dtype float32 or int32, or --op max")
 
     @cached_property
     def type(self) -> np.dtype[Any]:
         """The numpy type of one element."""
-        import numpy as np
-
         if self.dtype != "bfloat16":
             return np.dtype(self.dtype)
         try:
             ml_dtypes = import_module("ml_dtypes")
         except ImportError:
-            raise HetesynthError(
-                "numpy alone has no bfloat16", code="HS812", help="pip install ml_dtypes, or use --dtype float32"
-            ) from None
+            help_text = "pip install ml_dtypes, or use --dtype float32"
+            raise HetesynthError("numpy alone has no bfloat16", code="HS812", help=help_text) from None
         dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
         return dtype
 
@@ -72,8 +65,6 @@ class Arithmetic:
 
     def combine(self, a: Elements, b: Elements) -> Elements:
         """Element by element; sums of int32 wrap, as on a GPU."""
-        import numpy as np
-
         function = {"sum": np.add, "max": np.maximum, "min": np.minimum}[self.reduction]
         with np.errstate(all="ignore"):  # a wrong program may add anything; what comes out is compared by bits
             combined: Elements = function(a, b)
@@ -81,9 +72,15 @@ class Arithmetic:
 
     def contribution(self, rank: int, first: int, count: int) -> Elements:
         """Elements ``first`` to ``first + count`` of what ``rank`` contributes."""
-        import numpy as np
-
-        bits = _random_bits(self.seed, rank, first, count)
+        # 32 bits a position: MurmurHash3's final mixer (Appleby) over a counter, keyed by seed and rank
+        start = _mixed(_mixed(self.seed & 0xFFFFFFFF) ^ (rank * 0x9E3779B1 & 0xFFFFFFFF))
+        bits: Elements = np.arange(first, first + count, dtype=np.uint64).astype(np.uint32)
+        bits *= np.uint32(0x9E3779B1)
+        bits ^= np.uint32(start)
+        for factor, shift in ((0x85EBCA6B, 16), (0xC2B2AE35, 13)):
+            bits ^= bits >> np.uint32(shift)
+            bits *= np.uint32(factor)
+        bits ^= bits >> np.uint32(16)
         if self.dtype == "int32":
             return bits.view(np.int32)
         if not self.reduces:
@@ -99,21 +96,6 @@ class Arithmetic:
             return 1 << 32
         exact = 1 << _EXACT_BITS[self.dtype]
         return exact // self.ranks + 1 if self.reduction == "sum" else exact
-
-
-def _random_bits(seed: int, rank: int, first: int, count: int) -> Elements:
-    """32 bits a position: MurmurHash3's final mixer (Appleby) over a counter, keyed by seed and rank."""
-    import numpy as np
-
-    start = _mixed(_mixed(seed & 0xFFFFFFFF) ^ (rank * 0x9E3779B1 & 0xFFFFFFFF))
-    x = np.arange(first, first + count, dtype=np.uint64).astype(np.uint32)
-    x *= np.uint32(0x9E3779B1)
-    x ^= np.uint32(start)
-    for factor, shift in ((0x85EBCA6B, 16), (0xC2B2AE35, 13)):
-        x ^= x >> np.uint32(shift)
-        x *= np.uint32(factor)
-    x ^= x >> np.uint32(16)
-    return x
 
 
 def _mixed(x: int) -> int:

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from hetesynth.execute.arithmetic import Arithmetic
+import numpy as np
+
+from hetesynth.execute.arithmetic import Arithmetic, Elements
 from hetesynth.model.collective import CollectiveName
-
-if TYPE_CHECKING:
-    from hetesynth.execute.arithmetic import Elements
 
 PER_RANK: frozenset[CollectiveName] = frozenset({"allgather", "reducescatter", "alltoall", "gather", "scatter"})
 """Collectives whose larger buffer has one block per rank; the others have one block in all."""
@@ -101,8 +99,6 @@ class Reference:
 
 
 def _joined(numbers: Arithmetic, sources: Sequence[int], first: int, count: int) -> Elements:
-    import numpy as np
-
     return np.concatenate([numbers.contribution(rank, first, count) for rank in sources])
 
 

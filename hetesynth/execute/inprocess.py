@@ -13,56 +13,44 @@ from functools import partial
 
 from hetesynth.execute.job import Job, Part
 from hetesynth.execute.outcome import Fault, Run, diagnosis, gathered
-from hetesynth.execute.players import Choice, Packet, Player
+from hetesynth.execute.players import Choice, Packet
 
 
 def run_in_process(job: Job, parts: Sequence[Part], choose: Choice | None = None) -> Iterator[Run]:
     """``choose``: the order of everything that has no order, for tests. Ends after a run that did not end well."""
     for in_place in job.aliasings:
         for _ in range(job.repeat):
-            run = _World(job, parts, in_place, choose).run()
+            run = _run(job, parts, in_place, choose)
             yield run
             if run.ending != "done":
                 return
 
 
-class _World:
-    def __init__(self, job: Job, parts: Sequence[Part], in_place: bool, choose: Choice | None) -> None:
-        self._in_place = in_place
-        self._choose = choose or (lambda _: 0)
-        self._under_way: dict[tuple[int, int], deque[Packet]] = {}
-        self._memory = [job.memory(part, in_place) for part in parts]
-        self._players: list[Player] = []
-        for rank, part in enumerate(parts):
-            self._players.append(job.player(part, self._memory[rank], partial(self._post, rank), choose))
+def _run(job: Job, parts: Sequence[Part], in_place: bool, choose: Choice | None) -> Run:
+    under_way: dict[tuple[int, int], deque[Packet]] = {}
 
-    def run(self) -> Run:
-        started = time.perf_counter()
-        try:
-            for rank in range(len(self._players)):
-                self._advance(rank)
-            while self._under_way:
-                pairs = list(self._under_way)
-                pair = pairs[self._choose(len(pairs))]
-                queue = self._under_way[pair]
-                packet = queue.popleft()
-                if not queue:
-                    del self._under_way[pair]
-                self._players[pair[1]].deliver(packet)
-                self._advance(pair[1])
-        except Fault as fault:
-            return Run(self._in_place, "fault", time.perf_counter() - started, diagnosis=(str(fault),))
-        seconds = time.perf_counter() - started
-        if not all(player.settled for player in self._players):
-            waits = {rank: player.waits() for rank, player in enumerate(self._players)}
-            return Run(self._in_place, "stall", seconds, diagnosis=diagnosis(waits))
-        return gathered([memory.check(seconds) for memory in self._memory], self._in_place)
+    def post(source: int, packet: Packet) -> None:
+        under_way.setdefault((source, packet.peer), deque()).append(replace(packet, peer=source))
 
-    def _post(self, source: int, packet: Packet) -> None:
-        self._under_way.setdefault((source, packet.peer), deque()).append(replace(packet, peer=source))
-
-    def _advance(self, rank: int) -> None:
-        try:
-            self._players[rank].advance()
-        except Fault as fault:
-            raise Fault(f"rank {rank} {fault}") from None
+    memory = [job.memory(part, in_place) for part in parts]
+    players = [job.player(part, memory[r], partial(post, r), choose) for r, part in enumerate(parts)]
+    started, at = time.perf_counter(), 0
+    try:
+        for at in range(len(players)):
+            players[at].advance()
+        while under_way:
+            pairs = list(under_way)
+            pair = pairs[choose(len(pairs)) if choose is not None else 0]
+            packet = under_way[pair].popleft()
+            if not under_way[pair]:
+                del under_way[pair]
+            at = pair[1]
+            players[at].deliver(packet)
+            players[at].advance()
+    except Fault as fault:
+        return Run(in_place, "fault", time.perf_counter() - started, diagnosis=(f"rank {at} {fault}",))
+    seconds = time.perf_counter() - started
+    if not all(player.settled for player in players):
+        waits = {rank: player.waits() for rank, player in enumerate(players)}
+        return Run(in_place, "stall", seconds, diagnosis=diagnosis(waits))
+    return gathered([own.check(seconds) for own in memory], in_place)

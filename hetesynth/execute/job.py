@@ -67,10 +67,8 @@ class Job:
         if isinstance(part, GpuPlan) and not in_place:  # no null pointers away from the root: all that it declares
             inputs, outputs = part.input_chunks * self.loops.chunk, part.output_chunks * self.loops.chunk
             buffers = Buffers((0, inputs), (inputs, outputs), inputs + outputs)
-        return Memory(
-            self.reference, self.numbers, part.rank, buffers, chunk=self.loops.chunk,
-            scratch=part.scratch_chunks, in_place=in_place,
-        )  # fmt: skip
+        sizes = {"chunk": self.loops.chunk, "scratch": part.scratch_chunks}
+        return Memory(self.reference, self.numbers, part.rank, buffers, **sizes, in_place=in_place)
 
     def player(self, part: Part, memory: Memory, send: Send, choose: Choice | None = None) -> Player:
         """Who executes one rank."""
@@ -110,10 +108,8 @@ def plan_job(plan: Plan, options: RunOptions) -> Job:
     """The job of a plan. HetesynthError as for a program; plans have no loops and no slots (HS810)."""
     name, ranks = _collective_name(plan.collective), plan.ranks
     if options.message_bytes or options.slots:
-        raise HetesynthError(
-            "a plan writes whole chunks into its peers: there are no messages", code="HS810",
-            help="leave out --pass-size and --slots",
-        )  # fmt: skip
+        message = "a plan writes whole chunks into its peers: there are no messages"
+        raise HetesynthError(message, code="HS810", help="leave out --pass-size and --slots")
     root = checked_root(name, ranks, None, options)
     gpu = plan.gpus[root or 0]
     block = gpu.output_chunks if name in ("reducescatter", "scatter") else gpu.input_chunks
@@ -136,10 +132,8 @@ def _collective_name(collective: str) -> CollectiveName:
     for name in COLLECTIVE_NAMES:
         if collective == name:
             return name
-    raise HetesynthError(
-        f"nothing says what {collective[:40]!r} must end with", code="HS801",
-        help=f"run checks data of {', '.join(COLLECTIVE_NAMES)}",
-    )  # fmt: skip
+    help_text = f"run checks data of {', '.join(COLLECTIVE_NAMES)}"
+    raise HetesynthError(f"nothing says what {collective[:40]!r} must end with", code="HS801", help=help_text)
 
 
 def checked_root(name: CollectiveName, ranks: int, stated: int | None, options: RunOptions) -> int | None:
@@ -163,9 +157,8 @@ def _chunk_counts(program: Program) -> tuple[int, int]:
     if name in ("gather", "scatter") and own == chunks:
         return chunks * ranks, chunks
     if chunks % ranks:
-        raise HetesynthError(
-            f"nchunksperloop={chunks} is no multiple of {ranks} ranks: {name} has one block per rank", code="HS811"
-        )
+        message = f"nchunksperloop={chunks} is no multiple of {ranks} ranks: {name} has one block per rank"
+        raise HetesynthError(message, code="HS811")
     return chunks, chunks // ranks
 
 
@@ -182,10 +175,8 @@ def chunk_elements(chunks: int, numbers: Arithmetic, size: int | None, alignment
         below, above = size // unit * unit, (size // unit + 1) * unit
         what = numbers.dtype if grain == numbers.item_bytes else f"{grain}-byte units"
         near = f"{below} or {above}" if below > 0 else f"{above}"
-        raise HetesynthError(
-            f"{size} bytes are no whole number of {what} in each of {chunks} chunks", code="HS803",
-            help=f"use --size {near} (a multiple of {unit})",
-        )  # fmt: skip
+        message = f"{size} bytes are no whole number of {what} in each of {chunks} chunks"
+        raise HetesynthError(message, code="HS803", help=f"use --size {near} (a multiple of {unit})")
     return size // chunks // numbers.item_bytes
 
 
@@ -193,7 +184,6 @@ def check_memory(job: Job, largest: Part) -> None:
     """Refuses what no machine here holds."""
     need = job.memory_bytes(largest)
     if need > MAX_MEMORY:
-        raise HetesynthError(
-            f"rank {largest.rank} needs {need / 2**30:.1f} GiB of memory; at most {MAX_MEMORY // 2**30} are used",
-            code="HS804", help="use a smaller --size",
-        )  # fmt: skip
+        used = f"at most {MAX_MEMORY // 2**30} are used"
+        message = f"rank {largest.rank} needs {need / 2**30:.1f} GiB of memory; {used}"
+        raise HetesynthError(message, code="HS804", help="use a smaller --size")

@@ -54,14 +54,35 @@ def launch(command: Sequence[str], ranks: int) -> str:
     missing, program = available(), mpiexec()
     if missing is not None or program is None:
         raise HetesynthError(f"{missing}: ranks run over MPI", code="HS806", help=_INSTALL)
+    try:
+        version = subprocess.run([str(program), "--version"], capture_output=True, text=True, timeout=30).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise HetesynthError(f"{program} does not run: {error}", code="HS806", help=_INSTALL) from None
+    options: list[str] = []
+    if any(name in version for name in ("Open MPI", "OpenRTE", "PRRTE", "prte")):
+        # more ranks than cores, and as root
+        as_root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+        options = ["--oversubscribe", "--bind-to", "none", *as_root]
     with tempfile.TemporaryDirectory(prefix="hetesynth-run-") as directory:
         place = Path(directory)
+        environment = {  # ranks on one machine yield while idle, and search no network, which takes a second
+            "OMPI_MCA_btl": "^ofi",
+            **os.environ,
+            RESULT_DIRECTORY: directory,
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+            "OMPI_MCA_mpi_yield_when_idle": "1",
+        }
+        line = [str(program), *options, "-n", str(ranks), *command]
         with (place / "output").open("wb") as output, _interrupts():
             process = subprocess.Popen(
-                [str(program), *_options(program), "-n", str(ranks), *command],
-                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=_environment(directory),
+                line,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment,
                 start_new_session=True,
-            )  # fmt: skip
+            )
             try:  # until the ranks have ended or left their result; once started they detect stalls themselves
                 limit = time.monotonic() + START_SECONDS + START_SECONDS_PER_RANK * ranks
                 while process.poll() is None and not (place / RESULT_FILE).exists():
@@ -70,50 +91,21 @@ def launch(command: Sequence[str], ranks: int) -> str:
                         raise HetesynthError(f"{ranks} ranks did not start in time", code="HS808", exit_code=1)
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(END_SECONDS)
-            finally:
-                _end(process)
+            finally:  # asks mpiexec to end its ranks; kills it with its process group when it does not
+                if process.poll() is None:
+                    process.terminate()
+                    with suppress(subprocess.TimeoutExpired):
+                        process.wait(END_SECONDS)
+                if process.poll() is None:
+                    with suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
         result = place / RESULT_FILE
         if result.exists():
             return result.read_text()
         tail = (place / "output").read_text(errors="replace").strip()[-2000:]
         help_ = f"they said last:\n{tail}"
         raise HetesynthError("the ranks ended without a result", code="HS808", help=help_, exit_code=1)
-
-
-def _environment(directory: str) -> dict[str, str]:
-    """For ranks that share one machine: they yield while idle, and search no network, which takes a second."""
-    return {
-        "OMPI_MCA_btl": "^ofi",
-        **os.environ,
-        RESULT_DIRECTORY: directory,
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-        "OMPI_MCA_mpi_yield_when_idle": "1",
-    }
-
-
-def _options(program: Path) -> list[str]:
-    """What Open MPI needs to start more ranks than cores, and as root."""
-    try:
-        version = subprocess.run([str(program), "--version"], capture_output=True, text=True, timeout=30)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise HetesynthError(f"{program} does not run: {error}", code="HS806", help=_INSTALL) from None
-    if not any(name in version.stdout for name in ("Open MPI", "OpenRTE", "PRRTE", "prte")):
-        return []
-    as_root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    return ["--oversubscribe", "--bind-to", "none", *as_root]
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Asks mpiexec to end its ranks; kills it with its process group when it does not."""
-    if process.poll() is None:
-        process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(END_SECONDS)
-    if process.poll() is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 @contextmanager
@@ -123,34 +115,15 @@ def _interrupts() -> Iterator[None]:
     def interrupt(signum: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    try:
+    before = None
+    with suppress(ValueError):  # not the main thread
         before = signal.signal(signal.SIGTERM, interrupt)
-    except ValueError:  # not the main thread
-        yield
-        return
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
 
 
 RESULT_DIRECTORY = "HETESYNTH_RUN_DIRECTORY"
 RESULT_FILE, STARTED_FILE = "result.json", "started"
-
-
-def result_directory() -> Path | None:
-    """Where the process that launched this one waits for a result; None: nobody does."""
-    name = os.environ.get(RESULT_DIRECTORY)
-    return Path(name) if name else None
-
-
-def leave_result(directory: Path, text: str) -> None:
-    """Writes the result whole."""
-    draft = directory / f"{RESULT_FILE}.draft"
-    draft.write_text(text)
-    draft.replace(directory / RESULT_FILE)
-
-
-def leave_start(directory: Path) -> None:
-    """Says that all ranks are up."""
-    (directory / STARTED_FILE).touch()

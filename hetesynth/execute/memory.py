@@ -5,15 +5,14 @@ Everything that a program must write starts as poison; inputs are known, so that
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from hetesynth.execute.arithmetic import POISON, Arithmetic
+import numpy as np
+
+from hetesynth.execute.arithmetic import POISON, Arithmetic, Elements
 from hetesynth.execute.collective import Buffers, Reference
 from hetesynth.execute.outcome import Fault, RankCheck, WrongBytes
-
-if TYPE_CHECKING:
-    from hetesynth.execute.arithmetic import Elements
-    from hetesynth.model.program import Buffer
+from hetesynth.model.program import Buffer
 
 SHOWN_BYTES = 16
 
@@ -32,8 +31,6 @@ class Memory:
         scratch: int,
         in_place: bool,
     ) -> None:
-        import numpy as np
-
         self.chunk = chunk
         self._reference, self._numbers, self._rank, self._in_place = reference, numbers, rank, in_place
         width = numbers.item_bytes
@@ -85,8 +82,6 @@ class Memory:
     def _compare(
         self, buffer: Literal["input", "output"], expected: Elements, actual: Elements, first: list[WrongBytes]
     ) -> int:
-        import numpy as np
-
         a, b = expected.view(np.uint8), actual.view(np.uint8)
         if len(a) != len(b):
             raise Fault(f"the {buffer} buffer has {len(b)} bytes, not {len(a)}")
@@ -95,18 +90,12 @@ class Memory:
         for chunk in np.unique(wrong // chunk_bytes)[:2].tolist():
             at = int(wrong[np.searchsorted(wrong, chunk * chunk_bytes)])
             end = min(at + SHOWN_BYTES, (chunk + 1) * chunk_bytes)
-            first.append(
-                WrongBytes(
-                    self._rank, buffer, chunk, at - chunk * chunk_bytes, a[at:end].tobytes().hex(" ", 4),
-                    b[at:end].tobytes().hex(" ", 4),
-                )
-            )  # fmt: skip
+            right, stands = (side[at:end].tobytes().hex(" ", 4) for side in (a, b))
+            first.append(WrongBytes(self._rank, buffer, chunk, at - chunk * chunk_bytes, right, stands))
         return len(wrong)
 
 
 def byte_copy(data: Elements) -> Elements:
     """A private copy as bytes: the memory may change before the packet has left."""
-    import numpy as np
-
     flat: Elements = np.array(data, order="C", copy=True).reshape(-1).view(np.uint8)
     return flat

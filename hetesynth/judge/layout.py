@@ -60,17 +60,14 @@ class Layout:
             return {"i": 0, "o": inputs, "s": inputs + outputs}[buffer] + index
         if buffer == "s":  # behind whatever a shift may reach
             return (inputs + outputs + 1) * (len(self.inputs) + 1) + index
-        shift = seen_from * (self.block or 0)
-        if buffer == "i":
-            return shift + index if self.collective in _INPUT_IN_OUTPUT else index
-        return shift + index if self.collective in _OUTPUT_IN_INPUT else index
+        shifted = _INPUT_IN_OUTPUT if buffer == "i" else _OUTPUT_IN_INPUT
+        return index + (seen_from * (self.block or 0) if self.collective in shifted else 0)
 
     def missing_buffer(self, rank: Rank, buffer: Buffer) -> bool:
         """Whether NCCL gives this rank no such buffer: only the root's is real."""
         if self.root is None or rank == self.root or self.in_place:
             return False
-        absent = {"broadcast": "i", "scatter": "i", "reduce": "o", "gather": "o"}
-        return absent.get(self.collective) == buffer
+        return {"broadcast": "i", "scatter": "i", "reduce": "o", "gather": "o"}.get(self.collective) == buffer
 
     def initial(self, rank: Rank, cell: int) -> Value | None:
         """What a cell holds before the first instruction; None: undefined."""
@@ -122,15 +119,15 @@ def added(a: Sequence[Value], b: Sequence[Value], report: Callable[[SumDefect, s
     sentence."""
     total: list[Value] = []
     for x, y in zip(a, b, strict=True):
-        if x == BROKEN or y == BROKEN:
-            total.append(BROKEN)
+        both = BROKEN
+        if BROKEN in (x, y):
+            pass
         elif x[0] != y[0]:
             report("different chunks", f"adds {named(x)} to {named(y)}: different chunks")
-            total.append(BROKEN)
         elif x[1] & y[1]:
             twice = named((x[0], x[1] & y[1]))
             report("added twice", f"contribution added twice: both sides already hold {twice}")
-            total.append(BROKEN)
         else:
-            total.append((x[0], x[1] | y[1]))
+            both = x[0], x[1] | y[1]
+        total.append(both)
     return total

@@ -14,9 +14,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
 
-from hetesynth.judge.layout import BROKEN, Layout, Value
+from hetesynth.judge.layout import BROKEN, Layout, Value, named
 from hetesynth.model.topology import Rank
 
 Part = tuple[int, int]
@@ -28,7 +28,7 @@ Kind = Literal["read", "write"]
 
 
 class Access(Protocol):
-    """Who touches memory: ``actor`` at ``stamp``, in its ``operation``."""
+    """Who touches memory: ``actor`` in its ``operation``; ``stamp``: the actor's clock once the access is done."""
 
     @property
     def actor(self) -> int:
@@ -46,8 +46,7 @@ class Access(Protocol):
         """Whether an access stamped so happened before that to ``position``, or the same threads make both."""
 
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
+class Conflict(NamedTuple):
     """An earlier access that nothing orders: ``actor``'s ``kind`` at ``stamp``."""
 
     actor: int
@@ -76,23 +75,17 @@ class Cell:
             yield actor, stamp, part
 
     def add_read(self, actor: int, stamp: int, part: Part) -> None:
-        """Remembers a read of ``actor``."""
-        if self.reader in (-1, actor):
-            if self.reader == actor and self.read == stamp and self.part != part:
-                part = _merged(self.part, part)
+        """Remembers a read of ``actor``; of several in one stamp, that the parts are many."""
+        first = self.reader in (-1, actor)
+        others = self.others or {}
+        before = (self.read, self.part) if first else others.get(actor, (-1, part))
+        if before[0] == stamp and before[1] != part and (not first or self.reader == actor):
+            part = (part[0], MANY[1]) if part[0] == before[1][0] else MANY
+        if first:
             self.reader, self.read, self.part = actor, stamp, part
-            return
-        if self.others is None:
-            self.others = {}
-        before = self.others.get(actor)
-        if before is not None and before[0] == stamp and before[1] != part:
-            part = _merged(before[1], part)
-        self.others[actor] = stamp, part
-
-
-def _merged(a: Part, b: Part) -> Part:
-    """Both: parts of one operation at several positions, or of several operations."""
-    return (b[0], MANY[1]) if a[0] == b[0] else MANY
+        else:
+            others[actor] = stamp, part
+            self.others = others
 
 
 A = TypeVar("A", bound=Access)
@@ -133,7 +126,7 @@ class Memory(ABC, Generic[A, S]):
             record.add_read(access.actor, access.stamp, (access.operation, position) if self.BY_POSITION else MANY)
             value = self.value(cell)
             if value is None:
-                self._undefined(access, where, position)
+                self._report(access, "read", None, where, position)
                 value = self._values[cell] = BROKEN
             values.append(value)
         return values
@@ -146,33 +139,38 @@ class Memory(ABC, Generic[A, S]):
             if record is None:
                 record = self._cells[cell] = Cell()
             else:
-                self._check_write(access, record, where, position)
+                if record.writer >= 0 and not access.knows(record.writer, record.written, record.wrote, position):
+                    written = Conflict(record.writer, record.written, "write", record.wrote)
+                    self._race(access, "write", written, where, position)
+                for reader, stamp, part in record.reads() if record.reader >= 0 else ():
+                    if not access.knows(reader, stamp, part, position):
+                        self._race(access, "write", Conflict(reader, stamp, "read", part), where, position)
                 record.reader, record.others = -1, None
             record.writer, record.written = access.actor, access.stamp
             record.wrote = (access.operation, position) if self.BY_POSITION else MANY
             self._values[cell] = value
 
-    def _check_write(self, access: A, record: Cell, where: S, position: int) -> None:
-        if record.writer >= 0 and not access.knows(record.writer, record.written, record.wrote, position):
-            written = Conflict(record.writer, record.written, "write", record.wrote)
-            self._race(access, "write", written, where, position)
-        if record.reader < 0:
-            return
-        for reader, stamp, part in record.reads():
-            if not access.knows(reader, stamp, part, position):
-                self._race(access, "write", Conflict(reader, stamp, "read", part), where, position)
+    def final_defect(self, *, spoilt: bool) -> str:
+        """What is wrong with the output; empty: nothing. ``spoilt``: whether chunks that are wrong because of
+        another finding count."""
+        first, wrong, chunks = "", 0, self._layout.outputs[self._rank]
+        for chunk in range(chunks):
+            expected = self._layout.expected(self._rank, chunk)
+            value = self.value(self._layout.cell(self._rank, self._rank, "o", chunk))
+            if expected is not None and value != expected:
+                wrong += spoilt or value != BROKEN
+                if value != BROKEN:
+                    first = first or f"o[{chunk}] ends with {named(value)}, not {named(expected)}"
+        return first + (f" ({wrong} of its {chunks} output chunks are wrong)" if first and wrong > 1 else "")
 
     def _race(self, access: A, kind: Kind, other: Conflict, where: S, position: int) -> None:
         """One report per pair of actors is enough."""
         pair = (min(access.actor, other.actor), max(access.actor, other.actor))
         if pair not in self._raced:
             self._raced.add(pair)
-            self._report_race(access, kind, other, where, position)
+            self._report(access, kind, other, where, position)
 
     @abstractmethod
-    def _undefined(self, access: A, where: S, position: int) -> None:
-        """A read of a cell that nothing has written yet."""
-
-    @abstractmethod
-    def _report_race(self, access: A, kind: Kind, other: Conflict, where: S, position: int) -> None:
-        """``access`` of ``kind`` to ``position`` of ``where`` and ``other`` are not ordered."""
+    def _report(self, access: A, kind: Kind, other: Conflict | None, where: S, position: int) -> None:
+        """``access`` of ``kind`` to ``position`` of ``where`` and ``other`` are not ordered; None: nothing has
+        written what it reads."""

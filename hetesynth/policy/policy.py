@@ -21,7 +21,6 @@ from hetesynth.policy.simulate import SimulatePolicy
 from hetesynth.policy.smt import SmtPolicy
 from hetesynth.policy.threshold import Record, threshold
 from hetesynth.policy.trees import TreesPolicy
-from hetesynth.policy.verify import VerifyPolicy
 
 
 @dataclass(init=False, repr=False, eq=False)
@@ -235,7 +234,6 @@ class Policy(Record):
     lifting: LiftingPolicy = field(default_factory=LiftingPolicy)
     fitting: FittingPolicy = field(default_factory=FittingPolicy)
     simulate: SimulatePolicy = field(default_factory=SimulatePolicy)
-    verify: VerifyPolicy = field(default_factory=VerifyPolicy)
     packing: PackingPolicy = field(default_factory=PackingPolicy)
     bounds: BoundsPolicy = field(default_factory=BoundsPolicy)
     building: BuildingPolicy = field(default_factory=BuildingPolicy)

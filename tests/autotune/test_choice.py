@@ -172,7 +172,7 @@ def test_ctrl_c_in_steady_state_keeps_what_was_tried(number: int, monkeypatch: p
     assert len(answer.ranked) == 1 and answer.run.interrupted and answer.run.ending == "interrupt"
     assert (kept.seconds is None) == (number == 1) and kept.steady is not None
     problem, schedule = kept.candidate.problem, kept.candidate.solution.schedule
-    assert schedule_violations(problem, schedule, DEFAULT.verify) == []
+    assert schedule_violations(problem, schedule) == []
 
 
 def test_what_the_library_runs_is_tried_first_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from verify.plan_builders import exchange, pair
 from verify.program_builders import good_programs, to_xml
-from verify.test_mscclpp_judge import exchange, pair
 
 from hetesynth.cli.main import run
 from hetesynth.programs.mscclpp.json_writer import write_plan_json

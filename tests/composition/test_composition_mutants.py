@@ -141,8 +141,7 @@ MUTANTS: list[tuple[Callable[[Values], None], set[str]]] = [
 
 
 @pytest.mark.parametrize(("mutate", "kinds"), MUTANTS, ids=[m.__name__ for m, _ in MUTANTS])
-@pytest.mark.parametrize("name", ["4x2", "3x3"])
-@pytest.mark.parametrize("collective", ["allgather", "reducescatter"])
+@pytest.mark.parametrize(("name", "collective"), [("4x2", "allgather"), ("3x3", "reducescatter")])
 def test_a_mutant_is_refused(
     mutate: Callable[[Values], None], kinds: set[str], name: str, collective: ComposedName
 ) -> None:
@@ -166,29 +165,12 @@ def test_a_faster_clock_is_refused_on_every_network(name: str) -> None:
     assert "overloaded" in kinds
 
 
-def test_rounds_wait_for_batches_that_use_their_wires() -> None:
-    """In racks the NICs serve both; a batch that begins with the next round is refused."""
-    values = copy.deepcopy(_good("racks", "allgather"))
-    phase = _phase(values)
-    late = max(t for times in phase["batches"][0] for t in times)
-    phase["rounds"][-1] = [phase["rounds"][-1][0] - 1, phase["rounds"][-1][1]]
-    assert late > 0
-    verdict = judge_composition(encoded(values), pods_of(SMALL["racks"]))
-    assert {v.kind for v in verdict.violations} & {"overloaded", "not-held"}
-
-
 def test_without_a_cluster_data_is_judged_and_loads_are_not() -> None:
     values = copy.deepcopy(_good("4x2", "allgather"))
     larger_chunks(values)
     assert judge_composition(encoded(values), None).violations == ()
     drop_a_move(values)
     assert judge_composition(encoded(values), None).violations != ()
-
-
-@pytest.mark.parametrize("text", [b"", b"[]", b"{", b'{"format": "hetesynth-composition"}', b"\xff", b"9" * 5000])
-def test_what_is_no_composition_is_said_to_be_none(text: bytes) -> None:
-    verdict = judge_composition(text, None)
-    assert not verdict.readable and [v.kind for v in verdict.violations] == ["syntax"]
 
 
 def _values_in(node: Any) -> list[tuple[Any, Any]]:
@@ -201,7 +183,7 @@ def _values_in(node: Any) -> list[tuple[Any, Any]]:
     return places + [place for _, value in pairs for place in _values_in(value)]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(30))
 def test_any_number_may_be_anything(seed: int) -> None:
     """The judge answers, whatever stands in the document; a change that it passes keeps the data right."""
     rng = random.Random(seed)

@@ -77,21 +77,6 @@ def test_a_stall_of_all_ends_with_every_reason_soon_after_the_timeout() -> None:
         assert len(conductor.stopped) == 3
 
 
-def test_nobody_is_stopped_while_one_rank_moves() -> None:
-    ranks = Ranks(3)
-    for _ in range(20 * int(TIMEOUT)):
-        ranks.tick(frozenset({1}))
-    assert not any(c.over for c in ranks.conductors)
-    assert TIMEOUT <= ranks.until_over() - 20 * TIMEOUT <= 2 * TIMEOUT
-
-
-def test_ranks_that_are_done_do_not_hide_a_stall() -> None:
-    ranks = Ranks(3)
-    ranks.players[0].settled = ranks.players[1].settled = True
-    ranks.until_over()
-    assert ranks.conductors[0].stopped == ("rank 2 thread block 0 waits for a message",)
-
-
 def test_a_rank_that_does_not_answer_is_named() -> None:
     ranks = Ranks(3)
     ranks.lost = {2}

@@ -1,4 +1,4 @@
-"""The runner of mutants names what no test notices, leaves out what changes nothing, and notices stale entries."""
+"""The runner of mutants names what no test notices."""
 
 from __future__ import annotations
 
@@ -28,40 +28,14 @@ def test_it():
 """
 
 
-def run(folder: Path, equivalent: str) -> tuple[int, str]:
-    (folder / "toy.py").write_text(TOY)
-    (folder / "test_toy.py").write_text(TESTS)
-    (folder / "equivalent.txt").write_text(equivalent)
-    command: list[str | Path] = [
-        sys.executable,
-        "-m",
-        "mutation",
-        folder / "toy.py",
-        "--tests",
-        folder / "test_toy.py",
-        "--equivalent",
-        folder / "equivalent.txt",
-        "--jobs",
-        "2",
-    ]
+def test_survivors_are_named_and_too_many_fail(tmp_path: Path) -> None:
+    toy, tests = tmp_path / "toy.py", tmp_path / "test_toy.py"
+    toy.write_text(TOY)
+    tests.write_text(TESTS)
     path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-m", "mutation", str(toy), "--tests", str(tests), "--jobs", "2", "--least", "60"]
     ended = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
-    return ended.returncode, ended.stdout + ended.stderr
-
-
-def test_survivors_and_stale_entries_are_named_and_listed_ones_are_not(tmp_path: Path) -> None:
-    where = os.path.relpath(tmp_path, Path(__file__).parents[2])
-    excused, stale = f"{where}/toy.py half_tested+1: done = False => done = True", f"{where}/toy.py gone+1: x => y"
-    code, said = run(tmp_path, f"{excused}\n    Nobody asks.\n{stale}\n    It was there.\n")
-    assert code == 1 and f"no such mutant any more: {stale}" in said and excused not in said
-    survivors = [line for line in said.splitlines() if line.startswith("survived ")]
-    assert f"survived {where}/toy.py half_tested+3: done = True => done = False" in survivors
-    assert all("toy.py half_tested+" in name for name in survivors) and len(survivors) == 3
-    assert "4 survived (1 of them listed)" in said
-
-
-def test_entries_that_are_killed_are_named(tmp_path: Path) -> None:
-    where = os.path.relpath(tmp_path, Path(__file__).parents[2])
-    killed = f"{where}/toy.py tested+1: return x > 3 => return x >= 3"
-    code, said = run(tmp_path, f"{killed}\n    A lie.\n")
-    assert code == 1 and f"killed {killed}" in said
+    survivors = [line for line in ended.stderr.splitlines() if line.startswith("survived ")]
+    assert any(line.endswith("toy.py half_tested+3: done = True => done = False") for line in survivors)
+    assert all("toy.py half_tested+" in line for line in survivors) and len(survivors) == 4
+    assert ended.returncode == 1 and "4 survived" in ended.stdout

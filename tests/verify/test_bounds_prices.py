@@ -8,84 +8,13 @@ from random import Random
 
 import numpy as np
 import pytest
-from support import certificates
-from support.graphs import Graph, full, line, problem, ring
-from test_bounds_cuts import check, over
-from test_bounds_laws import moving
+from support.graphs import Graph, full, problem
+from test_bounds_cuts import check, moving
 
 from hetesynth.judge.bounds import judge as cuts
-from hetesynth.judge.bounds import prices
 from hetesynth.judge.bounds.prices import NONE, arborescence_cost, shortest_paths
-from hetesynth.model.bound import GrowthWitness, LowerBound, PriceWitness
+from hetesynth.model.bound import GrowthWitness
 from hetesynth.model.problem import Problem, Resource
-
-
-def tolls(wanted: Problem, cost: dict[tuple[int, int], int], paid: int, earned: int) -> PriceWitness:
-    return PriceWitness(tuple((over(wanted, ends)[0], price) for ends, price in cost.items()), paid, earned)
-
-
-CHAIN = problem(line(4), "gather", 2)
-DOWN = {(1, 0): 3, (2, 1): 2, (3, 2): 1}
-PAID = 2 * (3 + 5 + 6)  # of the six chunks that are elsewhere
-WIDE = problem(ring(3, 2, both=False), "broadcast")
-ALL_WANT = problem(full(3), "broadcast", 2)
-PRICES: list[tuple[Problem, PriceWitness, int | str]] = [
-    (CHAIN, tolls(CHAIN, DOWN, PAID, 6), 5), (CHAIN, tolls(CHAIN, DOWN, PAID - 5, 6), 4),
-    (CHAIN, tolls(CHAIN, DOWN, 0, 6), 0), (CHAIN, tolls(CHAIN, DOWN, PAID + 1, 6), "need not pay more than 28"),
-    (CHAIN, tolls(CHAIN, DOWN, -1, 6), "are said to pay -1"),
-    (CHAIN, tolls(CHAIN, DOWN, PAID, 5), "said to earn 5, it can earn 6"),
-    (CHAIN, tolls(CHAIN, DOWN, PAID, 7), "said to earn 7, it can earn 6"),
-    (CHAIN, tolls(CHAIN, {(1, 0): 0}, 0, 0), "nothing can be carried in a step"),
-    (CHAIN, tolls(CHAIN, {(1, 0): -1}, 0, -1), "the price -1 is negative or too large"),
-    (CHAIN, tolls(CHAIN, {(1, 0): prices.MAX_PRICE}, 6 << 32, 1 << 32), 6),
-    (CHAIN, tolls(CHAIN, {(1, 0): prices.MAX_PRICE + 1}, 6, (1 << 32) + 1), "is negative or too large"),
-    (CHAIN, PriceWitness((("toll", 1),), 1, 1), "there is no resource 'toll'"),
-    (CHAIN, PriceWitness(((over(CHAIN, (1, 0))[0], 2), (over(CHAIN, (1, 0))[0], 3)), 6, 3), "has two prices"),
-    (WIDE, tolls(WIDE, {(0, 1): 2, (1, 2): 1}, 3, 6), 1),
-    (WIDE, tolls(WIDE, {(0, 1): 2, (1, 2): 1}, 3, 3), "said to earn 3, it can earn 6"),
-    # a tree to all ranks: each is entered once; paths alone would pay 1 a chunk
-    (ALL_WANT, tolls(ALL_WANT, {(0, 1): 1, (0, 2): 1, (1, 2): 1, (2, 1): 1}, 4, 4), 1),
-    (ALL_WANT, tolls(ALL_WANT, {(0, 1): 1, (0, 2): 1, (1, 2): 1, (2, 1): 1}, 5, 4), "not pay more than 4"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("case", range(len(PRICES)))
-def test_prices(case: int) -> None:
-    check(prices.price_steps, *PRICES[case])
-
-
-def test_each_chunk_pays_for_its_dearest_target_from_its_nearest_holder() -> None:
-    graph = line(4)
-    graph.groups.append(Resource("bus", tuple(range(6)), 1))
-    for moves, name, paid in (
-        ([({0, 2}, {3})], "allgather", 1), ([({0, 2}, {3})], "reducescatter", 3), ([({0}, {1, 3})], "gather", 3),
-        ([({0}, {1})] * 2, "allgather", 2), ([({0}, {0, 1, 2, 3})], "allgather", 3),
-        ([({0}, {1, 2, 3})], "allgather", 3), ([({0, 1}, {2, 3})], "allgather", 2), ([({1}, {0, 3})],
-        "allgather", 2),
-        ([({1}, {0, 1, 2, 3})], "allgather", 3), ([({1}, {0, 2, 3})], "reducescatter", 2),
-    ):  # fmt: skip
-        wanted = moving(graph, *moves, name=name if name != "gather" else "allgather")  # type: ignore[arg-type]
-        check(prices.price_steps, wanted, PriceWitness((("bus", 1),), paid, 1), paid)
-        more = PriceWitness((("bus", 1),), paid + 1, 1)
-        check(prices.price_steps, wanted, more, f"need not pay more than {paid}")
-
-
-def test_parallel_links_cost_what_the_cheapest_costs() -> None:
-    graph = Graph(2)
-    graph.link(0, 1, 1), graph.link(0, 1, 1), graph.link(1, 0, 1)
-    wanted = problem(graph, "broadcast")
-    first, second = over(wanted, (0, 1))
-    for pair in ((5, 3), (3, 5)):
-        claim = PriceWitness(tuple(zip((first, second), pair, strict=True)), 3, 8)
-        check(prices.price_steps, wanted, claim, 1)
-        check(prices.price_steps, wanted, replace(claim, paid=4), "need not pay more than 3")
-
-
-def test_more_ranks_than_are_priced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prices, "MAX_RANKS", 4)
-    check(prices.price_steps, CHAIN, tolls(CHAIN, DOWN, PAID, 6), 5)
-    monkeypatch.setattr(prices, "MAX_RANKS", 3)
-    check(prices.price_steps, CHAIN, tolls(CHAIN, DOWN, PAID, 6), "prices on more than 3 ranks")
 
 
 def all_distances(costs: list[list[int]]) -> list[list[int]]:
@@ -134,13 +63,6 @@ def leads(into: dict[int, int], v: int, root: int) -> bool:
     return v == root
 
 
-def test_what_is_no_edge() -> None:
-    """From half of NONE on, what is paid before taken off."""
-    for cost, found in ((NONE // 2 - 1, NONE // 2 - 1), (NONE // 2, None), (NONE, None)):
-        assert arborescence_cost(np.array([[0, cost], [5, 0]], dtype=np.int64), 0) == found
-    assert arborescence_cost(np.zeros((1, 1), dtype=np.int64), 0) == 0
-
-
 def grown(sizes: list[int], rng: Random, most: int = 4) -> tuple[Problem, GrowthWitness]:
     """A broadcast over parts of ``sizes``, with a law for what leaves and enters each and leaves each rank."""
     parts: list[tuple[int, ...]] = []
@@ -159,22 +81,6 @@ def grown(sizes: list[int], rng: Random, most: int = 4) -> tuple[Problem, Growth
     into = tuple(law(f"in {p}", [a for a in across if home[graph.arcs[a].dst] == p]) for p in range(len(parts)))
     ranks = tuple(law(f"rank {r}", [a for a in across if graph.arcs[a].src == r], 5 - most) for r in sorted(home))
     return problem(graph, "broadcast"), GrowthWitness(0, tuple(parts), out, into, ranks)
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_growth_is_what_a_second_count_says(seed: int) -> None:
-    rng = Random(seed)
-    wanted, claim = grown([rng.randint(1, 2) for _ in range(rng.choice((2, 4, 16)))], rng, 1 + seed % 4)
-    starts = {0} if seed % 3 else set(rng.sample(range(wanted.ranks), 2))
-    wanted = moving(wanted_graph(wanted), (starts, set(range(wanted.ranks))))
-    steps = cuts.growth_steps(wanted, claim)
-    certificates.recheck(wanted, LowerBound(steps, "growth", "", claim))
-    with pytest.raises(AssertionError, match="one step fewer is not excluded"):
-        certificates.recheck(wanted, LowerBound(steps + 1, "growth", "", claim))
-
-
-def wanted_graph(wanted: Problem) -> Graph:
-    return Graph(wanted.ranks, wanted.vertices, list(wanted.segments), list(wanted.arcs), list(wanted.groups))
 
 
 SPREAD, SPREADING = grown([2, 1, 2], Random(1))
@@ -207,13 +113,3 @@ GROWTH: list[tuple[Problem, GrowthWitness, int | str]] = [
 @pytest.mark.parametrize("case", range(len(GROWTH)))
 def test_growth(case: int) -> None:
     check(cuts.growth_steps, *GROWTH[case])
-
-
-def test_growth_over_more_steps_than_are_rechecked(monkeypatch: pytest.MonkeyPatch) -> None:
-    graph = line(6)
-    graph.groups.append(Resource("bus", tuple(range(10)), 1))
-    bus, parts = (("bus",),) * 6, tuple((r,) for r in range(6))
-    claim = GrowthWitness(0, parts, bus, bus, bus)
-    for most, steps in ((9, 3), (4, 3), (3, 3), (2, 2)):
-        monkeypatch.setattr(cuts, "MAX_STEPS", most)
-        check(cuts.growth_steps, problem(graph, "broadcast"), claim, steps)

@@ -8,13 +8,12 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from support.graphs import Graph, full, line, problem, star
-from test_bounds_cuts import check, judged
-from test_bounds_laws import moving
+from support.graphs import Graph, full, line, problem
+from test_bounds_cuts import check, moving
 
 from hetesynth.judge.bounds import query
 from hetesynth.judge.bounds.laws import Refuted
-from hetesynth.judge.bounds.query import LONGEST, MAX_DEPTH, AtMost, Clause, Symmetries, assertions
+from hetesynth.judge.bounds.query import AtMost, Clause, Symmetries, assertions
 from hetesynth.model.bound import UnsatWitness
 from hetesynth.model.problem import Problem, Resource
 
@@ -75,15 +74,6 @@ def test_what_is_read(text: str, expected: list[Clause | AtMost] | str) -> None:
         list(assertions(XYZ + text))
 
 
-def test_how_deep_is_read() -> None:
-    def nested(depth: int) -> str:  # the command is one list itself
-        return XYZ + "(assert " + "(or " * (depth - 1) + "x" + ")" * depth
-
-    assert list(assertions(nested(MAX_DEPTH))) == [clause("x")]
-    with pytest.raises(Refuted, match="nested too deeply"):
-        list(assertions(nested(MAX_DEPTH + 1)))
-
-
 def asserted(wanted: Problem, steps: int, formula: str) -> UnsatWitness:
     names = sorted(set(re.findall(r"\w+_\w+", formula.replace("at-most", ""))))
     return UnsatWitness(steps, "".join(f"(declare-fun {n} () Bool)" for n in names) + f"(assert {formula})")
@@ -131,37 +121,6 @@ def test_of_what_cannot_be_reached_in_time_anything_follows() -> None:
     one_of_two = moving(line(4), ({0}, {0}), ({0}, {3}))
     check(query.query_steps, one_of_two, asserted(one_of_two, 2, "false"), 3)
     check(query.query_steps, FAR, asserted(FAR, 2, "send_0_0_0"), "problem: send_0_0_0")
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("send_0_5_0", ""), ("has_0_3_0", ""), ("met_3_3_1", ""), ("met_3_3_0", ""),
-        ("send_1_0_0", "does not exist"), ("send_0_6_0", "does not exist"), ("has_1_0_0", "does not exist"),
-        ("has_0_4_0", "does not exist"), ("met_4_0_0", "does not exist"), ("met_0_4_0", "does not exist"),
-        ("met_0_0_2", "does not exist"), ("get_0_0_0", "not about this problem"), ("has_0_0",
-        "not about this problem"),
-        ("has_0_0_0_0", "not about this problem"), ("has_0_x_0", "not about this problem"),
-        ("has_0_0_²", "not about this problem"), ("has_0_0_٣", "not about this problem"), ("has_0_0_-1",
-        "not about"),
-    ],
-)  # fmt: skip
-def test_variables(name: str, message: str) -> None:
-    """In a count that says nothing, so that only the name is looked at."""
-    claim = UnsatWitness(4, f"(declare-const {name} Bool)(assert ((_ at-most 1) {name}))")
-    check(query.query_steps, FAR, claim, message or 5)
-
-
-def test_what_a_query_is_about(monkeypatch: pytest.MonkeyPatch) -> None:
-    good = asserted(FAR, 4, "has_0_0_0")
-    check(query.query_steps, FAR, replace(good, steps=0), 1)
-    check(query.query_steps, FAR, replace(good, steps=-1), "the number of steps is negative")
-    check(query.query_steps, FAR, replace(good, query="(assert true)"), "the query asserts nothing")
-    check(query.query_steps, moving(line(4), ({0}, {3}), name="reduce"), good, "a collective that copies")
-    monkeypatch.setattr(query, "MAX_QUERY", len(good.query))
-    check(query.query_steps, FAR, good, 5)
-    monkeypatch.setattr(query, "MAX_QUERY", len(good.query) - 1)
-    check(query.query_steps, FAR, good, "the query is too large")
 
 
 def shared() -> Problem:
@@ -213,22 +172,6 @@ def test_counts(case: int) -> None:
     check(query.query_steps, wanted, asserted(wanted, 3, formula), message or 4)
 
 
-def test_refusals_name_the_first_few() -> None:
-    clause = "(or send_0_2_1 (not has_0_1_1) send_0_2_2 send_0_2_3 send_0_4_3)"
-    message = "the problem: send_0_2_1 or not has_0_1_1 or send_0_2_2 or send_0_2_3"
-    found = judged(query.query_steps, FAR, asserted(FAR, 4, clause))
-    assert isinstance(found, str) and found.endswith(message)
-    found = judged(query.query_steps, shared(), asserted(shared(), 4, most(0, *BUS)))
-    assert isinstance(found, str) and found.endswith(": send_0_0_1, send_0_1_1, send_1_0_1")
-
-
-def test_stars_are_read_as_wires() -> None:
-    wanted = problem(star(3), "scatter", 2)
-    sends = [f"send_{k}_{a}_0" for k in range(4) for a, x in enumerate(wanted.arcs) if x.src == 0]
-    check(query.query_steps, wanted, asserted(wanted, 3, most(1, *sends)), 4)
-    check(query.query_steps, wanted, asserted(wanted, 3, most(0, *sends)), "limits to 0 what no law")
-
-
 SYMMETRIC = problem(full(3), "broadcast")  # links 0: 0->1, 1: 0->2, 2: 1->0, 3: 1->2, 4: 2->0, 5: 2->1
 PIECES = moving(full(3), ({0}, {1}), ({0}, {1}), ({0}, {2}))
 OWN = moving(full(4), *[({r}, {0, 1, 2, 3}) for r in range(4)])  # link 8: 2->3
@@ -267,19 +210,6 @@ def test_one_of_equivalent_schedules(case: int) -> None:
     facts = query._Facts(wanted, 2)
     possible = (lambda k, a, t: (k, a, t) in sends) if sends else facts.symmetries.possible
     assert Symmetries(wanted, 2, possible).allow(set(yes), set(no)) == holds
-
-
-def test_a_query_may_look_at_the_first_one_only() -> None:
-    check(query.query_steps, SYMMETRIC, asserted(SYMMETRIC, 2, "(or send_0_0_0 (not send_0_1_0))"), 3)
-    check(query.query_steps, SYMMETRIC, asserted(SYMMETRIC, 2, "(or send_0_1_0 (not send_0_0_0))"), "not follow")
-
-
-def test_so_many_transfers_are_compared() -> None:
-    wanted = problem(full(3), "broadcast", 5)
-    first = [(k, 0, t) for t in (0, 1) for k in range(5)]
-    symmetries = Symmetries(wanted, 2, lambda k, a, t: a in (0, 1))
-    for n in range(1, 10):
-        assert symmetries.allow(set(first[:n]), {(first[n - 1][0], 1, first[n - 1][2])}) == (n <= LONGEST)
 
 
 @pytest.mark.parametrize("wanted", [SYMMETRIC, PIECES, moving(full(3), ({0}, {1, 2}), ({1}, {0, 2}))])

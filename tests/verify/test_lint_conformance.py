@@ -10,7 +10,7 @@ from support.verdicts import XML_TARGETS, acceptance
 
 from hetesynth.judge.msccl.judge import program_violations
 from hetesynth.judge.msccl.linter import lint, lint_targets
-from hetesynth.judge.msccl.reader import load_program
+from hetesynth.judge.msccl.reader import load_program, read_program
 from hetesynth.judge.msccl.rules import BY_ID
 from hetesynth.model.target import TARGETS
 
@@ -119,3 +119,14 @@ def test_shipped_schedules_run_on_what_they_were_made_for(path: Path) -> None:
     assert ("split-deadlock" in told) == (path.stem in HANG_ABOVE_A_SIZE)
     assert told - {"split-deadlock"} <= {"metadata-missing", "never-selected", "op-refused"}
     assert any(not verdict.violations for verdict in verdicts) or path.stem in HANG_ABOVE_A_SIZE
+
+
+@pytest.mark.skipif(not SHIPPED, reason="no conformance data")
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda p: p.stem)
+def test_shipped_programs_without_one_step_are_wrong(path: Path) -> None:
+    """One data-moving line taken out, at five places: connections, data or races must show it."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    steps = [k for k, line in enumerate(lines) if b"<step" in line and b'type="nop"' not in line]
+    for k in steps[:: max(1, len(steps) // 5)]:
+        read = read_program(b"".join(lines[:k] + lines[k + 1 :]), path.name)
+        assert program_violations(read), lines[k]

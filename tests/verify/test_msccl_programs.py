@@ -28,10 +28,10 @@ from program_builders import (
     with_step,
 )
 
-from hetesynth.judge.msccl import execution, judge
+from hetesynth.judge.msccl import judge
 from hetesynth.judge.msccl.judge import large_message_violations, notes, profile_violations, program_violations
 from hetesynth.judge.msccl.reader import read_program
-from hetesynth.judge.msccl.rules import BY_ID, Findings, Place, shown
+from hetesynth.judge.msccl.rules import BY_ID
 from hetesynth.model.program import GpuProgram, Instruction, Program, ThreadBlock
 from hetesynth.model.verdict import Violation
 
@@ -103,39 +103,22 @@ EMPTY = replace(RING, gpus=tuple(replace(g, thread_blocks=()) for g in RING.gpus
 
 CHECKS = {
     "a gpu whose id is the number of ranks": gpu0(RING, rank=4),
-    "a negative id": gpu0(RING, rank=-1),
     "a gpu twice": Row(replace(RING, gpus=(*RING.gpus, RING.gpus[0]))),
     "two gpus missing": Row(replace(RING, gpus=RING.gpus[1:3])),
-    "no gpu of a gather": Row(replace(program("gather", 1, []), ranks=2)),
     "chunks that cannot be shared out": Row(replace(RING, chunks_per_loop=5)),
     "another input": gpu0(RING, input_chunks=2),
     "another output": gpu0(RING, output_chunks=5),
     "buffers not used": gpu0(direct_allreduce(2, True), output_chunks=0),
     "a broadcast that declares nothing": gpu0(chain_broadcast(3), input_chunks=0),
     "a broadcast that declares too much": gpu0(chain_broadcast(3), output_chunks=2),
-    "a gather of whole blocks": Row(replace(star("gather", 3), chunks_per_loop=1)),
-    "a gather that declares all everywhere": Row(
-        replace(star("gather", 3), gpus=tuple(replace(g, output_chunks=3) for g in star("gather", 3).gpus))
-    ),
     "a gather that declares something else": gpu0(star("gather", 3), output_chunks=2),
-    "a gather of whole blocks, one unused": Row(
-        replace(
-            star("gather", 3),
-            chunks_per_loop=1,
-            gpus=(*star("gather", 3).gpus[:2], replace(star("gather", 3).gpus[2], input_chunks=0)),
-        )
-    ),
-    "a scatter of whole blocks": Row(replace(star("scatter", 3), chunks_per_loop=1)),
     "a scatter of shares that do not fit": Row(replace(star("scatter", 3), chunks_per_loop=4)),
     "custom, with buffers of any size": Row(replace(direct_alltoall(2), collective="custom", chunks_per_loop=1)),
     "a block twice": Row(edited(RING, 0, 1, lambda tb: replace(tb, id=0))),
     "a block number too high": Row(edited(RING, 0, 2, lambda tb: replace(tb, id=3))),
-    "a negative block number": Row(edited(RING, 0, 2, lambda tb: replace(tb, id=-1))),
     "a peer that is the number of ranks": block0(RING, send_peer=4),
-    "a negative peer": block0(RING, send_peer=-2),
     "its own peer": block0(RING, send_peer=0),
     "a channel too high": block0(RING, channel=1),
-    "a channel too high without a peer": Row(edited(RING, 0, 2, lambda tb: replace(tb, channel=1))),
     "a negative channel without a peer": Row(edited(RING, 0, 2, lambda tb: replace(tb, channel=-1))),
     "no send peer": block0(RING, send_peer=None),
     "no recv peer": Row(edited(RING, 0, 1, lambda tb: replace(tb, recv_peer=None))),
@@ -144,26 +127,10 @@ CHECKS = {
     "up to the last chunk": steps(step("cpy", "i2", "s2", 2)),
     "one chunk further": steps(step("cpy", "i3", "s2", 2), step("cpy", "i2", "s3", 2)),
     "just behind the last chunk": steps(step("cpy", "i4", "s4")),
-    "just before the first": steps(step("cpy", "i-1", "s-1")),
     "further before the first": steps(step("cpy", "i-2", "s-2")),
     "no buffers": steps(replace(step("cpy", "i0", "s0"), src=None, dst=None)),
-    "sides that do not matter": Row(with_step(RING, 0, 1, 0, src=step("r", "i9", "o9").src)),
-    "two reductions, the first without a source": steps(NO_SOURCE, RE2),
-    "two reductions, the second without a source": steps(RE, NO_TARGET),
     "merged reductions of two counts": steps(step("cpy", "i0", "s0", 4), RE, RE2),
-    "merged reductions of two counts, first": steps(RE, RE2),
     "merged reductions of one count": steps(step("cpy", "i0", "s0", 4), RE, RE),
-    "reductions from two buffers": steps(step("re", "i1", "o0"), step("re", "s2", "o0", 2)),
-    "reductions to two places": steps(step("re", "s0", "o0"), step("re", "s2", "o1", 2)),
-    "a reduction, then a copy": steps(RE, step("cpy", "s2", "i0", 2)),
-    "reductions of two counts, the first waited for": alone(
-        block(0, None, None, replace(RE, has_dependents=True), RE2),
-        block(1, None, None, step("cpy", "i1", "o1", on=(0, 0))),
-    ),
-    "reductions of two counts, the second waiting": alone(
-        block(0, None, None, RE, replace(RE2, depends=(1, 0))),
-        block(1, None, None, step("cpy", "i1", "o1", flag=True)),
-    ),
     "a later step waited for before an earlier one": alone(
         block(0, None, None, step("cpy", "i0", "o0", flag=True), step("cpy", "i1", "o1", flag=True)),
         block(
@@ -178,7 +145,6 @@ CHECKS = {
     "a wait for a block that is not there": step0(RING, depends=(3, 0)),
     "a wait for its own block": step0(RING, depends=(0, 0)),
     "a wait for the step behind the last": step0(RING, depends=(1, 3)),
-    "a wait for a step before the first": step0(RING, depends=(1, -1)),
     "a wait for the last step, which publishes nothing": step0(RING, depends=(1, 2)),
     "a nop before a wait": Row(
         edited(
@@ -186,16 +152,6 @@ CHECKS = {
             0,
             0,
             lambda tb: replace(tb, instructions=(tb.instructions[0], nop((1, 0)), *tb.instructions[1:])),
-        )
-    ),
-    "two nops before a wait": Row(
-        edited(
-            RING,
-            0,
-            0,
-            lambda tb: replace(
-                tb, instructions=(tb.instructions[0], nop((1, 0)), nop((1, 0)), *tb.instructions[1:])
-            ),
         )
     ),
     "a nop before no wait": Row(
@@ -218,17 +174,9 @@ CHECKS = {
         [block(0, None, 0, step("r", "i0", "o0", 3), step("r", "i0", "o0", 2))],
     ),
     "two blocks send to one": Row(edited(RING, 0, 2, lambda tb: replace(tb, send_peer=1))),
-    "three blocks send to one, the second and third again": pair(
-        [block(k, 1, None, *[step("s", "i0", "o0")] * (k == 0)) for k in range(3)],
-        [block(0, None, 0, step("r", "i0", "o0"))],
-    ),
     "two blocks receive from one": Row(edited(RING, 0, 2, lambda tb: replace(tb, recv_peer=3))),
     "a link that is not there": Row(RING, {"links": {(0, 1), (1, 2), (2, 3)}}),
-    "no links at all": Row(RING, {"links": set()}),
     "a peer nobody uses": block0(replace(direct_alltoall(2)), instructions=()),
-    "one direction nobody uses": pair(
-        [block(0, 1, 1, step("s", "i0", "o0"))], [block(0, 0, 0, step("r", "i0", "o0"))]
-    ),
     "a step too much for every runtime": steps(*[step("cpy", "i0", "s0")] * 257),
     "no more blocks than multiprocessors": Row(RING, {"sms": 3}),
     "more blocks than multiprocessors": Row(RING, {"sms": 2}),
@@ -295,12 +243,6 @@ def split_race(split: int) -> Row:
     return Row(row.program, row.options, split)
 
 
-def long_block(length: int) -> Row:
-    """The last of many steps is waited for, and what it wrote is read."""
-    many = block(0, None, None, *[step("cpy", "i0", "s0")] * (length - 1), step("cpy", "i1", "s1", flag=True))
-    return alone(many, block(1, None, None, step("cpy", "s1", "o1", on=(0, length - 1))))
-
-
 WRONG = direct_allreduce(2, False)
 NOTHING = replace(WRONG, gpus=tuple(replace(g, thread_blocks=()) for g in WRONG.gpus))
 
@@ -311,7 +253,6 @@ RUNS = {
     "a message tells of what went before": message_order(False),
     "a message does not tell of what follows": message_order(True),
     "four blocks in a circle": circle(4),
-    "six blocks in a circle": circle(6),
     "seven blocks in a circle": circle(7),
     "two circles and one who waits": alone(
         block(0, None, None, step("cpy", "i0", "s0", on=(1, 0), flag=True)),
@@ -325,24 +266,14 @@ RUNS = {
         [block(0, 1, 1, step("r", "i0", "o0"), step("s", "i1", "o1"))],
         [block(0, 0, 0, step("r", "i1", "o1"), step("s", "i0", "o0"))],
     ),
-    "a long message in one": wide(4, 4),
     "a long message in two": wide(4, 2),
     "a long message in three": wide(5, 2),
-    "a long message in four": wide(4, 1),
     "nine in LL": wide(8, 1, "LL"),
     "what comes back in one message": split_race(3),
-    "what comes back in two messages": split_race(2),
     "what comes back in three messages": split_race(1),
     "a long message of which the end is read": pair(
         [block(0, 1, None, step("s", "i0", "s0", 3))],
         [block(0, None, 0, step("r", "i0", "s0", 3), step("cpy", "s2", "o2"))],
-    ),
-    "a long message that waits first": pair(
-        [
-            block(0, 1, None, step("s", "i0", "s0", 3, on=(1, 0))),
-            block(1, None, None, step("cpy", "i4", "s4", flag=True)),
-        ],
-        [block(0, None, 0, step("r", "i0", "s0", 3))],
     ),
     "four messages and one slot": pair(
         [block(0, 1, None, *[step("s", "i0", "s0")] * 4)],
@@ -352,10 +283,7 @@ RUNS = {
     "a copy onto itself beside one who reads": alone(
         block(0, None, None, step("cpy", "i0", "o0")), block(1, None, None, step("cpy", "o0", "s0")), in_place=True
     ),
-    "two hundred and fifty-six steps": long_block(256),
     "copies that overlap by one": steps(step("cpy", "i1", "i2", 2), in_place=True),
-    "copies that overlap by all but one": steps(step("cpy", "i2", "i1", 3), in_place=True, chunks=8),
-    "copies side by side": steps(step("cpy", "i0", "i2", 2), in_place=True),
     "a copy onto itself": steps(step("cpy", "i1", "o1", 2), in_place=True),
     "a reduction that overlaps": steps(step("re", "i1", "i2", 2), in_place=True),
     "a read of nothing": steps(step("cpy", "s1", "s2"), step("cpy", "s2", "s3")),
@@ -376,18 +304,12 @@ RUNS = {
         step("cpy", "i1", "o0"), step("cpy", "i0", "o1"), step("cpy", "i2", "o2", 2), coll="allreduce"
     ),
     "spoilt data": steps(step("cpy", "s0", "o0"), step("cpy", "i1", "o1", 3), coll="allreduce"),
-    "spoilt data before wrong data": steps(
-        step("cpy", "s0", "o0"), step("cpy", "i1", "o1", 2), step("cpy", "i1", "o3"), coll="allreduce"
-    ),
     "right in both forms": Row(replace(direct_alltoall(2), in_place=True)),
     "wrong in both forms": Row(replace(NOTHING, in_place=True)),
     "wrong in place only": alone(
         block(0, None, None, step("cpy", "i0", "o0"), step("cpy", "i0", "o1", 3)), coll="custom", both=True
     ),
     "in neither form": Row(replace(WRONG, out_of_place=False)),
-    "in neither form, writing the input": Row(
-        replace(direct_allreduce(2, True), in_place=False, out_of_place=False)
-    ),
     "the input is written": Row(
         replace(direct_allreduce(2, True), in_place=False, out_of_place=True, collective="custom")
     ),
@@ -395,40 +317,12 @@ RUNS = {
         with_step(replace(direct_allreduce(2, True), in_place=False, out_of_place=True), 0, 0, 1, depends=None)
     ),
     "a buffer of the root": Row(with_step(chain_reduce(3), 1, 0, 0, op="rrcs", dst=step("r", "i0", "o0").dst)),
-    "a buffer of the root, read": Row(
-        with_step(chain_broadcast(3), 1, 0, 0, op="rrs", src=step("r", "i0", "o0").src)
-    ),
-    "custom, buffers larger than said": Row(
-        program(
-            "custom",
-            1,
-            [GpuProgram(0, 4, 4, 4, (block(0, None, None, step("cpy", "i3", "o3"), step("cpy", "o3", "s3")),))],
-            in_place=True,
-        )
-    ),
-    "custom, buffers that would overlap": Row(
-        program(
-            "custom",
-            1,
-            [
-                GpuProgram(
-                    0,
-                    4,
-                    4,
-                    4,
-                    (block(0, None, None, step("cpy", "i0", "o0")), block(1, None, None, step("cpy", "i1", "s0"))),
-                )
-            ],
-        )
-    ),
     "a broadcast without its root": Row(chain_broadcast(3, root=None)),
     "a reduce without its root": Row(chain_reduce(3, root=None)),
     "a gather without its root": Row(replace(star("gather", 3), root=None)),
     "a broadcast of another root": Row(chain_broadcast(3, root=2)),
-    "a broadcast told another root": Row(chain_broadcast(3), {"root": 1}),
     "a broadcast told the root": Row(chain_broadcast(3, root=2), {"root": 0}),
     "a root that is the number of ranks": Row(chain_broadcast(3), {"root": 3}),
-    "a negative root": Row(chain_broadcast(3), {"root": -1}),
     "a broadcast of no root at all": Row(
         replace(
             chain_broadcast(2, root=None),
@@ -459,43 +353,19 @@ ADVICE = {
     "channels without thread blocks": Row(EMPTY),
     "a connection nobody uses": Row(edited(RING, 0, 2, lambda tb: replace(tb, send_peer=2))),
     "waits for a later step": step0(with_step(RING, 0, 1, 0, has_dependents=False), depends=(1, 0)),
-    "waits for a later step, the last": step0(with_step(RING, 0, 1, 1, has_dependents=False), depends=(1, 1)),
     "not mirrored": Row(with_step(RING, 1, 1, 0, src=step("r", "i3", "o0").src)),
-    "not mirrored, twice": Row(
-        with_step(with_step(RING, 1, 1, 0, src=step("r", "i3", "o0").src), 1, 1, 1, src=step("r", "i3", "o0").src)
-    ),
     "mirrored behind a copy": pair(
         [block(0, 1, None, step("cpy", "i5", "s5"), step("s", "i0", "o0"))],
         [block(0, None, 0, step("cpy", "i6", "s6"), step("r", "i0", "o0"))],
     ),
-    "received by another operation": pair(
-        [block(0, 1, None, step("s", "i1", "o1"))], [block(0, None, 0, step("rrc", "i0", "o0"))]
-    ),
-    "sent by another operation": pair(
-        [block(0, 1, 1, step("rrs", "i1", "o1"))], [block(0, 0, 0, step("s", "i1", "o1"), step("r", "i0", "o0"))]
-    ),
     "sixteen reductions": steps(*REDUCING[:16], in_place=True),
     "seventeen reductions": steps(*REDUCING, in_place=True),
-    "thirty-four reductions": steps(*REDUCING, *REDUCING, in_place=True),
-    "seventeen reductions, one waited for": steps(
-        *REDUCING[:3], replace(RE, has_dependents=True), *REDUCING[:13], in_place=True
-    ),
-    "seventeen reductions, one of another place": steps(
-        *REDUCING[:8], step("re", "s0", "i1"), *REDUCING[:8], in_place=True
-    ),
     "seventeen reductions, one that waits": alone(
         block(0, None, None, RE, replace(RE, depends=(1, 0)), *REDUCING[:15]),
         block(1, None, None, step("cpy", "i3", "o3", flag=True)),
         in_place=True,
     ),
-    "eighteen reductions, one that waits": alone(
-        block(0, None, None, RE, replace(RE, depends=(1, 0)), *REDUCING[:16]),
-        block(1, None, None, step("cpy", "i3", "o3", flag=True)),
-        in_place=True,
-    ),
     "a copy, then sixteen reductions": steps(step("cpy", "i1", "i2"), *REDUCING[:16], in_place=True),
-    "a copy, then seventeen reductions": steps(step("cpy", "i1", "i2"), *REDUCING, in_place=True),
-    "reductions around a copy": steps(RE, step("cpy", "i1", "o1"), RE, in_place=True),
     "copies of many chunks": steps(step("cpy", "i0", "s0", 4)),
     "split, and a defect seen without running": Row(
         replace(wide(4, 1).program, gpus=(wide(4, 1).program.gpus[0], replace(wide(4, 1).program.gpus[1], rank=5)))
@@ -508,11 +378,8 @@ ADVICE = {
         [block(0, 0, 0, step("s", "i0", "o0", 3), step("r", "i0", "o0", 3))],
     ),
     "split, of a stated root": rooted(3, 1),
-    "split, of a stated root that is not right": rooted(3, 0),
     "split, of a root to be found": rooted(3, None),
     "split, of a root that is told": rooted(3, 0, 1),
-    "split, told another root": rooted(3, 1, 0),
-    "split, told no root at all": rooted(3, 1, 2),
     "split, in both forms": Row(replace(wide(4, 1).program, in_place=True)),
     **{f"limit: {n} steps": steps(*[step("cpy", "i0", "s0")] * n) for n in (64, 65)},
     **{f"limit: {n} chunks a step": steps(step("cpy", "i0", "s0", n), chunks=72) for n in (71, 72)},
@@ -546,12 +413,6 @@ def test_what_is_said_of_files_names_the_line(golden: Callable[[Path, bytes], No
     golden(TABLES / "msccl_files.txt", "".join(lines).encode())
 
 
-def test_fifty_findings_at_most() -> None:
-    blocks = [block(k, None, None, step("rrs", "i0", "o0")) for k in range(60)]
-    found = profile_violations(alone(*blocks, channels=2).program)
-    assert [BY_ID[v.rule or ""].name for v in found] == ["unused-channels", *["op-refused"] * 49]
-
-
 @pytest.mark.parametrize(("name", "rows"), [("checks", CHECKS), ("runs", RUNS), ("advice", ADVICE)])
 def test_what_is_said_of_odd_programs(
     name: str, rows: dict[str, Row], golden: Callable[[Path, bytes], None]
@@ -578,12 +439,6 @@ def test_programs_too_large_to_be_executed(
     assert [v.message for v in program_violations(p)] == ([] if judged else [text])
 
 
-def test_large_messages_of_programs_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [BY_ID[v.rule or ""].name for v in large_message_violations(wide(4, 1).program)] == ["split-deadlock"]
-    monkeypatch.setattr(judge, "MAX_WORK", 0)
-    assert large_message_violations(wide(4, 1).program) == []
-
-
 @pytest.mark.parametrize(
     ("most", "work", "found"), [(2, 100, True), (1, 100, False), (9, 10, True), (9, 9, False), (9, 4, False)]
 )
@@ -594,43 +449,3 @@ def test_roots_that_are_tried(most: int, work: int, found: bool, monkeypatch: py
     monkeypatch.setattr(judge, "MAX_GUESSED_WORK", work)
     names = [BY_ID[v.rule or ""].name for v in program_violations(p)]
     assert names == ([] if found else ["no-right-root", "root-only-buffer"])
-
-
-@pytest.mark.parametrize(("coll", "first"), [("broadcast", 2), ("scatter", 2), ("reduce", 1), ("gather", 1)])
-def test_the_first_root_tried_receives_or_sends_least(coll: str, first: int) -> None:
-    """Rank 2 sends two chunks and receives none, rank 1 the other way round, rank 0 does neither with more."""
-    sends, gets = step("s", "s0", "s0", 2), step("r", "s0", "s0", 2)
-    gpus = [
-        GpuProgram(0, 3, 3, 3, (block(0, 1, 2, sends, gets),)),
-        GpuProgram(1, 3, 3, 3, (block(0, None, 0, gets),)),
-        GpuProgram(2, 3, 3, 3, (block(0, 0, None, sends),)),
-    ]
-    found = program_violations(program(coll, 3, gpus))
-    assert found[0].message.endswith(
-        f"{coll}: no root is stated and the program is right for none; taken: {first}"
-    )
-
-
-def test_wrong_chunks_are_counted_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    for most, counted in ((3, 3), (4, 4), (5, 4)):
-        monkeypatch.setattr(execution, "MAX_COUNTED_WRONG", most)
-        (found,) = program_violations(steps(step("cpy", "i0", "s0", 4), coll="allreduce").program)
-        text = f"o[0] ends with nothing, not input chunk 0 of rank 0 ({counted} of its 4 output chunks are wrong)"
-        assert found.message == f"gpu 0: {text}"
-
-
-def test_a_judge_of_its_own_findings() -> None:
-    findings = Findings(RING, {}, limit=4, per_rule=2)
-    for k in range(3):
-        findings.add("race", str(k))
-    findings.add("overlap", "x", Place(1, 0, 2))
-    assert not findings.full
-    findings.add("deadlock", "y", Place(1))
-    findings.add("bad-root", "z")
-    assert findings.full
-    assert [v.message for v in findings.violations] == ["0", "1", "gpu 1 thread block 0 step 2: x", "gpu 1: y"]
-    assert [judge.longest_message(p) for p in (EMPTY, RING, rooted(3, 1).program, chain_reduce(2))] == [0, 1, 3, 1]
-    messages = pair([block(0, 1, None, *(step("s", "i0", "i0", n) for n in (1, 3, 2)))], [])
-    assert judge.longest_message(messages.program) == 3
-    o3 = step("s", "o3", "o3").src
-    assert o3 is not None and [shown(o3, n) for n in (1, 2)] == ["o[3]", "o[3..4]"]

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from random_interpreter import survives
 
 from hetesynth.judge.msccl.judge import profile_violations, program_violations
+from hetesynth.judge.msccl.linter import lint_targets
 from hetesynth.judge.msccl.reader import read_program
+from hetesynth.model.target import TARGETS
 
 FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("*.xml"))
 PIECES = [
@@ -23,22 +25,23 @@ def _judged(text: bytes) -> None:
     read = read_program(text, "fuzz")
     found = program_violations(read)
     profile_violations(read)
+    lint_targets(read, TARGETS.values())
     assert read.program is not None or found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.binary(max_size=300))
 def test_any_bytes(text: bytes) -> None:
     _judged(text)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=40))
 def test_pieces_in_any_order(pieces: list[bytes]) -> None:
     _judged(b"".join(pieces))
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
     st.sampled_from(FIXTURES),
     st.lists(st.tuples(st.floats(0, 1), st.integers(0, 12), st.sampled_from(PIECES)), min_size=1, max_size=3),
@@ -51,7 +54,7 @@ def test_damaged_files(path: Path, edits: list[tuple[float, int, bytes]]) -> Non
     _judged(text)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.sampled_from(FIXTURES), st.floats(0, 1), st.sampled_from([b"0", b"1", b"2", b"3"]), st.integers(0, 3))
 def test_a_changed_digit_that_passes_is_harmless(path: Path, where: float, digit: bytes, seed: int) -> None:
     text = path.read_bytes()

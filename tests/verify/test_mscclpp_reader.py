@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +12,9 @@ import pytest
 from support.plan_chaos import outcome
 
 from hetesynth.errors import HetesynthError
-from hetesynth.judge.mscclpp import reader
 from hetesynth.judge.mscclpp.judge import plan_violations
 from hetesynth.judge.mscclpp.reader import MAX_BYTES, OTHER_OPS, load_plan, read_plan_json
-from hetesynth.model.plan import OPEN_MAX_BYTES, PlanBlock, PlanOperation
+from hetesynth.model.plan import OPEN_MAX_BYTES
 
 GOLDEN = Path(__file__).parents[1] / "lowering" / "golden" / "mscclpp_allgather_pair.json"
 
@@ -65,15 +62,6 @@ def test_plans_that_others_ship_are_read_and_right(path: Path) -> None:
     assert {outcome(plan, None, seed) for seed in range(2)} == {"right"}
 
 
-@pytest.mark.skipif(not SHIPPED, reason="no conformance data")
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-def test_a_lost_signal_in_a_shipped_plan_is_noticed(path: Path) -> None:
-    values = json.loads(path.read_bytes())
-    operations = values["gpus"][1]["threadblocks"][0]["ops"]
-    operations.remove(next(x for x in operations if x["name"] in ("signal", "pwsf")))
-    assert plan_violations(read_plan_json(text(values)))
-
-
 def test_defaults_are_those_of_the_loader() -> None:
     values = good()
     for name in (
@@ -83,12 +71,6 @@ def test_defaults_are_those_of_the_loader() -> None:
         del values[name]
     del values["gpus"][0]["semaphores"]
     assert read_plan_json(text(values)) == replace(read_plan_json(GOLDEN.read_bytes()), max_bytes=OPEN_MAX_BYTES)
-
-
-def test_unknown_fields_are_skipped_as_the_loader_does() -> None:
-    values = good()
-    values["comment"] = values["gpus"][0]["comment"] = {"by": ["somebody"]}
-    assert read_plan_json(text(values)) == read_plan_json(GOLDEN.read_bytes())
 
 
 @pytest.mark.parametrize("name", sorted(OTHER_OPS))
@@ -176,175 +158,10 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 # -- fuzzing: the same mutations every time
 
-_WORDS = [
-    b"null", b"-1", b"0", b"1e400", b"99999999999999999999999", b"18446744073709551616", b"true", b'"x"', b"[]",
-    b"{}", b'"s"', b'"port"', b'"put"', b'"barrier"', b'"sem_acquire"', b'"wait"', b"16", b"64", b"2147483647",
-    b"NaN", b"\x00",
-]  # fmt: skip
-
-
-def mutated(data: bytes, rng: random.Random) -> bytes:
-    """One to four changes of bytes, of values, or of the structure."""
-    for _ in range(rng.randint(1, 4)):
-        at = rng.randrange(len(data)) if data else 0
-        match rng.randrange(6):
-            case 0:
-                data = data[:at] + bytes([rng.randrange(256)]) + data[at + 1 :]
-            case 1:
-                data = data[:at] + data[at + rng.randint(1, 60) :]
-            case 2:
-                data = data[:at] + data[at : at + rng.randint(1, 400)] + data[at:]
-            case 3:
-                data = data[:at] + rng.choice(_WORDS) + data[at:]
-            case _:
-                data = with_a_value_changed(data, rng)
-    return data
-
-
-def with_a_value_changed(data: bytes, rng: random.Random) -> bytes:
-    """Some number or string replaced: such files still parse, and reach the judge."""
-    try:
-        values = json.loads(data)
-    except (ValueError, RecursionError):
-        return data
-    leaves: list[tuple[Any, Any]] = []
-    stack: list[Any] = [values]
-    while stack:
-        here = stack.pop()
-        items = here.items() if isinstance(here, dict) else enumerate(here) if isinstance(here, list) else ()
-        for key, value in list(items):
-            leaves.append((here, key))
-            stack.append(value)
-    if not leaves:
-        return data
-    holder, key = rng.choice(leaves)
-    holder[key] = rng.choice(
-        [0, 1, 2, 3, 7, 63, 2**31 - 1, "memory", "port", "i", "o", "s", [], {}, None, holder[key]]
-    )
-    if isinstance(holder, list) and rng.random() < 0.5:
-        holder.insert(rng.randrange(len(holder) + 1), rng.choice(holder))
-    return json.dumps(values).encode()
-
-
-def survives(data: bytes) -> None:
-    """Either an error of the user's, or a plan that is judged; never anything else."""
-    try:
-        plan_violations(read_plan_json(data))
-    except HetesynthError as error:
-        assert error.code in ("HS530", "HS531", "HS532")
-        assert error.message.isprintable()
-
-
-def seeds() -> list[bytes]:
-    shipped = [path.read_bytes() for path in SHIPPED if path.stat().st_size < 60_000]
-    return [GOLDEN.read_bytes(), *shipped]
-
-
-def test_mutated_plans_never_surprise() -> None:
-    rng = random.Random(20)
-    texts = seeds()
-    for _ in range(300):
-        survives(mutated(rng.choice(texts), rng))
-
-
-@pytest.mark.slow
-def test_ten_thousand_mutated_plans_never_surprise() -> None:
-    rng = random.Random(7)
-    texts = seeds()
-    tracemalloc.start()
-    for _ in range(10_000):
-        survives(mutated(rng.choice(texts), rng))
-    assert tracemalloc.get_traced_memory()[1] < 200 * 2**20
-    tracemalloc.stop()
-
-
-def test_a_plan_of_many_thread_blocks_is_refused_rather_than_eating_memory() -> None:
-    values = good()
-    barrier = {"name": "barrier", "barrier_id": 0, "num_threadblocks": 7_000}
-    for gpu in values["gpus"]:
-        gpu["threadblocks"] += [{"id": t, "ops": [barrier], "channels": []} for t in range(1, 7_000)]
-        gpu["threadblocks"][0]["ops"].insert(0, barrier)
-    with pytest.raises(HetesynthError, match="too large") as caught:
-        plan_violations(read_plan_json(text(values)))
-    assert caught.value.code == "HS532"
-
 
 # -- exactly what is read
-
-
-FIRST: tuple[Any, ...] = ("gpus", 0)
-BLOCK: tuple[Any, ...] = (*FIRST, "threadblocks", 0)
-PUT: tuple[Any, ...] = (*BLOCK, "ops", 3)
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "names"),
-    [
-        ((*PUT, "src_buff"), [{"index": 0, "size": 1, "switch_channel_id": 0}], "`switch_channel_id`"),
-        ((*PUT, "reduce_op"), [], "`reduce_op` a list"),
-        ((*PUT, "reduce_op"), {}, "`reduce_op` an object"),
-        ((*PUT, "reduce_op"), "m" * 58, f"`reduce_op` '{'m' * 58}'"),
-        ((*PUT, "reduce_op"), "m" * 59, f"`reduce_op` '{'m' * 56}..."),
-        ((*BLOCK, "ops"), [{"name": name} for name in sorted(OTHER_OPS)[:8]],
-         ", ".join(f"`{name}`" for name in sorted(OTHER_OPS)[:8])),
-        ((*BLOCK, "ops"), [{"name": name} for name in sorted(OTHER_OPS)[:9]],
-         ", ".join(f"`{name}`" for name in sorted(OTHER_OPS)[:8]) + " and more"),
-    ],
-)  # fmt: skip
-def test_how_what_is_outside_the_subset_is_named(path: tuple[Any, ...], value: object, names: str) -> None:
-    error = refused(changed(path, value))
-    assert error.message == f"x.json: the plan uses {names}, outside what is executed: nothing is known of it"
-
-
-def test_what_a_thread_block_without_channels_does() -> None:
-    acquire = {"name": "sem_acquire", "semaphore_ids": [2, 0]}
-    meet = {"name": "barrier", "barrier_id": 1, "num_threadblocks": 3}
-    read = read_plan_json(changed(BLOCK, {"id": 0, "ops": [acquire, meet], "channels": []})).gpus[0].blocks[0]
-    operations = PlanOperation("sem_acquire", semaphores=(2, 0)), PlanOperation("barrier", barrier=1, blocks=3)
-    assert read == PlanBlock(0, operations)
-
-
-def test_what_the_loader_reads_as_no_channel() -> None:
-    plan = read_plan_json(text(good()))
-    gpu = plan.gpus[0]
-    assert read_plan_json(changed((*PUT, "channel_type"), "none")) != plan
-    for path, entry in (
-        ((*FIRST, "channels"), {"channel_type": "none"}),
-        ((*BLOCK, "channels"), {"channel_type": "none"}),
-        ((*BLOCK, "remote_buffer_refs"), {"access_channel_type": "none"}),
-    ):
-        values = good()
-        at: Any = values
-        for step in path:
-            at = at[step]
-        at.append(entry)
-        assert read_plan_json(text(values)) == plan
-    read = read_plan_json(changed((*FIRST, "remote_buffers", 0, "access_channel_types"), ["none", "port"]))
-    assert read.gpus[0].remote_buffers == gpu.remote_buffers
 
 
 def test_a_schedule_is_told_from_a_plan() -> None:
     with pytest.raises(HetesynthError, match=r"^x is a schedule, which no runtime reads, and not an MSCCL"):
         read_plan_json(changed(("format",), "hetesynth-schedule"), "x")
-
-
-def test_limits_of_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert read_plan_json(changed(("name",), "n" * 1000)).name == "n" * 1000
-    assert "at most 1000" in refused(changed(("name",), "n" * 1001)).message
-    one = good()
-    one["gpus"] = one["gpus"][:1]
-    assert read_plan_json(text(one)).ranks == 1
-    monkeypatch.setattr(reader, "MAX_GPUS", 2)
-    assert read_plan_json(text(good())).ranks == 2
-    monkeypatch.setattr(reader, "MAX_GPUS", 1)
-    assert refused(text(good())).message == "x.json: 2 GPUs, not 1 to 1"
-    monkeypatch.undo()
-    data = text(good())
-    file = tmp_path / "x.json"
-    file.write_bytes(data)
-    monkeypatch.setattr(reader, "MAX_BYTES", len(data))
-    assert load_plan(file) == read_plan_json(data)
-    monkeypatch.setattr(reader, "MAX_BYTES", len(data) - 1)
-    for read in (lambda: load_plan(file), lambda: read_plan_json(data)):
-        with pytest.raises(HetesynthError, match=f"more than the {len(data) - 1} bytes a plan may have"):
-            read()

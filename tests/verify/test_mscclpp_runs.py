@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from plan_builders import NOP, add, barrier, block, copy, exchange, gpu, local, on, pair, plan, put, semaphore
 from support.plan_chaos import outcome
-from test_mscclpp_judge import NOP, add, barrier, block, copy, exchange, gpu, local, on, pair, plan, put, semaphore
 
 from hetesynth.judge.mscclpp.judge import plan_violations
 from hetesynth.judge.mscclpp.rules import ALL_BY_ID
@@ -89,19 +89,9 @@ ONE_GPU: Runs = {
     "a semaphore orders": tokens([ACQUIRE, NOP, READ], [KEEP, NOP, RELEASE]),
     "no nop after the acquire": tokens([ACQUIRE, READ], [KEEP, NOP, RELEASE]),
     "no nop before the release": tokens([ACQUIRE, NOP, READ], [KEEP, RELEASE]),
-    "the first of two releases": tokens([ACQUIRE, NOP, READ, ACQUIRE], [RELEASE, KEEP, NOP, RELEASE]),
-    "the second of two releases": tokens([ACQUIRE, ACQUIRE, NOP, READ], [RELEASE, KEEP, NOP, RELEASE]),
     "a token of old": tokens([ACQUIRE, NOP, READ, RELEASE], [KEEP, NOP, RELEASE, ACQUIRE], start=1),
-    "a token of old and a release": tokens([ACQUIRE, ACQUIRE, NOP, READ, RELEASE], [KEEP, NOP, RELEASE], start=1),
     "two release, all taken": tokens([ACQUIRE, ACQUIRE, NOP, READ], [KEEP, NOP, RELEASE], [RELEASE]),
     "two release, one taken": tokens([ACQUIRE, NOP, READ, ACQUIRE], [KEEP, NOP, RELEASE], [RELEASE]),
-    "two release and one of old, all taken": tokens(
-        [*[ACQUIRE] * 3, NOP, READ, RELEASE], [KEEP, NOP, RELEASE], [RELEASE], start=1
-    ),
-    "one releases twice, two take": tokens([ACQUIRE, NOP, READ], [KEEP, NOP, RELEASE, RELEASE], [ACQUIRE]),
-    "two release twice, one of the takers takes one": tokens(
-        [ACQUIRE, NOP, READ], [KEEP, NOP, RELEASE], [RELEASE], [ACQUIRE]
-    ),
     "what it released itself": tokens([KEEP, NOP, RELEASE, ACQUIRE, NOP, READ]),
     "reads what another writes": alone([KEEP, COPY], [copy(local("s", 0), local("s", 1))]),
     "writes what another writes": alone([KEEP, COPY], [KEEP]),
@@ -121,14 +111,9 @@ ONE_GPU: Runs = {
         [COPY, copy(local("i", 1), local("o", 1)), add(local("s", 0), local("i", 0), local("i", 1))], chunks=2
     ),
     "what is not there, read twice": alone([READ, NOP, READ]),
-    "what is not there, copied on": alone(
-        [copy(local("s", 0), local("s", 1)), NOP, copy(local("s", 1), local("o", 0))]
-    ),
     "over the input": alone([COPY, NOP, copy(local("o", 0), local("i", 0))]),
     "over the input, in place": replace(alone([copy(local("o", 0), local("i", 0))]), in_place=True),
-    "nothing, 1100 times": alone([NOP], chunks=1100),
     "the second of two chunks": alone([COPY], chunks=2),
-    "the wrong one of two chunks": alone([copy(local("i", 0), local("o", 1)), COPY], chunks=2),
 }  # fmt: skip
 
 
@@ -219,44 +204,22 @@ PORTS: Runs = {
     ),
     "four threads put, the first flushes": cast(heard(threads("put", 0, 1, 2, 3), F, NOP, S)),
     "two threads put, the second flushes": cast(heard(threads("put", 0, 1, 2, 3), by_second("flush"), NOP, S)),
-    "two threads put again, the first flushes": cast(heard(WHOLE, S, NOP, threads("put", 0, 1), F)),
     "two threads put and both flush": cast(
         heard(threads("put", 0, 1), threads("put", 2, 3), by_second("flush"), F, NOP, S)
     ),
-    "a later flush covers less": cast(heard(WHOLE, NOP, threads("put", 0, 1), by_second("flush"), S)),
     "each thread signals its put, four waits": cast(
         heard(threads("pws", 0, 1, 2, 3), NOP, F), to=[[S, W, W, W, W, NOP, USE]]
     ),
     "each thread signals its put, three waits": cast(heard(threads("pws", 0, 1, 2, 3), NOP, F), to=[[*THREE, W]]),
     "each thread flushes its put": cast(heard(threads("pwsf", 0, 1, 2, 3)), to=[[S, W, W, W, W, NOP, USE]]),
-    "each thread but one flushes its put": cast(
-        heard(threads("pwsf", 0, 1), threads("pws", 2, 3)), to=[[S, W, W, W, W, NOP, USE]]
-    ),
-    "two threads flush their puts, then the first puts": cast(
-        heard(threads("pwsf", 0, 1), put(local("i", 2, 2), 2, kind=P, op="pws")), to=[THREE]
-    ),
-    "three threads flush their puts, then the first puts": cast(
-        heard(threads("pwsf", 0, 1, 2), threads("pws", 3)), to=[[S, W, W, W, W, NOP, USE]]
-    ),
     "puts, then puts with signals": cast(
         heard(threads("put", 0, 1), threads("pws", 2, 3), NOP, F), to=[[S, W, W, NOP, USE]]
     ),
     "puts with signals, then puts": cast(
         heard(threads("pws", 0, 1), threads("put", 2, 3), NOP, F), to=[[S, W, W, NOP, USE]]
     ),
-    "puts with signals, then puts, and a signal": cast(
-        heard(threads("pws", 0, 1), threads("put", 2, 3), NOP, S, F), to=[THREE]
-    ),
-    "a put behind the last signal": cast(
-        heard(threads("pws", 0, 1), threads("put", 2), LATER, threads("put", 3), NOP, F),
-        to=[[S, W, W, NOP, USE, LAST]],
-    ),
     "three puts of one thread, a signal after each": cast(
         heard(*(threads("pws", chunk) for chunk in (0, 1)), put(local("i", 2, 2), 2, kind=P), S, F), to=[THREE]
-    ),
-    "three puts of one thread, read after two signals": cast(
-        heard(*(threads("pws", chunk) for chunk in (0, 1)), put(local("i", 2, 2), 2, kind=P), S, F),
-        to=[[S, W, W, NOP, copy(local("o", 0, 2), local("s", 0, 2)), W]],
     ),
     "three puts of one thread, all read after two signals": cast(
         heard(*(threads("pws", chunk) for chunk in (0, 1)), put(local("i", 2, 2), 2, kind=P), S, F),
@@ -271,9 +234,6 @@ PORTS: Runs = {
     "another thread block puts": cast(heard(RELEASE, TAKE, NOP, S, F), [ACQUIRE, NOP, WHOLE, NOP, GIVE]),
     "another thread block puts, no nop before the release": cast(
         heard(RELEASE, TAKE, NOP, S, F), [ACQUIRE, NOP, WHOLE, GIVE]
-    ),
-    "another thread block puts, no nop after the acquire": cast(
-        heard(RELEASE, TAKE, S, F), [ACQUIRE, NOP, WHOLE, NOP, GIVE]
     ),
     "another thread block puts and flushes": cast(
         heard(RELEASE, TAKE, NOP, S), [ACQUIRE, NOP, WHOLE, F, NOP, GIVE]
@@ -290,31 +250,16 @@ PORTS: Runs = {
         heard(barrier(0, 2), threads("put", 0, 1), barrier(0, 2), S, F),
         [barrier(0, 2), put(local("i", 2, 2), 2, kind=P), barrier(0, 2)],
     ),
-    "two thread blocks put, one before the other": cast(
-        heard(threads("put", 0, 1), barrier(0, 2), barrier(0, 2), S, F),
-        [barrier(0, 2), put(local("i", 2, 2), 2, kind=P), barrier(0, 2)],
-    ),
     "two thread blocks put at once on a channel": cast(
-        [W, NOP, barrier(0, 2), OWN, WHOLE, barrier(0, 2), S, F],
-        [barrier(0, 2), AGAIN, barrier(0, 2)],
-    ),
-    "two thread blocks put and flush at once, then meet": cast(
-        [W, NOP, barrier(0, 2), OWN, put(local("i", 0, 2), 0, kind=P), F, barrier(0, 2), S],
-        [barrier(0, 2), put(local("i", 2, 2), 2, kind=P), F, barrier(0, 2)],
+        [W, NOP, barrier(0, 2), OWN, WHOLE, barrier(0, 2), S, F], [barrier(0, 2), AGAIN, barrier(0, 2)]
     ),
     "the source is kept": cast(heard(FILL, NOP, SCRATCH, S, F)),
     "the source is overwritten": cast(heard(FILL, NOP, SCRATCH, S, FILL, F)),
-    "the source is overwritten after a nop": cast(heard(FILL, NOP, SCRATCH, S, NOP, FILL, F)),
-    "the source is overwritten after a flush": cast(heard(FILL, NOP, SCRATCH, S, F, FILL)),
     "the source is overwritten after a flush and a nop": cast(heard(FILL, NOP, SCRATCH, S, F, NOP, FILL)),
     "the source is not there": cast([W, NOP, COPY, SCRATCH, S, F]),
     "one thread puts a chunk twice": cast(heard(WHOLE, WHOLE, S, F)),
     "two threads put a chunk": cast(heard(threads("put", 0, 1, 2, 3), AGAIN, NOP, S, F)),
     "two threads put a chunk, a nop between": cast(heard(threads("put", 0, 1, 2, 3), NOP, AGAIN, S, F)),
-    "two channels put a chunk": cast(
-        heard(WHOLE, replace(WHOLE, channels=(1,)), on("signal", 0, 1, kind=P), NOP, on("flush", 0, 1, kind=P)),
-        to=[[S, on("wait", 0, 1, kind=P), NOP, USE]],
-    ),
     "nobody waits for a signal": cast(heard(WHOLE, S, F, S)),
 }
 
@@ -344,39 +289,24 @@ MEMORY: Runs = {
     "two signal on a channel, a barrier between": near(
         [*SENT, barrier(0, 2)], [barrier(0, 2), SIGNAL], to=[[SIGNAL, WAIT, WAIT, NOP, USE]]
     ),
-    "two signal on a channel, a barrier too early": near(
-        [*SENT, barrier(0, 2), SIGNAL], [barrier(0, 2), SIGNAL], to=[[SIGNAL, WAIT, WAIT, WAIT, NOP, USE]]
-    ),
     "two signal on two channels": near(SENT, [on("signal", 1)], to=[[*USED, on("wait", 1)]]),
     "two wait on a channel at once": near([*SENT, SIGNAL], to=[USED, [WAIT]]),
     "two wait on a channel, a barrier between": near(
         [*SENT, SIGNAL], to=[[*USED, barrier(0, 2)], [barrier(0, 2), WAIT]]
     ),
-    "two wait on a channel, a later barrier": near(
-        [*SENT, SIGNAL, NOP, SIGNAL], to=[[*USED, NOP, WAIT, barrier(0, 2)], [barrier(0, 2), WAIT]]
-    ),
-    "one waits and one signals": near(SENT, to=[[WAIT, NOP, USE], [SIGNAL]]),
     "no far end to signal to": near([*SENT, on("signal", 1)], to=[USED], ends=(2, 1)),
     "no far end to wait for": near([on("wait", 1), *SENT], to=[USED], ends=(2, 1)),
     "waits for both of two channels": near([on("wait", 0, 1), *SENT[1:]], to=[USED[1:]]),
-    "waits for one of two channels": near([on("wait", 0, 1), *SENT[1:]], to=[USED]),
     "two signals left": near([*SENT, SIGNAL, SIGNAL], to=[USED]),
     "its slices overlap at a peer": near([WAIT, NOP, OWN, SEND, OVERLAP, NOP, SIGNAL], to=[USED]),
     "a get": took([WAIT, NOP], [NOP, SIGNAL]),
     "a get of what nobody has heard of": took([NOP], [NOP, SIGNAL, WAIT]),
     "a get after a relaxed wait": took([on("rlxwait"), NOP], [NOP, SIGNAL]),
-    "a get whose threads have not met before the signal": took([WAIT, NOP], [SIGNAL]),
     "a relaxed signal, then a signal": near(
         [WAIT, NOP, OWN, on("rlxsignal"), SEND, NOP, SIGNAL], to=[[SIGNAL, WAIT, WAIT, NOP, USE]]
     ),
     "a relaxed signal, then a signal, one wait": near(
         [WAIT, NOP, OWN, SEND, NOP, on("rlxsignal"), SIGNAL], to=[[SIGNAL, WAIT, NOP, USE, WAIT]]
-    ),
-    "a signal, then a relaxed one, one wait": near(
-        [WAIT, NOP, OWN, SEND, NOP, SIGNAL, on("rlxsignal")], to=[[SIGNAL, WAIT, NOP, USE, WAIT]]
-    ),
-    "a relaxed signal after a nop": near(
-        [WAIT, NOP, OWN, SEND, NOP, SIGNAL, NOP, on("rlxsignal")], to=[[SIGNAL, WAIT, NOP, USE, WAIT]]
     ),
     "relaxed signals only": near(
         [on("rlxwait"), NOP, OWN, SEND, NOP, on("rlxsignal")], to=[[on("rlxsignal"), WAIT, NOP, USE]]
@@ -406,8 +336,3 @@ def test_random_runs_of_what_is_right_are_right() -> None:
         outcomes = {outcome(made, 0, seed) for seed in range(5)}
         if not said or any(line.startswith("plan-deadlock") for line in said):
             assert outcomes == ({"stuck"} if said else {"right"}), name
-
-
-def test_nothing_runs_or_is_looked_up_when_enough_is_found() -> None:
-    made = alone([READ], [Op("nop", channels=(4,))])
-    assert verdict(made, max_findings=1) == verdict(made)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
-from test_mscclpp_judge import block, gpu, plan
+from plan_builders import block, gpu, plan
 
 from hetesynth.judge.layout import Layout
-from hetesynth.judge.mscclpp.checks import block_peer, operation_defects
-from hetesynth.judge.mscclpp.judge import plan_layout, plan_warnings
+from hetesynth.judge.mscclpp.checks import operation_defects
+from hetesynth.judge.mscclpp.judge import plan_layout
 from hetesynth.model.plan import GpuPlan, LocalSlice, Plan, PlanBlock, PlanOperation, RemoteBuffer, RemoteSlice
 
 Op = PlanOperation
 I0, I1, O0, O1 = (LocalSlice(name, at, 1) for name in ("i", "o") for at in (0, 1))
 R0, R1, FAR = RemoteSlice(0, 0, 1), RemoteSlice(0, 1, 1), RemoteSlice(1, 0, 1)
+EMPTY = LocalSlice("i", 0, 0)
 BOTH = (0, 1)
 BLOCK = PlanBlock(0, (), BOTH, BOTH, BOTH, BOTH)
 OWNERS = tuple(RemoteBuffer(peer, "o", ("memory", "port")) for peer in (1, 2))
@@ -83,33 +82,29 @@ THREE = Plan("p", "allreduce", "Simple", False, (GPU, gpu(1, i=2), gpu(2, i=2)))
             Op("put", "memory", (), (I0,), (RemoteSlice(2, 0, 1),)),
             ["plan-buffer-id: buffer_id 2: the thread block has 2 over memory channels"],
         ),
+        (Op("signal", "memory"), ["plan-no-channel: `signal` names no channel"]),
+        (
+            Op("wait", "memory", (0, 0)),
+            ["plan-channel-twice: `wait` names a channel twice: two threads would use it at once"],
+        ),
+        (Op("flush", "memory", (0,), (), (O0,)), ["plan-port-only: `flush` is for port channels"]),
+        (
+            Op("get", "port", (0,), (R0,), (O0,)),
+            ["plan-memory-only: `get` reads or writes peers directly: a port channel cannot"],
+        ),
+        (
+            Op("sem_acquire", semaphores=(0,) * 17),
+            ["plan-semaphore-limit: 17 semaphores, at most 16 an operation"],
+        ),
+        (Op("sem_release"), ["plan-no-semaphore: `sem_release` names no semaphore"]),
+        (Op("put", None, (), (I0,), (R0,)), ["plan-channel-type: `put` needs a channel_type"]),
+        (Op("copy", None, (), (EMPTY,), (O0,)), ["plan-slice-size: `copy` moves between slices of different sizes",
+                                                 "plan-empty-slice: a slice of no chunks"]),
         (Op("signal", "port", (2,)), ["plan-no-such-channel: channel 2: the thread block has 2 port channels"]),
     ],
 )  # fmt: skip
 def test_an_operation_seen_alone(operation: PlanOperation, expected: list[str]) -> None:
     assert [f"{rule}: {text}" for rule, text in operation_defects(THREE, GPU, BLOCK, operation)] == expected
-
-
-def test_the_far_end_of_a_channel() -> None:
-    far = PlanBlock(0, (), memory_channels=(1, 2))
-    assert [block_peer(GPU, far, "memory", c) for c in range(3)] == [2, -1, -1]
-    assert block_peer(GPU, BLOCK, None, 0) == -1
-
-
-@pytest.mark.parametrize(
-    ("operation", "entries"),
-    [
-        (Op("put", "port", BOTH, (I0, O0), (R0, FAR)), 2),
-        (Op("put", "memory", BOTH, (I0, I1), (R0, R1)), 0),
-        (Op("get", "port", BOTH, (R0,), (O0,)), 0),
-        (Op("signal", "memory", BOTH), 2),
-        (Op("sem_acquire", semaphores=BOTH), 2),
-    ],
-)
-def test_entries_need_a_thread_each(operation: PlanOperation, entries: int) -> None:
-    text = f"`{operation.op}` has {entries} entries, one for a thread each, and there are 1"
-    found = list(operation_defects(replace(THREE, threads=1), GPU, BLOCK, operation))
-    assert [t for rule, t in found if rule == "plan-threads"] == ([text] if entries else [])
 
 
 def sized(name: str, *chunks: tuple[int, int]) -> Plan:
@@ -160,14 +155,3 @@ def test_sizes_of_the_buffers(
         assert found == Layout(name, False, root, inputs, outputs, expected)
     else:
         assert found == expected
-
-
-@pytest.mark.parametrize(("root", "whose"), [(None, "one root"), (0, "root 0"), (3, "root 3")])
-def test_a_broadcast_is_for_one_root(root: int | None, whose: str) -> None:
-    (found,) = plan_warnings(sized("broadcast", (1, 1)), root)
-    text = f"it is for {whose}, but the built-in selector runs it for every broadcast: others get wrong data"
-    assert found.message == text
-
-
-def test_other_collectives_have_no_warning() -> None:
-    assert plan_warnings(sized("allreduce", (1, 1))) == []

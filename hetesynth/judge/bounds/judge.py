@@ -112,58 +112,46 @@ def volume_steps(problem: Problem, claim: VolumeWitness) -> int:
 def flow_steps(problem: Problem, claim: FlowWitness) -> int:
     """The cut of the time-expanded graph: chunks that start on the source side and are wanted at the destination,
     which is not on it, cross during some step, and fewer can cross in all steps together than must."""
-    side = _source_side(problem, claim)
-    collective, destination = problem.collective, claim.destination
+    destination, ranks = claim.destination, problem.ranks
+    demand(0 <= destination < ranks, f"there is no rank {destination}")
+    demand(0 <= claim.steps <= MAX_STEPS, f"{claim.steps} steps are not rechecked")
+    side: list[set[int]] = [
+        set() for _ in range(claim.steps + 1)
+    ]  # the source side before each step, and at the end
+    for step, vertex in claim.source_side:
+        last = claim.steps if vertex < ranks else claim.steps - 1
+        exists = 0 <= step <= last and 0 <= vertex < problem.vertices
+        demand(exists, f"({step}, {vertex}) is no vertex of the time-expanded graph")
+        side[step].add(vertex)
+    demand(destination not in side[-1], "the destination is on the source side")
     lacking = inside = 0
-    for pre, post in zip(collective.pre, collective.post, strict=True):
-        others = pre - {destination}
-        if destination not in post or not others or (destination in pre and not collective.reduces):
-            continue
-        lacking += 1
-        starts = [r in side[0] for r in others]
-        inside += any(starts) if collective.reduces else all(starts)
+    for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True):
+        others, reduces = pre - {destination}, problem.collective.reduces
+        if destination in post and others and (reduces or destination not in pre):
+            lacking += 1
+            inside += not others.isdisjoint(side[0]) if reduces else others <= side[0]
     said = f"{claim.needed} chunks are said to be missing at rank {destination}, {lacking} are"
     demand(0 < claim.needed <= lacking, said)
     across = 0  # chunks that the wires out of the source side carry in all steps
     wires = _wires(problem)
     for step, (now, then) in enumerate(pairwise(side)):
+        for rank in sorted(r for r in now - then if r < ranks):
+            raise Refuted(f"rank {rank} keeps what it has after step {step}: it cannot leave the source side")
         for src, dst, capacity, name in wires:
-            if src in now and dst not in (then if dst < problem.ranks else now):
-                if capacity is None:
-                    raise Refuted(f"step {step}: {name} crosses the cut and has no limit")
-                across += capacity
-    outside = lacking - inside
-    crossing = across + outside - (lacking - claim.needed)
+            if src in now and dst not in (then if dst < ranks else now):
+                demand(capacity is not None, f"step {step}: {name} crosses the cut and has no limit")
+                across += capacity or 0
+    crossing = across + claim.needed - inside
     demand(crossing <= claim.flow, f"the cut carries {crossing} of the {claim.needed} chunks, not {claim.flow}")
     demand(claim.flow < claim.needed, f"all {claim.needed} chunks can reach rank {destination}")
     return claim.steps + 1
-
-
-def _source_side(problem: Problem, claim: FlowWitness) -> list[set[int]]:
-    """The vertices on the source side before each step, and after the last."""
-    demand(0 <= claim.destination < problem.ranks, f"there is no rank {claim.destination}")
-    demand(0 <= claim.steps <= MAX_STEPS, f"{claim.steps} steps are not rechecked")
-    side: list[set[int]] = [set() for _ in range(claim.steps + 1)]
-    for step, vertex in claim.source_side:
-        last = claim.steps if vertex < problem.ranks else claim.steps - 1
-        exists = 0 <= step <= last and 0 <= vertex < problem.vertices
-        demand(exists, f"({step}, {vertex}) is no vertex of the time-expanded graph")
-        side[step].add(vertex)
-    demand(claim.destination not in side[-1], "the destination is on the source side")
-    for step, (now, then) in enumerate(pairwise(side)):
-        forgetful = sorted(r for r in now - then if r < problem.ranks)
-        if forgetful:
-            text = f"rank {forgetful[0]} keeps what it has after step {step}: it cannot leave the source side"
-            raise Refuted(text)
-    return side
 
 
 def _wires(problem: Problem) -> list[tuple[int, int, int | None, str]]:
     """Wires in use and links without wires: ends, chunks a step, name. Each link is a path of wires, so what
     crosses on a link crosses on a wire. A wire of one link carries what that link may carry."""
     segments = problem.segments
-    users: list[int] = [0] * len(segments)
-    alone: dict[int, int] = {}
+    users: dict[int, list[int]] = {}  # of each wire in use, what the links over it may carry
     wires: list[tuple[int, int, int | None, str]] = []
     for a, arc in enumerate(problem.arcs):
         if not arc.segments:
@@ -171,17 +159,13 @@ def _wires(problem: Problem) -> list[tuple[int, int, int | None, str]]:
             continue
         at = arc.src
         for s in arc.segments:
-            if segments[s].src != at:
-                raise Refuted(f"the wires of link {a} are no path")
+            demand(segments[s].src == at, f"the wires of link {a} are no path")
             at = segments[s].dst
-            users[s] += 1
-            alone[s] = arc.capacity
-        if at != arc.dst:
-            raise Refuted(f"the wires of link {a} do not end at rank {arc.dst}")
-    for s, segment in enumerate(segments):
-        if users[s]:
-            capacity = alone[s] if users[s] == 1 else segment.capacity
-            wires.append((segment.src, segment.dst, capacity, segment.name))
+            users.setdefault(s, []).append(arc.capacity)
+        demand(at == arc.dst, f"the wires of link {a} do not end at rank {arc.dst}")
+    for s, over in sorted(users.items()):
+        capacity = over[0] if len(over) == 1 else segments[s].capacity
+        wires.append((segments[s].src, segments[s].dst, capacity, segments[s].name))
     return wires
 
 

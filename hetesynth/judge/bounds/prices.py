@@ -29,32 +29,26 @@ def price_steps(problem: Problem, claim: PriceWitness) -> int:
         demand(0 <= price <= MAX_PRICE, f"{name}: the price {price} is negative or too large")
     earned = sum(prices.get(resource.name, 0) * resource.capacity for resource in problem.resources)
     demand(claim.earned == earned, f"a step is said to earn {claim.earned}, it can earn {earned}")
+    demand(problem.ranks <= MAX_RANKS, f"prices on more than {MAX_RANKS} ranks are not rechecked")
     cost = [0] * len(problem.arcs)
     for resource in problem.resources:
         for a in resource.arcs:
             cost[a] += prices.get(resource.name, 0)
-    demand(problem.ranks <= MAX_RANKS, f"prices on more than {MAX_RANKS} ranks are not rechecked")
-    paid = _paid(problem, cost)
-    demand(0 <= claim.paid <= paid, f"the chunks are said to pay {claim.paid}, they need not pay more than {paid}")
-    return quotient(claim.paid, earned)
-
-
-def _paid(problem: Problem, cost: list[int]) -> int:
-    """Every chunk pays at least for the path to the target (and from the contributor) that costs most."""
     edges = np.full((problem.ranks, problem.ranks), NEVER, dtype=np.int64)  # no path costs NEVER or more
     for arc, price in zip(problem.arcs, cost, strict=True):
         edges[arc.src, arc.dst] = min(int(edges[arc.src, arc.dst]), price)
     closest = shortest_paths(edges)
-    reduces = problem.collective.reduces
+    reduces, paid = problem.collective.reduces, 0
     kinds = Counter(zip(problem.collective.pre, problem.collective.post, strict=True))
-    paid = 0
     for (pre, post), count in kinds.items():
+        # every chunk pays at least for the path to the target (and from the contributor) that costs most
         pick = max if reduces else min
         least = max(pick(int(closest[u, v]) for u in pre) for v in post)
         if not reduces and len(pre) == 1 and len(pre | post) == problem.ranks:
             least = max(least, arborescence_cost(edges, *pre) or 0)
         paid += count * least
-    return paid
+    demand(0 <= claim.paid <= paid, f"the chunks are said to pay {claim.paid}, they need not pay more than {paid}")
+    return quotient(claim.paid, earned)
 
 
 def arborescence_cost(costs: Whole, root: int) -> int | None:

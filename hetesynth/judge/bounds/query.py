@@ -27,6 +27,7 @@ Place = tuple[int, int, int]  # chunk, link or rank, step; of met: rank, peer, w
 Mapping = tuple[tuple[int, ...], tuple[int, ...]]  # of chunks, of links
 Tree = Union[str, "list[Tree]"]
 Literal = tuple[str, bool]  # a name and whether it stands unnegated
+Clause = tuple[Literal, ...]  # at least one holds; none: false
 
 KINDS = ("send", "has", "met")
 MAX_QUERY = 256 * 1024 * 1024
@@ -34,13 +35,6 @@ MAX_DEPTH = 100
 LONGEST = 8  # transfers compared
 _TOKEN = re.compile(r";[^\n]*|[()]|\|[^|]*\||\"[^\"]*\"|[^\s()\";|]+")
 _IGNORED = frozenset({"set-info", "set-logic", "check-sat", "exit"})
-
-
-@dataclass(frozen=True, slots=True)
-class Clause:
-    """At least one literal holds; none: false."""
-
-    literals: tuple[Literal, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,22 +109,19 @@ class _Facts:
         """Refuted unless a law of motion implies ``clause``, or it picks the first of equivalent schedules."""
         yes: dict[str, set[Place]] = {kind: set() for kind in KINDS}
         no: dict[str, set[Place]] = {kind: set() for kind in KINDS}
-        for name, positive in clause.literals:
+        for name, positive in clause:
             kind, place = self.place(name)
             (yes if positive else no)[kind].add(place)
         pre, post = self.problem.collective.pre, self.problem.collective.post
-        # Holders hold from the start and targets at the end; if some target is too far, anything follows.
-        hopeless = not clause.literals and any(
-            self.hops(k)[r] > self.steps for k, to in enumerate(post) for r in to
-        )
         if not (
+            # holders hold from the start and targets at the end; if some target is too far, anything follows
             any(rank in pre[k] or (step >= self.steps and rank in post[k]) for k, rank, step in yes["has"])
             or any(self._sent(place, yes, no["has"]) for place in no["send"])
             or any(self._held(place, yes) for place in no["has"])
-            or hopeless
+            or (not clause and any(self.hops(k)[r] > self.steps for k, to in enumerate(post) for r in to))
             or self.symmetries.allow(yes["send"], no["send"])
         ):
-            shown = " or ".join(name if positive else f"not {name}" for name, positive in clause.literals[:4])
+            shown = " or ".join(name if positive else f"not {name}" for name, positive in clause[:4])
             raise Refuted(f"the query asserts what does not follow from the problem: {shown or 'false'}")
 
     def _sent(self, send: Place, yes: dict[str, set[Place]], lacks: set[Place]) -> bool:
@@ -139,12 +130,10 @@ class _Facts:
         chunk, link, step = send
         arc = self.problem.arcs[link]
         return (
-            (chunk, arc.src, step) in yes["has"]
-            or (chunk, arc.dst, step) in lacks
-            or (chunk, arc.dst, step + 1) in yes["has"]
+            (chunk, arc.dst, step) in lacks
+            or not yes["has"].isdisjoint({(chunk, arc.src, step), (chunk, arc.dst, step + 1)})
+            or not yes["met"].isdisjoint({(arc.src, arc.dst, 1), (arc.dst, arc.src, 0)})
             or not self._possible(chunk, link, step)
-            or (arc.src, arc.dst, 1) in yes["met"]
-            or (arc.dst, arc.src, 0) in yes["met"]
         )
 
     def _possible(self, chunk: int, link: int, step: int) -> bool:
@@ -156,16 +145,13 @@ class _Facts:
     def _held(self, has: Place, yes: dict[str, set[Place]]) -> bool:
         """What is held was held before or has just arrived (eq. 3); what is held stays."""
         chunk, rank, step = has
-        if self.hops(chunk)[rank] > step or (chunk, rank, step + 1) in yes["has"]:
+        first = self.hops(chunk)[rank]
+        if first > step or (chunk, rank, step + 1) in yes["has"]:
             return True
-        before = step - 1
-        if step == 0:
+        if step == 0 or (first < step and (chunk, rank, step - 1) not in yes["has"]):
             return False
-        if self.hops(chunk)[rank] <= before and (chunk, rank, before) not in yes["has"]:
-            return False
-        return all(
-            (chunk, a, before) in yes["send"] or not self._possible(chunk, a, before) for a in self.into[rank]
-        )
+        came = ((chunk, a, step - 1) for a in self.into[rank])
+        return all(send in yes["send"] or not self._possible(*send) for send in came)
 
     def check_count(self, count: AtMost) -> None:
         """Refuted unless a law implies it: a resource, single receipt, exclusion (eq. 4, 5; 6; 8), few peers."""
@@ -176,29 +162,21 @@ class _Facts:
         if all(kind == "met" for kind, _ in sends):
             of_one = len({(rank, sending) for rank, _, sending in places}) == 1
             limit = self.problem.max_peers
-            demand(
-                of_one and limit is not None and count.limit >= limit,
-                "the query limits peers as nothing else does",
-            )
+            holds = of_one and limit is not None and count.limit >= limit
+            demand(holds, "the query limits peers as nothing else does")
             return
         demand(all(kind == "send" for kind, _ in sends), "the query counts something that is not sent")
         step = places[0][2]
         demand(all(place[2] == step for place in places), "the query counts sends of different steps together")
-        if count.limit >= 1 and self._one_at_a_time(places):
+        arcs = [self.problem.arcs[link] for _, link, _ in places]
+        to_one = len({arc.dst for arc in arcs}) == 1  # eq. 6, and eq. 8 where the problem has it
+        by_one = self.problem.exclusive_reduction and len({arc.src for arc in arcs}) == 1
+        if count.limit >= 1 and len({chunk for chunk, _, _ in places}) == 1 and (to_one or by_one):
             return
         common = set.intersection(*(self.resources_of[link] for link in {place[1] for place in places}))
-        widths = [self.problem.resources[r].capacity for r in common]
-        least = min(widths, default=NEVER)
+        least = min((self.problem.resources[r].capacity for r in common), default=NEVER)
         shown = ", ".join(count.names[:3])
         demand(count.limit >= least, f"the query limits to {count.limit} what no law of the problem does: {shown}")
-
-    def _one_at_a_time(self, places: list[Place]) -> bool:
-        """Eq. 6, and eq. 8 where the problem has it: one chunk to one rank, or from one rank."""
-        if len({chunk for chunk, _, _ in places}) > 1:
-            return False
-        arcs = [self.problem.arcs[link] for _, link, _ in places]
-        to_one = len({arc.dst for arc in arcs}) == 1
-        return to_one or (self.problem.exclusive_reduction and len({arc.src for arc in arcs}) == 1)
 
 
 def assertions(text: str) -> Iterator[Clause | AtMost]:
@@ -214,7 +192,7 @@ def assertions(text: str) -> Iterator[Clause | AtMost]:
             demand(constant, "the query declares a function")
             declared.add(str(name))
         elif head == "assert" and len(command) == 2:
-            yield from _Formula(declared).stated(command[1], {})
+            yield from _Formula(declared).stated(command[1])
         else:
             ignored = isinstance(head, str) and head in _IGNORED
             demand(ignored, f"the query has a command that is not rechecked: {head}")
@@ -248,20 +226,9 @@ class _Formula:
     def __init__(self, declared: set[str]) -> None:
         self.declared = declared
 
-    def stated(self, tree: Tree, bound: dict[str, Tree]) -> Iterator[Clause | AtMost]:
-        tree, bound = self._inside_lets(tree, bound)
-        match tree:
-            case "true":
-                return
-            case [["_", "at-most", str(limit)], *names]:
-                yield self._count(names, limit, bound)
-            case [["_", "pble", str(limit), *weights], *names] if weights == ["1"] * len(names):
-                yield self._count(names, limit, bound)
-            case _:
-                yield Clause(tuple(self._disjunction(tree, bound)))
-
-    def _inside_lets(self, tree: Tree, bound: dict[str, Tree]) -> tuple[Tree, dict[str, Tree]]:
-        """The body of nested lets. Bound terms are expanded at once: inside, names may mean others."""
+    def stated(self, tree: Tree) -> Iterator[Clause | AtMost]:
+        """What ``tree`` asserts. Terms bound by lets are expanded at once: inside, names may mean others."""
+        bound: dict[str, Tree] = {}
         while isinstance(tree, list) and len(tree) == 3 and tree[0] == "let" and isinstance(tree[1], list):
             fresh: dict[str, Tree] = {}
             for pair in tree[1]:
@@ -273,8 +240,16 @@ class _Formula:
             bound = {**bound, **fresh}
             tree = tree[2]
         if isinstance(tree, str) and tree in bound:
-            return bound[tree], {}
-        return tree, bound
+            tree, bound = bound[tree], {}
+        match tree:
+            case "true":
+                return
+            case [["_", "at-most", str(limit)], *names]:
+                yield self._count(names, limit, bound)
+            case [["_", "pble", str(limit), *weights], *names] if weights == ["1"] * len(names):
+                yield self._count(names, limit, bound)
+            case _:
+                yield tuple(self._disjunction(tree, bound))
 
     def _count(self, names: list[Tree], limit: str, bound: dict[str, Tree]) -> AtMost:
         variables: list[str] = []
@@ -329,42 +304,35 @@ class Symmetries:
 
     def allow(self, yes: set[Place], no: set[Place]) -> bool:
         """Whether the clause that one of ``yes`` happens, or one of ``no`` does not, loses no schedule."""
-        return any(self._first_difference(mapping, yes, no) for mapping in self._candidates(yes, no))
-
-    def _candidates(self, yes: set[Place], no: set[Place]) -> Iterator[Mapping]:
-        """Exchanges that could have led to the clause."""
         arcs, pre = self.problem.arcs, self.problem.collective.pre
-        pairs: set[tuple[str, int, int]] = set()
-        for send in sorted(yes):
-            for image in sorted(no):
+        pairs: set[tuple[str, int, int]] = set()  # exchanges that could have led to the clause
+        for send in yes:
+            for image in no:
                 a, b = arcs[send[1]], arcs[image[1]]
                 pairs |= {("ranks", a.src, b.src), ("ranks", a.dst, b.dst), ("chunks", send[0], image[0])}
                 if len(pre[send[0]]) == len(pre[image[0]]) == 1:
                     (first,), (second,) = pre[send[0]], pre[image[0]]
                     pairs.add(("ranks", first, second))
-        for kind, first, second in sorted((kind, min(u, v), max(u, v)) for kind, u, v in pairs):
+        for kind, first, second in {(kind, min(u, v), max(u, v)) for kind, u, v in pairs}:
             key = kind, first, second
             if key not in self._maps:
-                self._maps[key] = self._ranks(first, second) if kind == "ranks" else self._chunks(first, second)
+                self._maps[key] = self._exchanged(kind, first, second)
             mapping = self._maps[key]
-            if mapping is not None:
-                yield mapping
+            if mapping is not None and self._first_difference(mapping, yes, no):
+                return True
+        return False
 
-    def _chunks(self, chunk: int, other: int) -> Mapping | None:
-        collective = self.problem.collective
-        if (collective.pre[chunk], collective.post[chunk]) != (collective.pre[other], collective.post[other]):
-            return None
-        chunks = list(range(len(collective.chunks)))
-        chunks[chunk], chunks[other] = other, chunk
-        return tuple(chunks), tuple(range(len(self.problem.arcs)))
-
-    def _ranks(self, rank: int, other: int) -> Mapping | None:
-        """None unless everything looks the same after the exchange."""
+    def _exchanged(self, kind: str, one: int, other: int) -> Mapping | None:
+        """None unless everything looks the same after the exchange of two ranks or chunks."""
         problem = self.problem
-        new = list(range(problem.ranks))
-        new[rank], new[other] = other, rank
-        links = _matched([(a.src, a.dst) for a in problem.arcs], [(new[a.src], new[a.dst]) for a in problem.arcs])
         starts = list(zip(problem.collective.pre, problem.collective.post, strict=True))
+        if kind == "chunks":
+            swapped = list(range(len(starts)))
+            swapped[one], swapped[other] = other, one
+            return (tuple(swapped), tuple(range(len(problem.arcs)))) if starts[one] == starts[other] else None
+        new = list(range(problem.ranks))
+        new[one], new[other] = other, one
+        links = _matched([(a.src, a.dst) for a in problem.arcs], [(new[a.src], new[a.dst]) for a in problem.arcs])
         moved = [(frozenset(new[r] for r in pre), frozenset(new[r] for r in post)) for pre, post in starts]
         chunks = _matched(starts, moved)
         if links is None or chunks is None:

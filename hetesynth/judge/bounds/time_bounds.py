@@ -103,20 +103,19 @@ class _Judge:
         """The share of the buffer that ranks inside ``side`` must get out of it (seen backwards: into it)."""
         n = self.topology.ranks
         inside = {r for r in side if r < n}
-        outside = n - len(inside)
-        what = _BACKWARDS.get(self.name, self.name) if self.backwards else self.name
-        if not outside or not inside:
+        if not inside or len(inside) == n:
             return Fraction(0)
-        if what == "allgather":
-            return Fraction(len(inside), n)
-        if what == "alltoall":
-            return Fraction(len(inside) * outside, n)
-        if what == "allreduce":
-            return Fraction(1)
-        if what == "broadcast":
-            return Fraction(int(self.root in inside))
-        if what == "gather":
-            return Fraction(0 if self.root in inside else len(inside), n)
+        match _BACKWARDS.get(self.name, self.name) if self.backwards else self.name:
+            case "allgather":
+                return Fraction(len(inside), n)
+            case "alltoall":
+                return Fraction(len(inside) * (n - len(inside)), n)
+            case "allreduce":
+                return Fraction(1)
+            case "broadcast":
+                return Fraction(int(self.root in inside))
+            case "gather":
+                return Fraction(0 if self.root in inside else len(inside), n)
         return Fraction(0)
 
     def cut(self, witness: VertexCut) -> Proved:
@@ -210,9 +209,20 @@ def _proved_by_prices(
     the sum. So the cheapest trees and paths bound every schedule, however it cuts the buffer. ``every_allreduce``
     says what bounds an allreduce that follows no trees.
     """
-    by_link = _link_prices(topology, prices)
-    if isinstance(by_link, str):
-        return by_link
+    if len(prices.wires) != len(topology.wires) or len(prices.groups) != len(topology.groups):
+        return "the prices are not those of this topology's wires and groups"
+    if not all(isinstance(price, int) and price >= 0 for price in (*prices.wires, *prices.groups)):
+        return "a price is no whole number, or negative"
+    if any(price and wire.bandwidth is None for price, wire in zip(prices.wires, topology.wires, strict=True)):
+        return "a wire without a limit has a price"
+    by_link = [sum(prices.wires[w] for w in set(link.wires)) for link in topology.links]
+    for group, price in zip(topology.groups, prices.groups, strict=True):
+        for i in set(group.links):
+            by_link[i] += price
+    if not any(by_link):
+        return "nothing that a link uses has a price"
+    if max(by_link) * topology.ranks * 4 >= NONE // 4:
+        return "the prices are too large to be added up"
     costs = np.full((topology.ranks, topology.ranks), NONE, dtype=np.int64)  # of the cheapest link of two ranks
     for link, price in zip(topology.links, by_link, strict=True):
         costs[link.src, link.dst] = min(int(costs[link.src, link.dst]), price)
@@ -228,26 +238,6 @@ def _proved_by_prices(
     for group, price in zip(topology.groups, prices.groups, strict=True):
         carried += group.bandwidth * group.lanes * price
     return latency, cost / carried
-
-
-def _link_prices(topology: Topology, prices: ResourcePrices) -> list[int] | str:
-    """The price of a byte over each link, or what is wrong."""
-    if len(prices.wires) != len(topology.wires) or len(prices.groups) != len(topology.groups):
-        return "the prices are not those of this topology's wires and groups"
-    every = (*prices.wires, *prices.groups)
-    if not all(isinstance(price, int) and price >= 0 for price in every):
-        return "a price is no whole number, or negative"
-    if any(price and wire.bandwidth is None for price, wire in zip(prices.wires, topology.wires, strict=True)):
-        return "a wire without a limit has a price"
-    by_link = [sum(prices.wires[w] for w in set(link.wires)) for link in topology.links]
-    for group, price in zip(topology.groups, prices.groups, strict=True):
-        for i in set(group.links):
-            by_link[i] += price
-    if not any(by_link):
-        return "nothing that a link uses has a price"
-    if max(by_link) * topology.ranks * 4 >= NONE // 4:
-        return "the prices are too large to be added up"
-    return by_link
 
 
 def _cost(
@@ -298,7 +288,8 @@ def every_allreduce(costs: Whole, parts: Sequence[Sequence[Rank]]) -> Fraction |
     entered = [_reach(costs, part, None) for part in parts]
     best: int | None = None
     for part, enter in zip(parts, entered, strict=True):
-        before = _bring(costs, part)
+        outside = sorted(set(range(n)) - set(part))
+        before = _reach(costs.T, outside, None)  # the cheapest moves from every rank outside the part into it
         if enter is None or before is None:
             return "some rank cannot be reached"
         after = min(_reach(costs, part, h) or 0 for h in range(len(part)))
@@ -316,13 +307,4 @@ def _reach(costs: Whole, part: Sequence[Rank], free: int | None) -> int | None:
     matrix[0, 1:] = costs[np.ix_(outside, inside)].min(axis=0)
     if free is not None:
         matrix[0, free + 1] = 0
-    return arborescence_cost(matrix, 0)
-
-
-def _bring(costs: Whole, part: Sequence[Rank]) -> int | None:
-    """The cheapest moves that lead from every rank outside ``part`` into it."""
-    outside = sorted(set(range(len(costs))) - set(part))
-    matrix = np.full((len(outside) + 1, len(outside) + 1), NONE, dtype=np.int64)
-    matrix[1:, 1:] = costs[np.ix_(outside, outside)].T
-    matrix[0, 1:] = costs[np.ix_(outside, list(part))].min(axis=1)
     return arborescence_cost(matrix, 0)

@@ -104,13 +104,23 @@ def read_document(data: bytes) -> Document:
     chunks = _integer(fields["chunks_per_rank"], "chunks_per_rank", 1, MAX_CELLS)
     if ranks * ranks * chunks > MAX_CELLS:
         fail(f"{ranks} ranks with {chunks} chunks each are too many to judge")
-    pods = _pods(fields["pods"], ranks)
-    reader = _PhaseReader(pods, ranks * chunks, chunks)
+    pods, following = [], 0
+    for row in _list(fields["pods"], "pods"):
+        name, first, gpus = _list(row, "a pod", 3)
+        if not isinstance(name, str):
+            fail("the name of a pod is not a string")
+        if _integer(first, f"pod {name}", 0, ranks) != following:
+            fail(f"pod {name} does not begin at rank {following}")
+        following += _integer(gpus, f"pod {name}", 1, ranks)
+        pods.append((name, first, gpus))
+    if following != ranks:
+        fail(f"the pods have {following} ranks, not {ranks}")
+    reader = _PhaseReader(tuple(pods), ranks * chunks, chunks)
     phases = tuple(reader.phase(row) for row in _list(fields["phases"], "phases"))
     size = _integer(fields["chunk_bytes"], "chunk_bytes", 1, MAX_TIME)
     header = fields["header"] if isinstance(fields["header"], dict) else {}
     claims = [_integer(header.get(name), name, 0, MAX_TIME) for name in ("picoseconds", "bound_picoseconds")]
-    return Document(fields["collective"], ranks, chunks, size, pods, phases, claims[0], claims[1])
+    return Document(fields["collective"], ranks, chunks, size, tuple(pods), phases, claims[0], claims[1])
 
 
 _TOP = "format version header cluster collective ranks chunks_per_rank chunk_bytes pods phases"
@@ -158,21 +168,6 @@ def _table(value: object, where: str, limits: tuple[int, ...]) -> Ints:
     return table
 
 
-def _pods(value: object, ranks: int) -> tuple[tuple[str, int, int], ...]:
-    pods, following = [], 0
-    for row in _list(value, "pods"):
-        name, first, size = _list(row, "a pod", 3)
-        if not isinstance(name, str):
-            fail("the name of a pod is not a string")
-        if _integer(first, f"pod {name}", 0, ranks) != following:
-            fail(f"pod {name} does not begin at rank {following}")
-        following += _integer(size, f"pod {name}", 1, ranks)
-        pods.append((name, first, size))
-    if following != ranks:
-        fail(f"the pods have {following} ranks, not {ranks}")
-    return tuple(pods)
-
-
 @dataclass(frozen=True, slots=True)
 class _PhaseReader:
     pods: tuple[tuple[str, int, int], ...]
@@ -199,22 +194,18 @@ class _PhaseReader:
         moves = tuple(_table(row, "moves", limits) for row in _list(fields["moves"], "moves", len(rounds)))
         if any((m[:, 2] + m[:, 3] > self.positions).any() for m in moves):
             fail("a move names a position that there is not")
-        batches = self._batches(fields["batches"], kinds, len(rounds) + 1)
-        adds = bool(_integer(fields["adds"], "adds", 0, 1))
-        return PhaseEntry(adds, kinds, np.array(kinds_of, np.int64), uplinks, paths, rounds, batches, moves)
-
-    def _batches(self, value: object, kinds: tuple[KindEntry, ...], count: int) -> tuple[tuple[Ints, ...], ...]:
         batches = []
-        for kind, rows in zip(kinds, _list(value, "batches", len(kinds)), strict=True):
-            lengths = [len(kind.home) + 1] + [len(kind.entered) + 1] * (count - 1)
+        for kind, rows in zip(kinds, _list(fields["batches"], "batches", len(kinds)), strict=True):
+            lengths = [len(kind.home) + 1] + [len(kind.entered) + 1] * len(rounds)
             times = [
                 np.array(_integers(_list(row, "a batch", length), "a batch", MAX_TIME), np.int64)
-                for row, length in zip(_list(rows, "batches", count), lengths, strict=True)
+                for row, length in zip(_list(rows, "batches", len(rounds) + 1), lengths, strict=True)
             ]
             if any((np.diff(t) < 0).any() for t in times):
                 fail("the steps of a batch run backwards")
             batches.append(tuple(times))
-        return tuple(batches)
+        adds = bool(_integer(fields["adds"], "adds", 0, 1))
+        return PhaseEntry(adds, kinds, np.array(kinds_of, np.int64), uplinks, paths, rounds, tuple(batches), moves)
 
     def _kind(self, value: object, number: int, kinds_of: tuple[int, ...]) -> KindEntry:
         fields = _fields(value, "a kind", _KIND)
@@ -290,11 +281,9 @@ class Expansion:
     @cached_property
     def gate_rank(self) -> Ints:
         """The rank of each gate."""
-        rows = [
-            [first + gate.gpu for gate in self.phase.kinds[k].gates]
-            for k, (_, first, _) in zip(self.phase.kind_of, self.document.pods, strict=True)
-        ]
-        return np.array([rank for row in rows for rank in row], np.int64)
+        pods = zip(self.phase.kind_of, self.document.pods, strict=True)
+        ranks = [first + gate.gpu for k, (_, first, _) in pods for gate in self.phase.kinds[k].gates]
+        return np.array(ranks, np.int64)
 
     def events(self) -> list[Event]:
         """Rounds and steps by their beginning."""

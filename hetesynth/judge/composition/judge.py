@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import groupby, islice
+from itertools import groupby, islice, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,91 +82,71 @@ def _violations(
         return
     for expansion in expansions:
         events = expansion.events()
-        laws = _sum_violations if expansion.phase.adds else _copy_violations
-        yield from laws(expansion, events)
+        yield from _data_violations(expansion, events)
         if cluster is not None:
             yield from CapacityLaws(expansion, cluster).violations(events)
 
 
-# -- what moves where: all ranks and positions are followed, each in a cell of a table
+def _data_violations(expansion: Expansion, events: list[Event]) -> Iterator[Violation]:
+    """What moves where: all ranks and positions are followed, each in a cell of a table.
 
-
-def _copy_violations(expansion: Expansion, events: list[Event]) -> Iterator[Violation]:
-    """Of a phase that copies: who sends has the chunk, who receives has not, and in the end all have all."""
-    document = expansion.document
-    since = np.full((document.ranks, document.positions), NEVER, np.int64)
-    since[expansion.owner, np.arange(document.positions)] = 0
+    Of a phase that copies: who sends has the chunk, who receives has not, and in the end all have all. Of a phase
+    that adds: the transfers of each position are a tree into its owner, leaves first. Every other rank sends it
+    once, the owner never, and none sends before all that is added to it has arrived, nor receives after it has
+    sent. Such a tree adds each input exactly once.
+    """
+    document, adds = expansion.document, expansion.phase.adds
+    everywhere = np.arange(document.positions)
+    since = np.full(
+        (document.ranks, document.positions), 0 if adds else NEVER, np.int64
+    )  # when a cell may be sent
+    since[expansion.owner, everywhere] = 0
+    sent = np.zeros((document.ranks, document.positions), np.bool_)
     for event in events:
         position, src, dst = expansion.transfers(event)
         early = since[src, position] > event.start
-        yield from _first(early, "not-held", event, position, src, "sends what it does not have yet")
-        yield from _first(since[dst, position] != NEVER, "already-held", event, position, dst, "has it already")
-        yield from _first(_repeated(dst, position), "received-twice", event, position, dst, "receives it twice")
-        since[dst, position] = event.end
-    rank, position = np.nonzero(since == NEVER)
-    yield from _missing(rank, position, "never gets it")
-
-
-def _sum_violations(expansion: Expansion, events: list[Event]) -> Iterator[Violation]:
-    """Of a phase that adds: the transfers of each position are a tree into its owner, leaves first.
-
-    Every other rank sends it once, the owner never, and none sends before all that is added to it has arrived, nor
-    receives after it has sent. Such a tree adds each input exactly once.
-    """
-    document = expansion.document
-    sent = np.zeros((document.ranks, document.positions), np.bool_)
-    ready = np.zeros((document.ranks, document.positions), np.int64)
-    for event in events:
-        position, src, dst = expansion.transfers(event)
-        early = ready[src, position] > event.start
-        yield from _first(early, "not-held", event, position, src, "sends a sum to which something is being added")
-        again = sent[src, position] | _repeated(src, position)
-        yield from _first(again, "contribution-twice", event, position, src, "sends it a second time")
-        owner = expansion.owner[position] == src
-        yield from _first(owner, "contribution-twice", event, position, src, "sends the sum that it is to keep")
-        sent[src, position] = True
-        what = "is sent an addend after it sent its sum"
-        yield from _first(sent[dst, position], "not-delivered", event, position, dst, what)
-        ready[dst, position] = np.maximum(ready[dst, position], event.end)
-    sent[expansion.owner, np.arange(document.positions)] = True
-    rank, position = np.nonzero(~sent)
-    yield from _missing(rank, position, "never gives its part")
+        wrong: list[tuple[NDArray[np.bool_], ViolationKind, Ints, str]]
+        if adds:
+            again = sent[src, position] | _repeated(src, position)
+            owner = expansion.owner[position] == src
+            sent[src, position] = True
+            wrong = [
+                (early, "not-held", src, "sends a sum to which something is being added"),
+                (again, "contribution-twice", src, "sends it a second time"),
+                (owner, "contribution-twice", src, "sends the sum that it is to keep"),
+                (sent[dst, position], "not-delivered", dst, "is sent an addend after it sent its sum"),
+            ]
+        else:
+            wrong = [
+                (early, "not-held", src, "sends what it does not have yet"),
+                (since[dst, position] != NEVER, "already-held", dst, "has it already"),
+                (_repeated(dst, position), "received-twice", dst, "receives it twice"),
+            ]
+        for where, kind, rank, what in wrong:
+            if where.any():  # one violation for all that is wrong in this way in one event
+                at, count = int(np.argmax(where)), int(where.sum())
+                place = f"round {event.round}"
+                if event.kind >= 0:
+                    place = f"batch {event.round + 1} of kind {event.kind}, step {event.step}"
+                k, r = int(position[at]), int(rank[at])
+                more = f" (and {count - 1} more there)" if count > 1 else ""
+                text = f"{place}: rank {r} {what}: position {k}{more}"
+                yield Violation(kind, text, step=event.round, chunk=k, rank=r)
+        since[dst, position] = np.maximum(since[dst, position], event.end) if adds else event.end
+    sent[expansion.owner, everywhere] = True
+    ranks, positions = np.nonzero(~sent if adds else since == NEVER)
+    if len(ranks):
+        r, k = int(ranks[0]), int(positions[0])
+        more = f" (and {len(ranks) - 1} more)" if len(ranks) > 1 else ""
+        what = "never gives its part" if adds else "never gets it"
+        yield Violation("not-delivered", f"rank {r} {what}: position {k}{more}", chunk=k, rank=r)
 
 
 def _repeated(rank: Ints, position: Ints) -> NDArray[np.bool_]:
     """Which pairs stand there a second time."""
-    if not len(rank):
-        return np.zeros(0, np.bool_)
-    key = rank * (int(position.max()) + 1) + position
-    order = np.argsort(key, kind="stable")
-    again = np.zeros(len(key), np.bool_)
-    again[order[1:]] = np.diff(key[order]) == 0
+    again = np.ones(len(rank), np.bool_)
+    again[np.unique(rank * (int(position.max(initial=0)) + 1) + position, return_index=True)[1]] = False
     return again
-
-
-def _first(
-    wrong: NDArray[np.bool_], kind: ViolationKind, event: Event, position: Ints, rank: Ints, what: str
-) -> Iterator[Violation]:
-    """One violation for all that is wrong in this way in one event."""
-    if not wrong.any():
-        return
-    i, count = int(np.argmax(wrong)), int(wrong.sum())
-    k, r = int(position[i]), int(rank[i])
-    where = f"round {event.round}"
-    if event.kind >= 0:
-        where = f"batch {event.round + 1} of kind {event.kind}, step {event.step}"
-    more = f" (and {count - 1} more there)" if count > 1 else ""
-    yield Violation(kind, f"{where}: rank {r} {what}: position {k}{more}", step=event.round, chunk=k, rank=r)
-
-
-def _missing(rank: Ints, position: Ints, what: str) -> Iterator[Violation]:
-    if len(rank):
-        r, k = int(rank[0]), int(position[0])
-        more = f" (and {len(rank) - 1} more)" if len(rank) > 1 else ""
-        yield Violation("not-delivered", f"rank {r} {what}: position {k}{more}", chunk=k, rank=r)
-
-
-# -- what it loads
 
 
 @dataclass(frozen=True)
@@ -192,8 +172,6 @@ class CapacityLaws:
         for _, together in groupby(events, key=lambda event: (event.start, event.end)):
             yield from self._together(list(together))
 
-    # --- paths
-
     def _paths(self) -> Iterator[Violation]:
         phase, cluster = self.expansion.phase, self.cluster
         listed = [w for rows in phase.uplinks for w in rows.ravel().tolist()]
@@ -212,7 +190,7 @@ class CapacityLaws:
                     text = f"kind {k}: no path of wires leads from GPU {src} to GPU {dst}"
                     yield Violation("no-such-link", text)
         for p, (k, pod_of) in enumerate(zip(phase.kind_of.tolist(), cluster.pods, strict=True)):
-            if pod_of.type != self._pod_type(k):
+            if cluster.types[pod_of.type] is not self._type(k):
                 yield Violation("no-such-link", f"pod {pod_of.name} is not like the others of kind {k}")
                 continue
             for number, (leave, enter) in enumerate(self._gate_wires(p)):
@@ -231,38 +209,24 @@ class CapacityLaws:
         for gate, (out, into) in zip(phase.kinds[phase.kind_of[p]].gates, phase.uplinks[p].tolist(), strict=True):
             yield [*(pod.wires[w] for w in gate.out), out], [into, *(pod.wires[w] for w in gate.into)]
 
-    def _pod_type(self, kind: int) -> int:
-        first = int(np.argmax(self.expansion.phase.kind_of == kind))
-        return self.cluster.pods[first].type
-
     def _type(self, kind: int) -> Topology:
-        return self.cluster.types[self._pod_type(kind)]
-
-    # --- intervals
+        """What the first pod of the kind is."""
+        first = int(np.argmax(self.expansion.phase.kind_of == kind))
+        return self.cluster.types[self.cluster.pods[first].type]
 
     def _overlaps(self, events: list[Event]) -> Iterator[Violation]:
         """Rounds overlap no rounds, steps of a kind no other steps of it, nor rounds if they share wires; but for
         those of one interval."""
-        for k in range(-1, len(self.expansion.phase.kinds)):
-            both = k >= 0 and self._shares(k)
-            before: Event | None = None
-            for event in events:
-                concerned = event.kind == k or (both and event.kind < 0)
-                if not concerned or event.end == event.start:
-                    continue
-                same = before is not None and (event.start, event.end) == (before.start, before.end)
-                if before is not None and event.start < before.end and not same:
+        kinds = self.expansion.phase.kinds
+        for k in range(-1, len(kinds)):
+            inside = {w for _, _, path in kinds[k].links for w in path} if k >= 0 else set()
+            shares = k >= 0 and any(w in inside for gate in kinds[k].gates for w in (*gate.out, *gate.into))
+            concerned = [e for e in events if (e.kind == k or (shares and e.kind < 0)) and e.end > e.start]
+            for before, event in pairwise(concerned):
+                if event.start < before.end and (event.start, event.end) != (before.start, before.end):
                     message = f"round {event.round} and round {before.round} overlap on wires that both use"
                     yield Violation("overloaded", message, step=event.round)
                     break
-                before = event
-
-    def _shares(self, number: int) -> bool:
-        kind = self.expansion.phase.kinds[number]
-        inside = {w for _, _, path in kind.links for w in path}
-        return any(w in inside for gate in kind.gates for w in (*gate.out, *gate.into))
-
-    # --- loads
 
     @cached_property
     def _gates(self) -> list[tuple[Ints, Ints, Ints]]:
@@ -273,14 +237,15 @@ class CapacityLaws:
             rows = [row[side] for p in range(len(self.cluster.pods)) for row in self._gate_wires(p)]
             gates = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
             wires = np.array([w for row in rows for w in row], np.int64)
-            seconds = [sum((self.cluster.wires[w].latency for w in row), Fraction(0)) for row in rows]
-            both.append((gates, wires, np.array([math.ceil(s * SECOND) for s in seconds], np.int64)))
+            latencies = [math.ceil(_latency(self.cluster.wires, row) * SECOND) for row in rows]
+            both.append((gates, wires, np.array(latencies, np.int64)))
         return both
 
     def _together(self, events: list[Event]) -> Iterator[Violation]:
         """All that happens in one interval: what each wire carries is counted over all of it."""
         load, wait = np.zeros(len(self.cluster.wires), np.int64), Fraction(0)
         grouped: dict[tuple[int, int], Ints] = {}
+        size = self.expansion.document.chunk_bytes
         for event in events:
             if event.kind < 0:
                 missing, longest = self._cross(event, load)
@@ -292,15 +257,24 @@ class CapacityLaws:
             if self.expansion.phase.adds:  # a chunk at the slowest GPU of the pods of the kind, in a round of all
                 pods = self.cluster.types if event.kind < 0 else [self._type(event.kind)]
                 rates = [rate for pod in pods for rate in pod.reduce_bandwidth if rate]
-                longest += self.expansion.document.chunk_bytes / min(rates) if rates else 0
+                longest += size / min(rates) if rates else 0
             wait = max(wait, longest)
         first = events[0]
         where = f"round {first.round}" if first.kind < 0 else f"step {first.step} of batch {first.round + 1}"
         time = Fraction(first.end - first.start, SECOND) - wait
-        name = self._fullest(load, time) or self._fullest_group(grouped, time)
-        if name is not None:
-            message = f"{where}: {first.end - first.start} ps are too short for what {name} carries"
-            yield Violation("overloaded", message, step=first.round, resource=name)
+        full = []
+        for rate, numbers in self._by_rate:
+            most = int(numbers[np.argmax(load[numbers])])
+            if load[most] and int(load[most]) * size > rate * time:
+                src, dst = self.cluster.wires[most].src, self.cluster.wires[most].dst
+                full.append(f"{self.cluster.vertices[src].name}->{self.cluster.vertices[dst].name}")
+        for (kind, number), counts in grouped.items():
+            group = self._type(kind).groups[number]
+            if int(counts.max()) * size > group.bandwidth * group.lanes * time:
+                full.append(group.name)
+        if full:
+            message = f"{where}: {first.end - first.start} ps are too short for what {full[0]} carries"
+            yield Violation("overloaded", message, step=first.round, resource=full[0])
 
     def _cross(self, event: Event, load: Ints) -> tuple[Violation | None, Fraction]:
         """Adds the transfers of a round to ``load``; their longest latency, or which path is missing."""
@@ -323,7 +297,7 @@ class CapacityLaws:
                 return Violation("no-such-link", message), Fraction(0)
             for wire in path:
                 load[wire] += count
-            between = max(between, sum((self.cluster.wires[w].latency for w in path), Fraction(0)))
+            between = max(between, _latency(self.cluster.wires, path))
         return None, between + Fraction(int(inside.max()), SECOND)
 
     def _spread(self, event: Event, load: Ints, grouped: dict[tuple[int, int], Ints]) -> Fraction:
@@ -341,16 +315,7 @@ class CapacityLaws:
         for number, links_of in enumerate(members):
             key = event.kind, number
             grouped[key] = by_pod[:, links_of].sum(axis=1) + grouped.get(key, 0)
-        used = np.flatnonzero(by_pod.any(axis=0)).tolist()
-        return max(sum((pod.wires[w].latency for w in kind.links[i][2]), Fraction(0)) for i in used)
-
-    def _fullest_group(self, grouped: dict[tuple[int, int], Ints], time: Fraction) -> str | None:
-        for (kind, number), counts in grouped.items():
-            group = self._type(kind).groups[number]
-            size = int(counts.max()) * self.expansion.document.chunk_bytes
-            if size > group.bandwidth * group.lanes * time:
-                return group.name
-        return None
+        return max(_latency(pod.wires, kind.links[i][2]) for i in np.flatnonzero(by_pod.any(axis=0)).tolist())
 
     @cached_property
     def _of_kind(self) -> list[tuple[Ints, Ints, Ints, list[list[int]]]]:
@@ -372,10 +337,11 @@ class CapacityLaws:
 
     @cached_property
     def _ends(self) -> tuple[Ints, Ints]:
-        uplinks = np.concatenate(self.expansion.phase.uplinks)
-        src = np.array([w.src for w in self.cluster.wires], np.int64)
-        dst = np.array([w.dst for w in self.cluster.wires], np.int64)
-        return dst[uplinks[:, 0]], src[uplinks[:, 1]]
+        """Of each gate the vertex that its uplink leads to, and the one that its downlink comes from."""
+        uplinks = np.concatenate(self.expansion.phase.uplinks).tolist()
+        wires = self.cluster.wires
+        ends = np.array([(wires[out].dst, wires[into].src) for out, into in uplinks], np.int64)
+        return ends[:, 0], ends[:, 1]
 
     @cached_property
     def _by_rate(self) -> list[tuple[Fraction, Ints]]:
@@ -386,15 +352,9 @@ class CapacityLaws:
                 groups.setdefault(wire.bandwidth * wire.lanes, []).append(number)
         return [(rate, np.array(numbers, np.int64)) for rate, numbers in groups.items()]
 
-    def _fullest(self, load: Ints, time: Fraction) -> str | None:
-        """The name of a wire whose load takes more than ``time``; None: none does."""
-        for rate, numbers in self._by_rate:
-            most = int(np.argmax(load[numbers]))
-            count = int(load[numbers[most]])
-            if count and count * self.expansion.document.chunk_bytes > rate * time:
-                wire = self.cluster.wires[int(numbers[most])]
-                return f"{self.cluster.vertices[wire.src].name}->{self.cluster.vertices[wire.dst].name}"
-        return None
+
+def _latency(wires: Sequence[Wire], path: Sequence[int]) -> Fraction:
+    return sum((wires[w].latency for w in path), Fraction(0))
 
 
 def _joined(wires: Sequence[Wire], path: Sequence[int], src: int, dst: int, gpus: int) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import pairwise
 
 from hetesynth.judge.layout import COLLECTIVES, ROOTED, Layout
 from hetesynth.judge.msccl.rules import Findings, Place, shown
@@ -81,35 +82,6 @@ def program_layout(program: Program, in_place: bool, root: Rank | None) -> Layou
 
 def structure(findings: Findings, links: Collection[tuple[int, int]] | None) -> None:
     """All static checks, in the order of the file. ``links``: pairs of ranks that have one; None: all."""
-    _gpus(findings)
-    _declared_sizes(findings)
-    for g, gpu in enumerate(findings.program.gpus):
-        blocks: dict[int, tuple[ThreadBlock, list[int | None]]] = {}
-        for t, block in enumerate(gpu.thread_blocks):
-            count = len(gpu.thread_blocks)
-            if block.id in blocks:
-                text = f"thread block id {block.id} stands twice in gpu {gpu.rank}"
-                findings.add("block-twice", text, Place(g, t))
-            elif not 0 <= block.id < count:
-                text = f"thread block id {block.id} leaves a gap"
-                text += f": {count} thread blocks need the ids 0 to {count - 1}"
-                findings.add("block-gap", text, Place(g, t))
-            blocks[block.id] = block, publishers(block)
-        for t, block in enumerate(gpu.thread_blocks):
-            _peers(findings, Place(g, t), block)
-            for s, instruction in enumerate(block.instructions):
-                _ranges(findings, Place(g, t, s), gpu, instruction)
-            _dependences(findings, Place(g, t), block, blocks)
-            for s in range(1, len(block.instructions)):
-                a, b = block.instructions[s - 1], block.instructions[s]
-                if b.depends is None and not a.has_dependents and a.count != b.count and continues(a, b):
-                    text = "runtimes merge this `re` with the one before it"
-                    text += f", and cnt={b.count} replaces cnt={a.count}"
-                    findings.add("reduction-count", text, Place(g, t, s))
-    _connections(findings, links)
-
-
-def _gpus(findings: Findings) -> None:
     program = findings.program
     seen: set[Rank] = set()
     for g, gpu in enumerate(program.gpus):
@@ -118,9 +90,32 @@ def _gpus(findings: Findings) -> None:
         elif not 0 <= gpu.rank < program.ranks:
             findings.add("gpu-unknown", f"gpu id {gpu.rank} is out of range: ngpus={program.ranks}", Place(g))
         seen.add(gpu.rank)
-    for rank in range(program.ranks):
-        if rank not in seen:
-            findings.add("missing-gpu", f"there is no gpu {rank}, though ngpus={program.ranks}")
+    for rank in sorted(set(range(program.ranks)) - seen):
+        findings.add("missing-gpu", f"there is no gpu {rank}, though ngpus={program.ranks}")
+    _declared_sizes(findings)
+    for g, gpu in enumerate(program.gpus):
+        blocks: dict[int, tuple[ThreadBlock, list[int | None]]] = {}
+        count = len(gpu.thread_blocks)
+        for t, block in enumerate(gpu.thread_blocks):
+            if block.id in blocks:
+                text = f"thread block id {block.id} stands twice in gpu {gpu.rank}"
+                findings.add("block-twice", text, Place(g, t))
+            elif not 0 <= block.id < count:
+                text = (
+                    f"thread block id {block.id} leaves a gap: {count} thread blocks need the ids 0 to {count - 1}"
+                )
+                findings.add("block-gap", text, Place(g, t))
+            blocks[block.id] = block, publishers(block)
+        for t, block in enumerate(gpu.thread_blocks):
+            _peers(findings, Place(g, t), block)
+            for s, instruction in enumerate(block.instructions):
+                _ranges(findings, Place(g, t, s), gpu, instruction)
+            _dependences(findings, Place(g, t), block, blocks)
+            for s, (a, b) in enumerate(pairwise(block.instructions), 1):
+                if b.depends is None and not a.has_dependents and a.count != b.count and continues(a, b):
+                    text = "runtimes merge this `re` with the one before it, and"
+                    findings.add("reduction-count", f"{text} cnt={b.count} replaces cnt={a.count}", Place(g, t, s))
+    _connections(findings, links)
 
 
 def _declared_sizes(findings: Findings) -> None:
@@ -133,13 +128,11 @@ def _declared_sizes(findings: Findings) -> None:
         text = f"{chunks} is no multiple of ngpus={program.ranks}"
         findings.add("not-divisible", f"{text}: {program.collective} cuts its buffer into one block per rank")
         return
-    accepted = {0}
-    if program.collective in ROOTED:
-        accepted |= {sizes.block, sizes.input, sizes.output}
+    accepted = {0, sizes.block, sizes.input, sizes.output} if program.collective in ROOTED else {0}
     for g, gpu in enumerate(program.gpus):
         both = (("i_chunks", gpu.input_chunks, sizes.input), ("o_chunks", gpu.output_chunks, sizes.output))
         for name, declared, expected in both:
-            if declared != expected and declared not in accepted:
+            if declared not in accepted | {expected}:
                 text = f"{name}={declared} does not fit {chunks}"
                 text += f": {program.collective} on {program.ranks} ranks has {expected}"
                 findings.add("declared-size", text, Place(g))
@@ -202,7 +195,22 @@ def _dependences(
     for s, instruction in enumerate(block.instructions):
         place, depends = Place(of.gpu, of.block, s), instruction.depends
         if depends is not None:
-            _dependence(findings, place, block, blocks, depends)
+            number, step = depends
+            target, published = blocks.get(number, (None, []))
+            if target is None:
+                rank = findings.program.gpus[place.gpu].rank
+                text = f"depends on thread block {number}, which gpu {rank} does not have"
+                findings.add("missing-block", text, place)
+            elif number == block.id:
+                text = f"depends on its own thread block {number}: steps of a thread block are in order anyway"
+                findings.add("own-block", text, place)
+            elif not 0 <= step < len(target.instructions):
+                steps = len(target.instructions)
+                text = f"depends on step {step} of thread block {number}, which has {steps} steps"
+                findings.add("missing-step", text, place)
+            elif published[step] is None:
+                text = f"depends on step {step} of thread block {number}, which never publishes it (hasdep=0)"
+                findings.add("never-published", text, place)
         if instruction.op != "nop":
             if pending and depends is None:
                 text = "the step after a nop has no dependence of its own: it must carry the last one"
@@ -216,32 +224,6 @@ def _dependences(
             findings.add("nop-last", "a nop stands last: its dependence is lost", place)
 
 
-def _dependence(
-    findings: Findings,
-    place: Place,
-    block: ThreadBlock,
-    blocks: dict[int, tuple[ThreadBlock, list[int | None]]],
-    on: tuple[int, int],
-) -> None:
-    number, step = on
-    target, published = blocks.get(number, (None, []))
-    if target is None:
-        rule = "missing-block"
-        text = f"depends on thread block {number}, which gpu {findings.program.gpus[place.gpu].rank} does not have"
-    elif number == block.id:
-        rule = "own-block"
-        text = f"depends on its own thread block {number}: steps of a thread block are in order anyway"
-    elif not 0 <= step < len(target.instructions):
-        rule = "missing-step"
-        text = f"depends on step {step} of thread block {number}, which has {len(target.instructions)} steps"
-    elif published[step] is None:
-        rule = "never-published"
-        text = f"depends on step {step} of thread block {number}, which never publishes it (hasdep=0)"
-    else:
-        return
-    findings.add(rule, text, place)
-
-
 def continues(a: Instruction, b: Instruction) -> bool:
     """Whether `re` ``b`` right after `re` ``a`` adds to the same place from the same buffer: runtimes merge them,
     and the count of the last one wins."""
@@ -251,53 +233,46 @@ def continues(a: Instruction, b: Instruction) -> bool:
 
 
 def _connections(findings: Findings, links: Collection[tuple[int, int]] | None) -> None:
+    """Each connection has one sender and one receiver, and each of its messages meets a receive of its count."""
     program = findings.program
     sending: dict[Connection, Place] = {}
     receiving: dict[Connection, Place] = {}
     for g, gpu in enumerate(program.gpus):
         for t, block in enumerate(gpu.thread_blocks):
-            if block.send_peer is not None:
-                key = (gpu.rank, block.send_peer, block.channel)
-                _claim(findings, sending, key, Place(g, t), f"send to gpu {block.send_peer}")
-            if block.recv_peer is not None:
-                key = (block.recv_peer, gpu.rank, block.channel)
-                _claim(findings, receiving, key, Place(g, t), f"receive from gpu {block.recv_peer}")
-    allowed = None if links is None else frozenset(links)
+            both = ((sending, block.send_peer, "send to"), (receiving, block.recv_peer, "receive from"))
+            for claims, peer, what in both:
+                if peer is None:
+                    continue
+                key = (gpu.rank, peer, block.channel) if claims is sending else (peer, gpu.rank, block.channel)
+                first = claims.setdefault(key, Place(g, t))
+                if first != Place(g, t):
+                    other = program.gpus[first.gpu].thread_blocks[first.block or 0].id
+                    text = f"duplicate connection: thread block {other} already has the {what} gpu {peer}"
+                    text += f" on channel {key[2]}; both would share one FIFO"
+                    findings.add("duplicate-connection", text, Place(g, t))
     for key in sorted(sending.keys() | receiving.keys()):
-        if allowed is not None and key[:2] not in allowed:
-            text = f"a connection from gpu {key[0]} to gpu {key[1]}: the topology has no such link"
-            findings.add("no-such-link", text, sending.get(key) or receiving.get(key))
-        _pair(findings, key, sending.get(key), receiving.get(key))
-
-
-def _claim(findings: Findings, claims: dict[Connection, Place], key: Connection, place: Place, what: str) -> None:
-    first = claims.setdefault(key, place)
-    if first != place:
-        other = findings.program.gpus[first.gpu].thread_blocks[first.block or 0].id
-        text = f"duplicate connection: thread block {other} already has the {what} on channel {key[2]}"
-        findings.add("duplicate-connection", f"{text}; both would share one FIFO", place)
-
-
-def _pair(findings: Findings, key: Connection, sender: Place | None, receiver: Place | None) -> None:
-    """Each message of a connection meets a receive of the same count."""
-    sent, got = _counts(findings, sender, SENDS), _counts(findings, receiver, RECEIVES)
-    src, dst, channel = key
-    name = f"from gpu {src} to gpu {dst} on channel {channel}"
-    if sender is None and got:
-        text = f"unpaired connection: messages {name} are received, but gpu {src} never sends there"
-        findings.add("unpaired-connection", text, receiver)
-    elif receiver is None and sent:
-        text = f"unpaired connection: messages {name} are sent, but gpu {dst} never receives there"
-        findings.add("unpaired-connection", text, sender)
-    elif len(sent) != len(got):
-        text = f"the connection {name} sends {len(sent)} messages but receives {len(got)}"
-        findings.add("message-count", text, sender if sent[len(got) :] else receiver)
-    else:
-        for k, ((a, _), (b, step)) in enumerate(zip(sent, got, strict=True)):
-            if a != b and receiver is not None:
-                text = f"message {k} {name} is sent with cnt={a} but received with cnt={b}"
-                findings.add("message-size", text, Place(receiver.gpu, receiver.block, step))
-                return
+        src, dst, channel = key
+        sender, receiver = sending.get(key), receiving.get(key)
+        if links is not None and (src, dst) not in links:
+            text = f"a connection from gpu {src} to gpu {dst}: the topology has no such link"
+            findings.add("no-such-link", text, sender or receiver)
+        sent, got = _counts(findings, sender, SENDS), _counts(findings, receiver, RECEIVES)
+        name = f"from gpu {src} to gpu {dst} on channel {channel}"
+        if sender is None and got:
+            text = f"unpaired connection: messages {name} are received, but gpu {src} never sends there"
+            findings.add("unpaired-connection", text, receiver)
+        elif receiver is None and sent:
+            text = f"unpaired connection: messages {name} are sent, but gpu {dst} never receives there"
+            findings.add("unpaired-connection", text, sender)
+        elif len(sent) != len(got):
+            text = f"the connection {name} sends {len(sent)} messages but receives {len(got)}"
+            findings.add("message-count", text, sender if sent[len(got) :] else receiver)
+        elif receiver is not None:
+            for k, ((a, _), (b, step)) in enumerate(zip(sent, got, strict=True)):
+                if a != b:
+                    text = f"message {k} {name} is sent with cnt={a} but received with cnt={b}"
+                    findings.add("message-size", text, Place(receiver.gpu, receiver.block, step))
+                    break
 
 
 def _counts(findings: Findings, place: Place | None, ops: frozenset[str]) -> list[tuple[int, int]]:

@@ -29,7 +29,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple
@@ -37,7 +36,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hetesynth.judge.layout import BROKEN, Layout, SumDefect, Value, added, named
+from hetesynth.judge.layout import Layout, SumDefect, Value, added
 from hetesynth.judge.msccl.checks import READS_SRC, RECEIVES, SENDS, WRITES_DST, publishers
 from hetesynth.judge.msccl.rules import Findings, Place, shown
 from hetesynth.judge.race_detection import Conflict, Kind, Memory, Part
@@ -47,7 +46,6 @@ from hetesynth.model.topology import Rank
 Clock = npt.NDArray[np.unsignedinteger]
 _BUFFERS: tuple[Buffer, ...] = ("i", "o", "s")
 _SUM_RULES: dict[SumDefect, str] = {"different chunks": "different-chunks", "added twice": "added-twice"}
-MAX_COUNTED_WRONG = 1000
 MAX_SHOWN_WAITS = 6
 
 _Event = tuple[Clock, int, int]
@@ -85,27 +83,21 @@ class ProgramMemory(Memory[ProgramAccess, Span]):
 
     def __init__(self, layout: Layout, rank: Rank, findings: Findings, places: list[Place], split: int) -> None:
         super().__init__(layout, rank)
-        self._findings = findings
-        self._places = places
-        self._split = split
+        self._findings, self._places, self._split = findings, places, split
 
-    def _undefined(self, access: ProgramAccess, where: Span, position: int) -> None:
-        text = f"reads {where.buffer}[{where.offset + position}], which nothing has written yet"
-        self._findings.add("undefined-data", text, self._place(access))
-
-    def _report_race(self, access: ProgramAccess, kind: Kind, other: Conflict, where: Span, position: int) -> None:
-        place = self._places[other.actor]
-        block = self._findings.program.gpus[place.gpu].thread_blocks[place.block or 0]
-        finished = list(accumulate(parts(x, self._split) for x in block.instructions))
-        step = bisect_left(finished, other.stamp)
-        cell = f"{where.buffer}[{where.offset + position}]"
-        text = f"{kind}s {cell} while thread block {block.id} step {step} {other.kind}s it"
-        rule = "split-race" if self._split else "race"
-        self._findings.add(rule, f"{text}: no dependence or message orders them", self._place(access))
-
-    def _place(self, access: ProgramAccess) -> Place:
-        block = self._places[access.actor]
-        return Place(block.gpu, block.block, access.operation)
+    def _report(
+        self, access: ProgramAccess, kind: Kind, other: Conflict | None, where: Span, position: int
+    ) -> None:
+        own, cell = self._places[access.actor], f"{where.buffer}[{where.offset + position}]"
+        rule, text = "undefined-data", f"reads {cell}, which nothing has written yet"
+        if other is not None:
+            place = self._places[other.actor]
+            block = self._findings.program.gpus[place.gpu].thread_blocks[place.block or 0]
+            step = bisect_left(list(accumulate(parts(x, self._split) for x in block.instructions)), other.stamp)
+            rule = "split-race" if self._split else "race"
+            text = f"{kind}s {cell} while thread block {block.id} step {step} {other.kind}s it"
+            text += ": no dependence or message orders them"
+        self._findings.add(rule, text, Place(own.gpu, own.block, access.operation))
 
 
 def parts(x: Instruction, split: int) -> int:
@@ -157,11 +149,6 @@ class _Block:
     waits: list[tuple[int, int] | None] = field(default_factory=list)
 
     @property
-    def wait(self) -> tuple[int, int] | None:
-        """Of the instruction that it is at."""
-        return self.waits[self.step]
-
-    @property
     def runs(self) -> bool:
         """Whether instructions are left."""
         return self.step < len(self.instructions)
@@ -171,18 +158,28 @@ class _Block:
         """The step that the thread block is at."""
         return Place(self.place.gpu, self.place.block, self.step)
 
+    def event(self) -> _Event:
+        """What is known once the instruction, or message, at hand is done."""
+        self.shared = True
+        return self.clock, self.index, self.done + 1
+
+    def learn(self, event: _Event) -> None:
+        """The thread block now knows all that ``event`` knows."""
+        clock, source, stamp = event
+        if source == self.index or self.clock[source] >= stamp:
+            return
+        self.clock = np.maximum(self.clock, clock, out=None if self.shared else self.clock)
+        self.shared = False
+        self.clock[source] = stamp
+
 
 class Execution:
     """One run of the program of ``findings``, to which ``run`` reports, with its buffers as ``layout`` says.
     ``split``: the most chunks of a message, 0: as many as its instruction says."""
 
     def __init__(self, layout: Layout, slots: int, findings: Findings, split: int = 0) -> None:
-        self._program = findings.program
-        self._layout = layout
-        self._slots = slots
-        self._findings = findings
-        self._split = split
-        gpus = self._program.gpus
+        self._slots, self._findings, self._split = slots, findings, split
+        gpus = findings.program.gpus
         places = [Place(g, t) for g, gpu in enumerate(gpus) for t in range(len(gpu.thread_blocks))]
         code = [block for gpu in gpus for block in gpu.thread_blocks]
         longest = max((sum(parts(x, split) for x in block.instructions) for block in code), default=0)
@@ -215,25 +212,32 @@ class Execution:
 
     def run(self) -> None:
         """Executes until nothing moves; then deadlock or final data."""
-        ready = deque(range(len(self._blocks)))
-        queued = [True] * len(self._blocks)
-        while ready:
-            index = ready.popleft()
-            queued[index] = False
-            for woken in self._advance(self._blocks[index]):
-                if not queued[woken]:
-                    queued[woken] = True
-                    ready.append(woken)
-            if self._findings.full:
-                return
-        if any(b.runs for b in self._blocks):
+        ready = deque(self._blocks)
+        queued = {block.index for block in ready}
+        while ready and not self._findings.full:
+            block = ready.popleft()
+            queued.discard(block.index)
+            while block.runs and self._blocked_on(block) is None:
+                for woken in self._execute(block, block.instructions[block.step]):
+                    if woken not in queued:
+                        queued.add(woken)
+                        ready.append(self._blocks[woken])
+            wait = block.waits[block.step] if block.runs else None
+            if wait is not None and self._blocks[wait[0]].step <= wait[1]:
+                self._published[wait].sleepers.append(block.index)
+        if self._findings.full:
+            return
+        if any(block.runs for block in self._blocks):
             self._deadlocks()
-        else:
-            self._final_data()
+            return
+        for g, memory in enumerate(self._memory):
+            defect = memory.final_defect(spoilt=True)
+            if defect:
+                self._findings.add("final-data", defect, Place(g))
 
     def _blocked_on(self, block: _Block) -> tuple[str, int] | None:
         """What the next instruction waits for, and which thread block could end the wait."""
-        x, wait = block.instructions[block.step], block.wait
+        x, wait = block.instructions[block.step], block.waits[block.step]
         if wait is not None and self._blocks[wait[0]].step <= wait[1]:
             return "dependence", wait[0]
         if x.op in RECEIVES and not block.inbound.messages:
@@ -242,160 +246,108 @@ class Execution:
             return "slot", block.outbound.receiver
         return None
 
-    def _advance(self, block: _Block) -> Iterator[int]:
-        """Runs the thread block as far as it goes; yields those that may go on because of it."""
-        while block.runs:
-            x = block.instructions[block.step]
-            blocked = self._blocked_on(block)
-            if blocked is not None:
-                wait = block.wait if blocked[0] == "dependence" else None
-                if wait is not None:
-                    self._published[wait].sleepers.append(block.index)
-                return
-            self._execute(block, x)
-            block.done += 1
-            block.part += 1
-            if block.part >= parts(x, self._split):
-                publication = self._published.get((block.index, block.step))
-                block.part, block.step = 0, block.step + 1
-                if publication is not None:
-                    publication.event = self._event(block, block.done)
-                    yield from publication.sleepers
-                if not block.runs:
-                    block.clock = self._start  # what it knew stays only in the events that others wait for
-            if x.op in RECEIVES:
-                yield block.inbound.sender
-            if x.op in SENDS:
-                yield block.outbound.receiver
-
-    def _event(self, block: _Block, stamp: int) -> _Event:
-        block.shared = True
-        return block.clock, block.index, stamp
-
-    def _learn(self, block: _Block, event: _Event) -> None:
-        """The thread block now knows all that ``event`` knows."""
-        clock, source, stamp = event
-        if source == block.index or block.clock[source] >= stamp:
-            return
-        if block.shared:
-            block.clock = np.maximum(block.clock, clock)
-            block.shared = False
-        else:
-            np.maximum(block.clock, clock, out=block.clock)
-        block.clock[source] = stamp
-
-    def _execute(self, block: _Block, x: Instruction) -> None:
-        wait = block.wait
+    def _execute(self, block: _Block, x: Instruction) -> list[int]:
+        """Does an instruction, or a message of it; the thread blocks that may go on because of it."""
+        wait, woken = block.waits[block.step], []
         if wait is not None and not block.part:
             publication = self._published[wait]
             if publication.event is not None:
-                self._learn(block, publication.event)
+                block.learn(publication.event)
             publication.waiting -= 1
             if not publication.waiting:
                 del self._published[wait]
         incoming: list[Value] = []
-        inbound = block.inbound if x.op in RECEIVES else None
-        outbound = block.outbound if x.op in SENDS else None
-        if inbound is not None:
+        inbound, outbound = block.inbound, block.outbound
+        if x.op in RECEIVES:
             incoming, event = inbound.messages.pop(0)
-            self._learn(block, event)
-        if outbound is not None:
+            block.learn(event)
+        if x.op in SENDS:
             if outbound.sent >= self._slots:
-                self._learn(block, outbound.freed.pop(0))
+                block.learn(outbound.freed.pop(0))
             outbound.sent += 1
         outgoing = self._move(block, x, incoming)
-        if inbound is not None:
+        if x.op in RECEIVES:
             if inbound.received + self._slots < inbound.sends:  # else no send waits for it
-                inbound.freed.append(self._event(block, block.done + 1))
+                inbound.freed.append(block.event())
             inbound.received += 1
-        if outbound is not None:
-            outbound.messages.append((outgoing, self._event(block, block.done + 1)))
+            woken.append(inbound.sender)
+        if x.op in SENDS:
+            outbound.messages.append((outgoing, block.event()))
+            woken.append(outbound.receiver)
+        block.part += 1
+        if block.part >= parts(x, self._split):
+            published = self._published.get((block.index, block.step))
+            block.part, block.step = 0, block.step + 1
+            if published is not None:
+                published.event = block.event()
+                woken = published.sleepers + woken
+            if not block.runs:
+                block.clock = self._start  # what it knew stays only in the events that others wait for
+        block.done += 1
+        return woken
 
     def _move(self, block: _Block, x: Instruction, incoming: list[Value]) -> list[Value]:
         """Reads, adds, writes; returns what a sending instruction sends."""
-        src = self._span(block, x, x.src) if x.op in READS_SRC else None
-        dst = self._span(block, x, x.dst) if x.op in WRITES_DST else None
+
+        def span(
+            part: BufferSlice | None,
+        ) -> Span | None:  # the cells that the message at hand touches on one side
+            if part is None:
+                return None
+            before = block.part * self._split
+            count = min(self._split, x.count - before) if parts(x, self._split) > 1 else x.count
+            return Span(block.bases[part.buffer] + part.offset + before, count, part.buffer, part.offset + before)
+
+        def report(defect: SumDefect, text: str) -> None:
+            self._findings.add(_SUM_RULES[defect], text, block.here)
+
+        src = span(x.src) if x.op in READS_SRC else None
+        dst = span(x.dst) if x.op in WRITES_DST else None
         access = ProgramAccess(block.index, block.done + 1, block.clock, block.step)
         memory = self._memory[block.place.gpu]
         data = incoming
         if src is not None:
             values = memory.read(access, src.first, src.size, src)
-            data = self._added(incoming, values, block) if x.op in RECEIVES else values
+            data = added(incoming, values, report) if x.op in RECEIVES else values
         if x.op == "cpy" and src is not None and dst is not None and src.first == dst.first:
             return data  # a chunk copied onto itself (the own block, in place) changes nothing for its readers
         if x.op == "re" and dst is not None:
-            data = self._added(memory.read(access, dst.first, dst.size, dst), data, block)
+            data = added(memory.read(access, dst.first, dst.size, dst), data, report)
         if dst is not None:
             if src is not None and 0 < abs(src.first - dst.first) < src.size:
                 self._findings.add("overlap", f"`{x.op}` reads and writes overlapping chunks", block.here)
             memory.write(access, dst.first, data, dst)
         return data
 
-    def _added(self, a: list[Value], b: list[Value], block: _Block) -> list[Value]:
-        return added(a, b, lambda defect, text: self._findings.add(_SUM_RULES[defect], text, block.here))
-
-    def _span(self, block: _Block, x: Instruction, part: BufferSlice | None) -> Span | None:
-        """The cells that the message at hand touches on one side."""
-        if part is None:
-            return None
-        before = block.part * self._split
-        offset = part.offset + before
-        count = min(self._split, x.count - before) if parts(x, self._split) > 1 else x.count
-        return Span(block.bases[part.buffer] + offset, count, part.buffer, offset)
-
     def _deadlocks(self) -> None:
         """Follows who waits for whom; each cycle is reported once."""
         seen: set[int] = set()
         for block in self._blocks:
-            path: list[int] = []
+            path: dict[int, str] = {}
             index = block.index
             while index not in seen and self._blocks[index].runs:
                 seen.add(index)
-                path.append(index)
-                blocked = self._blocked_on(self._blocks[index])
+                waiting = self._blocks[index]
+                path[index] = who = self._findings.where(waiting.here)
+                blocked = self._blocked_on(waiting)
                 if blocked is None:
                     break
+                on, wait = self._findings.where(self._blocks[blocked[1]].place), waiting.waits[waiting.step]
+                what = f"{on} to take one of the {self._slots} messages under way"
+                if blocked[0] == "dependence" and wait is not None:
+                    what = f"step {wait[1]} of {on}"
+                elif blocked[0] == "message":
+                    what = f"a message from {on}"
+                path[index] = f"{who} waits for {what}"
                 index = blocked[1]
-            if index not in path:
-                continue
-            cycle = path[path.index(index) :]
-            waits = [self._wait_text(self._blocks[k]) for k in cycle[:MAX_SHOWN_WAITS]]
-            if len(cycle) > MAX_SHOWN_WAITS:
-                waits.append(f"and {len(cycle) - MAX_SHOWN_WAITS} more")
-            text = f"deadlock, {len(cycle)} thread blocks wait in a circle: " + "; ".join(waits)
-            rule = "split-deadlock" if self._split else "deadlock"
-            self._findings.add(rule, text, self._blocks[cycle[0]].here)
-
-    def _wait_text(self, block: _Block) -> str:
-        who = self._findings.where(block.here)
-        blocked = self._blocked_on(block)
-        if blocked is None:
-            return who
-        on = self._findings.where(self._blocks[blocked[1]].place)
-        wait = block.wait
-        if blocked[0] == "dependence" and wait is not None:
-            return f"{who} waits for step {wait[1]} of {on}"
-        if blocked[0] == "message":
-            return f"{who} waits for a message from {on}"
-        return f"{who} waits for {on} to take one of the {self._slots} messages under way"
-
-    def _final_data(self) -> None:
-        for g, gpu in enumerate(self._program.gpus):
-            chunks = self._layout.outputs[gpu.rank]
-            base, wrong, first = self._layout.cell(gpu.rank, gpu.rank, "o", 0), 0, ""
-            for chunk in range(chunks):
-                expected = self._layout.expected(gpu.rank, chunk)
-                value = self._memory[g].value(base + chunk)
-                if expected is None or value == expected:
-                    continue
-                wrong += 1
-                if value != BROKEN and not first:
-                    first = f"o[{chunk}] ends with {named(value)}, not {named(expected)}"
-                if wrong >= MAX_COUNTED_WRONG:
-                    break
-            if first:
-                more = f" ({wrong} of its {chunks} output chunks are wrong)" if wrong > 1 else ""
-                self._findings.add("final-data", first + more, Place(g))
+            if index in path:
+                cycle = list(path)[list(path).index(index) :]
+                waits = [path[k] for k in cycle[:MAX_SHOWN_WAITS]]
+                if len(cycle) > MAX_SHOWN_WAITS:
+                    waits.append(f"and {len(cycle) - MAX_SHOWN_WAITS} more")
+                text = f"deadlock, {len(cycle)} thread blocks wait in a circle: " + "; ".join(waits)
+                rule = "split-deadlock" if self._split else "deadlock"
+                self._findings.add(rule, text, self._blocks[cycle[0]].here)
 
 
 def buffers_touched(layout: Layout, findings: Findings) -> None:

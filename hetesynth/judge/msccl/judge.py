@@ -14,15 +14,16 @@ questions, three functions, each of what reader.read_program returns, or of a Pr
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import pairwise
 
 from hetesynth.judge.layout import ROOTED
 from hetesynth.judge.msccl.checks import RECEIVES, SENDS, continues, program_layout, structure
 from hetesynth.judge.msccl.execution import Execution, buffers_touched
-from hetesynth.judge.msccl.lint_readers import ANY, Numbers, limits
+from hetesynth.judge.msccl.lint_readers import ANY, limits
 from hetesynth.judge.msccl.reader import ReadResult
 from hetesynth.judge.msccl.rules import MAX_FINDINGS, Findings, Place
 from hetesynth.model.collective import MAX_GUESSED_ROOTS
-from hetesynth.model.program import Program, ThreadBlock
+from hetesynth.model.program import Program
 from hetesynth.model.target import PORTABLE
 from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
@@ -178,61 +179,49 @@ def profile_violations(source: ReadResult | Program) -> list[Violation]:
         findings.add("unused-channels", f"{text}: the others are set up for nothing")
     if program.collective in ROOTED and program.root is None:
         findings.add("root-unstated", f"the root of the {program.collective} is not stated (attribute `root`)")
-    _portable_limits(findings, read.numbers)
+    everywhere, shared = Findings(program, read.lines), Findings(program, read.lines)
+    limits(everywhere, ANY, read.numbers)
+    limits(shared, PORTABLE, read.numbers)
+    fatal = {(v.rule, v.rank, v.thread_block, v.step) for v in everywhere.violations}
+    new = [v for v in shared.violations if (v.rule, v.rank, v.thread_block, v.step) not in fatal]
+    findings.violations += new[: findings.limit - len(findings.violations)]
     for g, gpu in enumerate(program.gpus):
         blocks = {b.id: b for b in gpu.thread_blocks}
         for t, block in enumerate(gpu.thread_blocks):
-            _conventions(findings, Place(g, t), block, blocks)
+            # peers without a step, and dependences met only because a later step publishes: these work on GPUs,
+            # but not in every simulator
+            ops = {x.op for x in block.instructions}
+            idle = block.send_peer is not None and not ops & SENDS
+            if idle or (block.recv_peer is not None and not ops & RECEIVES):
+                text = "has a peer that no step uses; a connection is set up for nothing"
+                findings.add("idle-connection", text, Place(g, t))
+            for s, x in enumerate(block.instructions):
+                number, step = x.depends or (-1, -1)
+                awaited = blocks[number].instructions if number in blocks else ()
+                if 0 <= step < len(awaited) and not awaited[step].has_dependents:
+                    text = f"depends on step {step} of thread block {number}, which lacks hasdep=1"
+                    findings.add("published-later", text, Place(g, t, s))
     _mirrored(findings)
     return [*read.portability, *findings.violations]
 
 
-def _portable_limits(findings: Findings, numbers: Numbers) -> None:
-    everywhere = Findings(findings.program, findings.lines)
-    limits(everywhere, ANY, numbers)
-    fatal = {(v.rule, v.rank, v.thread_block, v.step) for v in everywhere.violations}
-    shared = Findings(findings.program, findings.lines)
-    limits(shared, PORTABLE, numbers)
-    new = [v for v in shared.violations if (v.rule, v.rank, v.thread_block, v.step) not in fatal]
-    findings.violations += new[: findings.limit - len(findings.violations)]
-
-
-def _conventions(findings: Findings, place: Place, block: ThreadBlock, blocks: dict[int, ThreadBlock]) -> None:
-    """Peers without a step, and dependences met only because a later step publishes: these work on GPUs, but not
-    in every simulator."""
-    sends = any(x.op in SENDS for x in block.instructions)
-    receives = any(x.op in RECEIVES for x in block.instructions)
-    if (block.send_peer is not None and not sends) or (block.recv_peer is not None and not receives):
-        text = "has a peer that no step uses; a connection is set up for nothing"
-        findings.add("idle-connection", text, place)
-    for s, x in enumerate(block.instructions):
-        number, step = x.depends or (-1, -1)
-        awaited = blocks[number].instructions if number in blocks else ()
-        if x.depends is not None and 0 <= step < len(awaited) and not awaited[step].has_dependents:
-            text = f"depends on step {step} of thread block {number}, which lacks hasdep=1"
-            findings.add("published-later", text, Place(place.gpu, place.block, s))
-
-
 def _mirrored(findings: Findings) -> None:
     """A plain send and the receive it meets repeat the same buffers and offsets."""
-    program = findings.program
-    receiving: dict[tuple[Rank | None, Rank | None, int], tuple[int, int, ThreadBlock]] = {}
-    for g, gpu in enumerate(program.gpus):
-        for t, block in enumerate(gpu.thread_blocks):
-            receiving[block.recv_peer, gpu.rank, block.channel] = (g, t, block)
-    for gpu in program.gpus:
-        for block in gpu.thread_blocks:
-            met = receiving.get((gpu.rank, block.send_peer, block.channel))
-            if met is None:
-                continue
-            g, t, receiver = met
-            sent = [x for x in block.instructions if x.op in SENDS]
-            got = [(s, x) for s, x in enumerate(receiver.instructions) if x.op in RECEIVES]
-            for a, (s, b) in zip(sent, got, strict=False):
-                if a.op == "s" and b.op == "r" and (a.src, a.dst) != (b.src, b.dst):
-                    text = "the receive does not repeat the buffers and offsets of the send it meets"
-                    findings.add("not-mirrored", f"{text}; some simulators demand it", Place(g, t, s))
-                    break
+    gpus = findings.program.gpus
+    places = [(g, t, gpu.rank, block) for g, gpu in enumerate(gpus) for t, block in enumerate(gpu.thread_blocks)]
+    receiving = {(b.recv_peer, rank, b.channel): (g, t, b) for g, t, rank, b in places}
+    for _, _, rank, block in places:
+        key = (rank, block.send_peer, block.channel)
+        if key not in receiving:
+            continue
+        g, t, receiver = receiving[key]
+        sent = [x for x in block.instructions if x.op in SENDS]
+        got = [(s, x) for s, x in enumerate(receiver.instructions) if x.op in RECEIVES]
+        for a, (s, b) in zip(sent, got, strict=False):
+            if a.op == "s" and b.op == "r" and (a.src, a.dst) != (b.src, b.dst):
+                text = "the receive does not repeat the buffers and offsets of the send it meets"
+                findings.add("not-mirrored", f"{text}; some simulators demand it", Place(g, t, s))
+                break
 
 
 def notes(source: ReadResult | Program) -> list[Violation]:
@@ -244,8 +233,7 @@ def notes(source: ReadResult | Program) -> list[Violation]:
     for g, gpu in enumerate(read.program.gpus):
         for t, block in enumerate(gpu.thread_blocks):
             merged = 1
-            for s in range(1, len(block.instructions)):
-                a, b = block.instructions[s - 1], block.instructions[s]
+            for s, (a, b) in enumerate(pairwise(block.instructions), 1):
                 if a.has_dependents or not continues(a, b):
                     merged = 1
                 elif b.depends is not None:

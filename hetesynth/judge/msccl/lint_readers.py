@@ -5,12 +5,13 @@ Whoever writes files needs none of the facts about readers, so they stand beside
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hetesynth.judge.msccl.checks import RECEIVES, SENDS
 from hetesynth.judge.msccl.rules import Findings, Place
-from hetesynth.model.program import Instruction, ThreadBlock
+from hetesynth.model.program import ThreadBlock
 from hetesynth.model.target import ALL_OPS, TARGETS, Target
 
 _COMMON = frozenset({"allreduce", "allgather", "reduce", "broadcast", "alltoall"})
@@ -105,45 +106,37 @@ def limits(
 ) -> None:
     """Everything that ``target`` limits. ``sms``: multiprocessors of a GPU; None: thread blocks are not held
     against them. ``later``: what else of the file readers store."""
-    program, reader = findings.program, reader_of(target)
+    program, later = findings.program, later or {}
+    who = {"portable": "every runtime", "any": "any runtime"}.get(target.name, target.runtime)
+    room = f"readers have room for {MAX_CHILDREN} children"
     if program.channels > target.max_channel + 1:
         findings.add("channels-limit", f"nchannels={program.channels} exceeds {target.max_channel + 1}")
     if len(program.gpus) > MAX_CHILDREN:
-        findings.add("child-limit", f"{len(program.gpus)} GPUs; readers have room for {MAX_CHILDREN} children")
+        findings.add("child-limit", f"{len(program.gpus)} GPUs; {room}")
     for g, gpu in enumerate(program.gpus):
-        _gpu(findings, g, target, sms, later or {})
+        blocks = len(gpu.thread_blocks)
+        nodes = 1 + len(program.gpus) + blocks + sum(len(b.instructions) for b in gpu.thread_blocks)
+        more = later.get(None, 0) + later.get(gpu.rank, 0)
+        if nodes + more > target.max_nodes:
+            text = f"{nodes + more} stored nodes exceed the {target.max_nodes} that the readers keep"
+            text += f", {more} of them under further <algo> elements" if more else ""
+            findings.add("node-limit", text, Place(g))
+        if blocks > target.max_thread_blocks:
+            text = f"{blocks} thread blocks exceed the {target.max_thread_blocks} that {who} takes"
+            findings.add("thread-block-limit", text, Place(g))
+        if blocks > MAX_CHILDREN:
+            findings.add("child-limit", f"{blocks} thread blocks; {room}", Place(g))
+        if sms is not None and blocks > sms:
+            text = f"{blocks} thread blocks wait for each other on {sms} multiprocessors"
+            findings.add("co-residency", f"{text}: all must be there at once", Place(g))
         for word, peers, ops in (
             ("send", [block.send_peer for block in gpu.thread_blocks], SENDS),
             ("receive", [block.recv_peer for block in gpu.thread_blocks], RECEIVES),
         ):
             _peers(findings, g, target, word, peers, ops)
         for t, block in enumerate(gpu.thread_blocks):
-            _steps(findings, Place(g, t), block, target, numbers)
-            _channel(findings, Place(g, t), block, target, reader)
-
-
-def _gpu(findings: Findings, g: int, target: Target, sms: int | None, later: Later) -> None:
-    gpu = findings.program.gpus[g]
-    blocks = len(gpu.thread_blocks)
-    nodes = 1 + len(findings.program.gpus) + blocks + sum(len(b.instructions) for b in gpu.thread_blocks)
-    more = later.get(None, 0) + later.get(gpu.rank, 0)
-    if nodes + more > target.max_nodes:
-        text = f"{nodes + more} stored nodes exceed the {target.max_nodes} that the readers keep"
-        text += f", {more} of them under further <algo> elements" if more else ""
-        findings.add("node-limit", text, Place(g))
-    if blocks > target.max_thread_blocks:
-        text = f"{blocks} thread blocks exceed the {target.max_thread_blocks} that {_who(target)} takes"
-        findings.add("thread-block-limit", text, Place(g))
-    if blocks > MAX_CHILDREN:
-        text = f"{blocks} thread blocks; readers have room for {MAX_CHILDREN} children"
-        findings.add("child-limit", text, Place(g))
-    if sms is not None and blocks > sms:
-        text = f"{blocks} thread blocks wait for each other on {sms} multiprocessors: all must be there at once"
-        findings.add("co-residency", text, Place(g))
-
-
-def _who(target: Target) -> str:
-    return {"portable": "every runtime", "any": "any runtime"}.get(target.name, target.runtime)
+            _steps(findings, Place(g, t), block, target, numbers, who)
+            _channel(findings, Place(g, t), block, target)
 
 
 def _peers(
@@ -151,50 +144,60 @@ def _peers(
 ) -> None:
     """Thread blocks of one direction on one channel: readers keep a table of fixed length and look at it when a
     step uses it."""
-    counts: dict[int, int] = {}
+    counts: Counter[int] = Counter()
     reported: set[tuple[int, str]] = set()
     most = target.max_peers_per_channel
     idle = "idle-peer-crash" if reader_of(target).idle_peers_crash else "idle-peer-overflow"
     for t, block in enumerate(findings.program.gpus[g].thread_blocks):
-        if peers[t] is None:
-            continue
-        count = counts[block.channel] = counts.get(block.channel, 0) + 1
-        if count <= most:
+        counts[block.channel] += peers[t] is not None
+        if peers[t] is None or counts[block.channel] <= most:
             continue
         rule = "peer-limit" if any(x.op in ops for x in block.instructions) else idle
         if (block.channel, rule) not in reported:
             reported.add((block.channel, rule))
-            text = f"{count} thread blocks {word} on channel {block.channel}; readers keep {most}"
+            text = f"{counts[block.channel]} thread blocks {word} on channel {block.channel}; readers keep {most}"
             findings.add(rule, text, Place(g, t))
 
 
-def _steps(findings: Findings, place: Place, block: ThreadBlock, target: Target, numbers: Numbers) -> None:
+def _steps(
+    findings: Findings, place: Place, block: ThreadBlock, target: Target, numbers: Numbers, who: str
+) -> None:
     """Readers look at ``s`` and not at the count, so small numbers on many steps overflow their memory."""
     steps = len(block.instructions)
     stated = (numbers.get((place.gpu, place.block or 0, s), s) for s in range(steps))
     outside = next(((s, n) for s, n in enumerate(stated) if not 0 <= n < target.max_steps), None)
     if outside is not None:
-        text = f"{steps} steps, s={outside[1]}: {_who(target)} takes 0 to {target.max_steps - 1}"
+        text = f"{steps} steps, s={outside[1]}: {who} takes 0 to {target.max_steps - 1}"
         findings.add("step-number", text, Place(place.gpu, place.block, outside[0]))
     elif steps > target.max_steps:
-        text = f"{steps} steps exceed the {target.max_steps} that {_who(target)} has room for"
+        text = f"{steps} steps exceed the {target.max_steps} that {who} has room for"
         findings.add("step-limit", text, place)
     if steps > MAX_CHILDREN:
         findings.add("child-limit", f"{steps} steps; readers have room for {MAX_CHILDREN} children", place)
     refused: set[str] = set()
     for s, x in enumerate(block.instructions):
-        _numbers(findings, place, s, x, target)
+        over = []
+        if x.op != "nop" and x.count > target.max_count:
+            over.append(("count-limit", f"cnt={x.count} exceeds {target.max_count}; every reader refuses it"))
+        for part in (x.src, x.dst):
+            if x.op != "nop" and part is not None and part.offset > target.max_offset:
+                text = f"offset {part.offset} exceeds {target.max_offset}, what runtimes store"
+                over.append(("offset-limit", text))
+        if x.depends is not None and x.depends[0] > target.max_depended_block:
+            text = f"depid={x.depends[0]} exceeds {target.max_depended_block}, what runtimes store"
+            over.append(("depid-limit", text))
         if x.op not in target.ops and x.op not in refused:
             refused.add(x.op)
-            text = f"`{x.op}` is refused at launch by RCCL since ROCm 6.1"
-            findings.add("op-refused", text, Place(place.gpu, place.block, s))
+            over.append(("op-refused", f"`{x.op}` is refused at launch by RCCL since ROCm 6.1"))
+        for rule, text in over:
+            findings.add(rule, text, Place(place.gpu, place.block, s))
 
 
-def _channel(findings: Findings, place: Place, block: ThreadBlock, target: Target, reader: Reader) -> None:
+def _channel(findings: Findings, place: Place, block: ThreadBlock, target: Target) -> None:
     """Readers compare with the number of channels, so the channel after the last passes, and has no entry in their
     table. In foreign memory behind it they find some number of peers: a step that sends or receives has too many,
     a thread block without such a step is entered far outside."""
-    channel = block.channel
+    channel, reader = block.channel, reader_of(target)
     exceeded = f"channel {channel} exceeds {target.max_channel}"
     if channel > target.max_channel + reader.takes_next_channel:
         findings.add("channel-limit", exceeded, place)
@@ -208,21 +211,6 @@ def _channel(findings: Findings, place: Place, block: ThreadBlock, target: Targe
         findings.add("channel-past-table", f"{exceeded}: {text}", place)
     else:
         findings.add("channel-crash", f"{exceeded}: the reader writes behind its table and crashes", place)
-
-
-def _numbers(findings: Findings, place: Place, s: int, x: Instruction, target: Target) -> None:
-    """Of instruction ``s`` of the thread block at ``place``; its own place is made where something is found."""
-    if x.op != "nop":
-        if x.count > target.max_count:
-            text = f"cnt={x.count} exceeds {target.max_count}; every reader refuses it"
-            findings.add("count-limit", text, Place(place.gpu, place.block, s))
-        for part in (x.src, x.dst):
-            if part is not None and part.offset > target.max_offset:
-                text = f"offset {part.offset} exceeds {target.max_offset}, what runtimes store"
-                findings.add("offset-limit", text, Place(place.gpu, place.block, s))
-    if x.depends is not None and x.depends[0] > target.max_depended_block:
-        text = f"depid={x.depends[0]} exceeds {target.max_depended_block}, what runtimes store"
-        findings.add("depid-limit", text, Place(place.gpu, place.block, s))
 
 
 def peers_refused(findings: Findings) -> None:

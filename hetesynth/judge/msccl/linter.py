@@ -14,13 +14,7 @@ from typing import Literal, get_args
 from hetesynth.judge.layout import ROOTED
 from hetesynth.judge.msccl.checks import structure
 from hetesynth.judge.msccl.judge import execute, large_message_violations
-from hetesynth.judge.msccl.lint_readers import (
-    limits,
-    metadata_required,
-    peers_refused,
-    reader_of,
-    sizes_refused,
-)
+from hetesynth.judge.msccl.lint_readers import limits, metadata_required, peers_refused, reader_of, sizes_refused
 from hetesynth.judge.msccl.reader import ReadResult
 from hetesynth.judge.msccl.rules import BY_ID, MAX_FINDINGS, RULES, Findings, Stage, violation
 from hetesynth.model.program import Program
@@ -82,7 +76,17 @@ def lint_targets(
         if target.name == "msccl":
             refused, run = RULES["residual-add"].id, RULES["residual-add-run"].id
             violations = [replace(v, rule=run) if v.rule == refused else v for v in violations]
-        violations += [*shared, *_of_target(read, target, sms or target.multiprocessors)]
+        violations += shared
+        if read.algo_line is not None:
+            violations += metadata(read.algo, read.program, read.algo_line, target)
+        if read.program is not None:
+            findings = Findings(read.program, read.lines, UNBOUNDED)
+            limits(findings, target, read.numbers, sms or target.multiprocessors, read.later)
+            if reader_of(target).checks_peers:
+                peers_refused(findings)
+            if reader_of(target).checks_sizes and read.program.collective not in ("gather", "scatter"):
+                sizes_refused(findings)
+            violations += findings.violations
         stages = {_stage(v) for v in violations}
         acceptance: Acceptance = "refused" if "read" in stages else "crashes" if "crash" in stages else "accepted"
         if read.program is not None and not shared:
@@ -96,39 +100,16 @@ def lint_targets(
             if key not in parted and not executed[slots]:
                 parted[key] = large_message_violations(read, slots=slots, root=root, split=key[1])
             violations += parted.get(key, [])
-        verdicts.append(TargetVerdict(target.name, acceptance, tuple(_shown(violations))))
+        ranked = sorted(violations, key=lambda v: get_args(Stage).index(_stage(v)))  # those of the reader first
+        firsts = {v.rule: v for v in reversed(ranked)}  # at least one of each rule is shown
+        rest = [v for v in ranked if firsts[v.rule] is not v]
+        kept = {id(v) for v in [*firsts.values(), *rest][:MAX_FINDINGS]}
+        verdicts.append(TargetVerdict(target.name, acceptance, tuple(v for v in ranked if id(v) in kept)))
     return verdicts
-
-
-def _of_target(read: ReadResult, target: Target, sms: int | None) -> list[Violation]:
-    violations = metadata(read.algo, read.program, read.algo_line, target) if read.algo_line is not None else []
-    if read.program is None:
-        return violations
-    findings = Findings(read.program, read.lines, UNBOUNDED)
-    limits(findings, target, read.numbers, sms, read.later)
-    reader = reader_of(target)
-    if reader.checks_peers:
-        peers_refused(findings)
-    if reader.checks_sizes and read.program.collective not in ("gather", "scatter"):
-        sizes_refused(findings)
-    return violations + findings.violations
 
 
 def _stage(violation: Violation) -> Stage:
     return BY_ID[violation.rule or ""].stage
-
-
-def _shown(violations: list[Violation]) -> list[Violation]:
-    """At most MAX_FINDINGS, at least one of each rule, those of the reader first."""
-    ranked = sorted(violations, key=lambda v: get_args(Stage).index(_stage(v)))
-    firsts: list[Violation] = []
-    rest: list[Violation] = []
-    seen: set[str | None] = set()
-    for v in ranked:
-        (rest if v.rule in seen else firsts).append(v)
-        seen.add(v.rule)
-    kept = {id(v) for v in [*firsts, *rest][:MAX_FINDINGS]}
-    return [v for v in ranked if id(v) in kept]
 
 
 def metadata(
@@ -146,29 +127,9 @@ def metadata(
         accepted = ", ".join(sorted(words))
         text = f'coll="{word[:40]}" is unknown to {target.runtime}, which takes {accepted}'
         violations.append(violation("collective-refused", text, line))
-    if program is not None:
-        violations += [violation(rule, text, line) for rule, text in _selection(attributes, program, target)]
-    return violations
-
-
-def smallest_message(attributes: Mapping[str, str], program: Program, target: Target) -> int:
-    """How many chunks a message still carries in the largest call for which ``target`` selects the file, buffers
-    being the default ones: 1 where no size is too large."""
-    high = _high(attributes, program, target)
-    if high <= 0:
-        return 1
-    largest = -(-high // program.chunks_per_loop)  # bytes of a chunk
-    return max(1, target.fifo(program.protocol, program.collective).batch_bytes // largest)
-
-
-def _high(attributes: Mapping[str, str], program: Program, target: Target) -> int:
-    """The largest call that selects the file; 0 is no limit, or no call at all."""
-    return program.max_bytes if "maxBytes" in attributes else reader_of(target).default_max_bytes
-
-
-def _selection(attributes: Mapping[str, str], program: Program, target: Target) -> list[tuple[str, str]]:
-    """Sizes and flags by which a call selects the file."""
-    reader, defects = reader_of(target), []
+    if program is None:
+        return violations
+    reader, defects = reader_of(target), []  # sizes and flags by which a call selects the file
     low = program.min_bytes
     high = _high(attributes, program, target)
     unlimited = high == 0 and target.open_max_bytes == 0
@@ -192,7 +153,22 @@ def _selection(attributes: Mapping[str, str], program: Program, target: Target) 
     threads = attributes.get("nthreads", "0")
     if threads.isdecimal() and int(threads) % reader.thread_multiple:
         defects.append(("bad-nthreads", f"nthreads={threads} is no multiple of {reader.thread_multiple}"))
-    return defects
+    return violations + [violation(rule, text, line) for rule, text in defects]
+
+
+def smallest_message(attributes: Mapping[str, str], program: Program, target: Target) -> int:
+    """How many chunks a message still carries in the largest call for which ``target`` selects the file, buffers
+    being the default ones: 1 where no size is too large."""
+    high = _high(attributes, program, target)
+    if high <= 0:
+        return 1
+    largest = -(-high // program.chunks_per_loop)  # bytes of a chunk
+    return max(1, target.fifo(program.protocol, program.collective).batch_bytes // largest)
+
+
+def _high(attributes: Mapping[str, str], program: Program, target: Target) -> int:
+    """The largest call that selects the file; 0 is no limit, or no call at all."""
+    return program.max_bytes if "maxBytes" in attributes else reader_of(target).default_max_bytes
 
 
 def call_warnings(read: ReadResult, target: Target) -> list[Violation]:
@@ -222,7 +198,11 @@ def network_violations(
     """
     fifos = [target.fifo(program.protocol, program.collective) for target in targets or (PORTABLE,)]
     disagreeing = [fifo for fifo in fifos if not fifo.proxy_agrees]
-    crossing = None if servers is None else _crossing(program, servers)
+    crossing = None  # (sender, receiver) of connections between servers; of ranks whose server is known
+    if servers is not None:
+        pairs = {(g.rank, b.send_peer) for g in program.gpus for b in g.thread_blocks if b.send_peer is not None}
+        ranks = range(len(servers))
+        crossing = sorted((a, b) for a, b in pairs if a in ranks and b in ranks and servers[a] != servers[b])
     if not disagreeing or crossing == []:
         return []
     fifo = disagreeing[0]
@@ -234,15 +214,3 @@ def network_violations(
         f"{fifo.host_steps} step a message and the interpreter makes {fifo.kernel_steps}; as read, it hangs"
     )
     return [violation("network-steps", text)]
-
-
-def _crossing(program: Program, servers: Sequence[str]) -> list[tuple[int, int]]:
-    """(sender, receiver) of connections between servers; ranks whose server is not known stand alone."""
-    ranks = range(len(servers))
-    connections = {
-        (gpu.rank, block.send_peer)
-        for gpu in program.gpus
-        for block in gpu.thread_blocks
-        if block.send_peer is not None and gpu.rank in ranks and block.send_peer in ranks
-    }
-    return sorted((a, b) for a, b in connections if servers[a] != servers[b])

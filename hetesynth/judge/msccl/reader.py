@@ -175,7 +175,15 @@ class Values:
             self.bad("bad-integer", element, name, text, "a plain decimal integer", line)
             return 0
         plain = _DECIMAL.match(text)
-        value = int(text) if plain else self._strtol(text, name, line)
+        digits = text.lstrip("+-").lower()
+        base = (
+            10 if plain else 16 if digits.startswith("0x") else 8 if digits[0] == "0" and len(digits) > 1 else 10
+        )
+        value = -int(digits, base) if text.startswith("-") else int(digits, base)
+        if not plain:
+            how = {16: "hexadecimal", 8: "octal", 10: "with a sign"}[base]
+            note = f'{name}="{text}" is written {how}; readers take it for {value}, write plain decimal'
+            self.report("odd-integer", note, line, minor=True)
         if name not in _LARGE and abs(value) >= 2**31:
             self.bad("bad-integer", element, name, text, "a number below 2^31", line)
             return 0
@@ -190,17 +198,6 @@ class Values:
             return [read[attributes[name]] for name in names]
         except KeyError:  # one that is not there, or is read for the first time
             return [self.integer(attributes, element, name, line) for name in names]
-
-    def _strtol(self, text: str, name: str, line: int) -> int:
-        digits = text.lstrip("+-").lower()
-        base = 16 if digits.startswith("0x") else 8 if digits.startswith("0") and len(digits) > 1 else 10
-        value = int(digits, base)
-        if text.startswith("-"):
-            value = -value
-        how = {16: "hexadecimal", 8: "octal", 10: "with a sign"}[base]
-        note = f'{name}="{text}" is written {how}; readers take it for {value}, write plain decimal'
-        self.report("odd-integer", note, line, minor=True)
-        return value
 
 
 def _algorithm(
@@ -239,35 +236,21 @@ def _algorithm(
                 values.report("out-of-range", f"{name}={value} is out of range, 1 to {top}", line)
     if channels < 1 and "nchannels" in attributes:
         values.report("no-channels", f"nchannels={channels}: at least one channel is needed", line)
-    _check_selection((inplace, outofplace), low, high, line, values)
-    if values.unreadable or collective is None or protocol is None:
-        return None
-    return Program(
-        name=attributes.get("name", ""),
-        collective=collective,
-        ranks=ranks,
-        protocol=protocol,
-        channels=channels,
-        chunks_per_loop=chunks,
-        in_place=inplace == 1,
-        out_of_place=outofplace == 1,
-        min_bytes=low,
-        max_bytes=high,
-        root=stated,
-        gpus=gpus,
-    )
-
-
-def _check_selection(modes: tuple[int, int], low: int, high: int, line: int, values: Values) -> None:
-    for name, value in zip(("inplace", "outofplace"), modes, strict=True):
+    for name, value in (("inplace", inplace), ("outofplace", outofplace)):
         if value not in (0, 1):
             values.report("bad-mode", f"{name}={value} is neither 0 nor 1", line)
-    if modes == (0, 0):
+    if inplace == outofplace == 0:
         text = "neither inplace nor outofplace is 1: no runtime can ever select this file"
         values.report("never-selected", text, line, minor=True)
     if high and low > high:
         text = f"minBytes={low} exceeds maxBytes={high}: the file is refused or never selected"
         values.report("min-above-max", text, line, minor=True)
+    if values.unreadable or collective is None or protocol is None:
+        return None
+    name, in_place, out_of_place = attributes.get("name", ""), inplace == 1, outofplace == 1
+    return Program(
+        name, collective, ranks, protocol, channels, chunks, in_place, out_of_place, low, high, stated, gpus
+    )
 
 
 def _collective(attributes: dict[str, str], line: int, values: Values) -> CollectiveName | None:
@@ -287,17 +270,10 @@ def _collective(attributes: dict[str, str], line: int, values: Values) -> Collec
 
 
 @dataclass(slots=True)
-class _OpenGpu:
-    rank: int
-    chunks: tuple[int, int, int]
-    blocks: list[ThreadBlock] = field(default_factory=list)
-
-
-@dataclass(slots=True)
 class _OpenBlock:
     id: int
-    send: int
-    recv: int
+    send: int | None
+    recv: int | None
     channel: int
     steps: list[Instruction] = field(default_factory=list)
     renumbered: bool = False
@@ -318,15 +294,27 @@ class _Reader:
         self._ignored = 0
         self._elements = 0
         self._later_rank: int | None = None
-        self._gpu: _OpenGpu | None = None
-        self._block: _OpenBlock | None = None
+        self._gpu: tuple[int, int, int, int] = (0, 0, 0, 0)  # the open one: its rank and chunks, and its blocks
+        self._blocks: list[ThreadBlock] = []
+        self._block = _OpenBlock(0, None, None, 0)
         self._slices: dict[tuple[str, int], BufferSlice] = {}
         self._strange: set[str] = set()
 
     def take(self, tag: Tag) -> bool:
         """Takes the next tag; False where reading cannot go on."""
-        if tag.attributes is None:
-            self._end(tag)
+        attributes = tag.attributes
+        if attributes is None:
+            if not self._stack or self._stack[-1] != tag.name:
+                opened = f"<{self._stack[-1][:40]}> is open" if self._stack else "nothing is open"
+                text = f"closing tag </{tag.name[:40]}> does not match: {opened}"
+                self.values.report("wrong-close", text, tag.line)
+                if self._stack and tag.name not in (*self._stack, *_PARENT):
+                    self._pop()  # a misspelt closing tag: take it for the one that is open
+            while tag.name in self._stack:
+                last = self._stack[-1]
+                self._pop()
+                if last == tag.name:
+                    break
             return True
         self._elements += 1
         if self._elements > MAX_ELEMENTS or len(self._stack) >= MAX_DEPTH:
@@ -334,14 +322,10 @@ class _Reader:
             self.values.report("too-deep", f"more than {what}; reading stops here", tag.line)
             self.values.unreadable = True
             return False
-        self._start(tag, tag.attributes)
-        return True
-
-    def _start(self, tag: Tag, attributes: dict[str, str]) -> None:
         parent = self._stack[-1] if self._stack else ""
         if self._ignored or _PARENT.get(tag.name) != parent or (not parent and self.algo_line is not None):
             self._ignore(tag, attributes, parent)
-            return
+            return True
         if tag.name == "step":
             self._step(attributes, tag.line)
         elif tag.name == "tb":
@@ -354,6 +338,7 @@ class _Reader:
             self._close(tag.name)
         else:
             self._stack.append(tag.name)
+        return True
 
     def _ignore(self, tag: Tag, attributes: dict[str, str], parent: str) -> None:
         """Skips an element and what it holds. Of a further <algo> the elements are counted: they are stored, not
@@ -383,18 +368,6 @@ class _Reader:
             self._ignored += 1
             self._stack.append(tag.name)
 
-    def _end(self, tag: Tag) -> None:
-        if not self._stack or self._stack[-1] != tag.name:
-            opened = f"<{self._stack[-1][:40]}> is open" if self._stack else "nothing is open"
-            self.values.report("wrong-close", f"closing tag </{tag.name[:40]}> does not match: {opened}", tag.line)
-            if tag.name not in self._stack:
-                if self._stack and tag.name not in _PARENT:
-                    self._pop()  # a misspelt closing tag: take it for the one that is open
-                return
-        while self._stack[-1] != tag.name:
-            self._pop()
-        self._pop()
-
     def _pop(self) -> None:
         name = self._stack.pop()
         if self._ignored:
@@ -403,14 +376,13 @@ class _Reader:
             self._close(name)
 
     def _close(self, name: str) -> None:
-        if name == "tb" and self._block is not None and self._gpu is not None:
+        if name == "tb":
             b = self._block
-            send, recv = None if b.send < 0 else b.send, None if b.recv < 0 else b.recv
-            self._gpu.blocks.append(ThreadBlock(b.id, send, recv, b.channel, tuple(b.steps)))
-            self._block = self.values.block = None
-        elif name == "gpu" and self._gpu is not None:
-            self.gpus.append(GpuProgram(self._gpu.rank, *self._gpu.chunks, tuple(self._gpu.blocks)))
-            self._gpu = self.values.rank = None
+            self._blocks.append(ThreadBlock(b.id, b.send, b.recv, b.channel, tuple(b.steps)))
+            self.values.block = None
+        elif name == "gpu":
+            self.gpus.append(GpuProgram(*self._gpu, tuple(self._blocks)))
+            self.values.rank = None
 
     def finish(self, empty: bool) -> None:
         """Called once, after the last tag. ``empty``: why there may be no element is already reported."""
@@ -426,17 +398,14 @@ class _Reader:
         names = ("i_chunks", "o_chunks", "s_chunks")
         inputs, outputs, scratch = self.values.integers(attributes, "gpu", names, line)
         for name, size in zip(names, (inputs, outputs, scratch), strict=True):
-            rule = "negative-size" if size < 0 else "huge-size" if size > MAX_CHUNKS else None
-            if rule is not None:
+            if not 0 <= size <= MAX_CHUNKS:
+                rule = "negative-size" if size < 0 else "huge-size"
                 self.values.report(rule, f"{name}={size} is out of range, 0 to {MAX_CHUNKS}", line)
                 self.values.unreadable = True
-        self._gpu = _OpenGpu(rank, (inputs, outputs, scratch))
+        self._gpu, self._blocks = (rank, inputs, outputs, scratch), []
         self.lines[len(self.gpus), -1] = [line]
 
     def _open_block(self, attributes: dict[str, str], line: int) -> None:
-        gpu = self._gpu
-        if gpu is None:
-            return
         names = ("id", "send", "recv", "chan")
         number, send, recv, channel = self.values.integers(attributes, "tb", names, line)
         self.values.block = number
@@ -446,32 +415,21 @@ class _Reader:
         if channel < 0:
             text = f"chan={channel} is no channel; even a thread block that only copies needs chan >= 0"
             self.values.report("negative-channel", text, line)
-        self._block = _OpenBlock(number, send, recv, channel)
-        self.lines[len(self.gpus), len(gpu.blocks)] = [line]
+        self._block = _OpenBlock(number, None if send < 0 else send, None if recv < 0 else recv, channel)
+        self.lines[len(self.gpus), len(self._blocks)] = [line]
 
     def _step(self, attributes: dict[str, str], line: int) -> None:
-        block, gpu = self._block, self._gpu
-        if block is None or gpu is None:
-            return
+        block, place = self._block, (len(self.gpus), len(self._blocks))
         position = self.values.step = len(block.steps)
-        self.lines[len(self.gpus), len(gpu.blocks)].append(line)
+        self.lines[place].append(line)
         s, src, dst, count, depid, deps, hasdep = self.values.integers(attributes, "step", _NUMBERS, line)
-        op = attributes.get("type")
+        op, nop = attributes.get("type"), attributes.get("type") == "nop"
         if s != position:
-            self.numbers[len(self.gpus), len(gpu.blocks), position] = s
+            self.numbers[(*place, position)] = s
             if not block.renumbered:
                 block.renumbered = True
                 text = f"s={s} stands at position {position}; runtimes number steps by position"
                 self.values.report("step-order", text, line, minor=True)
-        self._check_step(attributes, op, hasdep, depid, line)
-        nop = op == "nop"
-        source = None if nop else self._slice(attributes.get("srcbuf"), src)
-        target = None if nop else self._slice(attributes.get("dstbuf"), dst)
-        depends = (depid, deps) if depid >= 0 else None
-        block.steps.append(Instruction(cast(Op, op), source, target, count, depends, hasdep == 1))
-        self.values.step = None
-
-    def _check_step(self, attributes: dict[str, str], op: str | None, hasdep: int, depid: int, line: int) -> None:
         for name in ("srcbuf", "dstbuf"):
             if attributes.get(name) not in ("i", "o", "s"):
                 self.values.bad("unknown-buffer", "step", name, attributes.get(name), "i, o or s", line)
@@ -479,15 +437,17 @@ class _Reader:
             more = "; `ra` is read by the research runtime and executed by none" if op == "ra" else ""
             rule = "residual-add" if op == "ra" else "unknown-op"
             self.values.bad(rule, "step", "type", op, f"one of {' '.join(get_args(Op))}{more}", line)
-        if hasdep not in (0, 1) and op != "nop":
+        if hasdep not in (0, 1) and not nop:
             self.values.report("bad-hasdep", f"hasdep={hasdep} is neither 0 nor 1", line)
         if depid < -1:
             self.values.report("negative-depid", f"depid={depid} is no thread block; -1 means none", line)
-
-    def _slice(self, buffer: str | None, offset: int) -> BufferSlice:
-        """The slice; equal ones are one object."""
-        key = (buffer or "i", offset)
-        part = self._slices.get(key)
-        if part is None:
-            part = self._slices[key] = BufferSlice(cast(Buffer, key[0]), offset)
-        return part
+        source, target = (  # equal ones are one object
+            None if nop else self._slices.setdefault((name, offset), BufferSlice(name, offset))
+            for name, offset in (
+                (cast(Buffer, attributes.get("srcbuf", "i")), src),
+                (cast(Buffer, attributes.get("dstbuf", "i")), dst),
+            )
+        )
+        depends = (depid, deps) if depid >= 0 else None
+        block.steps.append(Instruction(cast(Op, op), source, target, count, depends, hasdep == 1))
+        self.values.step = None

@@ -6,6 +6,7 @@ values, HX3xx limits, HX4xx GPUs, connections and ranges, HX5xx dependences, HX6
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, cast
@@ -228,7 +229,7 @@ The position -1 for the thread block stands for the GPU itself."""
 
 @dataclass(slots=True)
 class Findings:
-    """Collects at most ``limit`` violations, and at most ``per_rule`` of each rule.
+    """Collects at most ``limit`` violations, and at most MAX_FINDINGS of each rule.
 
     ``context`` and the place are put before each message.
     """
@@ -238,8 +239,7 @@ class Findings:
     limit: int = MAX_FINDINGS
     context: str = ""
     violations: list[Violation] = field(default_factory=list)
-    per_rule: int = MAX_FINDINGS
-    _counts: dict[str, int] = field(default_factory=dict)
+    _counts: Counter[str] = field(default_factory=Counter)
 
     @property
     def full(self) -> bool:
@@ -248,18 +248,17 @@ class Findings:
 
     def add(self, rule: str, message: str, place: Place | None = None) -> None:
         """Keeps the finding, unless there are enough already. ``rule``: a name in RULES."""
-        seen = self._counts.get(rule, 0)
-        if self.full or seen >= self.per_rule:
+        if self.full or self._counts[rule] >= MAX_FINDINGS:
             return
-        self._counts[rule] = seen + 1
+        self._counts[rule] += 1
         if place is None:
             self.violations.append(violation(rule, self.context + message))
             return
-        text = f"{self.context}{self.where(place)}: {message}"
         gpu = self.program.gpus[place.gpu]
         block = None if place.block is None else gpu.thread_blocks[place.block].id
         lines = self.lines.get((place.gpu, -1 if place.block is None else place.block))
         line = None if lines is None else lines[0 if place.step is None else place.step + 1]
+        text = f"{self.context}{self.where(place)}: {message}"
         self.violations.append(violation(rule, text, line, gpu.rank, block, place.step))
 
     def where(self, place: Place) -> str:

@@ -62,7 +62,6 @@ class Scanner:
         self._line = 1
         self._counted = 0
         self._defects: dict[str, Defect] = {}
-        self._begun = False
 
     @property
     def defects(self) -> tuple[Defect, ...]:
@@ -71,38 +70,39 @@ class Scanner:
 
     def tags(self) -> Iterator[Tag]:
         """Every tag up to the end or to a defect after which nothing can be read."""
-        source = self._source
-        if not self._is_text():
-            return
-        position = 3 if source.startswith(b"\xef\xbb\xbf") else 0
-        while True:
-            start = source.find(b"<", position)
-            self._between(position, len(source) if start < 0 else start)
-            if start < 0:
-                return
-            end, tag = self._tag_at(start)
-            if tag is not None:
-                self._begun = True
-                yield tag
-            if end is None:
-                return
-            position = end
-
-    def _is_text(self) -> bool:
-        source = self._source
+        source, begun = self._source, False
+        marked = source.startswith(b"\xef\xbb\xbf")
         if not source.strip():
             self._defect("empty-file", "the file is empty")
         elif match := _NOT_TEXT.search(source):
             text = f"not a text file: it holds the control byte 0x{match.group()[0]:02x}"
             self._defect("not-text", text, match.start())
-            return False
-        elif source.startswith(b"\xef\xbb\xbf"):
+            return
+        elif marked:
             text = "a byte order mark stands before the first element; every runtime's reader refuses it"
             self._defect("byte-order-mark", text)
         elif match := _NOT_ASCII.search(source):
             text = "the file holds bytes that are not ASCII; write plain ASCII"
             self._defect("not-ascii", text, match.start(), False)
-        return True
+        position: int | None = 3 if marked else 0
+        while position is not None:
+            start = source.find(b"<", position)
+            between = source[position : len(source) if start < 0 else start]
+            rest = between.strip(b" \r\n")  # only blanks and line ends may stand between two tags
+            if rest:
+                shown = rest.strip()[:20].decode("ascii", "replace")
+                where = "between the elements" if begun else "before the first element"
+                message = f"text content {shown!r} stands {where}; every runtime's reader refuses it"
+                if not rest.strip(b"\t \r\n"):
+                    message = "a tab stands between the elements; every runtime's reader takes only blanks"
+                rule = "text-content" if rest.strip(b"\t \r\n") else "tab-between"
+                self._defect(rule, message, position + between.find(rest))
+            if start < 0:
+                return
+            position, tag = self._tag_at(start)
+            if tag is not None:
+                begun = True
+                yield tag
 
     def _line_at(self, position: int) -> int:
         """The 1-based line of a position; positions come in rising order, so counting is incremental."""
@@ -118,38 +118,36 @@ class Scanner:
             line = self._source.count(b"\n", 0, position) + 1
             self._defects[message] = Defect(rule, message, line, fatal)
 
-    def _between(self, start: int, end: int) -> None:
-        """Only blanks and line ends may stand between two tags."""
-        text = self._source[start:end]
-        rest = text.strip(b" \r\n")
-        if not rest:
-            return
-        at = start + text.find(rest)
-        if rest.strip(b"\t \r\n"):
-            shown = rest.strip()[:20].decode("ascii", "replace")
-            where = "between the elements" if self._begun else "before the first element"
-            message = f"text content {shown!r} stands {where}; every runtime's reader refuses it"
-            self._defect("text-content", message, at)
-        else:
-            message = "a tab stands between the elements; every runtime's reader takes only blanks"
-            self._defect("tab-between", message, at)
-
     def _tag_at(self, start: int) -> tuple[int | None, Tag | None]:
         """The end of the markup at ``start`` (None: nothing can be read after it) and the tag, if it is one."""
-        limit = start + MAX_TAG_BYTES
-        usual = self._usual_tag(start, limit)
-        if usual is not None:
-            return usual
-        close = _PLAIN_CLOSE.match(self._source, start, limit)
+        source, limit = self._source, start + MAX_TAG_BYTES
+        plain = None if self._text is None else _TEXT_TAG.match(self._text, start, limit)
+        if plain is not None:  # a start tag in which nothing can be wrong, read as text in a fraction of the time
+            name, inside, slash = plain.groups()
+            pairs = _TEXT_ATTRIBUTE.findall(inside)
+            attributes = dict(pairs)
+            if len(attributes) == len(pairs) <= MAX_ATTRIBUTES and max(len(name), len(inside)) < MAX_NAME_BYTES:
+                return plain.end(), Tag(name, attributes, self._line_at(start), slash == "/")
+        close = _PLAIN_CLOSE.match(source, start, limit)
         if close:
             return close.end(), Tag(close.group(1).decode(), None, self._line_at(start))
-        opening = self._source[start : start + 9]
+        opening = source[start : start + 9]
         if opening.startswith(b"<!--"):
-            return self._comment(start), None
+            comment, word = _COMMENT.match(source, start), _COMMENT_WORD.match(source, start)
+            if comment is None or word is None:
+                self._defect("open-comment", "a comment is not closed", start)
+                return None, None
+            if b"=" in word[1]:
+                message = "a comment whose first word holds `=` is refused by every reader"
+                self._defect("comment-equals", f"{message}; put a blank after `<!--`", start)
+            elif len(word[1]) >= MAX_NAME_BYTES:
+                message = "the first word of a comment is longer than readers take; put a blank after `<!--`"
+                self._defect("long-name", message, start)
+            return comment.end(), None
         if opening.startswith(b"<?"):
             what = "a `<?xml` declaration or processing instruction"
             self._defect("declaration", f"{what} is refused by every runtime's reader; remove it", start)
-            whole = _DECLARATION.match(self._source, start)
+            whole = _DECLARATION.match(source, start)
             return (whole.end() if whole else None), None
         if opening.startswith(b"<!"):
             what = "a DOCTYPE" if opening.upper() == b"<!DOCTYPE" else "a `<!` declaration"
@@ -157,7 +155,7 @@ class Scanner:
             return None, None
         if not opening.startswith(b"</"):
             return self._loose_tag(start, limit)
-        close = _LOOSE_CLOSE.match(self._source, start, limit)
+        close = _LOOSE_CLOSE.match(source, start, limit)
         if close is None:
             self._defect("broken-close", "a closing tag is broken", start)
             return None, None
@@ -165,19 +163,15 @@ class Scanner:
         self._defect("broken-close", message, start)
         return close.end(), Tag(close.group(1).decode(), None, self._line_at(start))
 
-    def _usual_tag(self, start: int, limit: int) -> tuple[int, Tag] | None:
-        """The same of a start tag in which nothing can be wrong: read as text, in a fraction of the time."""
-        plain = None if self._text is None else _TEXT_TAG.match(self._text, start, limit)
-        if plain is None:
-            return None
-        name, inside, slash = plain.groups()
-        pairs = _TEXT_ATTRIBUTE.findall(inside)
-        attributes = dict(pairs)
-        if not len(attributes) == len(pairs) <= MAX_ATTRIBUTES or max(len(name), len(inside)) >= MAX_NAME_BYTES:
-            return None
-        return plain.end(), Tag(name, attributes, self._line_at(start), slash == "/")
-
-    def _start_tag(self, name: bytes, pairs: list[tuple[bytes, bytes]], empty: bool, start: int) -> Tag:
+    def _loose_tag(self, start: int, limit: int) -> tuple[int | None, Tag | None]:
+        """A start tag that may have some lexical defect: name it and read on."""
+        opened = _LOOSE_NAME.match(self._source, start, limit)
+        whole = _LOOSE_END.match(self._source, start, limit)
+        if opened is None or whole is None:
+            self._defect("broken-tag", "a tag is broken or never closed by `>`", start)
+            return None, None
+        inside, name = self._source[opened.end() : whole.end() - 1], opened.group(1)
+        pairs = self._loose_attributes(inside.removesuffix(b"/"), start)
         attributes: dict[str, str] = {}
         if len(name) >= MAX_NAME_BYTES:
             self._defect("long-name", "the name of an element is longer than readers take", start)
@@ -185,44 +179,18 @@ class Scanner:
             message = f"an element has more than {MAX_ATTRIBUTES} attributes, each further blank counted"
             self._defect("many-attributes", f"{message}; readers drop the rest", start, fatal=False)
         for key, value in pairs[:MAX_ATTRIBUTES]:
-            if not key:
-                continue
             text = key.decode("ascii", "replace")
             if text in attributes:
                 message = f"attribute `{text[:40]}` stands twice in one element"
                 self._defect("attribute-twice", message, start, False)
-                continue
-            if len(value) > MAX_VALUE_BYTES:
-                what = f"the value of `{text[:40]}` is longer than {MAX_VALUE_BYTES} characters"
-                self._defect("long-value", f"{what}: readers overflow", start)
-            if len(key) > MAX_NAME_BYTES:
-                self._defect("long-name", "the name of an attribute is longer than readers take", start)
-            attributes[text] = value.decode("utf-8", "replace")
-        return Tag(name.decode(), attributes, self._line_at(start), empty)
-
-    def _comment(self, start: int) -> int | None:
-        comment, word = _COMMENT.match(self._source, start), _COMMENT_WORD.match(self._source, start)
-        if comment is None or word is None:
-            self._defect("open-comment", "a comment is not closed", start)
-            return None
-        if b"=" in word[1]:
-            message = "a comment whose first word holds `=` is refused by every reader; put a blank after `<!--`"
-            self._defect("comment-equals", message, start)
-        elif len(word[1]) >= MAX_NAME_BYTES:
-            message = "the first word of a comment is longer than readers take; put a blank after `<!--`"
-            self._defect("long-name", message, start)
-        return comment.end()
-
-    def _loose_tag(self, start: int, limit: int) -> tuple[int | None, Tag | None]:
-        """A start tag that may have some lexical defect: name it and read on."""
-        name = _LOOSE_NAME.match(self._source, start, limit)
-        whole = _LOOSE_END.match(self._source, start, limit)
-        if name is None or whole is None:
-            self._defect("broken-tag", "a tag is broken or never closed by `>`", start)
-            return None, None
-        inside = self._source[name.end() : whole.end() - 1]
-        pairs = self._loose_attributes(inside.removesuffix(b"/"), start)
-        return whole.end(), self._start_tag(name.group(1), pairs, inside.endswith(b"/"), start)
+            elif text:
+                if len(value) > MAX_VALUE_BYTES:
+                    what = f"the value of `{text[:40]}` is longer than {MAX_VALUE_BYTES} characters"
+                    self._defect("long-value", f"{what}: readers overflow", start)
+                if len(key) > MAX_NAME_BYTES:
+                    self._defect("long-name", "the name of an attribute is longer than readers take", start)
+                attributes[text] = value.decode("utf-8", "replace")
+        return whole.end(), Tag(name.decode(), attributes, self._line_at(start), inside.endswith(b"/"))
 
     def _loose_attributes(self, inside: bytes, start: int) -> list[tuple[bytes, bytes]]:
         """Names and values; an empty name for every further blank, which readers store as an attribute."""
@@ -236,25 +204,22 @@ class Scanner:
                 if b"\t" in blank:
                     self._defect("tab-in-tag", f"a tab {between}", start)
                 pairs += [(b"", b"")] * (len(blank) - 1)
-            elif junk is not None or quoted is None:
+                continue
+            if junk is not None or quoted is None:
                 self._defect("no-attribute", 'an element holds something that is not name="value"', start)
-            else:
-                preceding = inside[item.start() - 1 : item.start()]
-                self._attribute_defects(preceding, bool(before or after), quoted, start)
-                pairs.append((key, quoted[1:-1]))
+                continue
+            if inside[item.start() - 1 : item.start()] in (b"", b'"', b"'"):
+                message = "no blank stands before an attribute; every runtime's reader refuses it"
+                self._defect("no-attribute", message, start)
+            if before or after:
+                self._defect("blank-equals", "a blank stands beside `=`; every runtime's reader refuses it", start)
+            if quoted.startswith(b"'"):
+                message = "a value stands in single quotes; every runtime's reader takes only double ones"
+                self._defect("single-quotes", message, start)
+            if b"&" in quoted:
+                message = "an entity (`&...;`) is not decoded by the runtimes and stays as it is"
+                self._defect("entity", message, start, fatal=False)
+            if b"<" in quoted:
+                self._defect("less-than", "`<` stands inside a value", start)
+            pairs.append((key, quoted[1:-1]))
         return pairs
-
-    def _attribute_defects(self, preceding: bytes, spaced: bool, quoted: bytes, start: int) -> None:
-        if preceding in (b"", b'"', b"'"):
-            message = "no blank stands before an attribute; every runtime's reader refuses it"
-            self._defect("no-attribute", message, start)
-        if spaced:
-            self._defect("blank-equals", "a blank stands beside `=`; every runtime's reader refuses it", start)
-        if quoted.startswith(b"'"):
-            message = "a value stands in single quotes; every runtime's reader takes only double ones"
-            self._defect("single-quotes", message, start)
-        if b"&" in quoted:
-            message = "an entity (`&...;`) is not decoded by the runtimes and stays as it is"
-            self._defect("entity", message, start, fatal=False)
-        if b"<" in quoted:
-            self._defect("less-than", "`<` stands inside a value", start)

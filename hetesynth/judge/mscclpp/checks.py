@@ -78,7 +78,7 @@ def plan_structure(
                 text = f"gpu {a} has {kind} channels to gpu {b}, which has none back"
                 findings.add("plan-unpaired-channels", text)
     if links is not None:
-        _links(plan, findings, frozenset(links))
+        _links(plan, findings, links)
 
 
 def _gpu(plan: Plan, g: int, gpu: GpuPlan, findings: PlanFindings, servers: Sequence[str] | None) -> None:
@@ -112,6 +112,7 @@ def _gpu(plan: Plan, g: int, gpu: GpuPlan, findings: PlanFindings, servers: Sequ
 
 
 def _block(plan: Plan, place: PlanPlace, gpu: GpuPlan, block: PlanBlock, findings: PlanFindings) -> None:
+    """A thread block: its number, the channels and remote buffers that it names, then its operations."""
     if block.id != place.block:
         text = f"its id is {block.id}: the loader takes thread blocks by position"
         findings.add("plan-block-order", text, place)
@@ -119,15 +120,6 @@ def _block(plan: Plan, place: PlanPlace, gpu: GpuPlan, block: PlanBlock, finding
         text = f"{len(block.operations)} operations, at most {MAX_OPERATIONS}"
         findings.add("plan-operation-limit", text, place)
     before = len(findings.violations)
-    _tables(place, gpu, block, findings)
-    if len(findings.violations) == before:
-        for i, operation in enumerate(block.operations):
-            for rule, message in operation_defects(plan, gpu, block, operation):
-                findings.add(rule, message, PlanPlace(place.gpu, place.block, i))
-
-
-def _tables(place: PlanPlace, gpu: GpuPlan, block: PlanBlock, findings: PlanFindings) -> None:
-    """The channels and remote buffers that the thread block names, by type of channel."""
     for kind in CHANNEL_TYPES:
         channels, buffers = block.channels(kind), block.buffers(kind)
         if len(channels) > MAX_CHANNELS:
@@ -144,6 +136,10 @@ def _tables(place: PlanPlace, gpu: GpuPlan, block: PlanBlock, findings: PlanFind
             if b >= len(gpu.remote_buffers) or kind not in gpu.remote_buffers[b].access:
                 text = f"there is no remote buffer {b} reached over a {kind} channel"
                 findings.add("plan-no-such-remote", text, place)
+    if len(findings.violations) == before:
+        for i, operation in enumerate(block.operations):
+            for rule, message in operation_defects(plan, gpu, block, operation):
+                findings.add(rule, message, PlanPlace(place.gpu, place.block, i))
 
 
 def _barriers(g: int, gpu: GpuPlan, findings: PlanFindings) -> None:
@@ -165,7 +161,7 @@ def _barriers(g: int, gpu: GpuPlan, findings: PlanFindings) -> None:
             findings.add("plan-barrier-unequal", text, PlanPlace(g))
 
 
-def _links(plan: Plan, findings: PlanFindings, links: frozenset[tuple[int, int]]) -> None:
+def _links(plan: Plan, findings: PlanFindings, links: Collection[tuple[int, int]]) -> None:
     """Data may flow only where the topology has a link; signals may go either way."""
     for g, gpu in enumerate(plan.gpus):
         for t, block in enumerate(gpu.blocks):
@@ -173,15 +169,13 @@ def _links(plan: Plan, findings: PlanFindings, links: frozenset[tuple[int, int]]
                 kind = operation.channel_type
                 if kind is None:
                     continue
-                for parts, outward in ((operation.src, False), (operation.dst, True)):
-                    for part in parts:
-                        peer = slice_owner(gpu, block, kind, part)
-                        if peer is None:
-                            continue
-                        pair = (g, peer) if outward else (peer, g)
-                        if pair not in links:
-                            text = f"moves data from gpu {pair[0]} to gpu {pair[1]}: the topology has no such link"
-                            findings.add("plan-no-such-link", text, PlanPlace(g, t, i))
+                pairs: list[tuple[int | None, int | None]]
+                pairs = [(slice_owner(gpu, block, kind, part), g) for part in operation.src]
+                pairs += [(g, slice_owner(gpu, block, kind, part)) for part in operation.dst]
+                for pair in pairs:
+                    if None not in pair and pair not in links:
+                        text = f"moves data from gpu {pair[0]} to gpu {pair[1]}: the topology has no such link"
+                        findings.add("plan-no-such-link", text, PlanPlace(g, t, i))
 
 
 def operation_defects(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: PlanOperation) -> Iterator[Defect]:
@@ -192,8 +186,13 @@ def operation_defects(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: Pla
     if len(operation.channels) > MAX_CHANNELS_OF_OPERATION:
         text = f"{len(operation.channels)} channels, at most {MAX_CHANNELS_OF_OPERATION} an operation"
         yield "plan-operation-channels", text
-    if op not in SHAPES:
-        yield from _unmoved(block, operation)
+    kind = operation.channel_type
+    reachable = 0 if kind is None else len(block.buffers(kind))
+    for part in (*operation.src, *operation.dst) if op not in SHAPES else ():
+        if isinstance(part, RemoteSlice) and part.buffer_id >= reachable:
+            text = f"buffer_id {part.buffer_id}: the thread block has {reachable} over {kind or 'no'} channels"
+            yield "plan-buffer-id", f"{text}, and the loader looks it up though `{op}` moves nothing"
+            break
     single = op in _NOTIFIES or (op in PUTS and operation.channel_type == "port")
     entries = len(operation.channels) if single else len(operation.semaphores)
     if 1 <= plan.threads < entries:
@@ -258,45 +257,29 @@ def _channels(block: PlanBlock, operation: PlanOperation) -> Iterator[Defect]:
 
 
 def _slices(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: PlanOperation) -> Iterator[Defect]:
-    op = operation.op
-    shape = SHAPES[op]
-    for word, parts, letters in zip(("src", "dst"), (operation.src, operation.dst), shape, strict=True):
+    op, src, dst = operation.op, operation.src, operation.dst
+    for word, parts, letters in zip(("src", "dst"), (src, dst), SHAPES[op], strict=True):
         if not re.fullmatch(letters, "".join("L" if isinstance(part, LocalSlice) else "R" for part in parts)):
             text = f"`{op}` does not take these {word}_buff: {letters} (L local, R remote) is what it takes"
             yield "plan-slice-form", text
             return
-    if op in PUTS or op == "get":
-        if len(operation.src) != len(operation.dst):
-            text = f"`{op}` has {len(operation.src)} sources and {len(operation.dst)} targets"
-            yield "plan-slice-count", text
-            return
-        unequal = any(a.size != b.size for a, b in zip(operation.src, operation.dst, strict=True))
-    else:
-        unequal = len({part.size for part in (*operation.src, *operation.dst)}) > 1
-    if unequal:
+    paired = op in PUTS or op == "get"
+    if paired and len(src) != len(dst):
+        yield "plan-slice-count", f"`{op}` has {len(src)} sources and {len(dst)} targets"
+        return
+    sizes = (
+        [{a.size, b.size} for a, b in zip(src, dst, strict=True)] if paired else [{p.size for p in (*src, *dst)}]
+    )
+    if any(len(size) > 1 for size in sizes):
         yield "plan-slice-size", f"`{op}` moves between slices of different sizes"
-    if op == "get" and any(a.index != b.index for a, b in zip(operation.src, operation.dst, strict=True)):
+    if op == "get" and any(a.index != b.index for a, b in zip(src, dst, strict=True)):
         yield "plan-get-exchanged", "`get` between different indices: the runtime exchanges the two offsets"
-    if (
-        op == "put"
-        and operation.channel_type == "memory"
-        and len({part.buffer for part in operation.src if isinstance(part, LocalSlice)}) > 1
-    ):
+    buffers = {part.buffer for part in src if isinstance(part, LocalSlice)}
+    if op == "put" and operation.channel_type == "memory" and len(buffers) > 1:
         text = "`put` from different buffers: the runtime takes all from that of the first slice"
         yield "plan-put-one-buffer", text
-    for part in (*operation.src, *operation.dst):
+    for part in (*src, *dst):
         yield from _range(plan, gpu, block, operation, part)
-
-
-def _unmoved(block: PlanBlock, operation: PlanOperation) -> Iterator[Defect]:
-    """Slices of an operation that moves nothing: the loader looks their remote buffers up all the same."""
-    kind = operation.channel_type
-    buffers = () if kind is None else block.buffers(kind)
-    for part in (*operation.src, *operation.dst):
-        if isinstance(part, RemoteSlice) and part.buffer_id >= len(buffers):
-            text = f"buffer_id {part.buffer_id}: the thread block has {len(buffers)} over {kind or 'no'} channels"
-            yield "plan-buffer-id", f"{text}, and the loader looks it up though `{operation.op}` moves nothing"
-            return
 
 
 def _range(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: PlanOperation, part: Slice) -> Iterator[Defect]:

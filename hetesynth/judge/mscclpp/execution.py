@@ -22,12 +22,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from hetesynth.judge.layout import BROKEN, Layout, SumDefect, Value, added, named
+from hetesynth.judge.layout import Layout, SumDefect, Value, added
 from hetesynth.judge.mscclpp.rules import PlanFindings, PlanPlace
 from hetesynth.judge.mscclpp.state import (
     BlockState,
     ChannelEnd,
-    Order,
     PlanAccess,
     PlanMemory,
     PortPut,
@@ -39,10 +38,7 @@ from hetesynth.model.plan import CHANNEL_TYPES, ChannelType, LocalSlice, Plan, P
 from hetesynth.model.topology import Rank
 
 MAX_SHOWN_WAITS = 6
-_SUM_RULES: dict[SumDefect, str] = {
-    "different chunks": "plan-different-chunks",
-    "added twice": "plan-added-twice",
-}
+_SUM_RULES: dict[SumDefect, str] = {"different chunks": "plan-different-chunks", "added twice": "plan-added-twice"}
 
 
 class PlanExecution:
@@ -58,7 +54,20 @@ class PlanExecution:
             self._own.append(range(begin, begin + len(gpu.blocks)))
         self._ends: list[ChannelEnd] = []
         self._end_of: dict[tuple[Rank, ChannelType, int], int] = {}
-        self._connect(names)
+        met: dict[tuple[Rank, Rank, ChannelType], list[int]] = {}
+        for g, gpu in enumerate(plan.gpus):
+            for kind in CHANNEL_TYPES:
+                for c, peer in enumerate(gpu.peers(kind)):
+                    end = ChannelEnd(g, kind, c)
+                    if kind == "port":
+                        end.engine = len(names)
+                        names.append(f"the port channel {c} of gpu {g} to gpu {peer}")
+                    self._end_of[g, kind, c] = len(self._ends)
+                    met.setdefault((g, peer, kind), []).append(len(self._ends))
+                    self._ends.append(end)
+        for (g, peer, kind), mine in met.items():  # the k-th channel to a peer meets the peer's k-th back
+            for a, b in zip(mine, met.get((peer, g, kind), []), strict=False):
+                self._ends[a].far = b
         self._started = len(names)
         self._hints: dict[int, str] = {}
         self._memory = [PlanMemory(layout, g, findings, names, self._hints) for g in range(plan.ranks)]
@@ -92,26 +101,13 @@ class PlanExecution:
             self._deadlock()
         else:
             self._leftovers()
-            self._final_data()
-
-    def _connect(self, names: list[str]) -> None:
-        """The k-th channel to a peer meets the peer's k-th back, of the same type."""
-        met: dict[tuple[Rank, Rank, ChannelType], list[int]] = {}
-        for g, gpu in enumerate(self._plan.gpus):
-            for kind in CHANNEL_TYPES:
-                for c, peer in enumerate(gpu.peers(kind)):
-                    end = ChannelEnd(g, kind, c)
-                    if kind == "port":
-                        end.engine = len(names)
-                        names.append(f"the port channel {c} of gpu {g} to gpu {peer}")
-                    self._end_of[g, kind, c] = len(self._ends)
-                    met.setdefault((g, peer, kind), []).append(len(self._ends))
-                    self._ends.append(end)
-        for (g, peer, kind), mine in met.items():
-            for a, b in zip(mine, met.get((peer, g, kind), []), strict=False):
-                self._ends[a].far = b
+            for g, memory in enumerate(self._memory):
+                defect = memory.final_defect(spoilt=False)
+                if defect:
+                    self._findings.add("plan-final-data", defect, PlanPlace(g))
 
     def _blocked(self, block: BlockState, operation: PlanOperation) -> bool:
+        """Whether it must wait. The last to come to a barrier lets everybody go on."""
         gpu = block.place.gpu
         match operation.op:
             case "wait" | "rlxwait":
@@ -119,33 +115,25 @@ class PlanExecution:
             case "sem_acquire":
                 return any(self._semaphores[gpu][s].value < 1 for s in operation.semaphores)
             case "barrier":
-                return not self._arrive(block, operation)
+                members = self._barriers.setdefault((gpu, operation.barrier), [])
+                if block.arrived:
+                    block.arrived = block in members
+                    return block.arrived
+                members.append(block)
+                block.arrived = len(members) != operation.blocks
+                if not block.arrived:
+                    meet_all(members)
+                    self._ready.update(OrderedDict.fromkeys(member.index for member in members))
+                    members.clear()
+                return block.arrived
         return False
-
-    def _arrive(self, block: BlockState, operation: PlanOperation) -> bool:
-        """Whether all have come to the barrier; the last to come lets everybody go on."""
-        members = self._barriers.setdefault((block.place.gpu, operation.barrier), [])
-        if block.arrived:
-            if block in members:
-                return False
-            block.arrived = False
-            return True
-        block.arrived = True
-        members.append(block)
-        if len(members) != operation.blocks:
-            return False
-        meet_all(members)
-        self._ready.update(OrderedDict.fromkeys(member.index for member in members))
-        members.clear()
-        block.arrived = False
-        return True
 
     def _execute(self, block: BlockState, operation: PlanOperation, place: PlanPlace) -> None:
         match operation.op:
             case "nop":
                 block.meet()
-            case "barrier":
-                pass  # the last to arrive did it for all
+            case "barrier":  # the last to arrive did it for all
+                return
             case "signal" | "rlxsignal":
                 for thread, end in enumerate(self._ends_of(block, operation)):
                     self._signal(block, end, thread, place)
@@ -158,9 +146,15 @@ class PlanExecution:
             case "flush":
                 for thread, end in enumerate(self._ends_of(block, operation)):
                     self._flush(block, end, thread)
-            case "sem_acquire" | "sem_release":
+            case "sem_acquire":
                 for s in operation.semaphores:
-                    self._semaphore(block, operation, s)
+                    releasers = self._releasers.get((place.gpu, s), Counter())
+                    block.pending += self._semaphores[place.gpu][s].acquire(block.index, releasers)
+            case "sem_release":
+                for s in operation.semaphores:
+                    self._semaphores[place.gpu][s].value += 1
+                    self._semaphores[place.gpu][s].releases.append(block.event())
+                    self._ready.update(OrderedDict.fromkeys(self._own[place.gpu]))
             case "put" | "pws" | "pwsf" if operation.channel_type == "port":
                 self._port_puts(block, operation, place)
             case _:
@@ -185,7 +179,7 @@ class PlanExecution:
         turn = end.turn(block)
         turn[1] += 1
         puts = None
-        relaxed = turn[1] <= self._order(block, end).relaxed
+        relaxed = turn[1] <= self._orders[block.index][block.segment, end.kind, end.channel].relaxed
         if end.kind == "port":
             puts = end.engine, end.before_signal(block)
             self._hint(block, end, thread, puts[1], "signals")
@@ -201,9 +195,6 @@ class PlanExecution:
         self._hint(block, end, thread, sure, "flushes")
         block.await_puts(end, sure, thread)
 
-    def _order(self, block: BlockState, end: ChannelEnd) -> Order:
-        return self._orders[block.index][block.segment, end.kind, end.channel]
-
     def _hint(self, block: BlockState, end: ChannelEnd, thread: int, sure: int, does: str) -> None:
         """Remembers why a put is not covered: another thread made it, and the two have not met."""
         if sure == len(end.puts):
@@ -216,16 +207,6 @@ class PlanExecution:
         else:
             return
         self._hints.setdefault(end.engine, text)
-
-    def _semaphore(self, block: BlockState, operation: PlanOperation, number: int) -> None:
-        gpu = block.place.gpu
-        semaphore = self._semaphores[gpu][number]
-        if operation.op == "sem_acquire":
-            block.pending += semaphore.acquire(block.index, self._releasers.get((gpu, number), Counter()))
-            return
-        semaphore.value += 1
-        semaphore.releases.append(block.event())
-        self._ready.update(OrderedDict.fromkeys(self._own[gpu]))
 
     def _move(self, block: BlockState, operation: PlanOperation, place: PlanPlace) -> None:
         """Everything that the threads of the block copy and add themselves."""
@@ -244,7 +225,7 @@ class PlanExecution:
     def _port_puts(self, block: BlockState, operation: PlanOperation, place: PlanPlace) -> None:
         for thread, end in enumerate(self._ends_of(block, operation)):
             before, turn = end.before_thread(block, thread), end.turn(block)
-            covered = self._order(block, end).covers[turn[0]]
+            covered = self._orders[block.index][block.segment, end.kind, end.channel].covers[turn[0]]
             turn[0] += 1
             end.puts.append(PortPut(block.index, block.segment, thread, covered))
             actor, stamp = end.engine, len(end.puts)
@@ -290,29 +271,24 @@ class PlanExecution:
 
     def _deadlock(self) -> None:
         stuck = [b for b in self._blocks if b.done < len(b.code.operations)]
-        shown = "; ".join(self._waits_for(b) for b in stuck[:MAX_SHOWN_WAITS])
-        more = f"; and {len(stuck) - MAX_SHOWN_WAITS} more" if len(stuck) > MAX_SHOWN_WAITS else ""
-        text = f"deadlock, {len(stuck)} thread block{'s' if len(stuck) > 1 else ''} wait for ever: {shown}{more}"
-        place = stuck[0].place
-        self._findings.add("plan-deadlock", text, PlanPlace(place.gpu, place.block, stuck[0].done))
-
-    def _waits_for(self, block: BlockState) -> str:
-        operation = block.code.operations[block.done]
-        who = str(PlanPlace(block.place.gpu, block.place.block, block.done))
-        if operation.op == "barrier":
-            return f"{who} at barrier {operation.barrier}"
-        if operation.op == "sem_acquire":
-            semaphores = self._semaphores[block.place.gpu]
-            consumed = [str(s) for s in operation.semaphores if semaphores[s].value < 1]
-            return f"{who} for semaphore {', '.join(consumed)}"
-        kind = operation.channel_type or "memory"
-        peers = self._plan.gpus[block.place.gpu].peers(kind)
-        dry = [
-            str(peers[c])
-            for c in (block.code.channels(kind)[c] for c in operation.channels)
-            if not self._ends[self._end_of[block.place.gpu, kind, c]].inbox
-        ]
-        return f"{who} for a signal of gpu {', '.join(dry)}"
+        waits = []
+        for block in stuck[:MAX_SHOWN_WAITS]:
+            operation, gpu = block.code.operations[block.done], block.place.gpu
+            if operation.op == "barrier":
+                what = f"at barrier {operation.barrier}"
+            elif operation.op == "sem_acquire":
+                consumed = [str(s) for s in operation.semaphores if self._semaphores[gpu][s].value < 1]
+                what = f"for semaphore {', '.join(consumed)}"
+            else:
+                peers = self._plan.gpus[gpu].peers(operation.channel_type or "memory")
+                dry = [str(peers[end.channel]) for end in self._ends_of(block, operation) if not end.inbox]
+                what = f"for a signal of gpu {', '.join(dry)}"
+            waits.append(f"{PlanPlace(gpu, block.place.block, block.done)} {what}")
+        if len(stuck) > MAX_SHOWN_WAITS:
+            waits.append(f"and {len(stuck) - MAX_SHOWN_WAITS} more")
+        who = f"{len(stuck)} thread block{'s' if len(stuck) > 1 else ''} wait for ever"
+        place = PlanPlace(stuck[0].place.gpu, stuck[0].place.block, stuck[0].done)
+        self._findings.add("plan-deadlock", f"deadlock, {who}: {'; '.join(waits)}", place)
 
     def _leftovers(self) -> None:
         """The next run must find channels and semaphores as this one did, and nothing still under way."""
@@ -332,17 +308,3 @@ class PlanExecution:
                 self._blocks[index].meet()
                 clock = np.maximum(clock, self._blocks[index].clock)
             self._memory[g].outlived(clock, own)
-
-    def _final_data(self) -> None:
-        for g in range(self._plan.ranks):
-            first, wrong = "", 0
-            chunks = self._plan.gpus[g].output_chunks
-            for chunk in range(chunks):
-                expected = self._layout.expected(g, chunk)
-                value = self._memory[g].value(self._layout.cell(g, g, "o", chunk))
-                if expected is not None and value not in (expected, BROKEN):  # which follows from another finding
-                    first = first or f"o[{chunk}] ends with {named(value)}, not {named(expected)}"
-                    wrong += 1
-            if wrong:
-                more = f" ({wrong} of its {chunks} output chunks are wrong)" if wrong > 1 else ""
-                self._findings.add("plan-final-data", first + more, PlanPlace(g))

@@ -52,7 +52,7 @@ def plan_violations(
     findings = PlanFindings(max_findings)
     plan_structure(plan, findings, links, servers, sms)
     if not findings.violations:
-        _bounded(plan)
+        _demand_bounded(plan)
         if plan.collective not in ROOTED:
             _execute(plan, None, findings)
         elif root is None:
@@ -103,19 +103,14 @@ def _guess(plan: Plan, findings: PlanFindings) -> None:
     _execute(plan, candidates[0], findings)
 
 
-def _bounded(plan: Plan) -> None:
+def _demand_bounded(plan: Plan) -> None:
     """A plan that would take all memory or never end is not executed."""
     cells = sum(gpu.input_chunks + gpu.output_chunks + gpu.scratch_chunks for gpu in plan.gpus)
     blocks = sum(len(gpu.blocks) for gpu in plan.gpus)
     entries = blocks + sum(len(gpu.port_peers) for gpu in plan.gpus) + plan.ranks
-    moved = learned = 0
-    for gpu in plan.gpus:
-        for block in gpu.blocks:
-            for operation in block.operations:
-                if operation.op in ("wait", "rlxwait", "barrier", "sem_acquire", "flush", "pwsf"):
-                    learned += 1
-                if operation.op in SHAPES:
-                    moved += sum(p.size for p in (*operation.src, *operation.dst))
+    operations = [x for gpu in plan.gpus for block in gpu.blocks for x in block.operations]
+    learned = sum(x.op in ("wait", "rlxwait", "barrier", "sem_acquire", "flush", "pwsf") for x in operations)
+    moved = sum(part.size for x in operations if x.op in SHAPES for part in (*x.src, *x.dst))
     if cells > MAX_CELLS or moved > MAX_MOVED or entries * (learned + blocks) > MAX_KNOWLEDGE:
         raise HetesynthError(
             f"the plan is too large to execute: {cells} chunks of memory, {moved} moved, {blocks} thread blocks",
@@ -127,39 +122,32 @@ def _bounded(plan: Plan) -> None:
 
 def plan_layout(plan: Plan, root: Rank | None) -> Layout | str:
     """The buffers of ``plan``, or what is wrong with their sizes."""
+    name, ranks = plan.collective, plan.ranks
     inputs = [gpu.input_chunks for gpu in plan.gpus]
     outputs = [gpu.output_chunks for gpu in plan.gpus]
-    block = _share(plan, root, inputs, outputs)
-    if isinstance(block, str):
-        return block
-    return Layout(plan.collective, plan.in_place, root, inputs, outputs, block)
-
-
-def _share(plan: Plan, root: Rank | None, inputs: list[int], outputs: list[int]) -> int | str:
-    """The chunks of one rank's share when the declared sizes are those of the collective, else what is wrong."""
-    name, ranks = plan.collective, plan.ranks
+    i, o = inputs[0], outputs[0]
+    block = i // ranks if name == "alltoall" else o if name in ("reducescatter", "scatter") else i
     if name not in COLLECTIVES:
         return f"there is no collective {name[:40]!r}"
     if name in ("gather", "scatter"):
         shares, large = (inputs, outputs) if name == "gather" else (outputs, inputs)
-        at = 0 if root is None else root
         if len(set(shares)) > 1:
             return "every rank's own block must have the same number of chunks"
-        if large[at] != ranks * shares[0]:
-            return f"the root's buffer has {large[at]} chunks, not {ranks} blocks of {shares[0]}"
-        return shares[0]
-    if len(set(inputs)) > 1 or len(set(outputs)) > 1:
+        if large[root or 0] != ranks * block:
+            return f"the root's buffer has {large[root or 0]} chunks, not {ranks} blocks of {block}"
+    elif len(set(inputs)) > 1 or len(set(outputs)) > 1:
         return "input_chunks and output_chunks must be the same on every rank"
-    i, o = inputs[0], outputs[0]
-    if name == "allgather":
-        return i if o == ranks * i else f"output_chunks is {o}, not {ranks} times input_chunks, {i}"
-    if name == "reducescatter":
-        return o if i == ranks * o else f"input_chunks is {i}, not {ranks} times output_chunks, {o}"
-    if i != o:
+    elif name == "allgather":
+        if o != ranks * i:
+            return f"output_chunks is {o}, not {ranks} times input_chunks, {i}"
+    elif name == "reducescatter":
+        if i != ranks * o:
+            return f"input_chunks is {i}, not {ranks} times output_chunks, {o}"
+    elif i != o:
         return f"input_chunks is {i} but output_chunks {o}: {name} has equal buffers"
-    if name == "alltoall":
-        return i // ranks if i % ranks == 0 else f"input_chunks is {i}, no multiple of the {ranks} ranks"
-    return i
+    elif name == "alltoall" and i % ranks:
+        return f"input_chunks is {i}, no multiple of the {ranks} ranks"
+    return Layout(name, plan.in_place, root, inputs, outputs, block)
 
 
 # The runtime lets a call in when its message, the output of an allgather, else the input, is within

@@ -127,6 +127,13 @@ class _Reader:
         gpu = self._dict(values, where)
         peers = self._references(gpu, "channels", "channel_type", "connected_to", where)
         semaphores = self._list(gpu, "semaphores", where) if "semaphores" in gpu else []
+        remote = []
+        for i, entry in enumerate(self._list(gpu, "remote_buffers", where)):
+            at = f"{where} remote_buffers[{i}]"
+            words = self._list(self._dict(entry, at), "access_channel_types", at)
+            kinds = [self._kind({"type": word}, "type", at) for word in words]
+            access = tuple(kind for kind in kinds if kind is not None)
+            remote.append(RemoteBuffer(self._number(entry, "rank", at), self._buffer(entry, at), access))
         return GpuPlan(
             rank=self._number(gpu, "id", where),
             input_chunks=self._number(gpu, "input_chunks", where),
@@ -138,21 +145,12 @@ class _Reader:
             ),
             memory_peers=tuple(peers["memory"]),
             port_peers=tuple(peers["port"]),
-            remote_buffers=tuple(self._remote_buffers(gpu, where)),
+            remote_buffers=tuple(remote),
             semaphores=tuple(
                 self._number(self._dict(s, f"{where} semaphore {i}"), "init_value", f"{where} semaphore {i}")
                 for i, s in enumerate(semaphores)
             ),
         )
-
-    def _remote_buffers(self, gpu: dict[str, Any], where: str) -> Iterator[RemoteBuffer]:
-        for i, entry in enumerate(self._list(gpu, "remote_buffers", where)):
-            at = f"{where} remote_buffers[{i}]"
-            values = self._dict(entry, at)
-            words = self._list(values, "access_channel_types", at)
-            kinds = [self._kind({"type": word}, "type", at) for word in words]
-            access = tuple(kind for kind in kinds if kind is not None)
-            yield RemoteBuffer(self._number(values, "rank", at), self._buffer(values, at), access)
 
     def _block(self, values: object, where: str) -> PlanBlock:
         block = self._dict(values, where)

@@ -156,7 +156,15 @@ class BlockState:
     def meet(self) -> None:
         """The threads of the block meet: what some learned all know, and what they did is done."""
         for event in self.pending:
-            self._learn(event)
+            seen = np.maximum(self.clock, event.clock)
+            if event.relaxed:  # only which kernels run
+                seen[: self.kernels] = self.clock[: self.kernels]
+            else:
+                seen[event.block] = max(event.stamp, int(seen[event.block]))
+            if event.puts is not None and not event.relaxed:
+                engine, number = event.puts
+                seen[engine] = max(number, int(seen[engine]))
+            self.clock = seen
         self.pending.clear()
         for engine, (before, puts) in self.flushed.items():
             # several threads each flushed what they put: all of it up to the first put that nobody flushed
@@ -167,17 +175,6 @@ class BlockState:
             self.clock[engine] = complete
         self.flushed.clear()
         self.segment += 1
-
-    def _learn(self, event: Event) -> None:
-        if event.relaxed:  # only which kernels run
-            self.clock = self.clock.copy()
-            self.clock[self.kernels :] = np.maximum(self.clock[self.kernels :], event.clock[self.kernels :])
-            return
-        self.clock = np.maximum(self.clock, event.clock)
-        self.clock[event.block] = max(event.stamp, int(self.clock[event.block]))
-        if event.puts is not None:
-            engine, number = event.puts
-            self.clock[engine] = max(number, int(self.clock[engine]))
 
 
 def meet_all(blocks: list[BlockState]) -> None:
@@ -221,25 +218,20 @@ class PlanMemory(Memory[PlanAccess, str]):
         self, layout: Layout, rank: Rank, findings: PlanFindings, names: list[str], hints: dict[int, str]
     ) -> None:
         super().__init__(layout, rank)
-        self._findings = findings
-        self._names = names
-        self._hints = hints
+        self._findings, self._names, self._hints = findings, names, hints
 
-    def _undefined(self, access: PlanAccess, where: str, position: int) -> None:
-        text = f"reads {where}, of which nothing is written yet"
-        self._findings.add("plan-undefined-data", text, access.place)
-
-    def _report_race(self, access: PlanAccess, kind: Kind, other: Conflict, where: str, position: int) -> None:
-        if other.actor == access.actor == access.block and other.part[0] == access.operation:
-            text = f"{kind}s {where}, of which its other threads {other.kind} parts"
-            text += ": slices of an operation must not overlap"
-            self._findings.add("plan-missing-nop", text, access.place)
+    def _report(self, access: PlanAccess, kind: Kind, other: Conflict | None, where: str, position: int) -> None:
+        rule, text = "plan-missing-nop", f"{kind}s {where}, of which"
+        if other is None:
+            rule, text = "plan-undefined-data", f"{text} nothing is written yet"
+        elif other.actor == access.actor == access.block and other.part[0] == access.operation:
+            text += f" its other threads {other.kind} parts: slices of an operation must not overlap"
         elif other.actor == access.actor:
             text = f"{kind}s {where}, which an operation before it {other.kind}s: a nop must stand between them"
-            self._findings.add("plan-missing-nop", text, access.place)
         else:
             text = f"{kind}s {where}, which {self._names[other.actor]} {other.kind}s: nothing orders the two"
-            self._findings.add("plan-race", text + self._why(other.actor), access.place)
+            rule, text = "plan-race", text + self._why(other.actor)
+        self._findings.add(rule, text, access.place)
 
     def _why(self, actor: int) -> str:
         return f" ({self._hints[actor]})" if actor in self._hints else ""
@@ -292,24 +284,19 @@ def orders(block: PlanBlock) -> dict[Where, Order]:
         if operation.op == "rlxsignal":  # the kernel has no relaxed form for ports: it signals
             pushes.append("signal" if kind == "port" else "relaxed")
         for thread, channel in enumerate(operation.channels if pushes else ()):
-            here = pushed.setdefault((segment, kind, channels[channel]), [])
-            here += [(thread, push) for push in pushes]
-    return {where: _order(pushes) for where, pushes in pushed.items()}
-
-
-def _order(pushed: list[tuple[int, Push]]) -> Order:
-    """Any order may arise in which each thread's own pushes stay in theirs.
-
-    So a put comes after at most all signals but those its own thread gives behind it.
-    """
-    signals = sum(push != "put" for _, push in pushed)
-    covers = []
-    for i, (thread, push) in enumerate(pushed):
-        if push == "put":
-            behind = sum(t == thread and p != "put" for t, p in pushed[i:])
-            covers.append(signals - behind + 1)
-    relaxed = 0
-    for thread in {t for t, _ in pushed}:
-        own = [p for t, p in pushed if t == thread and p != "put"]
-        relaxed += own.index("signal") if "signal" in own else len(own)
-    return Order(tuple(covers), relaxed)
+            pushed.setdefault((segment, kind, channels[channel]), []).extend((thread, p) for p in pushes)
+    by_place: dict[Where, Order] = {}
+    for where, here in pushed.items():
+        # Any order may arise in which each thread's own pushes stay in theirs. So a put comes after at most all
+        # signals but those its own thread gives behind it.
+        signals = sum(push != "put" for _, push in here)
+        covers = []
+        for i, (thread, kind_of) in enumerate(here):
+            if kind_of == "put":
+                covers.append(signals + 1 - sum(t == thread and p != "put" for t, p in here[i:]))
+        relaxed = 0
+        for thread in {t for t, _ in here}:
+            own = [p for t, p in here if t == thread and p != "put"]
+            relaxed += own.index("signal") if "signal" in own else len(own)
+        by_place[where] = Order(tuple(covers), relaxed)
+    return by_place
