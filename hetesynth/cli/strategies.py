@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ import click
 from hetesynth.cli.options import json_option
 from hetesynth.cli.terminal import show, table
 from hetesynth.model.collective import COLLECTIVE_NAMES, PERSONALIZED
+from hetesynth.search.auto import FOR_A_SIZE
 from hetesynth.search.registry import ROWS, TO_EVERYBODY, StrategyRow
 
 
@@ -29,8 +29,7 @@ def command(as_json: bool) -> None:
 def strategies_document(rows: Sequence[StrategyRow]) -> list[dict[str, Any]]:
     """Return one object a row.
 
-    ``needs_size``: the buffer's size has to be given; ``candidate``: auto tries it where a size is given;
-    ``seconds_per_transfer``: of its search, on one core.
+    ``needs_size``: the buffer's size has to be given; ``candidate``: auto tries it where a size is given.
     """
     return [
         {
@@ -38,9 +37,8 @@ def strategies_document(rows: Sequence[StrategyRow]) -> list[dict[str, Any]]:
             "objective": row.objective,
             "collectives": list(row.accepts),
             "needs_size": row.objective == "time",
-            "candidate": row.candidate,
+            "candidate": row.name in _tried(),
             "library": row.library,
-            "seconds_per_transfer": row.cost,
             "summary": row.summary,
             "source": row.source,
         }
@@ -51,17 +49,21 @@ def strategies_document(rows: Sequence[StrategyRow]) -> list[dict[str, Any]]:
 def strategies_report(rows: Sequence[StrategyRow]) -> str:
     """Return a table with a line for each row."""
     groups = {COLLECTIVE_NAMES: "all", PERSONALIZED: "personalized", TO_EVERYBODY: "to everybody"}
-    lines = [("name", "counts", "collectives", "--size", "s/transfer", "what it does", "source")]
+    lines = [("name", "counts", "collectives", "--size", "what it does", "source")]
     lines += [
         (
             row.name,
             "steps" if row.objective == "steps" else "seconds",
             groups.get(row.accepts) or ", ".join(row.accepts),
-            "auto" if row.candidate else "-",
-            "-" if row.cost is None else f"1e{round(math.log10(row.cost))}",
+            "auto" if row.name in _tried() else "-",
             row.summary,
             row.source,
         )
         for row in rows
     ]
     return "\n".join(table(lines))
+
+
+def _tried() -> set[str]:
+    """Return the strategies that ``auto`` tries for a size."""
+    return {attempt.strategy for attempt in FOR_A_SIZE} | {"steady-state"}

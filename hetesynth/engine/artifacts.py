@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from hetesynth.engine.time_verdict import TimeOptimality, TimeVerdict
     from hetesynth.files.schedule_json import JsonValue
     from hetesynth.judge.bounds.judge import Recheck
-    from hetesynth.programs.msccl.throttling import Throttling
     from hetesynth.search.solve import Solution
 
 
@@ -109,7 +108,6 @@ class ProgramSpec:
     if they do. ``seconds``: what the first takes, where it is known from its trial."""
 
     targets: tuple[Target, ...]
-    throttling: Throttling | None = None
     min_bytes: int = 0
     max_bytes: int = 0
     steady: Pipeline | None = None
@@ -362,7 +360,7 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
             with timer.phase("lower"):
                 options = LoweringOptions(
                     name, in_place, not in_place, target=target, servers=topology.servers,
-                    min_bytes=spec.min_bytes, max_bytes=spec.max_bytes, throttling=spec.throttling,
+                    min_bytes=spec.min_bytes, max_bytes=spec.max_bytes,
                     policy=request.policy.lowering,
                 )  # fmt: skip
                 costs = CostOptions.of(request)
@@ -407,7 +405,7 @@ def _schedule_json(solved: SolvedRequest) -> bytes:
     problem, solution, chunking = solved.problem, solved.solution, solved.chunking
     choice = solved.choice
     recipe = recipe_of(
-        solved.compilation.request, solved.programs.steady, solved.programs.throttling,
+        solved.compilation.request, solved.programs.steady,
         by_time=choice is not None, trees=None if choice is None else choice.trees,
     )  # fmt: skip
     header: dict[str, JsonValue] = {

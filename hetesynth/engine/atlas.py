@@ -41,7 +41,6 @@ from hetesynth.files.folders import PLOT, with_digests
 from hetesynth.model.size_range import SizeRange, spelled_range
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import Policy
-from hetesynth.policy.autotune import AutotunePolicy
 from hetesynth.search.search import Progress, no_progress
 from hetesynth.topology.language import load_topology
 
@@ -50,7 +49,7 @@ def features(topology: Topology, bounds: Bounds, policy: Policy) -> dict[str, An
     """The features as JSON values; the bisection is null where wires do not limit it or no link crosses it."""
     from hetesynth.search.bounds.throughput import WireGraph, narrowest
 
-    graph, most = WireGraph.of(topology, policy.bounds), policy.autotune.max_splits
+    graph, most = WireGraph.of(topology, policy.bounds), 64
     widths = [narrowest(topology, part, graph)[0] for part in halves(topology, most)]
     narrow = min((w for w in widths if w is not None), default=None)
     per_byte = max(b.seconds_per_byte for b in bounds.bounds)
@@ -186,14 +185,13 @@ def atlas(
         )
     unfit: list[tuple[str, str]] = []
     record = run.decisions.inside("ranges")
-    policy = request.policy.autotune
 
     def library(size: int) -> float:
         return library_seconds(topology, request, members.bounds, size)
 
     while True:
         with run.timer.phase("predict"):
-            chosen = [(one, *piece) for one in asked for piece in program_ranges(members, one, library, policy)]
+            chosen = [(one, *piece) for one in asked for piece in program_ranges(members, one, library)]
         ranges, refused = _RangeFiles(run, members).of(chosen)
         if refused is None:
             for _, extent, i in chosen:
@@ -219,7 +217,7 @@ def _verdicts(
     """The files of the ranges beside the limit and the library, at some of their sizes."""
     request, bounds, verdicts = run.request, members.bounds, []
     root, options = members.candidates[0].problem.collective.root, CostOptions.of(run.request)
-    for place in sample_places(members.sizes, request.policy.autotune):
+    for place in sample_places(members.sizes):
         size = members.sizes[place]
         entry = next((r for r in ranges if _holds(r, size)), None)
         if entry is None:
@@ -236,12 +234,10 @@ def _verdicts(
 
 
 def _made_for(members: Pool, i: int) -> str:
-    """Members of one label differ in the size that they were made for, or in throttling."""
+    """Members of one label differ in the size that they were made for."""
     member, candidate = members.members[i], members.candidates[i]
-    throttled = f", throttled after {member.throttling.after}" if member.throttling is not None else ""
-    if member.steady is not None:
-        throttled = f", {member.steady.label}"
-    return f"{candidate.label}, chunks of {candidate.chunking.chunk_bytes:,} bytes{throttled}"
+    steady = "" if member.steady is None else f", {member.steady.label}"
+    return f"{candidate.label}, chunks of {candidate.chunking.chunk_bytes:,} bytes{steady}"
 
 
 def selected_ranges(
@@ -275,18 +271,18 @@ def selected_ranges(
 
 
 def program_ranges(
-    members: Pool, asked: SizeRange, library: Callable[[int], float], policy: AutotunePolicy
+    members: Pool, asked: SizeRange, library: Callable[[int], float]
 ) -> list[tuple[SizeRange, int]]:
     """The ranges within ``asked``, each with its member. Where two meet the border is where the second becomes
     quicker, where one meets sizes of the library where it or the library does, found by bisection."""
     places = [j for j, size in enumerate(members.sizes) if asked.holds(size)]
     sizes = [members.sizes[j] for j in places]
     seconds = [[row[j] for j in places] for row in members.seconds]
-    selected = selected_ranges(seconds, [members.library[j] for j in places], policy.atlas_tolerance)
+    selected = selected_ranges(seconds, [members.library[j] for j in places], 0.01)
 
     def bracket(low: int, high: int, is_later: Callable[[int], bool]) -> tuple[int, int]:
         """Sizes that are near each other, between which ``is_later`` begins to hold."""
-        while high > low * policy.handover_precision and high - low > 1:
+        while high > low * 1.01 and high - low > 1:
             middle = max(low + 1, min(high - 1, round(math.sqrt(low * high))))
             low, high = (low, middle) if is_later(middle) else (middle, high)
         return low, high
@@ -383,13 +379,13 @@ class _RangeFiles:
         time_optimality = self.members.schedule_at(member, entry.made_for)
         targets = self.run.request.targets
         try:
-            spec = ProgramSpec(targets, entry.throttling, least, most, entry.steady)
+            spec = ProgramSpec(targets, least, most, entry.steady)
             return finished(candidate.solved(self.run, spec, time_optimality))
         except HetesynthError as error:
             others = tuple(t for t in targets if t.format != "mscclpp-json")
             if error.code != "HS509" or not others:
                 raise
-            spec = ProgramSpec(others, entry.throttling, least, most, entry.steady)
+            spec = ProgramSpec(others, least, most, entry.steady)
             return finished(candidate.solved(self.run, spec, time_optimality))
 
 
@@ -467,7 +463,7 @@ def _warnings(result: Atlas) -> list[Warned]:
 
 def _range(result: Atlas, k: int) -> dict[str, Any]:
     entry = result.ranges[k]
-    candidate, throttling = result.pool.candidates[entry.member], result.pool.members[entry.member].throttling
+    candidate = result.pool.candidates[entry.member]
     took = dict(entry.seconds)
     sizes = []
     for j, size in enumerate(result.pool.sizes):
@@ -486,7 +482,6 @@ def _range(result: Atlas, k: int) -> dict[str, Any]:
         "steps": candidate.solution.schedule.makespan,
         "lower_bound": candidate.solution.bound.steps,
         "files": [_name(result, k, suffix) for suffix in entry.synthesis.files],
-        "throttling": None if throttling is None else throttling.after,
         "sizes": sizes,
     }
 

@@ -188,19 +188,10 @@ def _spread(question: _Question, first: LoweringVariant) -> tuple[LoweringVarian
 
 
 def _instances(question: _Question) -> Iterator[int]:
-    """Into how many parts chunks may be cut. Where sends are throttled, into as many as are best where they are
-    not."""
+    """Into how many parts chunks may be cut."""
     yield 1
-    policy, transfers, options = question.costs.policy.compile, len(question.schedule.transfers), question.options
-    listed = policy.instances
-    if options.throttling is not None:
-        q = question
-        unthrottled = _Question(
-            q.topology, q.problem, q.schedule, q.size, replace(options, throttling=None), q.costs
-        )
-        free = _timed_variants(unthrottled)[0].options
-        listed = (free.instances,) if free.instances > 1 else ()
-    for instances in listed:
+    policy, transfers = question.costs.policy.compile, len(question.schedule.transfers)
+    for instances in policy.instances:
         if transfers * instances <= policy.max_cut:
             yield instances
 

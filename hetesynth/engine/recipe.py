@@ -18,9 +18,8 @@ from hetesynth.search.chunking import ROUNDINGS, ChunkingOptions, Rounding
 
 if TYPE_CHECKING:
     from hetesynth.files.schedule_json import JsonValue, ScheduleDocument
-    from hetesynth.programs.msccl.throttling import Throttling
 
-Way = Literal["steps", "throttled", "trees", "rings"]
+Way = Literal["steps", "trees", "rings"]
 MOST = 2**53
 """Integers in a document are no larger."""
 
@@ -28,8 +27,8 @@ MOST = 2**53
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """``by_time``: the schedule was chosen for a size, ``size`` or, None, that of ``chunks`` chunks per rank of
-    ``chunk_bytes`` (None: the topology's). ``way``: how its program was lowered; ``after``: of one throttled;
-    ``trees``, ``division``, ``turn``, ``pieces``: of one along trees in steady state."""
+    ``chunk_bytes`` (None: the topology's). ``way``: how its program was lowered; ``trees``, ``division``,
+    ``turn``, ``pieces``: of one along trees in steady state."""
 
     by_time: bool
     size: int | None
@@ -43,7 +42,6 @@ class Recipe:
     runtime_costs: bool
     programs: bool
     way: Way
-    after: str | None = None
     trees: int | None = None
     division: str | None = None
     turn: float | None = None
@@ -60,17 +58,13 @@ class Recipe:
         return ChunkingOptions(self.chunk_bytes, Fraction(self.tau_ref) if stated else self.tau_ref, self.rounding)
 
 
-def recipe_of(
-    request: Request, steady: Pipeline | None, throttling: Throttling | None, *, by_time: bool, trees: int | None
-) -> Recipe:
+def recipe_of(request: Request, steady: Pipeline | None, *, by_time: bool, trees: int | None) -> Recipe:
     """Of a schedule for ``request`` whose program is lowered in this way."""
     way: Way = "steps"
     if isinstance(steady, LibraryProgram):
         way = "rings"
     elif steady is not None:
         way = "trees"
-    elif throttling is not None:
-        way = "throttled"
     arrangement = steady.arrangement if isinstance(steady, SteadyState | SteadyPlan) else None
     divided = steady.arrangement if isinstance(steady, SteadyState) else None
     chunking = request.chunking
@@ -78,8 +72,7 @@ def recipe_of(
         by_time=by_time, size=request.size, chunks=request.chunks, chunk_bytes=chunking.chunk_bytes,
         tau_ref=str(chunking.reference), rounding=chunking.rounding, exclusion=request.exclusion,
         max_peers=request.max_peers, targets=tuple(t.name for t in request.targets),
-        runtime_costs=request.runtime is not None, programs=not request.schedule_only, way=way,
-        after=None if throttling is None else throttling.after, trees=trees,
+        runtime_costs=request.runtime is not None, programs=not request.schedule_only, way=way, trees=trees,
         division=None if divided is None else divided.division, turn=None if divided is None else divided.turn,
         pieces=None if arrangement is None else arrangement.pieces,
     )  # fmt: skip
@@ -169,7 +162,7 @@ def _read(values: Mapping[str, Any]) -> Recipe:
         max_peers=integer("max_peers"),
         targets=tuple(dict.fromkeys(checked("targets", are_targets, "there is no such target"))),
         runtime_costs=flag("runtime_costs"), programs=flag("programs"),
-        way=one_of("way", get_args(Way)), after=text("after"), trees=integer("trees"),
+        way="steps" if values["way"] == "throttled" else one_of("way", get_args(Way)), trees=integer("trees"),
         division=text("division"),
         turn=None if checked("turn", is_number, "turn is no number") is None else float(values["turn"]),
         pieces=integer("pieces"),

@@ -23,9 +23,15 @@ from hetesynth.engine.artifacts import (
 from hetesynth.engine.carry_over import CarryOver, demand_same_cluster
 from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.choice import library_candidates
-from hetesynth.engine.choice.program_ranking import ProgramRanking, Ranked, timed_lowering, timed_target
+from hetesynth.engine.choice.program_ranking import (
+    MOST_TRANSFERS,
+    ProgramRanking,
+    Ranked,
+    timed_lowering,
+    timed_target,
+)
 from hetesynth.engine.choice.steady import Plan, SteadyCandidates, along, copied, schedule_along
-from hetesynth.engine.choice.tuning import Candidate, Effort, efforts, tune
+from hetesynth.engine.choice.tuning import Candidate, efforts, tune
 from hetesynth.engine.compilation import Compilation, compilation
 from hetesynth.engine.formats import contents, suffixes
 from hetesynth.engine.predictors import CostOptions, SchedulePredictor
@@ -99,7 +105,7 @@ class Repair:
         choice = Choice(ranked.candidate.label, 1, cut_short=False)
         pipelined = ranked.candidate.pipelined
         trees = None if pipelined is None else pipelined.trees
-        spec = ProgramSpec(self.run.request.targets, ranked.throttling, steady=ranked.steady)
+        spec = ProgramSpec(self.run.request.targets, steady=ranked.steady)
         if target is not None and target.format == "msccl-xml" and ranked.steady is not None:
             spec = replace(spec, seconds=ranked.seconds)
         choice = replace(choice, pipelined=pipelined is not None, trees=trees)
@@ -121,9 +127,7 @@ class Repair:
         if self.recipe.way == "steps":
             return solved
         ranked = self._timed(solved, target, size)
-        return replace(
-            solved, programs=replace(solved.programs, throttling=ranked.throttling, steady=ranked.steady)
-        )
+        return replace(solved, programs=replace(solved.programs, steady=ranked.steady))
 
     def _fewer_steps(self, solved: SolvedRequest) -> SolvedRequest:
         """``solved``, or, where that is not near the bound, what a fresh run finds, if that has fewer steps."""
@@ -186,16 +190,14 @@ class Repair:
             f"{NAME}, c={chunks}", NAME, chunks, solved.chunking, solved.problem, solved.solution, predictor,
             predictor.timeline(size).makespan,
         )  # fmt: skip
-        if target is None or len(schedule.transfers) > request.policy.autotune.max_program_transfers:
+        if target is None or len(schedule.transfers) > MOST_TRANSFERS:
             return Ranked(candidate)
         lowering = timed_lowering(request, target, topology)
         record = self.run.decisions.inside("programs")
-        effort = Effort(efforts(self.run.budget, topology.ranks, request.policy.effort).steady.allotted)
-        ranking = ProgramRanking(
-            topology, size, lowering, self.run.deadline, request.policy, record, request.runtime, effort
-        )
+        effort = efforts(self.run.budget, topology.ranks).steady
+        ranking = ProgramRanking(topology, size, lowering, options, self.run.deadline, record, effort)
         with self.run.timer.phase("choice"):
-            return ranking.like(candidate, self.recipe.way, self.recipe.after)
+            return ranking.like(candidate, self.recipe.way)
 
     def _like_before(self, specs: CandidateSpecs, target: Target) -> Ranked | None:
         """The program that is made as the old winner was; None where it was step by step, or there is none."""
@@ -211,8 +213,7 @@ class Repair:
         self, specs: CandidateSpecs, target: Target, record: Decisions, before: Ranked | None = None
     ) -> _SteadyCandidates:
         """Programs in steady state, with the effort of a fresh choice."""
-        request = self.run.request
-        effort = efforts(self.run.budget, self.changes.after.ranks, request.policy.effort).steady
+        effort = efforts(self.run.budget, self.changes.after.ranks).steady
         limit = self._bounds.seconds(specs.size)
         question = (self.factory, specs, target, limit, self.run.deadline, record, effort, lambda _: None)
         return _SteadyCandidates(*question, before=before)
@@ -241,7 +242,7 @@ class Repair:
             if target is None:
                 try:
                     tuning = tune(
-                        self.changes.after, self._sized, specs.size, self.run.progress, programs=False,
+                        self.changes.after, self._sized, specs.size, self.run.progress,
                         budget=self.run.budget_left, decisions=record, trace=self.run.trace,
                     )  # fmt: skip
                 except HetesynthError:

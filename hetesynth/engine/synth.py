@@ -302,7 +302,7 @@ def _pipelined(run: Compilation, solved: SolvedRequest) -> SolvedRequest:
     if ranked.seconds is not None:
         record = run.decisions.inside("files")
         record.note(ranked.candidate.label, "chosen", f"{ranked.way}: {microseconds(ranked.seconds)}")
-    programs = replace(solved.programs, throttling=ranked.throttling, steady=ranked.steady)
+    programs = replace(solved.programs, steady=ranked.steady)
     return replace(solved, programs=programs)
 
 
@@ -445,7 +445,7 @@ def _solved(run: Compilation, bounds: Bounds, size: int, entry: Ranked, choice: 
     targets = run.request.targets
     timed = isinstance(entry.steady, SteadyState | LibraryProgram) and targets[0].format == "msccl-xml"
     seconds = entry.seconds if timed else None
-    spec = ProgramSpec(targets, entry.throttling, *run.request.calls, steady=entry.steady, seconds=seconds)
+    spec = ProgramSpec(targets, *run.request.calls, steady=entry.steady, seconds=seconds)
     pipelined = entry.candidate.pipelined
     choice = replace(choice, pipelined=pipelined is not None, trees=None if pipelined is None else pipelined.trees)
     return entry.candidate.solved(run, spec, bounds.optimality(size, entry.candidate.seconds), choice)

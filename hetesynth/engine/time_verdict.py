@@ -9,7 +9,14 @@ from typing import Any, Literal
 
 from hetesynth.engine.fused_receives import EQUAL
 from hetesynth.engine.predictors import CostOptions
-from hetesynth.engine.ring_baseline import Baseline, ring_baseline, ring_limit, seconds_of, tree_baseline
+from hetesynth.engine.ring_baseline import (
+    MOST_RANKS_RINGS,
+    Baseline,
+    ring_baseline,
+    ring_limit,
+    seconds_of,
+    tree_baseline,
+)
 from hetesynth.errors import InternalError
 from hetesynth.library.machine import Machine, library_of, machine_of
 from hetesynth.library.times import chosen
@@ -345,9 +352,10 @@ def time_verdict(
     ``without_library``: why the library's program is not simulated, None: it is."""
     tree_limit = bounds.optimality(size, seconds).tree_bound_seconds
     limit, line_limit = bounds.seconds(size), bounds.stated_seconds(size)
-    most = options.policy.autotune.max_ranks_rings
-    if without_library is None and topology.ranks > most:
-        without_library = f"{topology.ranks} ranks are more than the {most} for which a library is simulated"
+    if without_library is None and topology.ranks > MOST_RANKS_RINGS:
+        without_library = (
+            f"{topology.ranks} ranks are more than the {MOST_RANKS_RINGS} for which a library is simulated"
+        )
     rival = without_library or library_rival(topology, bounds.name, root, size, options, limit)
     adds = switch_reduces(topology, bounds.name)
     if isinstance(rival, Rival):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-OVER_EFFORT = "work units are more than"
+OVER_EFFORT = "transfers to try are more than"
 """In the reason of what a higher effort would try."""
 Verdict = Literal["applied", "tried", "skipped", "refused", "dropped", "chosen"]
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hetesynth.policy.autotune import AutotunePolicy
 from hetesynth.policy.baselines import BaselinesPolicy
 from hetesynth.policy.bounds import BoundsPolicy
 from hetesynth.policy.compile import CompilePolicy
-from hetesynth.policy.effort import EffortPolicy
 from hetesynth.policy.fitting import FittingPolicy
 from hetesynth.policy.greedy import GreedyPolicy
 from hetesynth.policy.lifting import LiftingPolicy
@@ -219,8 +217,6 @@ class BuildingPolicy(Record):
 class Policy(Record):
     """Every threshold, by the package that decides with it."""
 
-    autotune: AutotunePolicy = field(default_factory=AutotunePolicy)
-    effort: EffortPolicy = field(default_factory=EffortPolicy)
     steps: StepsPolicy = field(default_factory=StepsPolicy)
     greedy: GreedyPolicy = field(default_factory=GreedyPolicy)
     smt: SmtPolicy = field(default_factory=SmtPolicy)

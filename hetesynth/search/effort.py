@@ -22,7 +22,7 @@ def for_steps(policy: Policy, effort: float | None) -> Policy:
     strategy that is stated is less at effort 1."""
     if effort is None:
         return policy
-    rounds, solver = policy.effort.greedy_rounds * effort, policy.effort.solver * effort
+    rounds, solver = 0.1 * effort, 0.1 * effort
     stated = "cegis_rlimit", "monolithic_rlimit", "neighbourhood_rlimit", "checkpoint_attempts"
     greedy = "max_rounds", "round_work", "max_patience", "patience_work"
     steps = (
@@ -41,7 +41,7 @@ def for_size(policy: Policy, effort: float | None) -> Policy:
     if effort is None:
         return policy
     greedy = policy.greedy
-    rounds = _scaled(policy.effort.greedy_rounds_sized, effort)
+    rounds = _scaled(6, effort)
     limited = replace(
         greedy,
         max_rounds=min(greedy.max_rounds, rounds),

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from hetesynth.engine.choice import steady
 from hetesynth.engine.choice.choice import choose
+from hetesynth.engine.choice.program_ranking import Ranked
 from hetesynth.engine.choice.steady import numbers_of_peers
 from hetesynth.engine.request import Request
 from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import TARGETS
-from hetesynth.policy import DEFAULT
+from hetesynth.model.topology import Topology
 from hetesynth.topology.language import load_topology
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -39,16 +41,14 @@ def test_numbers_of_peers(sizes: tuple[int, ...], blocks: int, numbers: tuple[in
     assert numbers_of_peers(servers(*sizes), blocks, 18) == numbers
 
 
-def test_relays_are_used_where_thread_blocks_do_not_suffice() -> None:
+def test_relays_are_used_where_thread_blocks_do_not_suffice(monkeypatch: pytest.MonkeyPatch) -> None:
     """With 24 thread blocks 16 ranks cannot each send to 15 others; with 9 peers they can, and quicker."""
     target = replace(TARGETS["portable"], max_thread_blocks=24)
-    narrow = replace(DEFAULT, autotune=replace(DEFAULT.autotune, steady_peers=9))
-    never = replace(DEFAULT, autotune=replace(DEFAULT.autotune, steady_peers=99))
-    request = Request(
-        EXAMPLES / "h20_16" / "topo.dsl", "alltoall", budget=Budget(effort=1.0), policy=narrow, targets=(target,)
-    )
+    monkeypatch.setattr(steady, "PEERS", 9)
+    path = EXAMPLES / "h20_16" / "topo.dsl"
+    request = Request(path, "alltoall", budget=Budget(effort=1.0), targets=(target,))
     topology = load_topology(request.topology)
-    best = choose(topology, request, 1 << 30).ranked[0]
+    best = quickest_in_steady_state(topology, request)
     assert best.candidate.label == "steady-state, c=1, 9 peers" and best.seconds is not None
     problem, schedule = best.candidate.problem, best.candidate.solution.schedule
     assert problem.max_peers is None and not schedule_violations(problem, schedule)
@@ -56,8 +56,13 @@ def test_relays_are_used_where_thread_blocks_do_not_suffice() -> None:
     for t in schedule.transfers:
         peers[problem.arcs[t.link].src].add(problem.arcs[t.link].dst)
     assert max(map(len, peers.values())) <= 9
-    without = choose(topology, replace(request, policy=never), 1 << 30).ranked[0]
+    monkeypatch.setattr(steady, "PEERS", 99)
+    without = quickest_in_steady_state(topology, request)
     assert without.seconds is not None and best.seconds < without.seconds
+
+
+def quickest_in_steady_state(topology: Topology, request: Request) -> Ranked:
+    return next(r for r in choose(topology, request, 1 << 30).ranked if r.candidate.name == "steady-state")
 
 
 FAR_APART = """
@@ -73,7 +78,7 @@ cluster far_apart {
 """
 
 
-def test_more_trees_share_a_link_of_much_latency(tmp_path: Path) -> None:
+def test_more_trees_share_a_link_of_much_latency(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two trees load the links between centres evenly, but each connection waits for half a millisecond after
     every message; with more trees others send meanwhile."""
     path = tmp_path / "topo.dsl"
@@ -82,8 +87,8 @@ def test_more_trees_share_a_link_of_much_latency(tmp_path: Path) -> None:
         load_topology(path),
         Request(path, "allreduce", strategy="steady-state", budget=Budget(effort=1.0)),
     )
-    as_few = replace(DEFAULT, autotune=replace(DEFAULT.autotune, steady_hope=1e9))
     many = choose(topology, request, 1 << 28).ranked[0]
-    few = choose(topology, replace(request, policy=as_few), 1 << 28).ranked[0]
+    monkeypatch.setattr(steady, "HOPE", 1e9)
+    few = choose(topology, request, 1 << 28).ranked[0]
     assert many.seconds is not None and few.seconds is not None
     assert many.seconds < 0.9 * few.seconds, (many.candidate.label, few.candidate.label)

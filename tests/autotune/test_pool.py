@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from hetesynth.engine.choice import candidates
+from hetesynth.engine.choice import pool as pools
 from hetesynth.engine.choice.pool import Pool, _timed, pool, sample_places, seconds_at
 from hetesynth.engine.predictors import ProgramPredictor
 from hetesynth.engine.request import Request
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import TARGETS
-from hetesynth.policy import DEFAULT, Policy
 from hetesynth.programs.msccl.lower import LoweringOptions, lower
 from hetesynth.topology.language import load_topology
 
@@ -23,24 +24,17 @@ TARGET = TARGETS["msccl-executor"]
 SIZES = (1 << 20, 16 << 20, 256 << 20)
 
 
-def policy(**thresholds: object) -> Policy:
-    return replace(DEFAULT, autotune=replace(DEFAULT.autotune, **thresholds))  # type: ignore[arg-type]
-
-
 @pytest.fixture(scope="module")
 def server_rings() -> Pool:
-    """Server rings only, with few chunks: quick to find."""
-    few = policy(chunk_counts=(1, 2))
-    request = Request(TOPOLOGY, "allgather", strategy="server-rings", targets=(TARGET,), policy=few)
+    """Server rings only: quick to find."""
+    request = Request(TOPOLOGY, "allgather", strategy="server-rings", targets=(TARGET,))
     return pool(load_topology(TOPOLOGY), request, SIZES)
 
 
 def test_members_stand_by_their_programs(server_rings: Pool) -> None:
     for i, member in enumerate(server_rings.members):
         c = member.candidate
-        options = LoweringOptions(
-            "x", target=TARGET, servers=c.chunking.topology.servers, throttling=member.throttling
-        )
+        options = LoweringOptions("x", target=TARGET, servers=c.chunking.topology.servers)
         variants = [options, replace(options, optimizations=replace(options.optimizations, fuse=False))]
         programs = [lower(c.problem, c.solution.schedule, variant) for variant in variants]
         if member.steady is not None:
@@ -57,13 +51,14 @@ def test_members_stand_by_their_programs(server_rings: Pool) -> None:
             assert server_rings.time_optimality(i, j).seconds == seconds_at(c, size)
 
 
-def test_programs_that_are_not_timed_are_taken_to_lose() -> None:
-    none = policy(max_program_transfers=0, chunk_counts=(1,))
-    request = Request(TOPOLOGY, "allgather", strategy="server-rings", targets=(TARGET,), policy=none)
+def test_programs_that_are_not_timed_are_taken_to_lose(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("pool", "program_ranking"):
+        monkeypatch.setattr(f"hetesynth.engine.choice.{module}.MOST_TRANSFERS", 0)
+    request = Request(TOPOLOGY, "allgather", strategy="server-rings", targets=(TARGET,))
     members = pool(load_topology(TOPOLOGY), request, SIZES)
     schedule = members.time_optimality(0, 0).seconds
     assert schedule is not None and members.members[0].predictor is None
-    assert members.seconds[0][0] == pytest.approx(DEFAULT.autotune.untimed_loss * schedule)
+    assert members.seconds[0][0] == pytest.approx(1.5 * schedule)
     plain = pool(load_topology(TOPOLOGY), replace(request, schedule_only=True), SIZES)
     assert plain.seconds[0][0] == plain.time_optimality(0, 0).seconds
 
@@ -79,17 +74,19 @@ def test_the_budget_does_not_leave_a_member_untimed() -> None:
 
 def test_tuning_runs_span_the_sizes() -> None:
     sizes = [1000 << k for k in range(13)]
-    assert sample_places(sizes, DEFAULT.autotune) == [0, 6, 12]
-    assert sample_places(sizes, policy(sample_spacing=16).autotune) == [0, 4, 8, 12]
-    assert sample_places((5,), DEFAULT.autotune) == [0]
-    assert sample_places((1, 1000), DEFAULT.autotune) == [0, 1]
+    assert sample_places(sizes) == [0, 6, 12]
+    assert sample_places((5,)) == [0]
+    assert sample_places((1, 1000)) == [0, 1]
 
 
-def test_beside_the_library_there_are_tuning_runs_where_the_quickest_changes() -> None:
+def test_beside_the_library_there_are_tuning_runs_where_the_quickest_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The best of a size between two others, one for latency and one for bandwidth, is neither of theirs."""
     sizes = [1 << k for k in range(10, 31, 2)]
-    few = policy(chunk_counts=(1, 2), sample_spacing=1 << 20)
-    request = Request(TOPOLOGY, "allgather", targets=(TARGET,), policy=few)
+    monkeypatch.setattr(pools, "sample_places", lambda sizes: [0, len(sizes) - 1])
+    monkeypatch.setattr(candidates, "CHUNK_COUNTS", (1, 2))
+    request = Request(TOPOLOGY, "allgather", targets=(TARGET,))
     topology = load_topology(TOPOLOGY)
     alone, beside = (pool(topology, request, sizes, beside_library=said) for said in (False, True))
     assert {m.made_for for m in alone.members} == {1 << 10, 1 << 30}

@@ -1,9 +1,8 @@
-"""Programs are timed: throttling is taken where it helps, and candidates stand by what their programs take."""
+"""Programs are timed, and candidates stand by what their programs take."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,15 +10,14 @@ import pytest
 from hetesynth.engine.choice.program_ranking import ProgramRanking, Ranked
 from hetesynth.engine.choice.tuning import Candidate, Effort
 from hetesynth.engine.compilation import PhaseTimer
-from hetesynth.engine.predictors import ProgramPredictor, SchedulePredictor
+from hetesynth.engine.predictors import CostOptions, ProgramPredictor, SchedulePredictor
 from hetesynth.engine.problem import load_problem
 from hetesynth.engine.request import Request
 from hetesynth.judge.schedule.judge import schedule_violations
-from hetesynth.model.deadline import ClockDecisions, Deadline
+from hetesynth.model.deadline import ClockDecisions, Deadline, no_deadline
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import TARGETS
-from hetesynth.policy import DEFAULT, Policy
 from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.search.greedy import greedy
 from hetesynth.search.registry import strategy
@@ -45,23 +43,9 @@ def candidate(cluster: str, chunks: int, name: str, size: int) -> Candidate:
     return Candidate(name, name, chunks, chunking, problem, solution, predictor, seconds)
 
 
-def ranking(c: Candidate, size: int, deadline: Deadline | None = None, **limits: int) -> ProgramRanking:
-    policy: Policy = replace(DEFAULT, autotune=replace(DEFAULT.autotune, **limits))
-    return ProgramRanking(c.chunking.topology, size, OPTIONS, deadline, policy)
-
-
-def test_throttling_helps_where_relays_wait_for_a_crowded_switch() -> None:
-    c, size = candidate("h20_4p8", 4, "greedy", 64 << 20), 64 << 20
-    plain = ranking(c, size).seconds(c, OPTIONS)
-    assert plain is not None
-    throttling, seconds = ranking(c, size).quickest(c, plain)
-    assert throttling is not None
-    assert c.seconds < seconds < 0.93 * plain
-
-
-def test_throttling_is_left_out_where_nothing_is_quicker() -> None:
-    c, size = candidate("h20_4p8", 1, "greedy", 4 << 20), 4 << 20
-    assert ranking(c, size).quickest(c, 0.0) == (None, 0.0)
+def ranking(c: Candidate, size: int, deadline: Deadline | None = None, effort: float = math.inf) -> ProgramRanking:
+    until, record = deadline or no_deadline(), Decisions()
+    return ProgramRanking(c.chunking.topology, size, OPTIONS, CostOptions(), until, record, Effort(effort))
 
 
 def test_candidates_are_ranked_by_their_programs() -> None:
@@ -74,11 +58,9 @@ def test_candidates_are_ranked_by_their_programs() -> None:
     seconds = [r.seconds or 0.0 for r in ranked]
     assert seconds == sorted(seconds)
     again = ranking(candidates[0], size)
-    plain = [again.seconds(r.candidate, OPTIONS) or math.inf for r in ranked]
-    assert [r.seconds for r in ranked if r.throttling is None] == [
-        p if r.steady is None else in_steady_state(r, size)
-        for r, p in zip(ranked, plain, strict=True)
-        if r.throttling is None
+    plain = [again.seconds(r.candidate) or math.inf for r in ranked]
+    assert seconds == [
+        p if r.steady is None else in_steady_state(r, size) for r, p in zip(ranked, plain, strict=True)
     ]
     assert all(s <= p for s, p in zip(seconds, plain, strict=True))
     assert any(s < p for s, p in zip(seconds, plain, strict=True))
@@ -91,39 +73,22 @@ def in_steady_state(ranked: Ranked, size: int) -> float:
     return ProgramPredictor(c.chunking.topology, lowered.program, target=OPTIONS.target).timeline(size).makespan
 
 
-@pytest.mark.parametrize("limit", ["max_program_transfers", "max_programs_transfers"])
-def test_what_is_not_timed_keeps_its_order(limit: str) -> None:
-    size = 64 << 20
-    candidates = [candidate("h20_4p8", chunks, "ring", size) for chunks in (1, 4)]
-    assert ranking(candidates[0], size, **{limit: 0}).of(candidates) == [Ranked(c) for c in candidates]
-
-
-def test_a_program_too_large_to_be_timed_may_still_win() -> None:
-    """Its schedule is quicker than the one that was timed, and it is taken to lose as much."""
+def test_what_is_too_large_or_too_late_is_not_timed_and_comes_last(monkeypatch: pytest.MonkeyPatch) -> None:
     size = 64 << 20
     candidates = [candidate("h20_4p8", 4, "ring", size), candidate("h20_4p8", 1, "ring", size)]
+    late = ranking(candidates[0], size, Deadline(0.0, ClockDecisions())).of(candidates)
+    assert [(r.candidate, r.seconds is None) for r in late] == [(candidates[0], False), (candidates[1], True)]
     few = len(candidates[1].solution.schedule.transfers)
-    ranked = ranking(candidates[0], size, max_program_transfers=few).of(candidates)
-    assert [r.candidate for r in ranked] == candidates
-    assert ranked[0].seconds is None and ranked[1].seconds is not None
-
-
-def test_a_program_that_was_not_timed_does_not_win_by_a_little() -> None:
-    """The deadline has passed, so the first alone is timed; the other's schedule is hardly quicker."""
-    size = 64 << 20
-    ring = candidate("h20_4p8", 4, "ring", size)
-    candidates = [ring, replace(ring, seconds=0.9 * ring.seconds)]
-    clock_decisions = ClockDecisions()
-    ranked = ranking(ring, size, Deadline(0.0, clock_decisions)).of(candidates)
-    assert [r.candidate for r in ranked] == candidates
-    assert [r.seconds is None for r in ranked] == [False, True]
+    monkeypatch.setattr("hetesynth.engine.choice.program_ranking.MOST_TRANSFERS", few)
+    ranked = ranking(candidates[0], size).of(candidates)
+    assert [(r.candidate, r.seconds is None) for r in ranked] == [(candidates[1], False), (candidates[0], True)]
 
 
 def test_programs_keep_the_time_of_schedules_with_many_peers_in_steady_state_alone() -> None:
     """24 GPUs, 1 GiB, 4 chunks a rank: server rings nearly keep it in any case."""
     size = 1 << 30
     rings, greedy = [candidate("h20_4x2p8x2", 4, name, size) for name in ("server-rings", "greedy")]
-    plain = [(ranking(c, size).seconds(c, OPTIONS) or math.inf) / c.seconds for c in (rings, greedy)]
+    plain = [(ranking(c, size).seconds(c) or math.inf) / c.seconds for c in (rings, greedy)]
     assert plain[0] < 1.08 < 1.15 < plain[1]
     (best,) = ranking(greedy, size).of([greedy])
     assert best.steady is not None and (best.seconds or math.inf) < 1.03 * greedy.seconds
@@ -131,25 +96,9 @@ def test_programs_keep_the_time_of_schedules_with_many_peers_in_steady_state_alo
 
 def test_programs_that_need_more_effort_are_not_made_in_steady_state() -> None:
     c, size = candidate("h20_4p8", 4, "greedy", 64 << 20), 64 << 20
-    decisions = Decisions()
     transfers = len(c.solution.schedule.transfers)
-    effort = Effort(1.5 * DEFAULT.effort.program * transfers)
-    (best,) = replace(ranking(c, size), effort=effort, decisions=decisions).of([c])
+    asked = ranking(c, size, effort=1.5 * transfers)
+    (best,) = asked.of([c])
     assert best.steady is None
-    noted = {d.what: d.verdict for d in decisions.entries}
+    noted = {d.what: d.verdict for d in asked.decisions.entries}
     assert noted[f"{c.label}, in steady state"] == "skipped"
-
-
-@pytest.mark.parametrize(
-    ("share", "allotted", "first"), [(0.98, 0.02, "two"), (0.98, 9.0, "four"), (0.9, 0.02, "four")]
-)
-def test_where_one_program_can_be_timed_it_is_the_shortest_of_those_alike(
-    share: float, allotted: float, first: str
-) -> None:
-    size = 64 << 20
-    two, longer = (candidate("h20_4p8", chunks, "server-rings", size) for chunks in (2, 4))
-    four = replace(longer, label="four", seconds=share * two.seconds)
-    record = Decisions()
-    replace(ranking(two, size), effort=Effort(allotted), decisions=record).of([four, replace(two, label="two")])
-    timed = [d.what for d in record.entries if d.verdict == "tried" and "steady" not in d.what]
-    assert timed[0] == first and (len(timed) == 1) == (allotted < 1)

@@ -17,7 +17,7 @@ from hetesynth.errors import HetesynthError
 from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget
-from hetesynth.policy import DEFAULT
+from hetesynth.search.auto import FOR_A_SIZE, NO_SEARCH
 from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.registry import ROWS, StrategyRow, names, strategy, timed_strategies
 from hetesynth.search.search import Strategy
@@ -45,25 +45,9 @@ row = registry.StrategyRow("novel", "new in a test", "nobody", {fields})
 registry.ROWS = (*registry.ROWS, row)
 """
 RUN = "from hetesynth.cli.main import run; sys.exit(run(sys.argv[1:]))"
-TRIED = """
-from pathlib import Path
-from hetesynth.engine.choice.candidates import CandidateSpecs
-from hetesynth.engine.choice.rules import of_count
-from hetesynth.search.bounds.throughput import time_bounds
-from hetesynth.engine.request import Request
-from hetesynth.topology.language import load_topology
-from hetesynth.model.decisions import Decisions
-from hetesynth.policy import DEFAULT
-
-topology = load_topology(Path(sys.argv[1]))
-request = Request(Path(sys.argv[1]), "allgather", size=2**20)
-specs = CandidateSpecs(topology, request, 2**20, time_bounds(topology, "allgather"))
-print(" ".join(spec.name for spec in of_count(specs, 1, Decisions(), programs=True)))
-"""
-STEPS = '"novel:STRATEGY", candidate=False'
-STEPS_FOR_AUTO = '"novel:STRATEGY"'
+STEPS = '"novel:STRATEGY"'
 TIME = '"novel:made_for", "time"'
-NEW_ROWS = pytest.mark.parametrize("fields", [STEPS, STEPS_FOR_AUTO, TIME])
+NEW_ROWS = pytest.mark.parametrize("fields", [STEPS, TIME])
 
 
 def with_row(folder: Path, fields: str, then: str, *arguments: str) -> str:
@@ -95,12 +79,6 @@ def test_a_new_row_can_be_asked_for(tmp_path: Path, fields: str) -> None:
     assert (tmp_path / "out.schedule.json").exists()
 
 
-@NEW_ROWS
-def test_a_new_row_is_a_candidate_where_it_says_so(tmp_path: Path, fields: str) -> None:
-    tried = with_row(tmp_path, fields, TRIED, str(FIG10)).split()
-    assert tried and ("novel" in tried) == (fields != STEPS)
-
-
 def test_names_are_unique_and_the_code_has_them() -> None:
     every = [row.name for row in ROWS]
     assert len(set(every)) == len(every) and all(row.summary and row.source for row in ROWS)
@@ -109,11 +87,13 @@ def test_names_are_unique_and_the_code_has_them() -> None:
     rates = Rates([], [], [], 1)
     for row in ROWS:
         if row.objective == "time":
-            assert {made.name for _, made in timed_strategies(row, rates, DEFAULT.autotune)} == {row.name}
+            assert {made.name for _, made in timed_strategies(row, rates)} == {row.name}
 
 
-def test_what_auto_has_a_rule_for_is_a_candidate() -> None:
-    assert all(row.candidate for row in ROWS if row.placed or row.schedules_only)
+def test_what_auto_tries_is_there() -> None:
+    assert {attempt.strategy for attempt in FOR_A_SIZE} | set(NO_SEARCH) <= {row.name for row in ROWS}
+    accepts = {row.name: row.accepts for row in ROWS}
+    assert all(set(attempt.only) <= set(accepts[attempt.strategy]) for attempt in FOR_A_SIZE)
 
 
 @pytest.mark.parametrize("name", COLLECTIVE_NAMES)
@@ -126,9 +106,7 @@ def test_a_strategy_takes_the_collectives_of_its_row(row: StrategyRow, name: Col
     tables = CopyProblem(wanted)
     rates = Rates([1.0] * len(wanted.arcs), tables.resources_of, [float(r.capacity) for r in tables.resources], 1)
     made: list[Strategy] = (
-        [strategy(row.name)]
-        if row.objective == "steps"
-        else [s for _, s in timed_strategies(row, rates, DEFAULT.autotune)]
+        [strategy(row.name)] if row.objective == "steps" else [s for _, s in timed_strategies(row, rates)]
     )
     for one in made:
         try:

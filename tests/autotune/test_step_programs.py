@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from hetesynth.engine.artifacts import Synthesis
+from hetesynth.engine.choice.tuning import Effort, Efforts
 from hetesynth.engine.request import Request
 from hetesynth.engine.synth import synthesize
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
-from hetesynth.policy import DEFAULT
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -36,10 +36,12 @@ def test_programs_keep_the_time_of_their_schedules(cluster: str, name: Collectiv
     assert synthesis.program_seconds <= synthesis.time_optimality.seconds * 1.02
 
 
-def test_the_plain_program_is_written_without_effort() -> None:
+def test_the_plain_program_is_written_without_effort(monkeypatch: pytest.MonkeyPatch) -> None:
     request = asked("h20_4p8", "allreduce")
-    none = replace(DEFAULT, effort=replace(DEFAULT.effort, share_steady=0.0))
-    plain, chosen = synthesize(replace(request, policy=none)), synthesize(request)
+    chosen = synthesize(request)
+    none = Efforts(Effort(0), Effort(0), Effort(0))
+    monkeypatch.setattr("hetesynth.engine.choice.program_ranking.efforts", lambda *_: none)
+    plain = synthesize(request)
     assert list(noted(plain).values()) == ["skipped"]
     assert plain.solution.schedule == chosen.solution.schedule
     assert plain.program_seconds is not None and chosen.program_seconds is not None

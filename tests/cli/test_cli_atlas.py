@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,7 +23,6 @@ from hetesynth.files import folders
 from hetesynth.files.folders import write_folder
 from hetesynth.model.cost import runtime_bytes
 from hetesynth.model.target import TARGETS, Target
-from hetesynth.policy import DEFAULT
 from hetesynth.programs.mscclpp.lower import too_large
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -33,9 +31,8 @@ XML_TARGETS = ("portable", "msccl", "rccl-6", "msccl-executor")
 
 
 def few_counts(patch: pytest.MonkeyPatch, counts: tuple[int, ...]) -> None:
-    """Requests of the command line have a policy with few numbers of chunks."""
-    policy = replace(DEFAULT, autotune=replace(DEFAULT.autotune, chunk_counts=counts))
-    patch.setattr("hetesynth.cli.options.Request", partial(Request, policy=policy))
+    """Few numbers of chunks are tried."""
+    patch.setattr("hetesynth.engine.choice.candidates.CHUNK_COUNTS", counts)
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +195,7 @@ def test_a_range_past_what_plans_can_address_has_programs_for_the_other_targets(
     monkeypatch.setattr(atlas, "finished", finished)
     members: Any = SimpleNamespace(
         candidates=[SimpleNamespace(solved=solved)],
-        members=[SimpleNamespace(throttling=None, steady=None, made_for=1)],
+        members=[SimpleNamespace(steady=None, made_for=1)],
         schedule_at=lambda i, size: None,
     )  # fmt: skip
     both = (TARGETS["portable"], TARGETS["mscclpp"])

@@ -80,8 +80,10 @@ def test_the_first_result_is_what_the_library_runs(size: int | None, monkeypatch
 def test_what_is_better_takes_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """The budget ends among the others, once the opening is over."""
     monkeypatch.setattr(choice, "tune", endless)
-    policy = replace(DEFAULT, autotune=replace(DEFAULT.autotune, steady_near=2.0, steady_enough=2.0))
-    asked = replace(BY_TIME, size=SIZE, policy=policy, budget=Budget(effort=1.0))
+    for name in ("NEAR_THE_LIMIT", "ENOUGH"):
+        monkeypatch.setattr(choice, name, 2.0)
+    monkeypatch.setattr("hetesynth.engine.choice.steady.NEAR_THE_LIMIT", 2.0)
+    asked = replace(BY_TIME, size=SIZE, budget=Budget(effort=1.0))
     handed: list[float] = []
     monkeypatch.setattr(synth, "last_result", _seconds_of_results(handed))
     with pytest.raises(StopIteration):

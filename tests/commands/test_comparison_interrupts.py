@@ -16,7 +16,6 @@ from hetesynth.engine.compare import INTERRUPTED, compare
 from hetesynth.engine.request import Request
 from hetesynth.model.problem import Budget
 from hetesynth.model.topology import Topology
-from hetesynth.policy import DEFAULT
 from hetesynth.search.search import Progress
 
 RING8 = Path(__file__).resolve().parents[2] / "examples" / "ring8" / "topo.dsl"
@@ -54,8 +53,8 @@ def test_what_is_known_is_told(monkeypatch: pytest.MonkeyPatch, at_once: bool) -
 
 def test_the_last_predictions_have_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     interrupted_in(1, monkeypatch, at_once=False)
-    policy = replace(DEFAULT, autotune=replace(DEFAULT.autotune, seconds_after_interrupt=-1.0))
-    found = compare(replace(ASKED, policy=policy), SIZES, NAMES)
+    monkeypatch.setattr(pools, "SECONDS_AFTER_INTERRUPT", -1.0)
+    found = compare(ASKED, SIZES, NAMES)
     assert {e.refusal for e in found.entries} == {INTERRUPTED} and found.cut_short
     assert all(row["refused"] == INTERRUPTED for row in found.figures()["results"])
 

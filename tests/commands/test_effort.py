@@ -71,13 +71,13 @@ def test_more_effort_never_loses(name: str) -> None:
 
 
 def test_an_effort_refuses_what_exceeds_it_but_the_first() -> None:
-    effort = Effort(1.0)
-    assert effort.exceeded_by(5.0) is None
-    effort.spend(0.75)
-    assert effort.exceeded_by(0.25) is None
-    assert effort.exceeded_by(0.5) == "0.5 work units are more than the 0.25 that are left"
-    stages = efforts(Budget(effort=2.0), 12, DEFAULT.effort)
-    assert stages.schedules.allotted == 2 * efforts(Budget(effort=1.0), 12, DEFAULT.effort).schedules.allotted
+    effort = Effort(1000)
+    assert effort.exceeded_by(5000) is None
+    effort.spend(750)
+    assert effort.exceeded_by(250) is None
+    assert effort.exceeded_by(500) == "500 transfers to try are more than the 250 that are left"
+    stages = efforts(Budget(effort=2.0), 12)
+    assert stages.schedules.allotted == 2 * efforts(Budget(effort=1.0), 12).schedules.allotted
 
 
 def test_without_an_effort_searches_keep_their_limits() -> None:
@@ -88,7 +88,7 @@ def test_without_an_effort_searches_keep_their_limits() -> None:
     for effort, times in ((1.0, 1), (20.0, 20)):
         of_effort = for_steps(DEFAULT, effort).smt
         assert all(getattr(of_effort, name) == times * getattr(DEFAULT.smt, name) for name in strategies)
-    assert for_size(DEFAULT, 1.0).greedy.max_rounds == DEFAULT.effort.greedy_rounds_sized
+    assert for_size(DEFAULT, 1.0).greedy.max_rounds == 6
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from hetesynth.engine.synth import synthesize
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import TARGETS
-from hetesynth.policy import DEFAULT
 from hetesynth.programs.msccl.lower import Lowered, LoweringOptions
 from hetesynth.programs.steady_state.lower import arrangements, lower_steady_state
 
@@ -25,13 +24,9 @@ SIZE = 64 << 20
 
 
 def asked(name: CollectiveName, cluster: str = "ring8") -> Request:
-    few = replace(DEFAULT.autotune, steady_near=0.5, steady_counts=(1, 2), chunk_counts=(1,))
-    policy = replace(DEFAULT, autotune=few)
     targets = (TARGETS["portable"],)
     topology = EXAMPLES / cluster / "topo.dsl"
-    return Request(
-        topology, name, strategy="steady-state", budget=Budget(), size=SIZE, policy=policy, targets=targets
-    )
+    return Request(topology, name, strategy="steady-state", budget=Budget(), size=SIZE, targets=targets)
 
 
 @pytest.mark.parametrize("name", ["allgather", "allreduce"])

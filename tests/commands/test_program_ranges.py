@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from hetesynth.engine.atlas import _round, program_ranges, selected_ranges
 from hetesynth.engine.time_verdict import ALIKE
 from hetesynth.model.size_range import SizeRange
-from hetesynth.policy import DEFAULT
 
 TOLERANCE = 0.01
 times = st.one_of(st.integers(80, 120).map(float), st.just(math.inf))
@@ -109,7 +108,7 @@ def ranges_of(asked: SizeRange, members: list[Line], library: Line | Between) ->
         sizes=sizes, members=members, seconds=[[m.seconds(size) for size in sizes] for m in members],
         library=[library.seconds(size) for size in sizes],
     )  # fmt: skip
-    return program_ranges(table, asked, library.seconds, DEFAULT.autotune)
+    return program_ranges(table, asked, library.seconds)
 
 
 def test_borders_are_where_lines_cross() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from hetesynth.engine.request import Request
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.target import TARGETS
-from hetesynth.policy import DEFAULT
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL, MIXED = str(EXAMPLES / "ring8" / "topo.dsl"), str(EXAMPLES / "h20_4x3" / "topo.dsl")
@@ -121,11 +119,13 @@ def test_atlas_of_losses(target: str, tmp_path: Path, capsys: Captured) -> None:
         assert entry["program_predicted_us"] == pytest.approx(expected, rel=1e-9)
 
 
-def test_compare_claims_nothing_of_a_program_that_is_too_large() -> None:
-    small = replace(DEFAULT, autotune=replace(DEFAULT.autotune, max_program_transfers=0))
+def test_compare_claims_nothing_of_a_program_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Request(Path(SMALL), "allgather", runtime=NCCL_TABLES, budget=Budget(effort=0.05))
-    for policy, simulated_ in ((DEFAULT, True), (small, False)):
-        result = compare(replace(asked, policy=policy), [10**6], ["double-tree"])
+    for simulated_ in (True, False):
+        if not simulated_:
+            for module in ("pool", "program_ranking"):
+                monkeypatch.setattr(f"hetesynth.engine.choice.{module}.MOST_TRANSFERS", 0)
+        result = compare(asked, [10**6], ["double-tree"])
         (entry,) = result.entries
         assert entry.simulated is simulated_
         assert ("program not simulated for 1 MB" in result.verdict) is not simulated_

@@ -36,12 +36,7 @@ def every(wanted: Problem) -> dict[str, Strategy]:
     tables = CopyProblem(wanted)
     rates = Rates([1.0] * len(wanted.arcs), tables.resources_of, [float(r.capacity) for r in tables.resources], 1)
     by_steps = {name: strategy(name) for name in names("steps")}
-    by_time = {
-        label: s
-        for row in ROWS
-        if row.objective == "time"
-        for label, s in timed_strategies(row, rates, DEFAULT.autotune)
-    }
+    by_time = {label: s for row in ROWS if row.objective == "time" for label, s in timed_strategies(row, rates)}
     return {**by_steps, **by_time, "tree-packing, forwarding delay": forwarding_delay_strategy()}
 
 

@@ -18,15 +18,15 @@ from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.program_ranking import (
     Ranked,
     ranked_programs,
-    schedule_budget,
     step_candidate,
     step_program,
     timed_lowering,
     timed_target,
 )
-from hetesynth.engine.choice.steady import NAME, SteadyCandidates
+from hetesynth.engine.choice.steady import NAME, NEAR_THE_LIMIT, SteadyCandidates
 from hetesynth.engine.choice.tuning import (
     LATE,
+    SECONDS_AFTER_INTERRUPT,
     UNTRIED,
     Candidate,
     Pipelined,
@@ -38,7 +38,7 @@ from hetesynth.engine.choice.tuning import (
 from hetesynth.engine.predictors import CostOptions, SchedulePredictor
 from hetesynth.engine.problem import ProblemFactory, demand_several_ranks, verified_solver
 from hetesynth.engine.request import Request
-from hetesynth.engine.ring_baseline import Baseline, ring_baseline, tree_baseline
+from hetesynth.engine.ring_baseline import MOST_RANKS_RINGS, Baseline, ring_baseline, tree_baseline
 from hetesynth.engine.steady_programs import (
     LibraryProgram,
     Pipeline,
@@ -60,15 +60,15 @@ from hetesynth.search.search import BEST, Ending, Progress, no_progress
 from hetesynth.search.solve import Solution
 
 RING = "ring"
+ENOUGH = 0.9  # of the limit ends the choice at effort 1: on nine generated clusters others win 1.6 % at most
 LABEL = "NCCL's rings"
 
 
 def why_skipped(factory: ProblemFactory, deadline: Deadline) -> str | None:
     """Why rings are not even simulated, or None."""
-    request, ranks = factory.request, factory.topology.ranks
-    most = request.policy.autotune.max_ranks_rings
-    if ranks > most:
-        return f"{ranks} ranks are more than {most}"
+    ranks = factory.topology.ranks
+    if ranks > MOST_RANKS_RINGS:
+        return f"{ranks} ranks are more than {MOST_RANKS_RINGS}"
     return LATE if deadline.expired(UNTRIED) else None
 
 
@@ -206,7 +206,7 @@ def _ranked(
         pipelined = Pipelined(latency, max(0.0, seconds - latency) / specs.size)
     of_schedule = SchedulePredictor(topology, problem, solution.schedule, options)
     candidate = Candidate(label, RING, chunks, chunking, problem, solution, of_schedule, seconds, pipelined)
-    return Ranked(candidate, None, seconds, steady)
+    return Ranked(candidate, seconds, steady)
 
 
 @dataclass
@@ -313,12 +313,13 @@ def _chosen(asked: _Question, spent: Budget, record: Decisions) -> Chosen:
         if opening is not None:
             return opening.chosen(spent)
         raise HetesynthError("no time is left to choose by time", code="HS610", exit_code=3, help=WAY_OUT)
-    programs = timed_target(request) is not None
     left = replace(spent.left_after(now() - began), strict_deadline=strict)
+    if timed_target(request) is not None:
+        left = left.part(0.75)  # the rest is for programs
     try:
         run = tune(
-            asked.topology, request, asked.size, asked.standing.progress, programs=programs,
-            budget=schedule_budget(request, left), decisions=record, trace=asked.trace,
+            asked.topology, request, asked.size, asked.standing.progress,
+            budget=left, decisions=record, trace=asked.trace,
             told=lambda bounds, tried, candidate: asked.keep(bounds, tried, Ranked(candidate)),
         )  # fmt: skip
     except (HetesynthError, KeyboardInterrupt) as error:
@@ -327,9 +328,9 @@ def _chosen(asked: _Question, spent: Budget, record: Decisions) -> Chosen:
         return replace(opening, interrupted=isinstance(error, KeyboardInterrupt)).chosen(spent)
     try:
         if run.interrupted:
-            soon = now() + request.policy.autotune.seconds_after_interrupt
+            soon = now() + SECONDS_AFTER_INTERRUPT
             deadline = replace(deadline, at=min(deadline.at, soon))
-        effort = efforts(spent, asked.topology.ranks, request.policy.effort).programs
+        effort = efforts(spent, asked.topology.ranks).programs
         effort.allotted += 0.0 if opening is None else opening.unspent
         ranked = ranked_programs(asked.topology, request, run.candidates, asked.size, deadline, record, effort)
     except KeyboardInterrupt:
@@ -400,7 +401,7 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
     bounds = bounds_of(topology, request.collective, factory.root, CostOptions.of(request))
     specs = CandidateSpecs(topology, request, size, bounds.bounds)
     asked.standing.limit = bounds.seconds(size)
-    effort = efforts(budget, topology.ranks, request.policy.effort).steady
+    effort = efforts(budget, topology.ranks).steady
     number = count(1)
 
     def tried(ranked: Ranked) -> None:
@@ -425,8 +426,7 @@ def _opening(asked: _Question, budget: Budget, deadline: Deadline, record: Decis
     ranked = _merged(candidates.quickest_first(), rings)
     if not ranked:
         return None
-    policy = request.policy.autotune
-    enough = policy.steady_near if budget.effort is None or budget.effort > 1 else policy.steady_enough
+    enough = NEAR_THE_LIMIT if budget.effort is None or budget.effort > 1 else ENOUGH
     best = ranked[0].seconds or 0.0
     near = candidates.limit >= enough * best and (not simulated or best <= _rings_seconds(asked, factory.root))
     settled = near or request.strategy == NAME

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from hetesynth.engine.choice.choice import choose
-from hetesynth.engine.choice.program_ranking import Ranked, timed_lowering, timed_target
-from hetesynth.engine.choice.tuning import Candidate, TuningRun, tune
+from hetesynth.engine.choice.program_ranking import MOST_TRANSFERS, Ranked, timed_lowering, timed_target
+from hetesynth.engine.choice.tuning import SECONDS_AFTER_INTERRUPT, Candidate, TuningRun, tune
 from hetesynth.engine.fused_receives import program_predictor
 from hetesynth.engine.predictors import CostOptions, PlanPredictor, ProgramPredictor, first_predictor
 from hetesynth.engine.problem import ProblemFactory
@@ -23,14 +23,12 @@ from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Topology
-from hetesynth.policy.autotune import AutotunePolicy
-from hetesynth.programs.msccl.throttling import Throttling
 from hetesynth.search.search import Ending, Progress, combined, no_progress
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A candidate of the tuning run for ``made_for`` bytes, and how its program is throttled or is a pipeline.
+    """A candidate of the tuning run for ``made_for`` bytes, and how its program is a pipeline.
 
     ``predictor``: of the program, or plan, as it is written for ``made_for`` bytes; None where it is too large to
     be simulated or does not fit. ``loss``: what its program is then taken to need for each second of its schedule.
@@ -38,7 +36,6 @@ class Member:
     """
 
     candidate: Candidate
-    throttling: Throttling | None
     steady: Pipeline | None
     made_for: int
     loss: float = 1.0
@@ -120,12 +117,12 @@ def pool(
     runs = _TuningRuns(
         topology, request, timed_target(request), progress, decisions or Decisions(), budget.deadline()
     )
-    places = sample_places(sizes, request.policy.autotune)
+    places = sample_places(sizes)
     runs.all([sizes[p] for p in places], budget)
     if runs.bounds is None:
         raise runs.failure or HetesynthError("no sizes", code="HS611", help="give at least one size")
     bounds = runs.bounds
-    soon = now() + request.policy.autotune.seconds_after_interrupt
+    soon = now() + SECONDS_AFTER_INTERRUPT
     until = soon if runs.interrupted and not beside_library else math.inf
     rows: list[list[float]] = []
     _timed(sizes, until, runs.members, rows)
@@ -189,10 +186,9 @@ class _TuningRuns:
 
     def all(self, sizes: Sequence[int], budget: Budget) -> None:
         """A run for each of ``sizes``; those that are left share what is left until the deadline."""
-        least = self.request.policy.autotune.least_seconds_of_run
         for number, size in enumerate(sizes):
             left = self.deadline.left()
-            seconds = None if math.isinf(left) else max(least, left) / (len(sizes) - number)
+            seconds = None if math.isinf(left) else max(0.05, left) / (len(sizes) - number)
             clock = budget.clock_decisions.inside(f"{size} bytes")
             share = replace(budget, seconds=seconds, clock_decisions=clock)
             try:
@@ -216,31 +212,27 @@ class _TuningRuns:
                 return
 
     def _one(self, size: int, budget: Budget) -> tuple[TuningRun, list[Ranked]]:
-        """A tuning run and the best of it; what is throttled is there without throttling too, for other sizes."""
-        short, record = self.request.policy.autotune.shortlist, self.decisions.inside(f"{size} bytes")
+        """A tuning run and the three best of it."""
+        record = self.decisions.inside(f"{size} bytes")
         if self.target is None:
-            run = tune(
-                self.topology, self.request, size, self.progress, programs=False, budget=budget, decisions=record
-            )
-            return run, [Ranked(c) for c in run.candidates[:short]]
+            run = tune(self.topology, self.request, size, self.progress, budget=budget, decisions=record)
+            return run, [Ranked(c) for c in run.candidates[:3]]
         chosen = choose(self.topology, self.request, size, self.progress, budget, record)
-        run, ranked = chosen.run, chosen.ranked
-        best = ranked[:short]
-        return run, [*best, *(Ranked(r.candidate) for r in best if r.throttling is not None)]
+        return chosen.run, chosen.ranked[:3]
 
     def _member(self, ranked: Ranked, size: int) -> Member:
         """``ranked`` with its program for ``size`` bytes, unless that is too large to be simulated or too late."""
-        candidate, policy = ranked.candidate, self.request.policy
-        plain = Member(candidate, ranked.throttling, ranked.steady, size)
+        candidate = ranked.candidate
+        plain = Member(candidate, ranked.steady, size)
         if self.target is None or self.interrupted:
             return plain
-        plain = replace(plain, loss=policy.autotune.untimed_loss)
+        plain = replace(plain, loss=1.5)
         schedule, problem, costs = candidate.solution.schedule, candidate.problem, CostOptions.of(self.request)
-        if len(schedule.transfers) > policy.autotune.max_program_transfers:
+        if len(schedule.transfers) > MOST_TRANSFERS:
             return plain
         if self.members and self.deadline.expired("programs left untimed"):
             return plain
-        options = replace(timed_lowering(self.request, self.target, self.topology), throttling=ranked.throttling)
+        options = timed_lowering(self.request, self.target, self.topology)
         if self.target.format == "mscclpp-json":
             plan = plan_emitted(self.topology, problem, schedule, size, ranked.steady, options, costs)
             if plan is None:
@@ -254,9 +246,9 @@ class _TuningRuns:
         return replace(plain, predictor=program_predictor(self.topology, problem, schedule, size, options, costs))
 
 
-def sample_places(sizes: Sequence[int], policy: AutotunePolicy) -> list[int]:
+def sample_places(sizes: Sequence[int]) -> list[int]:
     """Places in ``sizes`` from the first to the last, where the first tuning runs are."""
-    spacings = math.log(sizes[-1] / sizes[0], policy.sample_spacing)
+    spacings = math.log(sizes[-1] / sizes[0], 64)
     count = min(len(sizes) - 1, math.ceil(spacings - 1e-9))
     return list(dict.fromkeys(round(k * (len(sizes) - 1) / max(1, count)) for k in range(count + 1)))
 

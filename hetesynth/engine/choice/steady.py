@@ -14,7 +14,7 @@ from functools import cache, cached_property, partial
 
 from hetesynth.engine.choice.candidates import CandidateSpecs
 from hetesynth.engine.choice.program_ranking import Ranked, timed_lowering
-from hetesynth.engine.choice.tuning import LATE, UNTRIED, Candidate, Effort, Pipelined, work_of
+from hetesynth.engine.choice.tuning import LATE, UNTRIED, Candidate, Effort, Pipelined
 from hetesynth.engine.predictors import CostOptions, SchedulePredictor
 from hetesynth.engine.problem import ProblemFactory, verified_solver
 from hetesynth.engine.steady_programs import SteadyPlan, SteadyState, quick_plan, steady_plans, steady_predictor
@@ -27,7 +27,6 @@ from hetesynth.model.schedule import Schedule, hops
 from hetesynth.model.target import Target
 from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.model.words import microseconds
-from hetesynth.policy.autotune import AutotunePolicy
 from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.programs.steady_state.lower import Arrangement, arrangements
 from hetesynth.programs.steady_state.traffic import Traffic
@@ -39,6 +38,12 @@ from hetesynth.search.solve import Solution
 from hetesynth.search.steady_state import refuses, schedule_of, whole_packing
 
 NAME = "steady-state"
+NEAR_THE_LIMIT = 0.98  # a program that is so near ends the choice
+HOPE = 1.1  # times the best: what is expected to take longer is not tried
+PEERS = 18  # of a rank where every chunk is for one, relays included: 24 to 64 GPUs lose with 12, 15 and 22
+COUNTS: tuple[int, ...] = (1, 2, 3, 4)  # trees of each root
+ROOTED_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24)  # trees of a broadcast or a reduce
+REDUCED = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16)  # of an allreduce: 64 thread blocks hold about 16
 
 
 @dataclass(frozen=True)
@@ -160,14 +165,10 @@ class SteadyCandidates:
     verified: Ranked | None = None
 
     @property
-    def _policy(self) -> AutotunePolicy:
-        return self.factory.request.policy.autotune
-
-    @property
     def near_bound(self) -> bool:
         """Whether the best program is as near to the limit as makes others not worth trying."""
         best = self.best_seconds
-        return bool(best) and self.limit >= self._policy.steady_near * best
+        return bool(best) and self.limit >= NEAR_THE_LIMIT * best
 
     @property
     def best_seconds(self) -> float:
@@ -204,23 +205,21 @@ class SteadyCandidates:
             if exceeded is not None:
                 return exceeded
             best = self.best_seconds
-            if plan.seconds > self._policy.steady_hope * best:
+            if plan.seconds > HOPE * best:
                 return f"{microseconds(plan.seconds)} are expected, the best program takes {microseconds(best)}"
         return LATE if self._late(first=not self.ranked) else None
 
     def _work(self, plan: Plan) -> float:
-        policy = self.factory.request.policy.effort
-        each = policy.plan_operation if isinstance(plan.pipeline, SteadyPlan) else policy.operation
+        each = 0.5 if isinstance(plan.pipeline, SteadyPlan) else 1.0  # a plan has half as many operations
         return each * plan.pipeline.arrangement.pieces * self.specs.transfers(plan.chunks)
 
     def _plans(self) -> Iterator[Plan]:
         """The packings in whole chunks that look best, each with the arrangements that do."""
-        policy = self._policy
 
         def promise(entry: Packed) -> float:
-            return entry.slowdown * entry.packing.seconds * (1.0 + policy.steady_tree_cost * entry.trees)
+            return entry.slowdown * entry.packing.seconds * (1.0 + 0.005 * entry.trees)
 
-        for place, entry in enumerate(sorted(self._packings(), key=promise)[: policy.steady_packings]):
+        for place, entry in enumerate(sorted(self._packings(), key=promise)[:3]):
             if self._late(first=place == 0):
                 return
             solved = cache(partial(self.solved_by, entry.problem, along(entry.packing)))
@@ -251,7 +250,7 @@ class SteadyCandidates:
             packings.append(entry)
             self.limit = max(self.limit, packing.least * self.specs.size)
             if packing.least >= (1.0 - policy.packing.gap) * packing.seconds:
-                slow = self._slowdown(entry) > self._policy.steady_hope
+                slow = self._slowdown(entry) > HOPE
                 enough = math.inf if slow else min(enough, 2 * trees)
         return [replace(entry, slowdown=self._slowdown(entry)) for entry in packings] if slow else packings
 
@@ -277,14 +276,14 @@ class SteadyCandidates:
 
     def _counts(self) -> list[tuple[int, int]]:
         """Chunks per rank, and trees of each root, or in all where any root will do."""
-        request, ranks, policy = self.factory.request, self.factory.topology.ranks, self._policy
+        request, ranks = self.factory.request, self.factory.topology.ranks
         fixed = request.fixed_chunks
         reduced = request.collective == "allreduce"
-        numbers = policy.steady_counts
+        numbers = COUNTS
         if reduced:
-            numbers = tuple(sorted({*policy.steady_counts_reduced, ranks}))
+            numbers = tuple(sorted({*REDUCED, ranks}))
         elif request.collective in ("broadcast", "reduce"):
-            numbers = policy.steady_counts_rooted
+            numbers = ROOTED_COUNTS
         if fixed is not None:
             chunks = fixed * ranks if reduced else fixed
             return [(fixed, trees) for trees in sorted({*numbers, chunks}) if chunks % trees == 0]
@@ -296,18 +295,17 @@ class SteadyCandidates:
         fitting = [
             (chunks, trees)
             for chunks, trees in counts
-            if self.specs.chunk_bytes(chunks) >= self._policy.steady_chunk_bytes
-            and self.specs.transfers(chunks) <= self._policy.steady_transfers
+            if self.specs.chunk_bytes(chunks) >= 4_096 and self.specs.transfers(chunks) <= 20_000
         ]
         return fitting or counts[:1]
 
     def _exchanges(self) -> Iterator[list[Plan]]:
         """Balanced paths, where every chunk is for one rank; by numbers of chunks and of peers."""
-        request, counts = self.factory.request, self._policy.steady_counts_personalized
+        request, counts = self.factory.request, (1, 2)
         fixed, blocks = request.fixed_chunks, self.target.thread_blocks - 1
         peers: tuple[int | None, ...] = (None,)  # as many as the request leaves
         if request.max_peers is None:
-            peers = numbers_of_peers(self.factory.topology.servers, blocks, self._policy.steady_peers)
+            peers = numbers_of_peers(self.factory.topology.servers, blocks, PEERS)
         for place, (chunks, few) in enumerate(
             (chunks, few)
             for chunks, _ in self._fitting([(c, c) for c in (counts if fixed is None else (fixed,))])
@@ -316,8 +314,7 @@ class SteadyCandidates:
             label = label_of(chunks, chunks, few)
             reason = NEAR if self.near_bound else None
             if reason is None and self.ranked:
-                work = work_of("exchange", self.specs.transfers(chunks), request.policy.effort)
-                reason = self.effort.exceeded_by(work)
+                reason = self.effort.exceeded_by(4 * self.specs.transfers(chunks))  # balancing takes so long
             if reason is not None:
                 self.decisions.note(label, "skipped", reason)
             elif self._late(first=place == 0):
@@ -328,7 +325,7 @@ class SteadyCandidates:
     def _exchange(self, label: str, chunks: int, few: int | None) -> list[Plan]:
         """The plans of paths for ``chunks`` chunks per rank over ``few`` peers of each."""
         problem = self.factory.problem(self.specs.paper_chunking(chunks), chunks)
-        _, strategy = timed_strategies(row_of("exchange"), self.specs.rates(chunks), self._policy)[0]
+        _, strategy = timed_strategies(row_of("exchange"), self.specs.rates(chunks))[0]
         solved = cache(partial(self.solved_by, problem, strategy if few is None else limited(strategy, few)))
         try:
             solution = solved()
@@ -351,7 +348,7 @@ class SteadyCandidates:
         possible: Callable[[], list[Arrangement]],
     ) -> Iterator[Plan]:  # fmt: skip
         """A plan for each of the arrangements of the program that look best."""
-        policy, size = self._policy, self.specs.size
+        size = self.specs.size
         if self.target.format == "mscclpp-json":
             for steady in steady_plans(problem, schedule, self._options(), self._costs, size):
                 expected = plan(problem, schedule, steady, 1.0)
@@ -359,7 +356,7 @@ class SteadyCandidates:
             return
         listed = sorted(
             possible(),
-            key=lambda a: (round(math.log(a.estimate) / policy.steady_alike), a.pieces),
+            key=lambda a: (round(math.log(a.estimate) / 0.02), a.pieces),
         )
         plans = [plan(problem, schedule, SteadyState(a, self._costs), a.estimate) for a in listed]
         own = [p for p in plans if not p.shared]
@@ -370,7 +367,7 @@ class SteadyCandidates:
         elif not own and not fitting:
             fitting = shared
         for kind in (own, fitting):
-            for p in kind[: policy.steady_arrangements]:
+            for p in kind[:2]:
                 yield replace(p, seconds=p.seconds_per_byte * p.seconds * size)
 
     def _arrangements(self, problem: Problem, schedule: Schedule) -> list[Arrangement]:
@@ -415,7 +412,7 @@ class SteadyCandidates:
             self.decisions.note(self._name(plan), "refused", "it does not fit the target")
             return
         self.decisions.note(self._name(plan), "tried", microseconds(seconds))
-        ranked = Ranked(candidate, None, seconds, plan.pipeline)
+        ranked = Ranked(candidate, seconds, plan.pipeline)
         self.told(ranked)
         others = [r for r in self.ranked if r.candidate.label == plan.label]
         if all(seconds < (r.seconds or 0.0) for r in others):

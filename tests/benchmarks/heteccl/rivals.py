@@ -73,7 +73,7 @@ class Rivals:
             prices.link_alpha, prices.link_resources, prices.resource_rate, float(piece), topology.servers
         )
         for name in ROUTERS:
-            variants = registry.timed_strategies(registry.row_of(name), rates, request.policy.autotune)
+            variants = registry.timed_strategies(registry.row_of(name), rates)
             programs = [self._timed(topology, strategy, size) for _, strategy in variants]
             quickest = min((seconds for seconds in programs if seconds is not None), default=None)
             if quickest is not None:
