@@ -24,7 +24,6 @@ from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.target import TARGETS
-from hetesynth.policy import DEFAULT
 from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.search.packing.column_generation import PACKING
 from hetesynth.search.steady_state import EXPANSIONS
