@@ -267,7 +267,7 @@ class ProgramPredictor:
         self.collective = program.collective
         self.costs: Costs = options.costs(topology)
         try:
-            self._loops = ProgramLoops(program, self.costs, target=target, policy=options.policy.simulate)
+            self._loops = ProgramLoops(program, self.costs, target=target)
         except ValueError as error:
             raise _misfit(error) from error
 

@@ -80,7 +80,7 @@ def steady_plans(
     enough = policy.steady_plan_pieces * hops(schedule, problem.arcs)
     most = max(1, min(enough, int(whole // policy.steady_least_piece)))
     try:
-        listed = plan_arrangements(problem, schedule, costs, policy, most)
+        listed = plan_arrangements(problem, schedule, costs, most)
     except HetesynthError:
         return []
     return [SteadyPlan(arrangement, most, costs) for arrangement in listed]

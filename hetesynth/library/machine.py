@@ -119,6 +119,8 @@ _SCALE_UP = ("nvlink", "nvswitch", "xgmi", "infinity")
 
 def machine_of(topology: Topology) -> Machine | None:
     """``topology`` as NCCL, or RCCL where all GPUs are AMD's, sees it; None where that is not modelled."""
+    import networkx as nx
+
     library = library_of(topology)
     if topology.ranks < 2 or library is None:
         return None
@@ -126,7 +128,12 @@ def machine_of(topology: Topology) -> Machine | None:
     for index, wire in enumerate(topology.wires):
         if wire.src < topology.ranks and wire.kind.lower().startswith(_SCALE_UP):
             out[wire.src].append(index)
-    homes = _homes(topology, out)
+    # a node is a server, or servers that NVLink joins
+    graph: nx.Graph[int | str] = nx.Graph()
+    graph.add_edges_from((rank, server or f"#{rank}") for rank, server in enumerate(topology.servers))
+    graph.add_edges_from((rank, topology.wires[i].dst) for rank, wires in out.items() for i in wires)
+    home_of = {vertex: number for number, part in enumerate(nx.connected_components(graph)) for vertex in part}
+    homes = [home_of[rank] for rank in range(topology.ranks)]
     groups: dict[int, list[Rank]] = defaultdict(list)
     for rank, home in enumerate(homes):
         groups[home].append(rank)
@@ -197,17 +204,6 @@ def _joined(
         best[link.src, link.dst] = max(best.get((link.src, link.dst), 0.0), rate)
     complete = len(best) == len(ranks) * (len(ranks) - 1)
     return ("host", min(best.values())) if complete else None
-
-
-def _homes(topology: Topology, out: dict[Rank, list[int]]) -> list[int]:
-    """The node of each rank by number: a server, or servers that NVLink joins."""
-    import networkx as nx
-
-    graph: nx.Graph[int | str] = nx.Graph()
-    graph.add_edges_from((rank, server or f"#{rank}") for rank, server in enumerate(topology.servers))
-    graph.add_edges_from((rank, topology.wires[i].dst) for rank, wires in out.items() for i in wires)
-    homes = {vertex: number for number, part in enumerate(nx.connected_components(graph)) for vertex in part}
-    return [homes[rank] for rank in range(topology.ranks)]
 
 
 def _nics(topology: Topology, leaving: Sequence[Link], gpus: int, fabric: Fabric) -> list[float]:

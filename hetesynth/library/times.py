@@ -24,7 +24,7 @@ from typing import Literal
 
 from hetesynth.library.facts import NVLS_HOP, NVLS_TREE_NET, PROTOCOLS, TABLES, Protocol, Steps, Tables
 from hetesynth.library.machine import Machine, Node
-from hetesynth.model.collective import CollectiveName
+from hetesynth.model.collective import COLLECTIVES, CollectiveName
 
 Algorithm = Literal["Ring", "Tree", "NVLS", "NVLSTree", "PAT", "sends"]
 _KB, _MB = 1024.0, 1024.0**2
@@ -63,7 +63,7 @@ def chosen(
 def library_times(machine: Machine, collective: CollectiveName, size: int) -> Iterator[LibraryTime]:
     """All that the library could do with ``size`` bytes, counted as nccl-tests do: the larger buffer of a rank."""
     call = _Call(machine, collective, float(size))
-    if collective in ("alltoall", "gather", "scatter"):
+    if COLLECTIVES[collective].personalized:
         yield _sends(call)
         return
     for protocol in PROTOCOLS:
@@ -75,7 +75,12 @@ def library_times(machine: Machine, collective: CollectiveName, size: int) -> It
     if collective == "allreduce" and call.heads > 1:
         yield _nvls(call)
     if collective in ("allgather", "reducescatter") and call.gpus == 1 and machine.library == "NCCL":
-        yield _pat(call)
+        # Bruck's algorithm in trees: nodes of one GPU
+        levels, net = ceil(log2(call.nodes)), TABLES.tree.net[2]
+        latency, expected = (8.0 + levels * (net + call.fabric("Simple", expected=runs)) for runs in (False, True))
+        tabled = call.seconds(latency, 0.75 * call.rings.channels * call.rings.between)
+        rate = 0.75 * call.nics * call.ranks / (call.ranks - 1)
+        yield LibraryTime("PAT", "Simple", call.rings.launched, tabled, call.measured(expected, rate))
 
 
 class _Call:
@@ -85,7 +90,7 @@ class _Call:
         nodes = machine.nodes
         joined = [node for node in nodes if node.gpus > 1]
         self.machine, self.collective, self.size = machine, collective, size
-        self.chain = collective in ("broadcast", "reduce")
+        self.chain = COLLECTIVES[collective].chain
         self.ranks, self.nodes, self.gpus = machine.ranks, len(nodes), max(node.gpus for node in nodes)
         self.several = self.nodes > 1
         self.nth = min(self.nodes, 3) - 1  # the place of a figure on one, two and more nodes
@@ -134,11 +139,8 @@ class _Call:
 
 def _ring(call: _Call, protocol: Protocol) -> LibraryTime:
     """Rings; Broadcast and Reduce are chains of the same channels."""
-    steps, between = {
-        "allreduce": (2 * (call.ranks - 1), 2 * (call.nodes - 1)),
-        "broadcast": (call.ranks, call.nodes),
-        "reduce": (call.ranks, call.nodes),
-    }.get(call.collective, (call.ranks - 1, call.nodes - 1))
+    rounds = 2 if call.collective == "allreduce" else 1
+    steps, between = rounds * (call.ranks - 1) + call.chain, rounds * (call.nodes - 1) + call.chain
     between *= call.several
     turns = 1.0 if call.chain else steps / call.ranks
     machine, graph = call.machine, call.rings
@@ -247,7 +249,7 @@ def _tree_latency(call: _Call, protocol: Protocol, tables: Tables, levels: int, 
     return tables.tree.base[place] + 2 * (call.gpus - 1) * call.inside(tables.tree, protocol) + levels * net
 
 
-# NVLS, PAT, sends
+# NVLS, sends
 
 
 def _nvls(call: _Call) -> LibraryTime:
@@ -279,15 +281,6 @@ def _nvls(call: _Call) -> LibraryTime:
         call.seconds(latency, heads * head / turns),
         call.measured(expected + fill, rate),
     )
-
-
-def _pat(call: _Call) -> LibraryTime:
-    """Bruck's algorithm in trees: nodes of one GPU; AllGather and ReduceScatter."""
-    levels, net = ceil(log2(call.nodes)), TABLES.tree.net[2]
-    latency, expected = (8.0 + levels * (net + call.fabric("Simple", expected=runs)) for runs in (False, True))
-    tabled = call.seconds(latency, 0.75 * call.rings.channels * call.rings.between)
-    rate = 0.75 * call.nics * call.ranks / (call.ranks - 1)
-    return LibraryTime("PAT", "Simple", call.rings.launched, tabled, call.measured(expected, rate))
 
 
 def _sends(call: _Call) -> LibraryTime:
@@ -364,7 +357,17 @@ def _rings(node: Node, *, several: bool, rccl: bool) -> tuple[int, float]:
     for tried in node.generation.between if several else node.generation.inside:
         if channels and (tried < 0.49 * rate or channels * rate >= node.total * (1 - 1e-9) > 0):
             break
-        fitting = _fitting(node, tried, several)
+        limits = [32]  # how many rings of this rate the node holds
+        if several:
+            limits.append(sum(floor(nic / tried + 1e-9) for nic in node.nics))
+        if node.gpus > 1 and node.joined == "mesh":
+            slots = floor(node.pair / tried + 1e-9)
+            # the directed links of complete graphs of 4 and 6 are no sum of Hamilton cycles (Tillson 1980)
+            limits.append(slots * (node.gpus - 1) - (slots % 2 and node.gpus in (4, 6)))
+        elif node.gpus > 1:
+            passing = (node.gpus - 1) / node.gpus if several and node.joined == "switch" else 1.0
+            limits.append(floor(node.total / (tried * passing) + 1e-9))
+        fitting = min(limits)
         if fitting * tried > channels * rate:
             channels, rate = fitting, tried
     if channels == 0:  # slower than the tables go
@@ -373,20 +376,3 @@ def _rings(node: Node, *, several: bool, rccl: bool) -> tuple[int, float]:
     if rate >= 25 and not slow_hopper and 2 * channels <= 32:
         return 2 * channels, rate / 2
     return channels, rate
-
-
-def _fitting(node: Node, rate: float, several: bool) -> int:
-    """How many rings of ``rate`` a node holds, 32 at most."""
-    limits = [32]
-    if several:
-        limits.append(sum(floor(nic / rate + 1e-9) for nic in node.nics))
-    if node.gpus > 1 and node.joined == "mesh":
-        slots = floor(node.pair / rate + 1e-9)
-        cycles = slots * (node.gpus - 1)
-        if slots % 2 and node.gpus in (4, 6):
-            cycles -= 1  # the directed links of these complete graphs are no sum of Hamilton cycles (Tillson 1980)
-        limits.append(cycles)
-    elif node.gpus > 1:
-        passing = (node.gpus - 1) / node.gpus if several and node.joined == "switch" else 1.0
-        limits.append(floor(node.total / (rate * passing) + 1e-9))
-    return min(limits)

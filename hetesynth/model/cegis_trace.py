@@ -5,7 +5,7 @@ Append-only. Seconds are wall time, so two traces differ in them and in nothing 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal
@@ -124,32 +124,24 @@ class CegisTotals:
 
 def totals(entries: Sequence[CegisEntry]) -> CegisTotals:
     """Of ``entries``, in their order."""
+    moved_back = laws = 0
+    for before, after in pairwise([None, *entries]):
+        if after is None:
+            continue
+        told = 0  # of the laws of this entry, those that its loop knew before
+        if before is not None and (before.phase, before.steps) == (after.phase, after.steps):
+            places = before.checkpoint, after.checkpoint
+            moved_back += places[0] is not None and places[1] is not None and places[1] < places[0]
+            told = before.laws if after.laws >= before.laws else 0  # where there are fewer, another loop began
+        laws += after.laws - told
     return CegisTotals(
         iterations=len(entries),
         counterexamples=sum(entry.number for entry in entries),
         first=next((entry for entry in entries if entry.counterexamples), None),
-        moved_back=sum(_moved_back(before, after) for before, after in pairwise(entries)),
-        laws=_laws(entries),
+        moved_back=moved_back,
+        laws=laws,
         calls=sum(entry.answer in CALLED for entry in entries),
         units=sum(entry.units for entry in entries),
         largest_model=max((entry.sends for entry in entries), default=0),
         seconds=round(sum(entry.seconds for entry in entries), 6),
     )
-
-
-def _moved_back(before: CegisEntry, after: CegisEntry) -> bool:
-    """Whether the checkpoint is earlier, in the same search for the same number of steps."""
-    if (before.phase, before.steps) != (after.phase, after.steps):
-        return False
-    return before.checkpoint is not None and after.checkpoint is not None and after.checkpoint < before.checkpoint
-
-
-def _laws(entries: Iterable[CegisEntry]) -> int:
-    """Each entry counts the laws of its own loop; where there are fewer than before, another loop began."""
-    total, before, loop = 0, 0, None
-    for entry in entries:
-        if (entry.phase, entry.steps) != loop or entry.laws < before:
-            before, loop = 0, (entry.phase, entry.steps)
-        total += entry.laws - before
-        before = entry.laws
-    return total

@@ -54,12 +54,6 @@ class GpuCosts:
     start: ByProtocol
     copy_rate: ByProtocol
 
-    def __post_init__(self) -> None:
-        if min(self.copy_rate.LL, self.copy_rate.LL128, self.copy_rate.Simple) <= 0:
-            raise ValueError("a thread block that copies nothing")
-        if self.launch < 0:
-            raise ValueError("a start before the beginning")
-
     @property
     def launch(self) -> float:
         """Seconds that no program saves, whatever its protocol."""
@@ -72,10 +66,6 @@ class RuntimeCosts:
 
     name: str
     generations: tuple[tuple[str, GpuCosts], ...]
-
-    def __post_init__(self) -> None:
-        if not self.generations or self.generations[-1][0] != "":
-            raise ValueError("GPUs of other models have no costs")
 
     def of(self, model: str) -> GpuCosts:
         """The costs of GPUs of ``model`` ("" where unknown), upper or lower case."""
@@ -93,8 +83,6 @@ class RuntimeCosts:
 
 def thread_blocks_for(rate: float | Fraction, copy_rate: float) -> int:
     """How many thread blocks, each on a channel of its own, a connection of ``rate`` bytes per second needs."""
-    if copy_rate <= 0:
-        raise ValueError("a thread block that copies nothing")
     return max(1, ceil(Fraction(rate) / Fraction(copy_rate)))
 
 

@@ -12,15 +12,15 @@ from fractions import Fraction
 from typing import Literal
 
 from hetesynth.errors import HetesynthError, did_you_mean
-from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
+from hetesynth.model.collective import COLLECTIVES, CollectiveName
 from hetesynth.model.program import Op, Protocol
 
 Format = Literal["msccl-xml", "mscclpp-json"]
 Vendor = Literal["NVIDIA", "AMD"]
 PLAIN_OPS: frozenset[Op] = frozenset({"s", "r", "cpy", "re", "nop"})
 ALL_OPS: frozenset[Op] = PLAIN_OPS | {"rcs", "rrs", "rrc", "rrcs"}
-_ALL: frozenset[CollectiveName] = frozenset(COLLECTIVE_NAMES)
-_NO_GATHER: frozenset[CollectiveName] = _ALL - {"gather", "scatter"}
+_ALL: frozenset[CollectiveName] = frozenset(COLLECTIVES)
+_NO_GATHER = frozenset(name for name, kind in COLLECTIVES.items() if kind.in_place)
 _ROOT_ATTRIBUTES = ("proto", "nchannels", "nchunksperloop", "ngpus", "coll", "inplace")
 _SIZED_ATTRIBUTES = (*_ROOT_ATTRIBUTES, "outofplace", "minBytes", "maxBytes")
 
@@ -28,7 +28,7 @@ STEPS = 8
 """NCCL_STEPS: the parts into which every runtime cuts the buffer of a connection."""
 MAX_PROGRAM_NAME = 63
 """Letters of a program's name that every runtime keeps."""
-SHORT: frozenset[str] = frozenset({"broadcast", "reduce"})
+SHORT: frozenset[str] = frozenset(name for name, kind in COLLECTIVES.items() if kind.chain)
 """The collectives for which the host counts one step a message with Simple: NCCL's own rings of these two have
 CHUNKSTEPS = 1. The interpreter takes four (MSCCL_CHUNKSTEPS) for every collective."""
 

@@ -79,31 +79,9 @@ def test_sends_go_one_after_the_other_as_the_schedule_has_them() -> None:
         assert sends[after].instructions[0].depends == (sends[before].id, 0)
 
 
-def test_transfers_of_one_time_do_not_wait_for_each_other() -> None:
-    problem, schedule = crowded()
-    ones = [0.0] * len(schedule.transfers), [1.0] * len(schedule.transfers)
-    throttling = Throttling.of(problem, schedule, *ones, "any")
-    program = lower(problem, schedule, LoweringOptions("x", throttling=throttling))
-    firsts = [b.instructions[0] for b in program.gpus[0].thread_blocks if b.send_peer is not None]
-    assert all(x.op == "s" and x.depends is None for x in firsts)
-
-
 def test_only_sends_over_a_common_resource_wait_for_each_other_where_that_is_asked() -> None:
     """On a star without ports the arcs have nothing in common."""
     problem, schedule = crowded()
     program = lower(problem, schedule, LoweringOptions("x", throttling=throttling_of(problem, schedule, "shared")))
     firsts = [b.instructions[0] for b in program.gpus[0].thread_blocks if b.send_peer is not None]
     assert all(x.op == "s" and x.depends is None for x in firsts)
-
-
-def test_without_throttling_nothing_changes() -> None:
-    problem, schedule = case("h4p8", "allgather", 1)
-    assert lower(problem, schedule, LoweringOptions("x")) == lower(
-        problem, schedule, LoweringOptions("x", throttling=None)
-    )
-
-
-def test_times_must_be_those_of_the_schedule() -> None:
-    problem, schedule = crowded()
-    with pytest.raises(ValueError, match="argument"):
-        Throttling.of(problem, schedule, [0.0], [1.0], "any")

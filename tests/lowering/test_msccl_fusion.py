@@ -46,7 +46,3 @@ def test_a_sum_replaces_what_was_received_only_where_no_other_reads_it(
     result = fused(tuple(operations), {}, frozenset({"rrc"}), Traffic([RECEIVED, SENT], 8))
     assert ("rrc" in [op.op for op in result]) == fuses
     assert len(operations) - len(result) == fuses
-
-
-def test_a_target_without_the_operation_gets_none() -> None:
-    assert fused((RECEIVE, ADD), {}, frozenset(), Traffic([RECEIVED], 8)) == (RECEIVE, ADD)

@@ -88,14 +88,6 @@ def test_links_that_share_are_chosen_by_time_not_by_chunks() -> None:
     assert sharing_with(program, 0) == [2] and not program_violations(program)
 
 
-@pytest.mark.parametrize("fast", [1, 2, 3])
-def test_seconds_count_where_they_are_known(fast: int) -> None:
-    problem, schedule = hub()
-    seconds = {(arc.src, arc.dst): 1.0 for arc in problem.arcs} | {(fast, 0): 0.01}
-    tight = replace(PORTABLE, max_thread_blocks=3)
-    assert sharing_with(lowered(problem, schedule, tight, chunk_seconds=seconds).program, 0) == [fast]
-
-
 def test_the_lightest_share_with_the_heaviest_of_the_lightest() -> None:
     """Two pairs of a hub share: none is busier than the lightest receive with the second lightest send."""
     problem, schedule = case("star5", "allgather", 1)
@@ -113,27 +105,6 @@ def test_with_fused_receives_links_share_only_for_them(name: str) -> None:
     shared = [b for gpu in program.gpus for b in gpu.thread_blocks if two_links(b)]
     assert shared and all(FORWARDS & {x.op for x in b.instructions} for b in shared)
     assert not program_violations(program)
-
-
-def test_additions_are_fused_without_sharing() -> None:
-    problem, schedule = case("dgx1", "reducescatter", 2)
-    program = lowered(problem, schedule, FUSING)
-    optimizations = replace(LoweringOptions("x").optimizations, forward=False)
-    adding = lowered(problem, schedule, FUSING, optimizations=optimizations).program
-    ops = {x.op for gpu in adding.gpus for b in gpu.thread_blocks for x in b.instructions}
-    assert "rrc" in ops and not FORWARDS & ops and adding != program.program
-    assert not any(two_links(b) for gpu in adding.gpus for b in gpu.thread_blocks)
-    assert not program_violations(adding)
-
-
-def test_links_share_where_a_reader_stores_too_few_elements() -> None:
-    problem, schedule = case("full4", "alltoall", 1)
-    free = lowered(problem, schedule).program
-    most = max(1 + 4 + len(g.thread_blocks) + sum(len(b.instructions) for b in g.thread_blocks) for g in free.gpus)
-    tight = lowered(problem, schedule, replace(PORTABLE, max_nodes=most - 1))
-    assert any("elements" in note for note in tight.notes)
-    assert any(two_links(b) for gpu in tight.program.gpus for b in gpu.thread_blocks)
-    assert not program_violations(tight.program)
 
 
 def carried(program: Program, rank: int, peer: int) -> dict[int, list[int]]:

@@ -9,12 +9,6 @@ def entry(checkpoint: int | None, laws: int = 0, phase: str = "", steps: int = 3
     return CegisEntry(steps, "fill", checkpoint, laws=laws, phase=phase)
 
 
-def test_nothing_comes_to_nothing() -> None:
-    total = totals([])
-    assert total.iterations == total.counterexamples == total.calls == total.laws == total.largest_model == 0
-    assert total.first is None and total.plain()["first"] is None
-
-
 def test_a_checkpoint_moves_back_only_within_one_search() -> None:
     assert totals([entry(0), entry(2), entry(1), entry(1), entry(0)]).moved_back == 2
     assert totals([entry(2), entry(0, steps=4)]).moved_back == 0
@@ -27,16 +21,6 @@ def test_each_law_counts_once_in_each_loop() -> None:
     assert totals([entry(0, 2), entry(0, 0), entry(0, 3)]).laws == 5, "fewer than before: another loop"
     assert totals([entry(0, 2), entry(0, 3, steps=4)]).laws == 5
     assert totals([entry(0, 2, "reduce-scatter"), entry(0, 2, "allgather")]).laws == 4
-
-
-def test_calls_units_and_the_largest_model() -> None:
-    answers = [None, "sat", "unsat", "unknown", "infeasible"]
-    entries = [
-        CegisEntry(3, "solve", 1, sends=10 * i, answer=answer, units=100 * i, seconds=0.5)
-        for i, answer in enumerate(answers)
-    ]
-    total = totals(entries)
-    assert (total.calls, total.units, total.largest_model, total.seconds) == (3, 1000, 40, 2.5)
 
 
 def test_the_first_counterexample_with_its_checkpoint() -> None:

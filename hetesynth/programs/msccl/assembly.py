@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hetesynth.model.target import PLAIN_OPS, Target
-from hetesynth.policy import DEFAULT
-from hetesynth.policy.lowering import LoweringPolicy
 from hetesynth.programs.msccl.channels import Message
 from hetesynth.programs.msccl.dependences import (
     HappensBefore,
@@ -107,16 +105,12 @@ class Assembly:
         optimizations: Optimizations,
         target: Target,
         slots: int,
-        policy: LoweringPolicy = DEFAULT.lowering,
     ) -> None:
         """``slots``: messages a connection holds."""
         self.placement, self.carried, self.optimizations = placement, carried, optimizations
-        self.target, self.slots, self.policy = target, slots, policy
+        self.target, self.slots = target, slots
         self.ops = target.ops if optimizations.fuse else PLAIN_OPS
-
-    @cached_property
-    def _order(self) -> array[int]:
-        return total_order(self.placement.operations)
+        self.order: array[int] | None = None  # of all operations, where none are fused
 
     def grouped(self, plans: Sequence[BlockPlan]) -> Grouped:
         """The operations in thread blocks; ``plans``: one a rank."""
@@ -167,7 +161,9 @@ class Assembly:
         return Ordered(grouped, graph.reduced(waits), path, ordered.dropped)
 
     def _graph(self, grouped: Grouped, waits: Sequence[Waits]) -> HappensBefore:
-        return HappensBefore(grouped.ranks, waits, None if grouped.fused else self._order, self.policy)
+        if not grouped.fused and self.order is None:
+            self.order = total_order(self.placement.operations)
+        return HappensBefore(grouped.ranks, waits, None if grouped.fused else self.order)
 
     def savings(self, ordered: Ordered) -> tuple[Saving, ...]:
         """What each optimization saved."""

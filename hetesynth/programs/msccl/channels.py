@@ -102,7 +102,21 @@ def messages(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: Ta
     waves: dict[int, int] = defaultdict(int)  # by tick
     for (pair, run), carried in runs.items():
         wave: dict[int, int] = defaultdict(int)  # messages of one tick take one wave after the other
-        for group in _grouped(pair, carried, plan, target):
+        groups: list[list[Transfer]] = []  # what travels as one message: single transfers unless the plan merges
+        for t in carried:
+            last = groups[-1] if groups else []
+            if (
+                plan.merge
+                and last
+                and (pair, t.start) not in plan.unmerged
+                and (t.start, t.end, t.reduce) == (last[0].start, last[0].end, last[0].reduce)
+                and len(last) < target.max_count
+                and not (plan.adjacent_only and last[-1].chunk + 1 != t.chunk)
+            ):
+                last.append(t)
+            else:
+                groups.append([t])
+        for group in groups:
             start = group[0].start
             unnumbered.append(_UnnumberedMessage(start, wave[start], *pair, channel[pair, run], group))
             wave[start] += 1
@@ -115,13 +129,11 @@ def messages(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: Ta
         waves[start] += 1
     if long:
         unnumbered.sort(key=lambda m: m[:5])
-    return [
-        Message(
-            i, m.src, m.dst, m.channel, m.start, m.transfers[0].end, m.wave, tuple(t.chunk for t in m.transfers),
-            m.transfers[0].reduce,
-        )
-        for i, m in enumerate(unnumbered)
-    ]  # fmt: skip
+    numbered = []
+    for i, m in enumerate(unnumbered):
+        chunks, first = tuple(t.chunk for t in m.transfers), m.transfers[0]
+        numbered.append(Message(i, m.src, m.dst, m.channel, m.start, first.end, m.wave, chunks, first.reduce))
+    return numbered
 
 
 def transfers_by_pair(problem: Problem, schedule: Schedule) -> dict[Pair, list[Transfer]]:
@@ -271,25 +283,6 @@ def _channel_numbers(
     return channel
 
 
-def _grouped(pair: Pair, carried: list[Transfer], plan: ChannelPlan, target: Target) -> list[list[Transfer]]:
-    """The transfers that travel as one message each: single ones unless the plan merges."""
-    groups: list[list[Transfer]] = []
-    for t in carried:
-        last = groups[-1] if groups else []
-        if (
-            plan.merge
-            and last
-            and (pair, t.start) not in plan.unmerged
-            and (t.start, t.end, t.reduce) == (last[0].start, last[0].end, last[0].reduce)
-            and len(last) < target.max_count
-            and not (plan.adjacent_only and last[-1].chunk + 1 != t.chunk)
-        ):
-            last.append(t)
-        else:
-            groups.append([t])
-    return groups
-
-
 def evenly_spread_channels(edges: Sequence[Pair], max_peers: int) -> list[int]:
     """The channel of every edge; on each a rank sends to, and receives from, at most ``max_peers`` others.
 
@@ -308,34 +301,27 @@ def evenly_spread_channels(edges: Sequence[Pair], max_peers: int) -> list[int]:
         return max((*sends.values(), *receives.values()), default=0)
 
     while max(map(degree, parts), default=0) > max_peers:
-        parts = [half for part in parts for half in _halves(edges, part)]
+        wholes, parts = parts, []
+        for part in wholes:
+            # for each edge the one that the walk comes from or goes to at its source and at its destination
+            mates: dict[int, list[int | None]] = {e: [None, None] for e in part}
+            for end in (0, 1):
+                waiting: dict[Rank, int] = {}
+                for e in part:
+                    other = waiting.pop(edges[e][end], None)
+                    if other is None:
+                        waiting[edges[e][end]] = e
+                    else:
+                        mates[e][end], mates[other][end] = other, e
+            side: dict[int, int] = {}
+            for first in (*(e for e in part if None in mates[e]), *part):
+                at: int | None = first
+                turn, colour = int(mates[first][0] is None), 0  # walk on from the end that has a mate
+                while at is not None and at not in side:
+                    side[at] = colour
+                    at, turn, colour = mates[at][turn], 1 - turn, 1 - colour
+            parts += [[e for e in part if side[e] == half] for half in (0, 1)]
     for number, part in enumerate(parts):
         for e in part:
             channel[e] = number
     return channel
-
-
-def _halves(edges: Sequence[Pair], part: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Two parts; at every vertex their numbers of edges differ by one at most."""
-    # for each edge the one that the walk comes from or goes to at its source and at its destination
-    mates: dict[int, list[int | None]] = {e: [None, None] for e in part}
-    for end in (0, 1):
-        waiting: dict[Rank, int] = {}
-        for e in part:
-            other = waiting.pop(edges[e][end], None)
-            if other is None:
-                waiting[edges[e][end]] = e
-            else:
-                mates[e][end], mates[other][end] = other, e
-    side: dict[int, int] = {}
-    ends = [e for e in part if None in mates[e]]
-    for first in (*ends, *part):
-        if first in side:
-            continue
-        at: int | None = first
-        turn = 0 if mates[first][0] is not None else 1  # walk on from the end that has a mate
-        colour = 0
-        while at is not None and at not in side:
-            side[at] = colour
-            at, turn, colour = mates[at][turn], 1 - turn, 1 - colour
-    return [e for e in part if not side[e]], [e for e in part if side[e]]

@@ -17,11 +17,8 @@ from array import array
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from hetesynth.model.program import Instruction, ThreadBlock
-from hetesynth.policy import DEFAULT
-from hetesynth.policy.lowering import LoweringPolicy
 from hetesynth.programs.layout import Cell
 from hetesynth.programs.msccl.placement import Operation
 from hetesynth.programs.msccl.thread_blocks import Block
@@ -113,19 +110,14 @@ class HappensBefore:
     """
 
     def __init__(
-        self,
-        ranks: Sequence[RankBlocks],
-        waits: Sequence[Waits],
-        order: array[int] | None = None,
-        policy: LoweringPolicy = DEFAULT.lowering,
+        self, ranks: Sequence[RankBlocks], waits: Sequence[Waits], order: array[int] | None = None
     ) -> None:
-        """``order``: ``total_order`` where that is known. ``policy``: how far ``implied`` looks."""
+        """``order``: ``total_order`` where that is known."""
         self.first = [0]
         for rank in ranks:
             self.first.append(self.first[-1] + len(rank.operations))
         self.total_order = total_order([rank.operations for rank in ranks]) if order is None else order
         number = len(self.total_order)
-        self.max_visited = policy.max_visited if number <= policy.large_from else policy.max_visited_large
         self.place = array("i", [0]) * number
         for place, g in enumerate(self.total_order):
             self.place[g] = place
@@ -148,48 +140,32 @@ class HappensBefore:
                 if op.message is not None and op.op.startswith("r") and op.op != "re":
                     self.sender[self.first[r] + i] = sent[op.message.index]
 
-    @cached_property
-    def _before(self) -> list[tuple[int, ...]]:
-        """By place in the total order, the places of what comes directly before."""
+    def reduced(self, waits: Sequence[Waits]) -> list[Waits]:
+        """The dependences to which no other path leads, by rank; ``waits`` are those of the graph."""
         place = self.place
-        return [
+        before = [  # by place in the total order, the places of what comes directly before
             tuple([place[p] for p in (self.previous[g], self.sender[g], *self.waits[g]) if p >= 0])
             for g in self.total_order
         ]
-
-    def implied(self, g: int) -> set[int]:
-        """The dependences of ``g`` that another path leads to."""
-        before, place, most = self._before, self.place, self.max_visited
-        at = {place[j]: j for j in self.waits[g]}
-        earliest, missing = min(at), set(at)
-        stack = [q for p in before[place[g]] for q in before[p]]
-        seen: set[int] = set()
-        while stack:
-            p = stack.pop()
-            if p < earliest or p in seen:
-                continue
-            seen.add(p)
-            if len(seen) > most:
-                break
-            if p in missing:
-                missing.discard(p)
-                if not missing:
-                    break
-            stack += before[p]
-        return {j for p, j in at.items() if p in seen}
-
-    def reduced(self, waits: Sequence[Waits]) -> list[Waits]:
-        """The dependences that nothing else implies, by rank."""
+        most = 500 if len(before) <= 20_000 else 50  # operations looked at for a step: it keeps 1 in 50 too many
         kept: list[Waits] = []
-        for r, of_rank in enumerate(waits):
-            base = self.first[r]
+        for base, of_rank in zip(self.first, waits, strict=False):
             of_rank = list(of_rank)
-            for i, named in enumerate(of_rank):
-                if named:
-                    gone = self.implied(base + i)
-                    if gone:
-                        of_rank[i] = tuple(j for j in named if base + j not in gone)
             kept.append(of_rank)
+            for i, named in enumerate(of_rank):
+                if not named:
+                    continue
+                missing = {place[base + j] for j in named}
+                earliest = min(missing)
+                stack = [q for p in before[place[base + i]] for q in before[p]]
+                seen: set[int] = set()
+                while stack and missing and len(seen) <= most:
+                    p = stack.pop()
+                    if p >= earliest and p not in seen:
+                        seen.add(p)
+                        missing.discard(p)
+                        stack += before[p]
+                of_rank[i] = tuple(j for j in named if place[base + j] not in seen)
         return kept
 
 

@@ -51,6 +51,8 @@ from hetesynth.programs.msccl.thread_blocks import BlockPlan, ChunkTimes, Connec
 from hetesynth.programs.msccl.throttling import Throttling
 
 BOUNDLESS = 10**9
+LARGE = 20_000
+"""Transfers, or operations, of more than which few drafts are to be enough: AllReduce on 256 GPUs settles in 3."""
 FEWER = "use fewer chunks per rank, another strategy or another target"
 
 
@@ -102,16 +104,16 @@ class Lowered:
 
 
 def lower(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Program:
-    """The program that carries out ``schedule``.
-
-    Raises HetesynthError: HS500-HS504 a limit of the target, HS505 the collective has no such form, HS507 the
-    schedule sends what a rank does not hold.
-    """
+    """The program that carries out ``schedule``; raises as ``lower_with_notes``."""
     return lower_with_notes(problem, schedule, options).program
 
 
 def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
-    """As ``lower``, with what was done to meet the limits."""
+    """The program that carries out ``schedule``, with what was done to meet the limits.
+
+    Raises HetesynthError: HS500-HS504 a limit of the target, HS505 the collective has no such form, HS507 the
+    schedule sends what a rank does not hold.
+    """
     check_options(problem, options)
     # a thread block has one peer to send to and one to receive from: said before anything else is done
     pairs = {(problem.arcs[a].src, problem.arcs[a].dst) for a in {t.link for t in schedule.transfers}}
@@ -119,16 +121,14 @@ def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOpti
         rank, number = min(ranks.items(), key=lambda ranked: (-ranked[1], ranked[0]), default=(0, 0))
         if number > options.target.thread_blocks:
             raise _too_many_blocks(rank, number, options.target)
-    job = Job(problem, schedule, options)
-    settle = _settled if len(schedule.transfers) > options.policy.max_kept_transfers else _kept
+    settle = _settled if len(schedule.transfers) > LARGE else _kept
     try:
-        job, fit, assembly, ordered = settle(job)
+        job, fit, assembly, ordered = settle(Job(problem, schedule, options))
     except HetesynthError:
         if not options.min_channels:
             raise
-        job, fit, assembly, ordered = settle(
-            Job(problem, schedule, replace(options, min_channels={}, instances=1))
-        )
+        narrow = replace(options, min_channels={}, instances=1)
+        job, fit, assembly, ordered = settle(Job(problem, schedule, narrow))
     if options.throttling is not None:
         tried = assembly.throttled(ordered, options.throttling.cut(job.options.instances))
         ordered = tried if within(tried.steps, options.target) else ordered
@@ -175,10 +175,10 @@ def check_options(problem: Problem, options: LoweringOptions) -> None:
 def straightforward(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
     """The plain lowering, to compare with: one message a chunk, one thread block a connection, plain instructions,
     all dependences, and no limits: a real target may refuse it."""
+    most = BOUNDLESS
     boundless = replace(
-        options.target, max_steps=BOUNDLESS, max_thread_blocks=BOUNDLESS, resident_thread_blocks=BOUNDLESS,
-        max_nodes=BOUNDLESS,
-    )  # fmt: skip
+        options.target, max_steps=most, max_thread_blocks=most, resident_thread_blocks=most, max_nodes=most
+    )
     return lower_with_notes(problem, schedule, replace(options, target=boundless, optimizations=STRAIGHTFORWARD))
 
 
@@ -203,13 +203,13 @@ class Fit:
     split_in_time: bool = True  # tracks may still be split in time to spread over channels
     notes: tuple[str, ...] = ()
 
-    def with_channels(self, **changes: Any) -> Fit:
-        """The same with another plan of channels."""
-        return replace(self, channels=replace(self.channels, **changes))
+    def with_channels(self, note: str = "", **changes: Any) -> Fit:
+        """The same with another plan of channels, and one more note."""
+        return replace(self, channels=replace(self.channels, **changes)).noting(note)
 
     def noting(self, note: str) -> Fit:
         """The same with one more note, said once."""
-        return self if note in self.notes else replace(self, notes=(*self.notes, note))
+        return self if note in ("", *self.notes) else replace(self, notes=(*self.notes, note))
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,19 +237,19 @@ class Job:
         return self.options.target.slots(self.options.protocol)
 
     @cached_property
-    def _facts(self) -> tuple[object, ...]:
+    def facts(self) -> tuple[object, ...]:
+        """What decides how it is lowered."""
         o, t = self.options, self.options.target
-        return (
-            id(self.problem), id(self.schedule), o.in_place, o.optimizations, self.slots, o.policy, o.instances,
-            t.ops, t.max_steps, t.thread_blocks, t.channels, t.max_peers_per_channel, t.max_count, t.max_nodes,
-            tuple(sorted(o.min_channels.items())), tuple(sorted(o.chunk_seconds.items())),
-        )  # fmt: skip
+        sizes = (t.max_steps, t.thread_blocks, t.channels, t.max_peers_per_channel, t.max_count, t.max_nodes)
+        rates = (tuple(sorted(o.min_channels.items())), tuple(sorted(o.chunk_seconds.items())))
+        asked = (o.in_place, o.optimizations, self.slots, o.instances)
+        return id(self.problem), id(self.schedule), asked, t.ops, sizes, rates
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Job) and self._facts == other._facts
+        return isinstance(other, Job) and self.facts == other.facts
 
     def __hash__(self) -> int:
-        return hash(self._facts)
+        return hash(self.facts)
 
 
 _Settled = tuple[Job, Fit, Assembly, Ordered]
@@ -257,8 +257,8 @@ _Settled = tuple[Job, Fit, Assembly, Ordered]
 
 
 def _settled(job: Job) -> _Settled:
-    options, policy = job.options, job.options.policy
-    large = len(job.schedule.transfers) * options.instances > policy.adjacent_chunks_from
+    options = job.options
+    large = len(job.schedule.transfers) * options.instances > LARGE
     plan = ChannelPlan(merge=options.optimizations.merge, adjacent_only=large, min_channels=options.min_channels)
     if options.instances > 1:
         # as many channels as chunks at once or as the link needs: so the parts of a chunk stay in one message
@@ -268,7 +268,7 @@ def _settled(job: Job) -> _Settled:
         plan = replace(plan, max_channels=most_of_pair)
         job = Job(*at_once(job.problem, job.schedule, options.instances), options)
     fit = Fit(plan)
-    for _ in range(policy.max_attempts):
+    for _ in range(400):
         draft = Draft.of(job, fit)
         better = _refined(job, draft, fit)
         if better is None:
@@ -277,7 +277,7 @@ def _settled(job: Job) -> _Settled:
             return job, fit, draft.assembly, draft.ordered
         fit = better
         del draft  # a large program takes much memory, and the next one as much
-    raise InternalError(f"the lowering did not settle in {policy.max_attempts} attempts")
+    raise InternalError("the lowering did not settle")
 
 
 _kept = lru_cache(maxsize=2)(_settled)
@@ -307,21 +307,21 @@ class Draft:
         options, target = job.options, job.options.target
         carried = messages(job.problem, job.schedule, fit.channels, target, job.slots)
         placement = place(job.layout, carried, target)
-        assembly = Assembly(placement, carried, options.optimizations, target, job.slots, options.policy)
+        assembly = Assembly(placement, carried, options.optimizations, target, job.slots)
         if placement.fragmented:
             return cls(assembly)
         alone: dict[Rank, set[Connection]] = defaultdict(set)
         for rank, connection in fit.alone:
             alone[rank].add(connection)
         sharing: Sharing = fit.sharing if options.optimizations.share else "none"
-        grouped = assembly.grouped([
+        plans = [
             BlockPlan(times, frozenset(alone[rank]), rank in fit.no_copy_block, sharing)
             for rank, times in enumerate(job.times)
-        ])  # fmt: skip
-        large = sum(map(len, placement.operations)) > options.policy.early_check_from
-        if any(len(of_rank) > target.thread_blocks for of_rank in grouped.steps) or (
-            large and not within(grouped.steps, target)
-        ):
+        ]
+        grouped = assembly.grouped(plans)
+        large = sum(map(len, placement.operations)) > LARGE
+        crowded = any(len(of_rank) > target.thread_blocks for of_rank in grouped.steps)
+        if crowded or (large and not within(grouped.steps, target)):
             return cls(assembly, grouped)
         return cls(assembly, grouped, assembly.ordered(grouped))
 
@@ -391,7 +391,7 @@ def _fewer_steps(job: Job, draft: Draft, fit: Fit) -> Fit | None:
             pair = rank, block.send_peer
         elif block.recv_peer is not None:
             pair = block.recv_peer, rank
-        times = max(job.options.policy.least_runs, -(-length // target.max_steps))
+        times = max(2, -(-length // target.max_steps))
         if pair is not None and plan.dealt_evenly.get(pair, channels) < channels:
             dealt_evenly[pair] = plan.dealt_evenly[pair] + 1
             continue
@@ -404,9 +404,8 @@ def _fewer_steps(job: Job, draft: Draft, fit: Fit) -> Fit | None:
             )
         runs_in_time[pair] = max(runs_in_time.get(pair, 1), before.get(pair, 1) * times)
         max_channels[pair] = min(max_channels.get(pair, channels), channels // runs_in_time[pair])
-    return fit.with_channels(
-        runs_in_time=runs_in_time, max_channels=max_channels, dealt_evenly=dealt_evenly
-    ).noting(f"transfers of some links were spread over more channels to stay within {target.max_steps} steps")
+    note = f"transfers of some links were spread over more channels to stay within {target.max_steps} steps"
+    return fit.with_channels(note, runs_in_time=runs_in_time, max_channels=max_channels, dealt_evenly=dealt_evenly)
 
 
 def _fewer_thread_blocks(job: Job, draft: Draft, fit: Fit) -> Fit | None:
@@ -417,17 +416,15 @@ def _fewer_thread_blocks(job: Job, draft: Draft, fit: Fit) -> Fit | None:
         return None
     narrower = _dealt_out(job, draft, crowded) if plan.adjacent_only else {}
     if narrower:
-        return fit.with_channels(dealt_evenly={**plan.dealt_evenly, **narrower}).noting(
-            f"transfers of some links were dealt out over fewer channels to stay within {limit} thread blocks"
-        )
+        note = f"transfers of some links were dealt out over fewer channels to stay within {limit} thread blocks"
+        return fit.with_channels(note, dealt_evenly={**plan.dealt_evenly, **narrower})
     tracks = tracks_of(job.problem, job.schedule, plan, job.options.target)
     touching = {pair: n for pair, n in tracks.items() if crowded & {*pair}}
     widest = max(touching.values(), default=1)
     if widest > 1:
         narrower = {pair: widest - 1 for pair, n in touching.items() if n == widest}
-        return fit.with_channels(max_channels={**plan.max_channels, **narrower}).noting(
-            f"some links use fewer channels than chunks at once to stay within {limit} thread blocks"
-        )
+        note = f"some links use fewer channels than chunks at once to stay within {limit} thread blocks"
+        return fit.with_channels(note, max_channels={**plan.max_channels, **narrower})
     if plan.runs_in_time:
         return replace(fit.with_channels(runs_in_time={}), split_in_time=False)
     if crowded - fit.no_copy_block:
@@ -449,7 +446,7 @@ def _dealt_out(job: Job, draft: Draft, crowded: set[Rank]) -> dict[Pair, int]:
             used[m.src, m.dst].add(m.channel)
     target = job.options.target
     steps = steps_of(job.problem, job.schedule, target)
-    room = job.options.policy.filled_steps * target.max_steps
+    room = 0.9 * target.max_steps  # the rest is for nops
     channels = {pair: len(used[pair]) for pair in sorted(used)}
     before = dict(channels)
     while crowded:
