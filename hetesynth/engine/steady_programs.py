@@ -122,7 +122,7 @@ def plan_emitted(
 ) -> Emitted | None:  # fmt: skip
     """The file of the plan; None where the target takes none, none fits, or the schedule is so large that plans
     are not simulated to choose."""
-    if options.target.format != "mscclpp-json":
+    if not options.target.format.plan:
         return None
     if isinstance(steady, SteadyPlan):
         try:
@@ -258,7 +258,7 @@ def steady_emitted(
     problem: Problem, schedule: Schedule, steady: Pipeline | None, options: LoweringOptions
 ) -> Emitted | None:
     """The file of the program; None where ``steady`` is, or where the target cannot hold it."""
-    if steady is None or options.target.format != "msccl-xml":
+    if steady is None or options.target.format.plan:
         return None
     lowered = _lowered(problem, schedule, steady, options)
     return None if lowered is None else xml_of(lowered, options)

@@ -15,7 +15,6 @@ from hetesynth.errors import HetesynthError, did_you_mean
 from hetesynth.model.collective import COLLECTIVES, CollectiveName
 from hetesynth.model.program import Op, Protocol
 
-Format = Literal["msccl-xml", "mscclpp-json"]
 Vendor = Literal["NVIDIA", "AMD"]
 PLAIN_OPS: frozenset[Op] = frozenset({"s", "r", "cpy", "re", "nop"})
 ALL_OPS: frozenset[Op] = PLAIN_OPS | {"rcs", "rrs", "rrc", "rrcs"}
@@ -31,6 +30,21 @@ MAX_PROGRAM_NAME = 63
 SHORT: frozenset[str] = frozenset(name for name, kind in COLLECTIVES.items() if kind.chain)
 """The collectives for which the host counts one step a message with Simple: NCCL's own rings of these two have
 CHUNKSTEPS = 1. The interpreter takes four (MSCCL_CHUNKSTEPS) for every collective."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """One format of files that runtimes read. ``words``: what a file of it is. ``plan``: an MSCCL++ plan, which is
+    timed and judged as such; its names always carry the target's."""
+
+    name: str
+    extension: str
+    words: str
+    plan: bool = False
+
+
+XML = FileFormat("msccl-xml", "xml", "MSCCL XML")
+PLAN_JSON = FileFormat("mscclpp-json", "json", "an MSCCL++ plan", plan=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +135,7 @@ class Target:
 
     name: str
     runtime: str
-    format: Format = "msccl-xml"
+    format: FileFormat = XML
     ops: frozenset[Op] = PLAIN_OPS
     collectives: frozenset[CollectiveName] = _ALL
     out_of_place_only: frozenset[CollectiveName] = frozenset()
@@ -154,6 +168,11 @@ class Target:
     def slots(self, protocol: Protocol) -> int:
         """Messages a connection of ``protocol`` holds, whatever the collective."""
         return dict(self.fifos)[protocol].slots
+
+    def suffix(self, *, in_place: bool, several: bool) -> str:
+        """What follows the common part of a file's name: ``.xml``, ``.rccl-6.inplace.xml``."""
+        parts = [self.name] if several or self.format.plan else []
+        return "".join(f".{part}" for part in (*parts, *(["inplace"] if in_place else []), self.format.extension))
 
     @property
     def thread_blocks(self) -> int:
@@ -253,7 +272,7 @@ TARGETS: dict[str, Target] = {
         Target(
             "mscclpp",
             "MSCCL++",
-            format="mscclpp-json",
+            format=PLAN_JSON,
             tells_roots=True,
             max_thread_blocks=1024,
             multiprocessors=108,

@@ -171,7 +171,7 @@ def page(rows: Sequence[Sequence[str]]) -> str:
 
 def _targets() -> Iterator[Sequence[str]]:
     for t in TARGETS.values():
-        xml = t.format == "msccl-xml"
+        xml = not t.format.plan
         ops, channels = (
             (" ".join(sorted(t.ops)), str(t.max_channel + 1)) if xml else ("put signal wait re ...", "-")
         )
@@ -191,7 +191,7 @@ def _messages() -> Iterator[Sequence[str]]:
     for protocol in PROTOCOLS:
         by_fifo: dict[object, list[Target]] = {}
         for t in TARGETS.values():
-            if t.format == "msccl-xml":
+            if not t.format.plan:
                 by_fifo.setdefault(t.fifo(protocol, "allgather"), []).append(t)
         for alike in by_fifo.values():
             names = ", ".join(f"`{t.name}`" for t in alike)

@@ -13,7 +13,7 @@ from hetesynth.programs.layout import in_place_supported
 from hetesynth.programs.msccl.lower import LoweringOptions, lower
 from hetesynth.programs.msccl.xml_writer import write_msccl_xml
 
-XML = [t for t in TARGETS.values() if t.format == "msccl-xml"]
+XML = [t for t in TARGETS.values() if not t.format.plan]
 SMALL = tuple(g for g in GRAPHS if g not in ("dgx1", "h4p8", "ring8"))
 
 

@@ -13,10 +13,6 @@ from hetesynth.model.topology import Link, Wire
 GB = Fraction(10**9)
 
 
-
-
-
-
 def collective(**changes: object) -> Collective:
     fields: dict[str, object] = {
         "name": "allgather", "ranks": 2, "chunks_per_rank": 1, "root": None, "chunks": (Chunk(0, (0,), 0),),

@@ -152,7 +152,7 @@ class ProgramRanking:
 
     def _piped(self, candidate: Candidate, place: int) -> list[_Timed]:
         """Its program in steady state; none where that is not tried, or does not fit."""
-        if self.options.target.format != "msccl-xml":
+        if self.options.target.format.plan:
             return []  # of plans the quicker lowering is timed anyway
         operations = (self.effort.allotted - self.effort.spent) / self.policy.effort.operation
         costs = self._costs.costs(self.topology)
@@ -217,7 +217,7 @@ class ProgramRanking:
 
     def _unthrottled(self, candidate: Candidate, transfers: int, least: float, spent: int) -> str | None:
         """Why throttling is not tried, or None."""
-        if self.options.target.format != "msccl-xml":
+        if self.options.target.format.plan:
             return "plans are not throttled"
         most = self._limits.max_throttled_transfers
         if candidate.seconds >= least:
@@ -229,7 +229,7 @@ class ProgramRanking:
 
     def _work(self, transfers: int) -> float:
         effort = self.policy.effort
-        return (effort.program if self.options.target.format == "msccl-xml" else effort.plan) * transfers
+        return (effort.program if not self.options.target.format.plan else effort.plan) * transfers
 
     def _past(self) -> bool:
         return self.deadline is not None and self.deadline.expired("programs left untimed")
@@ -252,7 +252,7 @@ class ProgramRanking:
             timed = [_ranked(candidate, steady, seconds) for seconds, _, steady in self._piped(candidate, 0)]
             return timed[0] if timed else Ranked(candidate)
         throttling = None
-        if way == "throttled" and self.options.target.format == "msccl-xml":
+        if way == "throttled" and not self.options.target.format.plan:
             schedule, costs = candidate.solution.schedule, self._costs
             listed = throttlings(self.topology, candidate.problem, schedule, self.size, self.options, costs)
             throttling = next((t for t in listed if t.after == after), None)
@@ -262,7 +262,7 @@ class ProgramRanking:
         """What the program takes, with fused receives or without, or the plan, in steady state or not; None where
         the target cannot hold it."""
         schedule = candidate.solution.schedule
-        if options.target.format == "mscclpp-json":
+        if options.target.format.plan:
             quick = quickest_plan(self.topology, candidate.problem, schedule, self.size, options, self._costs)
             return None if quick is None else quick.seconds
         return fused_receives.seconds(self.topology, candidate.problem, schedule, self.size, options, self._costs)
@@ -295,7 +295,7 @@ def throttlings(
 
 def timed_target(request: Request) -> Target | None:
     """The target whose programs are timed: the first in MSCCL XML, else the first."""
-    targets = (target for target in request.targets if target.format == "msccl-xml")
+    targets = (target for target in request.targets if not target.format.plan)
     return None if request.schedule_only else next(targets, next(iter(request.targets), None))
 
 
