@@ -105,7 +105,7 @@ def plan_options(options: LoweringOptions) -> PlanOptions:
     """The same of a plan."""
     from hetesynth.programs.mscclpp.lower import PlanOptions
 
-    return PlanOptions(options.name, options.in_place, options.min_bytes, options.max_bytes, options.policy)
+    return PlanOptions(options.name, options.in_place, options.min_bytes, options.max_bytes)
 
 
 def servers_of(problem: Problem, options: LoweringOptions) -> Sequence[str]:

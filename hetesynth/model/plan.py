@@ -17,9 +17,25 @@ from hetesynth.model.topology import Rank
 ChannelType = Literal["memory", "port"]
 CHANNEL_TYPES: tuple[ChannelType, ...] = get_args(ChannelType)
 PlanOp = Literal[
-    "nop", "barrier", "copy", "re", "res", "rre", "rres", "put", "pws", "pwsf", "get", "signal", "wait",
-    "rlxsignal", "rlxwait", "flush", "sem_acquire", "sem_release",
-]  # fmt: skip
+    "nop",
+    "barrier",
+    "copy",
+    "re",
+    "res",
+    "rre",
+    "rres",
+    "put",
+    "pws",
+    "pwsf",
+    "get",
+    "signal",
+    "wait",
+    "rlxsignal",
+    "rlxwait",
+    "flush",
+    "sem_acquire",
+    "sem_release",
+]
 PLAN_OPS: tuple[PlanOp, ...] = get_args(PlanOp)
 
 MAX_OPERATIONS = 64  # of a thread block

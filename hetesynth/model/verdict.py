@@ -9,16 +9,34 @@ from hetesynth.model.schedule import Schedule
 
 ViolationKind = Literal[
     # of a schedule
-    "no-such-link", "no-such-chunk", "not-held", "already-held", "received-twice", "contribution-twice",
-    "overloaded", "not-exclusive", "too-many-peers", "not-delivered", "wrong-tick",
+    "no-such-link",
+    "no-such-chunk",
+    "not-held",
+    "already-held",
+    "received-twice",
+    "contribution-twice",
+    "overloaded",
+    "not-exclusive",
+    "too-many-peers",
+    "not-delivered",
+    "wrong-tick",
     # of a program
-    "syntax", "attribute", "limit", "range", "connection", "dependence", "deadlock", "race", "wrong-data",
-    "undefined-data", "missing-gpu",
+    "syntax",
+    "attribute",
+    "limit",
+    "range",
+    "connection",
+    "dependence",
+    "deadlock",
+    "race",
+    "wrong-data",
+    "undefined-data",
+    "missing-gpu",
     # of a lower bound
     "certificate",
     # of a file among others, and of one that cannot be judged
     "file",
-]  # fmt: skip
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ def test_every_example_is_sane_or_not_modelled(path: Path) -> None:
         is_sane(machine, topology)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(8))
 def test_generated_clusters_are_sane_or_not_modelled(seed: int) -> None:
     topology = parse_topology(generated_cluster(seed).text)
     machine = machine_of(topology)
@@ -97,17 +97,3 @@ def test_nics_as_the_library_counts_them(name: str, fabric: str, nics: tuple[flo
     for node in machine.nodes:
         assert node.nics == pytest.approx(nics)
         assert node.nic_line == pytest.approx(line)
-
-
-def test_no_library_runs_on_both_vendors_or_on_gaudi() -> None:
-    inside = "switch s { ports gpu[0-3]; bandwidth 450 GB/s; kind nvlink }\n"
-    inside += "nic nic0 { bandwidth 400 Gbps } attach gpu[0-3] -> nic0"
-    node = 'node {0} {{ model "{1}"\n gpus 4\n ' + inside.replace("{", "{{").replace("}", "}}") + " }}\n"
-    cluster = "cluster c { instance a = x\n instance b = y\n fabric f { join *.nic*; latency 1 us } }"
-
-    def of(one: str, other: str) -> Machine | None:
-        return machine_of(parse_topology(node.format("x", one) + node.format("y", other) + cluster))
-
-    assert of("H100", "A100") is not None
-    assert of("H100", "MI300X") is None
-    assert of("Gaudi3", "Gaudi3") is None

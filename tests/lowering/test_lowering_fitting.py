@@ -14,7 +14,7 @@ from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import PORTABLE, TARGETS
 from hetesynth.programs.msccl import lower as lower_module
-from hetesynth.programs.msccl.lower import Draft, Lowered, LoweringOptions, lower, lower_with_notes
+from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower, lower_with_notes
 from hetesynth.programs.summary import program_summary
 from hetesynth.search.collectives import collective
 
@@ -153,11 +153,6 @@ def test_too_many_thread_blocks() -> None:
     assert "rank 0 needs 7 thread blocks" in error.message and "allows 3" in error.message
 
 
-def test_too_many_steps() -> None:
-    error = refusal(*one_by_one(64), max_steps=1, max_channel=3)
-    assert error.code in ("HS502", "HS503") and "fewer chunks" in error.help
-
-
 def test_too_few_channels() -> None:
     error = refusal(*direct(4, 1), max_channel=1, max_peers_per_channel=1)
     assert error.code == "HS503" and "ranks 0 and 3" in error.message and "than 2" in error.message
@@ -209,16 +204,6 @@ def test_a_crowded_gpu_of_a_large_program_has_its_transfers_dealt_out(name: str)
     assert not program_violations(lowered.program)
 
 
-def test_a_short_track_is_not_cut_with_a_long_one() -> None:
-    """One track of 90 chunks, another of 10: three channels hold both, though the long track needs two."""
-    problem = Problem(2, 2, (), (Arc(0, 1, 2),), (), collective("broadcast", 2, 100))
-    long = [Transfer(k, k + 1, k, 0) for k in range(90)]
-    schedule = Schedule.of([*long, *(Transfer(9 * k, 9 * k + 1, 90 + k, 0) for k in range(10))])
-    lowered = fitted(problem, schedule, max_count=1)
-    assert program_summary(lowered.program).max_channels_per_link == 3
-    assert not program_violations(lowered.program)
-
-
 def test_targets_with_the_same_limits_share_a_lowering_and_errors_name_their_target() -> None:
     problem, schedule = direct(6, 4)
     made = {name: lower(problem, schedule, LoweringOptions("x", target=TARGETS[name])) for name in TARGETS}
@@ -230,15 +215,3 @@ def test_targets_with_the_same_limits_share_a_lowering_and_errors_name_their_tar
         with pytest.raises(HetesynthError) as caught:
             lower(*one_by_one(64), LoweringOptions("x", target=replace(TARGETS[name], **short)))
         assert name in caught.value.message
-
-
-@pytest.mark.usefixtures("large")
-def test_many_channels_are_taken_away_in_a_few_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A large program is drafted in seconds, so one channel less of each link at a time would take a minute."""
-    drafts = []
-    of = Draft.of
-    monkeypatch.setattr(Draft, "of", lambda *given: drafts.append(given) or of(*given))
-    lowered = fitted(*direct(4, 20), max_thread_blocks=6)
-    assert max(len(gpu.thread_blocks) for gpu in lowered.program.gpus) <= 6
-    assert any("dealt out" in note for note in lowered.notes)
-    assert len(drafts) <= 6

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 from support.lowering_cases import case, problem_on
@@ -28,10 +27,6 @@ def throttling_of(problem: Problem, schedule: Schedule, after: After = "any") ->
     """By steps, each a second long."""
     begin = [float(t.start) for t in schedule.transfers]
     return Throttling.of(problem, schedule, begin, [float(t.end) for t in schedule.transfers], after)
-
-
-def waits(program: Program) -> int:
-    return sum(x.depends is not None for g in program.gpus for b in g.thread_blocks for x in b.instructions)
 
 
 def judged(program: Program, problem: Problem, target: Target) -> list[str]:
@@ -66,22 +61,3 @@ def crowded() -> tuple[Problem, Schedule]:
     problem = problem_on("star5", "broadcast", 1, 0)
     links = sorted(i for i, arc in enumerate(problem.arcs) if arc.src == 0)
     return problem, Schedule.of(Transfer(step, step + 1, 0, link) for step, link in enumerate(links))
-
-
-def test_sends_go_one_after_the_other_as_the_schedule_has_them() -> None:
-    problem, schedule = crowded()
-    plain = lower(problem, schedule, LoweringOptions("x"))
-    program = lower(problem, schedule, LoweringOptions("x", throttling=throttling_of(problem, schedule)))
-    assert waits(plain) == 0
-    sends = {b.send_peer: b for b in program.gpus[0].thread_blocks if b.send_peer is not None}
-    order = [problem.arcs[t.link].dst for t in schedule.transfers]
-    for before, after in pairwise(order):
-        assert sends[after].instructions[0].depends == (sends[before].id, 0)
-
-
-def test_only_sends_over_a_common_resource_wait_for_each_other_where_that_is_asked() -> None:
-    """On a star without ports the arcs have nothing in common."""
-    problem, schedule = crowded()
-    program = lower(problem, schedule, LoweringOptions("x", throttling=throttling_of(problem, schedule, "shared")))
-    firsts = [b.instructions[0] for b in program.gpus[0].thread_blocks if b.send_peer is not None]
-    assert all(x.op == "s" and x.depends is None for x in firsts)

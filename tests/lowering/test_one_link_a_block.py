@@ -3,7 +3,6 @@ keep a thread block busy least. One chunk over several channels."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -43,7 +42,7 @@ def lowered(problem: Problem, schedule: Schedule, target: Target = PORTABLE, **o
     return lower_with_notes(problem, schedule, LoweringOptions("x", target=target, **options))  # type: ignore[arg-type]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.sampled_from([g for g in GRAPHS if g != "one"]), st.sampled_from(COLLECTIVE_NAMES), st.integers(1, 3))
 def test_no_block_serves_two_links_while_there_are_enough(graph: str, name: str, chunks: int) -> None:
     root = 1 if name in ("broadcast", "reduce", "gather", "scatter") else None
@@ -72,20 +71,6 @@ def hub() -> tuple[Problem, Schedule]:
     arcs = (Arc(1, 0, 1), Arc(2, 0, 10), Arc(3, 0, 1), Arc(0, 4, 1), Arc(5, 2, 1))
     problem = Problem(6, 6, (), arcs, (), collective("gather", 6, 1, 4))
     return problem, schedule_for(problem)
-
-
-def sharing_with(program: Program, rank: int) -> list[int | None]:
-    return [b.recv_peer for b in program.gpus[rank].thread_blocks if two_links(b)]
-
-
-def test_links_that_share_are_chosen_by_time_not_by_chunks() -> None:
-    """From 2 come twice as many chunks as from 1 or 3, in a fifth of the time."""
-    problem, schedule = hub()
-    tight = replace(PORTABLE, max_thread_blocks=3)
-    received = Counter(problem.arcs[t.link].src for t in schedule.transfers if problem.arcs[t.link].dst == 0)
-    assert received == {1: 1, 2: 2, 3: 1}
-    program = lowered(problem, schedule, tight).program
-    assert sharing_with(program, 0) == [2] and not program_violations(program)
 
 
 def test_the_lightest_share_with_the_heaviest_of_the_lightest() -> None:

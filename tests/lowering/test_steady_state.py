@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -19,7 +19,7 @@ from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import PORTABLE, TARGETS, Target
 from hetesynth.model.topology import Topology
-from hetesynth.programs.cut_chunks import collective_in_pieces, in_pieces
+from hetesynth.programs.cut_chunks import collective_in_pieces
 from hetesynth.programs.layout import Layout
 from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.programs.msccl.xml_writer import write_msccl_xml
@@ -108,29 +108,6 @@ def test_programs_are_right_and_keep_the_limits(seed: int, target: str, name: Co
         assert program.chunks_per_loop == loop * arrangement.pieces
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_the_proposition_bounds_simulated_time(seed: int) -> None:
-    """One connection for each tree edge: T <= (J - 1 + depth) x (alpha + slice / rho)."""
-    problem, schedule, prices = case(seed, "allgather", 1)
-    options = LoweringOptions("x")
-    messages = Traffic(problem, schedule, prices, 1).messages
-    channels = channels_of_pairs(
-        Traffic(problem, schedule, prices, 1), 1, 2 * MIB, "proportional", Room(63, 64, 32)
-    )
-    assert channels == messages, "every tree edge has a connection of its own"
-    program = lower_steady_state(
-        problem, schedule, prices, Arrangement(1, 2 * MIB, "proportional", 1.0, 1.0), options
-    ).program
-    crossing = Counter(r for t in schedule.transfers for r in prices.link_resources[t.link])
-    rho = min(prices.resource_rate[r] / number for r, number in crossing.items())
-    alpha = max(prices.link_alpha[t.link] for t in schedule.transfers)
-    loops, depth = 20, schedule.makespan
-    took = seconds(program, prices, loops * 2.0 * MIB, options.target)
-    assert took <= (loops - 1 + depth) * (alpha + 2 * MIB / rho) * (1 + 1e-9)
-    fullest = max(loops * 2 * MIB * number / prices.resource_rate[r] for r, number in crossing.items())
-    assert took >= fullest * (1 - 1e-9)
-
-
 @pytest.mark.parametrize("name", ["allgather", "broadcast", "allreduce"])
 @pytest.mark.parametrize("seed", range(8))
 def test_loops_do_not_drain_where_every_tree_has_channels(seed: int, name: CollectiveName) -> None:
@@ -179,27 +156,6 @@ def test_the_pieces_of_a_collective_are_that_collective_with_more_chunks() -> No
             name != "allreduce"
         ):  # there the block says where HeteCCL reduces a chunk, and trees have their own roots
             assert whole == expected
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_ticks_put_every_transfer_after_what_it_carries(seed: int) -> None:
-    problem, schedule, prices = case(seed, "allreduce", 1)
-    phases = Traffic(problem, schedule, prices, 1).phases(MIB, 1.0)
-    whole, order = in_pieces(problem, schedule, phases, 3)
-    value = {(r, k): {r} for k in range(len(whole.collective.chunks)) for r in range(whole.ranks)}
-    due: dict[int, list[tuple[int, int, set[int], bool]]] = defaultdict(list)
-    for tick in sorted({t.start for t in order.transfers} | {t.end for t in order.transfers}):
-        arriving = due.pop(tick, [])
-        added = Counter((dst, k) for dst, k, _, reduce in arriving if reduce)
-        assert max(added.values(), default=0) <= 1, "one addition to a chunk at a rank in a tick (eq. 8)"
-        for dst, k, brought, reduce in arriving:
-            assert not reduce or value[dst, k].isdisjoint(brought)
-            value[dst, k] = value[dst, k] | brought if reduce else brought
-        for t in order.transfers:
-            if t.start == tick:
-                arc = whole.arcs[t.link]
-                due[t.end].append((arc.dst, t.chunk, set(value[arc.src, t.chunk]), t.reduce))
-    assert all(len(sum_) == whole.ranks for sum_ in value.values())
 
 
 def test_long_links_get_more_connections() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hetesynth.model.cegis_trace import CegisEntry, CegisTrace, totals
+from hetesynth.model.cegis_trace import CegisEntry, totals
 
 
 def entry(checkpoint: int | None, laws: int = 0, phase: str = "", steps: int = 3) -> CegisEntry:
@@ -30,15 +30,3 @@ def test_the_first_counterexample_with_its_checkpoint() -> None:
     assert total.plain()["first"] == {
         "phase": "allgather", "steps": 4, "checkpoint": 2, "counterexample": "step 2: too much",
     }  # fmt: skip
-
-
-def test_the_entries_of_a_part_are_its_own() -> None:
-    whole = CegisTrace()
-    one, ten = whole.inside("root 1"), whole.inside("root 10")
-    one.note(entry(0))
-    ten.note(entry(1))
-    one.inside("allgather").note(entry(2))
-    whole.note(entry(3))
-    assert [e.checkpoint for e in one.own] == [0, 2]
-    assert [e.checkpoint for e in ten.own] == [1]
-    assert [e.checkpoint for e in whole.own] == [0, 1, 2, 3]

@@ -119,13 +119,3 @@ def test_every_collective_is_no_quicker_than_its_bounds_and_moves_its_chunks(nam
     for t in sent:
         meant[arcs[t.link].dst, t.chunk] = meant.get((arcs[t.link].dst, t.chunk), 0) + 1
     assert crossed == meant
-
-
-def test_signals_go_back_where_only_data_goes_forth() -> None:
-    """The handshake of a broadcast over links of one direction takes their latency; data has no way back."""
-    told = [op("wait", "port", 0), put("port", 0), op("signal", "port", 0), op("flush", "port", 0)]
-    heard = [op("signal", "port", 0), op("wait", "port", 0)]
-    plan = pair("port", [told], [heard])
-    assert us(plan, ONE) == pytest.approx(us(plan, TWO), rel=1e-12)
-    with pytest.raises(HetesynthError, match="from 1 to 0, where the topology has no link"):
-        us(pair("port", [heard], [told]), ONE)

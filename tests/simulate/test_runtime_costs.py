@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from fractions import Fraction
-
 import pytest
 from simulate.test_plan_time import TWO, op, pair, put
-from simulate.test_program_time import MESSAGE, chain, mesh, one_channel, two
+from simulate.test_program_time import mesh, one_channel, two
 from support.clusters import cluster
 from verify.program_builders import block, direct_allreduce, ring_allgather, step
 
 from hetesynth.engine.predictors import CostOptions, PlanPredictor, Prediction, ProgramPredictor
 from hetesynth.model.cost import costs
-from hetesynth.model.program import Program, Protocol
+from hetesynth.model.program import Program
 from hetesynth.model.runtime_costs import NCCL_TABLES, ByProtocol, GpuCosts, RuntimeCosts
 from hetesynth.model.time_bound import tightest
 from hetesynth.model.topology import Topology
@@ -58,41 +55,12 @@ def test_thread_blocks_share_a_wire_that_is_slower_than_they_are() -> None:
     assert answer.bottleneck is not None and answer.bottleneck.name == "gpu0->gpu1"
 
 
-def test_a_fused_receive_copies_too() -> None:
-    """0 -> 1 -> 2: the first block and the forwarding one each need 100 us for 1 MB."""
-    topology, made = chain(3)
-    assert us(topology, made, MESSAGE // 2, None) < us(topology, made, MESSAGE // 2)
-    alone, whole = us(topology, made, MB, ONLY_START) - 4, us(topology, made, MB) - 4
-    slower = MB / 10e9 * 1e6 - MB / costs(topology).link_rate[0] * 1e6
-    assert whole == pytest.approx(alone + 2 * slower, rel=1e-9)
-
-
-@pytest.mark.parametrize(("protocol", "factor", "rate"), [("LL", 2, 5), ("LL128", Fraction(8, 7), 8)])
-def test_copy_rates_count_data_not_flags(protocol: Protocol, factor: Fraction, rate: float) -> None:
-    """1 MB of data takes 1 MB / copy rate, whatever the protocol puts beside it on the wire."""
-    topology = cluster(2, [(0, 1, 500, 0)])
-    made = replace(one_channel(1), protocol=protocol)
-    start = START.of(protocol) * 1e6
-    assert us(topology, made, 1000) == pytest.approx(start + 1000 / (rate * 1e3), rel=1e-9)
-    narrow = cluster(2, [(0, 1, 1, 0)])
-    assert us(narrow, made, 1000) == pytest.approx(start + float(1000 * factor) / 1e3, rel=1e-9)
-
-
 @pytest.mark.parametrize("size", [10**3, 10**6, 10**8])
 def test_a_program_starts_once_and_later(size: int) -> None:
     """The start is added once, loops and extrapolation included."""
     topology = mesh(4, 50, 1, reduce=100)
     for made in (ring_allgather(4, True), direct_allreduce(4, False)):
         assert us(topology, made, size, ONLY_START) == pytest.approx(4 + us(topology, made, size, None), rel=1e-9)
-
-
-@pytest.mark.parametrize("alpha", ["overlap", "occupy"])
-def test_alpha_that_holds_a_link_is_no_longer_where_a_thread_block_is_slower(alpha: str) -> None:
-    """1 MB at 10 GB/s and 2 us, in either reading."""
-    predictor = ProgramPredictor(
-        cluster(2, [(0, 1, 50, 2)]), one_channel(1), CostOptions(alpha=alpha, runtime=EASY)  # type: ignore[arg-type]
-    )  # fmt: skip
-    assert predictor.timeline(MB).makespan * 1e6 == pytest.approx(4 + 2 + 100, rel=1e-9)
 
 
 @pytest.mark.parametrize("size", [10**3, 10**6, 10**8, 10**10])

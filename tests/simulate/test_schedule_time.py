@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.clusters import cluster, problem_on, ring, ring_allgather, ring_reducescatter
-from support.costs import primitive
 
 from hetesynth.engine.predictors import CostOptions, SchedulePredictor
 from hetesynth.model.problem import Problem
@@ -25,39 +24,6 @@ READINGS = ("data", "order", "barrier")
 def us(topology: Topology, problem: Problem, schedule: Schedule, size: float, **options: str) -> float:
     chosen = CostOptions(**options)  # type: ignore[arg-type]
     return SchedulePredictor(topology, problem, schedule, chosen).timeline(Fraction(size)).makespan * 1e6
-
-
-def allgather_us(topology: Topology, chunk: float = MB, **options: str) -> float:
-    n = topology.ranks
-    return us(topology, problem_on(topology, "allgather"), ring_allgather(n), chunk * n, **options)
-
-
-@pytest.mark.parametrize(
-    ("steps", "answer"),
-    [
-        ("barrier", 3 * (2 + 80)),
-        ("order", 2 + 3 * 80),  # the slow link never rests, and what it brings last goes no further
-        (
-            "data",
-            253,
-        ),  # three chunks share it: 242; the second of them has an alpha and a hop of 20 to go: 264 - 11
-    ],
-)
-def test_ring_with_a_slow_link(steps: str, answer: float) -> None:
-    links = ring(4, 50, 2)
-    links[0] = (0, 1, 12.5, 2)
-    assert allgather_us(cluster(4, links), steps=steps) == pytest.approx(answer, rel=1e-9)
-
-
-@pytest.mark.parametrize("steps", ["data", "order"])
-def test_diamond(steps: str) -> None:
-    links = [(0, 1, 50, 1), (0, 2, 25, 1), (1, 3, 50, 1), (2, 3, 50, 1), (3, 4, 50, 1)]
-    topology = cluster(5, links, [(50, (2, 3))])
-    moves = [(0, 0), (0, 1), (1, 2), (1, 3), (2, 4)]
-    schedule = Schedule.of(Transfer(t, t + 1, 0, link) for t, link in moves)
-    assert us(topology, problem_on(topology, "broadcast", root=0), schedule, MB, steps=steps) == pytest.approx(
-        83, rel=1e-9
-    )
 
 
 @pytest.mark.parametrize("steps", READINGS)
@@ -75,16 +41,6 @@ def test_adding_does_not_hold_the_wire() -> None:
     schedule = Schedule.of([Transfer(0, 1, 0, 0, True), Transfer(1, 2, 1, 0, True)])
     assert us(topology, problem, schedule, 2 * MB, steps="order") == pytest.approx(52, rel=1e-9)
     assert us(topology, problem, schedule, 2 * MB, steps="barrier") == pytest.approx(64, rel=1e-9)
-
-
-def test_calibrations_and_the_primitive() -> None:
-    """NVLink of a V100: 25 GB/s as stated, 20 for NCCL, 26.5625 signalled and no overheads."""
-    topology = cluster(4, ring(4, 25, 2), reduce=100, kind="nvlink", model="V100")
-    for calibration, answer in (("spec", 3 * (2 + 40)), ("nccl", 3 * (2 + 50)), ("raw", 3 * 40 / 1.0625)):
-        assert allgather_us(topology, calibration=calibration) == pytest.approx(answer, rel=1e-9)
-    clock = SchedulePredictor(topology, problem_on(topology, "allgather"), ring_allgather(4))
-    assert primitive(clock.costs, 0, 1e6) * 1e6 == pytest.approx(42)
-    assert primitive(clock.costs, 0, 1e6, reduces=True) * 1e6 == pytest.approx(52)
 
 
 def test_a_schedule_of_another_topology_is_refused() -> None:

@@ -43,7 +43,7 @@ class Throttling:
     @classmethod
     def of(
         cls, problem: Problem, schedule: Schedule, begin: Sequence[float], end: Sequence[float], after: After
-    ) -> Throttling:  # fmt: skip
+    ) -> Throttling:
         """``begin`` and ``end``: seconds, one each for ``schedule.transfers``."""
         flows: dict[_Flow, tuple[float, float]] = {}
         for t, begins, ends in zip(schedule.transfers, begin, end, strict=True):

@@ -25,8 +25,6 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import TARGETS
 from hetesynth.model.topology import Rank
-from hetesynth.policy import DEFAULT
-from hetesynth.policy.lowering import LoweringPolicy
 from hetesynth.programs.layout import Layout, check_form
 from hetesynth.programs.mscclpp.blocks import Share, thread_blocks
 from hetesynth.programs.mscclpp.placement import PlanPlacement
@@ -39,13 +37,12 @@ PEERS_PER_BLOCK = ((1, 8), (1, 16), (2, 16), (4, 16), (8, 16), (16, 16))
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
     """What to make of a schedule; sizes in bytes of the call as NCCL counts it, 0 for no upper limit but the
-    runtime's own. ``policy``: the thresholds by which programs in steady state decide."""
+    runtime's own."""
 
     name: str
     in_place: bool = False
     min_bytes: int = 0
     max_bytes: int = 0
-    policy: LoweringPolicy = DEFAULT.lowering
 
 
 def lower_plan(problem: Problem, schedule: Schedule, options: PlanOptions, servers: Sequence[str]) -> Plan:

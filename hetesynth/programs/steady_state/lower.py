@@ -30,6 +30,7 @@ from hetesynth.programs.msccl.placement import place
 from hetesynth.programs.msccl.thread_blocks import NO_TIMES, BlockPlan
 from hetesynth.programs.steady_state.traffic import (
     SHARED,
+    TURNS,
     Division,
     Pair,
     Room,
@@ -65,7 +66,7 @@ def arrangements(
     problem: Problem, schedule: Schedule, costs: Costs, options: LoweringOptions, size: int
 ) -> list[Arrangement]:
     """The arrangements that may fit, for a buffer of ``size`` bytes, the most promising first."""
-    collective, policy = problem.collective, options.policy
+    collective = problem.collective
     whole = chunk_bytes(collective.name, collective.ranks, collective.chunks_per_rank, size)
     message = options.target.fifo(options.protocol, collective.name).slice_bytes
     traffic, room = _traffic(problem, schedule, costs, options.target), _rooms(options.target)[0]
@@ -80,14 +81,14 @@ def arrangements(
             filling = FILLING * traffic.longest(piece_bytes) * piece_bytes / whole
             estimate = slowdown(traffic, piece_bytes, channels) + filling
             if estimate <= 0.98 * least:
-                listed.append(Arrangement(pieces, piece_bytes, "own", policy.steady_turns[0], estimate))
+                listed.append(Arrangement(pieces, piece_bytes, "own", TURNS[0], estimate))
             least = min(least, estimate)
         pieces *= 2
     # as many as fit and are not too small; shares of that, which leave thread blocks for even connections; the
     # fewest that need no loop; one, which loops
-    most = min(_most_pieces(traffic, problem, options), int(whole // policy.steady_least_piece))
+    most = min(_most_pieces(traffic, problem, options), int(whole // options.policy.steady_least_piece))
     unlooped = -(-int(whole) // message)
-    numbers = [int(share * most) for share in policy.steady_piece_shares if share * most > 1]
+    numbers = [int(share * most) for share in (1.0, 0.9, 0.75, 0.5) if share * most > 1]
     for pieces in dict.fromkeys([*numbers, *([unlooped] if 1 < unlooped < most else []), 1]):
         piece_bytes = min(whole / pieces, message)
         longest = traffic.longest(piece_bytes)
@@ -101,9 +102,9 @@ def arrangements(
             rounds = whole / piece_bytes
             filling = FILLING * max(1.0, rounds / pieces if shared else 1.0) * longest / rounds
             estimate = slowdown(traffic, piece_bytes, channels) + filling
-            turns = policy.steady_turns if shared else policy.steady_turns[:1]
+            turns = TURNS if shared else TURNS[:1]
             listed += [Arrangement(pieces, piece_bytes, division, turn, estimate) for turn in turns]
-    order = {turn: place for place, turn in enumerate(policy.steady_turns)}
+    order = {turn: place for place, turn in enumerate(TURNS)}
     return sorted(listed, key=lambda arrangement: (order[arrangement.turn], arrangement.estimate))
 
 

@@ -46,7 +46,7 @@ from hetesynth.programs.layout import CopySlice, Layout, in_place_supported
 from hetesynth.programs.mscclpp.blocks import NOP
 from hetesynth.programs.mscclpp.lower import RESIDENT_BLOCKS, PlanOptions, buffer_sizes, plan_of_gpus
 from hetesynth.programs.mscclpp.placement import in_target_order
-from hetesynth.programs.steady_state.traffic import Traffic
+from hetesynth.programs.steady_state.traffic import TURNS, Traffic
 from hetesynth.programs.steady_state.wiring import (
     Place,
     PlanArrangement,
@@ -85,7 +85,7 @@ def lower_steady_plan(
     blocks = shared_out(stations(problem, schedule), servers, arrangement.blocks)
     if blocks is None:
         raise _misfit(f"{name} needs more thread blocks, or one with more channels, than there are")
-    phases = Traffic(problem, schedule, costs, 1).phases(1.0, options.policy.steady_turns[0])
+    phases = Traffic(problem, schedule, costs, 1).phases(1.0, TURNS[0])
     whole, order = in_pieces(problem, schedule, phases, pieces)
     layout = Layout(whole.collective, options.in_place)
     wiring = Wiring(stations(whole, order), blocks, arrangement, layout)
