@@ -1,18 +1,9 @@
 """How long each algorithm of the library takes: by NCCL's own table, and as published runs do.
 
-``tabled`` is what NCCL chooses by: latency + bytes / bandwidth (src/graph/tuning.cc). ``expected`` is what
-nccl-tests and rccl-tests then measure: the same with the shares that large runs reach, the channels that a kernel
-of this size really opens, the filling of its pipeline, and the latency of the fabric. Rates in GB/s, latencies in
-microseconds, results in seconds.
-
-The channels are those of NCCL's search in outline. On a switch any rings fit whose rates add up to a GPU's total;
-between nodes a ring takes a NIC each way. The rates tried are those of NCCL's tables, the fastest first; the first
-that fills a GPU's total ends the search, and a slower one is not tried below 0.49 of the best
-(src/graph/search.cc).
-
-Not modelled: CollNet and SHARP, tuner plug-ins, symmetric kernels and copy engines (buffers that were registered),
-and what NCCL does not know either, such as an oversubscribed network.
-"""
+``tabled``: latency + bytes / bandwidth, by which NCCL chooses (src/graph/tuning.cc). ``expected``: the same with
+the shares that large runs reach, the channels a kernel of this size opens, and the filling of its pipeline. Rates
+in GB/s, latencies in microseconds, results in seconds. Channels are those of NCCL's search in outline
+(src/graph/search.cc). Not modelled: CollNet and SHARP, tuner plug-ins, symmetric kernels, copy engines."""
 
 from __future__ import annotations
 

@@ -17,16 +17,13 @@ Sent = tuple[int, int, int]  # chunk, link, step
 
 @dataclass(frozen=True, slots=True)
 class CegisEntry:
-    """One iteration.
+    """One iteration, with so many ``steps`` asked for.
 
-    ``steps``: how many were asked for. ``action``: ``seed``: the first candidate was verified; ``fill``: a step
-    was filled greedily; ``solve``: Z3 chose what scarce links carry in a step; ``whole``: Z3 chose all steps from
-    the checkpoint on. ``checkpoint``: the step that was looked at, the earliest with a
-    counterexample; None: none. ``counterexamples``: what VERIFY says is wrong, in words; ``number``: how many, as
-    only the first are kept. ``laws``: how many Z3 was told. ``sends``: Send variables of Z3's model; ``answer``:
-    Z3's, with resource units. ``snapshot``: the schedule as far as it was, where it is small. ``phase``: of an
-    allreduce.
-    """
+    ``action``: ``seed``: the first candidate was verified; ``fill``: a step was filled greedily; ``solve``: Z3
+    chose what scarce links carry in a step; ``whole``: all steps from the ``checkpoint`` on, the earliest with a
+    counterexample. ``number``: of counterexamples, only the first of which are kept in words. ``laws``: told to
+    Z3. ``sends``: Send variables; ``units``: of Z3. ``snapshot``: the schedule so far, where small. ``phase``: of
+    an allreduce."""
 
     steps: int
     action: Action

@@ -106,32 +106,18 @@ AMD: Fifos = (
 class Target:
     """The limits of one consumer of programs.
 
-    ``collectives``: those whose calls the runtime brings to a program; ``out_of_place_only``: of these, the ones
-    that it knows out of place only. ``tells_roots``: whether what selects programs sees the root of a call; where
-    it does not, a program for one root runs for every root and delivers wrong data for the others.
+    ``collectives``: those brought to a program, ``out_of_place_only`` of these out of place. ``tells_roots``:
+    whether what selects programs sees the root of a call; else a program for one root runs for every root, with
+    wrong data.
 
-    What one program may hold. ``max_steps``: per thread block, nops included. ``max_thread_blocks``: per GPU.
-    ``max_channel``: the highest legal channel. ``max_peers_per_channel``: thread blocks of one GPU that send (or
-    that receive) on one channel. ``max_count``: chunks one step may move. ``max_offset``: the highest chunk
-    offset stored. ``max_depended_block``: the highest thread block a step may wait for. ``max_nodes``: elements
-    a reader stores for one rank, 1 + GPUs + own thread blocks + own steps. ``fifos``: what messages carry, for
-    each protocol, ``SHORT`` collectives aside; the portable target has the shortest messages of all runtimes.
-
-    What we keep to when writing, though more is accepted. ``resident_thread_blocks``: thread blocks wait for
-    each other, so all must be on the GPU at once; ``written_channels``: what communicators of every version set
-    up.
-
-    How it is spelled. ``reducescatter``: the name of that collective. ``open_max_bytes``: what ``maxBytes`` says
-    where there is no limit (0 means never to the research runtime, a huge number suits every reader);
-    ``max_bytes_inclusive``: whether a buffer of just that size is still meant.
-    ``required_attributes``: of the root element, without which the file is refused.
-
-    ``multiprocessors``: (compute units) of the smallest usual GPU, on which all thread blocks must run at once.
-    ``vendors``: on whose GPUs the runtime runs; all GPUs of a job are of one.
-
-    ``install``: how a user installs the file, one sentence each; ``environment``: the variables that select it,
-    with values; ``FILE`` and ``DIRECTORY`` stand for the file and the folder it is in.
-    """
+    Of one program: ``max_steps`` per thread block, nops included; ``max_thread_blocks`` per GPU;
+    ``max_peers_per_channel``: thread blocks of a GPU that send (or receive) on one; ``max_count``: chunks of a
+    step; ``max_depended_block``: the highest that a step may wait for; ``max_nodes``: elements stored for one
+    rank. ``fifos``: what messages carry, ``SHORT`` collectives aside. What is written: ``resident_thread_blocks``,
+    as all must be on the GPU at once; ``written_channels``. Spellings: ``reducescatter``; ``open_max_bytes``: no
+    limit; ``max_bytes_inclusive``; ``required_attributes`` of the root element. ``multiprocessors`` of the
+    smallest usual GPU. ``install``: sentences for users; ``environment``: variables, with ``FILE`` and
+    ``DIRECTORY`` for the file's."""
 
     name: str
     runtime: str

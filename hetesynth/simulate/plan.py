@@ -1,11 +1,7 @@
 """An MSCCL++ plan as tasks: thread blocks in order, puts over memory and port channels, signals and barriers.
 
-The rules (docs/model.md): a thread block does one operation at a time; what it puts over a memory channel it
-copies itself, all slices of an operation at once, which share its copy rate; a port channel's engine carries out
-its puts one after another while the thread block goes on; a signal comes with what was put before it and alone
-takes alpha; a wait takes the oldest signal. Buffers are as large as the message, so nothing loops. Tasks are in an
-order in which they can run. Semaphores are taken in that order too, whoever would come first in time.
-"""
+The rules are in docs/model.md. Nothing loops, as buffers are as large as the message. Tasks are in an order in
+which they can run; semaphores are taken in it too."""
 
 from __future__ import annotations
 

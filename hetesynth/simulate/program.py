@@ -1,11 +1,7 @@
 """A program as tasks: thread blocks in order, channels with a few FIFO slots, loops over slices of a large buffer.
 
-The rules are those of the runtimes (docs/model.md): a thread block does one thing at a time; a send waits for a
-free slot of its connection and takes alpha + bytes x beta, and no less than its thread block needs to copy the
-bytes; a receive waits for the message and frees the slot when it is done; a step that others depend on publishes
-when it is done. A chunk larger than a message makes the whole program loop over slices of all chunks; loops follow
-each other without a barrier.
-"""
+The rules are those of the runtimes (docs/model.md). A chunk larger than a message makes the whole program loop
+over slices of all chunks; loops follow each other without a barrier."""
 
 from __future__ import annotations
 

@@ -1,15 +1,8 @@
-"""What a program or a schedule moves: execution to arrivals of chunks at GPUs and their values.
+"""What a program or a schedule moves: arrivals of chunks at GPUs and their values; copies leave no trace.
 
-A ``Flow`` has every chunk that crosses from one GPU to another with its value, and the value that each rank ends
-with. Copies and scratch leave no trace.
-
-A value at a rank is a sum of leaves: the rank's own input, and values that arrived. Its ``mask`` is the set of
-ranks whose input it sums. Two values of one chunk with one mask are equal, whichever way they were summed.
-
-Logical time: a message takes one tick. An instruction waits for the one before it in its thread block, for its
-dependence, for its message, and a send for the last send of its connection (one message a tick) and for a slot.
-These are longest paths, so they do not depend on the order of execution chosen here.
-"""
+A value is a sum of leaves: the rank's own input, and arrivals. Its ``mask``: whose input it sums; two values of
+one chunk with one mask are equal. A message takes one tick; times are longest paths, whatever the order of
+execution."""
 
 from __future__ import annotations
 

@@ -1,24 +1,12 @@
 """Lifting: any program or schedule -> what it moves, as a schedule on given links.
 
-Reading order: buffers, dataflow, then here: which arrivals are needed, whether each is added or copied and which
-must wait for which (``_Moves``); then when and over which links. The caller checks the schedule.
+A schedule keeps one value of a chunk at a rank. So the values that a program uses there are put in line as sums
+that grow: the first line starts from the rank's own input, every further one from a copy that takes its place;
+what cannot be put in line is refused. Arrivals that nobody needs are left out.
 
-A schedule keeps one value of a chunk at a rank: an arriving one is added to it or takes its place. So the values
-of a chunk that a program uses at a rank (sends on, or owes in the end) are put in line as sums that grow: the
-first line starts from the rank's own input, every further one from a copy that takes the place of what was there.
-A value must be sent on before the next arrival changes it. Arrivals that nobody needs are left out: values that
-are there already, or come twice. What cannot be put in line cannot be said by a schedule: a rank that sends on two
-different sums which share a contribution, neither part of the other, or that needs its own input again after a
-copy took its place.
-
-Without given links the graph is the pairs that communicate, each as wide as the most chunks the program has on it
-in one tick of logical time. Moves get ticks by serial schedule generation (Kolisch 1996): in the order of a
-priority, each at the earliest tick at which what it waits for is over and some link of its pair has room.
-Generated from the starts of a schedule that keeps all waits and capacities, no move starts later than there. Then
-double justification (Valls, Ballestin and Quintanilla 2005): the same backwards and forwards again, which never
-takes longer. Moves that must start together (each has to leave before the other's arrival changes what it sends)
-are one group: they get ticks together or not at all.
-"""
+Without given links the graph is the pairs that communicate, as wide as one tick needs. Moves get ticks by serial
+schedule generation (Kolisch 1996), then double justification (Valls, Ballestin and Quintanilla 2005), which never
+takes longer. Moves that each must leave before the other's arrival start together."""
 
 from __future__ import annotations
 

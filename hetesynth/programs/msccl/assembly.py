@@ -15,12 +15,11 @@ from functools import cached_property
 from hetesynth.model.target import PLAIN_OPS, Target
 from hetesynth.programs.msccl.channels import Message
 from hetesynth.programs.msccl.dependences import (
-    HappensBefore,
     RankBlocks,
     Waits,
     all_waits,
     conflicts_of,
-    critical_path,
+    reduced,
     total_order,
     waits_without_local,
 )
@@ -32,24 +31,14 @@ from hetesynth.programs.msccl.throttling import Throttling, throttled
 
 @dataclass(frozen=True, slots=True)
 class Optimizations:
-    """Which optimizations the lowering makes.
+    """Which receives do more at once where the target can: ``fuse``: they add; with ``forward`` they send too, and
+    their connections share a thread block for it."""
 
-    ``merge``: neighbouring chunks that share a channel in one tick are one message. ``share``: a send and a
-    receive connection may have one thread block. ``fuse``: additions go into the receive before them, where the
-    target can; with ``forward`` sends do too, and their connections share a thread block for it. ``reduce``: what
-    other dependences imply is dropped.
-    """
-
-    merge: bool = True
-    share: bool = True
     fuse: bool = True
     forward: bool = True
-    reduce: bool = True
 
 
 OPTIMIZED = Optimizations()
-STRAIGHTFORWARD = Optimizations(merge=False, share=False, fuse=False, forward=False, reduce=False)
-"""One message a chunk, one thread block a connection, plain instructions, all dependences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +72,6 @@ class Ordered:
 
     grouped: Grouped
     waits: list[Waits]
-    critical_path: int
     dropped: int
 
     @cached_property
@@ -139,15 +127,10 @@ class Assembly:
     def ordered(self, grouped: Grouped) -> Ordered:
         """``grouped`` with its dependences."""
         every = [all_waits(rank, conflicts_of(rank.operations)) for rank in grouped.ranks]
-        waits, dropped = every, 0
-        if self.optimizations.reduce:
-            waits = [waits_without_local(*of_rank) for of_rank in zip(grouped.ranks, every, strict=True)]
-        graph = self._graph(grouped, waits)
-        if self.optimizations.reduce:
-            waits = graph.reduced(waits)
-            dropped = sum(len(named) for of_rank in every for named in of_rank)
-            dropped -= sum(len(named) for of_rank in waits for named in of_rank)
-        return Ordered(grouped, waits, critical_path(graph, grouped.ranks, self.slots), dropped)
+        waits = [waits_without_local(*of_rank) for of_rank in zip(grouped.ranks, every, strict=True)]
+        waits = self._reduced(grouped, waits)
+        before, after = (sum(len(named) for of_rank in of_all for named in of_rank) for of_all in (every, waits))
+        return Ordered(grouped, waits, before - after)
 
     def throttled(self, ordered: Ordered, throttling: Throttling) -> Ordered:
         """The same with the dependences that ``throttling`` asks for."""
@@ -156,14 +139,12 @@ class Assembly:
             throttled(rank, named, throttling, steps)
             for rank, named in zip(grouped.ranks, ordered.waits, strict=True)
         ]
-        graph = self._graph(grouped, waits)
-        path = critical_path(graph, grouped.ranks, self.slots)
-        return Ordered(grouped, graph.reduced(waits), path, ordered.dropped)
+        return Ordered(grouped, self._reduced(grouped, waits), ordered.dropped)
 
-    def _graph(self, grouped: Grouped, waits: Sequence[Waits]) -> HappensBefore:
+    def _reduced(self, grouped: Grouped, waits: Sequence[Waits]) -> list[Waits]:
         if not grouped.fused and self.order is None:
             self.order = total_order(self.placement.operations)
-        return HappensBefore(grouped.ranks, waits, None if grouped.fused else self.order)
+        return reduced(grouped.ranks, waits, None if grouped.fused else self.order)
 
     def savings(self, ordered: Ordered) -> tuple[Saving, ...]:
         """What each optimization saved."""

@@ -1,14 +1,9 @@
 """Transfers -> messages: which channel carries each, how many chunks go together, and in which order.
 
-Concurrent transfers of one pair of ranks (over all parallel links between them) take distinct channels, so
-the number of channels of a pair is the largest number of chunks the schedule ever has in flight on it:
-at most C(u, v), and non-uniform (HeteCCL 5.3).
-
-The order. Every message has a send key and a receive key; sorted, they put all instructions of all GPUs in one
-order: within a tick, wave by wave, first all sends of the wave and then all its receives. A connection has at
-most one message in a wave, and a message longer than the FIFO has a wave of its own. See ``thread_blocks`` for
-why that excludes deadlock.
-"""
+Concurrent transfers of a pair of ranks take distinct channels, at most C(u, v) (HeteCCL 5.3). Sorted by their
+keys, sends and receives of all GPUs are in one order: within a tick wave by wave, first all sends and then all
+receives. A connection has at most one message in a wave, one longer than the FIFO a wave of its own
+(``thread_blocks``)."""
 
 from __future__ import annotations
 
@@ -64,17 +59,12 @@ class Message:
 class ChannelPlan:
     """How to depart from one channel per concurrent chunk, so that limits hold.
 
-    ``max_channels``: channels a pair may use for concurrent chunks (absent: as many as the target has).
-    ``runs_in_time``: into how many runs, each on channels of its own, the longest track of a pair is split in
-    time; the others into runs no longer than those. ``merge``: neighbouring chunks that share a channel in a tick
-    become one message; ``unmerged``: (pair, tick) where that must not be done. ``adjacent_only``: only chunks with
-    adjacent numbers are taken as neighbours. ``dealt_evenly``: instead of all that, over how many channels the
-    transfers of a pair are dealt out evenly. ``streams``: instead of all that, the stream of each transfer, by its
-    chunk and whether it adds; streams of a pair have channels of their own. ``spread_peers_evenly``: the peers of
-    a rank are spread evenly over channels, not put on the lowest with room. ``min_channels``: over how many
-    channels what a pair carries is spread, as far as it is in so many transfers and ``max_channels`` allows, where
-    fewer would not fill its link.
-    """
+    Of pairs: ``max_channels`` for concurrent chunks; ``runs_in_time``, on channels of their own, into which the
+    longest track is cut; ``min_channels`` over which it is spread; ``dealt_evenly``: instead of all that, over how
+    many its transfers are dealt out. ``merge``: neighbouring chunks of a channel and tick are one message, but for
+    ``unmerged`` (pair, tick); with ``adjacent_only`` only those with adjacent numbers. ``streams``: instead of all
+    that, the stream of each transfer, by its chunk and whether it adds. ``spread_peers_evenly``: not on the lowest
+    channel with room."""
 
     max_channels: Mapping[Pair, int] = field(default_factory=dict)
     runs_in_time: Mapping[Pair, int] = field(default_factory=dict)
@@ -286,13 +276,9 @@ def _channel_numbers(
 def evenly_spread_channels(edges: Sequence[Pair], max_peers: int) -> list[int]:
     """The channel of every edge; on each a rank sends to, and receives from, at most ``max_peers`` others.
 
-    Of every rank's connections each channel gets as many, or one more. Taking the lowest channel with room, one
-    after the other, strands ranks that have nearly as many peers as thread blocks: they end with a send on one
-    channel and a receive on another, which no thread block serves both. Each rank stands for two vertices, one
-    that sends and one that receives, and each connection is an edge, no two alike. Edges are halved along Euler
-    walks, on which every second edge goes to the other half (Gabow 1976, Using Euler partitions to edge color
-    bipartite multigraphs), until a part has few enough at every vertex.
-    """
+    Of every rank's connections each channel gets as many, or one more; the lowest channel with room would strand
+    sends without a receive to share with. Edges between senders and receivers are halved along Euler walks until a
+    part has few enough at every vertex (Gabow 1976)."""
     channel = [0] * len(edges)
     parts = [list(range(len(edges)))]
 

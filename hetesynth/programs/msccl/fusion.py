@@ -1,16 +1,8 @@
-"""Receives that add or forward at once: receive-reduce-copy, receive-copy-send, receive-reduce-send and
-receive-reduce-copy-send, where the target has them.
+"""Receives that add or forward at once, where the target has such instructions.
 
-An operation only ever moves up, to the place of a receive, and a receive never moves. So it is enough that
-
-- nothing it passes writes what it reads, or touches what it writes: then every value is the same;
-- its connection still carries its messages in order;
-- at its new place the connection has room for it: all that is still under way there then, and the message
-  itself, fit the FIFO in chunks. Then the argument against deadlock (``thread_blocks``) holds as before, with
-  more than one message under way.
-
-A sum that nobody reads again is not stored (receive-reduce-send), and its scratch is given up.
-"""
+An operation only moves up, to the place of a receive, where nothing it passes writes what it reads or touches what
+it writes, its connection carries its messages in order, and the FIFO holds all that is under way there.
+A sum that nobody reads again is not stored (receive-reduce-send), and its scratch is given up."""
 
 from __future__ import annotations
 
@@ -212,12 +204,10 @@ class _Fuser:
 
 
 def compacted(ranks: Sequence[tuple[Operation, ...]]) -> tuple[list[tuple[Operation, ...]], tuple[int, ...]]:
-    """The operations of every rank with scratch without holes, and its size by rank.
+    """The operations of every rank with scratch without holes, and its size by rank; cells keep their names.
 
-    The cells that operations read and write keep their names: only what is written in the file changes. Plain
-    sends and the plain receives they meet repeat the same four fields; where one side is fused, the other names
-    the place the fused one really uses.
-    """
+    Plain sends and the plain receives they meet repeat the same four fields; a fused side names the place really
+    used."""
     offsets: list[dict[int, int]] = []  # old -> new of every scratch chunk in use; neighbours stay neighbours
     for operations in ranks:
         # the places of this rank that operations name

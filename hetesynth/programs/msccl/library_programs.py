@@ -79,10 +79,8 @@ def ring_program(
 ) -> Program:
     """Rings for allgather, reducescatter and allreduce; chains along the rings for broadcast and reduce.
 
-    Parts of the buffer take all channels in turn. ``apart``: not parts, but the blocks of ranks take the channels
-    of a ring in turn, so many channels on; a rank then waits less often for the latency of what it sent before.
-    ``fused``: what arrives is added by ``rrc``.
-    """
+    Parts of the buffer take all channels in turn; with ``apart`` the blocks of ranks do, so many channels on, so
+    that a rank waits less for the latency of what it sent before. ``fused``: what arrives is added by ``rrc``."""
     builder = _Builder(collective, in_place, fused)
     carried: list[list[Chunk]] = [[] for _ in orders]
     for chunk in collective.chunks:

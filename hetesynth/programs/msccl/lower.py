@@ -1,21 +1,9 @@
 """Lowering: a schedule becomes what every thread block of every GPU executes (HeteCCL 5.3 and appendix J).
 
-Reading order: channels (who shares a connection, in which order, what travels together), placement (buffers),
-assembly (pairing of connections, fusion, scratch, thread blocks, dependences), then here: draft a program, see
-which limit breaks, draft it again so that it takes less. The measures, in the order in which they are taken:
-
-- too many steps in a thread block: its sends and receives part; then the pair's transfers spread over more
-  channels;
-- too many thread blocks on a GPU: fewer channels for its widest pairs; then no spreading over channels in time;
-  then no thread block only for copies; then peers spread evenly over channels, so that sends find receives to
-  share a thread block with;
-- too many elements in the file: thread blocks are shared as much as possible.
-
-A thread block serves one link while there are as many thread blocks as connections (``thread_blocks``).
-
-Ranks of a gather or a scatter other than the root have no output or no input buffer: NCCL lets them pass null
-pointers. (The research runtime refuses both collectives; the others read such files.)
-"""
+A program is drafted, and again with less while a limit breaks. Too many steps in a thread block: its sends and
+receives part, then the transfers of its pair spread over more channels. Too many thread blocks: fewer channels for
+the widest pairs, no spreading in time, no block only for copies, peers spread evenly over channels. Too many
+elements in the file: thread blocks are shared as much as possible."""
 
 from __future__ import annotations
 
@@ -37,20 +25,26 @@ from hetesynth.programs.cut_chunks import at_once
 from hetesynth.programs.layout import Layout, check_form
 from hetesynth.programs.msccl.assembly import (
     OPTIMIZED,
-    STRAIGHTFORWARD,
     Assembly,
     Grouped,
     Optimizations,
     Ordered,
     Saving,
 )
-from hetesynth.programs.msccl.channels import ChannelPlan, Pair, concurrent_chunks, messages, steps_of, tracks_of
+from hetesynth.programs.msccl.channels import (
+    ChannelPlan,
+    Message,
+    Pair,
+    concurrent_chunks,
+    messages,
+    steps_of,
+    tracks_of,
+)
 from hetesynth.programs.msccl.dependences import written
 from hetesynth.programs.msccl.placement import place
 from hetesynth.programs.msccl.thread_blocks import BlockPlan, ChunkTimes, Connection, Sharing, chunk_times
 from hetesynth.programs.msccl.throttling import Throttling
 
-BOUNDLESS = 10**9
 LARGE = 20_000
 """Transfers, or operations, of more than which few drafts are to be enough: AllReduce on 256 GPUs settles in 3."""
 FEWER = "use fewer chunks per rank, another strategy or another target"
@@ -60,16 +54,11 @@ FEWER = "use fewer chunks per rank, another strategy or another target"
 class LoweringOptions:
     """What to make of a schedule. Exactly one of ``in_place`` and ``out_of_place`` holds.
 
-    ``min_bytes`` and ``max_bytes`` (0: no limit) are the sizes of the whole buffer the file is meant for.
-    ``servers``: of each rank, for targets whose channels differ inside and between servers; empty: all in one.
-    ``throttling``: when sends ought to flow, for targets in MSCCL XML; None: whenever they can.
-    ``policy``: the thresholds by which the lowering decides.
-    ``min_channels``: over how many channels what a pair of ranks carries is spread where the limits of the target
-    allow, for targets in MSCCL XML: a thread block may be slower than its link.
-    ``chunk_seconds``: how long a chunk takes from one rank to another, by which links share thread blocks where
-    there are fewer than links; empty: not known, 1 / C(u, v) counts. ``instances``: into how many parts every
-    chunk is cut, so that a pair of ``min_channels`` carries one chunk over several channels at once.
-    """
+    ``min_bytes``, ``max_bytes``: of the whole buffer (0: no limit). ``servers``: of each rank; empty: all in one.
+    ``throttling``: when sends ought to flow. ``min_channels``: over how many channels what a pair carries is
+    spread where limits allow, as a thread block may be slower than its link. ``chunk_seconds``: of a chunk between
+    ranks, by which links share thread blocks; empty: 1 / C(u, v). ``instances``: into how many parts every chunk
+    is cut."""
 
     name: str
     in_place: bool = False
@@ -94,13 +83,12 @@ class LoweringOptions:
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A program; in words what had to be done so that it fits its target (nothing: an empty tuple); what each
-    optimization saved; and the critical path in chunk times."""
+    """A program; in words what had to be done so that it fits its target (nothing: an empty tuple); and what each
+    optimization saved."""
 
     program: Program
     notes: tuple[str, ...]
     savings: tuple[Saving, ...] = ()
-    critical_path: int = 0
 
 
 def lower(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Program:
@@ -158,7 +146,7 @@ def lowered_as(
             for rank, (scratch, of_rank) in enumerate(zip(grouped.scratch, blocks, strict=True))
         ),
     )
-    return Lowered(program, notes, assembly.savings(ordered), ordered.critical_path)
+    return Lowered(program, notes, assembly.savings(ordered))
 
 
 def check_options(problem: Problem, options: LoweringOptions) -> None:
@@ -170,16 +158,6 @@ def check_options(problem: Problem, options: LoweringOptions) -> None:
     if options.min_bytes < 0 or options.max_bytes < 0:
         raise HetesynthError("a size is negative", code="HS505", help="use 0 for no limit")
     check_form(problem.collective.name, options.in_place, options.min_bytes, options.max_bytes)
-
-
-def straightforward(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
-    """The plain lowering, to compare with: one message a chunk, one thread block a connection, plain instructions,
-    all dependences, and no limits: a real target may refuse it."""
-    most = BOUNDLESS
-    boundless = replace(
-        options.target, max_steps=most, max_thread_blocks=most, resident_thread_blocks=most, max_nodes=most
-    )
-    return lower_with_notes(problem, schedule, replace(options, target=boundless, optimizations=STRAIGHTFORWARD))
 
 
 def stated_max_bytes(options: LoweringOptions) -> int:
@@ -252,6 +230,7 @@ class Job:
         return hash(self.facts)
 
 
+Steps = Sequence[Sequence[int]]
 _Settled = tuple[Job, Fit, Assembly, Ordered]
 """What was lowered, its chunks cut into their instances; decisions with which its program fits; what was made."""
 
@@ -259,7 +238,7 @@ _Settled = tuple[Job, Fit, Assembly, Ordered]
 def _settled(job: Job) -> _Settled:
     options = job.options
     large = len(job.schedule.transfers) * options.instances > LARGE
-    plan = ChannelPlan(merge=options.optimizations.merge, adjacent_only=large, min_channels=options.min_channels)
+    plan = ChannelPlan(adjacent_only=large, min_channels=options.min_channels)
     if options.instances > 1:
         # as many channels as chunks at once or as the link needs: so the parts of a chunk stay in one message
         # where one thread block fills the link
@@ -267,63 +246,41 @@ def _settled(job: Job) -> _Settled:
         most_of_pair = {pair: min(most, max(n, options.min_channels.get(pair, 1))) for pair, n in tracks.items()}
         plan = replace(plan, max_channels=most_of_pair)
         job = Job(*at_once(job.problem, job.schedule, options.instances), options)
-    fit = Fit(plan)
+    fit, target = Fit(plan), options.target
     for _ in range(400):
-        draft = Draft.of(job, fit)
-        better = _refined(job, draft, fit)
+        carried = messages(job.problem, job.schedule, fit.channels, target, job.slots)
+        placement = place(job.layout, carried, target)
+        if placement.fragmented:
+            fragmented = {((m.src, m.dst), m.start) for m in placement.fragmented}
+            fit = fit.with_channels(unmerged=fit.channels.unmerged | fragmented)
+            continue
+        assembly = Assembly(placement, carried, options.optimizations, target, job.slots)
+        alone: dict[Rank, set[Connection]] = defaultdict(set)
+        for rank, connection in fit.alone:
+            alone[rank].add(connection)
+        plans = [
+            BlockPlan(times, frozenset(alone[rank]), rank in fit.no_copy_block, fit.sharing)
+            for rank, times in enumerate(job.times)
+        ]
+        grouped = assembly.grouped(plans)
+        steps, ordered = grouped.steps, None
+        crowded = any(len(of_rank) > target.thread_blocks for of_rank in steps)
+        if not crowded and (sum(map(len, placement.operations)) <= LARGE or within(steps, target)):
+            ordered = assembly.ordered(grouped)
+            steps = ordered.steps
+        better = _fewer_thread_blocks(job, carried, steps, fit) or _fewer_steps(job, grouped, steps, fit)
+        better = better or _fewer_elements(target, steps, fit)
+        if better is None and ordered is not None:
+            return job, fit, assembly, ordered
         if better is None:
-            if draft.ordered is None:
-                raise InternalError("a draft without dependences does not fit")
-            return job, fit, draft.assembly, draft.ordered
+            raise InternalError("a draft without dependences does not fit")
         fit = better
-        del draft  # a large program takes much memory, and the next one as much
+        del carried, placement, assembly, grouped, ordered  # a large program takes much memory
     raise InternalError("the lowering did not settle")
 
 
 _kept = lru_cache(maxsize=2)(_settled)
 """Several targets have the same limits, and one program may be throttled in several ways: in and out of place."""
-
-
-@dataclass(frozen=True)
-class Draft:
-    """A program made with a ``Fit``, before its limits are checked: as far as it had to be made to see one break.
-
-    ``ordered`` is None when thread blocks, or steps without nops, are too many already;
-    ``grouped`` is None when messages must be taken apart first (``placement.fragmented``)."""
-
-    assembly: Assembly
-    grouped: Grouped | None = None
-    ordered: Ordered | None = None
-
-    @property
-    def steps(self) -> Sequence[Sequence[int]]:
-        """Of every thread block by rank, as far as they are known."""
-        furthest = self.ordered or self.grouped
-        return furthest.steps if furthest is not None else []
-
-    @classmethod
-    def of(cls, job: Job, fit: Fit) -> Draft:
-        """Channels, placement, thread blocks and dependences with the decisions of ``fit``."""
-        options, target = job.options, job.options.target
-        carried = messages(job.problem, job.schedule, fit.channels, target, job.slots)
-        placement = place(job.layout, carried, target)
-        assembly = Assembly(placement, carried, options.optimizations, target, job.slots)
-        if placement.fragmented:
-            return cls(assembly)
-        alone: dict[Rank, set[Connection]] = defaultdict(set)
-        for rank, connection in fit.alone:
-            alone[rank].add(connection)
-        sharing: Sharing = fit.sharing if options.optimizations.share else "none"
-        plans = [
-            BlockPlan(times, frozenset(alone[rank]), rank in fit.no_copy_block, sharing)
-            for rank, times in enumerate(job.times)
-        ]
-        grouped = assembly.grouped(plans)
-        large = sum(map(len, placement.operations)) > LARGE
-        crowded = any(len(of_rank) > target.thread_blocks for of_rank in grouped.steps)
-        if crowded or (large and not within(grouped.steps, target)):
-            return cls(assembly, grouped)
-        return cls(assembly, grouped, assembly.ordered(grouped))
 
 
 def within(steps: Sequence[Sequence[int]], target: Target) -> bool:
@@ -336,20 +293,13 @@ def within(steps: Sequence[Sequence[int]], target: Target) -> bool:
     )
 
 
-def _refined(job: Job, draft: Draft, fit: Fit) -> Fit | None:
-    """Better decisions, or None when every limit holds; HetesynthError when nothing is left to try."""
-    if draft.assembly.placement.fragmented:
-        fragmented = {((m.src, m.dst), m.start) for m in draft.assembly.placement.fragmented}
-        return fit.with_channels(unmerged=fit.channels.unmerged | fragmented)
-    better = _fewer_thread_blocks(job, draft, fit) or _fewer_steps(job, draft, fit)
-    if better is not None:
-        return better
-    target, steps = job.options.target, draft.steps
+def _fewer_elements(target: Target, steps: Steps, fit: Fit) -> Fit | None:
+    """Shared thread blocks where a reader stores too few elements; HetesynthError where that was tried."""
     nodes = [1 + len(steps) + len(blocks) + sum(blocks) for blocks in steps]
     over = next((rank for rank, number in enumerate(nodes) if number > target.max_nodes), None)
     if over is None:
         return None
-    if fit.sharing != "all" and job.options.optimizations.share:
+    if fit.sharing != "all":
         return replace(fit, sharing="all").noting(
             "thread blocks were shared to stay within the elements that readers store"
         )
@@ -361,14 +311,13 @@ def _refined(job: Job, draft: Draft, fit: Fit) -> Fit | None:
     )
 
 
-def _fewer_steps(job: Job, draft: Draft, fit: Fit) -> Fit | None:
+def _fewer_steps(job: Job, grouped: Grouped, steps: Steps, fit: Fit) -> Fit | None:
     """Thread blocks with too many steps: part them, or split the transfers of their pairs into more runs, each on
     channels of its own."""
     target, plan = job.options.target, fit.channels
-    blocks = [rank.blocks for rank in draft.grouped.ranks] if draft.grouped is not None else []
     long = [
-        (rank, number, blocks[rank][number], length)
-        for rank, lengths in enumerate(draft.steps)
+        (rank, number, grouped.ranks[rank].blocks[number], length)
+        for rank, lengths in enumerate(steps)
         for number, length in enumerate(lengths)
         if length > target.max_steps
     ]
@@ -408,13 +357,13 @@ def _fewer_steps(job: Job, draft: Draft, fit: Fit) -> Fit | None:
     return fit.with_channels(note, runs_in_time=runs_in_time, max_channels=max_channels, dealt_evenly=dealt_evenly)
 
 
-def _fewer_thread_blocks(job: Job, draft: Draft, fit: Fit) -> Fit | None:
+def _fewer_thread_blocks(job: Job, carried: Sequence[Message], steps: Steps, fit: Fit) -> Fit | None:
     """GPUs with too many thread blocks: fewer channels for their widest pairs, no block for copies only."""
     limit, plan = job.options.target.thread_blocks, fit.channels
-    crowded = {rank for rank, blocks in enumerate(draft.steps) if len(blocks) > limit}
+    crowded = {rank for rank, blocks in enumerate(steps) if len(blocks) > limit}
     if not crowded:
         return None
-    narrower = _dealt_out(job, draft, crowded) if plan.adjacent_only else {}
+    narrower = _dealt_out(job, carried, crowded) if plan.adjacent_only else {}
     if narrower:
         note = f"transfers of some links were dealt out over fewer channels to stay within {limit} thread blocks"
         return fit.with_channels(note, dealt_evenly={**plan.dealt_evenly, **narrower})
@@ -433,15 +382,15 @@ def _fewer_thread_blocks(job: Job, draft: Draft, fit: Fit) -> Fit | None:
         )
     if not plan.spread_peers_evenly:
         return fit.with_channels(spread_peers_evenly=True)
-    rank = min(crowded, key=lambda r: (-len(draft.steps[r]), r))
-    raise _too_many_blocks(rank, len(draft.steps[rank]), job.options.target)
+    rank = min(crowded, key=lambda r: (-len(steps[r]), r))
+    raise _too_many_blocks(rank, len(steps[rank]), job.options.target)
 
 
-def _dealt_out(job: Job, draft: Draft, crowded: set[Rank]) -> dict[Pair, int]:
+def _dealt_out(job: Job, carried: Sequence[Message], crowded: set[Rank]) -> dict[Pair, int]:
     """Fewer channels for pairs of crowded GPUs whose transfers fit into as many, dealt out evenly: one less for
     each, and again while a GPU has more connections in one direction than thread blocks."""
     used: dict[Pair, set[int]] = defaultdict(set)
-    for m in draft.assembly.carried:
+    for m in carried:
         if m.src in crowded or m.dst in crowded:
             used[m.src, m.dst].add(m.channel)
     target = job.options.target

@@ -1,12 +1,8 @@
-"""Messages -> operations on buffers: from where each send reads, where each receive lands, which additions and
-copies the receiver makes.
+"""Messages -> operations on buffers: where sends read and receives land, which additions and copies are made.
 
-A value lives in its *home*: the output chunk where the rank owes it, else a scratch chunk. Before anything
-arrives it is read from the input, which is never written out of place. The first value added at a rank lands
-in the home and the rank's own input is added to it; every other one lands in a scratch chunk and is added to
-the home. A value that must not yet overwrite what its home holds (an in-place alltoall; a partial sum still
-to be sent) waits in scratch and is copied later.
-"""
+A value lives in its *home*: the output chunk where the rank owes it, else scratch. The first value added at a rank
+lands there and the rank's own input is added; every other one lands in scratch and is added to it. A value that
+must not yet overwrite what its home holds waits in scratch and is copied later."""
 
 from __future__ import annotations
 

@@ -1,20 +1,14 @@
 """Operations of a rank -> thread blocks.
 
-A thread block serves one send connection, one receive connection of the same channel, or both; additions and
-late copies run where their message was received. Own-block copies have a thread block of their own. A shared
-thread block does one thing at a time, and what it waits for holds up the other link (HeteCCL 3.1: one link for the
-lifetime of a thread block). So connections share only where a receive is sent on at once by one instruction, or
-where a GPU has fewer thread blocks than connections; then the lightest by time do.
+A thread block serves one send connection, one receive connection of the same channel, or both. One that is shared
+does one thing at a time (HeteCCL 3.1), so connections share only where a receive is sent on at once by one
+instruction, or where a GPU has fewer thread blocks than connections; then the lightest by time do.
 
-No deadlock. The total order holds every instruction of every GPU (``channels``). Thread blocks run
-their instructions in that order, dependences point backwards in it, and a receive comes after its send. A send
-has room: on its connection, every earlier message was received before this wave began, and the message itself
-fits the FIFO - or, where it does not, it is alone in its wave, so nothing stands between it and its receive and
-the two run together. A send that was fused into a receive stands earlier in it, at that receive; there it
-was made sure that all messages of its connection under way, itself included, fit the FIFO in chunks
-(``fusion``), and receives keep their places. Hence the first unfinished instruction of the order can always go
-on. Repeating the whole program for large buffers only puts copies of the order one after the other.
-"""
+No deadlock. Thread blocks run their instructions in one total order of all GPUs (``channels``), dependences point
+backwards in it, and a receive comes after its send. A send has room: every earlier message of its connection was
+received before this wave began, and the message fits the FIFO, or is alone in its wave and runs together with its
+receive. A send fused into a receive stands earlier, where it was made sure that all under way fit (``fusion``).
+Hence the first unfinished instruction can always go on."""
 
 from __future__ import annotations
 

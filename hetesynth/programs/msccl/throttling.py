@@ -1,13 +1,8 @@
 """Throttling: a send waits until what should go before it has gone, as far as its own GPU can know that.
 
-Thread blocks know no order among each other: all sends that are ready start at once and share the NIC, so what
-others must forward is late with everything else. A schedule simulated in the order of its steps says when each
-transfer has the wires to itself; here a send waits for the one operation of its GPU that ends last before the send
-ought to begin. That is one dependence a send, and never more steps than the target allows.
-
-No deadlock: such a dependence points backwards in the total order of instructions (``thread_blocks``), as every
-other does. Does not know costs, nor whether it helps: that is measured (docs/decisions.md, 6).
-"""
+All sends that are ready share the NIC, so what others must forward is late with everything else. Here a send waits
+for the one operation of its GPU that ends last before the send ought to begin, as a schedule simulated in the
+order of its steps says. Such dependences point backwards in the total order, so there is no deadlock."""
 
 from __future__ import annotations
 

@@ -1,16 +1,9 @@
 """One GPU's part of a placement -> its thread blocks: operations, and the least synchronization that orders them.
 
-A thread block owns the channels to some peers and does everything with them. Work comes in phases: a tick's
-additions, its puts with their signals. A wait stands before the first phase that touches what it waits for, so
-that it holds up nothing else; what nobody touches is waited for last. Before each phase the accesses it makes are
-compared with those since the last synchronization: a conflict inside a thread block costs a ``nop``, one between
-thread blocks a ``barrier`` of all. A port channel reads its source after ``put`` returns; whoever overwrites that
-source waits for a ``flush`` first.
-
-When a thread block is full, all of them hand over, through one barrier, to successors with the same channels.
-
-No deadlock: what is waited for in a tick was signalled in an earlier one, and every rank takes the ticks in order.
-"""
+A thread block owns the channels to some peers. A wait stands before the first phase that touches what it waits
+for. A conflict with accesses since the last synchronization costs a ``nop`` inside a thread block, a ``barrier``
+between them; a source that a port channel still reads costs a ``flush``. Full thread blocks hand over, through one
+barrier, to successors with the same channels. Every rank takes the ticks in order, so there is no deadlock."""
 
 from __future__ import annotations
 

@@ -1,16 +1,8 @@
 """Transfers -> puts, additions and copies: where each value lands, as MSCCL++ writes into peers.
 
-A put lands when the sender says, not when the receiver looks, so a landing place must be free from the start:
-
-- A copy that is the last arrival of its chunk lands where the chunk must stand in the end, which out of place
-  nothing else touches. In place the home may hold what the rank has yet to send; then, and on relays, the chunk
-  lands in scratch and is copied home at the very end.
-- A value to be added lands in a scratch chunk of its own. Sums build up in the home, or in the first landing place
-  where a complete value will arrive in the home by a put later.
-
-In place, a complete value may be put over the rank's own contribution: the one message in which that left the rank
-precedes the complete value everywhere (``_replaces_own``).
-"""
+A landing place must be free from the start. The last copy of its chunk lands where it must stand in the end; in
+place, where the home may hold what is yet to be sent, and on relays in scratch. A value to be added lands in a
+scratch chunk of its own; sums build up in the home, or in the first landing place."""
 
 from __future__ import annotations
 

@@ -1,14 +1,9 @@
 """Trees -> a program in steady state.
 
-``arrangements`` lists those that may fit, the most promising first; the caller simulates their programs and keeps
-the fastest.
-
-They differ in pieces, channels and order. ``pieces`` of every chunk are written into the program, one after
-the other, in the order of their phases (``cut_chunks``); what is still longer than a message loops. Each pair of
-ranks has the channels that ``channels_of_pairs`` gives it, and its messages are dealt out over them in order.
-Sends and receives have thread blocks of their own. The rest is the lowering of schedules: messages, placement,
-dependences; its argument against deadlock holds, as the ticks are one order of all instructions.
-"""
+``pieces`` of every chunk are written into the program one after the other, in the order of their phases; what is
+still longer than a message loops. The messages of a pair are dealt out over its channels in order, sends and
+receives have thread blocks of their own; the rest is the lowering of schedules. The caller simulates the
+programs."""
 
 from __future__ import annotations
 

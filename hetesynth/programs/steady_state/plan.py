@@ -1,16 +1,9 @@
 """A schedule along trees -> an MSCCL++ plan in steady state.
 
-Every rank carries out what arrives in the order of ticks. Each tree has thread blocks of its own on every GPU
-where it goes on, which share its pieces and have channels of their own (``wiring``), so no barrier is needed, and
-each tree edge has its fair part of what it crosses. Only shifts of one station wait for each other, by semaphores.
-
-The operations of a thread block: the handshake; for each station a wait, the sum, puts and signals; waits for what
-ends here; own chunks copied home; flushes. Sums go to peers in the same server by ``res``, which adds and puts at
-once; over ports a ``pws`` follows the sum.
-
-No deadlock: the ticks are one order of all stations, senders before receivers, in which every thread block takes
-its own, and shifts follow it; a wait is for a sender's station and those before it.
-"""
+Each tree has thread blocks of its own on every GPU where it goes on (``wiring``), so no barrier is needed; shifts
+wait for each other by semaphores. Operations of a thread block: the handshake; for each station a wait, the sum,
+puts and signals; waits for what ends here; own chunks copied home; flushes. ``res`` adds and puts at once inside a
+server; over ports a ``pws`` follows the sum. Ticks order all stations, senders first, so there is no deadlock."""
 
 from __future__ import annotations
 

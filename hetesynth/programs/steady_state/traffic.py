@@ -1,19 +1,9 @@
 """What the trees of a schedule load: resources, pairs of ranks, and when each transfer of a piece can begin.
 
-A period is what the fullest resource needs for one piece of every chunk, so the least time between two pieces.
-
-How many channels each pair of ranks gets (``channels_of_pairs``): connections that meet in a scarce resource carry
-equally much. A resource is shared max-min fairly by the connections that use it, whatever they have to carry. One
-that carries more than the others is late, and what it feeds waits for it; so pairs with more messages get more
-channels.
-
-``own``: every stream has a channel, so a thread block serves one edge of one tree: nothing waits behind what is
-ready later, however often the program loops.
-``even``: every pair starts with as few channels as its steps allow. Then, while thread blocks are left, another
-one goes to the pair that exceeds the mean of a scarce resource most (a divisor method, as for seats of a
-parliament).
-``proportional``: channels in proportion to messages, as many as fit.
-"""
+A period is what the fullest resource needs for one piece of every chunk. A resource is shared max-min fairly by
+its connections, so they are to carry equally much. Channels of a pair: ``own``: one for every stream; ``even``: as
+few as steps allow, then another one for the pair that exceeds the mean of a scarce resource most;
+``proportional``: in proportion to messages, as many as fit."""
 
 from __future__ import annotations
 

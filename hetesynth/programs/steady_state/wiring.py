@@ -1,20 +1,11 @@
 """A schedule along trees -> what each rank does with each chunk, on which thread block, in which order.
 
-Every chunk takes a tree into a rank, a tree out of one, or both (a path is a tree). ``Station``s are in the order
-of ticks, in which whoever sends comes before whoever receives; ``Blocks``: which thread blocks do which;
-``Wiring``: the order of each thread block, the signals between them, where values land.
-
-A station that goes on has as many thread blocks as any other, so that connections that meet carry equally much;
-where a rank has more stations than thread blocks, those with least to do share. What ends at a rank is waited for
-by a thread block that puts to its sender, or by the one with the fewest channels. The puts of one thread block to
-another follow each other on one channel. What ends needs no signal of its own: the last put of the connection
-vouches for it. What is to be added, and what a relay passes on, lands in scratch, with a place for each sender, so
-nobody waits for a buffer.
-
-Thread blocks side by side copy faster, but their pieces are on the way at once, so the first is everywhere no
-sooner. Thread blocks in shifts give more and smaller pieces. A shift puts when the one before has done so: else
-a NIC that is slower than what feeds it would carry all shifts at once.
-"""
+``Station``s are in the order of ticks, senders before receivers. One that goes on has as many thread blocks as any
+other; where a rank has more stations than thread blocks, those with least to do share. What ends is waited for by
+a thread block that puts to its sender, or the one with the fewest channels, and needs no signal of its own: the
+last put of the connection vouches for it. What is added or passed on lands in scratch, with a place for each
+sender. A shift of thread blocks puts when the one before has done so, or a slow NIC would carry all shifts at
+once."""
 
 from __future__ import annotations
 
