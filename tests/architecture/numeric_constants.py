@@ -115,7 +115,8 @@ ALLOWED = {
     "facts of runtimes, formats and operating systems": """
         hetesynth/engine/ring_baseline.py: MOST_CHANNELS
         hetesynth/engine/ring_baseline.py: TREES TREE_PARTS MOST_TREE_MOVES
-        hetesynth/library/facts.py: NVLS_HOP NVLS_TREE_NET _SLOW _SLOWEST
+        hetesynth/library/facts.py: NVLS_HOP NVLS_TREE_NET _SLOW _SLOWEST _HOPPER_INSIDE _BLACKWELL_INSIDE _OF_20
+            _OF_HOPPER _RATES
         hetesynth/deploy/cache.py: _DIGITS
         hetesynth/deploy/job.py: FORMAT
         hetesynth/deploy/cache.py: _EPOCH
@@ -163,6 +164,15 @@ ALLOWED = {
         hetesynth/search/greedy/direct.py: LIMITED
         hetesynth/judge/composition/document.py: VERSION
         hetesynth/judge/msccl/judge.py: MAX_MERGED_REDUCTIONS
+        """,
+    "how programs are made and simulated: halved or doubled, they change none by 1 %": """
+        hetesynth/programs/cut_chunks.py: TICKS
+        hetesynth/programs/msccl/lower.py: LARGE
+        hetesynth/programs/mscclpp/lower.py: PEERS_PER_BLOCK
+        hetesynth/programs/steady_state/lower.py: FILLING
+        hetesynth/programs/steady_state/plan.py: MAX_KNOWLEDGE
+        hetesynth/programs/steady_state/traffic.py: TURNS
+        hetesynth/simulate/program.py: MAX_LOOPS MIN_LOOPS MAX_TASKS MAX_WORK
         """,
     "defaults of options": """
         hetesynth/model/size_range.py: FIRST LAST
@@ -263,8 +273,8 @@ ALLOWED = {
         hetesynth/topology/language/paths.py: _FABRIC_COST _HOST_COST
         hetesynth/search/pods/gates.py: _FABRIC_COST
         hetesynth/programs/lifting/dataflow.py: OWN
-        hetesynth/programs/msccl/lower.py: BOUNDLESS
         hetesynth/programs/msccl/placement.py: _START
+        hetesynth/simulate/graph_builder.py: send.copier
         hetesynth/report/trace.py: _RESOURCES _PROGRAM_RESOURCES _GPUS
         hetesynth/simulate/fluid_kernel.py: DELAY FLOW AFTER ENDED LOST GAINED HEAP TOUCHED MEMBERS WAITING
             FRESH NEWLY_ENDED

@@ -66,15 +66,6 @@ def saved(lowered: Lowered, by: str) -> int:
     return sum(saving.count for saving in lowered.savings if saving.by == by)
 
 
-def test_nothing_is_done_when_everything_fits() -> None:
-    lowered = fitted(*direct(4, 2))
-    summary = program_summary(lowered.program)
-    assert lowered.notes == ()
-    assert summary.channels_per_link == tuple(((u, v), 2) for u in range(4) for v in range(4) if u != v)
-    assert (summary.max_thread_blocks, summary.max_steps, summary.channels) == (13, 1, 2)
-    assert (summary.dependences, summary.nops, summary.max_scratch_chunks) == (0, 0, 0)
-
-
 def test_fewer_channels_when_thread_blocks_run_out() -> None:
     lowered = fitted(*direct(6, 4), max_thread_blocks=12)
     summary = program_summary(lowered.program)

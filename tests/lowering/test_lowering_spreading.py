@@ -48,15 +48,6 @@ def test_a_pair_has_the_channels_asked_for(asked: int, channels: int) -> None:
     assert sum(loads) == 8 and max(loads) - min(loads) <= 1
 
 
-def test_thread_blocks_are_not_exceeded() -> None:
-    """Pairs give up channels before the target's limit breaks."""
-    problem, schedule = case("full4", "allgather", 6)
-    every = {(u, v): 6 for u in range(4) for v in range(4) if u != v}
-    free, tight = spread(problem, schedule, every), spread(problem, schedule, every, max_thread_blocks=8)
-    assert program_summary(free.program).max_thread_blocks > 8
-    assert program_summary(tight.program).max_thread_blocks <= 8 and not program_violations(tight.program)
-
-
 @pytest.mark.parametrize("name", ["allgather", "reducescatter", "allreduce", "alltoall", "broadcast", "gather"])
 @pytest.mark.parametrize("cluster", ["full4", "dgx1", "ring8"])
 @pytest.mark.parametrize("width", [2, 3, 5])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from support.lowering_cases import case, problem_on
 
@@ -12,7 +10,7 @@ from hetesynth.judge.msccl.reader import read_program
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.model.target import PORTABLE, TARGETS, Target
+from hetesynth.model.target import TARGETS, Target
 from hetesynth.programs.msccl.lower import LoweringOptions, lower
 from hetesynth.programs.msccl.throttling import AFTERS, After, Throttling
 from hetesynth.programs.msccl.xml_writer import write_msccl_xml
@@ -43,17 +41,6 @@ def test_a_throttled_program_is_right(graph: str, name: str, chunks: int, target
     options = LoweringOptions("x", target=TARGETS[target], throttling=throttling_of(problem, schedule, after))
     program = lower(problem, schedule, options)
     assert judged(program, problem, TARGETS[target]) == []
-
-
-@pytest.mark.parametrize("most", [2, 3, 4, 6, 10])
-def test_limits_on_steps_hold_with_throttling_too(most: int) -> None:
-    problem, schedule = case("h4p8", "allgather", 1)
-    tight = replace(PORTABLE, max_steps=most)
-    program = lower(
-        problem, schedule, LoweringOptions("x", target=tight, throttling=throttling_of(problem, schedule))
-    )
-    assert max(len(b.instructions) for g in program.gpus for b in g.thread_blocks) <= most
-    assert judged(program, problem, PORTABLE) == []
 
 
 def crowded() -> tuple[Problem, Schedule]:

@@ -15,13 +15,10 @@ from hetesynth.model.collective import COLLECTIVE_NAMES
 from hetesynth.model.problem import Arc, Problem
 from hetesynth.model.program import SENDS, Program, ThreadBlock
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.model.target import PORTABLE, TARGETS, Target
+from hetesynth.model.target import PORTABLE, Target
 from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower, lower_with_notes
 from hetesynth.programs.msccl.throttling import AFTERS, Throttling
 from hetesynth.search.collectives import collective
-
-FUSING = TARGETS["msccl-executor"]
-FORWARDS = {"rcs", "rrs", "rrcs"}
 
 
 def two_links(block: ThreadBlock) -> bool:
@@ -81,15 +78,6 @@ def test_the_lightest_share_with_the_heaviest_of_the_lightest() -> None:
     program = lowered(problem, schedule, target, chunk_seconds=seconds).program
     shared = {(b.recv_peer, b.send_peer) for b in program.gpus[0].thread_blocks if two_links(b)}
     assert shared == {(1, 2), (2, 1)} and not program_violations(program)
-
-
-@pytest.mark.parametrize("name", ["allgather", "allreduce", "reducescatter"])
-def test_with_fused_receives_links_share_only_for_them(name: str) -> None:
-    problem, schedule = case("dgx1", name, 2)
-    program = lowered(problem, schedule, FUSING).program
-    shared = [b for gpu in program.gpus for b in gpu.thread_blocks if two_links(b)]
-    assert shared and all(FORWARDS & {x.op for x in b.instructions} for b in shared)
-    assert not program_violations(program)
 
 
 def carried(program: Program, rank: int, peer: int) -> dict[int, list[int]]:

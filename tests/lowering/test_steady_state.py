@@ -158,21 +158,6 @@ def test_the_pieces_of_a_collective_are_that_collective_with_more_chunks() -> No
             assert whole == expected
 
 
-def test_long_links_get_more_connections() -> None:
-    """Half a millisecond of alpha against 40 us for a message: one connection would leave the link idle."""
-    topology = cluster(2, [(0, 1, 50, 500)])
-    problem = problem_on(topology, "broadcast")
-    prices, options, size = costs(topology), LoweringOptions("x"), 256 * MIB
-    schedule = Schedule.of([Transfer(0, 1, 0, 0)])
-    took = {}
-    for division in ("even", "proportional"):
-        arrangement = Arrangement(128, 2 * MIB, division, 1.0, 1.0)  # type: ignore[arg-type]
-        program = lower_steady_state(problem, schedule, prices, arrangement, options).program
-        assert len(program.gpus[0].thread_blocks) > 20
-        took[division] = seconds(program, prices, 2 * MIB, options.target) / (size / 50e9)
-    assert max(took.values()) < 1.5
-
-
 @pytest.mark.parametrize("division", ["even", "proportional"])
 @pytest.mark.parametrize("blocks", [10, 16, 40])
 def test_no_division_exceeds_the_room(blocks: int, division: str) -> None:

@@ -13,7 +13,6 @@ from support.plan_chaos import outcome
 from hetesynth.errors import HetesynthError
 from hetesynth.judge.mscclpp.judge import plan_violations
 from hetesynth.judge.mscclpp.reader import read_plan_json
-from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.cost import Costs, costs
 from hetesynth.model.plan import MAX_OPERATIONS, Plan
@@ -195,14 +194,3 @@ def test_what_is_not_lowered_is_refused() -> None:
     with pytest.raises(HetesynthError) as refused:
         lower_steady_plan(problem, schedule, prices, PlanArrangement(64, 64, 1), PlanOptions("x"), "aaaaa")
     assert refused.value.code == "HS508"
-
-
-def test_sums_that_do_not_take_trees_are_refused() -> None:
-    """Two ranks that exchange what they have: each sends its value and adds the other's."""
-    topology = cluster(2, [(0, 1, 50, 1), (1, 0, 50, 1)])
-    problem, prices = problem_on(topology, "allreduce"), costs(topology)
-    schedule = Schedule.of(Transfer(k, k + 1, k, link, True) for k in (0, 1) for link in (0, 1))
-    assert schedule_violations(problem, schedule) == []
-    with pytest.raises(HetesynthError) as refused:
-        lower_steady_plan(problem, schedule, prices, ONE, PlanOptions("x"), "aa")
-    assert refused.value.code == "HS505"

@@ -12,7 +12,7 @@ from support.costs import primitive
 
 from hetesynth.engine.recipe import topology_hash
 from hetesynth.errors import HetesynthError
-from hetesynth.model.calibration import CALIBRATIONS, calibrated
+from hetesynth.model.calibration import calibrated
 from hetesynth.model.collective import COLLECTIVE_NAMES
 from hetesynth.model.cost import bandwidths, bus_factor, chunk_bytes, costs, runtime_bytes
 from hetesynth.topology.language import load_topology, parse_topology
@@ -33,23 +33,6 @@ def test_prices_of_a_path() -> None:
     assert prices.link_rate[near] == 50e9  # two lanes of 25
     assert primitive(prices, near, 1e6, reduces=True) == pytest.approx(0.7e-6 + 20e-6 + 1e6 / 270e9)
     assert len(set(prices.resource_names)) == len(prices.resource_names)
-
-
-@pytest.mark.parametrize(
-    ("kind", "model", "factor"),
-    [
-        ("nvlink", "V100", 0.8),
-        ("NVLink", "H20", 0.824),
-        ("nvlink", "GB200", 0.802),
-        ("nvlink4", "A100-SXM4", 0.8),
-        ("xgmi", "MI300X", 0.75),
-        ("xgmi", "MI250X", 0.72),
-        ("pcie", "", 16 / 21),
-        ("net", "H100", 1),
-    ],
-)
-def test_nccl_factors(kind: str, model: str, factor: float) -> None:
-    assert CALIBRATIONS["nccl"].factor(kind, model) == pytest.approx(factor)
 
 
 def test_a_group_is_a_resource_of_each_of_its_links() -> None:

@@ -109,18 +109,6 @@ def test_extrapolated_loops_are_exact_where_all_are_equally_long(loops: Fraction
     assert found.unsteady < 1e-9
 
 
-def test_parallel_links_are_taken_by_channel() -> None:
-    """The slow link of the pair stays idle; two equal ones are shared out over the channels."""
-    links = [(0, 1, 5, 2), (0, 1, 50, 2), (0, 1, 50, 2)]
-    sends = [block(k, 1, None, step("s", f"i{k}", f"o{k}"), channel=k) for k in range(2)]
-    takes = [block(k, None, 0, step("r", f"i{k}", f"o{k}"), channel=k) for k in range(2)]
-    made = two(sends, takes, 2)
-    clock = ProgramPredictor(cluster(2, links), made)
-    timeline = clock.timeline(2 * MB)
-    assert timeline.makespan * 1e6 == pytest.approx(22, rel=1e-9)
-    assert [use.size for use in timeline.uses()] == [0, MB, MB]
-
-
 @pytest.mark.parametrize("size", [10**3, 10**6, 10**8, 3 * 10**9])
 @pytest.mark.parametrize(
     "make", [direct_alltoall, lambda n: direct_allreduce(n, True), lambda n: ring_allgather(n, False)]

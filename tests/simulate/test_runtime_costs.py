@@ -45,16 +45,6 @@ def test_a_thread_block_copies_no_faster_than_it_can() -> None:
     assert us(topology, two(sends, takes, 2), 2 * MB) == pytest.approx(4 + 2 + 100, rel=1e-9)
 
 
-def test_thread_blocks_share_a_wire_that_is_slower_than_they_are() -> None:
-    """Two of 10 GB/s over a wire of 16: 8 each; the wire is the bottleneck again."""
-    topology = cluster(2, [(0, 1, 16, 0)])
-    sends = [block(k, 1, None, step("s", f"i{k}", f"o{k}"), channel=k) for k in range(2)]
-    takes = [block(k, None, 0, step("r", f"i{k}", f"o{k}"), channel=k) for k in range(2)]
-    answer = predicted(topology, two(sends, takes, 2), 2 * MB)
-    assert answer.seconds * 1e6 == pytest.approx(4 + 125, rel=1e-9)
-    assert answer.bottleneck is not None and answer.bottleneck.name == "gpu0->gpu1"
-
-
 @pytest.mark.parametrize("size", [10**3, 10**6, 10**8])
 def test_a_program_starts_once_and_later(size: int) -> None:
     """The start is added once, loops and extrapolation included."""

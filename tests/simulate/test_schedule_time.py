@@ -34,15 +34,6 @@ def test_reducing_takes_gamma(steps: str) -> None:
     assert us(topology, problem, ring_reducescatter(4), 4 * MB, steps=steps) == pytest.approx(96, rel=1e-9)
 
 
-def test_adding_does_not_hold_the_wire() -> None:
-    """Two chunks queue on one link; the second flows while the first is added: 2 + 20 + 20 + 10."""
-    topology = cluster(2, [(0, 1, 50, 2)], reduce=100)
-    problem = problem_on(topology, "reduce", chunks=2, root=1)
-    schedule = Schedule.of([Transfer(0, 1, 0, 0, True), Transfer(1, 2, 1, 0, True)])
-    assert us(topology, problem, schedule, 2 * MB, steps="order") == pytest.approx(52, rel=1e-9)
-    assert us(topology, problem, schedule, 2 * MB, steps="barrier") == pytest.approx(64, rel=1e-9)
-
-
 def test_a_schedule_of_another_topology_is_refused() -> None:
     topology = cluster(4, ring(4, 50, 0)[:2])
     with pytest.raises(ValueError, match="another topology"):

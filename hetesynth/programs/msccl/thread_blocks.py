@@ -7,7 +7,7 @@ instruction, or where a GPU has fewer thread blocks than connections; then the l
 No deadlock. Thread blocks run their instructions in one total order of all GPUs (``channels``), dependences point
 backwards in it, and a receive comes after its send. A send has room: every earlier message of its connection was
 received before this wave began, and the message fits the FIFO, or is alone in its wave and runs together with its
-receive. A send fused into a receive stands earlier, where it was made sure that all under way fit (``fusion``).
+receive. A send fused into a receive stands earlier, where it was made sure that all under way fit (``assembly``).
 Hence the first unfinished instruction can always go on."""
 
 from __future__ import annotations
