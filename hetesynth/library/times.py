@@ -53,19 +53,19 @@ def chosen(
 
 def library_times(machine: Machine, collective: CollectiveName, size: int) -> Iterator[LibraryTime]:
     """All that the library could do with ``size`` bytes, counted as nccl-tests do: the larger buffer of a rank."""
-    call = _Call(machine, collective, float(size))
-    if COLLECTIVES[collective].personalized:
+    call, kind = _Call(machine, collective, float(size)), COLLECTIVES[collective]
+    if kind.personalized:
         yield _sends(call)
         return
     for protocol in PROTOCOLS:
         if protocol != "LL128" or call.ll128:
             yield _ring(call, protocol)
             rccl_simple = machine.library == "RCCL" and call.nodes == 1 and protocol == "Simple"
-            if collective == "allreduce" and not rccl_simple:  # rccl: src/graph/tuning.cc:365
+            if kind.composed and not rccl_simple:  # rccl: src/graph/tuning.cc:365
                 yield _tree(call, protocol)
-    if collective == "allreduce" and call.heads > 1:
+    if kind.composed and call.heads > 1:
         yield _nvls(call)
-    if collective in ("allgather", "reducescatter") and call.gpus == 1 and machine.library == "NCCL":
+    if kind.input_blocks != kind.output_blocks and call.gpus == 1 and machine.library == "NCCL":
         # Bruck's algorithm in trees: nodes of one GPU
         levels, net = ceil(log2(call.nodes)), TABLES.tree.net[2]
         latency, expected = (8.0 + levels * (net + call.fabric("Simple", expected=runs)) for runs in (False, True))
@@ -81,7 +81,7 @@ class _Call:
         nodes = machine.nodes
         joined = [node for node in nodes if node.gpus > 1]
         self.machine, self.collective, self.size = machine, collective, size
-        self.chain = COLLECTIVES[collective].chain
+        self.chain, self.composed = COLLECTIVES[collective].chain, COLLECTIVES[collective].composed
         self.ranks, self.nodes, self.gpus = machine.ranks, len(nodes), max(node.gpus for node in nodes)
         self.several = self.nodes > 1
         self.nth = min(self.nodes, 3) - 1  # the place of a figure on one, two and more nodes
@@ -130,7 +130,7 @@ class _Call:
 
 def _ring(call: _Call, protocol: Protocol) -> LibraryTime:
     """Rings; Broadcast and Reduce are chains of the same channels."""
-    rounds = 2 if call.collective == "allreduce" else 1
+    rounds = 2 if call.composed else 1
     steps, between = rounds * (call.ranks - 1) + call.chain, rounds * (call.nodes - 1) + call.chain
     between *= call.several
     turns = 1.0 if call.chain else steps / call.ranks
@@ -138,7 +138,7 @@ def _ring(call: _Call, protocol: Protocol) -> LibraryTime:
     tables = machine.tables
 
     latency = _ring_latency(call, protocol, tables, steps, between, expected=False)
-    if protocol == "Simple" and call.collective == "allreduce" and call.several:
+    if protocol == "Simple" and call.composed and call.several:
         latency *= max(tables.plateau, 1.9 if call.generation.name == "Volta" else 1.0)
     bus = graph.channels * graph.inside
     tabled = call.seconds(latency, _ring_bandwidth(call, protocol, tables, bus) / turns)
@@ -279,7 +279,7 @@ def _sends(call: _Call) -> LibraryTime:
 
     They reach 0.935 of NCCL's total inside (H100 346 of 371, B300 676 of 722 GB/s).
     """
-    part, together = call.size / call.ranks, call.collective == "alltoall"
+    part, together = call.size / call.ranks, COLLECTIVES[call.collective].exchange
     seconds_of = [0.0]
     for node in call.machine.nodes if together else call.machine.nodes[:1]:
         far = part * (call.ranks - node.gpus)

@@ -36,6 +36,16 @@ class CollectiveKind:
         return self.rooted and not self.personalized
 
     @property
+    def composed(self) -> bool:
+        """Whether sums are formed and then spread, as by an allreduce."""
+        return self.reduces and self.input_blocks and self.output_blocks
+
+    @property
+    def exchange(self) -> bool:
+        """Whether every rank has a chunk for every other."""
+        return self.personalized and not self.rooted
+
+    @property
     def in_place(self) -> bool:
         """Whether it has a form in place."""
         return not (self.rooted and self.personalized)
@@ -68,9 +78,10 @@ def collective_name(text: str) -> CollectiveName | None:
 
 def transfers(name: CollectiveName, ranks: int, chunks: int) -> int:
     """Of a schedule with ``chunks`` per rank, about: its deliveries, times two where each goes by another rank."""
-    if COLLECTIVES[name].rooted:
+    kind = COLLECTIVES[name]
+    if kind.rooted:
         return (ranks - 1) * chunks
-    return ranks * (ranks - 1) * chunks * (2 if name in ("alltoall", "allreduce") else 1)
+    return ranks * (ranks - 1) * chunks * (2 if kind.exchange or kind.composed else 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,7 +154,7 @@ def bus_factor(name: CollectiveName, ranks: int) -> Fraction:
     """Bus bandwidth / algorithm bandwidth, the convention of nccl-tests (its doc/PERFORMANCE.md)."""
     if COLLECTIVES[name].chain:
         return Fraction(1)
-    return Fraction((2 if name == "allreduce" else 1) * (ranks - 1), ranks)
+    return Fraction((2 if COLLECTIVES[name].composed else 1) * (ranks - 1), ranks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,7 +136,7 @@ class Layout:
 
     def _offset(self, k: int, end: int) -> int:
         """Chunks of an allreduce stand in their order, others by the ``end`` of their block that has them all."""
-        if self.collective.name == "allreduce":
+        if self.collective.kind.composed:
             return k
         chunk = self.collective.chunks[k]
         return chunk.block[end] * self.collective.chunks_per_rank + chunk.part

@@ -45,8 +45,8 @@ def shape(program: Program) -> Shape:
         )
     kind, extent = COLLECTIVES[name], Shape(chunks)
     # the chunks of a loop of a gather or scatter cut one rank's block, or else the root's whole buffer
-    own = max((g.input_chunks if name == "gather" else g.output_chunks for g in program.gpus), default=0)
-    if name == "allreduce":
+    own = max((g.input_chunks if kind.output_blocks else g.output_chunks for g in program.gpus), default=0)
+    if kind.composed:
         pieces = ranks // gcd(chunks, ranks)
         extent = Shape(chunks * pieces // ranks, pieces)
     elif not kind.rooted or (kind.personalized and own != chunks):
@@ -58,7 +58,7 @@ def shape(program: Program) -> Shape:
                 help="run `hetesynth verify` on the file",
             )
         extent = Shape(chunks // ranks)
-    total = extent.chunks_per_rank * ranks * (ranks if kind.personalized and not kind.rooted else 1)
+    total = extent.chunks_per_rank * ranks * (ranks if kind.exchange else 1)
     if total > MAX_CHUNKS:
         raise HetesynthError(
             f"the file moves {total} chunks, more than {MAX_CHUNKS}", code="HS304", help="use fewer chunks a loop"

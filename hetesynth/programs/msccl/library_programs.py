@@ -237,7 +237,7 @@ class _Builder:
             tick = wave if collective.root is not None else 0
             if collective.reduces:
                 moves += self._reduced(order, chunk, tick, wave)
-            if collective.name not in ("reducescatter", "reduce"):
+            if collective.kind.output_blocks or not collective.reduces:
                 later = len(order) - 1 if collective.reduces else 0
                 moves += self._copied(order, chunk, tick + later, wave)
         moves.sort(key=lambda move: (move.tick, move.wave))
@@ -263,7 +263,7 @@ class _Builder:
         at = self.start(order[first % ranks], chunk)
         for hop in range(ranks - 1):
             sender, receiver = (order[(first + hop + i) % ranks] for i in (0, 1))
-            ends = receiver == goal or collective.name == "allreduce"
+            ends = receiver == goal or collective.kind.composed
             added = self.start(receiver, chunk)
             onto = ends and not self.fused and added == self.end(receiver, chunk)  # in place
             to = self.end(receiver, chunk) if ends and not onto else self.gpus[receiver].room()
@@ -274,7 +274,7 @@ class _Builder:
         """``chunk`` from its origin past all other ranks."""
         collective, ranks = self.collective, len(order)
         origin = chunk.block[0] if collective.root is None else collective.root
-        if collective.name == "allreduce":
+        if collective.kind.composed:
             at = self.end(origin, chunk)
         else:
             at = self.start(origin, chunk)

@@ -71,7 +71,7 @@ def lower_steady_plan(
     runtime's limits, HS509 buffers of the least size are too large for it.
     """
     name, pieces = problem.collective.name, arrangement.pieces
-    if options.in_place and (name == "alltoall" or not in_place_supported(name)):
+    if options.in_place and (problem.collective.kind.exchange or not in_place_supported(name)):
         raise HetesynthError(
             f"{name} has no plan in steady state in place", code="HS505", help="lower the schedule step by step"
         )
