@@ -146,7 +146,14 @@ class _Loop:
         self._waits: list[tuple[int, int, int]] = []  # (task, task it waits for, loops back)
         self._connections: dict[tuple[Rank, Rank, int], _Connection] = {}
         self._last: dict[tuple[int, int, int], int] = {}  # last task of each step
-        self._routes = _Routes(program, costs)
+        self._links: dict[tuple[Rank, Rank], list[int]] = defaultdict(list)
+        for i, ends in enumerate(costs.link_ends):
+            self._links[ends].append(i)
+        self._channels: dict[tuple[Rank, Rank], set[int]] = defaultdict(set)
+        for gpu in program.gpus:
+            for block in gpu.thread_blocks:
+                if block.send_peer is not None:
+                    self._channels[gpu.rank, block.send_peer].add(block.channel)
         for g, gpu in enumerate(program.gpus):
             for b, block in enumerate(gpu.thread_blocks):
                 self._add_block(g, b, block)
@@ -201,7 +208,12 @@ class _Loop:
             raise ValueError("a thread block sends or receives and has no peer for it")
         key = (src, dst, channel)
         if key not in self._connections:
-            self._connections[key] = _Connection(self._routes.link(src, dst, channel), [], [])
+            links, channels = self._links.get((src, dst)), sorted(self._channels.get((src, dst), ()))
+            if not links:
+                raise ValueError(f"the program sends from {src} to {dst}, where the topology has no link")
+            equal = fastest(self._costs, links)  # which the channels of the pair take in turn
+            turn = channels.index(channel) if channel in channels else 0
+            self._connections[key] = _Connection(equal[turn % len(equal)], [], [])
         return self._connections[key]
 
     def _wait_for_steps(self) -> None:
@@ -248,30 +260,3 @@ class _Loop:
             copiers=Copiers(tuple(name for name, _ in self._copiers), tuple(rate for _, rate in self._copiers)),
             copier=np.tile(np.asarray(self._copier, dtype=np.int64), loops),
         )
-
-
-class _Routes:
-    """Which link each connection uses.
-
-    The fastest of those that join its ranks; where several are equally fast and near, the channels of the pair
-    take them in turn.
-    """
-
-    def __init__(self, program: Program, costs: Costs) -> None:
-        self._links: dict[tuple[Rank, Rank], list[int]] = defaultdict(list)
-        for i, ends in enumerate(costs.link_ends):
-            self._links[ends].append(i)
-        channels: dict[tuple[Rank, Rank], set[int]] = defaultdict(set)
-        for gpu in program.gpus:
-            for block in gpu.thread_blocks:
-                if block.send_peer is not None:
-                    channels[gpu.rank, block.send_peer].add(block.channel)
-        self._turn = {pair: {c: k for k, c in enumerate(sorted(used))} for pair, used in channels.items()}
-        self._costs = costs
-
-    def link(self, src: Rank, dst: Rank, channel: int) -> int:
-        links = self._links.get((src, dst))
-        if not links:
-            raise ValueError(f"the program sends from {src} to {dst}, where the topology has no link")
-        equal = fastest(self._costs, links)
-        return equal[self._turn.get((src, dst), {}).get(channel, 0) % len(equal)]
