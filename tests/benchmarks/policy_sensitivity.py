@@ -25,7 +25,7 @@ from hetesynth.model.problem import Budget
 from hetesynth.policy import DEFAULT, Policy
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-SIZED = ("autotune", "timed", "compile", "simulate")
+SIZED = ("autotune", "timed", "compile")
 STEPS = ("steps", "greedy", "smt", "trees", "baselines", "lowering", "bounds")
 CASES_BY_STEPS: tuple[tuple[str, CollectiveName, int, str], ...] = (
     ("fig10", "allgather", 1, "auto"),
