@@ -93,7 +93,7 @@ def _other_inputs(given: CheckedCell) -> Iterator[str]:
         yield f"it was made for another job: {named(other)}"
     if record.keys() & {INSTEAD_OF, MEASURED_ON}:
         yield "it says what a folder says of an older one that stays"
-    ending = ".json" if target(cell.target).format == "mscclpp-json" else ".xml"
+    ending = ".json" if target(cell.target).format.plan else ".xml"
     stems = {name.partition(".")[0] for name in given.old.files}
     needed = {f"{stem}{end}" for stem in stems for end in (SCHEDULE_SUFFIX, ending)}
     allowed = {*needed, *(f"{stem}.inplace{ending}" for stem in stems)}
@@ -169,7 +169,7 @@ def _wrong_record(checked: CheckedCell) -> Iterator[str]:
         yield "its record says of its programs what is not in their files"
     low, high = calls(cell, ranks)
     for program in programs:
-        is_plan = runtime.format == "mscclpp-json"
+        is_plan = runtime.format.plan
         named_right = not is_plan or program.title == plan_name(cell.cluster, program.name)
         inside = low <= program.min_bytes and (not high or 0 < program.max_bytes <= high)
         form = program.collective, program.ranks, program.root, program.out_of_place

@@ -142,7 +142,7 @@ def _errors(path: Path, topology: Topology) -> list[str]:
 def _connections(path: Path) -> tuple[int, set[tuple[Rank, Rank]]]:
     """How many ranks a program is for, and the pairs of them that it sends between."""
     pairs: set[tuple[Rank | None, Rank | None]] = set()
-    if format_of(path) == "msccl-xml":
+    if not format_of(path).plan:
         from hetesynth.judge.msccl.reader import load_program
 
         read = load_program(path)

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 def addressable(request: Request, size: int) -> bool:
     """Whether some file of ``request`` may be of use for a buffer of ``size`` bytes."""
-    kept_short = [t.format == "mscclpp-json" for t in request.targets]
+    kept_short = [t.format.plan for t in request.targets]
     return size <= MAX_BUFFER_BYTES or request.schedule_only or not all(kept_short)
 
 
@@ -59,7 +59,7 @@ def demand_addressable(request: Request, size: int) -> None:
     """Every target must be able to address a buffer of ``size`` bytes."""
     from hetesynth.programs.mscclpp.lower import too_large
 
-    plans = not request.schedule_only and any(t.format == "mscclpp-json" for t in request.targets)
+    plans = not request.schedule_only and any(t.format.plan for t in request.targets)
     if plans and size > MAX_BUFFER_BYTES:
         raise too_large(size)
 
@@ -103,7 +103,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class ProgramSpec:
-    """Which programs are written of a schedule: for which targets, how their sends are throttled, and for calls of
+    """Which programs are written of a schedule: for which targets, and for calls of
     which sizes, both ends included, as the runtime counts (0: no limit). ``steady``: how they run in steady state,
     if they do. ``seconds``: what the first takes, where it is known from its trial."""
 
@@ -369,7 +369,7 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
                     or plan_emitted(topology, problem, solution.schedule, size, spec.steady, options, costs)
                     or emitted(topology, problem, solution.schedule, size, options, costs)
                 )
-                if target.format == "msccl-xml" and comment:
+                if not target.format.plan and comment:
                     program = replace(program, data=program.data + comment)
                 if problem.ranks > request.policy.compile.many_ranks:
                     gc.collect()  # gives back what the lowering used before the judge needs as much

@@ -226,7 +226,7 @@ def _verdicts(
         timed: Timed = "program"
         if request.schedule_only:
             timed, seconds = "schedule", members.time_optimality(entry.member, place).seconds
-        elif entry.synthesis.targets[0].format == "mscclpp-json":
+        elif entry.synthesis.targets[0].format.plan:
             timed = "plan"
         finite = seconds if seconds is not None and math.isfinite(seconds) else None
         verdicts.append((entry.member, time_verdict(topology, root, bounds, size, finite, options, timed)))
@@ -356,7 +356,7 @@ class _RangeFiles:
         least, most = calls
         synthesis = self.files(member, least, most)
         limit = carried(synthesis)
-        short = limit is not None and all(t.format == "mscclpp-json" for t in self.run.request.targets)
+        short = limit is not None and all(t.format.plan for t in self.run.request.targets)
         if limit is not None and short and (most == 0 or limit < most):
             most = limit
             blocks = self.members.bounds.ranks if self.run.request.collective in ("gather", "scatter") else 1
@@ -382,7 +382,7 @@ class _RangeFiles:
             spec = ProgramSpec(targets, least, most, entry.steady)
             return finished(candidate.solved(self.run, spec, time_optimality))
         except HetesynthError as error:
-            others = tuple(t for t in targets if t.format != "mscclpp-json")
+            others = tuple(t for t in targets if not t.format.plan)
             if error.code != "HS509" or not others:
                 raise
             spec = ProgramSpec(others, least, most, entry.steady)

@@ -13,7 +13,7 @@ from hetesynth.files.regular_files import open_regular
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
-from hetesynth.model.target import TARGETS, Format, Target
+from hetesynth.model.target import PLAN_JSON, TARGETS, XML, FileFormat, Target
 from hetesynth.model.verdict import Violation
 
 if TYPE_CHECKING:
@@ -51,18 +51,10 @@ class Backend:
 
     ``judge``: bytes, a name for messages, the problem they solve, the target and the server of each rank (none:
     not known) to findings; none means right.
-    ``tagged``: whether file names always carry the target's name.
     """
 
-    extension: str
-    tagged: bool
     emit: Callable[[Problem, Schedule, LoweringOptions], Emitted]
     judge: Callable[[bytes, str, Problem, Target, Sequence[str]], list[Violation]]
-
-    def suffix(self, target: Target, *, in_place: bool, several: bool) -> str:
-        """What follows the common part of a file's name: ``.xml``, ``.rccl-6.inplace.xml``."""
-        parts = [target.name] if several or self.tagged else []
-        return "".join(f".{part}" for part in [*parts, *(["inplace"] if in_place else []), self.extension])
 
 
 def _emit_xml(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Emitted:
@@ -113,7 +105,7 @@ def plan_options(options: LoweringOptions) -> PlanOptions:
     """The same of a plan."""
     from hetesynth.programs.mscclpp.lower import PlanOptions
 
-    return PlanOptions(options.name, options.in_place, options.min_bytes, options.max_bytes, options.policy)
+    return PlanOptions(options.name, options.in_place, options.min_bytes, options.max_bytes)
 
 
 def servers_of(problem: Problem, options: LoweringOptions) -> Sequence[str]:
@@ -146,9 +138,9 @@ def _judge_plan(
     return [*violations, *open_range_violations(plan)]
 
 
-FORMATS: dict[Format, Backend] = {
-    "msccl-xml": Backend("xml", False, _emit_xml, _judge_xml),
-    "mscclpp-json": Backend("json", True, _emit_plan, _judge_plan),
+FORMATS: dict[FileFormat, Backend] = {
+    XML: Backend(_emit_xml, _judge_xml),
+    PLAN_JSON: Backend(_emit_plan, _judge_plan),
 }
 
 
@@ -164,7 +156,7 @@ def contents(path: Path, most: int, way_out: str) -> bytes:
         raise HetesynthError(f"cannot read {path}: {reason}", code="HS540", help=way_out) from error
 
 
-def format_of(path: Path) -> Format:
+def format_of(path: Path) -> FileFormat:
     """What the file at ``path`` is written in: by how it begins or, where that does not say, by its extension."""
     if not path.is_file():
         return _format(b"", path)  # the reader says why
@@ -177,16 +169,16 @@ def format_of(path: Path) -> Format:
 
 def kind_of(data: bytes, path: Path) -> FileKind:
     """What ``data``, the contents of ``path``, is meant to be. JSON that is no plan is meant to be a schedule."""
-    if _format(data[:HEAD], path) == "msccl-xml":
+    if not _format(data[:HEAD], path).plan:
         return "program"
     return "plan" if b'"gpus"' in data and b'"hetesynth-schedule"' not in data else "schedule"
 
 
-def _format(head: bytes, path: Path) -> Format:
+def _format(head: bytes, path: Path) -> FileFormat:
     first = head.lstrip()[:1]
     if first in (b"{", b"["):
-        return "mscclpp-json"
-    return "mscclpp-json" if first != b"<" and path.suffix.lower() == ".json" else "msccl-xml"
+        return PLAN_JSON
+    return PLAN_JSON if first != b"<" and path.suffix.lower() == ".json" else XML
 
 
 def demand_one_run(path: Path) -> None:
@@ -261,5 +253,4 @@ def variants(targets: tuple[Target, ...], collective: CollectiveName) -> Iterato
     """(target, in place, suffix) of every program that the collective can have."""
     for target in targets:
         for in_place in forms(target, collective):
-            backend = FORMATS[target.format]
-            yield target, in_place, backend.suffix(target, in_place=in_place, several=len(targets) > 1)
+            yield target, in_place, target.suffix(in_place=in_place, several=len(targets) > 1)

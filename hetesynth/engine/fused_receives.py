@@ -255,7 +255,7 @@ def emitted(
     Raises HetesynthError as lowering does, where no variant fits.
     """
     backend = FORMATS[options.target.format]
-    if options.target.format != "msccl-xml":
+    if options.target.format.plan:
         return backend.emit(problem, schedule, options)
     variants = lowering_variants(topology, problem, schedule, size, options, costs)
     for variant in variants:

@@ -216,7 +216,7 @@ def _of_program(request: ImportRequest, data: bytes, chunking: Chunking | None) 
     size = shape(program)
     name: CollectiveName = program.collective
     goal = collective(name, program.ranks, size.chunks_per_rank, root)
-    lifted = lift(program, goal, size.pieces, _graph(request, chunking, goal), request.policy.lifting)
+    lifted = lift(program, goal, size.pieces, _graph(request, chunking, goal))
     title = _title(program.name or request.path.stem)
     return Imported(
         request, "program", title, lifted.problem, lifted.schedule, lifted, chunking, None, programs={}, files={}
@@ -281,7 +281,7 @@ def _of_schedule(request: ImportRequest, data: bytes, chunking: Chunking | None)
             return replace(imported, problem=on, schedule=as_written)
     except HetesynthError:
         pass
-    lifted = lift_schedule(problem, schedule, on, request.policy.lifting)
+    lifted = lift_schedule(problem, schedule, on)
     return replace(imported, problem=lifted.problem, schedule=lifted.schedule, lifted=lifted)
 
 

@@ -126,7 +126,7 @@ def contents_predictor(
     from hetesynth.judge.msccl.reader import read_program
     from hetesynth.judge.mscclpp.reader import read_plan_json
 
-    if target.format == "mscclpp-json":
+    if target.format.plan:
         return PlanPredictor(topology, read_plan_json(data, name), options)
     program = read_program(data, name).program
     return None if program is None else ProgramPredictor(topology, program, options, target)
@@ -267,7 +267,7 @@ class ProgramPredictor:
         self.collective = program.collective
         self.costs: Costs = options.costs(topology)
         try:
-            self._loops = ProgramLoops(program, self.costs, target=target, policy=options.policy.simulate)
+            self._loops = ProgramLoops(program, self.costs, target=target)
         except ValueError as error:
             raise _misfit(error) from error
 

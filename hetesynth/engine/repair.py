@@ -106,7 +106,7 @@ class Repair:
         pipelined = ranked.candidate.pipelined
         trees = None if pipelined is None else pipelined.trees
         spec = ProgramSpec(self.run.request.targets, steady=ranked.steady)
-        if target is not None and target.format == "msccl-xml" and ranked.steady is not None:
+        if target is not None and not target.format.plan and ranked.steady is not None:
             spec = replace(spec, seconds=ranked.seconds)
         choice = replace(choice, pipelined=pipelined is not None, trees=trees)
         optimality = self._bounds.optimality(self.size, ranked.candidate.seconds)

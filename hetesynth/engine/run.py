@@ -113,7 +113,7 @@ def prepare(request: RunRequest) -> tuple[Job, list[Part]]:
 
     demand_one_run(request.path)
     options = request.options
-    if format_of(request.path) == "mscclpp-json":
+    if format_of(request.path).plan:
         from hetesynth.judge.mscclpp.judge import plan_violations
         from hetesynth.judge.mscclpp.reader import load_plan
 

@@ -62,7 +62,7 @@ def file_predictor(
     from hetesynth.files.schedule_json import MAX_BYTES
 
     demand_one_run(path)
-    if format_of(path) == "msccl-xml":
+    if not format_of(path).plan:
         return program_predictor(path, topology, options, target)
     if kind_of(contents(path, MAX_BYTES, WAY_OUT), path) == "plan":
         return plan_predictor(path, topology, options)

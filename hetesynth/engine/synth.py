@@ -263,7 +263,7 @@ def verdict_of(synthesis: Synthesis, *, hurried: bool = False) -> TimeVerdict | 
                 synthesis.topology, root, bounds, optimality.size, optimality.seconds, options, "schedule",
                 without_library=without_library,
             )  # fmt: skip
-        plan = synthesis.targets[0].format == "mscclpp-json"
+        plan = synthesis.targets[0].format.plan
         return time_verdict(
             synthesis.topology, root, bounds, optimality.size, synthesis.program_seconds, options,
             "plan" if plan else "program", without_library=without_library,
@@ -443,7 +443,7 @@ def _timed(synthesis: Synthesis, ranked: Ranked) -> Synthesis:
 
 def _solved(run: Compilation, bounds: Bounds, size: int, entry: Ranked, choice: Choice) -> SolvedRequest:
     targets = run.request.targets
-    timed = isinstance(entry.steady, SteadyState | LibraryProgram) and targets[0].format == "msccl-xml"
+    timed = isinstance(entry.steady, SteadyState | LibraryProgram) and not targets[0].format.plan
     seconds = entry.seconds if timed else None
     spec = ProgramSpec(targets, *run.request.calls, steady=entry.steady, seconds=seconds)
     pipelined = entry.candidate.pipelined

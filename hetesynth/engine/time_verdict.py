@@ -241,7 +241,7 @@ def held_by(rival: Rival, target: Target) -> str:
     if rival.program is None:
         return "by its own formulas"
     program = rival.program.program
-    if target.format != "msccl-xml":
+    if target.format.plan:
         return f"as a program of thread blocks, which {target.name} does not run"
     if fits(program, target):
         return "as a program"

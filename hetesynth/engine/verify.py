@@ -15,7 +15,7 @@ from hetesynth.engine.formats import HEAD, demand_one_run, format_of
 from hetesynth.errors import HetesynthError
 from hetesynth.files.regular_files import open_regular, read_regular
 from hetesynth.model.pods import PodCluster
-from hetesynth.model.target import TARGETS, Format, Target
+from hetesynth.model.target import PLAN_JSON, TARGETS, XML, FileFormat, Target
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.verdict import Violation
 from hetesynth.topology.language import load_pods, load_topology
@@ -168,7 +168,7 @@ def installed(path: Path, target: Target) -> list[Finding]:
     check_format(path, target)
     violations: list[Violation] = []
     with suppress(HetesynthError):
-        if target.format == "msccl-xml":
+        if not target.format.plan:
             from hetesynth.judge.msccl.linter import call_warnings, metadata
             from hetesynth.judge.msccl.reader import load_program
 
@@ -192,8 +192,11 @@ def check_format(path: Path, target: Target) -> None:
         raise HetesynthError(f"{path} is not a file", code="HS540", help="give a file that was written")
     kind = format_of(path)
     if target.format != kind:
-        message = f"{path} is {_KINDS[kind]}, which {target.name} does not read"
-        raise HetesynthError(message, code="HS603", help=f"{target.name} reads {_KINDS[target.format]}")
+        raise HetesynthError(
+            f"{path} is {kind.words}, which {target.name} does not read",
+            code="HS603",
+            help=f"{target.name} reads {target.format.words}",
+        )
 
 
 def _judge_xml(path: Path, question: Question) -> Judged:
@@ -260,8 +263,7 @@ def _judge_plan(path: Path, question: Question) -> Judged:
     return Judged((*findings, *(Finding("warning", v, names) for v in calls)))
 
 
-_JUDGES: dict[Format, Callable[[Path, Question], Judged]] = {"msccl-xml": _judge_xml, "mscclpp-json": _judge_plan}
-_KINDS: dict[Format, str] = {"msccl-xml": "MSCCL XML", "mscclpp-json": "an MSCCL++ plan"}
+_JUDGES: dict[FileFormat, Callable[[Path, Question], Judged]] = {XML: _judge_xml, PLAN_JSON: _judge_plan}
 
 
 _SARIF_LEVELS: dict[Level, Literal["error", "warning", "note"]] = {

@@ -58,36 +58,25 @@ _SLOWEST = (2.4, 1.2, 0.24, 0.12)
 _OLD_INSIDE, _OLD_BETWEEN = (40.0, 30.0, *_SLOW), (48.0, 30.0, 28.0, 24.0, *_SLOW, *_SLOWEST)
 _FAST = (42.0, 40.0, 30.0, 24.0, 22.0, 20.0, 17.5, 15.0, 12.0, 6.0, 3.0, *_SLOWEST)
 
-VOLTA = Generation(
-    "Volta", _OLD_INSIDE, _OLD_BETWEEN, slot=12.0, ll=39.0,
-    ring_ll128=20.0, tree_ll128=(20.0, 20.0, 20.0), tree_simple=(26.5, 18.5, 10.0),
-)  # fmt: skip
-AMPERE = Generation(  # direct links: 4 GPUs 205 of 240, a bridged pair 208 of 240, sends over 4 links 72 of 80
-    "Ampere", _OLD_INSIDE, _OLD_BETWEEN, slot=24.0, ll=87.7,
-    ring_ll128=20.0, tree_ll128=(20.0, 20.0, 20.0), tree_simple=(24.0, 23.6, 17.8),
-    switch_share=0.975, mesh_share=0.865,
-)  # fmt: skip
-HOPPER = Generation(  # a channel: two nodes of 16 channels, AllReduce without NVLS 330, AllGather 329 GB/s
-    "Hopper",
-    (60.0, 50.0, 40.0, 30.0, 24.0, 20.0, 15.0, 12.0, 11.0, 6.0, 3.0),
-    (48.0, 45.0, *_FAST),
-    slot=48.0, ll=141.0,
-    ring_ll128=36.7, tree_ll128=(36.7, 36.7, 29.0), tree_simple=(38.7, 41.4, 36.0),
-    nvls_tree=(0.0, 57.7, 45.5), nvls=0.85, nvls_channels=16, nvls_share=0.834, channel=20.6,
-)  # fmt: skip
-BLACKWELL = Generation(  # a channel: one node of 32 channels, 678 with 5 GPUs and 682 GB/s with 8
-    "Blackwell",
-    (90.0, 80.0, 70.0, 60.0, 50.0, 45.0, 40.0, 30.0, 24.0, 20.0, 19.0, 18.0),
-    (96.0, 86.0, 80.0, 48.0, 45.1, *_FAST),
-    slot=96.0, ll=282.0,
-    ring_ll128=40.0, tree_ll128=(55.6, 31.7, 20.0), tree_simple=(70.0, 42.8, 24.0),
-    nvls_tree=(0.0, 96.0, 80.0), nvls=0.74, nvls_channels=24, nvls_share=0.748, channel=21.3,
-)  # fmt: skip
-CDNA = Generation(
-    "CDNA", (48.0, 24.0, *_SLOW, *_SLOWEST), (48.0, 24.0, *_SLOW, *_SLOWEST), slot=48.0, ll=141.0,
-    ring_ll128=36.7, tree_ll128=(36.7, 36.7, 29.0), tree_simple=(38.7, 41.4, 36.0),
-    mesh_share=0.949,
-)  # fmt: skip
+_HOPPER_INSIDE = (60.0, 50.0, 40.0, 30.0, 24.0, 20.0, 15.0, 12.0, 11.0, 6.0, 3.0)
+_BLACKWELL_INSIDE = (90.0, 80.0, 70.0, 60.0, 50.0, 45.0, 40.0, 30.0, 24.0, 20.0, 19.0, 18.0)
+_BLACKWELL_BETWEEN = (96.0, 86.0, 80.0, 48.0, 45.1, *_FAST)
+_CDNA_RATES = (48.0, 24.0, *_SLOW, *_SLOWEST)
+_OF_20, _OF_HOPPER = (20.0, 20.0, 20.0), (36.7, 36.7, 29.0)
+
+VOLTA = Generation("Volta", _OLD_INSIDE, _OLD_BETWEEN, 12.0, 39.0, 20.0, _OF_20, (26.5, 18.5, 10.0))
+# direct links: 4 GPUs 205 of 240, a bridged pair 208 of 240, sends over 4 links 72 of 80
+AMPERE = Generation("Ampere", _OLD_INSIDE, _OLD_BETWEEN, 24.0, 87.7, 20.0, _OF_20, (24.0, 23.6, 17.8))
+AMPERE = replace(AMPERE, switch_share=0.975, mesh_share=0.865)
+CDNA = Generation("CDNA", _CDNA_RATES, _CDNA_RATES, 48.0, 141.0, 36.7, _OF_HOPPER, (38.7, 41.4, 36.0))
+CDNA = replace(CDNA, mesh_share=0.949)
+# a channel: two nodes of 16 channels, AllReduce without NVLS 330, AllGather 329 GB/s
+HOPPER = replace(CDNA, name="Hopper", inside=_HOPPER_INSIDE, between=(48.0, 45.0, *_FAST), mesh_share=1.0)
+HOPPER = replace(HOPPER, nvls_tree=(0.0, 57.7, 45.5), nvls=0.85, nvls_channels=16, nvls_share=0.834, channel=20.6)
+# a channel: one node of 32 channels, 678 with 5 GPUs and 682 GB/s with 8
+_RATES = (40.0, (55.6, 31.7, 20.0), (70.0, 42.8, 24.0), (0.0, 96.0, 80.0))
+BLACKWELL = Generation("Blackwell", _BLACKWELL_INSIDE, _BLACKWELL_BETWEEN, 96.0, 282.0, *_RATES)
+BLACKWELL = replace(BLACKWELL, nvls=0.74, nvls_channels=24, nvls_share=0.748, channel=21.3)
 _OLDER_CDNA, _UNTOLD = replace(CDNA, name="older CDNA"), replace(AMPERE, name="untold")
 _FROM_SM = ((100, BLACKWELL), (90, HOPPER), (80, AMPERE), (0, VOLTA))
 

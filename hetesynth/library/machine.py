@@ -37,21 +37,27 @@ INFINIBAND = Fabric("InfiniBand", 0.94, 0.5)
 EFA = Fabric("EFA", 0.88, 75.0, 75.0)
 NEWER_EFA = {"Hopper": Fabric("EFA", 0.94, 22.0, 75.0), "Blackwell": Fabric("EFA", 0.94, 22.0, 35.0)}
 FABRICS: tuple[tuple[str, Fabric], ...] = (
-    ("efa", EFA), ("tcpxo", Fabric("TCPXO", 0.94, 50.0)), ("tcp", Fabric("TCP", 0.71, 50.0)),
-    ("roce", Fabric("RoCE", 0.90, 15.0)), ("slingshot", Fabric("Slingshot", 0.57, 30.0)), ("", INFINIBAND),
-)  # fmt: skip
+    ("efa", EFA),
+    ("tcpxo", Fabric("TCPXO", 0.94, 50.0)),
+    ("tcp", Fabric("TCP", 0.71, 50.0)),
+    ("roce", Fabric("RoCE", 0.90, 15.0)),
+    ("slingshot", Fabric("Slingshot", 0.57, 30.0)),
+    ("", INFINIBAND),
+)
 """By the beginning of the ``kind`` of what joins the nodes; the first that fits. From published runs
 (docs/reality.md); the latency that EFA's plug-in reports: aws-ofi-nccl, src/platform-aws.cpp."""
 
 
-CHECKED = frozenset({
-    ("Volta", "mesh", ""), ("Volta", "mesh", "InfiniBand"), ("Volta", "switch", "InfiniBand"),
-    ("Ampere", "mesh", ""), ("Ampere", "switch", ""), ("Ampere", "switch", "InfiniBand"),
-    ("Ampere", "switch", "EFA"), ("Hopper", "switch", ""), ("Hopper", "switch", "InfiniBand"),
-    ("Hopper", "switch", "RoCE"), ("Hopper", "switch", "EFA"), ("Hopper", "switch", "TCPXO"),
-    ("Blackwell", "switch", ""), ("Blackwell", "switch", "RoCE"), ("CDNA", "mesh", ""), ("CDNA", "mesh", "RoCE"),
-})  # fmt: skip
-"""Of the machines of docs/reality.md: generation of the GPUs, what joins them, what joins nodes ("": one node)."""
+CHECKED = {
+    ("Volta", "mesh"): ("", "InfiniBand"),
+    ("Volta", "switch"): ("InfiniBand",),
+    ("Ampere", "mesh"): ("",),
+    ("Ampere", "switch"): ("", "InfiniBand", "EFA"),
+    ("Hopper", "switch"): ("", "InfiniBand", "RoCE", "EFA", "TCPXO"),
+    ("Blackwell", "switch"): ("", "RoCE"),
+    ("CDNA", "mesh"): ("", "RoCE"),
+}
+"""The machines of docs/reality.md: generation of the GPUs and what joins them, to what joins nodes ("": one)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +110,8 @@ class Machine:
     def checked(self) -> bool:
         """Whether published runs of such machines were compared with the formulas (docs/reality.md)."""
         fabric = self.fabric.name if len(self.nodes) > 1 else ""
-        return len({*self.nodes}) == 1 and (self.nodes[0].generation.name, self.nodes[0].joined, fabric) in CHECKED
+        first = self.nodes[0]
+        return len({*self.nodes}) == 1 and fabric in CHECKED.get((first.generation.name, first.joined), ())
 
     @property
     def tables(self) -> Tables:
@@ -119,6 +126,8 @@ _SCALE_UP = ("nvlink", "nvswitch", "xgmi", "infinity")
 
 def machine_of(topology: Topology) -> Machine | None:
     """``topology`` as NCCL, or RCCL where all GPUs are AMD's, sees it; None where that is not modelled."""
+    import networkx as nx
+
     library = library_of(topology)
     if topology.ranks < 2 or library is None:
         return None
@@ -126,7 +135,12 @@ def machine_of(topology: Topology) -> Machine | None:
     for index, wire in enumerate(topology.wires):
         if wire.src < topology.ranks and wire.kind.lower().startswith(_SCALE_UP):
             out[wire.src].append(index)
-    homes = _homes(topology, out)
+    # a node is a server, or servers that NVLink joins
+    graph: nx.Graph[int | str] = nx.Graph()
+    graph.add_edges_from((rank, server or f"#{rank}") for rank, server in enumerate(topology.servers))
+    graph.add_edges_from((rank, topology.wires[i].dst) for rank, wires in out.items() for i in wires)
+    home_of = {vertex: number for number, part in enumerate(nx.connected_components(graph)) for vertex in part}
+    homes = [home_of[rank] for rank in range(topology.ranks)]
     groups: dict[int, list[Rank]] = defaultdict(list)
     for rank, home in enumerate(homes):
         groups[home].append(rank)
@@ -197,17 +211,6 @@ def _joined(
         best[link.src, link.dst] = max(best.get((link.src, link.dst), 0.0), rate)
     complete = len(best) == len(ranks) * (len(ranks) - 1)
     return ("host", min(best.values())) if complete else None
-
-
-def _homes(topology: Topology, out: dict[Rank, list[int]]) -> list[int]:
-    """The node of each rank by number: a server, or servers that NVLink joins."""
-    import networkx as nx
-
-    graph: nx.Graph[int | str] = nx.Graph()
-    graph.add_edges_from((rank, server or f"#{rank}") for rank, server in enumerate(topology.servers))
-    graph.add_edges_from((rank, topology.wires[i].dst) for rank, wires in out.items() for i in wires)
-    homes = {vertex: number for number, part in enumerate(nx.connected_components(graph)) for vertex in part}
-    return [homes[rank] for rank in range(topology.ranks)]
 
 
 def _nics(topology: Topology, leaving: Sequence[Link], gpus: int, fabric: Fabric) -> list[float]:

@@ -1,18 +1,9 @@
 """How long each algorithm of the library takes: by NCCL's own table, and as published runs do.
 
-``tabled`` is what NCCL chooses by: latency + bytes / bandwidth (src/graph/tuning.cc). ``expected`` is what
-nccl-tests and rccl-tests then measure: the same with the shares that large runs reach, the channels that a kernel
-of this size really opens, the filling of its pipeline, and the latency of the fabric. Rates in GB/s, latencies in
-microseconds, results in seconds.
-
-The channels are those of NCCL's search in outline. On a switch any rings fit whose rates add up to a GPU's total;
-between nodes a ring takes a NIC each way. The rates tried are those of NCCL's tables, the fastest first; the first
-that fills a GPU's total ends the search, and a slower one is not tried below 0.49 of the best
-(src/graph/search.cc).
-
-Not modelled: CollNet and SHARP, tuner plug-ins, symmetric kernels and copy engines (buffers that were registered),
-and what NCCL does not know either, such as an oversubscribed network.
-"""
+``tabled``: latency + bytes / bandwidth, by which NCCL chooses (src/graph/tuning.cc). ``expected``: the same with
+the shares that large runs reach, the channels a kernel of this size opens, and the filling of its pipeline. Rates
+in GB/s, latencies in microseconds, results in seconds. Channels are those of NCCL's search in outline
+(src/graph/search.cc). Not modelled: CollNet and SHARP, tuner plug-ins, symmetric kernels, copy engines."""
 
 from __future__ import annotations
 
@@ -24,7 +15,7 @@ from typing import Literal
 
 from hetesynth.library.facts import NVLS_HOP, NVLS_TREE_NET, PROTOCOLS, TABLES, Protocol, Steps, Tables
 from hetesynth.library.machine import Machine, Node
-from hetesynth.model.collective import CollectiveName
+from hetesynth.model.collective import COLLECTIVES, CollectiveName
 
 Algorithm = Literal["Ring", "Tree", "NVLS", "NVLSTree", "PAT", "sends"]
 _KB, _MB = 1024.0, 1024.0**2
@@ -62,20 +53,25 @@ def chosen(
 
 def library_times(machine: Machine, collective: CollectiveName, size: int) -> Iterator[LibraryTime]:
     """All that the library could do with ``size`` bytes, counted as nccl-tests do: the larger buffer of a rank."""
-    call = _Call(machine, collective, float(size))
-    if collective in ("alltoall", "gather", "scatter"):
+    call, kind = _Call(machine, collective, float(size)), COLLECTIVES[collective]
+    if kind.personalized:
         yield _sends(call)
         return
     for protocol in PROTOCOLS:
         if protocol != "LL128" or call.ll128:
             yield _ring(call, protocol)
             rccl_simple = machine.library == "RCCL" and call.nodes == 1 and protocol == "Simple"
-            if collective == "allreduce" and not rccl_simple:  # rccl: src/graph/tuning.cc:365
+            if kind.composed and not rccl_simple:  # rccl: src/graph/tuning.cc:365
                 yield _tree(call, protocol)
-    if collective == "allreduce" and call.heads > 1:
+    if kind.composed and call.heads > 1:
         yield _nvls(call)
-    if collective in ("allgather", "reducescatter") and call.gpus == 1 and machine.library == "NCCL":
-        yield _pat(call)
+    if kind.input_blocks != kind.output_blocks and call.gpus == 1 and machine.library == "NCCL":
+        # Bruck's algorithm in trees: nodes of one GPU
+        levels, net = ceil(log2(call.nodes)), TABLES.tree.net[2]
+        latency, expected = (8.0 + levels * (net + call.fabric("Simple", expected=runs)) for runs in (False, True))
+        tabled = call.seconds(latency, 0.75 * call.rings.channels * call.rings.between)
+        rate = 0.75 * call.nics * call.ranks / (call.ranks - 1)
+        yield LibraryTime("PAT", "Simple", call.rings.launched, tabled, call.measured(expected, rate))
 
 
 class _Call:
@@ -85,7 +81,7 @@ class _Call:
         nodes = machine.nodes
         joined = [node for node in nodes if node.gpus > 1]
         self.machine, self.collective, self.size = machine, collective, size
-        self.chain = collective in ("broadcast", "reduce")
+        self.chain, self.composed = COLLECTIVES[collective].chain, COLLECTIVES[collective].composed
         self.ranks, self.nodes, self.gpus = machine.ranks, len(nodes), max(node.gpus for node in nodes)
         self.several = self.nodes > 1
         self.nth = min(self.nodes, 3) - 1  # the place of a figure on one, two and more nodes
@@ -134,18 +130,15 @@ class _Call:
 
 def _ring(call: _Call, protocol: Protocol) -> LibraryTime:
     """Rings; Broadcast and Reduce are chains of the same channels."""
-    steps, between = {
-        "allreduce": (2 * (call.ranks - 1), 2 * (call.nodes - 1)),
-        "broadcast": (call.ranks, call.nodes),
-        "reduce": (call.ranks, call.nodes),
-    }.get(call.collective, (call.ranks - 1, call.nodes - 1))
+    rounds = 2 if call.composed else 1
+    steps, between = rounds * (call.ranks - 1) + call.chain, rounds * (call.nodes - 1) + call.chain
     between *= call.several
     turns = 1.0 if call.chain else steps / call.ranks
     machine, graph = call.machine, call.rings
     tables = machine.tables
 
     latency = _ring_latency(call, protocol, tables, steps, between, expected=False)
-    if protocol == "Simple" and call.collective == "allreduce" and call.several:
+    if protocol == "Simple" and call.composed and call.several:
         latency *= max(tables.plateau, 1.9 if call.generation.name == "Volta" else 1.0)
     bus = graph.channels * graph.inside
     tabled = call.seconds(latency, _ring_bandwidth(call, protocol, tables, bus) / turns)
@@ -247,7 +240,7 @@ def _tree_latency(call: _Call, protocol: Protocol, tables: Tables, levels: int, 
     return tables.tree.base[place] + 2 * (call.gpus - 1) * call.inside(tables.tree, protocol) + levels * net
 
 
-# NVLS, PAT, sends
+# NVLS, sends
 
 
 def _nvls(call: _Call) -> LibraryTime:
@@ -281,21 +274,12 @@ def _nvls(call: _Call) -> LibraryTime:
     )
 
 
-def _pat(call: _Call) -> LibraryTime:
-    """Bruck's algorithm in trees: nodes of one GPU; AllGather and ReduceScatter."""
-    levels, net = ceil(log2(call.nodes)), TABLES.tree.net[2]
-    latency, expected = (8.0 + levels * (net + call.fabric("Simple", expected=runs)) for runs in (False, True))
-    tabled = call.seconds(latency, 0.75 * call.rings.channels * call.rings.between)
-    rate = 0.75 * call.nics * call.ranks / (call.ranks - 1)
-    return LibraryTime("PAT", "Simple", call.rings.launched, tabled, call.measured(expected, rate))
-
-
 def _sends(call: _Call) -> LibraryTime:
     """Plain sends: of all GPUs, or of the root of Gather and Scatter, rank 0; far ones over all NICs of a node.
 
     They reach 0.935 of NCCL's total inside (H100 346 of 371, B300 676 of 722 GB/s).
     """
-    part, together = call.size / call.ranks, call.collective == "alltoall"
+    part, together = call.size / call.ranks, COLLECTIVES[call.collective].exchange
     seconds_of = [0.0]
     for node in call.machine.nodes if together else call.machine.nodes[:1]:
         far = part * (call.ranks - node.gpus)
@@ -364,7 +348,17 @@ def _rings(node: Node, *, several: bool, rccl: bool) -> tuple[int, float]:
     for tried in node.generation.between if several else node.generation.inside:
         if channels and (tried < 0.49 * rate or channels * rate >= node.total * (1 - 1e-9) > 0):
             break
-        fitting = _fitting(node, tried, several)
+        limits = [32]  # how many rings of this rate the node holds
+        if several:
+            limits.append(sum(floor(nic / tried + 1e-9) for nic in node.nics))
+        if node.gpus > 1 and node.joined == "mesh":
+            slots = floor(node.pair / tried + 1e-9)
+            # the directed links of complete graphs of 4 and 6 are no sum of Hamilton cycles (Tillson 1980)
+            limits.append(slots * (node.gpus - 1) - (slots % 2 and node.gpus in (4, 6)))
+        elif node.gpus > 1:
+            passing = (node.gpus - 1) / node.gpus if several and node.joined == "switch" else 1.0
+            limits.append(floor(node.total / (tried * passing) + 1e-9))
+        fitting = min(limits)
         if fitting * tried > channels * rate:
             channels, rate = fitting, tried
     if channels == 0:  # slower than the tables go
@@ -373,20 +367,3 @@ def _rings(node: Node, *, several: bool, rccl: bool) -> tuple[int, float]:
     if rate >= 25 and not slow_hopper and 2 * channels <= 32:
         return 2 * channels, rate / 2
     return channels, rate
-
-
-def _fitting(node: Node, rate: float, several: bool) -> int:
-    """How many rings of ``rate`` a node holds, 32 at most."""
-    limits = [32]
-    if several:
-        limits.append(sum(floor(nic / rate + 1e-9) for nic in node.nics))
-    if node.gpus > 1 and node.joined == "mesh":
-        slots = floor(node.pair / rate + 1e-9)
-        cycles = slots * (node.gpus - 1)
-        if slots % 2 and node.gpus in (4, 6):
-            cycles -= 1  # the directed links of these complete graphs are no sum of Hamilton cycles (Tillson 1980)
-        limits.append(cycles)
-    elif node.gpus > 1:
-        passing = (node.gpus - 1) / node.gpus if several and node.joined == "switch" else 1.0
-        limits.append(floor(node.total / (rate * passing) + 1e-9))
-    return min(limits)

@@ -109,9 +109,16 @@ class GrowthWitness:
 
 
 Witness = (
-    DistanceWitness | CutWitness | LastStepWitness | FlowWitness | UnsatWitness | VolumeWitness | PriceWitness
-    | GrowthWitness | None
-)  # fmt: skip
+    DistanceWitness
+    | CutWitness
+    | LastStepWitness
+    | FlowWitness
+    | UnsatWitness
+    | VolumeWitness
+    | PriceWitness
+    | GrowthWitness
+    | None
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ Append-only. Seconds are wall time, so two traces differ in them and in nothing 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal
@@ -17,16 +17,13 @@ Sent = tuple[int, int, int]  # chunk, link, step
 
 @dataclass(frozen=True, slots=True)
 class CegisEntry:
-    """One iteration.
+    """One iteration, with so many ``steps`` asked for.
 
-    ``steps``: how many were asked for. ``action``: ``seed``: the first candidate was verified; ``fill``: a step
-    was filled greedily; ``solve``: Z3 chose what scarce links carry in a step; ``whole``: Z3 chose all steps from
-    the checkpoint on. ``checkpoint``: the step that was looked at, the earliest with a
-    counterexample; None: none. ``counterexamples``: what VERIFY says is wrong, in words; ``number``: how many, as
-    only the first are kept. ``laws``: how many Z3 was told. ``sends``: Send variables of Z3's model; ``answer``:
-    Z3's, with resource units. ``snapshot``: the schedule as far as it was, where it is small. ``phase``: of an
-    allreduce.
-    """
+    ``action``: ``seed``: the first candidate was verified; ``fill``: a step was filled greedily; ``solve``: Z3
+    chose what scarce links carry in a step; ``whole``: all steps from the ``checkpoint`` on, the earliest with a
+    counterexample. ``number``: of counterexamples, only the first of which are kept in words. ``laws``: told to
+    Z3. ``sends``: Send variables; ``units``: of Z3. ``snapshot``: the schedule so far, where small. ``phase``: of
+    an allreduce."""
 
     steps: int
     action: Action
@@ -124,32 +121,24 @@ class CegisTotals:
 
 def totals(entries: Sequence[CegisEntry]) -> CegisTotals:
     """Of ``entries``, in their order."""
+    moved_back = laws = 0
+    for before, after in pairwise([None, *entries]):
+        if after is None:
+            continue
+        told = 0  # of the laws of this entry, those that its loop knew before
+        if before is not None and (before.phase, before.steps) == (after.phase, after.steps):
+            places = before.checkpoint, after.checkpoint
+            moved_back += places[0] is not None and places[1] is not None and places[1] < places[0]
+            told = before.laws if after.laws >= before.laws else 0  # where there are fewer, another loop began
+        laws += after.laws - told
     return CegisTotals(
         iterations=len(entries),
         counterexamples=sum(entry.number for entry in entries),
         first=next((entry for entry in entries if entry.counterexamples), None),
-        moved_back=sum(_moved_back(before, after) for before, after in pairwise(entries)),
-        laws=_laws(entries),
+        moved_back=moved_back,
+        laws=laws,
         calls=sum(entry.answer in CALLED for entry in entries),
         units=sum(entry.units for entry in entries),
         largest_model=max((entry.sends for entry in entries), default=0),
         seconds=round(sum(entry.seconds for entry in entries), 6),
     )
-
-
-def _moved_back(before: CegisEntry, after: CegisEntry) -> bool:
-    """Whether the checkpoint is earlier, in the same search for the same number of steps."""
-    if (before.phase, before.steps) != (after.phase, after.steps):
-        return False
-    return before.checkpoint is not None and after.checkpoint is not None and after.checkpoint < before.checkpoint
-
-
-def _laws(entries: Iterable[CegisEntry]) -> int:
-    """Each entry counts the laws of its own loop; where there are fewer than before, another loop began."""
-    total, before, loop = 0, 0, None
-    for entry in entries:
-        if (entry.phase, entry.steps) != loop or entry.laws < before:
-            before, loop = 0, (entry.phase, entry.steps)
-        total += entry.laws - before
-        before = entry.laws
-    return total

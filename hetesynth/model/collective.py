@@ -7,18 +7,65 @@ with its own contribution; the complete value is all of ``pre[k]``. A copy is th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from hetesynth.model.topology import Rank
 
 CollectiveName = Literal[
     "allgather", "reducescatter", "allreduce", "broadcast", "reduce", "gather", "scatter", "alltoall"
 ]
-COLLECTIVE_NAMES: tuple[CollectiveName, ...] = get_args(CollectiveName)
 
-REDUCING: frozenset[CollectiveName] = frozenset({"reducescatter", "allreduce", "reduce"})
-PERSONALIZED: tuple[CollectiveName, ...] = ("alltoall", "gather", "scatter")  # every chunk is for one rank
-ROOTED: frozenset[CollectiveName] = frozenset({"broadcast", "reduce", "gather", "scatter"})
+
+@dataclass(frozen=True, slots=True)
+class CollectiveKind:
+    """What holds of a collective of any size.
+
+    ``personalized``: every chunk is for one rank. ``input_blocks``, ``output_blocks``: the buffer holds a block of
+    each rank; that of a gather or a scatter only at the root, so it has no form in place.
+    """
+
+    reduces: bool = False
+    rooted: bool = False
+    personalized: bool = False
+    input_blocks: bool = False
+    output_blocks: bool = False
+
+    @property
+    def chain(self) -> bool:
+        """Whether all of the buffer goes from the root to every rank, or the other way."""
+        return self.rooted and not self.personalized
+
+    @property
+    def composed(self) -> bool:
+        """Whether sums are formed and then spread, as by an allreduce."""
+        return self.reduces and self.input_blocks and self.output_blocks
+
+    @property
+    def exchange(self) -> bool:
+        """Whether every rank has a chunk for every other."""
+        return self.personalized and not self.rooted
+
+    @property
+    def in_place(self) -> bool:
+        """Whether it has a form in place."""
+        return not (self.rooted and self.personalized)
+
+
+COLLECTIVES: dict[CollectiveName, CollectiveKind] = {
+    "allgather": CollectiveKind(output_blocks=True),
+    "reducescatter": CollectiveKind(reduces=True, input_blocks=True),
+    "allreduce": CollectiveKind(reduces=True, input_blocks=True, output_blocks=True),
+    "broadcast": CollectiveKind(rooted=True),
+    "reduce": CollectiveKind(reduces=True, rooted=True),
+    "gather": CollectiveKind(rooted=True, personalized=True, output_blocks=True),
+    "scatter": CollectiveKind(rooted=True, personalized=True, input_blocks=True),
+    "alltoall": CollectiveKind(personalized=True, input_blocks=True, output_blocks=True),
+}
+COLLECTIVE_NAMES: tuple[CollectiveName, ...] = tuple(COLLECTIVES)
+
+REDUCING = frozenset(name for name, kind in COLLECTIVES.items() if kind.reduces)
+PERSONALIZED = tuple(sorted(name for name, kind in COLLECTIVES.items() if kind.personalized))
+ROOTED = frozenset(name for name, kind in COLLECTIVES.items() if kind.rooted)
 MAX_GUESSED_ROOTS = 64
 """Roots that are tried for a file of a rooted collective where neither it nor the user states one."""
 
@@ -31,9 +78,10 @@ def collective_name(text: str) -> CollectiveName | None:
 
 def transfers(name: CollectiveName, ranks: int, chunks: int) -> int:
     """Of a schedule with ``chunks`` per rank, about: its deliveries, times two where each goes by another rank."""
-    if name in ROOTED:
+    kind = COLLECTIVES[name]
+    if kind.rooted:
         return (ranks - 1) * chunks
-    return ranks * (ranks - 1) * chunks * (2 if name in ("alltoall", "allreduce") else 1)
+    return ranks * (ranks - 1) * chunks * (2 if kind.exchange or kind.composed else 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +111,13 @@ class Collective:
     post: tuple[frozenset[Rank], ...]
 
     def __post_init__(self) -> None:
-        if self.ranks < 1 or self.chunks_per_rank < 1:
-            raise ValueError("a collective needs at least one rank and one chunk")
-        if not (len(self.chunks) == len(self.pre) == len(self.post)):
-            raise ValueError("pre and post need one entry per chunk")
-        for k, chunk in enumerate(self.chunks):
-            if chunk.index != k or not self.pre[k] or not self.post[k]:
-                raise ValueError(f"chunk {k} has no start, no end, or the wrong index")
-        if (self.name in ROOTED) != (self.root is not None):
+        if self.kind.rooted != (self.root is not None):
             raise ValueError(f"{self.name}: root {self.root} does not fit")
+
+    @property
+    def kind(self) -> CollectiveKind:
+        """What holds of its name."""
+        return COLLECTIVES[self.name]
 
     @property
     def deliveries(self) -> int:
@@ -81,4 +127,4 @@ class Collective:
     @property
     def reduces(self) -> bool:
         """Whether values are summed on the way."""
-        return self.name in REDUCING
+        return self.kind.reduces

@@ -6,16 +6,15 @@ bytes per second. docs/model.md defines each term.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal, get_args
 
-from hetesynth.model.calibration import CALIBRATIONS, Calibration, CalibrationName, calibrated
-from hetesynth.model.collective import CollectiveName
+from hetesynth.model.calibration import CALIBRATIONS, CalibrationName, calibrated
+from hetesynth.model.collective import COLLECTIVES, CollectiveName
 from hetesynth.model.program import Protocol
 from hetesynth.model.runtime_costs import RuntimeCosts
-from hetesynth.model.topology import Link, Rank, Topology
+from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.words import told_apart
 
 AlphaReading = Literal["overlap", "occupy"]
@@ -88,7 +87,12 @@ def costs(
 ) -> Costs:
     """The prices of ``topology``. A calibration without overheads has none of the runtime either."""
     choice, topology = CALIBRATIONS[calibration], calibrated(topology, calibration)
-    names, rates, of_wire = _wires(topology)
+    limiting = [(i, wire, wire.bandwidth) for i, wire in enumerate(topology.wires) if wire.bandwidth is not None]
+    of_wire = {i: number for number, (i, _, _) in enumerate(limiting)}
+    names = [topology.wire_name(i) for i, _, _ in limiting]
+    rates = [float(bandwidth * wire.lanes) for _, wire, bandwidth in limiting]
+    seconds_of = {id(link.latency): link.latency for link in topology.links}  # few: fractions are slow to convert
+    alpha_of = {key: float(latency) if choice.overheads else 0.0 for key, latency in seconds_of.items()}
     of_group: dict[int, list[int]] = {}
     for group in topology.groups:
         for i in group.links:
@@ -108,7 +112,7 @@ def costs(
         resource_rate=tuple(rates),
         link_ends=tuple((link.src, link.dst) for link in topology.links),
         link_resources=resources,
-        link_alpha=_alphas(topology.links, choice),
+        link_alpha=tuple(alpha_of[id(link.latency)] for link in topology.links),
         link_rate=tuple(min(rates[r] for r in used) for used in resources),
         gamma=gamma,
         copy=tuple(g / COPY_PER_REDUCE for g in gamma),
@@ -123,36 +127,7 @@ def costed(runtime: RuntimeCosts | None, calibration: CalibrationName) -> Runtim
     return runtime if CALIBRATIONS[calibration].overheads else None
 
 
-def _wires(topology: Topology) -> tuple[list[str], list[float], dict[int, int]]:
-    """Names and rates of the wires that limit, and wire -> resource."""
-    names: list[str] = []
-    rates: list[float] = []
-    of_wire: dict[int, int] = {}
-    for index, wire in enumerate(topology.wires):
-        if wire.bandwidth is None:
-            continue
-        of_wire[index] = len(names)
-        names.append(topology.wire_name(index))
-        rates.append(float(wire.bandwidth * wire.lanes))
-    return names, rates, of_wire
-
-
-def _alphas(links: Iterable[Link], calibration: Calibration) -> tuple[float, ...]:
-    if not calibration.overheads:
-        return tuple(0.0 for _ in links)
-    seconds_of: dict[int, float] = {}  # links share few latencies; a fraction is slow to convert and to hash
-    alphas: list[float] = []
-    for link in links:
-        key = id(link.latency)
-        if key not in seconds_of:
-            seconds_of[key] = float(link.latency)
-        alphas.append(seconds_of[key])
-    return tuple(alphas)
-
-
 # -- sizes and bandwidths
-
-_WHOLE_BLOCK: frozenset[CollectiveName] = frozenset({"broadcast", "reduce"})
 
 
 def chunk_bytes(name: CollectiveName, ranks: int, chunks_per_rank: int, size: float | Fraction) -> float:
@@ -162,7 +137,7 @@ def chunk_bytes(name: CollectiveName, ranks: int, chunks_per_rank: int, size: fl
     input of a reduce-scatter, the root's buffer of a gather or scatter. Broadcast and reduce cut it into
     ``chunks_per_rank`` chunks, all others into ranks x ``chunks_per_rank``.
     """
-    pieces = chunks_per_rank if name in _WHOLE_BLOCK else chunks_per_rank * ranks
+    pieces = chunks_per_rank if COLLECTIVES[name].chain else chunks_per_rank * ranks
     return float(Fraction(size) / pieces)
 
 
@@ -172,14 +147,14 @@ def runtime_bytes(name: CollectiveName, ranks: int, size: int) -> int:
     The same, but for gather and scatter one rank's block: runtimes multiply the count of a call by the number of
     ranks for allgather, reduce-scatter and alltoall only.
     """
-    return size // ranks if name in ("gather", "scatter") else size
+    return size if COLLECTIVES[name].in_place else size // ranks
 
 
 def bus_factor(name: CollectiveName, ranks: int) -> Fraction:
     """Bus bandwidth / algorithm bandwidth, the convention of nccl-tests (its doc/PERFORMANCE.md)."""
-    if name in _WHOLE_BLOCK:
+    if COLLECTIVES[name].chain:
         return Fraction(1)
-    return Fraction((2 if name == "allreduce" else 1) * (ranks - 1), ranks)
+    return Fraction((2 if COLLECTIVES[name].composed else 1) * (ranks - 1), ranks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from hetesynth.errors import HetesynthError
@@ -32,10 +32,6 @@ class Span:
     column: int
     length: int = 1
 
-    def __post_init__(self) -> None:
-        if self.line < 1 or self.column < 1 or self.length < 1:
-            raise ValueError(f"span {self.file}:{self.line}:{self.column}+{self.length} is not 1-based")
-
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
@@ -49,16 +45,8 @@ class Diagnostic:
 
     def plain(self) -> dict[str, Any]:
         """The finding for JSON."""
-        return {
-            "code": self.code,
-            "severity": self.severity,
-            "file": self.span.file,
-            "line": self.span.line,
-            "column": self.span.column,
-            "length": self.span.length,
-            "message": self.message,
-            "help": self.help,
-        }
+        told = {"message": self.message, "help": self.help}
+        return {"code": self.code, "severity": self.severity, **asdict(self.span), **told}
 
 
 def render(diagnostic: Diagnostic, source: str | None) -> str:
@@ -66,23 +54,18 @@ def render(diagnostic: Diagnostic, source: str | None) -> str:
     span = diagnostic.span
     label = "" if diagnostic.severity == "error" else f"{diagnostic.severity} "
     head = f"{span.file}:{span.line}:{span.column}: {label}{diagnostic.code}: {diagnostic.message}"
-    shown = [head.replace("\n", "\\u000a"), *_excerpt(span, source)]
+    shown = [head.replace("\n", "\\u000a")]
+    lines = source.splitlines() if source is not None else []
+    if span.line <= len(lines):  # the source line and the caret line; long lines are windowed around the span
+        line = lines[span.line - 1].replace("\t", " ")
+        start = max(0, span.column - 1 - MAX_SHOWN_COLUMNS // 2)
+        window = "".join(c if c.isprintable() else "?" for c in line[start : start + MAX_SHOWN_COLUMNS])
+        caret_at = span.column - 1 - start
+        length = max(1, min(span.length, len(window) - caret_at))
+        shown += [f"  {window}", f"  {' ' * caret_at}{'^' * length}"]
     if diagnostic.help:
         shown.append(f"  help: {diagnostic.help}")
     return "\n".join(shown)
-
-
-def _excerpt(span: Span, source: str | None) -> list[str]:
-    """The source line and the caret line; long lines are windowed around the span."""
-    lines = source.splitlines() if source is not None else []
-    if span.line > len(lines):
-        return []
-    line = lines[span.line - 1].replace("\t", " ")
-    start = max(0, span.column - 1 - MAX_SHOWN_COLUMNS // 2)
-    window = "".join(c if c.isprintable() else "?" for c in line[start : start + MAX_SHOWN_COLUMNS])
-    caret_at = span.column - 1 - start
-    length = max(1, min(span.length, len(window) - caret_at))
-    return [f"  {window}", f"  {' ' * caret_at}{'^' * length}"]
 
 
 class SourceWarning(UserWarning):
@@ -93,8 +76,6 @@ class SourceError(HetesynthError):
     """One or more findings about an input file, shown together."""
 
     def __init__(self, diagnostics: Sequence[Diagnostic], sources: dict[str, str]) -> None:
-        if not diagnostics:
-            raise ValueError("a SourceError needs at least one diagnostic")
         self.diagnostics = tuple(sorted(diagnostics, key=lambda d: (d.span.file, d.span.line, d.span.column)))
         self.sources = sources
         first = self.diagnostics[0]

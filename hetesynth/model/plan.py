@@ -16,10 +16,9 @@ from hetesynth.model.topology import Rank
 
 ChannelType = Literal["memory", "port"]
 CHANNEL_TYPES: tuple[ChannelType, ...] = get_args(ChannelType)
-PlanOp = Literal[
-    "nop", "barrier", "copy", "re", "res", "rre", "rres", "put", "pws", "pwsf", "get", "signal", "wait",
-    "rlxsignal", "rlxwait", "flush", "sem_acquire", "sem_release",
-]  # fmt: skip
+_Move = Literal["nop", "barrier", "copy", "re", "res", "rre", "rres", "put", "pws", "pwsf", "get"]
+_Signal = Literal["signal", "wait", "rlxsignal", "rlxwait", "flush", "sem_acquire", "sem_release"]
+PlanOp = Literal[_Move, _Signal]
 PLAN_OPS: tuple[PlanOp, ...] = get_args(PlanOp)
 
 MAX_OPERATIONS = 64  # of a thread block

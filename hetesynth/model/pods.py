@@ -39,15 +39,6 @@ class PodCluster:
     chunk_bytes: int | None = None
     notes: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        if not self.pods:
-            raise ValueError("a cluster needs at least one pod")
-        rank = 0
-        for pod in self.pods:
-            if pod.first_rank != rank:
-                raise ValueError(f"pod {pod.name}: its ranks follow those of the pod before")
-            rank += self.types[pod.type].ranks
-
     @property
     def ranks(self) -> int:
         """The number of GPUs."""
@@ -60,9 +51,11 @@ class PodCluster:
 
     def reversed(self) -> PodCluster:
         """The same with every wire and link turned around; indices stay."""
-        return replace(
-            self, types=tuple(_turned(t) for t in self.types), wires=tuple(_turned_wire(w) for w in self.wires)
-        )
+        types = []
+        for t in self.types:
+            links = tuple(replace(link, src=link.dst, dst=link.src, wires=link.wires[::-1]) for link in t.links)
+            types.append(replace(t, wires=tuple(map(_turned, t.wires)), links=links))
+        return replace(self, types=tuple(types), wires=tuple(map(_turned, self.wires)))
 
 
 def rate_of(wire: Wire | Link | SharedGroup) -> Fraction | None:
@@ -70,13 +63,8 @@ def rate_of(wire: Wire | Link | SharedGroup) -> Fraction | None:
     return None if wire.bandwidth is None else wire.bandwidth * wire.lanes
 
 
-def _turned_wire(wire: Wire) -> Wire:
+def _turned(wire: Wire) -> Wire:
     return replace(wire, src=wire.dst, dst=wire.src)
-
-
-def _turned(topology: Topology) -> Topology:
-    links = tuple(replace(link, src=link.dst, dst=link.src, wires=link.wires[::-1]) for link in topology.links)
-    return replace(topology, wires=tuple(map(_turned_wire, topology.wires)), links=links)
 
 
 @dataclass(frozen=True, slots=True)

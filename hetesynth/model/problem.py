@@ -7,7 +7,6 @@ wire that several links cross and a stated group (both eq. 5) are all resources.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -48,10 +47,6 @@ class Resource:
     arcs: tuple[int, ...]
     capacity: int
 
-    def __post_init__(self) -> None:
-        if self.capacity < 1:
-            raise ValueError(f"{self.name}: capacity must be at least one chunk per step")
-
 
 @dataclass(frozen=True)
 class Problem:
@@ -79,13 +74,6 @@ class Problem:
             raise ValueError("the collective and the graph differ in their number of ranks")
         if self.max_peers is not None and self.max_peers < 1:
             raise ValueError("a rank needs at least one peer")
-        if self.servers and len(self.servers) != self.ranks:
-            raise ValueError("servers needs one entry per rank")
-        for i, arc in enumerate(self.arcs):
-            if arc.capacity < 1 or arc.src == arc.dst or not (min(arc.src, arc.dst) >= 0):
-                raise ValueError(f"arc {i}: {arc} is not a link with a capacity")
-            if max(arc.src, arc.dst) >= self.ranks:
-                raise ValueError(f"arc {i}: {arc} leaves the ranks")
 
     def reversed(self) -> Problem:
         """The graph with every link and wire turned around, starts and ends exchanged; indices stay."""
@@ -108,23 +96,21 @@ class Problem:
     @cached_property
     def _wide_resources(self) -> tuple[Resource, ...]:
         """Segments and groups: all laws but those of arcs alone, whose names no other has."""
-        resources = [*self._segment_resources(), *self.groups]
+        crossing: list[list[int]] = [[] for _ in self.segments]
+        for i, arc in enumerate(self.arcs):
+            for s in arc.segments:
+                crossing[s].append(i)
+        resources: list[Resource] = []
+        for segment, over in zip(self.segments, crossing, strict=True):
+            narrow = len(over) > 1 or (over and (segment.capacity or 0) < self.arcs[over[0]].capacity)
+            if segment.capacity is not None and narrow:
+                resources.append(Resource(segment.name, tuple(over), segment.capacity))
+        resources += self.groups
         names = told_apart(resource.name for resource in resources)
         return tuple(
             resource if name == resource.name else replace(resource, name=name)
             for resource, name in zip(resources, names, strict=True)
         )
-
-    def _segment_resources(self) -> Iterator[Resource]:
-        crossing: list[list[int]] = [[] for _ in self.segments]
-        for i, arc in enumerate(self.arcs):
-            for s in arc.segments:
-                crossing[s].append(i)
-        for s, segment in enumerate(self.segments):
-            if segment.capacity is None or not crossing[s]:
-                continue
-            if len(crossing[s]) > 1 or segment.capacity < self.arcs[crossing[s][0]].capacity:
-                yield Resource(segment.name, tuple(crossing[s]), segment.capacity)
 
     def _arc_resource(self, index: int) -> Resource:
         arc = self.arcs[index]

@@ -24,10 +24,6 @@ class RankPlace:
     server: str
     device: int
 
-    def __post_init__(self) -> None:
-        if self.rank < 0 or self.device < 0:
-            raise ValueError(f"rank {self.rank} on GPU {self.device}: neither can be negative")
-
     @property
     def machine(self) -> str:
         """The host, or the instance's name where no host is stated."""

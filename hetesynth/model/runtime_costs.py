@@ -1,13 +1,9 @@
 """What a runtime costs beside wires: how fast a thread block copies, and how long a kernel takes to start.
 
-The figures are those of the tables by which NCCL and RCCL choose their own algorithms.
-
-Sources: NCCL, src/graph/tuning.cc (5067397), ``ncclTunerConstantsDefaults``; RCCL, src/graph/tuning.cc (0cbce2a).
-``perChMaxTreeBws`` (one node) bounds a channel with Simple, ``perChMaxRingLL128Bws`` one with LL128; a channel is
-one thread block of a GPU. Neither table has a figure for LL: it stores a flag beside every 4 bytes, so it moves
-half of what Simple does (the tables halve the bandwidth of rings with LL too). ``baseLatencies`` (``baseLat``),
-row Ring, is what a collective takes before its first hop, the launch of its kernel included.
-"""
+By the tables of NCCL (5067397) and RCCL (0cbce2a), src/graph/tuning.cc: a channel is one thread block of a GPU,
+bounded by ``perChMaxTreeBws`` (one node) with Simple and ``perChMaxRingLL128Bws`` with LL128; LL stores a flag
+beside every 4 bytes, so it moves half. ``baseLatencies``, row Ring: what comes before the first hop, the launch
+included."""
 
 from __future__ import annotations
 
@@ -54,12 +50,6 @@ class GpuCosts:
     start: ByProtocol
     copy_rate: ByProtocol
 
-    def __post_init__(self) -> None:
-        if min(self.copy_rate.LL, self.copy_rate.LL128, self.copy_rate.Simple) <= 0:
-            raise ValueError("a thread block that copies nothing")
-        if self.launch < 0:
-            raise ValueError("a start before the beginning")
-
     @property
     def launch(self) -> float:
         """Seconds that no program saves, whatever its protocol."""
@@ -72,10 +62,6 @@ class RuntimeCosts:
 
     name: str
     generations: tuple[tuple[str, GpuCosts], ...]
-
-    def __post_init__(self) -> None:
-        if not self.generations or self.generations[-1][0] != "":
-            raise ValueError("GPUs of other models have no costs")
 
     def of(self, model: str) -> GpuCosts:
         """The costs of GPUs of ``model`` ("" where unknown), upper or lower case."""
@@ -93,8 +79,6 @@ class RuntimeCosts:
 
 def thread_blocks_for(rate: float | Fraction, copy_rate: float) -> int:
     """How many thread blocks, each on a channel of its own, a connection of ``rate`` bytes per second needs."""
-    if copy_rate <= 0:
-        raise ValueError("a thread block that copies nothing")
     return max(1, ceil(Fraction(rate) / Fraction(copy_rate)))
 
 

@@ -25,10 +25,6 @@ class Transfer:
     link: int
     reduce: bool = False
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.start < self.end:
-            raise ValueError(f"transfer of chunk {self.chunk}: [{self.start}, {self.end}) is not an interval")
-
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
@@ -39,13 +35,6 @@ class Schedule:
 
     transfers: tuple[Transfer, ...]
     makespan: int
-
-    def __post_init__(self) -> None:
-        last = 0
-        for transfer in self.transfers:
-            last = max(last, transfer.end)
-        if last > self.makespan:
-            raise ValueError(f"a transfer ends at {last}, after the makespan {self.makespan}")
 
     @classmethod
     def of(cls, transfers: Iterable[Transfer], makespan: int | None = None) -> Schedule:

@@ -12,15 +12,14 @@ from fractions import Fraction
 from typing import Literal
 
 from hetesynth.errors import HetesynthError, did_you_mean
-from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
+from hetesynth.model.collective import COLLECTIVES, CollectiveName
 from hetesynth.model.program import Op, Protocol
 
-Format = Literal["msccl-xml", "mscclpp-json"]
 Vendor = Literal["NVIDIA", "AMD"]
 PLAIN_OPS: frozenset[Op] = frozenset({"s", "r", "cpy", "re", "nop"})
 ALL_OPS: frozenset[Op] = PLAIN_OPS | {"rcs", "rrs", "rrc", "rrcs"}
-_ALL: frozenset[CollectiveName] = frozenset(COLLECTIVE_NAMES)
-_NO_GATHER: frozenset[CollectiveName] = _ALL - {"gather", "scatter"}
+_ALL: frozenset[CollectiveName] = frozenset(COLLECTIVES)
+_NO_GATHER = frozenset(name for name, kind in COLLECTIVES.items() if kind.in_place)
 _ROOT_ATTRIBUTES = ("proto", "nchannels", "nchunksperloop", "ngpus", "coll", "inplace")
 _SIZED_ATTRIBUTES = (*_ROOT_ATTRIBUTES, "outofplace", "minBytes", "maxBytes")
 
@@ -28,9 +27,24 @@ STEPS = 8
 """NCCL_STEPS: the parts into which every runtime cuts the buffer of a connection."""
 MAX_PROGRAM_NAME = 63
 """Letters of a program's name that every runtime keeps."""
-SHORT: frozenset[str] = frozenset({"broadcast", "reduce"})
+SHORT: frozenset[str] = frozenset(name for name, kind in COLLECTIVES.items() if kind.chain)
 """The collectives for which the host counts one step a message with Simple: NCCL's own rings of these two have
 CHUNKSTEPS = 1. The interpreter takes four (MSCCL_CHUNKSTEPS) for every collective."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """One format of files that runtimes read. ``words``: what a file of it is. ``plan``: an MSCCL++ plan, which is
+    timed and judged as such; its names always carry the target's."""
+
+    name: str
+    extension: str
+    words: str
+    plan: bool = False
+
+
+XML = FileFormat("msccl-xml", "xml", "MSCCL XML")
+PLAN_JSON = FileFormat("mscclpp-json", "json", "an MSCCL++ plan", plan=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,36 +106,22 @@ AMD: Fifos = (
 class Target:
     """The limits of one consumer of programs.
 
-    ``collectives``: those whose calls the runtime brings to a program; ``out_of_place_only``: of these, the ones
-    that it knows out of place only. ``tells_roots``: whether what selects programs sees the root of a call; where
-    it does not, a program for one root runs for every root and delivers wrong data for the others.
+    ``collectives``: those brought to a program, ``out_of_place_only`` of these out of place. ``tells_roots``:
+    whether what selects programs sees the root of a call; else a program for one root runs for every root, with
+    wrong data.
 
-    What one program may hold. ``max_steps``: per thread block, nops included. ``max_thread_blocks``: per GPU.
-    ``max_channel``: the highest legal channel. ``max_peers_per_channel``: thread blocks of one GPU that send (or
-    that receive) on one channel. ``max_count``: chunks one step may move. ``max_offset``: the highest chunk
-    offset stored. ``max_depended_block``: the highest thread block a step may wait for. ``max_nodes``: elements
-    a reader stores for one rank, 1 + GPUs + own thread blocks + own steps. ``fifos``: what messages carry, for
-    each protocol, ``SHORT`` collectives aside; the portable target has the shortest messages of all runtimes.
-
-    What we keep to when writing, though more is accepted. ``resident_thread_blocks``: thread blocks wait for
-    each other, so all must be on the GPU at once; ``written_channels``: what communicators of every version set
-    up.
-
-    How it is spelled. ``reducescatter``: the name of that collective. ``open_max_bytes``: what ``maxBytes`` says
-    where there is no limit (0 means never to the research runtime, a huge number suits every reader);
-    ``max_bytes_inclusive``: whether a buffer of just that size is still meant.
-    ``required_attributes``: of the root element, without which the file is refused.
-
-    ``multiprocessors``: (compute units) of the smallest usual GPU, on which all thread blocks must run at once.
-    ``vendors``: on whose GPUs the runtime runs; all GPUs of a job are of one.
-
-    ``install``: how a user installs the file, one sentence each; ``environment``: the variables that select it,
-    with values; ``FILE`` and ``DIRECTORY`` stand for the file and the folder it is in.
-    """
+    Of one program: ``max_steps`` per thread block, nops included; ``max_thread_blocks`` per GPU;
+    ``max_peers_per_channel``: thread blocks of a GPU that send (or receive) on one; ``max_count``: chunks of a
+    step; ``max_depended_block``: the highest that a step may wait for; ``max_nodes``: elements stored for one
+    rank. ``fifos``: what messages carry, ``SHORT`` collectives aside. What is written: ``resident_thread_blocks``,
+    as all must be on the GPU at once; ``written_channels``. Spellings: ``reducescatter``; ``open_max_bytes``: no
+    limit; ``max_bytes_inclusive``; ``required_attributes`` of the root element. ``multiprocessors`` of the
+    smallest usual GPU. ``install``: sentences for users; ``environment``: variables, with ``FILE`` and
+    ``DIRECTORY`` for the file's."""
 
     name: str
     runtime: str
-    format: Format = "msccl-xml"
+    format: FileFormat = XML
     ops: frozenset[Op] = PLAIN_OPS
     collectives: frozenset[CollectiveName] = _ALL
     out_of_place_only: frozenset[CollectiveName] = frozenset()
@@ -154,6 +154,11 @@ class Target:
     def slots(self, protocol: Protocol) -> int:
         """Messages a connection of ``protocol`` holds, whatever the collective."""
         return dict(self.fifos)[protocol].slots
+
+    def suffix(self, *, in_place: bool, several: bool) -> str:
+        """What follows the common part of a file's name: ``.xml``, ``.rccl-6.inplace.xml``."""
+        parts = [self.name] if several or self.format.plan else []
+        return "".join(f".{part}" for part in (*parts, *(["inplace"] if in_place else []), self.format.extension))
 
     @property
     def thread_blocks(self) -> int:
@@ -253,7 +258,7 @@ TARGETS: dict[str, Target] = {
         Target(
             "mscclpp",
             "MSCCL++",
-            format="mscclpp-json",
+            format=PLAN_JSON,
             tells_roots=True,
             max_thread_blocks=1024,
             multiprocessors=108,

@@ -37,24 +37,6 @@ class TransferGraph:
     occupied: Floats
     after: Floats
 
-    def __post_init__(self) -> None:
-        n = len(self.delay)
-        columns = (self.size, self.occupied, self.after)
-        if any(len(column) != n for column in columns) or len(self.names) != len(self.rate):
-            raise ValueError("columns of different length")
-        for values, start, most in (
-            (self.waits, self.waits_start, n),
-            (self.uses, self.uses_start, len(self.rate)),
-        ):
-            if len(start) != n + 1 or start[0] != 0 or start[-1] != len(values) or (np.diff(start) < 0).any():
-                raise ValueError("the rows do not partition their values")
-            if len(values) and (values.min() < 0 or values.max() >= most):
-                raise ValueError("a task names something that does not exist")
-        if not (
-            (self.rate > 0).all() and all(np.isfinite(c).all() and (c >= 0).all() for c in (self.delay, *columns))
-        ):
-            raise ValueError("times and sizes must be finite and not negative, rates positive")
-
     @property
     def tasks(self) -> int:
         """n."""
@@ -131,11 +113,7 @@ def lower_bound(graph: TransferGraph) -> float:
     task = np.repeat(np.arange(graph.tasks), np.diff(graph.uses_start))
     load = np.bincount(graph.uses, weights=(graph.size + graph.occupied)[task], minlength=len(graph.names))
     fullest = float((load / graph.rate).max(initial=0.0)) if len(graph.names) else 0.0
-    return max(fullest, _longest_chain(graph))
-
-
-def _longest_chain(graph: TransferGraph) -> float:
-    """The largest sum of delays along tasks that wait for each other (infinite: they wait in a circle)."""
+    # the largest sum of delays along tasks that wait for each other (infinite: they wait in a circle)
     n, own = graph.tasks, (graph.delay + graph.after).tolist()
     waiter = np.repeat(np.arange(n), np.diff(graph.waits_start))
     order = np.argsort(graph.waits, kind="stable")
@@ -151,4 +129,4 @@ def _longest_chain(graph: TransferGraph) -> float:
                 free.append(f)
     if len(free) < n:
         return float("inf")
-    return max((s + o for s, o in zip(start, own, strict=True)), default=0.0)
+    return max(fullest, max((s + o for s, o in zip(start, own, strict=True)), default=0.0))

@@ -7,18 +7,12 @@ from typing import Literal
 
 from hetesynth.model.schedule import Schedule
 
-ViolationKind = Literal[
-    # of a schedule
-    "no-such-link", "no-such-chunk", "not-held", "already-held", "received-twice", "contribution-twice",
-    "overloaded", "not-exclusive", "too-many-peers", "not-delivered", "wrong-tick",
-    # of a program
-    "syntax", "attribute", "limit", "range", "connection", "dependence", "deadlock", "race", "wrong-data",
-    "undefined-data", "missing-gpu",
-    # of a lower bound
-    "certificate",
-    # of a file among others, and of one that cannot be judged
-    "file",
-]  # fmt: skip
+_OfTransfers = Literal["no-such-link", "no-such-chunk", "not-held", "already-held", "received-twice"]
+_OfSchedules = Literal["contribution-twice", "overloaded", "not-exclusive", "too-many-peers", "not-delivered"]
+_OfPrograms = Literal["syntax", "attribute", "limit", "range", "connection", "dependence", "deadlock", "race"]
+_OfData = Literal["wrong-data", "undefined-data", "missing-gpu"]
+ViolationKind = Literal[_OfTransfers, _OfSchedules, "wrong-tick", _OfPrograms, _OfData, "certificate", "file"]
+"""``certificate``: of a lower bound; ``file``: of one among others, and of one that cannot be judged."""
 
 
 @dataclass(frozen=True, slots=True)

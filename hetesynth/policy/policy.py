@@ -9,13 +9,11 @@ from hetesynth.policy.bounds import BoundsPolicy
 from hetesynth.policy.compile import CompilePolicy
 from hetesynth.policy.fitting import FittingPolicy
 from hetesynth.policy.greedy import GreedyPolicy
-from hetesynth.policy.lifting import LiftingPolicy
 from hetesynth.policy.lowering import LoweringPolicy
 from hetesynth.policy.machine_code import MachineCodePolicy
 from hetesynth.policy.packing import PackingPolicy
 from hetesynth.policy.pods import PodsPolicy
 from hetesynth.policy.repair import RepairPolicy
-from hetesynth.policy.simulate import SimulatePolicy
 from hetesynth.policy.smt import SmtPolicy
 from hetesynth.policy.threshold import Record, threshold
 from hetesynth.policy.trees import TreesPolicy
@@ -227,9 +225,7 @@ class Policy(Record):
     baselines: BaselinesPolicy = field(default_factory=BaselinesPolicy)
     compile: CompilePolicy = field(default_factory=CompilePolicy)
     lowering: LoweringPolicy = field(default_factory=LoweringPolicy)
-    lifting: LiftingPolicy = field(default_factory=LiftingPolicy)
     fitting: FittingPolicy = field(default_factory=FittingPolicy)
-    simulate: SimulatePolicy = field(default_factory=SimulatePolicy)
     packing: PackingPolicy = field(default_factory=PackingPolicy)
     bounds: BoundsPolicy = field(default_factory=BoundsPolicy)
     building: BuildingPolicy = field(default_factory=BuildingPolicy)

@@ -39,10 +39,14 @@ def at_once(problem: Problem, schedule: Schedule, pieces: int) -> tuple[Problem,
     return whole, Schedule.of(moved, schedule.makespan)
 
 
+TICKS = 2000
+"""Of a period: finer than phases are known."""
+
+
 def in_pieces(
-    problem: Problem, schedule: Schedule, phases: Sequence[float], pieces: int, ticks: int
+    problem: Problem, schedule: Schedule, phases: Sequence[float], pieces: int
 ) -> tuple[Problem, Schedule]:
-    """``problem`` and ``schedule`` for ``pieces`` of every chunk; ``phases``: in periods, of ``ticks`` each.
+    """``problem`` and ``schedule`` for ``pieces`` of every chunk; ``phases``: in periods, of ``TICKS`` each.
 
     Within a piece, a transfer begins after what brought its value has ended, and a rank adds at most one arriving
     value to the same chunk in a tick (HeteCCL eq. 8).
@@ -53,7 +57,7 @@ def in_pieces(
         added: dict[tuple[int, Rank], int] = defaultdict(int)
         for t, phase in zip(schedule.transfers, phases, strict=True):
             src, dst = problem.arcs[t.link].src, problem.arcs[t.link].dst
-            start = int((phase + piece) * ticks)
+            start = int((phase + piece) * TICKS)
             start = max([start, *(at for end, at in arrivals[t.chunk, src] if end <= t.start)])
             if t.reduce:
                 start = max(start, added[t.chunk, dst])

@@ -11,13 +11,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from hetesynth.errors import HetesynthError
-from hetesynth.model.collective import ROOTED, Collective, CollectiveName
+from hetesynth.model.collective import COLLECTIVES, Collective, CollectiveName
 from hetesynth.model.program import Buffer, BufferSlice
 from hetesynth.model.topology import Rank
-
-NOT_IN_PLACE: frozenset[CollectiveName] = frozenset({"gather", "scatter"})
-BLOCK_IN_INPUT: frozenset[CollectiveName] = frozenset({"reducescatter", "scatter"})
-BLOCK_IN_OUTPUT: frozenset[CollectiveName] = frozenset({"allgather", "gather"})
 
 Cell = tuple[Buffer, int]
 """One chunk of memory of a GPU; cells that alias have one name (``Layout.cell``)."""
@@ -40,16 +36,13 @@ def check_form(name: CollectiveName, in_place: bool, min_bytes: int, max_bytes: 
 
 def not_held(step: int, rank: Rank, chunk: int) -> HetesynthError:
     """The refusal of a schedule that sends what a rank does not hold."""
-    return HetesynthError(
-        f"step {step}: rank {rank} sends chunk {chunk} before it holds it",
-        code="HS507",
-        help="this schedule does not verify; it cannot be lowered",
-    )
+    what = f"step {step}: rank {rank} sends chunk {chunk} before it holds it"
+    return HetesynthError(what, code="HS507", help="this schedule does not verify; it cannot be lowered")
 
 
 def in_place_supported(collective: CollectiveName) -> bool:
-    """True where the format has an in-place form of the collective: gather and scatter have none."""
-    return collective not in NOT_IN_PLACE
+    """True where the format has an in-place form of the collective."""
+    return COLLECTIVES[collective].in_place
 
 
 @lru_cache(maxsize=1 << 16)
@@ -94,19 +87,15 @@ class Layout:
         The runtimes multiply the count by the number of ranks for allgather, reduce-scatter and alltoall only, so
         a gather or scatter is cut by its block.
         """
-        parts, name = self.collective.chunks_per_rank, self.collective.name
-        return parts if name in ROOTED else parts * self.collective.ranks
+        collective = self.collective
+        return collective.chunks_per_rank * (1 if collective.kind.rooted else collective.ranks)
 
     def sizes(self, rank: Rank) -> tuple[int, int]:
         """Chunks of the input and of the output buffer of ``rank``."""
-        block = self.collective.chunks_per_rank
-        whole = block * self.collective.ranks
-        whole_at_root = whole if rank == self.collective.root else 0
-        sizes = {
-            "allgather": (block, whole), "reducescatter": (whole, block), "gather": (block, whole_at_root),
-            "scatter": (whole_at_root, block), "broadcast": (block, block), "reduce": (block, block),
-        }  # fmt: skip
-        return sizes.get(self.collective.name, (whole, whole))
+        kind, block = self.collective.kind, self.collective.chunks_per_rank
+        blocks = self.collective.ranks if self.collective.root in (None, rank) else 0
+        inputs = block * blocks if kind.input_blocks else block
+        return inputs, block * blocks if kind.output_blocks else block
 
     def source(self, rank: Rank, chunk: int) -> BufferSlice | None:
         """Where ``rank``'s own contribution to ``chunk`` stands at the start, or None if it has none.
@@ -131,23 +120,23 @@ class Layout:
         """The memory behind ``place``: in place, the two names of one chunk give one cell."""
         if not self.in_place or place.buffer == "s":
             return place.buffer, place.offset
-        own = rank * self.collective.chunks_per_rank
-        if self.collective.name in BLOCK_IN_INPUT:
-            return "i", place.offset + (own if place.buffer == "o" else 0)
-        return "o", place.offset + (own if place.buffer == "i" and self.collective.name in BLOCK_IN_OUTPUT else 0)
+        kind, own = self.collective.kind, rank * self.collective.chunks_per_rank
+        if kind.input_blocks == kind.output_blocks:
+            return "o", place.offset
+        whole: Buffer = "i" if kind.input_blocks else "o"
+        return whole, place.offset + (own if place.buffer != whole else 0)
 
     def input_offset(self, k: int) -> int:
         """The place of chunk ``k`` in input buffers."""
-        name, parts, chunk = self.collective.name, self.collective.chunks_per_rank, self.collective.chunks[k]
-        if name == "allreduce":
-            return k
-        if name == "alltoall":
-            return chunk.block[1] * parts + chunk.part
-        return chunk.part + (chunk.block[0] * parts if name in BLOCK_IN_INPUT else 0)
+        return self._offset(k, -1) if self.collective.kind.input_blocks else self.collective.chunks[k].part
 
     def output_offset(self, k: int) -> int:
         """The place of chunk ``k`` in output buffers."""
-        name, parts, chunk = self.collective.name, self.collective.chunks_per_rank, self.collective.chunks[k]
-        if name == "allreduce":
+        return self._offset(k, 0) if self.collective.kind.output_blocks else self.collective.chunks[k].part
+
+    def _offset(self, k: int, end: int) -> int:
+        """Chunks of an allreduce stand in their order, others by the ``end`` of their block that has them all."""
+        if self.collective.kind.composed:
             return k
-        return chunk.part + (chunk.block[0] * parts if name == "alltoall" or name in BLOCK_IN_OUTPUT else 0)
+        chunk = self.collective.chunks[k]
+        return chunk.block[end] * self.collective.chunks_per_rank + chunk.part

@@ -59,9 +59,6 @@ RESOURCE: Fields = (
 USE: Fields = (("resource", "i4"), ("task", "i4"), ("seat", "i4"))  # seat: in ``flows``
 
 
-Records = np.ndarray[Any, np.dtype[Any]]
-
-
 def simulate(
     graph: TransferGraph, *, compiled: bool | None = None, policy: MachineCodePolicy = DEFAULT.machine_code
 ) -> Timeline:
@@ -75,20 +72,23 @@ def simulate(
             pairs = float(np.square(np.bincount(graph.uses), dtype=np.float64).sum())
             compiled = pairs > most_interpreted(fluid_kernel.run, policy.simulated_pairs)
     state = _state(graph)
+    results = ("ready", "begin", "sent", "end")
     if compiled:
         ended = int(machine_code(fluid_kernel.run)(state, graph.tasks))
-        times = [state.tasks[name].copy() for name in _RESULTS]
-    else:
-        plain = State(*(_objects(column) for column in state))
+        times = [state.tasks[name].copy() for name in results]
+    else:  # plain numbers, and objects with an attribute for each field
+        columns: list[list[Any]] = []
+        for column in state:
+            rows = column.tolist()
+            record = _record_class(column.dtype.names) if column.dtype.names else None
+            columns.append([record(*row) for row in rows] if record else rows)
+        plain = State(*columns)
         ended = fluid_kernel.run(plain, graph.tasks)
-        times = [np.asarray([getattr(t, name) for t in plain.tasks], dtype=np.float64) for name in _RESULTS]
+        times = [np.asarray([getattr(t, name) for t in plain.tasks], dtype=np.float64) for name in results]
     if ended < graph.tasks:
         raise ValueError(f"{graph.tasks - ended} tasks wait for each other in a circle")
     ready, begin, sent, end = times
     return Timeline(graph, ready, begin, sent, end, float(end.max(initial=0.0)))
-
-
-_RESULTS = ("ready", "begin", "sent", "end")
 
 
 def _state(graph: TransferGraph) -> State:
@@ -112,15 +112,6 @@ def _state(graph: TransferGraph) -> State:
     followers = np.repeat(np.arange(n), np.diff(graph.waits_start))[order]
     lengths = (uses, n, resources, resources, n, n, n, 6)
     return State(tasks, limits, used, followers, *(np.zeros(length, dtype=np.int64) for length in lengths))
-
-
-def _objects(column: Records) -> list[Any]:
-    """The entries of an array as plain numbers, or as objects with an attribute for each field."""
-    rows: list[Any] = column.tolist()
-    if column.dtype.names is None:
-        return rows
-    record = _record_class(column.dtype.names)
-    return [record(*row) for row in rows]
 
 
 @cache

@@ -1,16 +1,9 @@
 """The event loop of the simulator on arrays: plain Python for small graphs, compiled by numba for large.
 
-One source serves both: the functions run as they stand on lists of objects, or compiled on arrays of records. They
-compute the same numbers in the same order, so both give the same times to the last bit.
-
-Every task has one pending event at a time: the end of its delay, of its bytes, or of its computation. Events lie
-in a heap by time. Those that fall together (within ``TOGETHER``) are handled before rates change.
-
-Rates are max-min fair. A resource constrains only where its flows together could draw more than it has: it is
-``tight``. Whoever starts or ends changes the rates only of the flows that are joined to it by tight resources, and
-filling goes as it went before until it comes to the least ``level``, at which a resource is full, of those that
-gained or lost a flow. So only flows of that component and no lower rate are filled anew.
-"""
+Both compute the same numbers in the same order. A task has one pending event: the end of its delay, bytes or
+computation. Rates are max-min fair; a resource is ``tight`` where its flows could draw more than it has. Whoever
+starts or ends changes only the rates of flows joined to it by tight resources, and none below the least ``level``,
+at which a resource is full, of those that gained or lost a flow."""
 
 from __future__ import annotations
 
@@ -121,39 +114,6 @@ def touch(s: State, r: int, how: int) -> None:
     s.resources[r].is_touched = max(s.resources[r].is_touched, how)
 
 
-def start_flow(s: State, task: int, now: float) -> None:
-    """``task`` draws from its resources from ``now`` on, at a rate to be set."""
-    t = s.tasks[task]
-    t.left = t.size
-    t.since = now
-    s.fresh[s.counts[FRESH]] = task
-    s.counts[FRESH] += 1
-    for u in range(t.first_use, t.end_use):
-        use = s.uses[u]
-        resource = s.resources[use.resource]
-        use.seat = resource.first_flow + resource.active
-        s.flows[use.seat] = u
-        resource.active += 1
-        resource.asked += t.limit
-        touch(s, use.resource, GAINED)
-
-
-def stop_flow(s: State, task: int) -> None:
-    """``task`` draws no longer."""
-    t = s.tasks[task]
-    for u in range(t.first_use, t.end_use):
-        use = s.uses[u]
-        resource = s.resources[use.resource]
-        resource.active -= 1
-        moved = s.flows[resource.first_flow + resource.active]
-        s.flows[use.seat] = moved
-        s.uses[moved].seat = use.seat
-        resource.asked -= t.limit
-        if resource.active == 0:
-            resource.asked = 0.0  # and with it the rounding of many additions
-        touch(s, use.resource, LOST)
-
-
 def finish(s: State, now: float) -> int:
     """Make the followers of tasks that ended ready, at once those that need no time; how many ended."""
     handled = 0
@@ -181,14 +141,25 @@ def make_ready(s: State, task: int, now: float) -> None:
 
 
 def send(s: State, task: int, now: float) -> None:
-    """The delay of ``task`` is over."""
+    """The delay of ``task`` is over: it draws from its resources, at a rate to be set."""
     t = s.tasks[task]
     t.begin = now
-    if t.size > 0.0 and t.end_use > t.first_use:
-        t.phase = FLOW
-        start_flow(s, task, now)
-    else:
+    if t.size <= 0.0 or t.end_use <= t.first_use:
         compute(s, task, now)
+        return
+    t.phase = FLOW
+    t.left = t.size
+    t.since = now
+    s.fresh[s.counts[FRESH]] = task
+    s.counts[FRESH] += 1
+    for u in range(t.first_use, t.end_use):
+        use = s.uses[u]
+        resource = s.resources[use.resource]
+        use.seat = resource.first_flow + resource.active
+        s.flows[use.seat] = u
+        resource.active += 1
+        resource.asked += t.limit
+        touch(s, use.resource, GAINED)
 
 
 def compute(s: State, task: int, now: float) -> None:
@@ -217,22 +188,50 @@ def stays(s: State, task: int, floor: float) -> bool:
     return 0.0 < speed < floor * LOWER  # type: ignore[no-any-return]
 
 
-def join_flows(s: State, r: int, floor: float) -> None:
-    """Every flow on resource ``r`` needs a new rate, except for those below ``floor``."""
-    resource = s.resources[r]
-    for i in range(resource.first_flow, resource.first_flow + resource.active):
-        task = s.uses[s.flows[i]].task
-        if not stays(s, task, floor):
-            join(s, task)
+def find_component(s: State) -> None:
+    """Every flow whose rate may have changed, and the resources that constrain them.
 
-
-def include(s: State, r: int) -> None:
-    """Resource ``r`` constrains the component."""
-    resource = s.resources[r]
-    if resource.tight != 0 and resource.is_member == 0:
-        resource.is_member = 1
-        s.members[s.counts[MEMBERS]] = r
-        s.counts[MEMBERS] += 1
+    Filling goes as before below the level of a resource that only lost flows, which is full no sooner than before,
+    and of one that gained some, which is full no sooner than if all its flows had the same rate.
+    """
+    floor = inf
+    for i in range(s.counts[TOUCHED]):
+        resource = s.resources[s.touched[i]]
+        is_tight = resource.active > 1 and resource.asked > resource.rate * (1.0 + SLACK)
+        if resource.tight != 0:
+            floor = min(floor, resource.level)
+        else:
+            resource.level = inf
+        if is_tight and resource.is_touched == GAINED:
+            floor = min(floor, resource.rate / resource.active)
+        resource.is_touched = resource.tight  # whether it was
+        resource.tight = 1 if is_tight else 0
+    # flows that started, and those on resources that a start or end makes or made tight, need new rates
+    for i in range(s.counts[TOUCHED]):
+        resource = s.resources[s.touched[i]]
+        if resource.is_touched + resource.tight > 0:
+            for at in range(resource.first_flow, resource.first_flow + resource.active):
+                task = s.uses[s.flows[at]].task
+                if not stays(s, task, floor):
+                    join(s, task)
+        resource.is_touched = 0
+    s.counts[TOUCHED] = 0
+    for i in range(s.counts[FRESH]):
+        join(s, s.fresh[i])
+    s.counts[FRESH] = 0
+    searched_flows, searched = 0, 0
+    while searched_flows < s.counts[WAITING]:
+        t = s.tasks[s.waiting[searched_flows]]
+        searched_flows += 1
+        for u in range(t.first_use, t.end_use):
+            r = s.uses[u].resource
+            if s.resources[r].tight != 0 and s.resources[r].is_member == 0:
+                s.resources[r].is_member = 1
+                s.members[s.counts[MEMBERS]] = r
+                s.counts[MEMBERS] += 1
+        while searched < s.counts[MEMBERS]:
+            open_member(s, s.members[searched], floor)
+            searched += 1
 
 
 def open_member(s: State, r: int, floor: float) -> None:
@@ -248,55 +247,6 @@ def open_member(s: State, r: int, floor: float) -> None:
         else:
             resource.open += 1
             join(s, task)
-
-
-def lowest_change(s: State) -> float:
-    """The level below which filling goes as before. Tells which of the touched resources are tight now.
-
-    A resource that only lost flows is full no sooner than before, one that gained some no sooner than if all its
-    flows had the same rate.
-    """
-    floor = inf
-    for i in range(s.counts[TOUCHED]):
-        resource = s.resources[s.touched[i]]
-        is_tight = resource.active > 1 and resource.asked > resource.rate * (1.0 + SLACK)
-        if resource.tight != 0:
-            floor = min(floor, resource.level)
-        else:
-            resource.level = inf
-        if is_tight and resource.is_touched == GAINED:
-            floor = min(floor, resource.rate / resource.active)
-        resource.is_touched = resource.tight  # whether it was
-        resource.tight = 1 if is_tight else 0
-    return floor
-
-
-def join_touched(s: State, floor: float) -> None:
-    """Flows that started, and those on resources that a start or end makes or made tight, need new rates."""
-    for i in range(s.counts[TOUCHED]):
-        resource = s.resources[s.touched[i]]
-        if resource.is_touched + resource.tight > 0:
-            join_flows(s, s.touched[i], floor)
-        resource.is_touched = 0
-    s.counts[TOUCHED] = 0
-    for i in range(s.counts[FRESH]):
-        join(s, s.fresh[i])
-    s.counts[FRESH] = 0
-
-
-def find_component(s: State) -> None:
-    """Every flow whose rate may have changed, and the resources that constrain them."""
-    floor = lowest_change(s)
-    join_touched(s, floor)
-    searched_flows, searched = 0, 0
-    while searched_flows < s.counts[WAITING]:
-        t = s.tasks[s.waiting[searched_flows]]
-        searched_flows += 1
-        for u in range(t.first_use, t.end_use):
-            include(s, s.uses[u].resource)
-        while searched < s.counts[MEMBERS]:
-            open_member(s, s.members[searched], floor)
-            searched += 1
 
 
 def grant(s: State, task: int, rate: float, now: float) -> None:
@@ -354,19 +304,6 @@ def least_share(s: State) -> float:
     return share
 
 
-def fill(s: State, share: float, now: float) -> None:
-    """The flows of every resource that is full when each of its flows has ``share`` stay at it."""
-    for i in range(s.counts[MEMBERS]):
-        resource = s.resources[s.members[i]]
-        if resource.open == 0 or resource.spare > share * resource.open * (1.0 + SAME):
-            continue
-        resource.level = share
-        for j in range(resource.first_flow, resource.first_flow + resource.active):
-            task = s.uses[s.flows[j]].task
-            if s.tasks[task].is_waiting != 0:
-                grant(s, task, share, now)
-
-
 def set_rates(s: State, now: float) -> None:
     """Progressive filling of the component: all rates rise together until a flow or a resource can no more."""
     find_component(s)
@@ -375,19 +312,38 @@ def set_rates(s: State, now: float) -> None:
         share = least_share(s)
         if share < 0.0 or share >= least:
             least = grant_limits(s, share, now)
-        else:
-            fill(s, share, now)
+            continue
+        for i in range(s.counts[MEMBERS]):  # flows of resources that are full at that share stay at it
+            resource = s.resources[s.members[i]]
+            if resource.open == 0 or resource.spare > share * resource.open * (1.0 + SAME):
+                continue
+            resource.level = share
+            for j in range(resource.first_flow, resource.first_flow + resource.active):
+                task = s.uses[s.flows[j]].task
+                if s.tasks[task].is_waiting != 0:
+                    grant(s, task, share, now)
     least_share(s)
 
 
 def advance(s: State, task: int) -> int:
     """Handle the event of ``task``; how many tasks ended."""
-    now = s.tasks[task].key
+    t = s.tasks[task]
+    now = t.key
     s.counts[NEWLY_ENDED] = 0
-    if s.tasks[task].phase == DELAY:
+    if t.phase == DELAY:
         send(s, task, now)
-    elif s.tasks[task].phase == FLOW:
-        stop_flow(s, task)
+    elif t.phase == FLOW:  # it draws no longer
+        for u in range(t.first_use, t.end_use):
+            use = s.uses[u]
+            resource = s.resources[use.resource]
+            resource.active -= 1
+            moved = s.flows[resource.first_flow + resource.active]
+            s.flows[use.seat] = moved
+            s.uses[moved].seat = use.seat
+            resource.asked -= t.limit
+            if resource.active == 0:
+                resource.asked = 0.0  # and with it the rounding of many additions
+            touch(s, use.resource, LOST)
         compute(s, task, now)
     else:
         s.ended[0] = task

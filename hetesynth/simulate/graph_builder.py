@@ -8,7 +8,6 @@ from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hetesynth.model.cost import Costs
 from hetesynth.model.timeline import Floats, Ints, TransferGraph
@@ -51,31 +50,23 @@ class TaskList:
         return len(self._link)
 
     def send(
-        self, link: int, waits: Sequence[int], *, after: float = 0.0, delayed: bool = True, units: float = 1.0,
-        copier: int | None = None,
-    ) -> int:  # fmt: skip
+        self,
+        link: int,
+        waits: Sequence[int],
+        *,
+        after: float = 0.0,
+        delayed: bool = True,
+        units: float = 1.0,
+        copier: int = -1,
+    ) -> int:
         """A transfer of ``units`` over ``link``; its number.
 
         ``after``: seconds per byte of computation when the bytes have arrived. ``delayed``: false when alpha, as a
-        pure delay, is a task of its own. ``copier``: the thread block that copies the bytes; None: no one does.
+        pure delay, is a task of its own. ``copier``: the thread block that copies the bytes; -1: no one does.
         """
-        return self._add(link, link if delayed else -1, units, after, waits, copier)
-
-    def alpha(self, link: int, waits: Sequence[int]) -> int:
-        """The delay of ``link`` where alpha is one; its number."""
-        return self._add(-1, link, 0.0, 0.0, waits)
-
-    def local(self, waits: Sequence[int], *, seconds_per_byte: float = 0.0) -> int:
-        """Work on one unit in a GPU's own memory, or without a cost the meeting point of ``waits``; its number."""
-        return self._add(-1, -1, 1.0, seconds_per_byte, waits)
-
-    def _add(
-        self, link: int, alpha_of: int, units: float, after: float, waits: Sequence[int],
-        copier: int | None = None,
-    ) -> int:  # fmt: skip
-        self._copier.append(-1 if copier is None else copier)
+        self._copier.append(copier)
         self._link.append(link)
-        self._alpha_of.append(alpha_of)
+        self._alpha_of.append(link if delayed else -1)
         self._units.append(units)
         self._after.append(units * after)
         self._waits.append(waits)
@@ -83,6 +74,16 @@ class TaskList:
         if self._dependences > MAX_DEPENDENCES:
             raise ValueError(f"more than {MAX_DEPENDENCES} dependences between transfers: too many to simulate")
         return len(self._link) - 1
+
+    def alpha(self, link: int, waits: Sequence[int]) -> int:
+        """The delay of ``link`` where alpha is one; its number."""
+        task = self.send(-1, waits, units=0.0)
+        self._alpha_of[task] = link
+        return task
+
+    def local(self, waits: Sequence[int], *, seconds_per_byte: float = 0.0) -> int:
+        """Work on one unit in a GPU's own memory, or without a cost the meeting point of ``waits``; its number."""
+        return self.send(-1, waits, after=seconds_per_byte)
 
     def sized(self, first: Sequence[int] = ()) -> SizedTasks:
         """The tasks as arrays, ``first`` before the others."""
@@ -93,19 +94,22 @@ class TaskList:
             number[old] = new
         waits = [number[w] for old in order for w in self._waits[old]]
         starts = list(accumulate((len(self._waits[old]) for old in order), initial=0))
-        after = np.asarray([self._after[i] for i in order], dtype=np.float64)
+        link, alpha_of, copier = (
+            np.asarray(column, dtype=np.int64)[order] for column in (self._link, self._alpha_of, self._copier)
+        )
+        units, after = (np.asarray(column, dtype=np.float64)[order] for column in (self._units, self._after))
         return SizedTasks(
-            costs=self._costs,
-            link=np.asarray([self._link[i] for i in order], dtype=np.int64),
-            alpha_of=np.asarray([self._alpha_of[i] for i in order], dtype=np.int64),
-            units=np.asarray([self._units[i] for i in order], dtype=np.float64),
-            before=np.zeros(len(order)),
-            after=after,
-            waits=np.asarray(waits, dtype=np.int64),
-            waits_start=np.asarray(starts, dtype=np.int64),
-            start=self._start,
-            copiers=self._copiers,
-            copier=np.asarray([self._copier[i] for i in order], dtype=np.int64),
+            self._costs,
+            link,
+            alpha_of,
+            units,
+            np.zeros(len(order)),
+            after,
+            np.asarray(waits, dtype=np.int64),
+            np.asarray(starts, dtype=np.int64),
+            self._start,
+            self._copiers,
+            copier,
         )
 
 
@@ -149,32 +153,21 @@ class SizedTasks:
         uses[~of_wires] = len(self.costs.resource_rate) + self.copier[copied]
         return uses, start
 
-    @cached_property
-    def _alpha(self) -> tuple[Floats, Floats]:
-        """Seconds of delay, and bytes that hold the resources: one of the two is alpha."""
-        alpha = np.asarray([*self.costs.link_alpha, 0.0])
-        if self.costs.alpha == "overlap":
-            return alpha[self.alpha_of], np.zeros(len(self.link))
-        rate = np.minimum(
-            np.asarray([*self.costs.link_rate, 0.0])[self.link],
-            np.asarray([*self.copiers.rates, np.inf])[self.copier],
-        )
-        return np.zeros(len(self.link)), alpha[self.link] * rate
-
-    @cached_property
-    def _resources(self) -> tuple[tuple[str, ...], Floats, NDArray[np.bool_]]:
-        """Names and rates of wires, groups and thread blocks, and which tasks wait for nothing."""
-        rates = np.asarray([*self.costs.resource_rate, *self.copiers.rates], dtype=np.float64)
-        return (*self.costs.resource_names, *self.copiers.names), rates, np.diff(self.waits_start) == 0
-
     def graph(self, unit: float) -> TransferGraph:
         """The graph for a unit of ``unit`` bytes."""
+        costs, copiers = self.costs, self.copiers
         uses, uses_start = self._uses
-        delay, held_bytes = self._alpha
-        names, rates, is_first = self._resources
+        alpha, none = np.asarray([*costs.link_alpha, 0.0]), np.zeros(len(self.link))
+        if costs.alpha == "overlap":  # seconds of delay, or bytes that hold the resources: one of the two is alpha
+            delay, held_bytes = alpha[self.alpha_of], none
+        else:
+            copied = np.asarray([*copiers.rates, np.inf])[self.copier]
+            rate = np.minimum(np.asarray([*costs.link_rate, 0.0])[self.link], copied)
+            delay, held_bytes = none, alpha[self.link] * rate
+        is_first = np.diff(self.waits_start) == 0
         return TransferGraph(
-            names=names,
-            rate=rates,
+            names=(*costs.resource_names, *copiers.names),
+            rate=np.asarray([*costs.resource_rate, *copiers.rates], dtype=np.float64),
             waits=self.waits,
             waits_start=self.waits_start,
             uses=uses,

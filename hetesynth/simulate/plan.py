@@ -1,11 +1,7 @@
 """An MSCCL++ plan as tasks: thread blocks in order, puts over memory and port channels, signals and barriers.
 
-The rules (docs/model.md): a thread block does one operation at a time; what it puts over a memory channel it
-copies itself, all slices of an operation at once, which share its copy rate; a port channel's engine carries out
-its puts one after another while the thread block goes on; a signal comes with what was put before it and alone
-takes alpha; a wait takes the oldest signal. Buffers are as large as the message, so nothing loops. Tasks are in an
-order in which they can run. Semaphores are taken in that order too, whoever would come first in time.
-"""
+The rules are in docs/model.md. Nothing loops, as buffers are as large as the message. Tasks are in an order in
+which they can run; semaphores are taken in it too."""
 
 from __future__ import annotations
 
@@ -109,7 +105,20 @@ class _Execution:
         self._blocks = [
             _Block(g, b, block.operations) for g, gpu in enumerate(plan.gpus) for b, block in enumerate(gpu.blocks)
         ]
-        self._ends = self._channels()
+        # the k-th channel to a peer meets the peer's k-th back and takes its turn among equal links
+        self._ends: dict[tuple[int, ChannelType, int], _End] = {}
+        between: dict[tuple[Rank, Rank, ChannelType], list[_End]] = defaultdict(list)
+        for g, gpu in enumerate(plan.gpus):
+            for kind in CHANNEL_TYPES:
+                for c, peer in enumerate(gpu.peers(kind)):
+                    same = between[g, peer, kind]
+                    forward = (g, peer) in self._links or (peer, g) not in self._links
+                    link = self._link(g, peer, len(same)) if forward else self._link(peer, g)
+                    self._ends[g, kind, c] = _End(g, peer, kind, link, forward)
+                    same.append(self._ends[g, kind, c])
+        for (g, peer, kind), ends in between.items():
+            for end, far in zip(ends, between.get((peer, g, kind), []), strict=False):
+                end.far = far
         self._put: dict[tuple[Rank, Rank], int] = {}  # over memory: the last put that no signal has told of yet
         self._put_of_signal: dict[int, int] = {}  # signal -> the put that it comes with
         self._at_barrier: dict[tuple[int, int], list[_Block]] = defaultdict(list)
@@ -130,23 +139,6 @@ class _Execution:
             raise ValueError("the plan never ends: some thread blocks wait for ever")
         return PlanTasks(self._tasks.sized(), tuple(self._places), tuple(self._messages))
 
-    def _channels(self) -> dict[tuple[int, ChannelType, int], _End]:
-        """All ends. The k-th channel to a peer meets the peer's k-th back and takes its turn among equal links."""
-        ends_of: dict[tuple[int, ChannelType, int], _End] = {}
-        between: dict[tuple[Rank, Rank, ChannelType], list[_End]] = defaultdict(list)
-        for g, gpu in enumerate(self._plan.gpus):
-            for kind in CHANNEL_TYPES:
-                for c, peer in enumerate(gpu.peers(kind)):
-                    same = between[g, peer, kind]
-                    forward = (g, peer) in self._links or (peer, g) not in self._links
-                    link = self._link(g, peer, len(same)) if forward else self._link(peer, g)
-                    ends_of[g, kind, c] = _End(g, peer, kind, link, forward)
-                    same.append(ends_of[g, kind, c])
-        for (g, peer, kind), ends in between.items():
-            for end, far in zip(ends, between.get((peer, g, kind), []), strict=False):
-                end.far = far
-        return ends_of
-
     def _link(self, src: Rank, dst: Rank, turn: int = 0) -> int:
         """The fastest link from ``src`` to ``dst``."""
         links = self._links.get((src, dst))
@@ -159,35 +151,38 @@ class _Execution:
 
     def _done(self, block: _Block, x: PlanOperation) -> bool:
         """Carry ``x`` out; False where it must wait for what other thread blocks have not done yet."""
+        ends = self._ends_of(block, x)
+        queues = [self._released[block.gpu, s] for s in x.semaphores]
         match x.op:
             case "nop":
-                return True
+                pass
             case "barrier":
                 return self._barrier(block, x)
             case "wait" | "rlxwait":
-                return self._wait(block, x)
+                if any(len(end.inbox) < ends.count(end) for end in ends):
+                    return False
+                signals = [end.inbox.popleft() for end in ends]
+                task = self._local(block, [*block.after, *signals], tuple(end.peer for end in ends))
+                self._messages += [(self._put_of_signal.get(signal, signal), task) for signal in signals]
+                block.after = (task,)
             case "signal" | "rlxsignal":
-                for end in self._ends_of(block, x):
+                for end in ends:
                     self._signal(block, end)
             case "flush":
-                ends = self._ends_of(block, x)
                 block.after = (self._local(block, [*block.after, *(put for end in ends for put in end.last)]),)
-            case "sem_acquire" | "sem_release":
-                return self._semaphore(block, x)
+            case "sem_release":
+                block.after = (self._local(block, block.after),)
+                for queue in queues:
+                    queue.append(block.after)
+            case "sem_acquire":
+                if not all(queues):
+                    return False
+                released = [task for queue in queues for task in queue.popleft()]
+                block.after = (self._local(block, [*block.after, *released]),)
             case "put" | "pws" | "pwsf" if x.channel_type == "port":
-                self._port_puts(block, x)
+                self._port_puts(block, x, ends)
             case _:
                 self._move(block, x)
-        return True
-
-    def _wait(self, block: _Block, x: PlanOperation) -> bool:
-        ends = self._ends_of(block, x)
-        if any(len(end.inbox) < ends.count(end) for end in ends):
-            return False
-        signals = [end.inbox.popleft() for end in ends]
-        task = self._local(block, [*block.after, *signals], tuple(end.peer for end in ends))
-        self._messages += [(self._put_of_signal.get(signal, signal), task) for signal in signals]
-        block.after = (task,)
         return True
 
     def _signal(self, block: _Block, end: _End) -> None:
@@ -220,22 +215,7 @@ class _Execution:
         block.arrived = False
         return True
 
-    def _semaphore(self, block: _Block, x: PlanOperation) -> bool:
-        queues = [self._released[block.gpu, s] for s in x.semaphores]
-        if x.op == "sem_release":
-            block.after = (self._local(block, block.after),)
-            for queue in queues:
-                queue.append(block.after)
-            return True
-        if not all(queues):
-            return False
-        block.after = (
-            self._local(block, [*block.after, *(task for queue in queues for task in queue.popleft())]),
-        )
-        return True
-
-    def _port_puts(self, block: _Block, x: PlanOperation) -> None:
-        ends = self._ends_of(block, x)
+    def _port_puts(self, block: _Block, x: PlanOperation, ends: Sequence[_End]) -> None:
         for end, src, dst in zip(ends, x.src, x.dst, strict=True):
             if not end.carries:
                 raise ValueError(_no_link(end.gpu, end.peer))
@@ -274,7 +254,7 @@ class _Execution:
         if src[0] == dst[0]:
             task = self._tasks.local(block.after, seconds_per_byte=self._costs.copy[block.gpu] * count)
         else:
-            copier = self._copier.get((block.gpu, block.index))
+            copier = self._copier.get((block.gpu, block.index), -1)
             task = self._tasks.send(self._link(src[0], dst[0]), block.after, units=count, copier=copier)
             if src[0] == block.gpu:
                 self._put[src[0], dst[0]] = task

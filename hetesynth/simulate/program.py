@@ -1,32 +1,30 @@
 """A program as tasks: thread blocks in order, channels with a few FIFO slots, loops over slices of a large buffer.
 
-The rules are those of the runtimes (docs/model.md): a thread block does one thing at a time; a send waits for a
-free slot of its connection and takes alpha + bytes x beta, and no less than its thread block needs to copy the
-bytes; a receive waits for the message and frees the slot when it is done; a step that others depend on publishes
-when it is done. A chunk larger than a message makes the whole program loop over slices of all chunks; loops follow
-each other without a barrier.
-"""
+The rules are those of the runtimes (docs/model.md). A chunk larger than a message makes the whole program loop
+over slices of all chunks; loops follow each other without a barrier."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hetesynth.model.cost import Costs
-from hetesynth.model.program import RECEIVES, SENDS, Instruction, Op, Program, ThreadBlock
+from hetesynth.model.program import RECEIVES, SENDS, Op, Program, ThreadBlock
 from hetesynth.model.target import PORTABLE, Target
+from hetesynth.model.timeline import Timeline
 from hetesynth.model.topology import Rank
-from hetesynth.policy import DEFAULT
-from hetesynth.policy.simulate import SimulatePolicy
 from hetesynth.simulate.graph_builder import Copiers, SizedTasks, fastest
 
-if TYPE_CHECKING:
-    from hetesynth.model.timeline import Timeline
-
+MAX_LOOPS = 64
+"""Simulated; further ones are extrapolated."""
+MIN_LOOPS = 6
+MAX_TASKS = 300_000
+"""Of all simulated loops: more take minutes."""
+MAX_WORK = 300_000_000
+"""Tasks x connections of all simulated loops, as all connections may share one resource."""
 REDUCES: frozenset[Op] = frozenset({"re", "rrs", "rrc", "rrcs"})
 
 
@@ -90,15 +88,8 @@ class ProgramLoops:
     """
 
     def __init__(
-        self,
-        program: Program,
-        costs: Costs,
-        *,
-        target: Target = PORTABLE,
-        slots: int | None = None,
-        policy: SimulatePolicy = DEFAULT.simulate,
+        self, program: Program, costs: Costs, *, target: Target = PORTABLE, slots: int | None = None
     ) -> None:
-        self._policy = policy
         self._program, self._costs = program, costs
         self._fifo = target.fifo(program.protocol, program.collective)
         counts = (x.count for gpu in program.gpus for block in gpu.thread_blocks for x in block.instructions)
@@ -113,15 +104,14 @@ class ProgramLoops:
         loop = self._loop(int(min(self._most, max(1.0, self._fifo.batch_bytes // chunk_bytes))))
         loops = max(1.0, chunk_bytes / message)
         tasks = max(1, len(loop.places))
-        policy = self._policy
-        affordable = min(policy.max_tasks // tasks, policy.max_work // (tasks * max(1, loop.connections)))
-        most = min(policy.max_loops, max(policy.min_loops, affordable))
+        affordable = min(MAX_TASKS // tasks, MAX_WORK // (tasks * max(1, loop.connections)))
+        most = min(MAX_LOOPS, max(MIN_LOOPS, affordable))
         simulated = min(math.ceil(loops), most)
         slices = [min(chunk_bytes, float(message))] * simulated
         if 1 < math.ceil(loops) == simulated:
             slices[-1] = chunk_bytes - (simulated - 1) * message
         sized = loop.repeated(slices, costs or self._costs)
-        skipped = max(0, min(int(policy.skipped_loops * simulated), simulated // 2 - 1))
+        skipped = max(0, min(simulated // 4, simulated // 2 - 1))
         return ProgramTasks(sized, tuple(loop.places), simulated, loops if loops > most else simulated, skipped)
 
     def _loop(self, together: int) -> _Loop:
@@ -156,66 +146,17 @@ class _Loop:
         self._waits: list[tuple[int, int, int]] = []  # (task, task it waits for, loops back)
         self._connections: dict[tuple[Rank, Rank, int], _Connection] = {}
         self._last: dict[tuple[int, int, int], int] = {}  # last task of each step
-        self._routes = _Routes(program, costs)
+        self._links: dict[tuple[Rank, Rank], list[int]] = defaultdict(list)
+        for i, ends in enumerate(costs.link_ends):
+            self._links[ends].append(i)
+        self._channels: dict[tuple[Rank, Rank], set[int]] = defaultdict(set)
+        for gpu in program.gpus:
+            for block in gpu.thread_blocks:
+                if block.send_peer is not None:
+                    self._channels[gpu.rank, block.send_peer].add(block.channel)
         for g, gpu in enumerate(program.gpus):
             for b, block in enumerate(gpu.thread_blocks):
                 self._add_block(g, b, block)
-        self._wait_for_messages(slots)
-        self._wait_for_steps()
-
-    @property
-    def connections(self) -> int:
-        """How many connections the program uses."""
-        return len(self._connections)
-
-    def _add_block(self, g: int, b: int, block: ThreadBlock) -> None:
-        first = len(self.places)
-        rank = self._program.gpus[g].rank
-        rate, copier = self._costs.copy_rate(rank, self._program.protocol), -1
-        if rate is not None and block.send_peer is not None:  # a thread block that sends at a limited rate
-            copier = len(self._copiers)
-            self._copiers.append((f"thread block {block.id} of gpu {rank}", rate * self._overhead))
-        for step, x in enumerate(block.instructions):
-            left, message = x.count, 0
-            while message == 0 or left > 0:
-                chunks = min(left, self._together) if x.op in SENDS or x.op in RECEIVES else left
-                self._add(Place(g, b, step, message), block, x, chunks)
-                self._copier.append(copier if x.op in SENDS else -1)
-                left -= max(1, chunks)
-                message += 1
-            self._last[g, b, step] = len(self.places) - 1
-        tasks = range(first, len(self.places))
-        self._waits.extend((task, task - 1, 0) for task in tasks[1:])
-        if tasks:
-            self._waits.append((first, tasks[-1], 1))
-
-    def _add(self, place: Place, block: ThreadBlock, x: Instruction, chunks: int) -> None:
-        rank, task = self._program.gpus[place.gpu].rank, len(self.places)
-        link, before, after = -1, 0.0, 0.0
-        work = self._costs.gamma[rank] if x.op in REDUCES else self._costs.copy[rank] if x.op == "cpy" else 0.0
-        if x.op in RECEIVES:
-            self._connection(block.recv_peer, rank, block.channel).takes.append(task)
-        if x.op in SENDS:
-            connection = self._connection(rank, block.send_peer, block.channel)
-            connection.sends.append(task)
-            link, before = connection.link, work
-        else:
-            after = work
-        self.places.append(place)
-        self._link.append(link)
-        self._chunks.append(chunks)
-        self._before.append(chunks * before)
-        self._after.append(chunks * after)
-
-    def _connection(self, src: Rank | None, dst: Rank | None, channel: int) -> _Connection:
-        if src is None or dst is None:
-            raise ValueError("a thread block sends or receives and has no peer for it")
-        key = (src, dst, channel)
-        if key not in self._connections:
-            self._connections[key] = _Connection(self._routes.link(src, dst, channel), [], [])
-        return self._connections[key]
-
-    def _wait_for_messages(self, slots: int) -> None:
         for (src, dst, channel), connection in self._connections.items():
             count = len(connection.sends)
             if count != len(connection.takes):
@@ -224,6 +165,56 @@ class _Loop:
                 self._waits.append((receive, send, 0))
                 back, which = divmod(k - slots, count)
                 self._waits.append((send, connection.takes[which], -back))
+        self._wait_for_steps()
+
+    @property
+    def connections(self) -> int:
+        """How many connections the program uses."""
+        return len(self._connections)
+
+    def _add_block(self, g: int, b: int, block: ThreadBlock) -> None:
+        first, costs, rank = len(self.places), self._costs, self._program.gpus[g].rank
+        rate, copier = costs.copy_rate(rank, self._program.protocol), -1
+        if rate is not None and block.send_peer is not None:  # a thread block that sends at a limited rate
+            copier = len(self._copiers)
+            self._copiers.append((f"thread block {block.id} of gpu {rank}", rate * self._overhead))
+        for step, x in enumerate(block.instructions):
+            sends, receives, left, message = x.op in SENDS, x.op in RECEIVES, x.count, 0
+            work = costs.gamma[rank] if x.op in REDUCES else costs.copy[rank] if x.op == "cpy" else 0.0
+            while message == 0 or left > 0:
+                task, link, chunks = len(self.places), -1, min(left, self._together) if sends or receives else left
+                if receives:
+                    self._connection(block.recv_peer, rank, block.channel).takes.append(task)
+                if sends:
+                    connection = self._connection(rank, block.send_peer, block.channel)
+                    connection.sends.append(task)
+                    link = connection.link
+                self.places.append(Place(g, b, step, message))
+                self._link.append(link)
+                self._chunks.append(chunks)
+                self._before.append(chunks * work if sends else 0.0)
+                self._after.append(0.0 if sends else chunks * work)
+                self._copier.append(copier if sends else -1)
+                left -= max(1, chunks)
+                message += 1
+            self._last[g, b, step] = len(self.places) - 1
+        tasks = range(first, len(self.places))
+        self._waits.extend((task, task - 1, 0) for task in tasks[1:])
+        if tasks:
+            self._waits.append((first, tasks[-1], 1))
+
+    def _connection(self, src: Rank | None, dst: Rank | None, channel: int) -> _Connection:
+        if src is None or dst is None:
+            raise ValueError("a thread block sends or receives and has no peer for it")
+        key = (src, dst, channel)
+        if key not in self._connections:
+            links, channels = self._links.get((src, dst)), sorted(self._channels.get((src, dst), ()))
+            if not links:
+                raise ValueError(f"the program sends from {src} to {dst}, where the topology has no link")
+            equal = fastest(self._costs, links)  # which the channels of the pair take in turn
+            turn = channels.index(channel) if channel in channels else 0
+            self._connections[key] = _Connection(equal[turn % len(equal)], [], [])
+        return self._connections[key]
 
     def _wait_for_steps(self) -> None:
         first: dict[tuple[int, int, int], int] = {}
@@ -269,30 +260,3 @@ class _Loop:
             copiers=Copiers(tuple(name for name, _ in self._copiers), tuple(rate for _, rate in self._copiers)),
             copier=np.tile(np.asarray(self._copier, dtype=np.int64), loops),
         )
-
-
-class _Routes:
-    """Which link each connection uses.
-
-    The fastest of those that join its ranks; where several are equally fast and near, the channels of the pair
-    take them in turn.
-    """
-
-    def __init__(self, program: Program, costs: Costs) -> None:
-        self._links: dict[tuple[Rank, Rank], list[int]] = defaultdict(list)
-        for i, ends in enumerate(costs.link_ends):
-            self._links[ends].append(i)
-        channels: dict[tuple[Rank, Rank], set[int]] = defaultdict(set)
-        for gpu in program.gpus:
-            for block in gpu.thread_blocks:
-                if block.send_peer is not None:
-                    channels[gpu.rank, block.send_peer].add(block.channel)
-        self._turn = {pair: {c: k for k, c in enumerate(sorted(used))} for pair, used in channels.items()}
-        self._costs = costs
-
-    def link(self, src: Rank, dst: Rank, channel: int) -> int:
-        links = self._links.get((src, dst))
-        if not links:
-            raise ValueError(f"the program sends from {src} to {dst}, where the topology has no link")
-        equal = fastest(self._costs, links)
-        return equal[self._turn.get((src, dst), {}).get(channel, 0) % len(equal)]

@@ -70,20 +70,18 @@ class _Earlier:
         self._last: dict[int, tuple[int, int, int]] = {}  # the last meeting point: its tick, task and members
 
     def before(self, t: Transfer) -> list[int]:
-        meetings = (self._meeting(group, t.start) for group in self._groups(t))
-        return [task for task in meetings if task >= 0]
-
-    def _meeting(self, group: int, start: int) -> int:
-        tick, task, earlier = self._last.get(group, (-1, -1, 0))
-        if tick == start:
-            return task
-        members = self._members.get(group, [])
-        count = bisect_right(members, (start, len(self._tasks)))
-        if count > earlier:
-            waits = [member for _, member in members[earlier:count]]
-            task = self._tasks.local(waits if task < 0 else [task, *waits])
-        self._last[group] = (start, task, count)
-        return task
+        meetings = []
+        for group in self._groups(t):
+            tick, task, earlier = self._last.get(group, (-1, -1, 0))
+            if tick != t.start:
+                members = self._members.get(group, [])
+                count = bisect_right(members, (t.start, len(self._tasks)))
+                if count > earlier:
+                    waits = [member for _, member in members[earlier:count]]
+                    task = self._tasks.local(waits if task < 0 else [task, *waits])
+                self._last[group] = (t.start, task, count)
+            meetings += [task] if task >= 0 else []
+        return meetings
 
     def add(self, t: Transfer, task: int) -> None:
         for group in self._groups(t):

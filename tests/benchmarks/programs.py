@@ -27,9 +27,7 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.program import Protocol
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import TARGETS, Target
-from hetesynth.programs.msccl.assembly import STRAIGHTFORWARD
-from hetesynth.programs.msccl.library_programs import fits
-from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower_with_notes, straightforward
+from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower_with_notes
 from hetesynth.programs.summary import program_summary
 from hetesynth.search.greedy import greedy
 from hetesynth.search.search import Strategy
@@ -41,38 +39,31 @@ DATA, PAGE, TEXT = (
     ROOT / name for name in ("docs/data/targets.csv", "docs/targets.md", "tests/benchmarks/targets.txt")
 )
 COMPARED = ("portable", "msccl-executor")  # plain instructions, and all of them
-COUNTED = ("steps", "thread_blocks", "dependences", "critical_path")
-SIZES = ("straightforward", *(f"{name}{kind}" for name in COMPARED for kind in ("", "_straightforward")))
-HEAD = ["cluster", "ranks", "collective", *TARGETS, *(f"{size}_{what}" for size in SIZES for what in COUNTED)]
+COUNTED = ("steps", "thread_blocks", "dependences")
+HEAD = ["cluster", "ranks", "collective", *TARGETS, *(f"{size}_{what}" for size in COMPARED for what in COUNTED)]
 PROTOCOLS: tuple[Protocol, ...] = ("Simple", "LL", "LL128")
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Totals over all GPUs of one program, out of place; the critical path in chunk times."""
+    """Totals over all GPUs of one program, out of place."""
 
     steps: int
     thread_blocks: int
     dependences: int
-    critical_path: int
 
     @classmethod
     def of(cls, lowered: Lowered) -> Size:
         """Count the program."""
         figures = program_summary(lowered.program)
-        return cls(figures.steps, figures.thread_blocks, figures.dependences, lowered.critical_path)
-
-    def worse(self, plain: Size) -> bool:
-        """More of anything than in ``plain``."""
-        return any(getattr(self, name) > getattr(plain, name) for name in COUNTED)
+        return cls(figures.steps, figures.thread_blocks, figures.dependences)
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
     """One collective on one cluster.
 
-    ``verdicts``: "ok" or what is wrong, by target that has the collective. ``sizes``: by name in ``SIZES``;
-    ``portable_straightforward`` is the straightforward lowering within the limits of that target.
+    ``verdicts``: "ok" or what is wrong, by target that has the collective. ``sizes``: for those of ``COMPARED``.
     """
 
     cluster: str
@@ -108,16 +99,12 @@ def measured(topology: Path, collective: CollectiveName, targets: Iterable[Targe
         )
     schedule = outcome.schedule
     servers = tuple(vertex.server for vertex in chunking.topology.vertices[: problem.ranks])
-    plain = straightforward(problem, schedule, LoweringOptions("x"))
     verdicts: dict[str, str] = {}
-    sizes: dict[str, Size | None] = {"straightforward": Size.of(plain)}
+    sizes: dict[str, Size | None] = {}
     for t in supporting:
         verdicts[t.name] = _verdict(problem, schedule, t, servers)
         if t.name in COMPARED:  # here, as its program is still known
             sizes[t.name] = _size(problem, schedule, LoweringOptions("x", target=t))
-            within = LoweringOptions("x", target=t, optimizations=STRAIGHTFORWARD)
-            fitting = Size.of(plain) if fits(plain.program, t) else _size(problem, schedule, within)
-            sizes[f"{t.name}_straightforward"] = fitting
     return Cell(cluster, problem.ranks, collective, verdicts, sizes)
 
 
@@ -171,12 +158,12 @@ def page(rows: Sequence[Sequence[str]]) -> str:
 
 def _targets() -> Iterator[Sequence[str]]:
     for t in TARGETS.values():
-        xml = t.format == "msccl-xml"
+        xml = not t.format.plan
         ops, channels = (
             (" ".join(sorted(t.ops)), str(t.max_channel + 1)) if xml else ("put signal wait re ...", "-")
         )
         limits = (str(t.max_steps), str(t.max_thread_blocks), channels)
-        yield f"`{t.name}`", t.runtime, t.format, ops, *limits, f"`{t.reducescatter}`"
+        yield f"`{t.name}`", t.runtime, t.format.name, ops, *limits, f"`{t.reducescatter}`"
 
 
 def _calls() -> Iterator[Sequence[str]]:
@@ -191,7 +178,7 @@ def _messages() -> Iterator[Sequence[str]]:
     for protocol in PROTOCOLS:
         by_fifo: dict[object, list[Target]] = {}
         for t in TARGETS.values():
-            if t.format == "msccl-xml":
+            if not t.format.plan:
                 by_fifo.setdefault(t.fifo(protocol, "allgather"), []).append(t)
         for alike in by_fifo.values():
             names = ", ".join(f"`{t.name}`" for t in alike)

@@ -41,11 +41,6 @@ def test_ranks_are_the_working_gpus_in_the_order_of_the_instances() -> None:
     )  # fmt: skip
 
 
-def test_a_place_has_no_negative_number() -> None:
-    with pytest.raises(ValueError, match="negative"):
-        RankPlace(0, "", "a", -1)
-
-
 def test_each_file_by_hand() -> None:
     order = rank_order(TOPOLOGY)
     assert hostfile(order) == "node17 slots=2\ngpu-08.x slots=1\ngpu-09.x slots=1\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hetesynth.library.machine import Machine, machine_of
-from hetesynth.library.times import chosen, ring_graph, tree_graph
+from hetesynth.library.times import chosen, ring_graph
 from hetesynth.topology.language import load_topology
 
 MACHINES = Path(__file__).resolve().parents[2] / "examples" / "measured"
@@ -42,14 +42,6 @@ def test_rings(name: str, channels: int, rate: float, launched: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "inside", "between"), [("a100x8_2", 30, 24), ("p4d_2", 24, 12), ("h100x8_2", 48, 48)]
-)
-def test_trees(name: str, inside: float, between: float) -> None:
-    graph = tree_graph(machine(name))
-    assert (graph.inside, graph.between) == (inside, between)
-
-
-@pytest.mark.parametrize(
     ("name", "size", "label"),
     [
         ("h100x8", 1 << 20, "ring, 24 channels, LL"),  # two logs
@@ -66,11 +58,6 @@ def test_trees(name: str, inside: float, between: float) -> None:
 )
 def test_what_is_chosen(name: str, size: int, label: str) -> None:
     assert chosen(machine(name), "allreduce", size).label == label
-
-
-def test_broadcast_is_a_chain_and_alltoall_is_sends() -> None:
-    assert {chosen(machine("h100x8"), "broadcast", 1 << n).algorithm for n in range(3, 34)} == {"Ring"}
-    assert {chosen(machine("h100x8"), "alltoall", 1 << n).algorithm for n in range(3, 34)} == {"sends"}
 
 
 def test_pat_is_for_nodes_of_one_gpu() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from benchmarks.generated_clusters import generated_cluster
 
-from hetesynth.library.facts import AMPERE, CDNA, HOPPER, TABLES, VOLTA
-from hetesynth.library.machine import Machine, Node, machine_of
+from hetesynth.library.facts import AMPERE, CDNA, HOPPER
+from hetesynth.library.machine import Machine, machine_of
 from hetesynth.library.times import library_times
 from hetesynth.model.collective import COLLECTIVE_NAMES
 from hetesynth.model.topology import Topology
@@ -54,7 +54,7 @@ def test_every_example_is_sane_or_not_modelled(path: Path) -> None:
         is_sane(machine, topology)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(8))
 def test_generated_clusters_are_sane_or_not_modelled(seed: int) -> None:
     topology = parse_topology(generated_cluster(seed).text)
     machine = machine_of(topology)
@@ -72,22 +72,6 @@ def test_a_node_is_a_switch_a_mesh_or_the_host() -> None:
     assert [node.generation for node in nodes] == [HOPPER, AMPERE, CDNA, AMPERE]
     assert [node.total for node in nodes] == pytest.approx([370.8, 240.0, 144.0, 24.0])
     assert [node.pair for node in nodes] == pytest.approx([0.0, 80.0, 48.0, 0.0])
-
-
-def test_an_incomplete_mesh_is_not_modelled() -> None:
-    ring = "\n".join(f"link gpu{i} <-> gpu{(i + 1) % 4} {{ bandwidth 25 GB/s; kind nvlink }}" for i in range(4))
-    assert machine_of(text_of(ring, "V100")) is None
-
-
-def test_two_islands_meet_over_the_host() -> None:
-    mesh = (
-        "mesh gpu[0-1] { bandwidth 25 GB/s x 3; kind nvlink } mesh gpu[2-3] { bandwidth 25 GB/s x 3; kind nvlink }"
-    )
-    machine = machine_of(
-        text_of(f"{mesh}\n bus b {{ members gpu[0-3]; bandwidth 15.75 GB/s; kind pcie }}", "V100")
-    )
-    assert machine is not None and machine.nodes[0].joined == "host"
-    assert machine.nodes[0].total == pytest.approx(12.0)
 
 
 def test_a_rack_in_one_nvlink_domain_is_one_node() -> None:
@@ -113,34 +97,3 @@ def test_nics_as_the_library_counts_them(name: str, fabric: str, nics: tuple[flo
     for node in machine.nodes:
         assert node.nics == pytest.approx(nics)
         assert node.nic_line == pytest.approx(line)
-
-
-def test_only_amd_runs_rccl() -> None:
-    assert measured("mi300x8").library == "RCCL"
-    assert measured("h100x8").library == "NCCL"
-
-
-def test_older_versions_have_older_tables() -> None:
-    machine = measured("abci_v_1")
-    older = Machine(machine.nodes, version=(2, 17))
-    assert machine.tables is TABLES and older.tables.ring.base[0] == 3.6
-    assert machine.nodes[0].generation is VOLTA
-
-
-def test_one_gpu_is_no_machine() -> None:
-    with pytest.raises(ValueError, match="two GPUs"):
-        Machine((Node(1, HOPPER, "switch", 0.0),))
-
-
-def test_no_library_runs_on_both_vendors_or_on_gaudi() -> None:
-    inside = "switch s { ports gpu[0-3]; bandwidth 450 GB/s; kind nvlink }\n"
-    inside += "nic nic0 { bandwidth 400 Gbps } attach gpu[0-3] -> nic0"
-    node = 'node {0} {{ model "{1}"\n gpus 4\n ' + inside.replace("{", "{{").replace("}", "}}") + " }}\n"
-    cluster = "cluster c { instance a = x\n instance b = y\n fabric f { join *.nic*; latency 1 us } }"
-
-    def of(one: str, other: str) -> Machine | None:
-        return machine_of(parse_topology(node.format("x", one) + node.format("y", other) + cluster))
-
-    assert of("H100", "A100") is not None
-    assert of("H100", "MI300X") is None
-    assert of("Gaudi3", "Gaudi3") is None

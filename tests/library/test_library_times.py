@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hetesynth.library.machine import Machine, machine_of
-from hetesynth.library.times import chosen, library_times
+from hetesynth.library.times import library_times
 from hetesynth.model.collective import COLLECTIVE_NAMES
 from hetesynth.topology.language import load_topology
 
@@ -64,32 +63,3 @@ def test_nothing_is_faster_than_its_links(name: str) -> None:
                                 collective,
                                 time,
                             )
-
-
-def test_switches_pass_the_line_rate() -> None:
-    """466 to 483 GB/s of AllReduce over links of 450 are published of eight H100."""
-    size = 1 << 33
-    bus = 2 * 7 / 8 * size / chosen(machine("h100x8"), "allreduce", size).expected / 1e9
-    assert 450 < bus < 490
-
-
-def test_an_algorithm_can_be_set() -> None:
-    of = machine("p4d_2")
-    assert chosen(of, "allreduce", 1 << 31).algorithm == "Tree"
-    with pytest.raises(ValueError, match="NVLS does not do allreduce"):
-        chosen(of, "allreduce", 1 << 31, "NVLS")
-    ring = chosen(of, "allreduce", 1 << 31, "Ring")
-    assert ring.algorithm == "Ring" and ring.expected > chosen(of, "allreduce", 1 << 31).expected
-
-
-def test_one_process_launches_slowly() -> None:
-    of = machine("mi350x8")
-    assert chosen(replace(of, processes=False), "allreduce", 8).expected == pytest.approx(50e-6)
-    assert chosen(of, "allreduce", 8).expected < 25e-6
-
-
-def test_ll128_between_nodes_can_be_off() -> None:
-    of = machine("abci_v_8")
-    protocols = {time.protocol for time in library_times(replace(of, ll128=False), "broadcast", 1 << 20)}
-    assert protocols == {"LL", "Simple"}
-    assert "LL128" in {time.protocol for time in library_times(of, "broadcast", 1 << 20)}

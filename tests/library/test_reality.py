@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from statistics import median
 
 import pytest
 from benchmarks import reality
-from benchmarks.reality import LARGE, Series
+from benchmarks.reality import Series
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -47,13 +46,3 @@ def test_what_is_stored_is_used(series: list[Series]) -> None:
         assert row["source"] and bool(row["machine"]) != bool(row["left_out"])
     machines = {path.stem for path in reality.MACHINES.glob("*.dsl")} - {"nodes"}
     assert {one.row["machine"] for one in series} <= machines
-
-
-def test_points_can_come_from_a_file(tmp_path: Path, series: list[Series]) -> None:
-    path = tmp_path / "runs.jsonl"
-    run = {"id": "stas_a100_1n_ar", "points": [[1 << 30, 16000.0, None, None], [8, None, None, 0.1]]}
-    path.write_text(json.dumps(run) + "\n")
-    remade = {one.name: one for one in reality.all_series(reality.points_of(path))}
-    assert remade["stas_a100_1n_ar"].points == ((1 << 30, pytest.approx(0.016)),)
-    assert remade["stas_a100_1n_ar"].errors(LARGE) == [pytest.approx(-0.49, abs=0.02)]
-    assert len(remade) == len(series)

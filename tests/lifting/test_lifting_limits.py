@@ -109,12 +109,6 @@ def pair(shared: int) -> Problem:
     return Problem(2, 2, (), arcs, (Resource("medium", (0, 1), shared),), collective("allreduce", 2, 1))
 
 
-def test_capacities_stretch_the_steps() -> None:
-    """An exchange is two transfers a piece that go together: one piece a step on a medium of two."""
-    assert lifted(exchange(), pair(4)).schedule.makespan == 1
-    assert lifted(exchange(), pair(2)).schedule.makespan == 2
-
-
 def test_what_must_go_together_and_does_not_fit_is_refused() -> None:
     with pytest.raises(HetesynthError) as caught:
         lifted(exchange(), pair(1))
@@ -145,18 +139,6 @@ def test_what_comes_twice_is_left_out_and_relays_are_counted() -> None:
     made = lifted(program("scatter", 1, [root, relay, end], root=0))
     assert (made.arrivals, made.dropped, made.relays) == (4, 1, 1)
     assert len(made.schedule.transfers) == 3
-
-
-def test_neighbouring_chunks_of_one_message_cross_together() -> None:
-    """cnt = 3 is three transfers of one step, and the link is as wide as that."""
-    gpus = [
-        GpuProgram(0, 3, 3, 0, (block(0, 1, None, step("s", "i0", "o0", 3)),
-                                block(1, None, None, step("cpy", "i0", "o0", 3)))),
-        GpuProgram(1, 3, 3, 0, (block(0, None, 0, step("r", "i0", "o0", 3)),)),
-    ]  # fmt: skip
-    made = lifted(program("broadcast", 3, gpus, root=0))
-    assert made.schedule.makespan == 1 and len(made.schedule.transfers) == 3
-    assert [arc.capacity for arc in made.problem.arcs] == [3]
 
 
 @pytest.mark.parametrize("name", ["custom", "alltoallv"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED
-from hetesynth.model.program import BufferSlice
 from hetesynth.programs.layout import Layout, in_place_supported
 from hetesynth.search.collectives import collective
 
@@ -14,23 +13,6 @@ N, C = 4, 3
 
 def layout(name: str, in_place: bool = False) -> Layout:
     return Layout(collective(name, N, C, 2 if name in ROOTED else None), in_place)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("name", "loop", "root", "other"),
-    [
-        ("allgather", N * C, (C, N * C), (C, N * C)),
-        ("reducescatter", N * C, (N * C, C), (N * C, C)),
-        ("allreduce", N * C, (N * C, N * C), (N * C, N * C)),
-        ("alltoall", N * C, (N * C, N * C), (N * C, N * C)),
-        ("broadcast", C, (C, C), (C, C)),
-        ("reduce", C, (C, C), (C, C)),
-        ("gather", C, (C, N * C), (C, 0)),
-        ("scatter", C, (N * C, C), (0, C)),
-    ],
-)
-def test_sizes(name: str, loop: int, root: tuple[int, int], other: tuple[int, int]) -> None:
-    assert (layout(name).chunks_per_loop, layout(name).sizes(2), layout(name).sizes(0)) == (loop, root, other)
 
 
 @pytest.mark.parametrize("name", COLLECTIVE_NAMES)
@@ -53,31 +35,3 @@ def test_every_rank_fills_its_buffers_once(name: str, in_place: bool) -> None:
             assert sorted(targets) == list(range(outputs))
         else:
             assert targets == []
-
-
-def test_blocks_of_an_alltoall() -> None:
-    """Input block j goes to rank j; output block j comes from rank j."""
-    where = layout("alltoall")
-    chunk = next(c.index for c in where.collective.chunks if c.block == (1, 3) and c.part == 2)
-    assert where.source(1, chunk) == BufferSlice("i", 3 * C + 2)
-    assert where.target(3, chunk) == BufferSlice("o", 1 * C + 2)
-    assert where.source(3, chunk) is None and where.target(1, chunk) is None
-
-
-def test_two_names_of_one_chunk_in_place() -> None:
-    i, o, s = (BufferSlice(buffer, 1) for buffer in ("i", "o", "s"))  # type: ignore[arg-type]
-    assert layout("allgather", True).cell(2, i) == layout("allgather", True).cell(2, BufferSlice("o", 2 * C + 1))
-    scatter = layout("reducescatter", True)
-    assert scatter.cell(2, o) == scatter.cell(2, BufferSlice("i", 2 * C + 1))
-    assert layout("allreduce", True).cell(0, i) == layout("allreduce", True).cell(0, o)
-    assert layout("allreduce", True).cell(0, s) == ("s", 1)
-    assert layout("allreduce").cell(0, i) != layout("allreduce").cell(0, o)
-
-
-def test_own_block_in_place_is_named_by_its_output() -> None:
-    assert layout("allgather", True).source(1, C) == BufferSlice("o", C)
-    assert layout("allgather").source(1, C) == BufferSlice("i", 0)
-
-
-def test_gather_and_scatter_have_no_in_place_form() -> None:
-    assert [name for name in COLLECTIVE_NAMES if not in_place_supported(name)] == ["gather", "scatter"]

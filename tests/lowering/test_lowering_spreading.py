@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 from support.lowering_cases import case
 
-from hetesynth.errors import HetesynthError
 from hetesynth.judge.msccl.judge import program_violations
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Arc, Problem
@@ -47,40 +46,6 @@ def test_a_pair_has_the_channels_asked_for(asked: int, channels: int) -> None:
         sent[block.channel] += sum(x.count for x in block.instructions if x.op in SENDS)
     loads = [sent[c] for c in range(channels)]
     assert sum(loads) == 8 and max(loads) - min(loads) <= 1
-
-
-def test_other_pairs_stay_as_they_are() -> None:
-    problem, schedule = case("full4", "allgather", 4)
-    before = widths(spread(problem, schedule, {}).program)
-    pair = min(before, key=lambda pair: before[pair])
-    more = before[pair] + 1
-    after = widths(spread(problem, schedule, {pair: more}).program)
-    carried = sum((problem.arcs[t.link].src, problem.arcs[t.link].dst) == pair for t in schedule.transfers)
-    assert carried >= more and after == before | {pair: more}
-
-
-def test_thread_blocks_are_not_exceeded() -> None:
-    """Pairs give up channels before the target's limit breaks."""
-    problem, schedule = case("full4", "allgather", 6)
-    every = {(u, v): 6 for u in range(4) for v in range(4) if u != v}
-    free, tight = spread(problem, schedule, every), spread(problem, schedule, every, max_thread_blocks=8)
-    assert program_summary(free.program).max_thread_blocks > 8
-    assert program_summary(tight.program).max_thread_blocks <= 8 and not program_violations(tight.program)
-
-
-def test_where_spreading_does_not_fit_there_is_none() -> None:
-    """One channel in all: the same program as without."""
-    problem, schedule = one_by_one(8)
-    assert spread(problem, schedule, {(0, 1): 8}, max_channel=0) == spread(problem, schedule, {}, max_channel=0)
-
-
-def test_what_fits_in_no_way_is_refused_as_before() -> None:
-    problem, schedule = one_by_one(130)
-    with pytest.raises(HetesynthError) as plain:
-        spread(problem, schedule, {}, max_channel=0, max_steps=4)
-    with pytest.raises(HetesynthError) as spreading:
-        spread(problem, schedule, {(0, 1): 8}, max_channel=0, max_steps=4)
-    assert spreading.value.code == plain.value.code
 
 
 @pytest.mark.parametrize("name", ["allgather", "reducescatter", "allreduce", "alltoall", "broadcast", "gather"])

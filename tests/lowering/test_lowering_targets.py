@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.lowering_cases import GRAPHS, case, problem_on, random_schedule
+from support.lowering_cases import case, problem_on, random_schedule
 
 from hetesynth.errors import HetesynthError
 from hetesynth.judge.msccl.judge import program_violations
@@ -19,12 +19,12 @@ from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED
 from hetesynth.model.program import Program
 from hetesynth.model.target import PLAIN_OPS, TARGETS, Target
 from hetesynth.programs.layout import in_place_supported
-from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower_with_notes, straightforward
+from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower_with_notes
 from hetesynth.programs.msccl.xml_writer import write_msccl_xml
 from hetesynth.programs.summary import program_summary
 
 HERE = Path(__file__).parent / "golden"
-XML = [t for t in TARGETS.values() if t.format == "msccl-xml"]
+XML = [t for t in TARGETS.values() if not t.format.plan]
 FUSING = TARGETS["msccl-executor"]
 UNBOUNDED = 10**6
 
@@ -56,13 +56,6 @@ def test_every_target_accepts_and_runs_its_program(graph: str, name: str) -> Non
             assert lint(read, target) == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", COLLECTIVE_NAMES)
-def test_every_target_on_all_graphs(name: str) -> None:
-    for graph in GRAPHS:
-        test_every_target_accepts_and_runs_its_program(graph, name)
-
-
 def test_a_ring_forwards_and_adds_at_once() -> None:
     """Partial sums that travel on are never stored, and what stays is stored as it arrives."""
     program = lowered("ring8", "reduce", FUSING).program
@@ -71,26 +64,6 @@ def test_a_ring_forwards_and_adds_at_once() -> None:
     assert max(gpu.scratch_chunks for gpu in program.gpus) == 0
     around = lowered("oneway4", "allgather", FUSING).program
     assert instructions(around, "rcs") == 8 and instructions(around, "r") == 4
-
-
-@pytest.mark.parametrize("name", COLLECTIVE_NAMES)
-@pytest.mark.parametrize(
-    "graph", [*(pytest.param(g, marks=pytest.mark.slow) for g in ("line3", "star5")), "oneway4", "ring8"]
-)
-def test_no_program_is_larger_than_the_straightforward_one(graph: str, name: str) -> None:
-    root = 1 if name in ROOTED else None
-    plain = straightforward(*case(graph, name, 2, root), LoweringOptions("case"))
-    assert not program_violations(plain.program)
-    before = program_summary(plain.program)
-    for target in (TARGETS["portable"], FUSING):
-        made = lowered(graph, name, target, chunks=2)
-        after = program_summary(made.program)
-        assert after.steps <= before.steps and after.thread_blocks <= before.thread_blocks
-        assert after.dependences <= before.dependences
-        if target is not FUSING:  # a receive that forwards shares a thread block for it
-            assert made.critical_path <= plain.critical_path
-        saved = {saving.by: saving.count for saving in made.savings}
-        assert (saved["fuse"] > 0) == bool({"rcs", "rrc", "rrs", "rrcs"} & dict(after.instructions).keys())
 
 
 def without_dependence(program: Program, rank: int, block: int, step: int) -> Program:

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from hetesynth.model.cegis_trace import CegisEntry, CegisTrace, totals
+from hetesynth.model.cegis_trace import CegisEntry, totals
 
 
 def entry(checkpoint: int | None, laws: int = 0, phase: str = "", steps: int = 3) -> CegisEntry:
     return CegisEntry(steps, "fill", checkpoint, laws=laws, phase=phase)
-
-
-def test_nothing_comes_to_nothing() -> None:
-    total = totals([])
-    assert total.iterations == total.counterexamples == total.calls == total.laws == total.largest_model == 0
-    assert total.first is None and total.plain()["first"] is None
 
 
 def test_a_checkpoint_moves_back_only_within_one_search() -> None:
@@ -29,16 +23,6 @@ def test_each_law_counts_once_in_each_loop() -> None:
     assert totals([entry(0, 2, "reduce-scatter"), entry(0, 2, "allgather")]).laws == 4
 
 
-def test_calls_units_and_the_largest_model() -> None:
-    answers = [None, "sat", "unsat", "unknown", "infeasible"]
-    entries = [
-        CegisEntry(3, "solve", 1, sends=10 * i, answer=answer, units=100 * i, seconds=0.5)
-        for i, answer in enumerate(answers)
-    ]
-    total = totals(entries)
-    assert (total.calls, total.units, total.largest_model, total.seconds) == (3, 1000, 40, 2.5)
-
-
 def test_the_first_counterexample_with_its_checkpoint() -> None:
     wrong = CegisEntry(4, "fill", 2, ("step 2: too much", "step 3: too much"), 7, phase="allgather")
     total = totals([entry(0), wrong, CegisEntry(4, "fill", 1, ("step 1: other",), 1)])
@@ -46,15 +30,3 @@ def test_the_first_counterexample_with_its_checkpoint() -> None:
     assert total.plain()["first"] == {
         "phase": "allgather", "steps": 4, "checkpoint": 2, "counterexample": "step 2: too much",
     }  # fmt: skip
-
-
-def test_the_entries_of_a_part_are_its_own() -> None:
-    whole = CegisTrace()
-    one, ten = whole.inside("root 1"), whole.inside("root 10")
-    one.note(entry(0))
-    ten.note(entry(1))
-    one.inside("allgather").note(entry(2))
-    whole.note(entry(3))
-    assert [e.checkpoint for e in one.own] == [0, 2]
-    assert [e.checkpoint for e in ten.own] == [1]
-    assert [e.checkpoint for e in whole.own] == [0, 1, 2, 3]

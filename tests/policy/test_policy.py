@@ -13,7 +13,6 @@ import pytest
 import hetesynth.policy
 from hetesynth.engine.request import Request
 from hetesynth.engine.synth import synthesize
-from hetesynth.errors import InternalError
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.target import TARGETS
 from hetesynth.policy import DEFAULT
@@ -66,7 +65,7 @@ def test_every_section_is_a_frozen_field_of_the_policy() -> None:
         assert type(section)() == section
         assert type(section).__module__.startswith("hetesynth.policy.")
     with pytest.raises(FrozenInstanceError):
-        DEFAULT.lowering.max_attempts = 1  # type: ignore[misc]
+        DEFAULT.lowering.steady_least_piece = 1  # type: ignore[misc]
 
 
 def test_a_threshold_keeps_what_it_was_declared_with() -> None:
@@ -89,24 +88,3 @@ def figures(policy: LoweringPolicy, target: str, collective: CollectiveName = "a
         targets=(TARGETS[target],), policy=replace(DEFAULT, lowering=policy),
     )  # fmt: skip
     return next(iter(synthesize(request).programs.values())).figures
-
-
-@pytest.mark.slow
-def test_a_request_bounds_the_drafts_of_a_lowering() -> None:
-    with pytest.raises(InternalError, match="0 attempts"):
-        figures(replace(DEFAULT.lowering, max_attempts=0), "portable")
-
-
-def test_a_request_decides_how_many_peers_share_a_thread_block_of_a_plan() -> None:
-    together = replace(DEFAULT.lowering, peers_per_block=((16, 16),))
-    usual = figures(DEFAULT.lowering, "mscclpp")
-    assert figures(together, "mscclpp").max_thread_blocks < usual.max_thread_blocks
-
-
-def test_a_request_decides_how_far_superfluous_dependences_are_looked_for() -> None:
-    hasty = replace(DEFAULT.lowering, max_visited=0)
-    large = replace(DEFAULT.lowering, large_from=0, max_visited_large=0)
-    usual, first, second = (
-        figures(policy, "portable", "allreduce").dependences for policy in (DEFAULT.lowering, hasty, large)
-    )
-    assert first == second > usual

@@ -10,14 +10,11 @@ import pytest
 from support.clusters import cluster
 from support.costs import primitive
 
-from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.recipe import topology_hash
-from hetesynth.engine.time_verdict import bounds_of
 from hetesynth.errors import HetesynthError
-from hetesynth.model.calibration import CALIBRATIONS, calibrated
+from hetesynth.model.calibration import calibrated
 from hetesynth.model.collective import COLLECTIVE_NAMES
 from hetesynth.model.cost import bandwidths, bus_factor, chunk_bytes, costs, runtime_bytes
-from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.topology.language import load_topology, parse_topology
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -36,35 +33,6 @@ def test_prices_of_a_path() -> None:
     assert prices.link_rate[near] == 50e9  # two lanes of 25
     assert primitive(prices, near, 1e6, reduces=True) == pytest.approx(0.7e-6 + 20e-6 + 1e6 / 270e9)
     assert len(set(prices.resource_names)) == len(prices.resource_names)
-
-
-def test_each_calibration_on_a_cluster() -> None:
-    topology = load_topology(EXAMPLES / "v100_4p8" / "topo.dsl")
-    by_name = {name: costs(topology, name) for name in ("spec", "nccl", "raw")}
-    kinds = {"nvlink": (50, 40, 53.125), "net": (8, 8, 8), "pcie": (16, 16 * 12 / 15.75, 16)}
-    for kind, answers in kinds.items():
-        link = next(i for i, x in enumerate(topology.links) if x.kind == kind)
-        found = [by_name[name].link_rate[link] / 1e9 for name in ("spec", "nccl", "raw")]
-        assert found == pytest.approx(list(answers))
-    assert not any(by_name["raw"].link_alpha) and not any(by_name["raw"].gamma)
-    assert by_name["nccl"].link_alpha == by_name["spec"].link_alpha
-
-
-@pytest.mark.parametrize(
-    ("kind", "model", "factor"),
-    [
-        ("nvlink", "V100", 0.8),
-        ("NVLink", "H20", 0.824),
-        ("nvlink", "GB200", 0.802),
-        ("nvlink4", "A100-SXM4", 0.8),
-        ("xgmi", "MI300X", 0.75),
-        ("xgmi", "MI250X", 0.72),
-        ("pcie", "", 16 / 21),
-        ("net", "H100", 1),
-    ],
-)
-def test_nccl_factors(kind: str, model: str, factor: float) -> None:
-    assert CALIBRATIONS["nccl"].factor(kind, model) == pytest.approx(factor)
 
 
 def test_a_group_is_a_resource_of_each_of_its_links() -> None:
@@ -87,26 +55,6 @@ def test_sizes_and_factors_are_those_of_nccl_tests(name: str) -> None:
     reached = bandwidths(name, 8, 2**20, 1e-3)  # type: ignore[arg-type]
     assert reached.bus == pytest.approx(2**20 * 1000 * float(expected))
     assert bandwidths(name, 8, 1, 0).algorithm == 0  # type: ignore[arg-type]
-
-
-def test_published_runs_set_the_rates_where_a_runtime_is_counted() -> None:
-    """Of links and of limits alike; without a runtime links carry what is stated."""
-    topology = load_topology(EXAMPLES / "v100_4p8" / "topo.dsl")
-    counted, left_out = CostOptions(runtime=NCCL_TABLES), CostOptions()
-    near = next(i for i, x in enumerate(topology.links) if x.kind == "nvlink")
-    assert left_out.costs(topology).link_rate[near] == 50e9
-    assert counted.costs(topology).link_rate[near] == pytest.approx(40e9)
-    assert CostOptions(calibration="spec", runtime=NCCL_TABLES).costs(topology).link_rate[near] == 50e9
-    bounds = bounds_of(topology, "allgather", None, counted)
-    stated = bounds_of(topology, "allgather", None, replace(counted, calibration="spec"))
-    assert bounds.stated_seconds(10**9) == stated.seconds(10**9) < bounds.seconds(10**9)
-
-
-def test_direct_links_of_an_a100_reach_less_than_a_switch() -> None:
-    mesh = load_topology(EXAMPLES / "measured" / "a100x4.dsl")
-    switched = load_topology(EXAMPLES / "measured" / "a100x8.dsl")
-    shares = [float(calibrated(t, "measured").links[0].bandwidth / t.links[0].bandwidth) for t in (mesh, switched)]
-    assert shares == pytest.approx([0.69, 0.78])
 
 
 def test_what_is_measured_is_not_derated() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from support.clusters import cluster
 from support.reports import cluster as example
@@ -65,15 +63,6 @@ def test_a_put_takes_alpha_and_its_bytes_and_its_signal_comes_with_it() -> None:
     assert us(plan, TWO) == pytest.approx(2 + 1000, rel=1e-9)
 
 
-def test_a_lone_signal_takes_alpha() -> None:
-    hello = pair(
-        "memory",
-        [[op("rlxwait", "memory", 0), put("memory"), op("signal", "memory", 0)]],
-        [[op("rlxsignal", "memory", 0), op("wait", "memory", 0)]],
-    )
-    assert us(hello, TWO) == pytest.approx(2 + 2 + 1000, rel=1e-9)
-
-
 def test_a_memory_channel_keeps_its_thread_block_and_a_port_channel_its_engine() -> None:
     """Two puts in a row: both pay alpha; over a port the thread block has long gone on to its copy."""
     ends = [op("signal", "memory", 0), op("signal", "memory", 0)]
@@ -89,13 +78,6 @@ def test_a_memory_channel_keeps_its_thread_block_and_a_port_channel_its_engine()
     tasks = PlanPredictor(TWO, far, CostOptions()).tasks
     first, second, *_ = tasks.places
     assert first.after == second.after == ()
-
-
-def test_two_port_channels_share_the_link_and_pay_alpha_at_once() -> None:
-    plan = pair(
-        "port", [[put("port", 0, 1), op("signal", "port", 0, 1)]], [[op("wait", "port", 0, 1)]], channels=2
-    )
-    assert us(plan, TWO) == pytest.approx(2 + 2000, rel=1e-9)
 
 
 def test_a_barrier_waits_for_the_last() -> None:
@@ -137,27 +119,3 @@ def test_every_collective_is_no_quicker_than_its_bounds_and_moves_its_chunks(nam
     for t in sent:
         meant[arcs[t.link].dst, t.chunk] = meant.get((arcs[t.link].dst, t.chunk), 0) + 1
     assert crossed == meant
-
-
-def test_doubling_every_rate_halves_what_bytes_take() -> None:
-    result = made("fig10", "allgather", "greedy", ("mscclpp",))
-    plan = read_plan_json(next(iter(result.programs.values())).data)
-    topology = example("fig10")
-    faster = replace(
-        topology,
-        wires=tuple(replace(w, bandwidth=w.bandwidth and 2 * w.bandwidth) for w in topology.wires),
-        groups=tuple(replace(g, bandwidth=2 * g.bandwidth) for g in topology.groups),
-    )
-    options = CostOptions(calibration="raw")  # without alpha
-    slow, fast = (PlanPredictor(t, plan, options).timeline(SIZE).makespan for t in (topology, faster))
-    assert slow == pytest.approx(2 * fast, rel=1e-9)
-
-
-def test_signals_go_back_where_only_data_goes_forth() -> None:
-    """The handshake of a broadcast over links of one direction takes their latency; data has no way back."""
-    told = [op("wait", "port", 0), put("port", 0), op("signal", "port", 0), op("flush", "port", 0)]
-    heard = [op("signal", "port", 0), op("wait", "port", 0)]
-    plan = pair("port", [told], [heard])
-    assert us(plan, ONE) == pytest.approx(us(plan, TWO), rel=1e-12)
-    with pytest.raises(HetesynthError, match="from 1 to 0, where the topology has no link"):
-        us(pair("port", [heard], [told]), ONE)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from support.clusters import cluster, ring
+from support.clusters import cluster
 from verify.program_builders import block, direct_allreduce, direct_alltoall, program, ring_allgather, step
 
 from hetesynth.engine.predictors import CostOptions, ProgramPredictor
@@ -15,9 +15,8 @@ from hetesynth.model.program import GpuProgram, Program, ThreadBlock
 from hetesynth.model.target import TARGETS
 from hetesynth.model.timeline import lower_bound
 from hetesynth.model.topology import Topology
-from hetesynth.policy import DEFAULT
 from hetesynth.simulate.engine import simulate
-from hetesynth.simulate.program import ProgramLoops
+from hetesynth.simulate.program import MAX_LOOPS, MIN_LOOPS, ProgramLoops
 
 MB = 10**6
 MESSAGE = 2 * 1024 * 1024
@@ -45,19 +44,6 @@ def one_channel(messages: int) -> Program:
     return two([block(0, 1, None, *sends)], [block(0, None, 0, *takes)], messages)
 
 
-def test_ring() -> None:
-    assert us(cluster(4, ring(4, 50, 2)), ring_allgather(4, True), 4 * MB) == pytest.approx(66, rel=1e-9)
-
-
-def test_a_thread_block_sends_one_message_after_the_other() -> None:
-    """Each pays alpha; two channels pay it at once and share the bytes."""
-    topology = cluster(2, [(0, 1, 50, 2)])
-    assert us(topology, one_channel(2), 2 * MB) == pytest.approx(2 * (2 + 20), rel=1e-9)
-    sends = [block(k, 1, None, step("s", f"i{k}", f"o{k}"), channel=k) for k in range(2)]
-    takes = [block(k, None, 0, step("r", f"i{k}", f"o{k}"), channel=k) for k in range(2)]
-    assert us(topology, two(sends, takes, 2), 2 * MB) == pytest.approx(2 + 40, rel=1e-9)
-
-
 def test_slots_hold_the_sender_back() -> None:
     """The receiver waits for a slow link: before it takes any, two messages are sent, or all with 8 slots."""
     links = [(0, 1, 50, 2), (0, 2, 1, 0), (2, 1, 50, 0)]
@@ -82,29 +68,6 @@ def test_slots_hold_the_sender_back() -> None:
     assert simulate(loops.tasks.graph(1.0)).makespan * 1e6 == pytest.approx(gate_us, rel=1e-9)
 
 
-def test_each_kind_of_work_costs_what_it_should() -> None:
-    """At 100 GB/s a megabyte is added in 10 us and copied in two thirds of that; receiving alone is free."""
-    topology = cluster(2, [(0, 1, 50, 2)], reduce=100)
-    send = block(0, 1, None, step("s", "i0", "o0"))
-    local = {"cpy": 20 / 3, "re": 10}
-    for op, work in local.items():
-        after = step(op, "o0", "s0", on=(0, 0))  # type: ignore[arg-type]
-        takes = [block(0, None, 0, step("r", "i0", "o0", flag=True)), block(1, None, None, after)]
-        assert us(topology, two([send], takes, 1, 1), MB) == pytest.approx(22 + work, rel=1e-9)
-    assert us(topology, two([send], [block(0, None, 0, step("rrc", "i0", "o0"))], 1), MB) == pytest.approx(32)
-
-
-@pytest.mark.parametrize(("op", "work"), [("rcs", 0), ("rrs", 10), ("rrcs", 10)])
-def test_fused_steps_forward_when_they_have_received(op: str, work: float) -> None:
-    topology = cluster(3, [(0, 1, 50, 2), (1, 2, 50, 2)], reduce=100)
-    gpus = [
-        GpuProgram(0, 1, 1, 0, (block(0, 1, None, step("s", "i0", "o0")),)),
-        GpuProgram(1, 1, 1, 0, (block(0, 2, 0, step(op, "o0", "o0")),)),  # type: ignore[arg-type]
-        GpuProgram(2, 1, 1, 0, (block(0, None, 1, step("r", "o0", "o0")),)),
-    ]
-    assert us(topology, program("broadcast", 1, gpus, root=0), MB) == pytest.approx(22 + work + 22, rel=1e-9)
-
-
 @pytest.mark.parametrize(("collective", "messages"), [("custom", 2), ("broadcast", 3), ("reduce", 3)])
 def test_large_counts_are_split_into_messages(collective: str, messages: int) -> None:
     """Three chunks of 1 MiB: two fit into a message, of broadcast and reduce one, and each pays alpha. A quarter
@@ -118,13 +81,6 @@ def test_large_counts_are_split_into_messages(collective: str, messages: int) ->
     assert us(topology, made, 3000) == pytest.approx(2 + 3000 / 50e3, rel=1e-9)
 
 
-def test_a_chunk_of_a_broadcast_loops_as_that_of_any_collective() -> None:
-    """2 MiB of one chunk are one message also where several chunks are not packed beyond 512 KiB."""
-    topology, made = chain(2)
-    assert us(topology, made, MESSAGE) == pytest.approx(2 + MESSAGE / 50e3, rel=1e-9)
-    assert us(topology, made, MESSAGE + 4) == pytest.approx(2 * 2 + (MESSAGE + 4) / 50e3, rel=1e-9)
-
-
 def chain(ranks: int) -> tuple[Topology, Program]:
     """A broadcast of one chunk down a chain of rcs."""
     gpus = []
@@ -136,7 +92,7 @@ def chain(ranks: int) -> tuple[Topology, Program]:
     return cluster(ranks, links), program("broadcast", 1, gpus, root=0)
 
 
-@pytest.mark.parametrize("loops", [1, 2, 7, DEFAULT.simulate.max_loops])
+@pytest.mark.parametrize("loops", [1, 2, 7, MAX_LOOPS])
 def test_loops_are_pipelined(loops: int) -> None:
     """Down a chain of h hops, l slices take h + l - 1 turns."""
     topology, made = chain(5)
@@ -144,62 +100,13 @@ def test_loops_are_pipelined(loops: int) -> None:
     assert us(topology, made, loops * MESSAGE) == pytest.approx((4 + loops - 1) * turn, rel=1e-9)
 
 
-@pytest.mark.parametrize("loops", [DEFAULT.simulate.max_loops + 1, 1000, Fraction(20001, 2)])
+@pytest.mark.parametrize("loops", [MAX_LOOPS + 1, 1000, Fraction(20001, 2)])
 def test_extrapolated_loops_are_exact_where_all_are_equally_long(loops: Fraction | int) -> None:
     topology, made = chain(5)
     found = ProgramPredictor(topology, made).predict(int(loops * MESSAGE))
     turn = 2 + MESSAGE / 50e3
     assert found.seconds * 1e6 == pytest.approx(float(4 + loops - 1) * turn, rel=1e-9)
     assert found.unsteady < 1e-9
-
-
-def test_how_many_loops_are_simulated_is_policy() -> None:
-    topology, made = chain(3)
-    costs = ProgramPredictor(topology, made).costs
-    few = ProgramLoops(made, costs, policy=replace(DEFAULT.simulate, max_loops=8))
-    assert few.tasks(100 * MESSAGE).simulated == 8
-    assert ProgramLoops(made, costs).tasks(100 * MESSAGE).simulated == DEFAULT.simulate.max_loops
-    assert few.tasks(100 * MESSAGE).skipped == 2
-    whole = ProgramLoops(made, costs, policy=replace(DEFAULT.simulate, max_loops=8, skipped_loops=0.0))
-    assert whole.tasks(100 * MESSAGE).skipped == 0
-
-
-def test_the_last_slice_is_what_is_left() -> None:
-    topology, made = chain(2)
-    answer = 2 * 2 + (MESSAGE + 1000) / 50e3
-    assert us(topology, made, MESSAGE + 1000) == pytest.approx(answer, rel=1e-9)
-
-
-def test_low_latency_protocols_pay_for_flags() -> None:
-    topology, made = chain(2)
-    for name, flags in (("rccl-6", 8 / 7), ("portable", 8 / 7), ("msccl-executor", 16 / 15)):
-        for protocol, overhead in (("LL", 2), ("LL128", flags)):
-            swapped = replace(made, protocol=protocol)  # type: ignore[arg-type]
-            found = us(topology, swapped, 15_000, target=name)
-            assert found == pytest.approx(2 + overhead * 15_000 / 50e3, rel=1e-9)
-
-
-def test_parallel_links_are_taken_by_channel() -> None:
-    """The slow link of the pair stays idle; two equal ones are shared out over the channels."""
-    links = [(0, 1, 5, 2), (0, 1, 50, 2), (0, 1, 50, 2)]
-    sends = [block(k, 1, None, step("s", f"i{k}", f"o{k}"), channel=k) for k in range(2)]
-    takes = [block(k, None, 0, step("r", f"i{k}", f"o{k}"), channel=k) for k in range(2)]
-    made = two(sends, takes, 2)
-    clock = ProgramPredictor(cluster(2, links), made)
-    timeline = clock.timeline(2 * MB)
-    assert timeline.makespan * 1e6 == pytest.approx(22, rel=1e-9)
-    assert [use.size for use in timeline.uses()] == [0, MB, MB]
-
-
-def test_gather_cuts_each_block() -> None:
-    gpus = [
-        GpuProgram(
-            0, 1, 2, 0, (block(0, None, 1, step("r", "i0", "o1")), block(1, None, None, step("cpy", "i0", "o0")))
-        ),
-        GpuProgram(1, 1, 0, 0, (block(0, 0, None, step("s", "i0", "o1")),)),
-    ]
-    made = program("gather", 1, gpus, root=0)
-    assert us(cluster(2, [(1, 0, 50, 2)]), made, 2 * MB) == pytest.approx(22, rel=1e-9)
 
 
 @pytest.mark.parametrize("size", [10**3, 10**6, 10**8, 3 * 10**9])
@@ -217,7 +124,7 @@ def test_never_below_the_bound(make, size: int) -> None:
     assert found.seconds >= bound * (1 - 1e-12)
     fullest = max(use.size / use.rate for use in found.timeline.uses())
     assert found.seconds >= fullest / tasks.simulated * tasks.loops * (1 - 1e-2)
-    assert tasks.simulated >= min(DEFAULT.simulate.min_loops, tasks.loops)
+    assert tasks.simulated >= min(MIN_LOOPS, tasks.loops)
 
 
 def test_programs_that_cannot_run_are_refused() -> None:

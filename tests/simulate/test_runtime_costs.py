@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from fractions import Fraction
-from pathlib import Path
-
 import pytest
 from simulate.test_plan_time import TWO, op, pair, put
-from simulate.test_program_time import MESSAGE, chain, mesh, one_channel, two
+from simulate.test_program_time import mesh, one_channel, two
 from support.clusters import cluster
 from verify.program_builders import block, direct_allreduce, ring_allgather, step
 
 from hetesynth.engine.predictors import CostOptions, PlanPredictor, Prediction, ProgramPredictor
 from hetesynth.model.cost import costs
-from hetesynth.model.program import Program, Protocol
-from hetesynth.model.runtime_costs import NCCL_TABLES, ByProtocol, GpuCosts, RuntimeCosts, thread_blocks_for
+from hetesynth.model.program import Program
+from hetesynth.model.runtime_costs import NCCL_TABLES, ByProtocol, GpuCosts, RuntimeCosts
 from hetesynth.model.time_bound import tightest
 from hetesynth.model.topology import Topology
 from hetesynth.search.bounds.throughput import time_bounds
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 MB = 10**6
 START = ByProtocol(3e-6, 5e-6, 4e-6)
 EASY = RuntimeCosts("easy", (("", GpuCosts(START, ByProtocol(5e9, 8e9, 10e9))),))
@@ -35,52 +30,7 @@ def us(topology: Topology, made: Program, size: float, runtime: RuntimeCosts | N
     return predicted(topology, made, size, runtime).seconds * 1e6
 
 
-def with_models(topology: Topology, *models: str) -> Topology:
-    vertices = tuple(replace(v, model=m) for v, m in zip(topology.vertices, models, strict=False))
-    return replace(topology, vertices=(*vertices, *topology.vertices[len(vertices) :]))
-
-
 # -- the tables
-
-
-@pytest.mark.parametrize(
-    ("model", "simple", "ll128"),
-    [
-        ("V100", 26.5, 20.0), ("P100", 26.5, 20.0), ("A100", 24.0, 20.0), ("A800", 24.0, 20.0),
-        ("H20", 38.7, 36.7), ("H20e", 38.7, 36.7), ("h100", 38.7, 36.7), ("GH200", 38.7, 36.7),
-        ("B200", 70.0, 40.0), ("GB300", 70.0, 40.0), ("MI250X", 38.7, 36.7), ("", 24.0, 20.0), ("x", 24.0, 20.0),
-    ],
-)  # fmt: skip
-def test_copy_rates_are_those_of_the_tables(model: str, simple: float, ll128: float) -> None:
-    rates = NCCL_TABLES.of(model).copy_rate
-    assert (rates.of("Simple"), rates.of("LL128"), rates.of("LL")) == (simple * 1e9, ll128 * 1e9, simple * 5e8)
-
-
-@pytest.mark.parametrize(
-    ("model", "start", "launch"), [("H20", (6.6, 14.0, 8.4), 6.6), ("MI250", (12.0, 12.0, 17.0), 12.0)]
-)
-def test_starts_are_those_of_the_tables(model: str, start: tuple[float, ...], launch: float) -> None:
-    gpu = NCCL_TABLES.of(model)
-    protocols: tuple[Protocol, ...] = ("LL", "LL128", "Simple")
-    assert [gpu.start.of(p) * 1e6 for p in protocols] == pytest.approx(start)
-    assert gpu.launch * 1e6 == pytest.approx(launch)
-
-
-def test_costs_that_cannot_be_are_refused() -> None:
-    with pytest.raises(ValueError, match="copies nothing"):
-        GpuCosts(START, ByProtocol(1, 0, 1))
-    with pytest.raises(ValueError, match="before the beginning"):
-        GpuCosts(ByProtocol(1, -1, 1), ByProtocol(1, 1, 1))
-    with pytest.raises(ValueError, match="other models"):
-        RuntimeCosts("x", (("h", EASY.of("")),))
-    with pytest.raises(ValueError, match="copies nothing"):
-        thread_blocks_for(10, 0)
-
-
-@pytest.mark.parametrize(("rate", "copying", "blocks"), [(1, 10, 1), (10, 10, 1), (10.5, 10, 2), (450, 38.7, 12)])
-def test_thread_blocks_for_a_rate(rate: float, copying: float, blocks: int) -> None:
-    assert thread_blocks_for(rate, copying) == blocks
-    assert (blocks - 1) * copying < rate <= blocks * copying  # enough, and not one too many
 
 
 # -- programs
@@ -95,73 +45,12 @@ def test_a_thread_block_copies_no_faster_than_it_can() -> None:
     assert us(topology, two(sends, takes, 2), 2 * MB) == pytest.approx(4 + 2 + 100, rel=1e-9)
 
 
-def test_thread_blocks_share_a_wire_that_is_slower_than_they_are() -> None:
-    """Two of 10 GB/s over a wire of 16: 8 each; the wire is the bottleneck again."""
-    topology = cluster(2, [(0, 1, 16, 0)])
-    sends = [block(k, 1, None, step("s", f"i{k}", f"o{k}"), channel=k) for k in range(2)]
-    takes = [block(k, None, 0, step("r", f"i{k}", f"o{k}"), channel=k) for k in range(2)]
-    answer = predicted(topology, two(sends, takes, 2), 2 * MB)
-    assert answer.seconds * 1e6 == pytest.approx(4 + 125, rel=1e-9)
-    assert answer.bottleneck is not None and answer.bottleneck.name == "gpu0->gpu1"
-
-
-def test_a_fused_receive_copies_too() -> None:
-    """0 -> 1 -> 2: the first block and the forwarding one each need 100 us for 1 MB."""
-    topology, made = chain(3)
-    assert us(topology, made, MESSAGE // 2, None) < us(topology, made, MESSAGE // 2)
-    alone, whole = us(topology, made, MB, ONLY_START) - 4, us(topology, made, MB) - 4
-    slower = MB / 10e9 * 1e6 - MB / costs(topology).link_rate[0] * 1e6
-    assert whole == pytest.approx(alone + 2 * slower, rel=1e-9)
-
-
-def test_the_bottleneck_is_named() -> None:
-    answer = predicted(cluster(2, [(0, 1, 50, 0)]), one_channel(2), 2 * MB, EASY)
-    assert answer.bottleneck is not None
-    assert answer.bottleneck.name == "thread block 0 of gpu 0" and answer.bottleneck.rate == 10e9
-    assert answer.bottleneck.share == pytest.approx(200 / 204)
-
-
-@pytest.mark.parametrize(("protocol", "factor", "rate"), [("LL", 2, 5), ("LL128", Fraction(8, 7), 8)])
-def test_copy_rates_count_data_not_flags(protocol: Protocol, factor: Fraction, rate: float) -> None:
-    """1 MB of data takes 1 MB / copy rate, whatever the protocol puts beside it on the wire."""
-    topology = cluster(2, [(0, 1, 500, 0)])
-    made = replace(one_channel(1), protocol=protocol)
-    start = START.of(protocol) * 1e6
-    assert us(topology, made, 1000) == pytest.approx(start + 1000 / (rate * 1e3), rel=1e-9)
-    narrow = cluster(2, [(0, 1, 1, 0)])
-    assert us(narrow, made, 1000) == pytest.approx(start + float(1000 * factor) / 1e3, rel=1e-9)
-
-
-def test_generations_differ_within_a_cluster() -> None:
-    """A V100 sends at 26.5 GB/s, an H20 at 38.7, whoever receives."""
-    topology = with_models(cluster(2, [(0, 1, 500, 0), (1, 0, 500, 0)]), "V100", "H20")
-    made = ring_allgather(2, True)
-    timeline = ProgramPredictor(topology, made, CostOptions(runtime=NCCL_TABLES)).timeline(2 * MB)
-    took = sorted({round(x, 9) for x in (timeline.sent - timeline.begin).tolist() if x > 0})
-    assert took == pytest.approx([1e6 / 38.7e9, 1e6 / 26.5e9], abs=1e-9)
-
-
 @pytest.mark.parametrize("size", [10**3, 10**6, 10**8])
 def test_a_program_starts_once_and_later(size: int) -> None:
     """The start is added once, loops and extrapolation included."""
     topology = mesh(4, 50, 1, reduce=100)
     for made in (ring_allgather(4, True), direct_allreduce(4, False)):
         assert us(topology, made, size, ONLY_START) == pytest.approx(4 + us(topology, made, size, None), rel=1e-9)
-
-
-def test_raw_leaves_out_what_runtimes_cost() -> None:
-    """A ceiling that no run beats."""
-    assert costs(mesh(2, 50, 1), "raw", runtime=EASY).runtime is None
-    assert costs(mesh(2, 50, 1), "nccl", runtime=EASY).runtime is EASY
-
-
-@pytest.mark.parametrize("alpha", ["overlap", "occupy"])
-def test_alpha_that_holds_a_link_is_no_longer_where_a_thread_block_is_slower(alpha: str) -> None:
-    """1 MB at 10 GB/s and 2 us, in either reading."""
-    predictor = ProgramPredictor(
-        cluster(2, [(0, 1, 50, 2)]), one_channel(1), CostOptions(alpha=alpha, runtime=EASY)  # type: ignore[arg-type]
-    )  # fmt: skip
-    assert predictor.timeline(MB).makespan * 1e6 == pytest.approx(4 + 2 + 100, rel=1e-9)
 
 
 @pytest.mark.parametrize("size", [10**3, 10**6, 10**8, 10**10])
@@ -183,11 +72,6 @@ def test_the_copies_of_a_thread_block_of_a_plan_share_its_rate() -> None:
     start = 3.0  # a launch
     assert plan_us(one) == pytest.approx(start + 2 + 100, rel=1e-9)
     assert plan_us(both) == pytest.approx(start + 2 + 200, rel=1e-9)
-
-
-def test_the_engine_of_a_port_channel_copies_by_itself() -> None:
-    made = pair("port", [[put("port", 0), op("signal", "port", 0)]], [[op("wait", "port", 0)]])
-    assert plan_us(made) == pytest.approx(3 + 2 + 10, rel=1e-9)
 
 
 def plan_us(made: object) -> float:

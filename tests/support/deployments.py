@@ -48,7 +48,7 @@ def cell(
     runtime: str, collective: CollectiveName, low: int, high: int, *, both: bool = True, **stated: Any
 ) -> DeployedCell:
     """A cell of ``ring8`` with times at its first and its last size. ``high`` 0: there is no last."""
-    plan = target(runtime).format == "mscclpp-json"
+    plan = target(runtime).format.plan
     stem, suffix = f"{collective}-{low}-{high}", "json" if plan else "xml"
     if collective in ROOTED:
         stated = {"root": 0, **stated}

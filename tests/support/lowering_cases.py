@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from functools import cache
 
 from hetesynth.model.problem import Arc, Problem, Resource
@@ -148,14 +147,6 @@ def _greedy(problem: Problem) -> Schedule:
         if step > 10_000:
             raise ValueError("unreachable ranks")
     return Schedule.of(transfers)
-
-
-def stretched(schedule: Schedule, factor: int) -> Schedule:
-    """The same schedule with every tick lasting ``factor`` ticks."""
-    return Schedule.of(
-        (replace(t, start=t.start * factor, end=t.end * factor) for t in schedule.transfers),
-        schedule.makespan * factor,
-    )
 
 
 def random_schedule(problem: Problem, rng: random.Random, longest: int) -> Schedule | None:

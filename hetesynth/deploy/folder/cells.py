@@ -113,7 +113,7 @@ def program_at(programs: Sequence[ProgramFile], counted: int, calls: tuple[int, 
 
 def program_file(name: str, data: bytes, target: Target, root: Rank | None) -> ProgramFile:
     """What the program in ``data`` says of itself. InternalError where there is none."""
-    if target.format == "mscclpp-json":
+    if target.format.plan:
         return _plan_file(name, data, root)
     from hetesynth.judge.msccl.reader import read_program
 
@@ -207,7 +207,7 @@ def check_selection(cells: Sequence[tuple[str, Sequence[ProgramFile]]], target: 
             help_ = "give them sizes that do not overlap, or leave one out"
             raise HetesynthError(message, code="HS870", help=help_)
     titles = [(program.collective, program.title) for _, program in every]
-    if target.format == "mscclpp-json" and len(set(titles)) < len(titles):
+    if target.format.plan and len(set(titles)) < len(titles):
         raise _odd("two plans of one folder have the same name, by which the runtime keeps them apart")
     for cell, programs in cells:
         for program in programs:

@@ -99,7 +99,7 @@ class Deployment:
         texts[EXPECTED] = expected_text(self.cells, self.target)
         if self.target.name == "portable":
             return texts
-        if self.target.format == "mscclpp-json":
+        if self.target.format.plan:
             texts[LOADER] = loader_text()
         else:
             texts[ENVIRONMENT] = environment_text(self.target, stated, cluster)

@@ -71,7 +71,7 @@ def readme_text(
     """The page. ``ranks``: their places, or why there are no files of them."""
     if target.name == "portable":
         loading = _PORTABLE
-    elif target.format == "mscclpp-json":
+    elif target.format.plan:
         loading = _PLANS
     else:
         steps = cautions(target, {cell.collective for cell in cells})
@@ -256,7 +256,7 @@ def smoke_test_text(
     """The script. ``hosts``: mpirun is told of them; otherwise all ranks run here."""
     log = LOG_LINES[target.name]
     names = ["HETESYNTH_DEPLOYMENT"]
-    is_plans = target.format == "mscclpp-json"
+    is_plans = target.format.plan
     if not is_plans:
         names += [*(name for name, _, _ in stated.variables), *(name for name, _ in log.debug)]
     text = (Path(__file__).parent / "smoke_test.txt").read_text(encoding="utf-8")

@@ -90,7 +90,7 @@ def library_candidates(
     yield from _timed(factory, specs, baseline, target, deadline, record)
     if request.collective == "allreduce":
         trees = tree_baseline(topology, specs.size, options)
-        if trees is not None and trees.seconds < baseline.seconds and target.format != "mscclpp-json":
+        if trees is not None and trees.seconds < baseline.seconds and not target.format.plan:
             yield from _timed(factory, specs, trees, target, deadline, record)
 
 
@@ -101,7 +101,7 @@ def _timed(
     """The programs of ``baseline``, or its plan where ``target`` takes plans."""
     request, topology = factory.request, factory.topology
     lowering = timed_lowering(request, target, topology)
-    plans = target.format == "mscclpp-json"
+    plans = target.format.plan
     fitting = _fitting(factory, specs, baseline, lowering)
     if plans:
         one = LibraryProgram(baseline.orders[: baseline.rings], channels=1)
@@ -191,7 +191,7 @@ def _ranked(
         return None
     steady: Pipeline | None = program
     pipelined: Pipelined | None = None
-    if lowering.target.format == "mscclpp-json":
+    if lowering.target.format.plan:
         quick = quickest_plan(topology, problem, solution.schedule, specs.size, lowering, options)
         if quick is None:
             return None

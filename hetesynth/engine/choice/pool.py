@@ -233,7 +233,7 @@ class _TuningRuns:
         if self.members and self.deadline.expired("programs left untimed"):
             return plain
         options = timed_lowering(self.request, self.target, self.topology)
-        if self.target.format == "mscclpp-json":
+        if self.target.format.plan:
             plan = plan_emitted(self.topology, problem, schedule, size, ranked.steady, options, costs)
             if plan is None:
                 return plain

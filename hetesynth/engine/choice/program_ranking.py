@@ -81,7 +81,7 @@ class ProgramRanking:
         ranked: list[Ranked] = []
         for c in candidates:
             transfers = len(c.solution.schedule.transfers)
-            work = transfers * (1 if self.options.target.format == "msccl-xml" else 3)  # plans have several forms
+            work = transfers * (3 if self.options.target.format.plan else 1)  # plans have several forms
             reason = self.effort.exceeded_by(work)
             if reason is None and transfers > MOST_TRANSFERS:
                 reason = f"{transfers:,} transfers are more than {MOST_TRANSFERS:,}"
@@ -103,7 +103,7 @@ class ProgramRanking:
 
     def in_steady_state(self, candidate: Candidate) -> Ranked:
         """``candidate`` with its program in steady state; untimed where that is not tried, or does not fit."""
-        if self.options.target.format != "msccl-xml":
+        if self.options.target.format.plan:
             return Ranked(candidate)  # of plans the quicker lowering is timed anyway
         costs = self.costs.costs(self.topology)
         problem, schedule = candidate.problem, candidate.solution.schedule
@@ -136,7 +136,7 @@ class ProgramRanking:
         the target cannot hold it."""
         schedule = candidate.solution.schedule
         question = self.topology, candidate.problem, schedule, self.size, self.options, self.costs
-        if self.options.target.format == "mscclpp-json":
+        if self.options.target.format.plan:
             quick = quickest_plan(*question)
             return None if quick is None else quick.seconds
         return fused_receives.seconds(*question)
@@ -144,12 +144,12 @@ class ProgramRanking:
 
 def timed_target(request: Request) -> Target | None:
     """The target whose programs are timed: the first in MSCCL XML, else the first."""
-    targets = (target for target in request.targets if target.format == "msccl-xml")
+    targets = (target for target in request.targets if not target.format.plan)
     return None if request.schedule_only else next(targets, next(iter(request.targets), None))
 
 
 def timed_lowering(request: Request, target: Target, topology: Topology) -> LoweringOptions:
-    """How programs that are only timed are lowered for ``target``, without throttling."""
+    """How programs that are only timed are lowered for ``target``."""
     return LoweringOptions("timed", target=target, servers=topology.servers, policy=request.policy.lowering)
 
 

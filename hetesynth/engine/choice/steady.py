@@ -261,7 +261,7 @@ class SteadyCandidates:
 
     def _slowdown(self, entry: Packed) -> float:
         """What the most promising program along a packing takes, in times of its fullest resource."""
-        if self.target.format == "mscclpp-json":
+        if self.target.format.plan:
             return 1.0
         listed = entry.arrangements()
         own = [a for a in listed if a.division == "own"]
@@ -349,7 +349,7 @@ class SteadyCandidates:
     ) -> Iterator[Plan]:  # fmt: skip
         """A plan for each of the arrangements of the program that look best."""
         size = self.specs.size
-        if self.target.format == "mscclpp-json":
+        if self.target.format.plan:
             for steady in steady_plans(problem, schedule, self._options(), self._costs, size):
                 expected = plan(problem, schedule, steady, 1.0)
                 yield replace(expected, seconds=expected.seconds_per_byte * size)

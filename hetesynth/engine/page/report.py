@@ -449,7 +449,7 @@ def _lifted(
         room = sum(len(b.instructions) for gpu in program.gpus for b in gpu.thread_blocks) + 1
         arcs = tuple(Arc(link.src, link.dst, room) for link in topology.links)
         graph = Problem(topology.ranks, topology.ranks, (), arcs, (), goal)
-        lifted = lift(program, goal, size.pieces, graph, options.policy.lifting)
+        lifted = lift(program, goal, size.pieces, graph)
         return SchedulePredictor(topology, lifted.problem, lifted.schedule, options), (
             "Steps are those in which the transfers of the program depend on each other; the times of wires and "
             "links are those of a schedule with these steps, not of the program.",

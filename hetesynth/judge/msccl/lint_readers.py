@@ -73,7 +73,7 @@ READERS: dict[str, Reader] = {
     ),
 }
 
-_XML = [target for target in TARGETS.values() if target.format == "msccl-xml"]
+_XML = [target for target in TARGETS.values() if not target.format.plan]
 ANY = Target(
     "any",
     "any reader of MSCCL XML",

@@ -10,14 +10,12 @@ from functools import cached_property
 from math import gcd
 
 from hetesynth.errors import HetesynthError
-from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, Collective
+from hetesynth.model.collective import COLLECTIVE_NAMES, COLLECTIVES, Collective
 from hetesynth.model.program import RECEIVES, SENDS, Buffer, BufferSlice, Program
 from hetesynth.model.topology import Rank
 from hetesynth.programs.layout import Cell, Layout
 
 MAX_CHUNKS = 4_000_000
-_BLOCKED = frozenset({"allgather", "reducescatter", "alltoall"})
-_RECEIVES_LEAST = frozenset({"broadcast", "scatter"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +43,13 @@ def shape(program: Program) -> Shape:
             code="HS701",
             help=f"only these can be imported: {', '.join(COLLECTIVE_NAMES)}",
         )
-    extent = Shape(chunks)
+    kind, extent = COLLECTIVES[name], Shape(chunks)
     # the chunks of a loop of a gather or scatter cut one rank's block, or else the root's whole buffer
-    own = max((g.input_chunks if name == "gather" else g.output_chunks for g in program.gpus), default=0)
-    if name == "allreduce":
+    own = max((g.input_chunks if kind.output_blocks else g.output_chunks for g in program.gpus), default=0)
+    if kind.composed:
         pieces = ranks // gcd(chunks, ranks)
         extent = Shape(chunks * pieces // ranks, pieces)
-    elif name in _BLOCKED or (name in ("gather", "scatter") and own != chunks):
+    elif not kind.rooted or (kind.personalized and own != chunks):
         if chunks % ranks:
             raise HetesynthError(
                 f"{chunks} chunks a loop cannot be cut into {ranks} equal blocks",
@@ -60,7 +58,7 @@ def shape(program: Program) -> Shape:
                 help="run `hetesynth verify` on the file",
             )
         extent = Shape(chunks // ranks)
-    total = extent.chunks_per_rank * (ranks * ranks if name == "alltoall" else ranks)
+    total = extent.chunks_per_rank * ranks * (ranks if kind.exchange else 1)
     if total > MAX_CHUNKS:
         raise HetesynthError(
             f"the file moves {total} chunks, more than {MAX_CHUNKS}", code="HS304", help="use fewer chunks a loop"
@@ -70,9 +68,10 @@ def shape(program: Program) -> Shape:
 
 def likely_roots(program: Program) -> list[Rank]:
     """Ranks of a rooted program, the likeliest root first: it receives least, in reduce and gather sends least."""
-    if program.collective not in ROOTED:
+    kind = COLLECTIVES.get(program.collective)
+    if kind is None or not kind.rooted:
         return []
-    ops = RECEIVES if program.collective in _RECEIVES_LEAST else SENDS
+    ops = SENDS if kind.reduces or kind.output_blocks else RECEIVES
     moved = dict.fromkeys(range(program.ranks), 0)
     for gpu in program.gpus:
         moved[gpu.rank] = sum(x.count for tb in gpu.thread_blocks for x in tb.instructions if x.op in ops)

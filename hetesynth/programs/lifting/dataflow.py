@@ -1,15 +1,8 @@
-"""What a program or a schedule moves: execution to arrivals of chunks at GPUs and their values.
+"""What a program or a schedule moves: arrivals of chunks at GPUs and their values; copies leave no trace.
 
-A ``Flow`` has every chunk that crosses from one GPU to another with its value, and the value that each rank ends
-with. Copies and scratch leave no trace.
-
-A value at a rank is a sum of leaves: the rank's own input, and values that arrived. Its ``mask`` is the set of
-ranks whose input it sums. Two values of one chunk with one mask are equal, whichever way they were summed.
-
-Logical time: a message takes one tick. An instruction waits for the one before it in its thread block, for its
-dependence, for its message, and a send for the last send of its connection (one message a tick) and for a slot.
-These are longest paths, so they do not depend on the order of execution chosen here.
-"""
+A value is a sum of leaves: the rank's own input, and arrivals. Its ``mask``: whose input it sums; two values of
+one chunk with one mask are equal. A message takes one tick; times are longest paths, whatever the order of
+execution."""
 
 from __future__ import annotations
 
@@ -203,7 +196,16 @@ class _Execution:
         """Execute what need not wait; the thread blocks that may go on because of it."""
         block = self.blocks[index]
         for x in block.block.instructions[len(block.finished) :]:
-            if self._blocked(index, block, x):
+            if x.depends is not None:
+                other = block.others.get(x.depends[0])
+                if other is None:
+                    raise _broken(f"{block.place} waits for thread block {x.depends[0]}, which does not exist")
+                if self._published(other, x.depends[1]) is None:
+                    self.waiting.setdefault(other, []).append(index)
+                    return
+            if x.op in RECEIVES and not block.inbound.arriving:
+                return
+            if x.op in SENDS and block.outbound.under_way >= self.slots:
                 return
             self._execute(block, x)
             if x.has_dependents:
@@ -212,18 +214,6 @@ class _Execution:
                 yield block.inbound.sender
             if x.op in SENDS and block.outbound.receiver >= 0:
                 yield block.outbound.receiver
-
-    def _blocked(self, index: int, block: _Block, x: Instruction) -> bool:
-        if x.depends is not None:
-            other = block.others.get(x.depends[0])
-            if other is None:
-                raise _broken(f"{block.place} waits for thread block {x.depends[0]}, which does not exist")
-            if self._published(other, x.depends[1]) is None:
-                self.waiting.setdefault(other, []).append(index)
-                return True
-        if x.op in RECEIVES and not block.inbound.arriving:
-            return True
-        return x.op in SENDS and block.outbound.under_way >= self.slots
 
     def _published(self, index: int, step: int) -> int | None:
         """When a step not before ``step`` first published itself; None: not yet."""
@@ -234,6 +224,7 @@ class _Execution:
         return None
 
     def _execute(self, block: _Block, x: Instruction) -> None:
+        """Takes, reads, adds, writes, sends."""
         now, incoming, inbound, outbound = block.tick, None, block.inbound, block.outbound
         if x.depends is not None:
             now = max(now, self._published(block.others[x.depends[0]], x.depends[1]) or 0)
@@ -244,23 +235,6 @@ class _Execution:
         if x.op in SENDS:
             slot = outbound.freed.popleft() if outbound.sent >= self.slots else 0
             now = max(now, outbound.free_from, slot)
-        outgoing = self._move(block, x, incoming) if x.op != "nop" else []
-        if x.op in RECEIVES:
-            inbound.freed.append(now)
-        if x.op in SENDS:
-            rank, peer, place = block.gpu.rank, block.block.send_peer, block.place
-            if peer is None:
-                raise _broken(f"{place} has no peer to send to")
-            arriving = [self.flow.arrive(rank, peer, value, now, place) for value in outgoing]
-            outbound.arriving.append((arriving, now + 1))
-            outbound.under_way += 1
-            outbound.sent += 1
-            outbound.free_from = now + 1
-        block.tick = now
-        block.finished.append(now)
-
-    def _move(self, block: _Block, x: Instruction, incoming: list[Value] | None) -> list[Value]:
-        """Reads, adds, writes; what a sending instruction sends."""
         data = incoming or []
         if x.op in _READS:
             read = self._read(block, x.src, x.count)
@@ -270,7 +244,19 @@ class _Execution:
         if x.op in _WRITES:
             for cell, value in zip(self._cells(block, x.dst, x.count), data, strict=True):
                 self.memory[block.gpu.rank, cell] = value
-        return data
+        if x.op in RECEIVES:
+            inbound.freed.append(now)
+        if x.op in SENDS:
+            rank, peer, place = block.gpu.rank, block.block.send_peer, block.place
+            if peer is None:
+                raise _broken(f"{place} has no peer to send to")
+            arriving = [self.flow.arrive(rank, peer, value, now, place) for value in data]
+            outbound.arriving.append((arriving, now + 1))
+            outbound.under_way += 1
+            outbound.sent += 1
+            outbound.free_from = now + 1
+        block.tick = now
+        block.finished.append(now)
 
     def _cells(self, block: _Block, part: BufferSlice | None, count: int) -> list[Cell]:
         if part is None:

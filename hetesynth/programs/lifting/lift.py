@@ -1,24 +1,12 @@
 """Lifting: any program or schedule -> what it moves, as a schedule on given links.
 
-Reading order: buffers, dataflow, then here: which arrivals are needed, whether each is added or copied and which
-must wait for which (``_Moves``); then when and over which links. The caller checks the schedule.
+A schedule keeps one value of a chunk at a rank. So the values that a program uses there are put in line as sums
+that grow: the first line starts from the rank's own input, every further one from a copy that takes its place;
+what cannot be put in line is refused. Arrivals that nobody needs are left out.
 
-A schedule keeps one value of a chunk at a rank: an arriving one is added to it or takes its place. So the values
-of a chunk that a program uses at a rank (sends on, or owes in the end) are put in line as sums that grow: the
-first line starts from the rank's own input, every further one from a copy that takes the place of what was there.
-A value must be sent on before the next arrival changes it. Arrivals that nobody needs are left out: values that
-are there already, or come twice. What cannot be put in line cannot be said by a schedule: a rank that sends on two
-different sums which share a contribution, neither part of the other, or that needs its own input again after a
-copy took its place.
-
-Without given links the graph is the pairs that communicate, each as wide as the most chunks the program has on it
-in one tick of logical time. Moves get ticks by serial schedule generation (Kolisch 1996): in the order of a
-priority, each at the earliest tick at which what it waits for is over and some link of its pair has room.
-Generated from the starts of a schedule that keeps all waits and capacities, no move starts later than there. Then
-double justification (Valls, Ballestin and Quintanilla 2005): the same backwards and forwards again, which never
-takes longer. Moves that must start together (each has to leave before the other's arrival changes what it sends)
-are one group: they get ticks together or not at all.
-"""
+Without given links the graph is the pairs that communicate, as wide as one tick needs. Moves get ticks by serial
+schedule generation (Kolisch 1996), then double justification (Valls, Ballestin and Quintanilla 2005), which never
+takes longer. Moves that each must leave before the other's arrival start together."""
 
 from __future__ import annotations
 
@@ -36,8 +24,6 @@ from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import PORTABLE
 from hetesynth.model.topology import Rank
-from hetesynth.policy import DEFAULT
-from hetesynth.policy.lifting import LiftingPolicy
 from hetesynth.programs.lifting.buffers import Buffers
 from hetesynth.programs.lifting.dataflow import OWN, Flow, Value, flow_of, flow_of_schedule
 
@@ -61,10 +47,7 @@ class Lifted:
     pieces: int = 1
 
 
-def lift(
-    program: Program, collective: Collective, pieces: int = 1, on: Problem | None = None,
-    policy: LiftingPolicy = DEFAULT.lifting,
-) -> Lifted:  # fmt: skip
+def lift(program: Program, collective: Collective, pieces: int = 1, on: Problem | None = None) -> Lifted:
     """The schedule of ``program`` on the links of ``on``, or on those it uses.
 
     ``collective``: what the program carries out, of the size that ``buffers.shape`` says, ``pieces`` with it.
@@ -73,17 +56,15 @@ def lift(
     """
     buffers = Buffers(collective, pieces, in_place=program.in_place and not program.out_of_place)
     flow = flow_of(program, buffers, PORTABLE.slots(program.protocol))
-    return _lifted(flow, collective, pieces, on, policy)
+    return _lifted(flow, collective, pieces, on)
 
 
-def lift_schedule(
-    problem: Problem, schedule: Schedule, on: Problem, policy: LiftingPolicy = DEFAULT.lifting
-) -> Lifted:
+def lift_schedule(problem: Problem, schedule: Schedule, on: Problem) -> Lifted:
     """What ``schedule``, a solution of ``problem``, moves, on the links of ``on``. Raises as ``lift``."""
-    return _lifted(flow_of_schedule(problem, schedule), problem.collective, 1, on, policy)
+    return _lifted(flow_of_schedule(problem, schedule), problem.collective, 1, on)
 
 
-def _lifted(flow: Flow, collective: Collective, pieces: int, on: Problem | None, policy: LiftingPolicy) -> Lifted:
+def _lifted(flow: Flow, collective: Collective, pieces: int, on: Problem | None) -> Lifted:
     whole = _Lines(flow, collective).moves()
     graph = whole.repeated(pieces)
     groups = _groups(graph)
@@ -101,7 +82,7 @@ def _lifted(flow: Flow, collective: Collective, pieces: int, on: Problem | None,
     passing = {(m.src, m.chunk) for m in whole.moves}
     return Lifted(
         problem=problem,
-        schedule=_placed(graph, groups, problem, policy),
+        schedule=_placed(graph, groups, problem),
         arrivals=len(flow.arrivals),
         dropped=len(flow.arrivals) - len(whole.moves),
         depth=max((c.start + 1 for c in flow.arrivals), default=0),
@@ -194,37 +175,34 @@ class _Lines:
         self.index = {arrival: i for i, arrival in enumerate(sorted(live))}
 
     def moves(self) -> _Moves:
+        """For each arrival whether it is added, uses and arrivals in order."""
         reduced: dict[int, bool] = {}
         graph = _Moves(nodes=len(self.index))
+        index = self.index
         for at in sorted(self.uses):
-            self._line_up(at, reduced, graph)
+            moments: tuple[int, ...] = ()  # when the last value was there, and when its last use had started
+            for line in self._lines(at):
+                before: frozenset[int] = frozenset((OWN,))
+                for position, use in enumerate(line):
+                    fresh = sorted(use.value.leaves - before, key=self._arrival_order)
+                    for n, leaf in enumerate(fresh):
+                        reduced[leaf] = n > 0 or position > 0 or OWN in use.value.leaves
+                        if n and not reduced[fresh[0]]:
+                            graph.edges.append((index[fresh[0]], index[leaf], 1))
+                        graph.edges += [(moment, index[leaf], 0) for moment in moments]
+                    arrived, done = graph.nodes, graph.nodes + 1
+                    graph.nodes += 2
+                    graph.edges += [(index[leaf], arrived, 1) for leaf in fresh]
+                    graph.edges += [(moment, arrived, 0) for moment in moments[:1]]
+                    graph.edges.append((arrived, done, 0))
+                    for user in use.users:
+                        graph.edges += [(arrived, index[user], 0), (index[user], done, 0)]
+                    moments = arrived, done
+                    before = use.value.leaves
         for arrival in self.index:
             c = self.flow.arrivals[arrival]
             graph.moves.append(_Move(c.src, c.dst, c.value.chunk, reduced[arrival], c.start, c.place))
         return graph
-
-    def _line_up(self, at: tuple[Rank, int], reduced: dict[int, bool], graph: _Moves) -> None:
-        """Decide for each arrival whether it is added, and put uses and arrivals in order."""
-        moments: tuple[int, ...] = ()  # when the last value was there, and when its last use had started
-        index = self.index
-        for line in self._lines(at):
-            before: frozenset[int] = frozenset((OWN,))
-            for position, use in enumerate(line):
-                fresh = sorted(use.value.leaves - before, key=self._arrival_order)
-                for n, leaf in enumerate(fresh):
-                    reduced[leaf] = n > 0 or position > 0 or OWN in use.value.leaves
-                    if n and not reduced[fresh[0]]:
-                        graph.edges.append((index[fresh[0]], index[leaf], 1))
-                    graph.edges += [(moment, index[leaf], 0) for moment in moments]
-                arrived, done = graph.nodes, graph.nodes + 1
-                graph.nodes += 2
-                graph.edges += [(index[leaf], arrived, 1) for leaf in fresh]
-                graph.edges += [(moment, arrived, 0) for moment in moments[:1]]
-                graph.edges.append((arrived, done, 0))
-                for user in use.users:
-                    graph.edges += [(arrived, index[user], 0), (index[user], done, 0)]
-                moments = arrived, done
-                before = use.value.leaves
 
     def _lines(self, at: tuple[Rank, int]) -> list[list[_Use]]:
         """The values needed at ``at``, in lines of growing sums; the line with what the rank owes comes last."""
@@ -328,7 +306,7 @@ def _groups(graph: _Moves) -> _Groups:
     return _Groups(tuple(members), tuple(tuple(sorted(edges.items())) for edges in later))
 
 
-def _placed(graph: _Moves, groups: _Groups, problem: Problem, policy: LiftingPolicy) -> Schedule:
+def _placed(graph: _Moves, groups: _Groups, problem: Problem) -> Schedule:
     """The shortest schedule of all rounds. Raises HetesynthError HS704 for moves between ranks that no link joins,
     HS705 for moves that must start together and exceed a capacity."""
     moves = graph.moves
@@ -350,11 +328,10 @@ def _placed(graph: _Moves, groups: _Groups, problem: Problem, policy: LiftingPol
     best = min((placer.forward(groups, key) for key in keys), key=lambda plan: plan.length)
     backwards = groups.turned()
     rng = random.Random(0)  # a fixed seed: the same file always becomes the same schedule
-    rounds = min(policy.justification_rounds, policy.justified_moves // (len(moves) + 1))
-    for _ in range(rounds):
+    for _ in range(min(60, 60_000 // (len(moves) + 1))):  # large programs get fewer rounds, so as to take seconds
         if best.length <= least:
             break
-        late = placer.forward(backwards, [-start - rng.random() * policy.start_noise for start in best.starts])
+        late = placer.forward(backwards, [-start - 2 * rng.random() for start in best.starts])
         early = placer.forward(groups, [-start for start in late.starts])
         if early.length <= best.length:
             best = early
@@ -429,9 +406,32 @@ class _Placer:
         length = 0
         while ready:
             _, g = heappop(ready)
-            members = groups.members[g]
+            members, last = groups.members[g], max(starts[g], room.end)
+            if len(members) == 1:
+                (i,) = members
+                candidates = self.links[self.moves[i].src, self.moves[i].dst]
+                starts[g], _, links[i] = min(
+                    (room.first(self._needs(i, a), starts[g]), n, a) for n, a in enumerate(candidates)
+                )
+                room.take(self._needs(i, links[i]), starts[g])
+            while len(members) > 1:  # together in one tick, or not at all
+                reserved: list[list[int]] = []
+                for i in members:
+                    candidates = self.links[self.moves[i].src, self.moves[i].dst]
+                    link = next((a for a in candidates if room.has(self._needs(i, a), starts[g])), None)
+                    if link is None:
+                        break
+                    links[i] = link
+                    reserved.append(self._needs(i, link))
+                    room.take(reserved[-1], starts[g])
+                if len(reserved) == len(members):
+                    break
+                for resources in reserved:
+                    room.give_back(resources, starts[g])
+                if starts[g] == last:
+                    raise self._misfit(members)
+                starts[g] += 1
             if members:
-                starts[g] = self._place(members, starts[g], room, links)
                 length = max(length, starts[g] + 1)
             for h, ticks in groups.later[g]:
                 starts[h] = max(starts[h], starts[g] + ticks)
@@ -440,40 +440,15 @@ class _Placer:
                     heappush(ready, (priority[h], h))
         return _Plan(starts, links, length)
 
-    def _place(self, members: tuple[int, ...], earliest: int, room: _Room, links: dict[int, int]) -> int:
+    def _misfit(self, members: Sequence[int]) -> HetesynthError:
         move = self.moves[members[0]]
-        if len(members) == 1:
-            (i,) = members
-            candidates = self.links[move.src, move.dst]
-            tick, _, link = min((room.first(self._needs(i, a), earliest), n, a) for n, a in enumerate(candidates))
-            room.take(self._needs(i, link), tick)
-            links[i] = link
-            return tick
-        for tick in range(earliest, max(earliest, room.end) + 1):
-            if self._together(members, tick, room, links):
-                return tick
-        raise HetesynthError(
+        return HetesynthError(
             f"{len(members)} transfers, that of {move.place} among them, must happen in one step, since each "
             f"sends a value of chunk {move.chunk} that the others change; the capacities are too small for that",
             code="HS705",
             help="import without --topo, or synthesize a schedule for this cluster",
             exit_code=1,
         )
-
-    def _together(self, members: Sequence[int], tick: int, room: _Room, links: dict[int, int]) -> bool:
-        """Take room for all of ``members`` in ``tick``, or for none."""
-        reserved: list[list[int]] = []
-        for i in members:
-            move = self.moves[i]
-            link = next((a for a in self.links[move.src, move.dst] if room.has(self._needs(i, a), tick)), None)
-            if link is None:
-                for other in reserved:
-                    room.give_back(other, tick)
-                return False
-            reserved.append(self._needs(i, link))
-            room.take(reserved[-1], tick)
-            links[i] = link
-        return True
 
 
 class _Room:
@@ -487,20 +462,15 @@ class _Room:
 
     def first(self, resources: list[int], tick: int) -> int:
         """The first tick from ``tick`` on at which all ``resources`` have room."""
-        while True:
-            later = max((self._free(r, tick) for r in resources), default=tick)
-            if later == tick:
-                return tick
-            tick = later
-
-    def _free(self, r: int, tick: int) -> int:
-        """With paths halved, as in union-find: ``next[r]`` leads past full ticks."""
-        after = self.next[r]
-        while tick in after:
-            further = after[tick]
-            if further in after:
-                after[tick] = after[further]
-            tick = further
+        before = -1
+        while tick != before:
+            before = tick
+            for after in (self.next[r] for r in resources):  # which leads past full ticks
+                while tick in after:  # with paths halved, as in union-find
+                    further = after[tick]
+                    if further in after:
+                        after[tick] = after[further]
+                    tick = further
         return tick
 
     def has(self, resources: list[int], tick: int) -> bool:

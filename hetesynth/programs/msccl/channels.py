@@ -1,14 +1,9 @@
 """Transfers -> messages: which channel carries each, how many chunks go together, and in which order.
 
-Concurrent transfers of one pair of ranks (over all parallel links between them) take distinct channels, so
-the number of channels of a pair is the largest number of chunks the schedule ever has in flight on it:
-at most C(u, v), and non-uniform (HeteCCL 5.3).
-
-The order. Every message has a send key and a receive key; sorted, they put all instructions of all GPUs in one
-order: within a tick, wave by wave, first all sends of the wave and then all its receives. A connection has at
-most one message in a wave, and a message longer than the FIFO has a wave of its own. See ``thread_blocks`` for
-why that excludes deadlock.
-"""
+Concurrent transfers of a pair of ranks take distinct channels, at most C(u, v) (HeteCCL 5.3). Sorted by their
+keys, sends and receives of all GPUs are in one order: within a tick wave by wave, first all sends and then all
+receives. A connection has at most one message in a wave, one longer than the FIFO a wave of its own
+(``thread_blocks``)."""
 
 from __future__ import annotations
 
@@ -64,17 +59,12 @@ class Message:
 class ChannelPlan:
     """How to depart from one channel per concurrent chunk, so that limits hold.
 
-    ``max_channels``: channels a pair may use for concurrent chunks (absent: as many as the target has).
-    ``runs_in_time``: into how many runs, each on channels of its own, the longest track of a pair is split in
-    time; the others into runs no longer than those. ``merge``: neighbouring chunks that share a channel in a tick
-    become one message; ``unmerged``: (pair, tick) where that must not be done. ``adjacent_only``: only chunks with
-    adjacent numbers are taken as neighbours. ``dealt_evenly``: instead of all that, over how many channels the
-    transfers of a pair are dealt out evenly. ``streams``: instead of all that, the stream of each transfer, by its
-    chunk and whether it adds; streams of a pair have channels of their own. ``spread_peers_evenly``: the peers of
-    a rank are spread evenly over channels, not put on the lowest with room. ``min_channels``: over how many
-    channels what a pair carries is spread, as far as it is in so many transfers and ``max_channels`` allows, where
-    fewer would not fill its link.
-    """
+    Of pairs: ``max_channels`` for concurrent chunks; ``runs_in_time``, on channels of their own, into which the
+    longest track is cut; ``min_channels`` over which it is spread; ``dealt_evenly``: instead of all that, over how
+    many its transfers are dealt out. ``merge``: neighbouring chunks of a channel and tick are one message, but for
+    ``unmerged`` (pair, tick); with ``adjacent_only`` only those with adjacent numbers. ``streams``: instead of all
+    that, the stream of each transfer, by its chunk and whether it adds. ``spread_peers_evenly``: not on the lowest
+    channel with room."""
 
     max_channels: Mapping[Pair, int] = field(default_factory=dict)
     runs_in_time: Mapping[Pair, int] = field(default_factory=dict)
@@ -102,7 +92,21 @@ def messages(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: Ta
     waves: dict[int, int] = defaultdict(int)  # by tick
     for (pair, run), carried in runs.items():
         wave: dict[int, int] = defaultdict(int)  # messages of one tick take one wave after the other
-        for group in _grouped(pair, carried, plan, target):
+        groups: list[list[Transfer]] = []  # what travels as one message: single transfers unless the plan merges
+        for t in carried:
+            last = groups[-1] if groups else []
+            if (
+                plan.merge
+                and last
+                and (pair, t.start) not in plan.unmerged
+                and (t.start, t.end, t.reduce) == (last[0].start, last[0].end, last[0].reduce)
+                and len(last) < target.max_count
+                and not (plan.adjacent_only and last[-1].chunk + 1 != t.chunk)
+            ):
+                last.append(t)
+            else:
+                groups.append([t])
+        for group in groups:
             start = group[0].start
             unnumbered.append(_UnnumberedMessage(start, wave[start], *pair, channel[pair, run], group))
             wave[start] += 1
@@ -115,13 +119,11 @@ def messages(problem: Problem, schedule: Schedule, plan: ChannelPlan, target: Ta
         waves[start] += 1
     if long:
         unnumbered.sort(key=lambda m: m[:5])
-    return [
-        Message(
-            i, m.src, m.dst, m.channel, m.start, m.transfers[0].end, m.wave, tuple(t.chunk for t in m.transfers),
-            m.transfers[0].reduce,
-        )
-        for i, m in enumerate(unnumbered)
-    ]  # fmt: skip
+    numbered = []
+    for i, m in enumerate(unnumbered):
+        chunks, first = tuple(t.chunk for t in m.transfers), m.transfers[0]
+        numbered.append(Message(i, m.src, m.dst, m.channel, m.start, first.end, m.wave, chunks, first.reduce))
+    return numbered
 
 
 def transfers_by_pair(problem: Problem, schedule: Schedule) -> dict[Pair, list[Transfer]]:
@@ -271,35 +273,12 @@ def _channel_numbers(
     return channel
 
 
-def _grouped(pair: Pair, carried: list[Transfer], plan: ChannelPlan, target: Target) -> list[list[Transfer]]:
-    """The transfers that travel as one message each: single ones unless the plan merges."""
-    groups: list[list[Transfer]] = []
-    for t in carried:
-        last = groups[-1] if groups else []
-        if (
-            plan.merge
-            and last
-            and (pair, t.start) not in plan.unmerged
-            and (t.start, t.end, t.reduce) == (last[0].start, last[0].end, last[0].reduce)
-            and len(last) < target.max_count
-            and not (plan.adjacent_only and last[-1].chunk + 1 != t.chunk)
-        ):
-            last.append(t)
-        else:
-            groups.append([t])
-    return groups
-
-
 def evenly_spread_channels(edges: Sequence[Pair], max_peers: int) -> list[int]:
     """The channel of every edge; on each a rank sends to, and receives from, at most ``max_peers`` others.
 
-    Of every rank's connections each channel gets as many, or one more. Taking the lowest channel with room, one
-    after the other, strands ranks that have nearly as many peers as thread blocks: they end with a send on one
-    channel and a receive on another, which no thread block serves both. Each rank stands for two vertices, one
-    that sends and one that receives, and each connection is an edge, no two alike. Edges are halved along Euler
-    walks, on which every second edge goes to the other half (Gabow 1976, Using Euler partitions to edge color
-    bipartite multigraphs), until a part has few enough at every vertex.
-    """
+    Of every rank's connections each channel gets as many, or one more; the lowest channel with room would strand
+    sends without a receive to share with. Edges between senders and receivers are halved along Euler walks until a
+    part has few enough at every vertex (Gabow 1976)."""
     channel = [0] * len(edges)
     parts = [list(range(len(edges)))]
 
@@ -308,34 +287,27 @@ def evenly_spread_channels(edges: Sequence[Pair], max_peers: int) -> list[int]:
         return max((*sends.values(), *receives.values()), default=0)
 
     while max(map(degree, parts), default=0) > max_peers:
-        parts = [half for part in parts for half in _halves(edges, part)]
+        wholes, parts = parts, []
+        for part in wholes:
+            # for each edge the one that the walk comes from or goes to at its source and at its destination
+            mates: dict[int, list[int | None]] = {e: [None, None] for e in part}
+            for end in (0, 1):
+                waiting: dict[Rank, int] = {}
+                for e in part:
+                    other = waiting.pop(edges[e][end], None)
+                    if other is None:
+                        waiting[edges[e][end]] = e
+                    else:
+                        mates[e][end], mates[other][end] = other, e
+            side: dict[int, int] = {}
+            for first in (*(e for e in part if None in mates[e]), *part):
+                at: int | None = first
+                turn, colour = int(mates[first][0] is None), 0  # walk on from the end that has a mate
+                while at is not None and at not in side:
+                    side[at] = colour
+                    at, turn, colour = mates[at][turn], 1 - turn, 1 - colour
+            parts += [[e for e in part if side[e] == half] for half in (0, 1)]
     for number, part in enumerate(parts):
         for e in part:
             channel[e] = number
     return channel
-
-
-def _halves(edges: Sequence[Pair], part: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Two parts; at every vertex their numbers of edges differ by one at most."""
-    # for each edge the one that the walk comes from or goes to at its source and at its destination
-    mates: dict[int, list[int | None]] = {e: [None, None] for e in part}
-    for end in (0, 1):
-        waiting: dict[Rank, int] = {}
-        for e in part:
-            other = waiting.pop(edges[e][end], None)
-            if other is None:
-                waiting[edges[e][end]] = e
-            else:
-                mates[e][end], mates[other][end] = other, e
-    side: dict[int, int] = {}
-    ends = [e for e in part if None in mates[e]]
-    for first in (*ends, *part):
-        if first in side:
-            continue
-        at: int | None = first
-        turn = 0 if mates[first][0] is not None else 1  # walk on from the end that has a mate
-        colour = 0
-        while at is not None and at not in side:
-            side[at] = colour
-            at, turn, colour = mates[at][turn], 1 - turn, 1 - colour
-    return [e for e in part if not side[e]], [e for e in part if side[e]]

@@ -1,27 +1,18 @@
 """Thread blocks -> instructions with dependences.
 
-They make every execution equal to the total order on every cell: a read waits for the last write (RAW), a write
-for the last write and all reads since (WAW, WAR). So additions to one cell never run at the same time (HeteCCL
-eq. 8).
-
-Order within a thread block is implicit. Whatever else implies a dependence makes it superfluous, and it is
-dropped: other dependences, the order of thread blocks, and messages, also by way of other GPUs (a transitive
-reduction of happens-before). That a send waits for a free slot of its FIFO is not counted: a runtime with deeper
-FIFOs than its documentation says would turn such an order into a race. Of several dependences that remain, all
-but the last stand on nops just before the step. A step that something waits for is marked; no other is.
-"""
+They make every execution equal to the total order on every cell (RAW, WAW, WAR; so HeteCCL eq. 8). What other
+dependences, the order of thread blocks and messages imply is dropped; not so the wait of a send for a free slot,
+as a deeper FIFO would make it a race. Of several dependences that remain, all but the last stand on nops
+before."""
 
 from __future__ import annotations
 
 from array import array
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from itertools import pairwise
 
-from hetesynth.model.program import Instruction, ThreadBlock
-from hetesynth.policy import DEFAULT
-from hetesynth.policy.lowering import LoweringPolicy
+from hetesynth.model.program import RECEIVES, Instruction, ThreadBlock
 from hetesynth.programs.layout import Cell
 from hetesynth.programs.msccl.placement import Operation
 from hetesynth.programs.msccl.thread_blocks import Block
@@ -105,92 +96,57 @@ def total_order(ranks: Sequence[Sequence[Operation]]) -> array[int]:
     return array("i", sorted(range(len(keys)), key=keys.__getitem__))
 
 
-class HappensBefore:
-    """The operations of all ranks as one graph, numbered in the total order.
+def reduced(ranks: Sequence[RankBlocks], waits: Sequence[Waits], order: array[int] | None = None) -> list[Waits]:
+    """Those of ``waits`` to which no other path leads, by rank. ``order``: ``total_order`` where that is known.
 
-    Edges: the operation before in the same thread block, the dependences, the send of a message before its
-    receive.
+    The operations of all ranks are one graph, by their places in the total order. Edges: the operation before in
+    the same thread block, the dependences, the send of a message before its receive.
     """
-
-    def __init__(
-        self,
-        ranks: Sequence[RankBlocks],
-        waits: Sequence[Waits],
-        order: array[int] | None = None,
-        policy: LoweringPolicy = DEFAULT.lowering,
-    ) -> None:
-        """``order``: ``total_order`` where that is known. ``policy``: how far ``implied`` looks."""
-        self.first = [0]
-        for rank in ranks:
-            self.first.append(self.first[-1] + len(rank.operations))
-        self.total_order = total_order([rank.operations for rank in ranks]) if order is None else order
-        number = len(self.total_order)
-        self.max_visited = policy.max_visited if number <= policy.large_from else policy.max_visited_large
-        self.place = array("i", [0]) * number
-        for place, g in enumerate(self.total_order):
-            self.place[g] = place
-        self.previous = array("i", [-1]) * number
-        self.sender = array("i", [-1]) * number
-        self.waits: list[tuple[int, ...]] = []
-        sent: dict[int, int] = {}
-        for r, rank in enumerate(ranks):
-            base = self.first[r]
-            for block in rank.blocks:
-                for before, after in zip(block.operations, block.operations[1:], strict=False):
-                    self.previous[base + after] = base + before
-            self.waits += [tuple(base + j for j in named) if named else () for named in waits[r]]
-            for i, op in enumerate(rank.operations):
-                out = op.message if op.op == "s" else op.forwards
-                if out is not None:
-                    sent[out.index] = base + i
-        for r, rank in enumerate(ranks):
-            for i, op in enumerate(rank.operations):
-                if op.message is not None and op.op.startswith("r") and op.op != "re":
-                    self.sender[self.first[r] + i] = sent[op.message.index]
-
-    @cached_property
-    def _before(self) -> list[tuple[int, ...]]:
-        """By place in the total order, the places of what comes directly before."""
-        place = self.place
-        return [
-            tuple([place[p] for p in (self.previous[g], self.sender[g], *self.waits[g]) if p >= 0])
-            for g in self.total_order
-        ]
-
-    def implied(self, g: int) -> set[int]:
-        """The dependences of ``g`` that another path leads to."""
-        before, place, most = self._before, self.place, self.max_visited
-        at = {place[j]: j for j in self.waits[g]}
-        earliest, missing = min(at), set(at)
-        stack = [q for p in before[place[g]] for q in before[p]]
-        seen: set[int] = set()
-        while stack:
-            p = stack.pop()
-            if p < earliest or p in seen:
+    first = [0]
+    for rank in ranks:
+        first.append(first[-1] + len(rank.operations))
+    order = total_order([rank.operations for rank in ranks]) if order is None else order
+    number = len(order)
+    place, previous, sender = (array("i", [value]) * number for value in (0, -1, -1))
+    for at, g in enumerate(order):
+        place[g] = at
+    sent: dict[int, int] = {}
+    named_by: list[tuple[int, ...]] = []
+    for base, rank, of_rank in zip(first, ranks, waits, strict=False):
+        for block in rank.blocks:
+            for before, after in pairwise(block.operations):
+                previous[base + after] = base + before
+        named_by += [tuple(base + j for j in named) if named else () for named in of_rank]
+        for i, op in enumerate(rank.operations):
+            out = op.message if op.op == "s" else op.forwards
+            if out is not None:
+                sent[out.index] = base + i
+    for base, rank in zip(first, ranks, strict=False):
+        for i, op in enumerate(rank.operations):
+            if op.message is not None and op.op in RECEIVES:
+                sender[base + i] = sent[op.message.index]
+    # by place in the total order, the places of what comes directly before
+    direct = [tuple([place[p] for p in (previous[g], sender[g], *named_by[g]) if p >= 0]) for g in order]
+    most = 500 if number <= 20_000 else 50  # operations looked at for a step: it keeps 1 in 50 too many
+    kept: list[Waits] = []
+    for base, of_rank in zip(first, waits, strict=False):
+        of_rank = list(of_rank)
+        kept.append(of_rank)
+        for i, named in enumerate(of_rank):
+            if not named:
                 continue
-            seen.add(p)
-            if len(seen) > most:
-                break
-            if p in missing:
-                missing.discard(p)
-                if not missing:
-                    break
-            stack += before[p]
-        return {j for p, j in at.items() if p in seen}
-
-    def reduced(self, waits: Sequence[Waits]) -> list[Waits]:
-        """The dependences that nothing else implies, by rank."""
-        kept: list[Waits] = []
-        for r, of_rank in enumerate(waits):
-            base = self.first[r]
-            of_rank = list(of_rank)
-            for i, named in enumerate(of_rank):
-                if named:
-                    gone = self.implied(base + i)
-                    if gone:
-                        of_rank[i] = tuple(j for j in named if base + j not in gone)
-            kept.append(of_rank)
-        return kept
+            missing = {place[base + j] for j in named}
+            earliest = min(missing)
+            stack = [q for p in direct[place[base + i]] for q in direct[p]]
+            seen: set[int] = set()
+            while stack and missing and len(seen) <= most:
+                p = stack.pop()
+                if p >= earliest and p not in seen:
+                    seen.add(p)
+                    missing.discard(p)
+                    stack += direct[p]
+            of_rank[i] = tuple(j for j in named if place[base + j] not in seen)
+    return kept
 
 
 def written(rank: RankBlocks, needed: Waits) -> tuple[ThreadBlock, ...]:
@@ -215,35 +171,3 @@ def written(rank: RankBlocks, needed: Waits) -> tuple[ThreadBlock, ...]:
             instructions.append(Instruction(op.op, op.src, op.dst, op.count, last, i in targets))
         done.append(ThreadBlock(b, block.send_peer, block.recv_peer, block.channel, tuple(instructions)))
     return tuple(done)
-
-
-def critical_path(graph: HappensBefore, ranks: Sequence[RankBlocks], slots: int) -> int:
-    """How many chunk times a program takes when every chunk takes one unit everywhere.
-
-    It compares two programs for one schedule; real links differ, so it is no prediction. An instruction on n
-    chunks takes n units after all it waits for. A receive may start one unit after its send did and ends at least
-    one unit after it. A send waits until the message ``slots`` before it was received.
-    """
-    operations = [op for rank in ranks for op in rank.operations]
-    begun, ended = array("q", [0]) * len(operations), array("q", [0]) * len(operations)
-    received: dict[tuple[int, int, int], list[int]] = defaultdict(list)  # when each message of a connection was
-    sent: dict[tuple[int, int, int], int] = defaultdict(int)
-    for g in graph.total_order:
-        op, before, sender = operations[g], graph.previous[g], graph.sender[g]
-        start = ended[before] if before >= 0 else 0
-        for p in graph.waits[g]:
-            start = max(start, ended[p])
-        if sender >= 0:
-            start = max(start, begun[sender] + 1)
-        out = op.message if op.op == "s" else op.forwards
-        if out is not None:
-            connection = (out.src, out.dst, out.channel)
-            if sent[connection] >= slots:
-                start = max(start, received[connection][sent[connection] - slots])
-            sent[connection] += 1
-        begun[g] = start
-        ended[g] = start + op.count
-        if sender >= 0 and op.message is not None:
-            ended[g] = max(ended[g], ended[sender] + 1)
-            received[op.message.src, op.message.dst, op.message.channel].append(ended[g])
-    return max(ended, default=0)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from hetesynth.errors import HetesynthError
-from hetesynth.model.collective import Chunk, Collective
+from hetesynth.model.collective import Chunk, Collective, CollectiveName
 from hetesynth.model.program import BufferSlice, GpuProgram, Instruction, Program, ThreadBlock
 from hetesynth.model.target import Target
 from hetesynth.model.topology import Rank
@@ -69,15 +69,18 @@ class _Move:
 
 
 def ring_program(
-    name: str, collective: Collective, orders: Sequence[Order], apart: int = 0, *,
-    in_place: bool = False, fused: bool = False,
-) -> Program:  # fmt: skip
+    name: str,
+    collective: Collective,
+    orders: Sequence[Order],
+    apart: int = 0,
+    *,
+    in_place: bool = False,
+    fused: bool = False,
+) -> Program:
     """Rings for allgather, reducescatter and allreduce; chains along the rings for broadcast and reduce.
 
-    Parts of the buffer take all channels in turn. ``apart``: not parts, but the blocks of ranks take the channels
-    of a ring in turn, so many channels on; a rank then waits less often for the latency of what it sent before.
-    ``fused``: what arrives is added by ``rrc``.
-    """
+    Parts of the buffer take all channels in turn; with ``apart`` the blocks of ranks do, so many channels on, so
+    that a rank waits less for the latency of what it sent before. ``fused``: what arrives is added by ``rrc``."""
     builder = _Builder(collective, in_place, fused)
     carried: list[list[Chunk]] = [[] for _ in orders]
     for chunk in collective.chunks:
@@ -124,58 +127,65 @@ def tree_program(
     gpus = [_Gpu() for _ in trees[0]]
     for part in range(parts):
         channel = part % len(trees)
-        _add_part(gpus, part, channel, trees[channel], in_place=in_place, fused=fused)
-    return Program(
-        name=name, collective="allreduce", ranks=len(gpus), protocol="Simple", channels=len(trees),
-        chunks_per_loop=parts, in_place=in_place, out_of_place=not in_place, min_bytes=0, max_bytes=0, root=None,
-        gpus=tuple(GpuProgram(rank, parts, parts, gpu.scratch, gpu.finished()) for rank, gpu in enumerate(gpus)),
-    )  # fmt: skip
+        parents = trees[channel]
+        # the leaves first: where ``sums[rank]`` stands goes to ``rooms[rank]`` of its parent
+        children: list[list[Rank]] = [[] for _ in parents]
+        root = next(rank for rank, parent in enumerate(parents) if parent == rank)
+        for rank, parent in enumerate(parents):
+            if rank != root:
+                children[parent].append(rank)
+        order = [root]
+        for rank in order:
+            order += children[rank]
+        whole = BufferSlice("o", part)
+        mine = whole if in_place else BufferSlice("i", part)
+        rooms = {rank: gpus[parents[rank]].room() for rank in order[1:]}
+        if not in_place:
+            rooms[children[root][-1]] = whole
+        sums = [rooms[kids[-1]] if kids else mine for kids in children]
+        sums[root] = whole
+        for rank in reversed(order):
+            gpu, kids, up = gpus[rank], children[rank], parents[rank] if rank != root else None
+            sent = [] if up is None else [Instruction("s", sums[rank], rooms[rank], 1)]
+            arrived = Instruction("r", whole, whole, 1, None, bool(kids))
+            if not kids:
+                gpu.add(up, None, channel, *sent)
+                gpu.add(None, up, channel, arrived)
+            before, depends, onto = mine, None, in_place and rank == root
+            for kid in kids:
+                last = kid == kids[-1]
+                room = rooms[kid]  # what arrives there and what stands before are added there, or onto the latter
+                if fused:
+                    steps = [Instruction("rrc", before, before if onto else room, 1, depends, True)]
+                else:
+                    ends = (room, before) if onto else (before, room)
+                    steps = [Instruction("r", sums[kid], room, 1), Instruction("re", *ends, 1, depends, True)]
+                number, first = gpu.add(up if last else None, kid, channel, *steps, *(sent if last else []))
+                before, depends = mine if onto else room, (number, first + len(steps) - 1)
+            for kid in kids:
+                if up is not None and kid == kids[0]:
+                    number, first = gpu.add(kid, up, channel, arrived, Instruction("s", whole, whole, 1))
+                    depends = number, first
+                else:
+                    gpu.add(kid, None, channel, Instruction("s", whole, whole, 1, depends))
+    return _program(name, "allreduce", None, parts, in_place, [(parts, parts)] * len(gpus), gpus)
 
 
-def _add_part(
-    gpus: list[_Gpu], part: int, channel: int, parents: Sequence[Rank], *, in_place: bool, fused: bool
-) -> None:
-    """One part of the buffer, the leaves first: where ``sums[rank]`` stands goes to ``rooms[rank]`` of its
-    parent."""
-    children: list[list[Rank]] = [[] for _ in parents]
-    root = next(rank for rank, parent in enumerate(parents) if parent == rank)
-    for rank, parent in enumerate(parents):
-        if rank != root:
-            children[parent].append(rank)
-    order = [root]
-    for rank in order:
-        order += children[rank]
-    whole = BufferSlice("o", part)
-    mine = whole if in_place else BufferSlice("i", part)
-    rooms = {rank: gpus[parents[rank]].room() for rank in order[1:]}
-    if not in_place:
-        rooms[children[root][-1]] = whole
-    sums = [rooms[kids[-1]] if kids else mine for kids in children]
-    sums[root] = whole
-    for rank in reversed(order):
-        gpu, kids, up = gpus[rank], children[rank], parents[rank] if rank != root else None
-        sent = [] if up is None else [Instruction("s", sums[rank], rooms[rank], 1)]
-        arrived = Instruction("r", whole, whole, 1, None, bool(kids))
-        if not kids:
-            gpu.add(up, None, channel, *sent)
-            gpu.add(None, up, channel, arrived)
-        before, depends, onto = mine, None, in_place and rank == root
-        for kid in kids:
-            last = kid == kids[-1]
-            room = rooms[kid]  # what arrives there and what stands before are added there, or onto the latter
-            if fused:
-                steps = [Instruction("rrc", before, before if onto else room, 1, depends, True)]
-            else:
-                ends = (room, before) if onto else (before, room)
-                steps = [Instruction("r", sums[kid], room, 1), Instruction("re", *ends, 1, depends, True)]
-            number, first = gpu.add(up if last else None, kid, channel, *steps, *(sent if last else []))
-            before, depends = mine if onto else room, (number, first + len(steps) - 1)
-        for kid in kids:
-            if up is not None and kid == kids[0]:
-                number, first = gpu.add(kid, up, channel, arrived, Instruction("s", whole, whole, 1))
-                depends = number, first
-            else:
-                gpu.add(kid, None, channel, Instruction("s", whole, whole, 1, depends))
+def _program(
+    name: str,
+    collective: CollectiveName,
+    root: Rank | None,
+    chunks_per_loop: int,
+    in_place: bool,
+    sizes: Sequence[tuple[int, int]],
+    gpus: Sequence[_Gpu],
+) -> Program:
+    """What was added; ``sizes``: of input and output of each rank."""
+    ends = zip(sizes, gpus, strict=True)
+    done = tuple(GpuProgram(r, *size, gpu.scratch, gpu.finished()) for r, (size, gpu) in enumerate(ends))
+    channels = max((b.channel + 1 for gpu in done for b in gpu.thread_blocks), default=1)
+    kept = (chunks_per_loop, in_place, not in_place, 0, 0, root)
+    return Program(name, collective, len(done), "Simple", channels, *kept, done)
 
 
 def fits(program: Program, target: Target) -> bool:
@@ -227,7 +237,7 @@ class _Builder:
             tick = wave if collective.root is not None else 0
             if collective.reduces:
                 moves += self._reduced(order, chunk, tick, wave)
-            if collective.name not in ("reducescatter", "reduce"):
+            if collective.kind.output_blocks or not collective.reduces:
                 later = len(order) - 1 if collective.reduces else 0
                 moves += self._copied(order, chunk, tick + later, wave)
         moves.sort(key=lambda move: (move.tick, move.wave))
@@ -253,7 +263,7 @@ class _Builder:
         at = self.start(order[first % ranks], chunk)
         for hop in range(ranks - 1):
             sender, receiver = (order[(first + hop + i) % ranks] for i in (0, 1))
-            ends = receiver == goal or collective.name == "allreduce"
+            ends = receiver == goal or collective.kind.composed
             added = self.start(receiver, chunk)
             onto = ends and not self.fused and added == self.end(receiver, chunk)  # in place
             to = self.end(receiver, chunk) if ends and not onto else self.gpus[receiver].room()
@@ -264,7 +274,7 @@ class _Builder:
         """``chunk`` from its origin past all other ranks."""
         collective, ranks = self.collective, len(order)
         origin = chunk.block[0] if collective.root is None else collective.root
-        if collective.name == "allreduce":
+        if collective.kind.composed:
             at = self.end(origin, chunk)
         else:
             at = self.start(origin, chunk)
@@ -280,14 +290,6 @@ class _Builder:
 
     def program(self, name: str) -> Program:
         """What was added."""
-        collective = self.collective
-        gpus = tuple(
-            GpuProgram(rank, *self.layout.sizes(rank), gpu.scratch, gpu.finished())
-            for rank, gpu in enumerate(self.gpus)
-        )
-        channels = max((b.channel + 1 for gpu in gpus for b in gpu.thread_blocks), default=1)
-        return Program(
-            name=name, collective=collective.name, ranks=collective.ranks, protocol="Simple", channels=channels,
-            chunks_per_loop=self.layout.chunks_per_loop, in_place=self.in_place,
-            out_of_place=not self.in_place, min_bytes=0, max_bytes=0, root=collective.root, gpus=gpus,
-        )  # fmt: skip
+        collective, sizes = self.collective, [*map(self.layout.sizes, range(self.collective.ranks))]
+        loop = self.layout.chunks_per_loop
+        return _program(name, collective.name, collective.root, loop, self.in_place, sizes, self.gpus)

@@ -1,21 +1,9 @@
 """Lowering: a schedule becomes what every thread block of every GPU executes (HeteCCL 5.3 and appendix J).
 
-Reading order: channels (who shares a connection, in which order, what travels together), placement (buffers),
-assembly (pairing of connections, fusion, scratch, thread blocks, dependences), then here: draft a program, see
-which limit breaks, draft it again so that it takes less. The measures, in the order in which they are taken:
-
-- too many steps in a thread block: its sends and receives part; then the pair's transfers spread over more
-  channels;
-- too many thread blocks on a GPU: fewer channels for its widest pairs; then no spreading over channels in time;
-  then no thread block only for copies; then peers spread evenly over channels, so that sends find receives to
-  share a thread block with;
-- too many elements in the file: thread blocks are shared as much as possible.
-
-A thread block serves one link while there are as many thread blocks as connections (``thread_blocks``).
-
-Ranks of a gather or a scatter other than the root have no output or no input buffer: NCCL lets them pass null
-pointers. (The research runtime refuses both collectives; the others read such files.)
-"""
+A program is drafted, and again with less while a limit breaks. Too many steps in a thread block: its sends and
+receives part, then the transfers of its pair spread over more channels. Too many thread blocks: fewer channels for
+the widest pairs, no spreading in time, no block only for copies, peers spread evenly over channels. Too many
+elements in the file: thread blocks are shared as much as possible."""
 
 from __future__ import annotations
 
@@ -37,20 +25,27 @@ from hetesynth.programs.cut_chunks import at_once
 from hetesynth.programs.layout import Layout, check_form
 from hetesynth.programs.msccl.assembly import (
     OPTIMIZED,
-    STRAIGHTFORWARD,
     Assembly,
     Grouped,
     Optimizations,
     Ordered,
     Saving,
 )
-from hetesynth.programs.msccl.channels import ChannelPlan, Pair, concurrent_chunks, messages, steps_of, tracks_of
+from hetesynth.programs.msccl.channels import (
+    ChannelPlan,
+    Message,
+    Pair,
+    concurrent_chunks,
+    messages,
+    steps_of,
+    tracks_of,
+)
 from hetesynth.programs.msccl.dependences import written
 from hetesynth.programs.msccl.placement import place
 from hetesynth.programs.msccl.thread_blocks import BlockPlan, ChunkTimes, Connection, Sharing, chunk_times
-from hetesynth.programs.msccl.throttling import Throttling
 
-BOUNDLESS = 10**9
+LARGE = 20_000
+"""Transfers, or operations, of more than which few drafts are to be enough: AllReduce on 256 GPUs settles in 3."""
 FEWER = "use fewer chunks per rank, another strategy or another target"
 
 
@@ -58,16 +53,11 @@ FEWER = "use fewer chunks per rank, another strategy or another target"
 class LoweringOptions:
     """What to make of a schedule. Exactly one of ``in_place`` and ``out_of_place`` holds.
 
-    ``min_bytes`` and ``max_bytes`` (0: no limit) are the sizes of the whole buffer the file is meant for.
-    ``servers``: of each rank, for targets whose channels differ inside and between servers; empty: all in one.
-    ``throttling``: when sends ought to flow, for targets in MSCCL XML; None: whenever they can.
-    ``policy``: the thresholds by which the lowering decides.
-    ``min_channels``: over how many channels what a pair of ranks carries is spread where the limits of the target
-    allow, for targets in MSCCL XML: a thread block may be slower than its link.
-    ``chunk_seconds``: how long a chunk takes from one rank to another, by which links share thread blocks where
-    there are fewer than links; empty: not known, 1 / C(u, v) counts. ``instances``: into how many parts every
-    chunk is cut, so that a pair of ``min_channels`` carries one chunk over several channels at once.
-    """
+    ``min_bytes``, ``max_bytes``: of the whole buffer (0: no limit). ``servers``: of each rank; empty: all in one.
+    ``min_channels``: over how many channels what a pair carries is
+    spread where limits allow, as a thread block may be slower than its link. ``chunk_seconds``: of a chunk between
+    ranks, by which links share thread blocks; empty: 1 / C(u, v). ``instances``: into how many parts every chunk
+    is cut."""
 
     name: str
     in_place: bool = False
@@ -78,7 +68,6 @@ class LoweringOptions:
     max_bytes: int = 0
     optimizations: Optimizations = OPTIMIZED
     servers: tuple[str, ...] = ()
-    throttling: Throttling | None = None
     policy: LoweringPolicy = DEFAULT.lowering
     min_channels: Mapping[Pair, int] = field(default_factory=dict)
     chunk_seconds: Mapping[Pair, float] = field(default_factory=dict)
@@ -92,26 +81,25 @@ class LoweringOptions:
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A program; in words what had to be done so that it fits its target (nothing: an empty tuple); what each
-    optimization saved; and the critical path in chunk times."""
+    """A program; in words what had to be done so that it fits its target (nothing: an empty tuple); and what each
+    optimization saved."""
 
     program: Program
     notes: tuple[str, ...]
     savings: tuple[Saving, ...] = ()
-    critical_path: int = 0
 
 
 def lower(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Program:
-    """The program that carries out ``schedule``.
-
-    Raises HetesynthError: HS500-HS504 a limit of the target, HS505 the collective has no such form, HS507 the
-    schedule sends what a rank does not hold.
-    """
+    """The program that carries out ``schedule``; raises as ``lower_with_notes``."""
     return lower_with_notes(problem, schedule, options).program
 
 
 def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
-    """As ``lower``, with what was done to meet the limits."""
+    """The program that carries out ``schedule``, with what was done to meet the limits.
+
+    Raises HetesynthError: HS500-HS504 a limit of the target, HS505 the collective has no such form, HS507 the
+    schedule sends what a rank does not hold.
+    """
     check_options(problem, options)
     # a thread block has one peer to send to and one to receive from: said before anything else is done
     pairs = {(problem.arcs[a].src, problem.arcs[a].dst) for a in {t.link for t in schedule.transfers}}
@@ -119,19 +107,14 @@ def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOpti
         rank, number = min(ranks.items(), key=lambda ranked: (-ranked[1], ranked[0]), default=(0, 0))
         if number > options.target.thread_blocks:
             raise _too_many_blocks(rank, number, options.target)
-    job = Job(problem, schedule, options)
-    settle = _settled if len(schedule.transfers) > options.policy.max_kept_transfers else _kept
+    settle = _settled if len(schedule.transfers) > LARGE else _kept
     try:
-        job, fit, assembly, ordered = settle(job)
+        job, fit, assembly, ordered = settle(Job(problem, schedule, options))
     except HetesynthError:
         if not options.min_channels:
             raise
-        job, fit, assembly, ordered = settle(
-            Job(problem, schedule, replace(options, min_channels={}, instances=1))
-        )
-    if options.throttling is not None:
-        tried = assembly.throttled(ordered, options.throttling.cut(job.options.instances))
-        ordered = tried if within(tried.steps, options.target) else ordered
+        narrow = replace(options, min_channels={}, instances=1)
+        job, fit, assembly, ordered = settle(Job(problem, schedule, narrow))
     return lowered_as(job.layout, assembly, ordered, options, fit.notes)
 
 
@@ -158,7 +141,7 @@ def lowered_as(
             for rank, (scratch, of_rank) in enumerate(zip(grouped.scratch, blocks, strict=True))
         ),
     )
-    return Lowered(program, notes, assembly.savings(ordered), ordered.critical_path)
+    return Lowered(program, notes, assembly.savings(ordered))
 
 
 def check_options(problem: Problem, options: LoweringOptions) -> None:
@@ -170,16 +153,6 @@ def check_options(problem: Problem, options: LoweringOptions) -> None:
     if options.min_bytes < 0 or options.max_bytes < 0:
         raise HetesynthError("a size is negative", code="HS505", help="use 0 for no limit")
     check_form(problem.collective.name, options.in_place, options.min_bytes, options.max_bytes)
-
-
-def straightforward(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
-    """The plain lowering, to compare with: one message a chunk, one thread block a connection, plain instructions,
-    all dependences, and no limits: a real target may refuse it."""
-    boundless = replace(
-        options.target, max_steps=BOUNDLESS, max_thread_blocks=BOUNDLESS, resident_thread_blocks=BOUNDLESS,
-        max_nodes=BOUNDLESS,
-    )  # fmt: skip
-    return lower_with_notes(problem, schedule, replace(options, target=boundless, optimizations=STRAIGHTFORWARD))
 
 
 def stated_max_bytes(options: LoweringOptions) -> int:
@@ -203,13 +176,13 @@ class Fit:
     split_in_time: bool = True  # tracks may still be split in time to spread over channels
     notes: tuple[str, ...] = ()
 
-    def with_channels(self, **changes: Any) -> Fit:
-        """The same with another plan of channels."""
-        return replace(self, channels=replace(self.channels, **changes))
+    def with_channels(self, note: str = "", **changes: Any) -> Fit:
+        """The same with another plan of channels, and one more note."""
+        return replace(self, channels=replace(self.channels, **changes)).noting(note)
 
     def noting(self, note: str) -> Fit:
         """The same with one more note, said once."""
-        return self if note in self.notes else replace(self, notes=(*self.notes, note))
+        return self if note in ("", *self.notes) else replace(self, notes=(*self.notes, note))
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,29 +210,30 @@ class Job:
         return self.options.target.slots(self.options.protocol)
 
     @cached_property
-    def _facts(self) -> tuple[object, ...]:
+    def facts(self) -> tuple[object, ...]:
+        """What decides how it is lowered."""
         o, t = self.options, self.options.target
-        return (
-            id(self.problem), id(self.schedule), o.in_place, o.optimizations, self.slots, o.policy, o.instances,
-            t.ops, t.max_steps, t.thread_blocks, t.channels, t.max_peers_per_channel, t.max_count, t.max_nodes,
-            tuple(sorted(o.min_channels.items())), tuple(sorted(o.chunk_seconds.items())),
-        )  # fmt: skip
+        sizes = (t.max_steps, t.thread_blocks, t.channels, t.max_peers_per_channel, t.max_count, t.max_nodes)
+        rates = (tuple(sorted(o.min_channels.items())), tuple(sorted(o.chunk_seconds.items())))
+        asked = (o.in_place, o.optimizations, self.slots, o.instances)
+        return id(self.problem), id(self.schedule), asked, t.ops, sizes, rates
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Job) and self._facts == other._facts
+        return isinstance(other, Job) and self.facts == other.facts
 
     def __hash__(self) -> int:
-        return hash(self._facts)
+        return hash(self.facts)
 
 
+Steps = Sequence[Sequence[int]]
 _Settled = tuple[Job, Fit, Assembly, Ordered]
 """What was lowered, its chunks cut into their instances; decisions with which its program fits; what was made."""
 
 
 def _settled(job: Job) -> _Settled:
-    options, policy = job.options, job.options.policy
-    large = len(job.schedule.transfers) * options.instances > policy.adjacent_chunks_from
-    plan = ChannelPlan(merge=options.optimizations.merge, adjacent_only=large, min_channels=options.min_channels)
+    options = job.options
+    large = len(job.schedule.transfers) * options.instances > LARGE
+    plan = ChannelPlan(adjacent_only=large, min_channels=options.min_channels)
     if options.instances > 1:
         # as many channels as chunks at once or as the link needs: so the parts of a chunk stay in one message
         # where one thread block fills the link
@@ -267,63 +241,41 @@ def _settled(job: Job) -> _Settled:
         most_of_pair = {pair: min(most, max(n, options.min_channels.get(pair, 1))) for pair, n in tracks.items()}
         plan = replace(plan, max_channels=most_of_pair)
         job = Job(*at_once(job.problem, job.schedule, options.instances), options)
-    fit = Fit(plan)
-    for _ in range(policy.max_attempts):
-        draft = Draft.of(job, fit)
-        better = _refined(job, draft, fit)
-        if better is None:
-            if draft.ordered is None:
-                raise InternalError("a draft without dependences does not fit")
-            return job, fit, draft.assembly, draft.ordered
-        fit = better
-        del draft  # a large program takes much memory, and the next one as much
-    raise InternalError(f"the lowering did not settle in {policy.max_attempts} attempts")
-
-
-_kept = lru_cache(maxsize=2)(_settled)
-"""Several targets have the same limits, and one program may be throttled in several ways: in and out of place."""
-
-
-@dataclass(frozen=True)
-class Draft:
-    """A program made with a ``Fit``, before its limits are checked: as far as it had to be made to see one break.
-
-    ``ordered`` is None when thread blocks, or steps without nops, are too many already;
-    ``grouped`` is None when messages must be taken apart first (``placement.fragmented``)."""
-
-    assembly: Assembly
-    grouped: Grouped | None = None
-    ordered: Ordered | None = None
-
-    @property
-    def steps(self) -> Sequence[Sequence[int]]:
-        """Of every thread block by rank, as far as they are known."""
-        furthest = self.ordered or self.grouped
-        return furthest.steps if furthest is not None else []
-
-    @classmethod
-    def of(cls, job: Job, fit: Fit) -> Draft:
-        """Channels, placement, thread blocks and dependences with the decisions of ``fit``."""
-        options, target = job.options, job.options.target
+    fit, target = Fit(plan), options.target
+    for _ in range(400):
         carried = messages(job.problem, job.schedule, fit.channels, target, job.slots)
         placement = place(job.layout, carried, target)
-        assembly = Assembly(placement, carried, options.optimizations, target, job.slots, options.policy)
         if placement.fragmented:
-            return cls(assembly)
+            fragmented = {((m.src, m.dst), m.start) for m in placement.fragmented}
+            fit = fit.with_channels(unmerged=fit.channels.unmerged | fragmented)
+            continue
+        assembly = Assembly(placement, carried, options.optimizations, target, job.slots)
         alone: dict[Rank, set[Connection]] = defaultdict(set)
         for rank, connection in fit.alone:
             alone[rank].add(connection)
-        sharing: Sharing = fit.sharing if options.optimizations.share else "none"
-        grouped = assembly.grouped([
-            BlockPlan(times, frozenset(alone[rank]), rank in fit.no_copy_block, sharing)
+        plans = [
+            BlockPlan(times, frozenset(alone[rank]), rank in fit.no_copy_block, fit.sharing)
             for rank, times in enumerate(job.times)
-        ])  # fmt: skip
-        large = sum(map(len, placement.operations)) > options.policy.early_check_from
-        if any(len(of_rank) > target.thread_blocks for of_rank in grouped.steps) or (
-            large and not within(grouped.steps, target)
-        ):
-            return cls(assembly, grouped)
-        return cls(assembly, grouped, assembly.ordered(grouped))
+        ]
+        grouped = assembly.grouped(plans)
+        steps, ordered = grouped.steps, None
+        crowded = any(len(of_rank) > target.thread_blocks for of_rank in steps)
+        if not crowded and (sum(map(len, placement.operations)) <= LARGE or within(steps, target)):
+            ordered = assembly.ordered(grouped)
+            steps = ordered.steps
+        better = _fewer_thread_blocks(job, carried, steps, fit) or _fewer_steps(job, grouped, steps, fit)
+        better = better or _fewer_elements(target, steps, fit)
+        if better is None and ordered is not None:
+            return job, fit, assembly, ordered
+        if better is None:
+            raise InternalError("a draft without dependences does not fit")
+        fit = better
+        del carried, placement, assembly, grouped, ordered  # a large program takes much memory
+    raise InternalError("the lowering did not settle")
+
+
+_kept = lru_cache(maxsize=2)(_settled)
+"""Several targets have the same limits, in and out of place."""
 
 
 def within(steps: Sequence[Sequence[int]], target: Target) -> bool:
@@ -336,20 +288,13 @@ def within(steps: Sequence[Sequence[int]], target: Target) -> bool:
     )
 
 
-def _refined(job: Job, draft: Draft, fit: Fit) -> Fit | None:
-    """Better decisions, or None when every limit holds; HetesynthError when nothing is left to try."""
-    if draft.assembly.placement.fragmented:
-        fragmented = {((m.src, m.dst), m.start) for m in draft.assembly.placement.fragmented}
-        return fit.with_channels(unmerged=fit.channels.unmerged | fragmented)
-    better = _fewer_thread_blocks(job, draft, fit) or _fewer_steps(job, draft, fit)
-    if better is not None:
-        return better
-    target, steps = job.options.target, draft.steps
+def _fewer_elements(target: Target, steps: Steps, fit: Fit) -> Fit | None:
+    """Shared thread blocks where a reader stores too few elements; HetesynthError where that was tried."""
     nodes = [1 + len(steps) + len(blocks) + sum(blocks) for blocks in steps]
     over = next((rank for rank, number in enumerate(nodes) if number > target.max_nodes), None)
     if over is None:
         return None
-    if fit.sharing != "all" and job.options.optimizations.share:
+    if fit.sharing != "all":
         return replace(fit, sharing="all").noting(
             "thread blocks were shared to stay within the elements that readers store"
         )
@@ -361,14 +306,13 @@ def _refined(job: Job, draft: Draft, fit: Fit) -> Fit | None:
     )
 
 
-def _fewer_steps(job: Job, draft: Draft, fit: Fit) -> Fit | None:
+def _fewer_steps(job: Job, grouped: Grouped, steps: Steps, fit: Fit) -> Fit | None:
     """Thread blocks with too many steps: part them, or split the transfers of their pairs into more runs, each on
     channels of its own."""
     target, plan = job.options.target, fit.channels
-    blocks = [rank.blocks for rank in draft.grouped.ranks] if draft.grouped is not None else []
     long = [
-        (rank, number, blocks[rank][number], length)
-        for rank, lengths in enumerate(draft.steps)
+        (rank, number, grouped.ranks[rank].blocks[number], length)
+        for rank, lengths in enumerate(steps)
         for number, length in enumerate(lengths)
         if length > target.max_steps
     ]
@@ -391,7 +335,7 @@ def _fewer_steps(job: Job, draft: Draft, fit: Fit) -> Fit | None:
             pair = rank, block.send_peer
         elif block.recv_peer is not None:
             pair = block.recv_peer, rank
-        times = max(job.options.policy.least_runs, -(-length // target.max_steps))
+        times = max(2, -(-length // target.max_steps))
         if pair is not None and plan.dealt_evenly.get(pair, channels) < channels:
             dealt_evenly[pair] = plan.dealt_evenly[pair] + 1
             continue
@@ -404,30 +348,27 @@ def _fewer_steps(job: Job, draft: Draft, fit: Fit) -> Fit | None:
             )
         runs_in_time[pair] = max(runs_in_time.get(pair, 1), before.get(pair, 1) * times)
         max_channels[pair] = min(max_channels.get(pair, channels), channels // runs_in_time[pair])
-    return fit.with_channels(
-        runs_in_time=runs_in_time, max_channels=max_channels, dealt_evenly=dealt_evenly
-    ).noting(f"transfers of some links were spread over more channels to stay within {target.max_steps} steps")
+    note = f"transfers of some links were spread over more channels to stay within {target.max_steps} steps"
+    return fit.with_channels(note, runs_in_time=runs_in_time, max_channels=max_channels, dealt_evenly=dealt_evenly)
 
 
-def _fewer_thread_blocks(job: Job, draft: Draft, fit: Fit) -> Fit | None:
+def _fewer_thread_blocks(job: Job, carried: Sequence[Message], steps: Steps, fit: Fit) -> Fit | None:
     """GPUs with too many thread blocks: fewer channels for their widest pairs, no block for copies only."""
     limit, plan = job.options.target.thread_blocks, fit.channels
-    crowded = {rank for rank, blocks in enumerate(draft.steps) if len(blocks) > limit}
+    crowded = {rank for rank, blocks in enumerate(steps) if len(blocks) > limit}
     if not crowded:
         return None
-    narrower = _dealt_out(job, draft, crowded) if plan.adjacent_only else {}
+    narrower = _dealt_out(job, carried, crowded) if plan.adjacent_only else {}
     if narrower:
-        return fit.with_channels(dealt_evenly={**plan.dealt_evenly, **narrower}).noting(
-            f"transfers of some links were dealt out over fewer channels to stay within {limit} thread blocks"
-        )
+        note = f"transfers of some links were dealt out over fewer channels to stay within {limit} thread blocks"
+        return fit.with_channels(note, dealt_evenly={**plan.dealt_evenly, **narrower})
     tracks = tracks_of(job.problem, job.schedule, plan, job.options.target)
     touching = {pair: n for pair, n in tracks.items() if crowded & {*pair}}
     widest = max(touching.values(), default=1)
     if widest > 1:
         narrower = {pair: widest - 1 for pair, n in touching.items() if n == widest}
-        return fit.with_channels(max_channels={**plan.max_channels, **narrower}).noting(
-            f"some links use fewer channels than chunks at once to stay within {limit} thread blocks"
-        )
+        note = f"some links use fewer channels than chunks at once to stay within {limit} thread blocks"
+        return fit.with_channels(note, max_channels={**plan.max_channels, **narrower})
     if plan.runs_in_time:
         return replace(fit.with_channels(runs_in_time={}), split_in_time=False)
     if crowded - fit.no_copy_block:
@@ -436,20 +377,20 @@ def _fewer_thread_blocks(job: Job, draft: Draft, fit: Fit) -> Fit | None:
         )
     if not plan.spread_peers_evenly:
         return fit.with_channels(spread_peers_evenly=True)
-    rank = min(crowded, key=lambda r: (-len(draft.steps[r]), r))
-    raise _too_many_blocks(rank, len(draft.steps[rank]), job.options.target)
+    rank = min(crowded, key=lambda r: (-len(steps[r]), r))
+    raise _too_many_blocks(rank, len(steps[rank]), job.options.target)
 
 
-def _dealt_out(job: Job, draft: Draft, crowded: set[Rank]) -> dict[Pair, int]:
+def _dealt_out(job: Job, carried: Sequence[Message], crowded: set[Rank]) -> dict[Pair, int]:
     """Fewer channels for pairs of crowded GPUs whose transfers fit into as many, dealt out evenly: one less for
     each, and again while a GPU has more connections in one direction than thread blocks."""
     used: dict[Pair, set[int]] = defaultdict(set)
-    for m in draft.assembly.carried:
+    for m in carried:
         if m.src in crowded or m.dst in crowded:
             used[m.src, m.dst].add(m.channel)
     target = job.options.target
     steps = steps_of(job.problem, job.schedule, target)
-    room = job.options.policy.filled_steps * target.max_steps
+    room = 0.9 * target.max_steps  # the rest is for nops
     channels = {pair: len(used[pair]) for pair in sorted(used)}
     before = dict(channels)
     while crowded:

@@ -1,12 +1,8 @@
-"""Messages -> operations on buffers: from where each send reads, where each receive lands, which additions and
-copies the receiver makes.
+"""Messages -> operations on buffers: where sends read and receives land, which additions and copies are made.
 
-A value lives in its *home*: the output chunk where the rank owes it, else a scratch chunk. Before anything
-arrives it is read from the input, which is never written out of place. The first value added at a rank lands
-in the home and the rank's own input is added to it; every other one lands in a scratch chunk and is added to
-the home. A value that must not yet overwrite what its home holds (an in-place alltoall; a partial sum still
-to be sent) waits in scratch and is copied later.
-"""
+A value lives in its *home*: the output chunk where the rank owes it, else scratch. The first value added at a rank
+lands there and the rank's own input is added; every other one lands in scratch and is added to it. A value that
+must not yet overwrite what its home holds waits in scratch and is copied later."""
 
 from __future__ import annotations
 
@@ -125,37 +121,27 @@ class _Placer:
             if not key[1]:
                 self._commit(m, key)
             elif not key[3]:
-                self._send(m)
-            else:
-                self._receive(m, key)
+                sources = [self.held.get(m.src * self.chunks + k) for k in m.chunks]
+                if None in sources:
+                    raise not_held(m.start, m.src, m.chunks[sources.index(None)])
+                self.sent[m.index] = [source for source in sources if source is not None]
+            else:  # choose where it lands, and write down the send, which has to repeat it, and the receive
+                landings = [self._landing(m, k) for k in m.chunks]
+                waiting = landings.count(None)
+                free = self.free_scratch[m.dst, m.src, m.channel]  # what was added from there is taken again
+                scratch = [free.pop()] if m.reduce and waiting == 1 and free else self._scratch(m.dst, waiting)
+                destinations = [scratch.pop(0) if place is None else place for place in landings]
+                self.landings[m.index] = destinations
+                carried = list(zip(self.sent.pop(m.index), destinations, strict=True))
+                runs = list(neighbours(carried, len(carried)))
+                if len(runs) != 1:
+                    self.fragmented.append(m)
+                self._emit(m.src, "s", runs[0], m, self.send_keys[m.index])
+                self._emit(m.dst, "r", runs[0], m, key)
         while self.settling:
             self._settle(heappop(self.settling))
         operations = tuple(tuple(sorted(ops, key=lambda op: op.key)) for ops in self.operations)
         return Placement(operations, tuple(self.scratch), tuple(self.fragmented))
-
-    def _send(self, m: Message) -> None:
-        places = []
-        for k in m.chunks:
-            source = self.held.get(m.src * self.chunks + k)
-            if source is None:
-                raise not_held(m.start, m.src, k)
-            places.append(source)
-        self.sent[m.index] = places
-
-    def _receive(self, m: Message, key: Key) -> None:
-        """Choose where the message lands, and write down the send, which has to repeat it, and the receive."""
-        landings = [self._landing(m, k) for k in m.chunks]
-        waiting = landings.count(None)
-        free = self.free_scratch[m.dst, m.src, m.channel]  # a connection takes again what was added from there
-        scratch = iter([free.pop()] if m.reduce and waiting == 1 and free else self._scratch(m.dst, waiting))
-        destinations = [next(scratch) if place is None else place for place in landings]
-        self.landings[m.index] = destinations
-        sources = self.sent.pop(m.index)
-        runs = list(neighbours(list(zip(sources, destinations, strict=True)), len(destinations)))
-        if len(runs) != 1:
-            self.fragmented.append(m)
-        self._emit(m.src, "s", runs[0], m, self.send_keys[m.index])
-        self._emit(m.dst, "r", runs[0], m, key)
 
     def _landing(self, m: Message, k: int) -> BufferSlice | None:
         """The home when the arriving value may be written there at once; None when it must wait in scratch."""
@@ -206,13 +192,9 @@ class _Placer:
             heappush(self.settling, until)
             return
         places = self.landings.pop(m.index)
-        if (
-            m.reduce
-            and len(places) == 1
-            and places[0].buffer == "s"
-            and places[0] != self._home(m.dst, m.chunks[0])
-        ):
-            self.free_scratch[m.dst, m.src, m.channel].append(places[0])  # it was added
+        added = len(places) == 1 and places[0].buffer == "s" and places[0] != self._home(m.dst, m.chunks[0])
+        if m.reduce and added:
+            self.free_scratch[m.dst, m.src, m.channel].append(places[0])
 
     def _settle(self, key: Key) -> None:
         """Copy home what had to wait for the last use of its home's old content."""

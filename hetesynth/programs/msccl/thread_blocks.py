@@ -1,20 +1,14 @@
 """Operations of a rank -> thread blocks.
 
-A thread block serves one send connection, one receive connection of the same channel, or both; additions and
-late copies run where their message was received. Own-block copies have a thread block of their own. A shared
-thread block does one thing at a time, and what it waits for holds up the other link (HeteCCL 3.1: one link for the
-lifetime of a thread block). So connections share only where a receive is sent on at once by one instruction, or
-where a GPU has fewer thread blocks than connections; then the lightest by time do.
+A thread block serves one send connection, one receive connection of the same channel, or both. One that is shared
+does one thing at a time (HeteCCL 3.1), so connections share only where a receive is sent on at once by one
+instruction, or where a GPU has fewer thread blocks than connections; then the lightest by time do.
 
-No deadlock. The total order holds every instruction of every GPU (``channels``). Thread blocks run
-their instructions in that order, dependences point backwards in it, and a receive comes after its send. A send
-has room: on its connection, every earlier message was received before this wave began, and the message itself
-fits the FIFO - or, where it does not, it is alone in its wave, so nothing stands between it and its receive and
-the two run together. A send that was fused into a receive stands earlier in it, at that receive; there it
-was made sure that all messages of its connection under way, itself included, fit the FIFO in chunks
-(``fusion``), and receives keep their places. Hence the first unfinished instruction of the order can always go
-on. Repeating the whole program for large buffers only puts copies of the order one after the other.
-"""
+No deadlock. Thread blocks run their instructions in one total order of all GPUs (``channels``), dependences point
+backwards in it, and a receive comes after its send. A send has room: every earlier message of its connection was
+received before this wave began, and the message fits the FIFO, or is alone in its wave and runs together with its
+receive. A send fused into a receive stands earlier, where it was made sure that all under way fit (``assembly``).
+Hence the first unfinished instruction can always go on."""
 
 from __future__ import annotations
 
@@ -154,74 +148,57 @@ def partners(
     ``forwarded``: how many messages a receive connection can forward at once to a send connection of its channel;
     those that forward most share first. Then as many share as the limit of thread blocks asks for.
     """
-    pairing = _Pairing(connections, plan.alone, target.max_steps)
+    partner: dict[Connection, Connection] = {}
     if plan.sharing == "none":
-        return pairing.partner
-    for r, s in sorted(forwarded, key=lambda pair: (-forwarded[pair], pair)):
-        pairing.join(r, s)
-    copies = 0 if plan.no_copy_block else -(-len(connections.copies) // target.max_steps)
-    single = len(connections.sends) + len(connections.receives) - len(pairing.partner)
-    too_many = single if plan.sharing == "all" else single + copies - target.thread_blocks
-    if too_many > 0:
+        return partner
+    free = set(connections.sends)
 
-        def busy(of: Mapping[Connection, list[int]], times: Mapping[Rank, Fraction]) -> dict[Connection, Fraction]:
-            return {c: sum(operations[i].count for i in positions) * times[c[0]] for c, positions in of.items()}
-
-        times = plan.times
-        pairing.join_lightest(
-            too_many, busy(connections.receives, times.receive), busy(connections.sends, times.send)
-        )
-    return pairing.partner
-
-
-class _Pairing:
-    """Which receive connections share a thread block with which send connections, one by one."""
-
-    def __init__(self, connections: Connections, alone: frozenset[Connection], max_steps: int) -> None:
-        self.partner: dict[Connection, Connection] = {}
-        self._connections, self._alone, self._max_steps = connections, alone, max_steps
-        self._free = set(connections.sends)
-
-    def join(self, r: Connection, s: Connection) -> bool:
-        """``r`` and ``s`` share a thread block where both are free and one holds all their steps."""
-        if r in self.partner or r in self._alone or s not in self._free or r[1] != s[1]:
+    def join(r: Connection, s: Connection) -> bool:
+        """They share a thread block where both are free and one holds all their steps."""
+        together = len(connections.receives[r]) + len(connections.sends[s])
+        if r in partner or r in plan.alone or s not in free or r[1] != s[1] or together > target.max_steps:
             return False
-        if len(self._connections.receives[r]) + len(self._connections.sends[s]) > self._max_steps:
-            return False
-        self.partner[r] = s
-        self._free.remove(s)
+        partner[r] = s
+        free.remove(s)
         return True
 
-    def join_lightest(
-        self, number: int, receiving: Mapping[Connection, Fraction], sending: Mapping[Connection, Fraction]
-    ) -> None:
-        """Up to ``number`` more pairs, such that the thread block that is busy longest is so as briefly as can be.
+    for r, s in sorted(forwarded, key=lambda pair: (-forwarded[pair], pair)):
+        join(r, s)
+    copies = 0 if plan.no_copy_block else -(-len(connections.copies) // target.max_steps)
+    number = len(connections.sends) + len(connections.receives) - len(partner)
+    number += 0 if plan.sharing == "all" else copies - target.thread_blocks
+    if number <= 0:
+        return partner
 
-        ``receiving``, ``sending``: how long each connection keeps a thread block busy. Of a channel the lightest
-        share, the lightest of them with the heaviest; each further pair is of the channel where the longest is
-        shortest.
-        """
-        channels = sorted({s[1] for s in self._free})
-        open_receives = self._connections.receives.keys() - self.partner.keys() - self._alone
-        receives = {
-            c: sorted((r for r in open_receives if r[1] == c), key=lambda r: (receiving[r], r)) for c in channels
-        }
-        sends = {c: sorted((s for s in self._free if s[1] == c), key=lambda s: (sending[s], s)) for c in channels}
-        chosen = dict.fromkeys(channels, 0)
+    # so many more pairs, such that the thread block that is busy longest is so as briefly as can be: of a channel
+    # the lightest share, the lightest of them with the heaviest, and each further pair is where that is shortest
+    def busy(of: Mapping[Connection, list[int]], times: Mapping[Rank, Fraction]) -> dict[Connection, Fraction]:
+        return {c: sum(operations[i].count for i in positions) * times[c[0]] for c, positions in of.items()}
 
-        def longest(c: int, pairs: int) -> Fraction:
-            both = zip(receives[c][:pairs], reversed(sends[c][:pairs]), strict=True)
-            return max(receiving[r] + sending[s] for r, s in both)
+    receiving, sending = busy(connections.receives, plan.times.receive), busy(connections.sends, plan.times.send)
+    channels = sorted({s[1] for s in free})
+    receives: dict[int, list[Connection]] = {c: [] for c in channels}
+    for r in sorted(connections.receives.keys() - partner.keys() - plan.alone, key=lambda r: (receiving[r], r)):
+        receives.setdefault(r[1], []).append(r)
+    sends: dict[int, list[Connection]] = {c: [] for c in channels}
+    for s in sorted(free, key=lambda s: (sending[s], s)):
+        sends[s[1]].append(s)
+    chosen = dict.fromkeys(channels, 0)
 
-        for _ in range(number):
-            growing = [c for c in channels if chosen[c] < min(len(receives[c]), len(sends[c]))]
-            if not growing:
-                break
-            chosen[min(growing, key=lambda c: (longest(c, chosen[c] + 1), c))] += 1
-        for c, pairs in chosen.items():
-            for r, s in zip(receives[c][:pairs], reversed(sends[c][:pairs]), strict=True):
-                number -= self.join(r, s)
-        lightest_first = [(r, s) for c in channels for r in receives[c] for s in sends[c]] if number else []
-        for r, s in lightest_first:  # instead of pairs that have too many steps together
-            if number:
-                number -= self.join(r, s)
+    def longest(c: int, pairs: int) -> Fraction:
+        both = zip(receives[c][:pairs], reversed(sends[c][:pairs]), strict=True)
+        return max(receiving[r] + sending[s] for r, s in both)
+
+    for _ in range(number):
+        growing = [c for c in channels if chosen[c] < min(len(receives[c]), len(sends[c]))]
+        if not growing:
+            break
+        chosen[min(growing, key=lambda c: (longest(c, chosen[c] + 1), c))] += 1
+    for c, pairs in chosen.items():
+        for r, s in zip(receives[c][:pairs], reversed(sends[c][:pairs]), strict=True):
+            number -= join(r, s)
+    lightest_first = [(r, s) for c in channels for r in receives[c] for s in sends[c]] if number else []
+    for r, s in lightest_first:  # instead of pairs that have too many steps together
+        if number:
+            number -= join(r, s)
+    return partner

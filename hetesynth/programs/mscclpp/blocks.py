@@ -1,21 +1,14 @@
 """One GPU's part of a placement -> its thread blocks: operations, and the least synchronization that orders them.
 
-A thread block owns the channels to some peers and does everything with them. Work comes in phases: a tick's
-additions, its puts with their signals. A wait stands before the first phase that touches what it waits for, so
-that it holds up nothing else; what nobody touches is waited for last. Before each phase the accesses it makes are
-compared with those since the last synchronization: a conflict inside a thread block costs a ``nop``, one between
-thread blocks a ``barrier`` of all. A port channel reads its source after ``put`` returns; whoever overwrites that
-source waits for a ``flush`` first.
-
-When a thread block is full, all of them hand over, through one barrier, to successors with the same channels.
-
-No deadlock: what is waited for in a tick was signalled in an earlier one, and every rank takes the ticks in order.
-"""
+A thread block owns the channels to some peers. A wait stands before the first phase that touches what it waits
+for. A conflict with accesses since the last synchronization costs a ``nop`` inside a thread block, a ``barrier``
+between them; a source that a port channel still reads costs a ``flush``. Full thread blocks hand over, through one
+barrier, to successors with the same channels. Every rank takes the ticks in order, so there is no deadlock."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, takewhile
 
@@ -33,7 +26,6 @@ from hetesynth.model.plan import (
 )
 from hetesynth.model.program import Buffer, BufferSlice
 from hetesynth.model.topology import Rank
-from hetesynth.policy import DEFAULT
 from hetesynth.programs.layout import CopySlice, Layout
 from hetesynth.programs.mscclpp.placement import Addition, PlanMessage
 
@@ -89,22 +81,6 @@ class _Channels:
         ]
 
 
-def _assigned(share: Share, peers_of_block: dict[ChannelType, int]) -> Iterator[_Channels]:
-    """The thread blocks that own the channels, within the limits on peers and on remote buffers."""
-    for kind, most in peers_of_block.items():
-        peers: list[Rank] = []
-        remote: list[RemoteName] = []
-        for peer in share.peers[kind]:
-            more = [name for name in share.remote if name[0] == peer]
-            if peers and (len(peers) >= most or len(remote) + len(more) > MAX_REMOTE_BUFFERS):
-                yield _Channels(kind, tuple(peers), tuple(remote))
-                peers, remote = [], []
-            peers.append(peer)
-            remote += more
-        if peers:
-            yield _Channels(kind, tuple(peers), tuple(remote))
-
-
 def _overtakes(before: Sequence[PlanOperation], following: Sequence[PlanOperation]) -> bool:
     """True when in ``following`` a thread signals or flushes a port channel on which another thread's put may come
     later, since no ``nop`` or ``barrier`` stands between the two.
@@ -138,25 +114,32 @@ class _TooSmall(Exception):
     """A phase does not fit into fresh thread blocks, or the barriers are used up."""
 
 
-def thread_blocks(
-    share: Share, memory: int, port: int, *, together: bool = False, work: float = DEFAULT.lowering.work_per_phase
-) -> tuple[PlanBlock, ...] | None:
+def thread_blocks(share: Share, memory: int, port: int, *, together: bool = False) -> tuple[PlanBlock, ...] | None:
     """The thread blocks of a rank; None when they do not fit.
 
     ``memory``, ``port``: how many peers share a thread block. ``together``: all waits of a tick at once, which
-    takes fewer operations but holds up what need not wait. ``work``: the share of a thread block's operations that
-    additions and copies of one phase may take.
+    takes fewer operations but holds up what need not wait.
     """
-    assigned = [*_assigned(share, {"memory": memory, "port": port})] or [_Channels("memory", (), ())]
+    assigned: list[_Channels] = []  # which own the channels, within the limits on peers and on remote buffers
+    kinds: dict[ChannelType, int] = {"memory": memory, "port": port}
+    for kind, most in kinds.items():
+        block = _Channels(kind, (), ())
+        for peer in share.peers[kind]:
+            more = tuple(name for name in share.remote if name[0] == peer)
+            if block.peers and (len(block.peers) >= most or len(block.remote) + len(more) > MAX_REMOTE_BUFFERS):
+                assigned.append(block)
+                block = _Channels(kind, (), ())
+            block.peers, block.remote = (*block.peers, peer), (*block.remote, *more)
+        assigned += [block] if block.peers else []
     try:
-        return _Assembly(share, assigned, int(work * MAX_OPERATIONS)).run(together)
+        return _Assembly(share, assigned or [_Channels("memory", (), ())]).run(together)
     except _TooSmall:
         return None
 
 
 class _Assembly:
-    def __init__(self, share: Share, assigned: list[_Channels], work: int) -> None:
-        self.share, self.work, self.assigned = share, work, assigned
+    def __init__(self, share: Share, assigned: list[_Channels]) -> None:
+        self.share, self.assigned = share, assigned
         self.finished: list[_Channels] = []
         self.barriers = 0
         self.barrier: int | None = None
@@ -189,7 +172,13 @@ class _Assembly:
             if together:
                 self._waits(self.due)
             for additions in share.additions.get(tick, []):
-                self._in_parts([self._addition(a) for a in additions])
+                items = []
+                for a in additions:
+                    src = tuple(_whole(source, a.count) for source in a.sources)
+                    operation = PlanOperation("re", src=src, dst=(_whole(a.into, a.count),))
+                    reads = self._cells([(source, a.count) for source in a.sources])
+                    items.append(_Item(-1, (operation,), reads, self._cells([(a.into, a.count)])))
+                self._in_parts(items)
             self._puts(starts.get(tick, []))
             self._in_parts(early)
             early = []
@@ -246,7 +235,18 @@ class _Assembly:
             mine = sorted((m for m in leaving if m.dst in block.peers), key=lambda m: (m.dst, m.index))
             if not mine:
                 continue
-            puts = self._put_operations(block, mine)
+            slices = [(m.dst, *copied) for m in mine for copied in m.slices]
+            slices.sort(key=lambda copied: copied[1].buffer)
+            puts = []
+            for _, group in groupby(slices, key=lambda copied: copied[1].buffer):
+                of_buffer = list(group)  # all sources of an operation are in one buffer
+                for first in range(0, len(of_buffer), MAX_CHANNELS_OF_OPERATION):
+                    run = of_buffer[first : first + MAX_CHANNELS_OF_OPERATION]
+                    channels = tuple(block.peers.index(dst) for dst, *_ in run) if block.kind == "port" else ()
+                    src = tuple(_whole(source, count) for _, source, _, count in run)
+                    ids = [block.remote.index((peer, to.buffer)) for peer, _, to, _ in run]
+                    dst = tuple(RemoteSlice(i, to.offset, n) for i, (_, _, to, n) in zip(ids, run, strict=True))
+                    puts.append(PlanOperation("put", block.kind, channels, src, dst))
             signals: list[PlanOperation] = []
             counts = {p: sum(m.dst == p for m in mine) for p in block.peers}
             for step in range(max(counts.values())):
@@ -264,42 +264,17 @@ class _Assembly:
                 for cell in self._cells([(src, count) for src, _, count in m.slices]):
                     self.on_the_way[cell].add(m.dst)
 
-    def _put_operations(self, block: _Channels, mine: Sequence[PlanMessage]) -> list[PlanOperation]:
-        """At most eight slices an operation; all sources of one are in one buffer."""
-        slices = [(m.dst, *copied) for m in mine for copied in m.slices]
-        slices.sort(key=lambda copied: copied[1].buffer)
-        puts = []
-        for _, group in groupby(slices, key=lambda copied: copied[1].buffer):
-            of_buffer = list(group)
-            for first in range(0, len(of_buffer), MAX_CHANNELS_OF_OPERATION):
-                run = of_buffer[first : first + MAX_CHANNELS_OF_OPERATION]
-                channels = tuple(block.peers.index(dst) for dst, *_ in run) if block.kind == "port" else ()
-                src = tuple(LocalSlice(source.buffer, source.offset, count) for _, source, _, count in run)
-                dst = tuple(
-                    RemoteSlice(block.remote.index((peer, to.buffer)), to.offset, count)
-                    for peer, _, to, count in run
-                )
-                puts.append(PlanOperation("put", block.kind, channels, src, dst))
-        return puts
-
-    def _addition(self, addition: Addition) -> _Item:
-        src = tuple(LocalSlice(s.buffer, s.offset, addition.count) for s in addition.sources)
-        dst = LocalSlice(addition.into.buffer, addition.into.offset, addition.count)
-        reads = self._cells([(source, addition.count) for source in addition.sources])
-        writes = self._cells([(addition.into, addition.count)])
-        return _Item(-1, (PlanOperation("re", src=src, dst=(dst,)),), reads, writes)
-
     def _copies(self, slices: Sequence[CopySlice]) -> list[_Item]:
         items = []
         for src, dst, count in slices:
-            ends = (LocalSlice(src.buffer, src.offset, count),), (LocalSlice(dst.buffer, dst.offset, count),)
-            operation = PlanOperation("copy", src=ends[0], dst=ends[1])
+            operation = PlanOperation("copy", src=(_whole(src, count),), dst=(_whole(dst, count),))
             items.append(_Item(-1, (operation,), self._cells([(src, count)]), self._cells([(dst, count)])))
         return items
 
     def _in_parts(self, items: list[_Item]) -> None:
         """Work of any thread block: each goes to one that touched its cells last, or has least to do."""
-        room = len(self.assigned) * self.work
+        most = MAX_OPERATIONS // 2  # of a phase: the rest is for what orders them
+        room = len(self.assigned) * most
         for first in range(0, len(items), room):
             self._wait_for(items[first : first + room])
             load = [0] * len(self.assigned)
@@ -308,7 +283,7 @@ class _Assembly:
                 writers = {self.written[c][0] for c in item.reads if c in self.written and self.written[c][0] >= 0}
                 likely = sorted(writers) or range(len(self.assigned))
                 block = min(likely, key=lambda t: (load[t], len(self.assigned[t].operations), t))
-                if load[block] >= self.work:
+                if load[block] >= most:
                     block = min(range(len(self.assigned)), key=lambda t: (load[t], t))
                 load[block] += 1
                 shared.append(replace(item, block=block))
@@ -326,7 +301,15 @@ class _Assembly:
             added[item.block] += len(item.operations)
         room = (MAX_OPERATIONS - 1 - len(block.operations) for block in self.assigned)
         if any(len(first) + n > most for first, n, most in zip(before, added, room, strict=True)):
-            self._hand_over()
+            # all thread blocks end at one barrier, at which successors with the same channels begin
+            together = PlanOperation("barrier", barrier=self._new_barrier(), blocks=2 * len(self.assigned))
+            successors = [_Channels(block.kind, block.peers, block.remote, [together]) for block in self.assigned]
+            for block in self.assigned:
+                block.operations.append(together)
+            self.finished += self.assigned
+            self.assigned, self.barrier = successors, None
+            self.written = dict.fromkeys(self.written, (-1, 0))
+            self.read = defaultdict(dict)
             before = [[] for _ in self.assigned] if by_peers else self._ordering(items)
             if any(len(before[item.block]) + added[item.block] > MAX_OPERATIONS - 2 for item in items):
                 raise _TooSmall
@@ -389,18 +372,6 @@ class _Assembly:
         self.barriers += 1
         return self.barriers - 1
 
-    def _hand_over(self) -> None:
-        """All thread blocks end at one barrier, at which successors with the same channels begin."""
-        together = PlanOperation("barrier", barrier=self._new_barrier(), blocks=2 * len(self.assigned))
-        successors = [_Channels(block.kind, block.peers, block.remote, [together]) for block in self.assigned]
-        for block in self.assigned:
-            block.operations.append(together)
-        self.finished += self.assigned
-        self.assigned = successors
-        self.barrier = None
-        self.written = dict.fromkeys(self.written, (-1, 0))
-        self.read = defaultdict(dict)
-
     # -- pieces
 
     def _cells(self, parts: Sequence[tuple[BufferSlice, int]]) -> Cells:
@@ -410,3 +381,7 @@ class _Assembly:
             for part, count in parts
             for i in range(count)
         )
+
+
+def _whole(part: BufferSlice, count: int) -> LocalSlice:
+    return LocalSlice(part.buffer, part.offset, count)

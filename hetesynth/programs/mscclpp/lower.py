@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from hetesynth.errors import HetesynthError
+from hetesynth.model.collective import CollectiveName
 from hetesynth.model.plan import (
     ALIGNMENT,
     MAX_BUFFER_BYTES,
@@ -18,32 +19,30 @@ from hetesynth.model.plan import (
     ChannelType,
     GpuPlan,
     Plan,
-    PlanBlock,
     RemoteBuffer,
 )
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import TARGETS
 from hetesynth.model.topology import Rank
-from hetesynth.policy import DEFAULT
-from hetesynth.policy.lowering import LoweringPolicy
 from hetesynth.programs.layout import Layout, check_form
 from hetesynth.programs.mscclpp.blocks import Share, thread_blocks
 from hetesynth.programs.mscclpp.placement import PlanPlacement
 
 RESIDENT_BLOCKS = TARGETS["mscclpp"].resident_thread_blocks
+PEERS_PER_BLOCK = ((1, 8), (1, 16), (2, 16), (4, 16), (8, 16), (16, 16))
+"""Memory peers and port peers of a thread block, tried in this order: the fewer, the more runs at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
     """What to make of a schedule; sizes in bytes of the call as NCCL counts it, 0 for no upper limit but the
-    runtime's own. ``policy``: the thresholds by which the lowering decides."""
+    runtime's own."""
 
     name: str
     in_place: bool = False
     min_bytes: int = 0
     max_bytes: int = 0
-    policy: LoweringPolicy = DEFAULT.lowering
 
 
 def lower_plan(problem: Problem, schedule: Schedule, options: PlanOptions, servers: Sequence[str]) -> Plan:
@@ -52,30 +51,22 @@ def lower_plan(problem: Problem, schedule: Schedule, options: PlanOptions, serve
     Raises HetesynthError: HS505 the collective has no such form, HS507 the schedule sends what a rank does not
     hold, HS508 it does not fit the runtime's limits, HS509 buffers of the least size are too large for it.
     """
-    if len(servers) != problem.ranks:
-        raise ValueError(f"{len(servers)} servers are named for {problem.ranks} ranks")
     if options.min_bytes < 0 or not 0 <= options.max_bytes <= OPEN_MAX_BYTES:
         raise HetesynthError("a size is out of range", code="HS505", help="use 0 for no limit")
     check_form(problem.collective.name, options.in_place, options.min_bytes, options.max_bytes)
     layout = Layout(problem.collective, options.in_place)
     placement = PlanPlacement(problem, schedule, layout)
-    gpus = tuple(_gpu(layout, placement, rank, servers, options.policy) for rank in range(problem.ranks))
-    name = problem.collective.name
+    gpus = [_gpu(layout, placement, rank, servers) for rank in range(problem.ranks)]
+    return plan_of_gpus(options, problem.collective.name, gpus)
+
+
+def plan_of_gpus(options: PlanOptions, name: CollectiveName, gpus: Sequence[GpuPlan]) -> Plan:
+    """The plan of collective ``name`` for the sizes of ``options``; HetesynthError HS509 as ``message_range``."""
     least, most = message_range(name, gpus, options.min_bytes, options.max_bytes)
-    return Plan(
-        name=options.name,
-        collective=name,
-        protocol="Simple",
-        in_place=options.in_place,
-        gpus=gpus,
-        min_bytes=least,
-        max_bytes=most,
-    )
+    return Plan(options.name, name, "Simple", options.in_place, tuple(gpus), min_bytes=least, max_bytes=most)
 
 
-def _gpu(
-    layout: Layout, placement: PlanPlacement, rank: Rank, servers: Sequence[str], policy: LoweringPolicy
-) -> GpuPlan:
+def _gpu(layout: Layout, placement: PlanPlacement, rank: Rank, servers: Sequence[str]) -> GpuPlan:
     outgoing = [m for m in placement.messages if m.src == rank]
     incoming = [m for m in placement.messages if m.dst == rank]
     peers = sorted({m.dst for m in outgoing} | {m.src for m in incoming})
@@ -86,35 +77,25 @@ def _gpu(
     remote = tuple(sorted({(m.dst, to.buffer) for m in outgoing for _, to, _ in m.slices}))
     additions, early, late = placement.additions[rank], placement.early[rank], placement.late[rank]
     share = Share(rank, layout, outgoing, incoming, additions, early, late, near, remote)
-    inputs, outputs = layout.sizes(rank)
-    block = layout.collective.chunks_per_rank
-    return GpuPlan(
-        rank=rank,
-        input_chunks=inputs or block,
-        output_chunks=outputs or block,
-        scratch_chunks=placement.scratch[rank],
-        blocks=_fitted(share, policy),
-        memory_peers=near["memory"],
-        port_peers=near["port"],
-        remote_buffers=tuple(
-            RemoteBuffer(peer, buffer, ("memory" if peer in near["memory"] else "port",))
-            for peer, buffer in remote
-        ),
-    )
-
-
-def _fitted(share: Share, policy: LoweringPolicy) -> tuple[PlanBlock, ...]:
-    """As many thread blocks as may run together, with as few peers each as that allows."""
-    for together, (memory, port) in product((False, True), policy.peers_per_block):
-        blocks = thread_blocks(share, memory, port, together=together, work=policy.work_per_phase)
+    buffers = [RemoteBuffer(p, buffer, ("memory" if p in near["memory"] else "port",)) for p, buffer in remote]
+    # as many thread blocks as may run together, with as few peers each as that allows
+    for together, (memory, port) in product((False, True), PEERS_PER_BLOCK):
+        blocks = thread_blocks(share, memory, port, together=together)
         if blocks is not None and len(blocks) <= RESIDENT_BLOCKS:
-            return blocks
+            sizes, scratch = buffer_sizes(layout, rank), placement.scratch[rank]
+            return GpuPlan(rank, *sizes, scratch, blocks, near["memory"], near["port"], tuple(buffers))
     raise HetesynthError(
-        f"rank {share.rank} moves {len(share.outgoing) + len(share.incoming)} messages: they do not fit into "
+        f"rank {rank} moves {len(outgoing) + len(incoming)} messages: they do not fit into "
         f"{RESIDENT_BLOCKS} thread blocks of 64 operations and 16 barriers, all that MSCCL++ holds",
         code="HS508",
         help="use fewer chunks per rank, or a schedule with fewer steps",
     )
+
+
+def buffer_sizes(layout: Layout, rank: Rank) -> tuple[int, int]:
+    """Chunks of the input and of the output of ``rank``: one block where NCCL has none."""
+    inputs, outputs = (size or layout.collective.chunks_per_rank for size in layout.sizes(rank))
+    return inputs, outputs
 
 
 # -- for which sizes a plan can be: the largest call that keeps every buffer within the runtime's 32-bit offsets

@@ -1,21 +1,12 @@
 """Transfers -> puts, additions and copies: where each value lands, as MSCCL++ writes into peers.
 
-A put lands when the sender says, not when the receiver looks, so a landing place must be free from the start:
-
-- A copy that is the last arrival of its chunk lands where the chunk must stand in the end, which out of place
-  nothing else touches. In place the home may hold what the rank has yet to send; then, and on relays, the chunk
-  lands in scratch and is copied home at the very end.
-- A value to be added lands in a scratch chunk of its own. Sums build up in the home, or in the first landing place
-  where a complete value will arrive in the home by a put later.
-
-In place, a complete value may be put over the rank's own contribution: the one message in which that left the rank
-precedes the complete value everywhere (``_replaces_own``).
-"""
+A landing place must be free from the start. The last copy of its chunk lands where it must stand in the end; in
+place, where the home may hold what is yet to be sent, and on relays in scratch. A value to be added lands in a
+scratch chunk of its own; sums build up in the home, or in the first landing place."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hetesynth.model.plan import MAX_SLICES
@@ -90,7 +81,17 @@ class PlanPlacement:
             self._arrive(tick, arrivals.get(tick, []))
             for key in by_start.get(tick, []):
                 start, src, dst, end = key
-                slices = tuple(self._sent(src, dst, sorted(self.groups[key], key=lambda t: t.chunk)))
+                pairs = []
+                for t in sorted(self.groups[key], key=lambda t: t.chunk):
+                    if (src, t.chunk) not in self.held:
+                        raise not_held(start, src, t.chunk)
+                    home = None if t.reduce else self._free_home(dst, t)
+                    if home is None:
+                        home = BufferSlice("s", self.scratch[dst])
+                        self.scratch[dst] += 1
+                    self.landing_place[t] = home
+                    pairs.append((self.held[src, t.chunk], home))
+                slices = tuple(in_target_order(pairs))
                 self.messages.append(PlanMessage(src, dst, start, end, number[src, dst], slices))
                 number[src, dst] += 1
         self.late = self._copies(early=False)
@@ -111,19 +112,6 @@ class PlanPlacement:
             copies.append(in_target_order(pairs))
         return copies
 
-    def _sent(self, src: Rank, dst: Rank, group: Sequence[Transfer]) -> list[CopySlice]:
-        pairs = []
-        for t in group:
-            if (src, t.chunk) not in self.held:
-                raise not_held(t.start, src, t.chunk)
-            home = None if t.reduce else self._free_home(dst, t)
-            if home is None:
-                home = BufferSlice("s", self.scratch[dst])
-                self.scratch[dst] += 1
-            self.landing_place[t] = home
-            pairs.append((self.held[src, t.chunk], home))
-        return in_target_order(pairs)
-
     def _free_home(self, rank: Rank, t: Transfer) -> BufferSlice | None:
         """The home of the chunk when a copy may be put there at any time."""
         target = self.layout.target(rank, t.chunk)
@@ -132,10 +120,8 @@ class PlanPlacement:
             return None
         if not self.layout.in_place:
             return target
-        if self.collective.name == "reducescatter":
-            return (
-                None  # a peer finds the output where its own begins, which in place is not where this rank's does
-            )
+        if self.collective.kind.input_blocks and not self.collective.kind.output_blocks:
+            return None  # a peer finds it where its own begins, which in place is not where this one's does
         for k in self.owners.get((rank, self.layout.cell(rank, target)), []):
             used = self.sends.get((rank, k)) or self.into.get((rank, k)) or rank in self.collective.post[k]
             if (k != t.chunk and used) or (k == t.chunk and not self._replaces_own(rank, t)):
@@ -177,23 +163,17 @@ class PlanPlacement:
                 sources = [into, *sources[MAX_SLICES:]]
                 step += 1
         for rank, step in sorted(rounds):
-            self.additions[rank].setdefault(tick, []).append(_merged(rounds[rank, step]))
+            merged: list[Addition] = []  # those side by side in all buffers as one
+            for a in sorted(rounds[rank, step], key=lambda a: (a.into.buffer, a.into.offset)):
+                last, n = (merged[-1], merged[-1].count) if merged else (a, 0)
+                following = tuple(BufferSlice(x.buffer, x.offset + n) for x in (last.into, *last.sources))
+                if n and (a.into, *a.sources) == following:
+                    merged[-1] = replace(last, count=n + 1)
+                else:
+                    merged.append(a)
+            self.additions[rank].setdefault(tick, []).append(merged)
 
 
 def in_target_order(pairs: list[tuple[BufferSlice, BufferSlice]]) -> list[CopySlice]:
     """Pairs (from, to) of chunks side by side in both buffers as one slice."""
     return list(neighbours(sorted(pairs, key=lambda m: (m[1].buffer, m[1].offset))))
-
-
-def _merged(additions: list[Addition]) -> list[Addition]:
-    """Additions side by side in all buffers as one."""
-    merged: list[Addition] = []
-    for a in sorted(additions, key=lambda a: (a.into.buffer, a.into.offset)):
-        if merged:
-            first, n = merged[-1], merged[-1].count
-            following = tuple(BufferSlice(x.buffer, x.offset + n) for x in (first.into, *first.sources))
-            if (a.into, *a.sources) == following:
-                merged[-1] = replace(first, count=n + 1)
-                continue
-        merged.append(a)
-    return merged

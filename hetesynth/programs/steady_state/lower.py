@@ -1,19 +1,14 @@
 """Trees -> a program in steady state.
 
-``arrangements`` lists those that may fit, the most promising first; the caller simulates their programs and keeps
-the fastest.
-
-They differ in pieces, channels and order. ``pieces`` of every chunk are written into the program, one after
-the other, in the order of their phases (``cut_chunks``); what is still longer than a message loops. Each pair of
-ranks has the channels that ``channels_of_pairs`` gives it, and its messages are dealt out over them in order.
-Sends and receives have thread blocks of their own. The rest is the lowering of schedules: messages, placement,
-dependences; its argument against deadlock holds, as the ticks are one order of all instructions.
-"""
+``pieces`` of every chunk are written into the program one after the other, in the order of their phases; what is
+still longer than a message loops. The messages of a pair are dealt out over its channels in order, sends and
+receives have thread blocks of their own; the rest is the lowering of schedules. The caller simulates the
+programs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from bisect import bisect_left
 from dataclasses import dataclass
 
 from hetesynth.errors import HetesynthError
@@ -21,7 +16,6 @@ from hetesynth.model.cost import Costs, chunk_bytes
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Target
-from hetesynth.policy.lowering import LoweringPolicy
 from hetesynth.programs.cut_chunks import in_pieces
 from hetesynth.programs.layout import Layout
 from hetesynth.programs.msccl.assembly import Assembly
@@ -31,6 +25,7 @@ from hetesynth.programs.msccl.placement import place
 from hetesynth.programs.msccl.thread_blocks import NO_TIMES, BlockPlan
 from hetesynth.programs.steady_state.traffic import (
     SHARED,
+    TURNS,
     Division,
     Pair,
     Room,
@@ -40,6 +35,10 @@ from hetesynth.programs.steady_state.traffic import (
     fewest_channels,
     slowdown,
 )
+
+FILLING = 0.4
+"""Of the time that filling the pipe takes where all that cross a resource share it: 0.2 to 0.6 of programs with a
+channel for each tree, on four clusters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,49 +61,46 @@ def arrangements(
     problem: Problem, schedule: Schedule, costs: Costs, options: LoweringOptions, size: int
 ) -> list[Arrangement]:
     """The arrangements that may fit, for a buffer of ``size`` bytes, the most promising first."""
-    collective, policy = problem.collective, options.policy
+    collective = problem.collective
     whole = chunk_bytes(collective.name, collective.ranks, collective.chunks_per_rank, size)
     message = options.target.fifo(options.protocol, collective.name).slice_bytes
-    traffic = _traffic(problem, schedule, costs, options.target)
-    room = _rooms(options.target, policy)[0]
-    listed = list(_own_arrangements(traffic, whole, message, room, options))
-    for pieces in dict.fromkeys(_piece_numbers(traffic, problem, whole, message, options)):
+    traffic, room = _traffic(problem, schedule, costs, options.target), _rooms(options.target)[0]
+    listed: list[Arrangement] = []
+    pieces, least = 1, math.inf  # with a channel for every stream: whole chunks, and pieces that save time
+    while pieces == 1 or whole / pieces >= 1 << 16:
+        piece_bytes = min(whole / pieces, message)
+        channels = channels_of_pairs(traffic, pieces, piece_bytes, "own", room)
+        if channels is None:
+            break
+        if pieces == 1 or whole / pieces < message:
+            filling = FILLING * traffic.longest(piece_bytes) * piece_bytes / whole
+            estimate = slowdown(traffic, piece_bytes, channels) + filling
+            if estimate <= 0.98 * least:
+                listed.append(Arrangement(pieces, piece_bytes, "own", TURNS[0], estimate))
+            least = min(least, estimate)
+        pieces *= 2
+    # as many as fit and are not too small; shares of that, which leave thread blocks for even connections; the
+    # fewest that need no loop; one, which loops
+    most = min(_most_pieces(traffic, problem, options), int(whole // options.policy.steady_least_piece))
+    unlooped = -(-int(whole) // message)
+    numbers = [int(share * most) for share in (1.0, 0.9, 0.75, 0.5) if share * most > 1]
+    for pieces in dict.fromkeys([*numbers, *([unlooped] if 1 < unlooped < most else []), 1]):
         piece_bytes = min(whole / pieces, message)
         longest = traffic.longest(piece_bytes)
         seen: list[dict[Pair, int]] = []
         for division in SHARED:
-            channels = channels_of_pairs(traffic, pieces, piece_bytes, division, room, policy)
+            channels = channels_of_pairs(traffic, pieces, piece_bytes, division, room)
             if channels is None or channels in seen:
                 continue
             seen.append(channels)
             shared = any(number > channels[pair] for pair, number in traffic.messages.items())
             rounds = whole / piece_bytes
-            fills = rounds / pieces if shared else 1.0
-            filling = policy.steady_filling * max(1.0, fills) * longest / rounds
+            filling = FILLING * max(1.0, rounds / pieces if shared else 1.0) * longest / rounds
             estimate = slowdown(traffic, piece_bytes, channels) + filling
-            turns = policy.steady_turns if shared else policy.steady_turns[:1]
+            turns = TURNS if shared else TURNS[:1]
             listed += [Arrangement(pieces, piece_bytes, division, turn, estimate) for turn in turns]
-    order = {turn: place for place, turn in enumerate(policy.steady_turns)}
+    order = {turn: place for place, turn in enumerate(TURNS)}
     return sorted(listed, key=lambda arrangement: (order[arrangement.turn], arrangement.estimate))
-
-
-def _own_arrangements(
-    traffic: Traffic, whole: float, message: int, room: Room, options: LoweringOptions
-) -> Iterator[Arrangement]:
-    """Those with a channel for every stream: whole chunks, and smaller pieces as far as they save time."""
-    pieces, policy, least = 1, options.policy, math.inf
-    while pieces == 1 or whole / pieces >= policy.steady_least_own_piece:
-        piece_bytes = min(whole / pieces, message)
-        channels = channels_of_pairs(traffic, pieces, piece_bytes, "own", room, policy)
-        if channels is None:
-            return
-        if pieces == 1 or whole / pieces < message:
-            filling = policy.steady_filling * traffic.longest(piece_bytes) * piece_bytes / whole
-            estimate = slowdown(traffic, piece_bytes, channels) + filling
-            if estimate <= policy.steady_pieces_save * least:
-                yield Arrangement(pieces, piece_bytes, "own", policy.steady_turns[0], estimate)
-            least = min(least, estimate)
-        pieces *= 2
 
 
 def lower_steady_state(
@@ -116,14 +112,14 @@ def lower_steady_state(
     schedule sends what a rank does not hold.
     """
     check_options(problem, options)
-    target, policy = options.target, options.policy
+    target = options.target
     traffic = _traffic(problem, schedule, costs, target)
     phases = traffic.phases(arrangement.piece_bytes, arrangement.turn)
-    whole, order = in_pieces(problem, schedule, phases, arrangement.pieces, policy.steady_ticks)
+    whole, order = in_pieces(problem, schedule, phases, arrangement.pieces)
     layout, slots = Layout(whole.collective, options.in_place), target.slots(options.protocol)
-    for room in _rooms(target, policy):
+    for room in _rooms(target):
         channels = channels_of_pairs(
-            traffic, arrangement.pieces, arrangement.piece_bytes, arrangement.division, room, policy
+            traffic, arrangement.pieces, arrangement.piece_bytes, arrangement.division, room
         )
         if channels is None:
             break
@@ -138,7 +134,7 @@ def lower_steady_state(
             plan = ChannelPlan(merge=False, streams=streams)
         carried = messages(whole, order, plan, target, slots)
         placement = place(layout, carried, target)
-        assembly = Assembly(placement, carried, options.optimizations, target, slots, policy)
+        assembly = Assembly(placement, carried, options.optimizations, target, slots)
         grouped = assembly.grouped([BlockPlan(NO_TIMES, sharing="none") for _ in range(problem.ranks)])
         if within(grouped.steps, target):
             ordered = assembly.ordered(grouped)
@@ -156,33 +152,17 @@ def _traffic(problem: Problem, schedule: Schedule, costs: Costs, target: Target)
     return Traffic(problem, schedule, costs, 1 if "rrc" in target.ops else 2)
 
 
-def _rooms(target: Target, policy: LoweringPolicy) -> list[Room]:
+def _rooms(target: Target) -> list[Room]:
     """What connections may use: one thread block is for copies, and of each some steps are for nops, more where
     dependences need them."""
-    steps = [max(1, int(share * target.max_steps)) for share in policy.steady_filled_steps]
+    steps = [max(1, int(share * target.max_steps)) for share in (0.95, 0.8)]
     return [Room(target.thread_blocks - 1, most, target.channels) for most in steps]
-
-
-def _piece_numbers(
-    traffic: Traffic, problem: Problem, whole: float, message: int, options: LoweringOptions
-) -> Iterator[int]:
-    """As many pieces as fit and are not too small; shares of that, which leave thread blocks for even connections;
-    the fewest that need no loop; one, which loops."""
-    policy = options.policy
-    most = min(_most_pieces(traffic, problem, options), int(whole // policy.steady_least_piece))
-    unlooped = -(-int(whole) // message)
-    for share in policy.steady_piece_shares:
-        if share * most > 1:
-            yield int(share * most)
-    if 1 < unlooped < most:
-        yield unlooped
-    yield 1
 
 
 def _most_pieces(traffic: Traffic, problem: Problem, options: LoweringOptions) -> int:
     """The most pieces whose steps fit into thread blocks, and into what a reader stores."""
     target = options.target
-    room = _rooms(target, options.policy)[0]
+    room = _rooms(target)[0]
 
     def hold(pieces: int) -> bool:
         fewest = fewest_channels(traffic, pieces, room.steps)
@@ -197,11 +177,4 @@ def _most_pieces(traffic: Traffic, problem: Problem, options: LoweringOptions) -
             and len(problem.collective.chunks) * pieces <= target.max_offset
         )
 
-    low, high = 0, target.max_nodes
-    while low < high:
-        pieces = (low + high + 1) // 2
-        if hold(pieces):
-            low = pieces
-        else:
-            high = pieces - 1
-    return low
+    return bisect_left(range(1, target.max_nodes + 1), True, key=lambda pieces: not hold(pieces))

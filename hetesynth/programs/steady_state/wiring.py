@@ -1,20 +1,11 @@
 """A schedule along trees -> what each rank does with each chunk, on which thread block, in which order.
 
-Every chunk takes a tree into a rank, a tree out of one, or both (a path is a tree). ``Station``s are in the order
-of ticks, in which whoever sends comes before whoever receives; ``Blocks``: which thread blocks do which;
-``Wiring``: the order of each thread block, the signals between them, where values land.
-
-A station that goes on has as many thread blocks as any other, so that connections that meet carry equally much;
-where a rank has more stations than thread blocks, those with least to do share. What ends at a rank is waited for
-by a thread block that puts to its sender, or by the one with the fewest channels. The puts of one thread block to
-another follow each other on one channel. What ends needs no signal of its own: the last put of the connection
-vouches for it. What is to be added, and what a relay passes on, lands in scratch, with a place for each sender, so
-nobody waits for a buffer.
-
-Thread blocks side by side copy faster, but their pieces are on the way at once, so the first is everywhere no
-sooner. Thread blocks in shifts give more and smaller pieces. A shift puts when the one before has done so: else
-a NIC that is slower than what feeds it would carry all shifts at once.
-"""
+``Station``s are in the order of ticks, senders before receivers. One that goes on has as many thread blocks as any
+other; where a rank has more stations than thread blocks, those with least to do share. What ends is waited for by
+a thread block that puts to its sender, or the one with the fewest channels, and needs no signal of its own: the
+last put of the connection vouches for it. What is added or passed on lands in scratch, with a place for each
+sender. A shift of thread blocks puts when the one before has done so, or a slow NIC would carry all shifts at
+once."""
 
 from __future__ import annotations
 
@@ -95,7 +86,13 @@ def stations(problem: Problem, schedule: Schedule) -> list[Station]:
         (received.added if t.reduce else received.copied).append(t)
     listed: list[Station] = []
     for (rank, chunk), v in visits.items():
-        if not _along_trees(v) or (not v.copied and rank not in problem.collective.pre[chunk]):
+        # a tree: at most one value copied in and one sum sent out, sums after what they add, copies last
+        added = max((t.end for t in v.added), default=0)
+        arrived = v.copied[0].end if v.copied else added
+        late = any(t.start < added for t in v.sums) or any(t.start < arrived for t in v.copies)
+        tree = bool(v.sums) or not v.added if v.copied else not (v.sums and v.copies)
+        starts = v.copied or rank in problem.collective.pre[chunk]
+        if max(len(v.copied), len(v.sums)) > 1 or late or not tree or not starts:
             raise HetesynthError(
                 f"chunk {chunk} does not take a tree at rank {rank}: it has no plan in steady state",
                 code="HS505",
@@ -111,17 +108,6 @@ def stations(problem: Problem, schedule: Schedule) -> list[Station]:
             tick = v.copied[0].end if v.copied else min(t.start for t in v.copies)
             listed.append(Station(rank, chunk, False, tick, parents, copies, False))
     return sorted(listed, key=lambda a: (a.tick, a.chunk, a.rank, a.adds))
-
-
-def _along_trees(v: _Visits) -> bool:
-    """True where at most one value is copied in and one sum sent out, sums after what they add, copies last."""
-    if len(v.copied) > 1 or len(v.sums) > 1:
-        return False
-    added = max((t.end for t in v.added), default=0)
-    arrived = v.copied[0].end if v.copied else added
-    if any(t.start < added for t in v.sums) or any(t.start < arrived for t in v.copies):
-        return False
-    return bool(v.sums) or not v.added if v.copied else not (v.sums and v.copies)
 
 
 # -- thread blocks
@@ -203,95 +189,71 @@ def shared_out(stations: Sequence[Station], servers: Sequence[str], each: int) -
         if len(own) * each <= RESIDENT_BLOCKS:
             for i, a in enumerate(own):
                 of_station[a.name] = tuple(range(i * each, (i + 1) * each))
-        else:
-            of_station.update(_merged(own))
-    return _Ends(stations, servers, Blocks(of_station, {})).placed()
+            continue
+        # one thread block for each; those with the same peers, and with least to do, share
+        most = -(-sum(a.weight for a in own) // RESIDENT_BLOCKS)
+        load = [0] * RESIDENT_BLOCKS
+        peers: list[set[tuple[Rank, int]]] = [set() for _ in load]
+        for a in sorted(own, key=lambda a: (-a.weight, a.senders, a.receivers)):
+            near = {(p, 0) for p in a.senders} | {(p, 1) for p in a.receivers}
+            costs = [(max(load[b] + a.weight, most), len(near - peers[b]), load[b], b) for b in range(len(load))]
+            block = min(costs)[-1]
+            load[block] += a.weight
+            peers[block] |= near
+            of_station[a.name] = (block,)
+    return _with_ends(stations, servers, Blocks(of_station, {}))
 
 
-def _merged(own: Sequence[Station]) -> dict[StationName, tuple[int, ...]]:
-    """One thread block for each; those with the same peers, and with least to do, share."""
-    ordered = sorted(own, key=lambda a: (-a.weight, a.senders, a.receivers))
-    most = -(-sum(a.weight for a in own) // RESIDENT_BLOCKS)
-    load = [0] * RESIDENT_BLOCKS
-    peers: list[set[tuple[Rank, int]]] = [set() for _ in load]
-    placed: dict[StationName, tuple[int, ...]] = {}
-    for a in ordered:
-        near = {(p, 0) for p in a.senders} | {(p, 1) for p in a.receivers}
-        costs = [(max(load[b] + a.weight, most), len(near - peers[b]), load[b], b) for b in range(len(load))]
-        block = min(costs)[-1]
-        load[block] += a.weight
-        peers[block] |= near
-        placed[a.name] = (block,)
-    return placed
+def _with_ends(stations: Sequence[Station], servers: Sequence[str], blocks: Blocks) -> Blocks | None:
+    """``blocks`` and those that wait for what ends at a rank; None where one has too many channels."""
+    joined: dict[Place, set[Place]] = defaultdict(set)  # the thread blocks that each has a channel to
+    putting: dict[tuple[Rank, Rank], set[int]] = defaultdict(set)  # those of a rank that put to another
+    numbers: dict[Rank, int] = defaultdict(int)  # of thread blocks
+    # of a thread block, inside its server or to others, with those that it will need for what ends elsewhere
+    channels: dict[tuple[Place, bool], int] = defaultdict(int)
 
+    def join(one: Place, other: Place) -> None:
+        if other not in joined[one]:
+            near = servers[one[0]] == servers[other[0]]
+            for here, far in ((one, other), (other, one)):
+                joined[here].add(far)
+                channels[here, near] += 1
 
-class _Ends:
-    """Finds who waits for what ends at a rank."""
-
-    def __init__(self, stations: Sequence[Station], servers: Sequence[str], blocks: Blocks) -> None:
-        self.stations, self.servers, self.blocks = stations, servers, blocks
-        self.joined: dict[Place, set[Place]] = defaultdict(set)  # the thread blocks that each has a channel to
-        self.putting: dict[tuple[Rank, Rank], set[int]] = defaultdict(set)  # those of a rank that put to another
-        self.numbers: dict[Rank, int] = defaultdict(int)  # of thread blocks
-        # of a thread block, inside its server or to others, with those that it will need for what ends elsewhere
-        self.channels: dict[tuple[Place, bool], int] = defaultdict(int)
-
-    def placed(self) -> Blocks | None:
-        """All thread blocks, or None where one has too many channels."""
-        of_station, of_end = dict(self.blocks.of_station), dict(self.blocks.of_end)
-        for (rank, _, _), blocks in of_station.items():
-            self.numbers[rank] = max(self.numbers[rank], *(block + 1 for block in blocks))
-        going_on = [a for a in self.stations if not a.ends]
-        for a in going_on:
-            for block in of_station[a.name]:
-                for receiver in a.receivers:
-                    self.putting[a.rank, receiver].add(block)
-            for sender in a.senders:
-                there = self.blocks.sending(sender, a.chunk, partial=a.adds)
-                for block, far in zip(of_station[a.name], there, strict=True):
-                    self._join((a.rank, block), (sender, far))
-        ending = [
-            (a, sender, self.blocks.sending(sender, a.chunk, partial=False))
-            for a in self.stations
-            if a.ends
-            for sender in a.senders
-        ]
-        for a, sender, there in ending:
-            for far in there:
-                self.channels[(sender, far), self._near(a.rank, sender)] += 1  # until it is joined
-        for a, sender, there in ending:
-            of_end[sender, a.rank, a.chunk] = tuple(self._waiting(a.rank, (sender, far)) for far in there)
-        if max(self.channels.values(), default=0) > MAX_CHANNELS:
-            return None
-        if max(self.numbers.values(), default=0) > RESIDENT_BLOCKS:
-            return None
-        return Blocks(of_station, of_end)
-
-    def _join(self, one: Place, other: Place) -> None:
-        if other in self.joined[one]:
-            return
-        near = self._near(one[0], other[0])
-        for here, far in ((one, other), (other, one)):
-            self.joined[here].add(far)
-            self.channels[here, near] += 1
-
-    def _near(self, one: Rank, other: Rank) -> bool:
-        return self.servers[one] == self.servers[other]
-
-    def _waiting(self, rank: Rank, sender: Place) -> int:
-        """The thread block of ``rank`` that waits for ``sender``."""
-        near = self._near(rank, sender[0])
-        self.channels[sender, near] -= 1
-        joined = [block for owner, block in self.joined[sender] if owner == rank]
-        if joined:
-            return min(joined)
-        putting = self.putting[rank, sender[0]]
-        channels = {b: self.channels[(rank, b), near] for b in range(self.numbers[rank])}
-        open_blocks = [b for b, number in channels.items() if number < MAX_CHANNELS]
-        block = min(open_blocks, key=lambda b: (b not in putting, channels[b], b), default=self.numbers[rank])
-        self.numbers[rank] = max(self.numbers[rank], block + 1)
-        self._join((rank, block), sender)
-        return block
+    for (rank, _, _), own in blocks.of_station.items():
+        numbers[rank] = max(numbers[rank], *(block + 1 for block in own))
+    ending: list[tuple[Station, Rank, tuple[int, ...]]] = []
+    for a in stations:
+        for sender in a.senders:
+            there = blocks.sending(sender, a.chunk, partial=a.adds)
+            if a.ends:
+                ending.append((a, sender, there))
+                continue
+            for block, far in zip(blocks.of_station[a.name], there, strict=True):
+                join((a.rank, block), (sender, far))
+        for receiver in a.receivers:
+            putting[a.rank, receiver].update(blocks.of_station[a.name])
+    for a, sender, there in ending:
+        for far in there:
+            channels[(sender, far), servers[a.rank] == servers[sender]] += 1  # until it is joined
+    of_end: dict[tuple[Rank, Rank, int], tuple[int, ...]] = {}
+    for a, sender, there in ending:
+        near, waiting = servers[a.rank] == servers[sender], []
+        for place in ((sender, far) for far in there):
+            channels[place, near] -= 1
+            block = min((block for owner, block in joined[place] if owner == a.rank), default=-1)
+            if block < 0:
+                used = {b: channels[(a.rank, b), near] for b in range(numbers[a.rank])}
+                open_blocks = [b for b, number in used.items() if number < MAX_CHANNELS]
+                first = putting[a.rank, sender]
+                block = min(open_blocks, key=lambda b: (b not in first, used[b], b), default=numbers[a.rank])
+                numbers[a.rank] = max(numbers[a.rank], block + 1)
+                join((a.rank, block), place)
+            waiting.append(block)
+        of_end[sender, a.rank, a.chunk] = tuple(waiting)
+    crowded = (
+        max(channels.values(), default=0) > MAX_CHANNELS or max(numbers.values(), default=0) > RESIDENT_BLOCKS
+    )
+    return None if crowded else Blocks(blocks.of_station, of_end)
 
 
 # -- wiring
@@ -318,9 +280,7 @@ class Wiring:
                 if after is not None:
                     following[a.rank, block] = a.rank, own[after]
         self.sequences = dict(sorted(sequences.items()))  # what each thread block does, in order
-        self.following = dict(
-            sorted(following.items())
-        )  # the thread block whose shift comes after that of another
+        self.following = dict(sorted(following.items()))  # the thread block whose shift is next
         self.landings: dict[Visit, BufferSlice] = {}
         self.scratch = [0] * layout.collective.ranks
         for a in sorted(stations, key=lambda a: (a.rank, a.chunk, a.adds)):
@@ -330,10 +290,8 @@ class Wiring:
                     home = BufferSlice("s", self.scratch[a.rank])
                     self.scratch[a.rank] += 1
                 self.landings[a.name, sender] = home
-        self._signal({a.name for a in stations if a.ends}, blocks, arrangement)
-
-    def _signal(self, ending: set[StationName], blocks: Blocks, arrangement: PlanArrangement) -> None:
-        """Which puts a signal follows, and for how many of them a value is waited for."""
+        # which puts a signal follows, and for how many of them a value is waited for
+        ending = {a.name for a in stations if a.ends}
         self.receiving: dict[Put, Place] = {}  # the thread block that waits for a put
         self.signalled: set[Put] = set()
         self.awaited: dict[Visit, tuple[Place, int]] = {}  # where from, and how many signals must have come
