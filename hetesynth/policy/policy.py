@@ -9,7 +9,6 @@ from hetesynth.policy.baselines import BaselinesPolicy
 from hetesynth.policy.bounds import BoundsPolicy
 from hetesynth.policy.compile import CompilePolicy
 from hetesynth.policy.effort import EffortPolicy
-from hetesynth.policy.fitting import FittingPolicy
 from hetesynth.policy.greedy import GreedyPolicy
 from hetesynth.policy.lifting import LiftingPolicy
 from hetesynth.policy.lowering import LoweringPolicy
@@ -233,7 +232,6 @@ class Policy(Record):
     compile: CompilePolicy = field(default_factory=CompilePolicy)
     lowering: LoweringPolicy = field(default_factory=LoweringPolicy)
     lifting: LiftingPolicy = field(default_factory=LiftingPolicy)
-    fitting: FittingPolicy = field(default_factory=FittingPolicy)
     simulate: SimulatePolicy = field(default_factory=SimulatePolicy)
     verify: VerifyPolicy = field(default_factory=VerifyPolicy)
     packing: PackingPolicy = field(default_factory=PackingPolicy)

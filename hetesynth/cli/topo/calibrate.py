@@ -14,8 +14,8 @@ from hetesynth.cli.options import TOPOLOGY, bytes_of, json_option
 from hetesynth.cli.terminal import show, show_lines
 from hetesynth.errors import HetesynthError
 from hetesynth.topology.calibrate.calibrate_topology import Calibrated
-from hetesynth.topology.calibrate.fit import Figure
-from hetesynth.topology.calibrate.measurements import ALGORITHMS, OPERATIONS
+from hetesynth.topology.calibrate.fit import ALGORITHMS, Figure
+from hetesynth.topology.calibrate.readers import OPERATIONS
 
 
 @click.command(name="calibrate")
