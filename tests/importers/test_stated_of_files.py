@@ -66,13 +66,6 @@ def test_without_a_file_only_what_no_file_tells(capsys: pytest.CaptureFixture[st
     assert "--nic-rate is not used" in told and "--model is not used" in told
 
 
-def test_a_list_of_another_file_of_the_server_may_be_named() -> None:
-    Path("t.txt").write_text(NVIDIA)
-    Path("l.txt").write_text(listed(4, "NVIDIA Graphics Device"))  # a name that nobody knows
-    assert imported("t.txt", "l.txt", "--model", "l.txt=H200", "--nic-rate", "1Gbps")[0] == {"H200"}
-    assert imported("t.txt", "l.txt", "--model", "H100", "--nic-rate", "1Gbps")[0] == {"H100"}
-
-
 @pytest.mark.parametrize(
     ("stated", "code"),
     [(["--model", "n9.txt=H20"], "HS736"), (["--model", "n1.txt=A100", "--model", "n1.txt=H100"], "HS736"),
