@@ -14,7 +14,7 @@ import pytest
 
 from hetesynth.errors import HetesynthError
 from hetesynth.topology.import_topology import ImportedTopology, ImportTopologyRequest, import_topology
-from hetesynth.topology.importers.edge_export import edge_document
+from hetesynth.topology.importers.edge_list import edge_document
 from hetesynth.topology.importers.pcie import gpus_of_nics
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,7 +12,7 @@ import pytest
 
 from hetesynth.errors import HetesynthError
 from hetesynth.topology.import_topology import ImportedTopology, ImportTopologyRequest, import_topology
-from hetesynth.topology.importers.edge_export import edge_document
+from hetesynth.topology.importers.edge_list import edge_document
 from hetesynth.topology.language import load_topology
 
 ROOT = Path(__file__).resolve().parents[2]

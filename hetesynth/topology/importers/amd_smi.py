@@ -10,10 +10,9 @@ amd-smi states; without that only for models whose pairs have one link. Neither 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations
-from typing import Any
+from itertools import combinations, permutations
 
 from hetesynth.files.strict_json import JsonLimits, JsonRefused, read_json
 from hetesynth.topology.importers.machine import Cpu, CpuLink, Gpu, GpuLink, Machine, Place, Remark, one_nic_a_gpu
@@ -176,53 +175,37 @@ def _json_tables(data: bytes, name: str) -> Tables:
         raise refused(name, str(error), HELP) from error
     if isinstance(document, dict) and isinstance(document.get("topology"), list):
         document = document["topology"]
-    if not isinstance(document, list) or not 1 <= len(document) <= MAX_GPUS or not all(map(_is_gpu, document)):
+    if not isinstance(document, list) or not 1 <= len(document) <= MAX_GPUS:
         raise refused(name, "no list of GPUs with their links", HELP)
-    gpus = [entry["gpu"] for entry in document]
-    if len(set(gpus)) != len(gpus):
-        raise refused(name, "a GPU stands there twice", "give one server a file")
-    rows = [_row(entry, name) for entry in document]
-    tables: dict[str, Matrix] = {}
-    for table in _FIELDS:
-        matrix = {
-            (a, b): row[table][other]
-            for a, row in enumerate(rows)
-            for b, other in enumerate(gpus)
-            if other in row[table]
-        }
-        missing = [(a, b) for a in range(len(gpus)) for b in range(len(gpus)) if a != b and (a, b) not in matrix]
-        if matrix and missing:
-            a, b = missing[0]
-            raise refused(name, f"{table} of GPUs {gpus[a]} and {gpus[b]} is not there", HELP)
-        if matrix:
-            tables[table] = matrix
-    names = [entry.get("bdf") for entry in document]
-    bus_ids = all(isinstance(bdf, str) and _GPU.fullmatch(bdf) for bdf in names) and len(set(names)) == len(names)
-    return [str(bdf) for bdf in names] if bus_ids else [f"GPU{gpu}" for gpu in gpus], tables
-
-
-def _is_gpu(entry: object) -> bool:
-    return (
-        isinstance(entry, dict)
-        and type(entry.get("gpu")) is int
-        and (isinstance(entry.get("links"), list) or isinstance(entry.get("weight"), dict))
-    )
-
-
-def _row(entry: Mapping[str, Any], name: str) -> dict[str, dict[int, str]]:
-    """What a GPU says of the others, by table and GPU."""
-    row: dict[str, dict[int, str]] = {table: {} for table in _FIELDS}
-    if isinstance(entry.get("links"), list):
-        for link in entry["links"]:
+    tables: dict[str, Matrix] = {table: {} for table in _FIELDS}
+    said: list[tuple[int, int, str, str]] = []  # place of a GPU, number of another, table, value
+    for a, entry in enumerate(document):
+        links, older = (entry.get("links"), entry.get("weight")) if isinstance(entry, dict) else (None, None)
+        if (not isinstance(links, list) and not isinstance(older, dict)) or type(entry.get("gpu")) is not int:
+            raise refused(name, "no list of GPUs with their links", HELP)
+        for link in links if isinstance(links, list) else ():
             if not isinstance(link, dict) or type(link.get("gpu")) is not int:
                 raise refused(name, f"GPU {entry['gpu']} has a link without the number of a GPU", HELP)
-            for table, key in _FIELDS.items():
-                if key in link:
-                    row[table][link["gpu"]] = str(link[key])[:100]
-        return row
-    for table, key in _OLD_FIELDS.items():
-        values = entry.get(key)
-        for other, value in values.items() if isinstance(values, dict) else ():
-            if match := re.fullmatch(r"gpu_(\d{1,3})", other):
-                row[table][int(match[1])] = str(value)[:100]
-    return row
+            said += [(a, link["gpu"], table, link[key]) for table, key in _FIELDS.items() if key in link]
+        if not isinstance(links, list):
+            columns = {table: entry.get(key) for table, key in _OLD_FIELDS.items()}
+            cells = [
+                (t, *cell) for t, column in columns.items() if isinstance(column, dict) for cell in column.items()
+            ]
+            matches = [(re.fullmatch(r"gpu_(\d{1,3})", other), table, value) for table, other, value in cells]
+            said += [(a, int(match[1]), table, value) for match, table, value in matches if match]
+    gpus = [entry["gpu"] for entry in document]
+    number = {gpu: place for place, gpu in enumerate(gpus)}
+    if len(number) != len(gpus):
+        raise refused(name, "a GPU stands there twice", "give one server a file")
+    for a, gpu, table, value in said:
+        if gpu in number:
+            tables[table][a, number[gpu]] = str(value)[:100]
+    for table, matrix in tables.items():
+        for a, b in permutations(range(len(gpus)), 2):
+            if matrix and (a, b) not in matrix:
+                raise refused(name, f"{table} of GPUs {gpus[a]} and {gpus[b]} is not there", HELP)
+    names = [entry.get("bdf") for entry in document]
+    bus_ids = all(isinstance(bdf, str) and _GPU.fullmatch(bdf) for bdf in names) and len(set(names)) == len(names)
+    shown = [str(bdf) for bdf in names] if bus_ids else [f"GPU{gpu}" for gpu in gpus]
+    return shown, {table: matrix for table, matrix in tables.items() if matrix}

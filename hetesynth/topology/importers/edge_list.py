@@ -1,4 +1,4 @@
-"""A JSON list of nodes, directed links and groups -> text of the topology language, with every figure as it is.
+"""A JSON list of nodes, directed links and groups -> text of the topology language and back, figures as they are.
 
 GPUs become the GPUs of their servers in the order of the file. What forwards becomes a switch, or a NIC with its
 fabric where the links leave no doubt. Links of one GPU to others that are alike are one statement. A node is a
@@ -17,6 +17,7 @@ from itertools import groupby
 from typing import Any
 
 from hetesynth.files.strict_json import JsonLimits, JsonRefused, read_json
+from hetesynth.model.topology import Topology
 from hetesynth.topology.importers.machine import Remark
 from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, refused
 from hetesynth.topology.importers.wording import bandwidth, comment, decimal, identifier, listed, natural, time
@@ -64,22 +65,17 @@ class EdgeDocument:
     groups: list[tuple[str, Fraction, int, list[tuple[NodeId, NodeId]]]]
 
 
-def read_document(source: Source) -> EdgeDocument:
-    """Return the document; HetesynthError HS732 for what is none."""
-    try:
-        document = read_json(source.data, JsonLimits(max_depth=16, max_digits=18))
-    except JsonRefused as error:
-        raise refused(source.name, str(error)) from error
-    return _Reader(source.name).document(document)
-
-
 class _Reader:
     """Of the file called ``name``."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def document(self, value: Any) -> EdgeDocument:
+    def document(self, data: bytes) -> EdgeDocument:
+        try:
+            value = read_json(data, JsonLimits(max_depth=16, max_digits=18))
+        except JsonRefused as error:
+            raise refused(self._name, str(error)) from error
         if not isinstance(value, dict):
             raise refused(self._name, "it is no JSON object")
         nodes = []
@@ -190,7 +186,7 @@ class _Names:
 
 def read(source: Source, options: ReadOptions) -> Reading:
     """Return the cluster as text; HetesynthError HS732."""
-    document = read_document(source)
+    document = _Reader(source.name).document(source.data)
     ends = {end for src, dst, _ in document.links for end in (src, dst)}
     # nodes that forward and are joined to nothing are left out
     document = replace(document, nodes=[node for node in document.nodes if node.type == "gpu" or node.id in ends])
@@ -375,9 +371,8 @@ def _rate(source: str, quality: Quality, free: bool = False) -> str:
 def _lanes(total: Fraction, count: int) -> str:
     """``25 GB/s x 2``; as a quotient where a lane's share has no end."""
     lane = total / count
-    if Fraction(decimal(lane / 10**9)) * 10**9 == lane:
-        return bandwidth(lane, count)
-    return f"({bandwidth(total)} / {count}) x {count}"
+    exact = Fraction(decimal(lane / 10**9)) * 10**9 == lane
+    return bandwidth(lane, count) if exact else f"({bandwidth(total)} / {count}) x {count}"
 
 
 def _renamed(document: EdgeDocument, names: _Names) -> list[Remark]:
@@ -394,3 +389,65 @@ def _renamed(document: EdgeDocument, names: _Names) -> list[Remark]:
     if gpus != list(range(len(gpus))):
         texts.append("GPUs are numbered anew, by rank")
     return [Remark("found", text) for text in texts]
+
+
+_TYPES = {"fabric": "switch", "router": "border_router"}
+
+
+def edge_document(topology: Topology) -> dict[str, Any]:
+    """Return the list of a topology, ready for JSON, with every wire; GPUs are numbered by rank.
+
+    What forwards has its own name, with that of its server in front only where two would be the same. A wire that
+    never limits has ``GBps`` null.
+    """
+
+    def number(value: Fraction) -> int | float:
+        return int(value) if value.denominator == 1 else float(value)
+
+    short = [vertex.name.rpartition(".")[2] for vertex in topology.vertices]
+    counts = Counter(short)
+    ids: list[int | str] = [*range(topology.ranks)]
+    for vertex, name in zip(topology.vertices[topology.ranks :], short[topology.ranks :], strict=True):
+        ids.append(name if counts[name] == 1 else vertex.name)
+    servers: dict[str, int] = {}
+    for vertex in topology.vertices[: topology.ranks]:
+        servers.setdefault(vertex.server, len(servers))
+    return {
+        "name": topology.name,
+        "units": {"GBps": "1e9 bytes/s, one direction", "alpha_us": "microseconds per transfer"},
+        "nodes": [
+            {
+                "id": ids[i],
+                "type": _TYPES.get(vertex.kind, vertex.kind),
+                "server": servers.get(vertex.server, -1),
+                "model": vertex.model,
+                **({"host": vertex.host} if vertex.host else {}),
+            }
+            for i, vertex in enumerate(topology.vertices)
+        ],
+        "links": [
+            {
+                "src": ids[wire.src],
+                "dst": ids[wire.dst],
+                "GBps": None if wire.bandwidth is None else number(wire.bandwidth * wire.lanes / 10**9),
+                "alpha_us": number(wire.latency * 10**6),
+                "kind": wire.kind,
+                "count": wire.lanes,
+            }
+            for wire in topology.wires
+        ],
+        "groups": [
+            {
+                "name": group.name,
+                "kind": group.kind,
+                "GBps": number(group.bandwidth * group.lanes / 10**9),
+                **({"count": group.lanes} if group.lanes > 1 else {}),
+                # the ends of links, each pair once
+                "edges": [
+                    list(pair)
+                    for pair in dict.fromkeys((topology.links[i].src, topology.links[i].dst) for i in group.links)
+                ],
+            }
+            for group in topology.groups
+        ],
+    }

@@ -199,13 +199,10 @@ def _take_in(name: str, host: _Host, top: etree._Element, slot: _Slot) -> None:
         stated = _Attributes(name, element)
         match element.tag:
             case "pci":
-                here = _Slot(
-                    here.parent,
-                    stated.bus("busid"),
-                    *(stated.text(attribute).lower() for attribute in ("class", "vendor", "device")),
-                    stated.text("link_speed"),
-                    stated.number("link_width") or 0,
-                )
+                bus = stated.bus("busid")
+                kind, vendor, device = (stated.text(name).lower() for name in ("class", "vendor", "device"))
+                speed, width = stated.text("link_speed"), stated.number("link_width") or 0
+                here = _Slot(here.parent, bus, kind, vendor, device, speed, width)
                 if here.bus:
                     host.buses.append(here.bus)
                 tags = {child.tag for child in element.iter() if isinstance(child.tag, str)} - {"pci", "pcilink"}
@@ -221,8 +218,8 @@ def _take_in(name: str, host: _Host, top: etree._Element, slot: _Slot) -> None:
                 host.gpus.append(_gpu(stated, here, len(host.gpus)))
             case "net" if element.get("dev") is not None:  # NCCL passes the others over
                 label = stated.text("name") or f"net{len(host.nets)}"
-                speed = stated.number("speed") or 0
-                host.nets.append(_Net(here, label, speed, stated.text("latency"), stated.text("guid")))
+                mbps = stated.number("speed") or 0
+                host.nets.append(_Net(here, label, mbps, stated.text("latency"), stated.text("guid")))
                 stated.number("port")  # nothing here counts it, but it is refused where it is none
             case "cpu":
                 continue
@@ -383,7 +380,8 @@ def _bridges(
     """Bridges with their rates; one that a hypervisor invented, or whose speed is not told, gets that of the
     fastest device below it."""
     below: dict[str, Fraction] = defaultdict(Fraction)
-    for device in (*gpus, *nics):
+    devices: tuple[Gpu | Nic, ...] = (*gpus, *nics)
+    for device in devices:
         rate = device.place.rate or (device.rate if isinstance(device, Nic) else None) or Fraction(0)
         below[device.place.parent] = max(below[device.place.parent], rate)
     bridges: list[Bridge] = []

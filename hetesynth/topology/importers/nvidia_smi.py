@@ -352,16 +352,16 @@ def _nvlinks(
         return (), ()
     rate = nvlink_rate(model.sm, options.calibration)
     name, gpus = server.source.name, table.gpus
-    if len(counts) == len(gpus) * (len(gpus) - 1):
-        # all pairs have links: they lead to a switch if together they are more than a GPU has
-        if min(table.sums().values()) > min(model.links or MOST_LINKS, MOST_LINKS):
-            active = {gpu.index: gpu.active for gpu in (server.links.gpus if server.links else ()) if gpu.states}
-            lanes = [max(count for (a, _), count in counts.items() if a == gpu) for gpu in gpus]
-            lanes = [min(lane, active.get(i, lane)) for i, lane in enumerate(lanes)]
-            if 0 in lanes:
-                way_out = "repair it, or import the server without it"
-                raise lacking(name, f"no NVLink of GPU {lanes.index(0)} is active", way_out)
-            return tuple(SwitchPort(i, lane, rate) for i, lane in enumerate(lanes)), ()
+    # all pairs have links: they lead to a switch if together they are more than a GPU has
+    whole = len(counts) == len(gpus) * (len(gpus) - 1)
+    if whole and min(table.sums().values()) > min(model.links or MOST_LINKS, MOST_LINKS):
+        active = {gpu.index: gpu.active for gpu in (server.links.gpus if server.links else ()) if gpu.states}
+        lanes = [max(count for (a, _), count in counts.items() if a == gpu) for gpu in gpus]
+        lanes = [min(lane, active.get(i, lane)) for i, lane in enumerate(lanes)]
+        if 0 in lanes:
+            way_out = "repair it, or import the server without it"
+            raise lacking(name, f"no NVLink of GPU {lanes.index(0)} is active", way_out)
+        return tuple(SwitchPort(i, lane, rate) for i, lane in enumerate(lanes)), ()
     number = {gpu: i for i, gpu in enumerate(gpus)}
     for (a, b), count in counts.items():
         if counts.get((b, a)) != count:

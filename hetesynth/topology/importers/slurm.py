@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 
 from hetesynth.topology.importers.machine import Remark
 from hetesynth.topology.importers.network import Attachment, Network, TooLarge, Trunk
@@ -42,31 +43,26 @@ def read_slurm_conf(source: Source, options: ReadOptions) -> Reading:
     switches: list[_Switch] = []
     continued = ""
     for number, line in enumerate(lines_of(source.data, source.name), 1):
-        text = continued + line.split("#")[0].strip()
+        text, where = continued + line.split("#")[0].strip(), f"{source.name}: line {number}"
         continued = text[:-1] + " " if text.endswith("\\") else ""
-        if text and not continued and (switch := _switch_of(text, f"{source.name}: line {number}")):
-            switches.append(switch)
+        if not text or continued:
+            continue
+        settings = {match[1].lower(): match[2].strip('"') for match in _SETTING.finditer(text)}
+        rest = _SETTING.sub("", text).strip()
+        if rest or not settings or not settings.keys() <= _KEYS:
+            word = rest or ", ".join(sorted(settings.keys() - _KEYS)) or text
+            raise refused(where, f"{word[:60]!r} is nothing of topology.conf", HELP)
+        if settings.keys() <= {"blocksizes"}:
+            continue
+        label = settings.get("blockname") or settings.get("switchname") or ""
+        names = hosts_of(label, where)  # a list of one, as Slurm has it
+        nodes, below = (hosts_of(settings[k], where) if k in settings else [] for k in ("nodes", "switches"))
+        if len(names) != 1 or bool(nodes) == bool(below):
+            raise refused(where, f"{label[:60]} needs one name, and hosts or switches below it", HELP)
+        switches.append(_Switch(names[0], nodes, below, "blockname" in settings, settings.get("linkspeed", "")))
         if len(switches) > MAX_SWITCHES:
             raise refused(source.name, f"more than {MAX_SWITCHES} switches", "import a part of the cluster")
     return _reading(source.name, switches, options)
-
-
-def _switch_of(text: str, where: str) -> _Switch | None:
-    """The switch that a line describes; SwitchName may be a list of one, as Slurm has it."""
-    settings = {match[1].lower(): match[2].strip('"') for match in _SETTING.finditer(text)}
-    rest = _SETTING.sub("", text).strip()
-    if rest or not settings or not settings.keys() <= _KEYS:
-        word = rest or ", ".join(sorted(settings.keys() - _KEYS)) or text
-        raise refused(where, f"{word[:60]!r} is nothing of topology.conf", HELP)
-    if settings.keys() <= {"blocksizes"}:
-        return None
-    label = settings.get("blockname") or settings.get("switchname") or ""
-    names = hosts_of(label, where)
-    nodes = hosts_of(settings["nodes"], where) if "nodes" in settings else []
-    below = hosts_of(settings["switches"], where) if "switches" in settings else []
-    if len(names) != 1 or bool(nodes) == bool(below):
-        raise refused(where, f"{label[:60]} needs one name, and hosts or switches below it", HELP)
-    return _Switch(names[0], nodes, below, "blockname" in settings, settings.get("linkspeed", ""))
 
 
 def read_slurm_yaml(source: Source, options: ReadOptions) -> Reading:
@@ -148,15 +144,10 @@ def _demand_tree(name: str, switches: list[_Switch], hosts: list[str], above: di
     described = set(names)
     if unknown := [lower for lower in below if lower not in described]:
         raise refused(name, f"switch {unknown[0]} is named and not described", HELP)
-    ended: set[str] = set()  # switches from which the way up is known to end
-    for switch in names:
-        chain: set[str] = set()
-        while switch in above and switch not in ended:
-            if switch in chain:
-                raise refused(name, "switches hang below each other in a circle", HELP)
-            chain.add(switch)
-            switch = above[switch]
-        ended |= chain
+    try:
+        TopologicalSorter({lower: [upper] for lower, upper in above.items()}).prepare()
+    except CycleError as error:
+        raise refused(name, "switches hang below each other in a circle", HELP) from error
 
 
 def hosts_of(text: str, name: str) -> list[str]:
