@@ -197,7 +197,17 @@ def read(source: Source, options: ReadOptions) -> Reading:
     for note in (*document.notes, *(f"{remark.kind}: {remark.text}" for remark in remarks)):
         lines += comment(note)
     assumed = (note.removeprefix("assumed: ") for note in document.notes if note.startswith("assumed: "))
-    joins = _joins(document, nics)
+    # links, those of both directions as one; without those between NICs and fabrics
+    counts = Counter(document.links)
+    joins: list[Join] = []
+    for a, b, quality in list(counts):
+        n = counts[a, b, quality]
+        if n == 0 or nics.get(a) == b or nics.get(b) == a:
+            continue
+        both = min(n, counts[b, a, quality])
+        joins += [(a, b, quality, "<->")] * both + [(a, b, quality, "->")] * (n - both)
+        counts[a, b, quality] = 0
+        counts[b, a, quality] -= both
     types: dict[tuple[str, ...], str] = {}
     of_type: list[str] = []
     for i, nodes in enumerate(names.servers):
@@ -291,21 +301,6 @@ def _fabric_of_nics(document: EdgeDocument, names: _Names) -> dict[NodeId, NodeI
     if any(not neighbours[f] <= nics or len(neighbours[f]) < 2 for f in fabric_of.values()):
         return {}
     return fabric_of
-
-
-def _joins(document: EdgeDocument, nics: dict[NodeId, NodeId]) -> list[Join]:
-    """Links, those of both directions as one; without those between NICs and fabrics."""
-    counts = Counter(document.links)
-    joins: list[Join] = []
-    for a, b, quality in list(counts):
-        n = counts[a, b, quality]
-        if n == 0 or nics.get(a) == b or nics.get(b) == a:
-            continue
-        both = min(n, counts[b, a, quality])
-        joins += [(a, b, quality, "<->")] * both + [(a, b, quality, "->")] * (n - both)
-        counts[a, b, quality] = 0
-        counts[b, a, quality] -= both
-    return joins
 
 
 def _server_body(

@@ -137,7 +137,29 @@ def _walk(element: etree._Element, tree: _Tree, place: Place, calibration: Calib
         tree.bridges.append(Bridge(name, replace(place, rate=_speed(element, calibration), bus=bus)))
         place = replace(place, parent=name, rate=None)
     elif kind == "PCIDev":
-        _device(element, tree, replace(place, rate=_speed(element, calibration), bus=bus))
+        place = replace(place, rate=_speed(element, calibration), bus=bus)
+        match = _PCI_TYPE.match(element.get("pci_type", ""))
+        device_class, vendor, device = (match[1], match[2].lower(), match[3].lower()) if match else ("", "", "")
+        systems = [child for child in element.iterchildren("object") if child.get("type") == "OSDev"]
+        if device_class[:2] in ("03", "12") and vendor in _GPU_VENDORS:
+            infos = {key: value for system in systems for key, value in _infos(system).items()}
+            numbered = [m for s in systems if (m := _GPU_OSDEV.fullmatch(s.get("name", "")))]
+            order = min((int(m[2]) for m in numbered), default=10**6)
+            name = infos.get("GPUModel") or model_of(f"0x{vendor}", f"0x{device}")
+            name = name or _infos(element).get("PCIDevice", "")
+            indexes = []  # how a matrix may refer to it
+            for item in (element, *systems):
+                for key in ("gp_index", "os_index"):
+                    if value := item.get(key):
+                        indexes += [f"{key[:2]}:{value}", f"{key[:2]}:{item.get('type', '')}:{value}"]
+            tree.gpus.append(((order, place.bus), Gpu(name[:100], "", place), indexes))
+        elif device_class[:2] == "02":
+            for system in systems:
+                text = system.get("osdev_type", "")
+                types = _OLD_TYPES.get(text, 0) if tree.old else _number(text)
+                if types & (_NETWORK | _INFINIBAND):
+                    nic = Nic(system.get("name", "nic")[:60], None, place=place)
+                    tree.nics.append((bool(types & _INFINIBAND), nic))
         return
     for child in element.iterchildren("object"):
         _walk(child, tree, place, calibration)
@@ -158,32 +180,6 @@ def _speed(element: etree._Element, calibration: Calibration) -> Fraction | None
         return None
     factor = pcie_rate("8 GT/s", 1, calibration) / pcie_rate("8 GT/s", 1, "spec")
     return Fraction(text).limit_denominator(1000) * 10**9 * factor
-
-
-def _device(element: etree._Element, tree: _Tree, place: Place) -> None:
-    """Note a PCI device if it is a GPU or a NIC."""
-    match = _PCI_TYPE.match(element.get("pci_type", ""))
-    device_class, vendor, device = (match[1], match[2].lower(), match[3].lower()) if match else ("", "", "")
-    systems = [child for child in element.iterchildren("object") if child.get("type") == "OSDev"]
-    if device_class[:2] in ("03", "12") and vendor in _GPU_VENDORS:
-        infos = {key: value for system in systems for key, value in _infos(system).items()}
-        numbered = [m for s in systems if (m := _GPU_OSDEV.fullmatch(s.get("name", "")))]
-        order = min((int(m[2]) for m in numbered), default=10**6)
-        name = infos.get("GPUModel") or model_of(f"0x{vendor}", f"0x{device}")
-        name = name or _infos(element).get("PCIDevice", "")
-        indexes = []  # how a matrix may refer to it
-        for item in (element, *systems):
-            for key in ("gp_index", "os_index"):
-                if value := item.get(key):
-                    indexes += [f"{key[:2]}:{value}", f"{key[:2]}:{item.get('type', '')}:{value}"]
-        tree.gpus.append(((order, place.bus), Gpu(name[:100], "", place), indexes))
-    elif device_class[:2] == "02":
-        for system in systems:
-            text = system.get("osdev_type", "")
-            types = _OLD_TYPES.get(text, 0) if tree.old else _number(text)
-            if types & (_NETWORK | _INFINIBAND):
-                nic = Nic(system.get("name", "nic")[:60], None, place=place)
-                tree.nics.append((bool(types & _INFINIBAND), nic))
 
 
 def _gpu_links(

@@ -107,7 +107,39 @@ def tables(lines: Sequence[str], name: str) -> list[DeviceTable]:
     # a line of headings right behind one without trailing columns is the rest of it, wrapped
     starts = [at for at in headings if at - 1 not in headings or headings[at - 1][1]]
     ends = [*starts[1:], len(lines)]
-    return [_table(lines[start:end], start + 1, name) for start, end in zip(starts, ends, strict=False)]
+    whole = []
+    for start, end in zip(starts, ends, strict=False):
+        every = lines[start:end]
+        devices: list[str] = []
+        trailing: list[str] = []
+        row = 0
+        while row < len(every) and (heading := _heading(every[row])) is not None and not (trailing and heading[1]):
+            devices += heading[0]
+            trailing += heading[1]
+            row += 1
+        if len(devices) > MAX_DEVICES or len(set(devices)) != len(devices):
+            raise refused(name, f"line {start + 1}: a table of too many devices, or with one twice", HELP)
+        rows: dict[str, tuple[str, ...]] = {}
+        numa: dict[str, str] = {}
+        for line, cells, rest in _rows(every[row:], devices):
+            # a row is of the column in which it is itself; a name in front has to agree
+            values, where = tuple(cells[-len(devices) :]), f"line {start + 1 + row + line}"
+            itself = [device for device, value in zip(devices, values, strict=True) if value == SELF]
+            if len(cells) > len(devices) + 1 or len(itself) != 1 or cells[: -len(devices)] not in ([], itself):
+                raise refused(name, f"{where}: a row whose X is not in its own column", HELP)
+            label = itself[0]
+            if label in rows:
+                raise refused(name, f"{where}: a second row of {label}", HELP)
+            rows[label] = values
+            affinities = dict(zip(trailing, rest, strict=False))
+            if re.fullmatch(r"[\d,-]{1,200}", node := affinities.get("NUMA Affinity", "")):
+                numa[label] = node
+        if not rows:
+            raise refused(name, f"line {start + 1}: headings without rows", HELP)
+        matches = (_LEGEND.fullmatch(line) for line in every[row:])
+        names = {match[1]: match[2] for match in matches if match}
+        whole.append(DeviceTable(start + 1, tuple(devices), rows, numa, names))
+    return whole
 
 
 def _heading(line: str) -> tuple[list[str], list[str]] | None:
@@ -122,39 +154,6 @@ def _heading(line: str) -> tuple[list[str], list[str]] | None:
     if not devices or not all(_DEVICE.fullmatch(device) for device in devices):
         return None
     return devices, trailing
-
-
-def _table(lines: Sequence[str], number: int, name: str) -> DeviceTable:
-    """The table that begins with the headings in the first of ``lines``, line ``number`` of the text."""
-    devices: list[str] = []
-    trailing: list[str] = []
-    row = 0
-    while row < len(lines) and (heading := _heading(lines[row])) is not None and not (trailing and heading[1]):
-        devices += heading[0]
-        trailing += heading[1]
-        row += 1
-    if len(devices) > MAX_DEVICES or len(set(devices)) != len(devices):
-        raise refused(name, f"line {number}: a table of too many devices, or with one twice", HELP)
-    rows: dict[str, tuple[str, ...]] = {}
-    numa: dict[str, str] = {}
-    for line, cells, rest in _rows(lines[row:], devices):
-        # a row is of the column in which it is itself; a name in front has to agree
-        values, where = tuple(cells[-len(devices) :]), f"line {number + row + line}"
-        itself = [device for device, value in zip(devices, values, strict=True) if value == SELF]
-        if len(cells) > len(devices) + 1 or len(itself) != 1 or cells[: -len(devices)] not in ([], itself):
-            raise refused(name, f"{where}: a row whose X is not in its own column", HELP)
-        label = itself[0]
-        if label in rows:
-            raise refused(name, f"{where}: a second row of {label}", HELP)
-        rows[label] = values
-        affinities = dict(zip(trailing, rest, strict=False))
-        if re.fullmatch(r"[\d,-]{1,200}", node := affinities.get("NUMA Affinity", "")):
-            numa[label] = node
-    if not rows:
-        raise refused(name, f"line {number}: headings without rows", HELP)
-    matches = (_LEGEND.fullmatch(line) for line in lines[row:])
-    names = {match[1]: match[2] for match in matches if match}
-    return DeviceTable(number, tuple(devices), rows, numa, names)
 
 
 def _rows(lines: Sequence[str], devices: Sequence[str]) -> Iterator[tuple[int, list[str], list[str]]]:
@@ -305,7 +304,7 @@ def _machine(server: _Server, options: ReadOptions) -> Machine:
     texts = [f"{len(table.gpus)} GPUs and {len(table.nics)} NICs by nvidia-smi topo -m"]
     if (listed := server.models or server.links) and listed.gpus:
         texts.append(f"GPUs: {listed.gpus[0].model}")
-    doubts = [*_doubts(table, model), *_link_states(table, server.links)]
+    doubts = [*_doubts(table, model, server.links)]
     for one, other in combinations(server.access.gpus if server.access else (), 2):
         cell = server.access.cell(one, other) if server.access else None
         if cell not in (None, "OK"):
@@ -484,7 +483,7 @@ def _nearest_nics(
     return tuple(Nic(names[nic], rate, gpus=users[nic]) for nic in used), tuple(remarks)
 
 
-def _doubts(table: DeviceTable, model: GpuModel | None) -> Iterator[str]:
+def _doubts(table: DeviceTable, model: GpuModel | None, links: GpuList | None) -> Iterator[str]:
     """GPUs with fewer links than most, distances that contradict NUMA nodes, links that are hidden or too many."""
     sums = table.sums()
     usual = max(set(sums.values()), key=list(sums.values()).count) if sums else 0
@@ -505,21 +504,15 @@ def _doubts(table: DeviceTable, model: GpuModel | None) -> Iterator[str]:
     most = max(table.nvlinks().values(), default=0)
     if model and most > model.links:
         yield f"NV{most} in the table, and such a GPU has {model.links} NVLinks: is it another model?"
-
-
-def _link_states(table: DeviceTable, links: GpuList | None) -> Iterator[str]:
-    """Links that are not active, slower than others, or not as many as in the table."""
-    if links is None:
-        return
-    rates = [rate for gpu in links.gpus for _, rate in gpu.links if rate]
-    most = max((gpu.active for gpu in links.gpus), default=0)
-    sums, nvlinks = table.sums(), table.nvlinks()
-    for gpu in links.gpus:
-        name = f"GPU{gpu.index}"
-        stated = {count for (one, _), count in nvlinks.items() if one == name}
-        if gpu.active < most:
-            yield f"{name} has {gpu.active} active NVLinks, and others have {most}"
-        if gpu.active not in {*stated, sums[name]}:
-            yield f"{name} has {gpu.active} active NVLinks by nvlink -s, NV{max(stated, default=0)} in the table"
-        if any(rate and rate < max(rates) for _, rate in gpu.links):
+    listed = links.gpus if links else []
+    rates = [rate for gpu in listed for _, rate in gpu.links if rate]
+    active = max((gpu.active for gpu in listed), default=0)
+    for listed_gpu in listed:
+        name = f"GPU{listed_gpu.index}"
+        stated = {count for (one, _), count in table.nvlinks().items() if one == name}
+        if listed_gpu.active < active:
+            yield f"{name} has {listed_gpu.active} active NVLinks, and others have {active}"
+        if listed_gpu.active not in {*stated, sums[name]}:
+            yield f"{name} has {listed_gpu.active} active NVLinks by nvlink -s, NV{max(stated, default=0)} in the table"
+        if any(rate and rate < max(rates) for _, rate in listed_gpu.links):
             yield f"{name} has NVLinks that are slower than others"

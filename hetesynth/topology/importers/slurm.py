@@ -99,12 +99,27 @@ def read_slurm_yaml(source: Source, options: ReadOptions) -> Reading:
 
 
 def _reading(name: str, switches: list[_Switch], options: ReadOptions) -> Reading:
-    """The network; what nothing joins in the file, blocks too, meets in one more switch."""
+    """The network; what nothing joins in the file, blocks too, meets in one more switch.
+
+    HS732 unless each switch is described once, every host below one, every switch below at most one.
+    """
     hosts = [host for switch in switches for host in switch.nodes]
     if not hosts:
         raise refused(name, "no switch and no block has hosts", HELP)
     above = {below: switch.name for switch in switches for below in switch.switches}
-    _demand_tree(name, switches, hosts, above)
+    names = [switch.name for switch in switches]
+    below = [lower for switch in switches for lower in switch.switches]
+    for kind, words in (("switch", names), ("host", hosts), ("switch below others", below)):
+        if len(set(words)) != len(words):
+            twice = next(word for word in words if words.count(word) > 1)
+            raise refused(name, f"{kind} {twice} is named twice", HELP)
+    described = set(names)
+    if unknown := [lower for lower in below if lower not in described]:
+        raise refused(name, f"switch {unknown[0]} is named and not described", HELP)
+    try:
+        TopologicalSorter({lower: [upper] for lower, upper in above.items()}).prepare()
+    except CycleError as error:
+        raise refused(name, "switches hang below each other in a circle", HELP) from error
     trunks = [Trunk(below, switch.name) for switch in switches for below in switch.switches]
     remarks = [
         Remark("found", f"{len(hosts)} hosts below {sum(bool(s.nodes) for s in switches)} switches or blocks")
@@ -133,23 +148,6 @@ def _reading(name: str, switches: list[_Switch], options: ReadOptions) -> Readin
     return Reading(network=network)
 
 
-def _demand_tree(name: str, switches: list[_Switch], hosts: list[str], above: dict[str, str]) -> None:
-    """HS732 unless each switch is described once, every host below one, every switch below at most one."""
-    names = [switch.name for switch in switches]
-    below = [lower for switch in switches for lower in switch.switches]
-    for kind, words in (("switch", names), ("host", hosts), ("switch below others", below)):
-        if len(set(words)) != len(words):
-            twice = next(word for word in words if words.count(word) > 1)
-            raise refused(name, f"{kind} {twice} is named twice", HELP)
-    described = set(names)
-    if unknown := [lower for lower in below if lower not in described]:
-        raise refused(name, f"switch {unknown[0]} is named and not described", HELP)
-    try:
-        TopologicalSorter({lower: [upper] for lower, upper in above.items()}).prepare()
-    except CycleError as error:
-        raise refused(name, "switches hang below each other in a circle", HELP) from error
-
-
 def hosts_of(text: str, name: str) -> list[str]:
     """Return the hosts of ``tux[0-3,12],rack[0-1]node[01-16]`` in order; HS732 for no list or too many hosts."""
     if not re.fullmatch(r"[^\[\]]*(\[[^\[\]]*\][^\[\]]*)*", text):
@@ -165,24 +163,18 @@ def hosts_of(text: str, name: str) -> list[str]:
             match = _PART.match(word, position)
             if match is None:
                 raise refused(name, f"{word[:60]!r} is no host list", HOSTS_HELP)
-            endings = _numbers(match[1], name) if match[1] else [match[2]]
+            endings = [] if match[1] else [match[2]]
+            for part in match[1].split(",") if match[1] else ():
+                bounds = _RANGE.fullmatch(part)
+                if bounds is None:
+                    raise refused(name, f"{part!r} is no number or range", HOSTS_HELP)
+                first, last = int(bounds[1]), int(bounds[2] or bounds[1])
+                if last < first or last - first + len(endings) >= MAX_HOSTS:
+                    raise refused(name, f"{part!r} is no range, or too long", HOSTS_HELP)
+                endings += [str(number).zfill(len(bounds[1])) for number in range(first, last + 1)]
             if len(names) * len(endings) + len(hosts) > MAX_HOSTS:
                 raise refused(name, f"more than {MAX_HOSTS} hosts in one list", "divide it")
             names = [begin + ending for begin in names for ending in endings]
             position = match.end()
         hosts += names
     return hosts
-
-
-def _numbers(text: str, name: str) -> list[str]:
-    """The numbers between brackets, with the zeros of the first of each range."""
-    numbers: list[str] = []
-    for word in text.split(","):
-        match = _RANGE.fullmatch(word)
-        if match is None:
-            raise refused(name, f"{word!r} is no number or range", HOSTS_HELP)
-        first, last = int(match[1]), int(match[2] or match[1])
-        if last < first or last - first + len(numbers) >= MAX_HOSTS:
-            raise refused(name, f"{word!r} is no range, or too long", HOSTS_HELP)
-        numbers += [str(number).zfill(len(match[1])) for number in range(first, last + 1)]
-    return numbers

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from hetesynth.errors import HetesynthError
 from hetesynth.topology.importers.machine import GpuLink, Machine, Place, Remark
-from hetesynth.topology.importers.network import Attachment, Fabric, Network, Trunk
+from hetesynth.topology.importers.network import Fabric, Network, Trunk
 from hetesynth.topology.importers.node_types import file_of, nic_rates, node_types
 from hetesynth.topology.importers.pcie import UNSTATED, Tree, gpus_of_nics, over_cpus, slot
 from hetesynth.topology.importers.wording import (
@@ -81,22 +81,14 @@ def _network_statements(servers: Sequence[Server], fabric: Fabric) -> list[str]:
             )
         rails = range(counts[networked[0].name])
         return lines + [f"fabric rail{i} {{ join *.nic{i}; latency {time(LATENCY)} }}" for i in rails]
-    return lines + _leaves(networked, fabric)
-
-
-def _leaves(servers: Sequence[Server], fabric: Fabric) -> list[str]:
-    """A fabric for every ``fabric.servers`` servers, and a spine above them."""
-    lines: list[str] = []
-    uplinks = []
-    for i, first in enumerate(range(0, len(servers), fabric.servers)):
-        members = servers[first : first + fabric.servers]
-        joined = ", ".join(f"{member.name}.nic*" for member in members)
-        lines.append(f"fabric leaf{i} {{ join {joined}; latency {time(TIER)} }}")
+    uplinks = []  # a fabric for every so many servers, and a spine above them
+    for i, first in enumerate(range(0, len(networked), fabric.servers)):
+        members = networked[first : first + fabric.servers]
+        joined_nics = ", ".join(f"{member.name}.nic*" for member in members)
+        lines.append(f"fabric leaf{i} {{ join {joined_nics}; latency {time(TIER)} }}")
         carried = sum((rate for s in members for rate in nic_rates(s.machine)), Fraction(0))
         uplinks.append((f"leaf{i}", carried / fabric.oversubscription, 1))
-    if len(uplinks) < 2:
-        return lines
-    return lines + _switch("spine", uplinks, main=uplinks[0][1:])
+    return lines + (_switch("spine", uplinks, main=uplinks[0][1:]) if len(uplinks) > 1 else [])
 
 
 def _domains(servers: Sequence[Server]) -> list[str]:
@@ -131,11 +123,32 @@ def _network(servers: Sequence[Server], network: Network) -> list[str]:
     by_host = {server.machine.host: server for server in servers} | {server.name: server for server in servers}
     joins: dict[str, list[str]] = defaultdict(list)
     carried: dict[str, Fraction] = defaultdict(Fraction)  # what goes up from each switch
-    usual = network.usual_nics()
+    usual = network.usual_nics()  # of a whole host
     for host, attachments in network.by_host().items():
-        if host in by_host:
-            _attach(by_host[host], attachments, usual, joins, carried)
-    trunks = _used_trunks(network, set(joins))
+        server = by_host.get(host)
+        if server is None:
+            continue
+        rates = nic_rates(server.machine)
+        if attachments[0].nic == "":
+            joins[attachments[0].switch].append(f"{server.name}.nic*")
+            carried[attachments[0].switch] += sum(rates, Fraction(0))
+            continue
+        by_name = {one.nic: one for one in attachments}
+        ordered = [by_name.get(server.machine.nics[n].name) for n in gpus_of_nics(server.machine)]
+        if not any(ordered):  # the file about the network names NICs otherwise
+            ordered = [*map(by_name.get, usual)] if by_name.keys() <= set(usual) else [*attachments]
+        numbers: dict[str, list[int]] = defaultdict(list)
+        for number, one in enumerate(ordered):
+            if one is not None and number < len(rates):
+                numbers[one.switch].append(number)
+                carried[one.switch] += rates[number]
+        for switch, group in numbers.items():
+            joins[switch].append(f"{server.name}.{parts('nic', group)}")
+    trunks, before = list(network.trunks), -1  # those on ways between leaves in use: ends that lead nowhere go
+    while len(trunks) != before:
+        before = len(trunks)
+        degrees = Counter(end for pair in {frozenset((t.a, t.b)) for t in trunks} for end in pair)
+        trunks = [t for t in trunks if all(end in joins or degrees[end] > 1 for end in (t.a, t.b))]
     names: dict[str, str] = {}
     in_use = {server.name for server in servers}
     for switch in dict.fromkeys([*joins, *(end for trunk in trunks for end in (trunk.a, trunk.b))]):
@@ -149,43 +162,6 @@ def _network(servers: Sequence[Server], network: Network) -> list[str]:
     latency = time(TIER if trunks else LATENCY)
     lines = [f"fabric {names[s]} {{ join {', '.join(join)}; latency {latency} }}" for s, join in joins.items()]
     return lines + _above(network, trunks, carried, names)
-
-
-def _attach(
-    server: Server,
-    attachments: Sequence[Attachment],
-    usual: Sequence[str],
-    joins: dict[str, list[str]],
-    carried: dict[str, Fraction],
-) -> None:
-    """Note the NICs of a server at their switches, and what they carry; ``usual``: the NICs of a whole host."""
-    rates = nic_rates(server.machine)
-    if attachments[0].nic == "":
-        joins[attachments[0].switch].append(f"{server.name}.nic*")
-        carried[attachments[0].switch] += sum(rates, Fraction(0))
-        return
-    by_name = {one.nic: one for one in attachments}
-    ordered = [by_name.get(server.machine.nics[n].name) for n in gpus_of_nics(server.machine)]
-    if not any(ordered):  # the file about the network names NICs otherwise
-        ordered = [*map(by_name.get, usual)] if by_name.keys() <= set(usual) else [*attachments]
-    numbers: dict[str, list[int]] = defaultdict(list)
-    for number, one in enumerate(ordered):
-        if one is not None and number < len(rates):
-            numbers[one.switch].append(number)
-            carried[one.switch] += rates[number]
-    for switch, group in numbers.items():
-        joins[switch].append(f"{server.name}.{parts('nic', group)}")
-
-
-def _used_trunks(network: Network, leaves: set[str]) -> list[Trunk]:
-    """The trunks on ways between leaves in use: ends that lead nowhere are cut off."""
-    trunks = list(network.trunks)
-    while True:
-        degrees = Counter(end for pair in {frozenset((t.a, t.b)) for t in trunks} for end in pair)
-        kept = [t for t in trunks if all(end in leaves or degrees[end] > 1 for end in (t.a, t.b))]
-        if len(kept) == len(trunks):
-            return trunks
-        trunks = kept
 
 
 def _above(
@@ -265,7 +241,10 @@ def cluster_text(
     lines += ["", f"cluster {identifier(name, 'c')} {{"]
     runs: list[list[Server]] = []
     for server in servers:
-        if runs and _follows(runs[-1][-1], server):
+        last = runs[-1][-1] if runs else server
+        before, host = last.machine.host, server.machine.host
+        alike = last.node_type == server.node_type and bool(before) == bool(host)
+        if alike and _one_up(last.name, server.name) and (not before or _one_up(before, host)):
             runs[-1].append(server)
         else:
             runs.append([server])
@@ -372,15 +351,8 @@ def _node_lines(server: Server, same: Sequence[Server]) -> list[str]:
     return [*lines, *(INDENT + line for line in node_statements(machine)), "}"]
 
 
-def _follows(last: Server, server: Server) -> bool:
-    """True where two servers can be in one statement: ``listed`` makes a range of their names and their hosts."""
-    before, host = last.machine.host, server.machine.host
-    if last.node_type != server.node_type or bool(before) != bool(host):
-        return False
-    return _one_up(last.name, server.name) and (not before or _one_up(before, host))
-
-
 def _one_up(last: str, name: str) -> bool:
+    """True where ``listed`` makes a range of two names."""
     match = re.fullmatch(r"(.*?)(0|[1-9][0-9]{0,8})", last)
     return match is not None and name == f"{match[1]}{int(match[2]) + 1}" and not match[1][-1:].isdigit()
 
@@ -543,29 +515,7 @@ def _nic_groups(machine: Machine, used: dict[int, tuple[int, ...]], tree: Tree) 
 
 
 def _pcie_tree(machine: Machine, number: dict[int, int]) -> list[str]:
-    """The PCIe tree, in which NIC n is ``nic{number[n]}``; what joins fewer than two things is left out."""
-    below = _hanging(machine, number)
-    cpus = [cpu.name for cpu in machine.cpus if below.get(cpu.name)]
-    joined = [link for link in machine.cpu_links if link.a in cpus and link.b in cpus]
-    switches = [b.name for b in machine.bridges if len(below.get(b.name, ())) > 1]
-    switches += [name for name in below if name.startswith("slot ")]
-    names = {name: f"cpu{i}" for i, name in enumerate(cpus)}
-    names |= {name: f"pcie{i}" for i, name in enumerate(switches)}
-    lines: list[str] = []
-    for name in (*switches, *cpus):
-        if name not in cpus or joined or len(below[name]) > 1:
-            children = [(names.get(child, child), rate) for child, rate in below[name]]
-            lines.append(_pcie_switch("cpu" if name in cpus else "pcie", names[name], children))
-    for k in joined:
-        rest = f"{{ bandwidth {bandwidth(k.rate)}; latency {time(CROSSING)} }}"
-        lines.append(f"upi {names[k.a]} <-> {names[k.b]} {rest}")
-    if loose := below.get(""):
-        lines.append(_pcie_switch("pcie", "pcie_unknown", loose))
-    return lines
-
-
-def _hanging(machine: Machine, number: dict[int, int]) -> dict[str, list[tuple[str, Fraction]]]:
-    """What hangs below each bridge and CPU at which rate, bridges of one thing taken out.
+    """The PCIe tree, in which NIC n is ``nic{number[n]}``; what joins fewer than two things is left out.
 
     A bridge with one thing below it is no more than a longer wire: the wire gets the rate of the narrower.
     """
@@ -597,7 +547,23 @@ def _hanging(machine: Machine, number: dict[int, int]) -> dict[str, list[tuple[s
     kinds = {"gpu": 0, "nic": 2}  # GPUs first and NICs last, both by number; the others by name
     for under in below.values():
         under.sort(key=lambda c: (kinds.get(c[0][:3], 1), len(c[0]) if c[0][:3] in kinds else 0, c[0]))
-    return below
+    cpus = [cpu.name for cpu in machine.cpus if below.get(cpu.name)]
+    joined = [link for link in machine.cpu_links if link.a in cpus and link.b in cpus]
+    switches = [b.name for b in machine.bridges if len(below.get(b.name, ())) > 1]
+    switches += [name for name in below if name.startswith("slot ")]
+    names = {name: f"cpu{i}" for i, name in enumerate(cpus)}
+    names |= {name: f"pcie{i}" for i, name in enumerate(switches)}
+    lines: list[str] = []
+    for name in (*switches, *cpus):
+        if name not in cpus or joined or len(below[name]) > 1:
+            children = [(names.get(child, child), rate) for child, rate in below[name]]
+            lines.append(_pcie_switch("cpu" if name in cpus else "pcie", names[name], children))
+    for k in joined:
+        rest = f"{{ bandwidth {bandwidth(k.rate)}; latency {time(CROSSING)} }}"
+        lines.append(f"upi {names[k.a]} <-> {names[k.b]} {rest}")
+    if loose := below.get(""):
+        lines.append(_pcie_switch("pcie", "pcie_unknown", loose))
+    return lines
 
 
 def _pcie_switch(word: str, name: str, children: Sequence[tuple[str, Fraction]]) -> str:
