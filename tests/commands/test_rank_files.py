@@ -41,11 +41,6 @@ def test_ranks_are_the_working_gpus_in_the_order_of_the_instances() -> None:
     )  # fmt: skip
 
 
-def test_a_place_has_no_negative_number() -> None:
-    with pytest.raises(ValueError, match="negative"):
-        RankPlace(0, "", "a", -1)
-
-
 def test_each_file_by_hand() -> None:
     order = rank_order(TOPOLOGY)
     assert hostfile(order) == "node17 slots=2\ngpu-08.x slots=1\ngpu-09.x slots=1\n"
@@ -59,12 +54,6 @@ def test_each_file_by_hand() -> None:
     ]  # fmt: skip
     assert table(order).splitlines()[2].split() == ["1", "node17", "b", "gpu2", "1"]
     assert order.unnamed == ()
-
-
-def test_without_hosts_the_names_of_the_instances_stand_for_them(capsys: pytest.CaptureFixture[str]) -> None:
-    order = rank_order(parse_topology(TEXT.replace('host "node17"', "")))
-    assert order.unnamed == ("b",)
-    assert hostfile(order).startswith("b slots=2\n")
 
 
 def test_a_file_for_each_format(tmp_path: Path) -> None:

@@ -56,8 +56,8 @@ def read_amd_smi(source: Source, options: ReadOptions) -> Reading:
     numa: dict[int, int] = {}
     if any(_title(line) for line in lines):
         names, tables = _text_tables(lines, source.name)
-        matches = [match for line in lines if (match := _NUMA.match(line))]
-        numa = {int(match[1]): int(match[2]) for match in matches if int(match[2]) >= 0}
+        nodes = [match for line in lines if (match := _NUMA.match(line))]
+        numa = {int(node[1]): int(node[2]) for node in nodes if int(node[2]) >= 0}
     else:
         names, tables = _json_tables(source.data, source.name)
     if WEIGHT not in tables or LINK_TYPE not in tables:
@@ -79,7 +79,20 @@ def read_amd_smi(source: Source, options: ReadOptions) -> Reading:
             what = f"GPUs {a} and {b}: {' '.join(there)} one way, {' '.join(back)} back"
             raise refused(source.name, what, HELP)
         if there == ("XGMI", str(ONE_HOP)):
-            links.append(GpuLink(a, b, _count(source.name, tables.get(BANDWIDTH), a, b, single), rate, "xgmi"))
+            bandwidths = tables.get(BANDWIDTH, {})
+            values = [bandwidths.get(pair) or "N/A" for pair in ((a, b), (b, a))]
+            matches = [re.fullmatch(r"(\d{1,9})-(\d{1,9})", value) for value in values]
+            count, most = 1, {int(match[2]) for match in matches if match}
+            if all(matches):
+                count, rest = divmod(max(most), LINK_MB)
+                if len(most) != 1 or rest or not 1 <= count <= MOST_LINKS:
+                    what = f"GPUs {a} and {b}: {values[0]} MB/s is no multiple of a link's {LINK_MB}"
+                    raise refused(source.name, what, HELP)
+            elif not single:
+                way_out = "give `amd-smi topology --json` with bandwidths, or NCCL_TOPO_DUMP_FILE's XML"
+                what = f"the number of xGMI links between GPUs {a} and {b} is not told"
+                raise lacking(source.name, what, way_out)
+            links.append(GpuLink(a, b, count, rate, "xgmi"))
     gpus = tuple(
         Gpu(model, arch, Place(bus=name if ":" in name else "", numa=numa.get(i))) for i, name in enumerate(names)
     )
@@ -98,22 +111,6 @@ def architecture(model: str) -> tuple[str, bool] | None:
     """Return a model's architecture, with True where a pair has one xGMI link at most; None for unknown models."""
     rows = (row for row in _ARCHITECTURES if re.search(row[0], model, re.IGNORECASE))
     return next(((arch, single) for _, arch, single in rows), None)
-
-
-def _count(name: str, bandwidths: Matrix | None, a: int, b: int, single: bool) -> int:
-    """How many links a pair has."""
-    values = [bandwidths[pair] or "N/A" if bandwidths else "N/A" for pair in ((a, b), (b, a))]
-    matches = [re.fullmatch(r"(\d{1,9})-(\d{1,9})", value) for value in values]
-    if not all(matches):
-        if single:
-            return 1
-        way_out = "give `amd-smi topology --json` with bandwidths, or NCCL_TOPO_DUMP_FILE's XML"
-        raise lacking(name, f"the number of xGMI links between GPUs {a} and {b} is not told", way_out)
-    most = {int(match[2]) for match in matches if match}
-    count, rest = divmod(max(most), LINK_MB)
-    if len(most) != 1 or rest or not 1 <= count <= MOST_LINKS:
-        raise refused(name, f"GPUs {a} and {b}: {values[0]} MB/s is no multiple of a link's {LINK_MB}", HELP)
-    return count
 
 
 def _over_pcie(machine: Machine, options: ReadOptions) -> Machine:

@@ -507,12 +507,12 @@ def _doubts(table: DeviceTable, model: GpuModel | None, links: GpuList | None) -
     listed = links.gpus if links else []
     rates = [rate for gpu in listed for _, rate in gpu.links if rate]
     active = max((gpu.active for gpu in listed), default=0)
-    for listed_gpu in listed:
-        name = f"GPU{listed_gpu.index}"
-        stated = {count for (one, _), count in table.nvlinks().items() if one == name}
-        if listed_gpu.active < active:
-            yield f"{name} has {listed_gpu.active} active NVLinks, and others have {active}"
-        if listed_gpu.active not in {*stated, sums[name]}:
-            yield f"{name} has {listed_gpu.active} active NVLinks by nvlink -s, NV{max(stated, default=0)} in the table"
-        if any(rate and rate < max(rates) for _, rate in listed_gpu.links):
+    for own in listed:
+        name = f"GPU{own.index}"
+        stated = {count for (gpu, _), count in table.nvlinks().items() if gpu == name}
+        if own.active < active:
+            yield f"{name} has {own.active} active NVLinks, and others have {active}"
+        if own.active not in {*stated, sums[name]}:
+            yield f"{name} has {own.active} active NVLinks by nvlink -s, NV{max(stated, default=0)} in the table"
+        if any(rate and rate < max(rates) for _, rate in own.links):
             yield f"{name} has NVLinks that are slower than others"
