@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from importers.tool_outputs import HWLOC, IB_FABRIC, amd_smi, listed, rocm_smi, topo_m
+from importers.tool_outputs import HWLOC, IB_FABRIC, SLURM_CONF, amd_smi, listed, rocm_smi, topo_m
 from support.topology_files import SWITCH, bridge, bus, cpu, gpu, nic, peers, switched, system
 
 from hetesynth.cli.main import run
@@ -123,7 +123,8 @@ class Case:
 
 
 A100, H20, H100 = {"node_type": "a100x8"}, {"node_type": "h20x4"}, {"node_type": "h100x8"}
-RATE = {"nic_rate": 400 * GBPS}
+RATE, MI300X = {"nic_rate": 400 * GBPS}, {"model": "MI300X"}
+SQUARE = ({1: 2, 2: 1}, {0: 2, 3: 1}, {0: 1, 3: 2}, {1: 1, 2: 2})
 CASES = {
     # skeletons whose slots contradict their type: p4d has four EFA devices of 100 Gbps, the library's type eight
     "p4d": Case((skeleton(4),), ("4 NICs of 100 Gbps, and the library's a100x8 has 8 of 200 Gbps",), A100),
@@ -175,6 +176,43 @@ CASES = {
     "by_identity": Case((system(cpu(0, gpu(0).replace("0x20b0", "0x3182"))),), ('model "B300"',)),
     "by_name": Case((topo_m(2, [], lambda a, b: "PHB") + listed(2, "NVIDIA GeForce RTX 5090"),), ("63 GB/s",)),
     "mi300a": Case((json.dumps(amd_smi([[0, 2], [2, 0]])),), ("64 GB/s x 2",), {"model": "MI300A"}),
+    # tables of nvidia-smi and amd-smi
+    "hidden_nvlink": Case(
+        (topo_m(2, [], lambda a, b: "NODE") + listed(2, "A100-SXM4-80GB"),),
+        ("`topo -mp` hides it",),
+        {"nic_rate": GBPS},
+    ),
+    "seventeen_links": Case(
+        (topo_m(8, [], lambda a, b: "NV17" if a == "GPU3" else "NV18"),),
+        ("GPU3 has fewer NVLinks than most", "425 GB/s"),
+        {"model": "H200"},
+    ),
+    "two_tables": Case(
+        (TABLE + listed(4, "NVIDIA H100 80GB HBM3") + TABLE.replace("NV18", "NV12"), listed(4, "A100-SXM4")),
+        ("h100x4", "a100x4"),
+        RATE,
+        alone=False,
+    ),
+    "two_hops": Case((rocm_smi([[0, 15, 30], [15, 0, 15], [30, 15, 0]], [0, 0, 1]),), ("gpu0 <-> gpu1",), MI300X),
+    "missing_xgmi": Case(
+        (json.dumps(amd_smi([[0, 1, 1, 1], [1, 0, 0, 1], [1, 0, 0, 1], [1, 1, 1, 0]])),),
+        ("GPU 1 has 2 xGMI links",),
+        MI300X,
+    ),
+    # links of NCCL's file
+    "square": Case(
+        (system(cpu(0, *(gpu(i, peers(i, SQUARE[i])) for i in range(4)))),),
+        ("gpu0 <-> gpu1 { bandwidth 25 GB/s x 2",),
+    ),
+    "gcn": Case(
+        (system(cpu(0, *(gpu(i, peers(i, {1 - i: 4}, "xgmi"), extra='gcn="910"') for i in range(2))), version=2),),
+        ("36 GB/s x 4", "kind xgmi"),
+        {"calibration": "nccl"},
+    ),
+    # rules for the network between servers of a library type
+    "slurm_tree": Case(
+        (SLURM_CONF,), ("bandwidth 200 GB/s",), {"node_type": "h20x8", "oversubscription": Fraction(2)}
+    ),
     # fabrics of InfiniBand
     "all_alike": Case((fabric({"a": ["gpu01"] * 4, "b": ["gpu02"] * 4}),), ("instance gpu01",), H20, alone=False),
     "called_mt": Case(

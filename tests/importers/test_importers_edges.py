@@ -101,13 +101,6 @@ def test_a_list_comes_back_as_it_was(make: Any, tmp_path: Path) -> None:
     assert sorted(map(str, ((n["id"], n["type"], n["server"]) for n in after["nodes"]))) == sorted(map(str, types))
 
 
-def test_hardware_gets_its_own_words(tmp_path: Path) -> None:
-    text = import_of(tmp_path, with_switches()).text
-    assert "fabric net { join n0.nic0, n1.nic1 }" in text and "attach gpu[0-1]" not in text
-    assert "nic nic0 { bandwidth 50 GB/s" in text and "switch sw { }" in text
-    assert "router br0 { }" in import_of(tmp_path, two_centres()).text
-
-
 def test_a_rate_that_its_lanes_do_not_divide_stays_exact(tmp_path: Path) -> None:
     topology = import_of(tmp_path, four()).topology
     fast = [k for k in topology.links if (k.src, k.dst) == (2, 3) and k.lanes == 18]

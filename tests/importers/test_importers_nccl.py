@@ -120,23 +120,6 @@ def test_calibrations_have_their_own_figures() -> None:
     assert pcie_rate("", 0, "nccl") == pcie_rate("8 GT/s", 16, "nccl") == 12 * GIGA
 
 
-def test_direct_links_keep_their_counts(tmp_path: Path) -> None:
-    counts = {0: {1: 2, 2: 1}, 1: {0: 2, 3: 1}, 2: {0: 1, 3: 2}, 3: {1: 1, 2: 2}}
-    result = imported(tmp_path, system(cpu(0, *(gpu(i, peers(i, counts[i])) for i in range(4)))))
-    direct = {(k.src, k.dst): k.lanes for k in result.topology.links if k.kind == "nvlink"}
-    assert direct == {(i, j): n for i, row in counts.items() for j, n in row.items()}
-    assert rates(result, 0, 3) == [31.5], "pairs without a link meet over PCIe"
-    assert not warnings(result)
-
-
-def test_rccl_names_architectures(tmp_path: Path) -> None:
-    links = [peers(i, {1 - i: 4}, "xgmi", "0x038000") for i in range(2)]
-    gpus = [gpu(i, links[i], sm=120, extra='gcn="910"') for i in range(2)]
-    result = imported(tmp_path, system(cpu(0, *gpus), version=2), calibration="nccl")
-    assert rates(result, 0, 1) == [144] and "kind xgmi" in result.text
-    assert result.machines[0].gpus[0].arch == "gfx90a"
-
-
 def test_a_dump_of_several_hosts_is_one_domain(tmp_path: Path) -> None:
     """Behind a switch that the servers cannot see."""
     hosts = [cpu(0, *(gpu(i, HIDDEN.format(18), sm=103) for i in range(2)), host=f"0x{h}") for h in "ab"]
@@ -175,11 +158,6 @@ def test_what_is_hard_to_believe_is_flagged(tmp_path: Path, data: bytes, warning
     assert warning.split(":")[0] in result.text.replace("\n#   ", " ").replace("\n  #   ", " "), (
         "in the text as well"
     )
-
-
-def test_a_speed_in_kilobits_is_taken_for_what_it_means(tmp_path: Path) -> None:
-    result = imported(tmp_path, system(cpu(0, gpu(0), gpu(1), nic(0, 200_000_000))))
-    assert [n.rate for n in result.machines[0].nics] == [25 * GIGA]
 
 
 def test_ports_of_one_card_share_its_slot(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from hetesynth.model.topology import Topology
 from hetesynth.topology.import_topology import ImportedTopology, ImportTopologyRequest, import_topology
 from hetesynth.topology.importers.astra_sim import astra_sim_network, cluster_text, product, read_dimensions
 from hetesynth.topology.importers.hwloc import read_hwloc
-from hetesynth.topology.importers.ibnetdiscover import read_ibnetdiscover
 from hetesynth.topology.importers.network import parse_fabric
 from hetesynth.topology.importers.reading import ReadOptions, Source
 from hetesynth.topology.importers.slurm import hosts_of
@@ -103,21 +102,6 @@ def test_slurm_of_three_tiers_and_of_blocks(tmp_path: Path) -> None:
     assert "NVLink between servers is left out" in warning and "gb200_nvl72" in warning
 
 
-def test_rails_and_leaves_of_servers_of_a_library_type(tmp_path: Path) -> None:
-    """The NICs are the library's: h20x8 has four of 50 GB/s."""
-    read = imported(tmp_path, {"t.conf": SLURM_CONF}, net="rails", node_type="h20x8")
-    assert nics_of(read.topology, "rail3") == [f"node0{i}.nic3" for i in range(4)]
-    assert sum(vertex.kind == "fabric" for vertex in read.topology.vertices) == 4
-    read = imported(tmp_path, {"t.conf": SLURM_CONF}, net="leafspine:3:2", node_type="h20x8")
-    assert uplinks(read.topology)[("leaf0", "spine")] == 300 * GIGA
-    assert uplinks(read.topology)[("leaf1", "spine")] == 100 * GIGA
-    assert nics_of(read.topology, "leaf1") == [f"node03.nic{i}" for i in range(4)]
-    with pytest.raises(HetesynthError) as caught:
-        dump = {"node00.xml": switched().decode(), "t.conf": SLURM_CONF}
-        imported(tmp_path, dump, net="rails", node_type="h20x8")
-    assert caught.value.code == "HS731" and "node00 2, node01 4" in caught.value.message
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -156,14 +140,6 @@ def test_a_fabric_by_ibnetdiscover_has_its_rails_and_rates(tmp_path: Path) -> No
     assert nics_of(read.topology, "leaf2") == ["node01.nic1", "node02.nic1"]
     assert uplinks(read.topology)[("leaf1", "spine1")] == 50 * GIGA
     assert uplinks(read.topology)[("spine1", "leaf2")] == Fraction("12.5") * GIGA
-
-
-def test_rates_of_links_are_those_of_data() -> None:
-    speeds = {"4xQDR": 32, "4xFDR10": 40, "4xEDR": 100, "2xNDR": 200, "4xNDR": 400, "4xXDR": 800}
-    for speed, gigabits in speeds.items():
-        reading = read_ibnetdiscover(Source("ib", IB_FABRIC.replace("4xHDR", speed).encode()), ReadOptions())
-        assert reading.network is not None
-        assert reading.network.attachments[0].rate == Fraction(gigabits * GIGA, 8)
 
 
 def test_hwloc_has_the_tree_the_order_and_the_links() -> None:
@@ -239,3 +215,14 @@ def test_names_join_hosts_to_dumps(tmp_path: Path) -> None:
         with pytest.raises(HetesynthError) as caught:
             imported(tmp_path, {"ib.txt": IB_FABRIC, **files}, node_type="h20x4" if files else "")
         assert caught.value.code == code
+
+
+def test_rails_need_as_many_nics_everywhere(tmp_path: Path) -> None:
+    read = imported(tmp_path, {"t.conf": SLURM_CONF}, net="rails", node_type="h20x8")
+    assert nics_of(read.topology, "rail3") == [f"node0{i}.nic3" for i in range(4)]
+    read = imported(tmp_path, {"t.conf": SLURM_CONF}, net="leafspine:3:2", node_type="h20x8")
+    assert uplinks(read.topology)[("leaf1", "spine")] == 100 * GIGA
+    with pytest.raises(HetesynthError) as caught:
+        dump = {"node00.xml": switched().decode(), "t.conf": SLURM_CONF}
+        imported(tmp_path, dump, net="rails", node_type="h20x8")
+    assert caught.value.code == "HS731" and "node00 2, node01 4" in caught.value.message

@@ -85,15 +85,6 @@ def test_the_same_table_in_every_spelling_is_the_same_machine() -> None:
         assert machines(spelling, model="H100") == expected, spelling
 
 
-def test_one_gpu_with_seventeen_links_is_flagged_and_narrower() -> None:
-    def cell(one: str, other: str) -> str:
-        return "NV17" if one == "GPU3" else "NV18"
-
-    (machine,) = machines(topo_m(8, [], cell), model="H200")
-    assert [machine.links_of(i) for i in range(8)] == [18, 18, 18, 17, 18, 18, 18, 18]
-    assert any("GPU3 has fewer NVLinks" in text for text in doubts(machine))
-
-
 def test_inactive_links_make_a_port_narrower() -> None:
     table = switched(18, {})
     states = nvlink_s(8, "NVIDIA H20", 18, "26.562", [(5, 7), (5, 9)])
@@ -104,14 +95,6 @@ def test_inactive_links_make_a_port_narrower() -> None:
         assert {gpu.model for gpu in machine.gpus} == {"H20"}
 
 
-def test_two_tables_are_two_servers() -> None:
-    pair = machines(
-        switched(18, {}) + listed(8, "NVIDIA H100 80GB HBM3") + switched(12, {}), listed(8, "A100-SXM4")
-    )
-    assert [machine.gpus[0].model for machine in pair] == ["H100", "A100"]
-    assert [machine.links_of(0) for machine in pair] == [18, 12]
-
-
 def test_sys_within_a_numa_node_is_flagged() -> None:
     (machine,) = machines(topo_m(2, [], lambda a, b: "SYS", ["0", "0"]), model="L40S")
     assert any("NUMA node 0, and the table says SYS" in text for text in doubts(machine))
@@ -119,11 +102,6 @@ def test_sys_within_a_numa_node_is_flagged() -> None:
     assert any("within one node" in text for text in doubts(machine))
     (machine,) = machines(topo_m(2, [], lambda a, b: "SYS", ["0", "1"]), model="L40S")
     assert doubts(machine) == []
-
-
-def test_a_table_that_hides_nvlink_is_flagged() -> None:
-    (machine,) = machines(topo_m(2, [], lambda a, b: "NODE"), model="A100-SXM4-80GB")
-    assert any("topo -mp" in text for text in doubts(machine))
 
 
 def test_pcie_boxes_get_their_tree() -> None:

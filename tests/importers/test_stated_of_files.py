@@ -43,13 +43,8 @@ def imported(*arguments: str) -> tuple[set[str], dict[str, float]]:
     return {vertex.model for vertex in topology.vertices if vertex.kind == "gpu"}, rates
 
 
-@pytest.mark.parametrize("model", ["MI300X", "n2.json=MI300X"])
-def test_two_vendors_in_one_cluster(model: str) -> None:
-    models, rates = imported("n1.txt", "n2.json", "--model", model, "--nic-rate", "400Gbps")
-    assert models == {"H100", "MI300X"} and rates == {"n0": 400, "n1": 400}
-
-
 def test_rates_and_models_of_one_file() -> None:
+    """Two vendors in one cluster."""
     stated = ["--model", "n2.json=MI300X", "--model", "n3.xml=A800", "--nic-rate", "100Gbps"]
     files = ["n1.txt", "n2.json", "sub/n3.xml"]
     models, rates = imported(*files, *stated, "--nic-rate", "n1.txt=400Gbps")

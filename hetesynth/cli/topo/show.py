@@ -22,7 +22,7 @@ from hetesynth.search.chunking import ROUNDINGS
 if TYPE_CHECKING:
     from hetesynth.deploy.topology_files import Look
     from hetesynth.report.cluster_facts import ClusterFacts
-    from hetesynth.search.chunking import Capacity, Chunking
+    from hetesynth.search.chunking import Capacity
 
 
 @click.command(name="show")
@@ -249,19 +249,9 @@ def graph_document(look: Look) -> Iterator[str]:
         "capabilities": [{"name": c.name, "capabilities": list(c.capabilities)} for c in facts.capable],
     }
     yield json.dumps(head, indent=2).removesuffix("\n}") + ","
-    yield from _link_lines(chunking)
-    tail = {"shared": shared, "notes": list(topology.notes), "warnings": [d.plain() for d in look.warnings]}
-    yield json.dumps(tail, indent=2).removeprefix("{\n")
-
-
-def _link_lines(chunking: Chunking) -> Iterator[str]:
-    """The list of links with its name and the comma after it."""
-    links = chunking.topology.links
-    if not links:
-        yield '  "links": [],'
-        return
+    links = topology.links
     alike: dict[tuple[int, str, int], str] = {}
-    yield '  "links": ['
+    yield '  "links": [' + "]," * (not links)
     for index, (link, c) in enumerate(zip(links, chunking.links, strict=True)):
         key = (id(c), link.kind, link.lanes)
         if key not in alike:
@@ -278,4 +268,7 @@ def _link_lines(chunking: Chunking) -> Iterator[str]:
             f'    {{\n      "src": {link.src},\n      "dst": {link.dst},\n      "link": {index},\n'
             f"{alike[key]}{comma}"
         )
-    yield "  ],"
+    if links:
+        yield "  ],"
+    tail = {"shared": shared, "notes": list(topology.notes), "warnings": [d.plain() for d in look.warnings]}
+    yield json.dumps(tail, indent=2).removeprefix("{\n")

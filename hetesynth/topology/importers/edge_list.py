@@ -100,11 +100,20 @@ class _Reader:
             if item.get("alpha_us") is not None:
                 latency = self._number(item, "alpha_us", MAX_LATENCY) / 10**6
             links.append((src, dst, Quality(rate, self._count(item), latency, self._text(item, "kind"))))
-        groups = [
-            (self._text(item, "name"), self._rate(item), self._count(item), self._edges(item, gpus))
-            for item in self._items(value, "groups", MAX_LINKS)
-        ]
-        if sum(len(edges) for *_, edges in groups) > MAX_GROUP_EDGES:
+        groups = []
+        for item in self._items(value, "groups", MAX_LINKS):
+            edges = item.get("edges")
+            if not isinstance(edges, list) or not edges or len(edges) > MAX_LINKS:
+                raise refused(self._name, "a group without a list of edges")
+            for edge in edges:
+                pair = isinstance(edge, list) and len(edge) == 2
+                if not pair or any(type(end) not in (int, str) or end not in gpus for end in edge):
+                    raise refused(self._name, "an edge of a group that does not join two GPUs")
+            pairs = [(a, b) for a, b in edges]
+            if len(set(pairs)) != len(pairs) or any(a == b for a, b in pairs):
+                raise refused(self._name, "a group that names an edge twice, or from a GPU to itself")
+            groups.append((self._text(item, "name"), self._rate(item), self._count(item), pairs))
+        if sum(len(pairs) for *_, pairs in groups) > MAX_GROUP_EDGES:
             raise refused(self._name, f"its groups have more than {MAX_GROUP_EDGES} edges")
         notes = [f"source: {self._text(value, 'source', 400)}"] if value.get("source") else []
         for key in ("stated", "assumed"):  # where the figures are from and what was assumed, for comments
@@ -112,19 +121,6 @@ class _Reader:
             if isinstance(texts, list):
                 notes += [f"{key}: {text[:400]}" for text in texts[:16] if isinstance(text, str)]
         return EdgeDocument(self._text(value, "name"), notes, nodes, links, groups)
-
-    def _edges(self, item: Mapping[str, Any], gpus: set[NodeId]) -> list[tuple[NodeId, NodeId]]:
-        edges = item.get("edges")
-        if not isinstance(edges, list) or not edges or len(edges) > MAX_LINKS:
-            raise refused(self._name, "a group without a list of edges")
-        for edge in edges:
-            pair = isinstance(edge, list) and len(edge) == 2
-            if not pair or any(type(end) not in (int, str) or end not in gpus for end in edge):
-                raise refused(self._name, "an edge of a group that does not join two GPUs")
-        pairs = [(a, b) for a, b in edges]
-        if len(set(pairs)) != len(pairs) or any(a == b for a, b in pairs):
-            raise refused(self._name, "a group that names an edge twice, or from a GPU to itself")
-        return pairs
 
     def _items(self, value: Mapping[str, Any], key: str, most: int) -> list[Mapping[str, Any]]:
         items = value.get(key, [])

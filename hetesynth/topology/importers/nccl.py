@@ -200,7 +200,7 @@ def _take_in(name: str, host: _Host, top: etree._Element, slot: _Slot) -> None:
         match element.tag:
             case "pci":
                 bus = stated.bus("busid")
-                kind, vendor, device = (stated.text(name).lower() for name in ("class", "vendor", "device"))
+                kind, vendor, device = (stated.text(one).lower() for one in ("class", "vendor", "device"))
                 speed, width = stated.text("link_speed"), stated.number("link_width") or 0
                 here = _Slot(here.parent, bus, kind, vendor, device, speed, width)
                 if here.bus:
@@ -215,7 +215,26 @@ def _take_in(name: str, host: _Host, top: etree._Element, slot: _Slot) -> None:
                 elif not tags and here.kind.startswith("0x02"):
                     host.bare_nics.append(here)
             case "gpu" | "apu":
-                host.gpus.append(_gpu(stated, here, len(host.gpus)))
+                links = []
+                for link in (*element.iterfind("nvlink"), *element.iterfind("xgmi")):
+                    own = _Attributes(name, link)
+                    links.append((str(link.tag), own.bus("target"), own.number("count") or 0, own.text("tclass")))
+                gcn = stated.text("gcn").lower()
+                arch = {"": "", "910": "gfx90a"}.get(gcn, gcn if gcn.startswith("gfx") else f"gfx{gcn}")
+                sm, dev = max(0, stated.number("sm") or 0), stated.number("dev")
+                host.gpus.append(
+                    _Gpu(
+                        here,
+                        str(element.tag),
+                        len(host.gpus) if dev is None else dev,
+                        sm,
+                        arch or (f"sm{sm}" if sm else ""),
+                        element.get("rank"),
+                        tuple(links),
+                        element.find("c2c") is not None,
+                        stated.number("mlopart"),
+                    )
+                )
             case "net" if element.get("dev") is not None:  # NCCL passes the others over
                 label = stated.text("name") or f"net{len(host.nets)}"
                 mbps = stated.number("speed") or 0
@@ -224,21 +243,6 @@ def _take_in(name: str, host: _Host, top: etree._Element, slot: _Slot) -> None:
             case "cpu":
                 continue
         stack += [(child, here) for child in reversed(element) if isinstance(child.tag, str)]
-
-
-def _gpu(stated: _Attributes, slot: _Slot, index: int) -> _Gpu:
-    element = stated.element
-    links = []
-    for link in (*element.iterfind("nvlink"), *element.iterfind("xgmi")):
-        own = _Attributes(stated.name, link)
-        links.append((str(link.tag), own.bus("target"), own.number("count") or 0, own.text("tclass")))
-    gcn = stated.text("gcn").lower()
-    arch = {"": "", "910": "gfx90a"}.get(gcn, gcn if gcn.startswith("gfx") else f"gfx{gcn}")
-    sm, dev = max(0, stated.number("sm") or 0), stated.number("dev")
-    arch = arch or (f"sm{sm}" if sm else "")
-    number = index if dev is None else dev
-    c2c, part = element.find("c2c") is not None, stated.number("mlopart")
-    return _Gpu(slot, str(element.tag), number, sm, arch, element.get("rank"), tuple(links), c2c, part)
 
 
 def _skeleton(source: Source, hosts: Sequence[_Host], options: ReadOptions) -> Machine:

@@ -386,7 +386,20 @@ def node_statements(machine: Machine) -> list[str]:
     lines = [f"gpus {len(machine.gpus)}"]
     if named := _models(machine):
         lines.insert(0, f'model "{named[0]}"')
-    lines += _links(machine)
+    # direct links: a mesh where every pair has the same, else the links by what they carry
+    kinds: dict[tuple[str, Fraction, int], list[GpuLink]] = defaultdict(list)
+    for link in sorted(machine.links, key=lambda k: (min(k.a, k.b), max(k.a, k.b))):
+        kinds[link.kind, link.rate, link.count].append(link)
+    gpus = range(len(machine.gpus))
+    for (kind, rate, count), links in kinds.items():
+        rest = f"{{ bandwidth {bandwidth(rate, count)}; latency {time(NVLINK_LATENCY)}; kind {kind} }}"
+        if len(links) == len(gpus) * (len(gpus) - 1) // 2:
+            lines.append(f"mesh {parts('gpu', gpus)} {rest}")
+            continue
+        partners: dict[int, list[int]] = defaultdict(list)
+        for link in links:
+            partners[min(link.a, link.b)].append(max(link.a, link.b))
+        lines += [f"link gpu{a} <-> {parts('gpu', sorted(b))} {rest}" for a, b in partners.items()]
     used = gpus_of_nics(machine)
     runs: list[tuple[str, list[int]]] = []  # NICs in order, those alike in one statement
     for i, n in enumerate(used):
@@ -413,25 +426,6 @@ def needs_tree(machine: Machine) -> bool:
     """Return True where pairs of GPUs meet over PCIe alone, and no switch of NVLinks joins the rest."""
     pairs = len(machine.gpus) * (len(machine.gpus) - 1) // 2
     return not machine.ports and len(machine.links) < pairs and not machine.domain
-
-
-def _links(machine: Machine) -> list[str]:
-    """Direct links: a mesh where every pair has the same, else the links by what they carry."""
-    kinds: dict[tuple[str, Fraction, int], list[GpuLink]] = defaultdict(list)
-    for link in sorted(machine.links, key=lambda k: (min(k.a, k.b), max(k.a, k.b))):
-        kinds[link.kind, link.rate, link.count].append(link)
-    gpus = range(len(machine.gpus))
-    lines = []
-    for (kind, rate, count), links in kinds.items():
-        rest = f"{{ bandwidth {bandwidth(rate, count)}; latency {time(NVLINK_LATENCY)}; kind {kind} }}"
-        if len(links) == len(gpus) * (len(gpus) - 1) // 2:
-            lines.append(f"mesh {parts('gpu', gpus)} {rest}")
-            continue
-        partners: dict[int, list[int]] = defaultdict(list)
-        for link in links:
-            partners[min(link.a, link.b)].append(max(link.a, link.b))
-        lines += [f"link gpu{a} <-> {parts('gpu', sorted(b))} {rest}" for a, b in partners.items()]
-    return lines
 
 
 def _ports(machine: Machine) -> list[str]:
@@ -465,7 +459,24 @@ def _attached(machine: Machine, used: dict[int, tuple[int, ...]], number: dict[i
     tree = Tree.of(machine)
     attached: list[str] = []  # of several GPUs to a NIC
     single: dict[str, list[tuple[int, int]]] = defaultdict(list)  # GPUs with a NIC each, by the rate of the slot
-    for nics in _nic_groups(machine, used, tree):
+    # NICs by their slot; those of one GPU together where the slot of the GPU carries less than they
+    cards: dict[str, list[int]] = defaultdict(list)
+    for n in used:
+        cards[slot(n, machine.nics[n])].append(n)
+    of_gpus: dict[tuple[int, ...], list[list[int]]] = defaultdict(list)
+    for nics in cards.values():
+        of_gpus[tuple(sorted({gpu for n in nics for gpu in used[n]}))].append(nics)
+    groups: list[list[int]] = []
+    for users, alike in of_gpus.items():
+        carried = Fraction(0)  # by the NICs of each slot, the slot of the GPU left aside
+        for nics in alike:
+            together = sum((machine.nics[n].rate or Fraction(0) for n in nics), Fraction(0))
+            way = tree.way(users[0], nics[0])
+            carried += min([together, *(rate for name, rate in way if not name.startswith("gpu"))])
+        limit = machine.gpus[users[0]].place.rate
+        narrow = len(users) == 1 and limit is not None and limit < carried
+        groups += [[n for nics in alike for n in nics]] if narrow else alike
+    for nics in sorted(groups):
         gpus = sorted({gpu for n in nics for gpu in used[n]})
         ways = [tree.way(g, n) for n in nics for g in used[n]]
         shared = [rate for name, rate in ways[0] if all((name, rate) in way for way in ways)]
@@ -491,27 +502,6 @@ def _attached(machine: Machine, used: dict[int, tuple[int, ...]], number: dict[i
         else:
             attached += [f"attach gpu{gpu} -> nic{nic}{rest}" for gpu, nic in pairs]
     return lines + attached
-
-
-def _nic_groups(machine: Machine, used: dict[int, tuple[int, ...]], tree: Tree) -> list[list[int]]:
-    """NICs by the slot they are in; those of one GPU together where the slot of the GPU carries less than they."""
-    cards: dict[str, list[int]] = defaultdict(list)
-    for n in used:
-        cards[slot(n, machine.nics[n])].append(n)
-    of_gpus: dict[tuple[int, ...], list[list[int]]] = defaultdict(list)
-    for nics in cards.values():
-        of_gpus[tuple(sorted({gpu for n in nics for gpu in used[n]}))].append(nics)
-    groups: list[list[int]] = []
-    for gpus, alike in of_gpus.items():
-        carried = Fraction(0)  # by the NICs of each slot, the slot of the GPU left aside
-        for nics in alike:
-            rates = sum((machine.nics[n].rate or Fraction(0) for n in nics), Fraction(0))
-            way = tree.way(gpus[0], nics[0])
-            carried += min([rates, *(rate for name, rate in way if not name.startswith("gpu"))])
-        limit = machine.gpus[gpus[0]].place.rate
-        narrow = len(gpus) == 1 and limit is not None and limit < carried
-        groups += [[n for nics in alike for n in nics]] if narrow else alike
-    return sorted(groups)
 
 
 def _pcie_tree(machine: Machine, number: dict[int, int]) -> list[str]:
