@@ -211,7 +211,10 @@ CASES = {
     ),
     # rules for the network between servers of a library type
     "slurm_tree": Case(
-        (SLURM_CONF,), ("bandwidth 200 GB/s",), {"node_type": "h20x8", "oversubscription": Fraction(2)}
+        (SLURM_CONF,),
+        ("bandwidth 200 GB/s",),
+        {"node_type": "h20x8", "oversubscription": Fraction(2)},
+        alone=False,
     ),
     # fabrics of InfiniBand
     "all_alike": Case((fabric({"a": ["gpu01"] * 4, "b": ["gpu02"] * 4}),), ("instance gpu01",), H20, alone=False),
