@@ -38,9 +38,6 @@ PAIRWISE: frozenset[Operation] = frozenset({"transfer", "stream"})
 
 MAX_FILE_BYTES = 16 << 20
 MAX_POINTS = 100_000
-_MAX_LINE = 4096
-_MAX_CASES = 256
-_MAX_COLUMNS = 64
 _NVBANDWIDTH_BUFFER = 512 << 20  # the tool's default, as the file does not say
 _NUMBER = re.compile(r"[+-]?(\d{1,20}(\.\d{0,20})?|\.\d{1,20})([eE][+-]?\d{1,3})?")
 _SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*(?:([KMGT])(i?)B?|B)?", re.IGNORECASE)
@@ -130,7 +127,7 @@ def _refused(source: str, message: str, help_: str = "give the whole output") ->
 def _rows(text: str) -> list[tuple[int, list[str]]]:
     """The words of lines that are neither blank nor comments, by line number from 1; long lines are cut."""
     lines = enumerate(text.splitlines(), 1)
-    return [(at, words) for at, line in lines if (words := line[:_MAX_LINE].split()) and words[0][0] != "#"]
+    return [(at, words) for at, line in lines if (words := line[:4096].split()) and words[0][0] != "#"]
 
 
 def _number(word: str) -> float | None:
@@ -297,7 +294,7 @@ def _read_nvbandwidth(text: str, source: str, operation: Operation | None, ranks
     if not isinstance(cases, list):
         raise _refused(source, "there are no testcases", "give the output of nvbandwidth -j")
     series = []
-    for case in cases[:_MAX_CASES]:
+    for case in cases[:256]:
         if not isinstance(case, dict) or case.get("status") not in ("Passed", None):
             continue
         name, matrix = case.get("name"), case.get("bandwidth_matrix")
@@ -354,7 +351,7 @@ def _read_csv(text: str, source: str, operation: Operation | None, ranks: int | 
     Cells are separated by commas, semicolons or tabs.
     """
     rows = _cells(text)
-    if not rows or not 2 <= len(rows[0][1]) <= _MAX_COLUMNS:
+    if not rows or not 2 <= len(rows[0][1]) <= 64:
         raise _refused(source, "no table of two columns or more", _CSV_HELP)
     if len(rows) > MAX_POINTS:
         raise _refused(source, f"the table has {len(rows)} rows, more than {MAX_POINTS}", "leave some out")

@@ -20,8 +20,6 @@ from hetesynth.topology.importers.rates import cpu_rate, pcie_rate, xgmi_rate
 from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lacking, lines_of, refused
 
 MAX_GPUS = 128
-MAX_DEPTH = 12
-MAX_DIGITS = 18
 ONE_HOP = 15  # the weight of a pair with an xGMI link of its own; two hops weigh twice as much
 LINK_MB = 50_000  # MB/s of one xGMI link as amd-smi states it
 MOST_LINKS = 16
@@ -167,7 +165,7 @@ def _text_tables(lines: Sequence[str], name: str) -> Tables:
 def _json_tables(data: bytes, name: str) -> Tables:
     """What ``amd-smi topology --json`` says; both of its layouts."""
     try:
-        document = read_json(data, JsonLimits(MAX_DEPTH, MAX_DIGITS))
+        document = read_json(data, JsonLimits(max_depth=12, max_digits=18))
     except JsonRefused as error:
         raise refused(name, str(error), HELP) from error
     if isinstance(document, dict) and isinstance(document.get("topology"), list):

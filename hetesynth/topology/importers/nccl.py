@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from lxml import etree
 
 _MAX_TEXT = 255  # what NCCL's own parser takes
-_MAX_CPUS = 256
 _MAX_LANES = 256
 _BUS = re.compile(r"[0-9a-fA-F:.]{1,24}")
 _SWITCH, _CPU = "0x0680", "0x068001"
@@ -171,7 +170,7 @@ def read(source: Source, options: ReadOptions) -> Reading:
     hosts = list(by_identity.values())
     if not hosts:
         raise refused(source.name, "it has no <cpu>, so nothing hangs anywhere")
-    if any(len(host.gpus) > MAX_GPUS_OF_A_MACHINE or len(host.cpus) > _MAX_CPUS for host in hosts):
+    if any(len(host.gpus) > MAX_GPUS_OF_A_MACHINE or len(host.cpus) > 256 for host in hosts):
         raise refused(source.name, "it has more GPUs or CPUs than a server can have")
     if not any(host.gpus for host in hosts):
         return Reading((_skeleton(source, hosts, options),))

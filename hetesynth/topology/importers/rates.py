@@ -11,7 +11,6 @@ from hetesynth.model.calibration import NVLINK_RATES, PCIE_RATES, XGMI_RATES, Li
 Calibration = Literal["spec", "nccl", "raw"]  # data sheets, what NCCL counts on, the signalling rate
 GIGA = 10**9
 _UNSTATED_PCIE = "8"  # what NCCL takes where the speed is not told
-_FULL_WIDTH = 16
 _SPEED = re.compile(r"\s*([0-9]{1,3}(?:\.[0-9]{1,3})?)\s*GT/s")
 
 
@@ -33,7 +32,7 @@ def pcie_rate(speed: str, width: int, calibration: Calibration) -> Fraction:
     """Return the rate of a PCIe link by the speed of a lane ("16.0 GT/s PCIe") and its width; 0 lanes mean 16."""
     match = _SPEED.match(speed)
     lane = f"{float(match[1]):g}" if match else ""
-    return _in(PCIE_RATES.get(lane, PCIE_RATES[_UNSTATED_PCIE]), calibration) * (width or _FULL_WIDTH)
+    return _in(PCIE_RATES.get(lane, PCIE_RATES[_UNSTATED_PCIE]), calibration) * (width or 16)
 
 
 def pcie_speed_is_known(speed: str) -> bool:
