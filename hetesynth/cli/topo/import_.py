@@ -19,6 +19,18 @@ if TYPE_CHECKING:
     from hetesynth.topology.importers.reading import ReadOptions
 
 
+_calibration = click.option(
+    "--calibration",
+    type=click.Choice(("spec", "nccl", "raw")),
+    default="spec",
+    show_default=True,
+    help="What links carry: data sheets, NCCL's figures, or signalling rates.",
+)
+_output = click.option(
+    "-o", "--output", type=NewPath(path_type=Path), metavar="FILE", help="[default: standard output]"
+)
+
+
 @click.command(name="import")
 @click.argument("files", nargs=-1, required=True, metavar="FILE[*N]...")
 @click.option("--format", "format_name", metavar="NAME", help="nccl, edges, ... [default: recognized].")
@@ -45,14 +57,8 @@ if TYPE_CHECKING:
     multiple=True,
     help="Of the GPUs, where a file does not tell; FILE=NAME: of that file, whatever it tells.",
 )
-@click.option(
-    "--calibration",
-    type=click.Choice(("spec", "nccl", "raw")),
-    default="spec",
-    show_default=True,
-    help="What links carry: data sheets, NCCL's figures, or signalling rates.",
-)
-@click.option("-o", "--output", type=NewPath(path_type=Path), metavar="FILE", help="[default: standard output]")
+@_calibration
+@_output
 @json_option
 def command(
     files: tuple[str, ...],
@@ -147,14 +153,8 @@ def _nic_rate(text: str) -> Fraction:
 )
 @click.option("--nic-rate", metavar="RATE", help="Of every NIC that tells none, for example 400Gbps.")
 @click.option("--model", metavar="NAME", help="Of the GPUs, where no tool tells.")
-@click.option(
-    "--calibration",
-    type=click.Choice(("spec", "nccl", "raw")),
-    default="spec",
-    show_default=True,
-    help="What links carry: data sheets, NCCL's figures, or signalling rates.",
-)
-@click.option("-o", "--output", type=NewPath(path_type=Path), metavar="FILE", help="[default: standard output]")
+@_calibration
+@_output
 @json_option
 def detect(fabric: bool, output: Path | None, as_json: bool, **stated: Any) -> None:
     """Run nvidia-smi, amd-smi, rocm-smi or lstopo, whichever is there, and write this machine as a topology."""
