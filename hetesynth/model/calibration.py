@@ -37,21 +37,54 @@ class Calibration:
 
 _MAKER = re.compile(r"^((nvidia|amd|instinct|tesla)[ -]+)+")
 
-# What NCCL's and RCCL's topology models grant a link, over the payload rate of its data sheet.
+LinkRates = tuple[str, str, str]
+"""GB/s of one link and direction: by the data sheet after the line code, as NCCL and RCCL count, as signalled."""
+NVLINK_RATES: dict[int, LinkRates] = {  # by compute capability times ten, from which on
+    100: ("50", "40.1", "53.125"),
+    90: ("25", "20.6", "26.562"),
+    87: ("25", "20", "25"),
+    86: ("14.062", "12", "14.062"),
+    80: ("25", "20", "25"),
+    70: ("25", "20", "25.781"),
+    60: ("20", "18", "20"),
+    0: ("25", "20", "25"),
+}
+XGMI_RATES: dict[str, LinkRates] = {  # by the beginning of the architecture; signalling rates are not known
+    "gfx94": ("64", "48", "64"),
+    "gfx95": ("76.8", "48", "76.8"),
+    "gfx90a": ("50", "36", "50"),
+    "gfx908": ("46", "24", "46"),
+    "": ("33", "24", "33"),  # gfx906
+}
+PCIE_RATES: dict[str, LinkRates] = {  # of one lane, by gigatransfers a second
+    "2.5": ("0.25", "0.1875", "0.3125"),
+    "5": ("0.5", "0.375", "0.625"),
+    "8": ("0.984375", "0.75", "1"),
+    "16": ("1.96875", "1.5", "2"),
+    "32": ("3.9375", "3", "4"),
+    "64": ("7.5625", "6", "8"),
+}
+
+
+def _counted(rates: LinkRates) -> Fraction:
+    """What NCCL's and RCCL's topology models grant a link, over the payload rate of its data sheet."""
+    return Fraction(rates[1]) / Fraction(rates[0])
+
+
 _NCCL: Factors = (
-    ("nvlink", "p100", Fraction(180, 200)),
-    ("nvlink", "h", Fraction(206, 250)),  # H100, H200, H20, H800
-    ("nvlink", "gh", Fraction(206, 250)),
-    ("nvlink", "b", Fraction(401, 500)),
-    ("nvlink", "gb", Fraction(401, 500)),
-    ("nvlink", "", Fraction(200, 250)),  # V100, A100, A800 and what is not told
-    ("xgmi", "mi1", Fraction(24, 46)),
-    ("xgmi", "mi2", Fraction(36, 50)),
-    ("xgmi", "mi3", Fraction(48, 64)),
-    ("xgmi", "mi50", Fraction(24, 33)),
-    ("xgmi", "", Fraction(36, 50)),
-    ("pcie", "", Fraction(1200, 1575)),  # generations 3 to 6 alike
-    ("cpu", "", Fraction(1200, 1575)),  # the slots of its ports
+    ("nvlink", "p100", _counted(NVLINK_RATES[60])),
+    ("nvlink", "h", _counted(NVLINK_RATES[90])),  # H100, H200, H20, H800
+    ("nvlink", "gh", _counted(NVLINK_RATES[90])),
+    ("nvlink", "b", _counted(NVLINK_RATES[100])),
+    ("nvlink", "gb", _counted(NVLINK_RATES[100])),
+    ("nvlink", "", _counted(NVLINK_RATES[80])),  # V100, A100, A800 and what is not told
+    ("xgmi", "mi1", _counted(XGMI_RATES["gfx908"])),
+    ("xgmi", "mi2", _counted(XGMI_RATES["gfx90a"])),
+    ("xgmi", "mi3", _counted(XGMI_RATES["gfx94"])),
+    ("xgmi", "mi50", _counted(XGMI_RATES[""])),
+    ("xgmi", "", _counted(XGMI_RATES["gfx90a"])),
+    ("pcie", "", _counted(PCIE_RATES["8"])),  # generations 3 to 6 alike
+    ("cpu", "", _counted(PCIE_RATES["8"])),  # the slots of its ports
 )
 
 # What large published runs of NCCL and RCCL reach (docs/reality.md), over the payload rate of the data sheet.

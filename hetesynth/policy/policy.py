@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from hetesynth.policy.baselines import BaselinesPolicy
 from hetesynth.policy.bounds import BoundsPolicy
 from hetesynth.policy.compile import CompilePolicy
-from hetesynth.policy.fitting import FittingPolicy
 from hetesynth.policy.greedy import GreedyPolicy
 from hetesynth.policy.lowering import LoweringPolicy
 from hetesynth.policy.machine_code import MachineCodePolicy
@@ -225,7 +224,6 @@ class Policy(Record):
     baselines: BaselinesPolicy = field(default_factory=BaselinesPolicy)
     compile: CompilePolicy = field(default_factory=CompilePolicy)
     lowering: LoweringPolicy = field(default_factory=LoweringPolicy)
-    fitting: FittingPolicy = field(default_factory=FittingPolicy)
     packing: PackingPolicy = field(default_factory=PackingPolicy)
     bounds: BoundsPolicy = field(default_factory=BoundsPolicy)
     building: BuildingPolicy = field(default_factory=BuildingPolicy)

@@ -56,12 +56,6 @@ def test_each_file_by_hand() -> None:
     assert order.unnamed == ()
 
 
-def test_without_hosts_the_names_of_the_instances_stand_for_them(capsys: pytest.CaptureFixture[str]) -> None:
-    order = rank_order(parse_topology(TEXT.replace('host "node17"', "")))
-    assert order.unnamed == ("b",)
-    assert hostfile(order).startswith("b slots=2\n")
-
-
 def test_a_file_for_each_format(tmp_path: Path) -> None:
     written = write_rank_files(rank_order(TOPOLOGY), tmp_path / "start", tuple(FORMATS))
     assert sorted(path.name for path in written) == sorted(path.name for path in (tmp_path / "start").iterdir())

@@ -10,7 +10,7 @@ from support.reports import EXAMPLES
 
 from hetesynth.cli.main import run
 from hetesynth.deploy.topo_diff import topology_difference
-from hetesynth.report.topology_changes import TopologyChange, topology_changes
+from hetesynth.report.topology_changes import topology_changes
 from hetesynth.topology.language import parse_topology
 
 BASE = """
@@ -60,10 +60,6 @@ def test_pipes_have_the_names_of_the_file(old: str, new: str, expected: list[tup
     assert topology_changes(parse_topology(BUSES), parse_topology(BUSES)) == []
 
 
-def test_the_same_file_has_no_changes() -> None:
-    assert topology_changes(parse_topology(BASE), parse_topology(BASE)) == []
-
-
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
@@ -109,25 +105,6 @@ def ring(rates: list[str]) -> str:
     return RING % "".join(LINK % (i, (i + 1) % 4, rate) for i, rate in enumerate(rates) if rate)
 
 
-def test_links_are_added_removed_and_changed() -> None:
-    before, after = (
-        parse_topology(ring(rates)) for rates in (["1 GB/s"] * 4, ["1 GB/s", "2 GB/s", "1 GB/s x 2", ""])
-    )
-    words = [(c.kind, c.name, c.before, c.after) for c in topology_changes(before, after)]
-    assert words == [
-        ("changed", "a.gpu1 <-> a.gpu2", "1 GB/s", "2 GB/s"),
-        ("changed", "a.gpu2 <-> a.gpu3", "1 GB/s", "1 GB/s x 2"),
-        ("removed", "a.gpu3 <-> a.gpu0", "direct 1 GB/s", ""),
-    ]
-    back = [(c.kind, c.name, c.before, c.after) for c in topology_changes(after, before)]
-    assert ("added", "a.gpu3 <-> a.gpu0", "", "direct 1 GB/s") in back
-
-
-def test_a_change_changes_something() -> None:
-    with pytest.raises(ValueError, match="nothing changed"):
-        TopologyChange("changed", "link", "a", "1", "1")
-
-
 def written(folder: Path, name: str, text: str) -> Path:
     path = folder / name
     path.write_text(text)
@@ -164,6 +141,10 @@ def test_a_schedule_is_judged_on_the_second_topology(
     (standing,) = (s for s in difference.schedules if s.path.name == "ag.schedule.json")
     assert (standing.verdict, standing.runs) == (verdict, verdict in ("valid", "slower"))
     assert reason in standing.reason
+    programs = [s for s in difference.schedules if s is not standing]
+    assert {s.path.suffix for s in programs} == {".xml", ".json"} and len(programs) == 4
+    if verdict != "over capacity":  # of a step, which programs and plans do not have
+        assert {s.verdict for s in programs} == {verdict}
 
 
 def test_schedules_of_other_ranks_and_files_that_are_none(around: Path, tmp_path: Path) -> None:
@@ -173,25 +154,6 @@ def test_schedules_of_other_ranks_and_files_that_are_none(around: Path, tmp_path
     assert verdicts == ["other ranks"] * 5 + ["unreadable", "unreadable"]
     standings = topology_difference(EXAMPLES / "fig10" / "topo.dsl", after, [around]).schedules
     assert [s.verdict for s in standings] == ["not of the first"] * 5
-
-
-@pytest.mark.parametrize(
-    ("rates", "verdict", "reason"),
-    [
-        (["1 GB/s x 2"] * 4, "valid", ""),
-        (["1 GB/s x 2"] * 3 + ["0.5 GB/s x 2"], "slower", "2 -> 1 GB/s"),
-        (["1 GB/s x 2"] * 3 + [""], "lost link", "the topology has no such link"),
-    ],
-)
-def test_programs_and_plans_are_judged_on_the_second_topology(
-    around: Path, tmp_path: Path, rates: list[str], verdict: str, reason: str
-) -> None:
-    after = written(tmp_path, "after.dsl", ring(rates))
-    standings = topology_difference(around / "ring.dsl", after, [around]).schedules
-    programs = [s for s in standings if s.path.name != "ag.schedule.json"]
-    assert {s.path.suffix for s in programs} == {".xml", ".json"} and len(programs) == 4
-    assert {s.verdict for s in programs} == {verdict}
-    assert all(reason in s.reason for s in programs)
 
 
 def test_a_program_that_is_wrong_by_itself_is_told_apart(around: Path, tmp_path: Path) -> None:

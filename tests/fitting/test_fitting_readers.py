@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from hetesynth.errors import HetesynthError
-from hetesynth.topology.calibrate.measurements import Series
-from hetesynth.topology.calibrate.readers import FORMATS, read_file, read_measurements
+from hetesynth.topology.calibrate.readers import FORMATS, Series, read_file, read_measurements
 
 DATA = Path(__file__).parent / "data"
 FILES = sorted(DATA.iterdir())
@@ -27,36 +26,23 @@ def test_nccl_tests_has_both_places_and_counts_devices() -> None:
     assert inside.points[-1].seconds == pytest.approx(74.2e-6)
 
 
-def test_nccl_tests_takes_the_collective_from_its_name() -> None:
+def test_nccl_tests_takes_the_collective_from_its_name_that_of_the_file_or_the_user() -> None:
     assert {s.operation for s in read_file(DATA / "all_gather_perf.txt", ranks=4)} == {"allgather"}
-
-
-def test_the_name_of_the_file_tells_too() -> None:
     text = (DATA / "all_gather_perf.txt").read_text().replace("all_gather_perf", "").encode()
     assert read_measurements(text, "runs/reduce_scatter_perf.txt", ranks=4)[0].operation == "reducescatter"
-
-
-def test_an_unnamed_table_needs_the_operation() -> None:
-    text = (DATA / "all_gather_perf.txt").read_text().replace("all_gather_perf", "")
     with pytest.raises(HetesynthError, match="which collective") as caught:
-        read_measurements(text.encode(), "x", ranks=4)
+        read_measurements(text, "x", ranks=4)
     assert "--operation" in caught.value.help
-    assert {s.operation for s in read_measurements(text.encode(), "x", "reducescatter", 4)} == {"reducescatter"}
+    assert {s.operation for s in read_measurements(text, "x", "reducescatter", 4)} == {"reducescatter"}
 
 
-def test_osu_latency_leaves_out_the_empty_message() -> None:
+def test_osu_has_latencies_streams_and_blocks() -> None:
     series = _one(read_file(DATA / "osu_latency.txt"))
     assert series.operation == "transfer"
     assert [(p.size, p.seconds) for p in series.points] == [(1024, 3.1e-6), (1 << 20, 90.2e-6)]
-
-
-def test_osu_bandwidth_is_a_stream() -> None:
-    series = _one(read_file(DATA / "osu_bw.txt"))
-    assert series.operation == "stream"
-    assert series.points[1].size / series.points[1].seconds == pytest.approx(12e9)
-
-
-def test_osu_allgather_gives_one_block() -> None:
+    stream = _one(read_file(DATA / "osu_bw.txt"))
+    assert stream.operation == "stream"
+    assert stream.points[1].size / stream.points[1].seconds == pytest.approx(12e9)
     with pytest.raises(HetesynthError, match="one block"):
         read_file(DATA / "osu_allgather.txt")
     assert [p.size for p in _one(read_file(DATA / "osu_allgather.txt", ranks=8)).points] == [8192, 32768]
@@ -156,7 +142,7 @@ def _fuzz(rounds: int, seed: int) -> int:
 
 
 def test_mutated_output_is_read_or_refused() -> None:
-    assert _fuzz(1000, 1) > 100
+    assert _fuzz(500, 1) > 50
 
 
 @pytest.mark.slow

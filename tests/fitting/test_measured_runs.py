@@ -9,7 +9,7 @@ import pytest
 
 from hetesynth.errors import HetesynthError
 from hetesynth.topology.calibrate.calibrate_topology import CalibrationRequest, calibrate
-from hetesynth.topology.calibrate.link_class import link_classes
+from hetesynth.topology.calibrate.update import link_classes
 from hetesynth.topology.language import load_topology
 
 RUNS = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "measured" / "measured.jsonl"

@@ -12,7 +12,6 @@ from importers.tool_outputs import IB_FABRIC, listed, topo_m
 
 from hetesynth.cli.main import run
 from hetesynth.errors import HetesynthError
-from hetesynth.topology import import_topology
 from hetesynth.topology.importers.detect import detect, nic_rates_of_ports
 
 TABLE = topo_m(2, ["mlx5_0"], lambda a, b: "NV18" if a[0] == b[0] == "G" else "PIX")
@@ -45,22 +44,6 @@ def test_the_machine_becomes_a_topology(path: Path, capsys: pytest.CaptureFixtur
     assert run(["topo", "show", str(target)]) == 0
     text = target.read_text()
     assert "gpus 2" in text and "25 GB/s x 18" in text and "400 Gbps" in text
-
-
-def test_a_stated_rate_is_of_nics_that_nothing_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """mlx5_0 has a port that Linux knows, mlx5_1 has none."""
-    near = {"GPU0": "mlx5_0", "GPU1": "mlx5_1"}
-    table = topo_m(
-        2, ["mlx5_0", "mlx5_1"],
-        lambda a, b: "NV18" if a[0] == b[0] == "G" else "PIX" if near.get(a, near.get(b)) in (a, b) else "SYS",
-    )  # fmt: skip
-    (path / "list").write_text(table + listed(2, "NVIDIA H20"))
-    fake(path, "nvidia-smi", f'case "$1" in topo) cat {path}/list;; *) exit 9;; esac')
-    monkeypatch.setattr(import_topology, "nic_rates_of_ports", lambda: {"mlx5_0": Fraction(25 * 10**9)})
-    target = path / "here.dsl"
-    assert run(["topo", "detect", "--nic-rate", "400Gbps", "-o", str(target)]) == 0
-    text = target.read_text()
-    assert "nic nic0 { bandwidth 200 Gbps }" in text and "nic nic1 { bandwidth 400 Gbps }" in text
 
 
 def test_with_the_fabric_all_its_hosts_are_alike(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,12 +83,6 @@ def test_a_tool_that_misbehaves_is_passed_over(path: Path, script: str, words: s
     fake(path, "rocm-smi", "echo text")
     answer = detect(TOOLS, 0.5)
     assert [source.data for source in answer.sources] == [b"text\n"] and words in answer.remarks[0].text
-
-
-def test_rubbish_is_refused_with_a_code(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    fake(path, "nvidia-smi", "head -c 3000 /dev/urandom")
-    assert run(["topo", "detect"]) == 2
-    assert "error[HS7" in capsys.readouterr().err
 
 
 def test_nothing_that_a_tool_started_is_left(path: Path) -> None:

@@ -44,14 +44,7 @@ def test_two_dumps_become_verified_programs(tmp_path: Path, capsys: pytest.Captu
         capsys.readouterr()
         assert run(["verify", str(program), "--topo", topology]) == 0
         assert "ok" in capsys.readouterr().out
-
-
-def test_a_program_of_another_cluster_is_no_program_of_this(tmp_path: Path) -> None:
-    """The last command can fail: without its rail a server cannot be reached over it."""
-    topology = str(tmp_path / "c.dsl")
-    assert run(["topo", "import", *dumps(tmp_path), "--net", "switch", "-o", topology]) == 0
-    stem = tmp_path / "p"
-    assert run(["synth", topology, "--coll", "allgather", "--strategy", "greedy", "-o", str(stem)]) == 0
+    # the last command can fail: without its rail a server cannot be reached over it
     smaller = str(tmp_path / "old.dsl")
     assert run(["topo", "import", str(tmp_path / "old.xml"), "-o", smaller]) == 0
     assert run(["verify", str(stem.with_suffix(".xml")), "--topo", smaller]) != 0

@@ -9,9 +9,7 @@ import pytest
 from support.topology_files import cpu, gpu, nic, peers, system
 
 from hetesynth.cli.main import run
-from hetesynth.errors import HetesynthError
 from hetesynth.policy import DEFAULT
-from hetesynth.topology.importers.reading import lines_of
 from hetesynth.topology.language.source import Source, read_source
 from hetesynth.topology.lint import lint
 
@@ -72,9 +70,3 @@ def test_lint_leaves_the_slot_of_two_ports_alone() -> None:
     assert [code[:5] for code in codes(DUAL.replace("OTHER", "gpu0"))] == ["HS245"]
     two = alone.replace("instance n = box", "instance n[0-1] = box; fabric net { join *.nic0; latency 1 us }")
     assert "NIC `n0.nic1`" in "".join(codes(two)), "between servers a NIC that nothing joins is idle"
-
-
-def test_a_nul_byte_is_refused() -> None:
-    with pytest.raises(HetesynthError) as caught:
-        lines_of(b"\tGPU0\nGPU0\t X\0\n", "n1.txt")
-    assert caught.value.code == "HS732" and "line 2" in caught.value.message

@@ -63,14 +63,6 @@ def test_four_gpus_with_all_their_links_to_each_other_are_a_mesh() -> None:
     assert len(machine.ports) == 4, "eighteen links are more than a V100 has"
 
 
-def test_calibrations_are_not_mixed() -> None:
-    rates = {}
-    for calibration in ("spec", "nccl", "raw"):
-        (machine,) = machines(switched(18, {}), model="H20", calibration=calibration)
-        rates[calibration] = float(machine.ports[0].rate / GIGA)
-    assert rates == {"spec": 25, "nccl": 20.6, "raw": 26.562}
-
-
 def test_the_same_table_in_every_spelling_is_the_same_machine() -> None:
     nics = ["mlx5_0", "mlx5_1"]
 
@@ -93,15 +85,6 @@ def test_the_same_table_in_every_spelling_is_the_same_machine() -> None:
         assert machines(spelling, model="H100") == expected, spelling
 
 
-def test_one_gpu_with_seventeen_links_is_flagged_and_narrower() -> None:
-    def cell(one: str, other: str) -> str:
-        return "NV17" if one == "GPU3" else "NV18"
-
-    (machine,) = machines(topo_m(8, [], cell), model="H200")
-    assert [machine.links_of(i) for i in range(8)] == [18, 18, 18, 17, 18, 18, 18, 18]
-    assert any("GPU3 has fewer NVLinks" in text for text in doubts(machine))
-
-
 def test_inactive_links_make_a_port_narrower() -> None:
     table = switched(18, {})
     states = nvlink_s(8, "NVIDIA H20", 18, "26.562", [(5, 7), (5, 9)])
@@ -112,19 +95,6 @@ def test_inactive_links_make_a_port_narrower() -> None:
         assert {gpu.model for gpu in machine.gpus} == {"H20"}
 
 
-def test_the_raw_rate_of_links_tells_the_generation() -> None:
-    (machine,) = machines(switched(18, {}) + nvlink_s(8, "Unheard Of", 18, "53.125"))
-    assert machine.ports[0].rate == 50 * GIGA
-
-
-def test_two_tables_are_two_servers() -> None:
-    pair = machines(
-        switched(18, {}) + listed(8, "NVIDIA H100 80GB HBM3") + switched(12, {}), listed(8, "A100-SXM4")
-    )
-    assert [machine.gpus[0].model for machine in pair] == ["H100", "A100"]
-    assert [machine.links_of(0) for machine in pair] == [18, 12]
-
-
 def test_sys_within_a_numa_node_is_flagged() -> None:
     (machine,) = machines(topo_m(2, [], lambda a, b: "SYS", ["0", "0"]), model="L40S")
     assert any("NUMA node 0, and the table says SYS" in text for text in doubts(machine))
@@ -132,11 +102,6 @@ def test_sys_within_a_numa_node_is_flagged() -> None:
     assert any("within one node" in text for text in doubts(machine))
     (machine,) = machines(topo_m(2, [], lambda a, b: "SYS", ["0", "1"]), model="L40S")
     assert doubts(machine) == []
-
-
-def test_a_table_that_hides_nvlink_is_flagged() -> None:
-    (machine,) = machines(topo_m(2, [], lambda a, b: "NODE"), model="A100-SXM4-80GB")
-    assert any("topo -mp" in text for text in doubts(machine))
 
 
 def test_pcie_boxes_get_their_tree() -> None:
@@ -157,13 +122,6 @@ def test_pcie_boxes_get_their_tree() -> None:
     assert len(machine.cpus) == 2 and below[0] == below[1] and bridges[below[0]] == "cpu0"
     assert machine.nics[0].place.parent == below[2] and bridges[below[2]] == below[3]
     assert machine.cpu_links[0].rate == 6 * GIGA
-
-
-def test_nics_that_no_gpu_is_near_are_left_out() -> None:
-    table = switched(8, {**{f"GPU{i}": f"NIC{i}" for i in range(8)}, "nobody": "NIC8"})
-    (machine,) = machines(table, model="A800")
-    assert len(machine.nics) == 8
-    assert any("left out: NIC8" in remark.text for remark in machine.remarks)
 
 
 @pytest.mark.parametrize(

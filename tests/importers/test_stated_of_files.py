@@ -43,13 +43,8 @@ def imported(*arguments: str) -> tuple[set[str], dict[str, float]]:
     return {vertex.model for vertex in topology.vertices if vertex.kind == "gpu"}, rates
 
 
-@pytest.mark.parametrize("model", ["MI300X", "n2.json=MI300X"])
-def test_two_vendors_in_one_cluster(model: str) -> None:
-    models, rates = imported("n1.txt", "n2.json", "--model", model, "--nic-rate", "400Gbps")
-    assert models == {"H100", "MI300X"} and rates == {"n0": 400, "n1": 400}
-
-
 def test_rates_and_models_of_one_file() -> None:
+    """Two vendors in one cluster."""
     stated = ["--model", "n2.json=MI300X", "--model", "n3.xml=A800", "--nic-rate", "100Gbps"]
     files = ["n1.txt", "n2.json", "sub/n3.xml"]
     models, rates = imported(*files, *stated, "--nic-rate", "n1.txt=400Gbps")
@@ -64,13 +59,6 @@ def test_without_a_file_only_what_no_file_tells(capsys: pytest.CaptureFixture[st
     assert models == {"A100"} and set(rates.values()) == {200}
     told = capsys.readouterr().err
     assert "--nic-rate is not used" in told and "--model is not used" in told
-
-
-def test_a_list_of_another_file_of_the_server_may_be_named() -> None:
-    Path("t.txt").write_text(NVIDIA)
-    Path("l.txt").write_text(listed(4, "NVIDIA Graphics Device"))  # a name that nobody knows
-    assert imported("t.txt", "l.txt", "--model", "l.txt=H200", "--nic-rate", "1Gbps")[0] == {"H200"}
-    assert imported("t.txt", "l.txt", "--model", "H100", "--nic-rate", "1Gbps")[0] == {"H100"}
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ from hetesynth.cli.options import TOPOLOGY, bytes_of, json_option
 from hetesynth.cli.terminal import show, show_lines
 from hetesynth.errors import HetesynthError
 from hetesynth.topology.calibrate.calibrate_topology import Calibrated
-from hetesynth.topology.calibrate.fit import Figure
-from hetesynth.topology.calibrate.measurements import ALGORITHMS, OPERATIONS
+from hetesynth.topology.calibrate.fit import ALGORITHMS, Figure
+from hetesynth.topology.calibrate.readers import OPERATIONS
 
 
 @click.command(name="calibrate")
@@ -28,9 +29,10 @@ from hetesynth.topology.calibrate.measurements import ALGORITHMS, OPERATIONS
     "--ranks", type=click.IntRange(2, 1 << 20), help="Ranks of the collective, where the file does not say."
 )
 @click.option(
-    "--channels", type=click.IntRange(1, 64),
+    "--channels",
+    type=click.IntRange(1, 64),
     help="The program had so many channels (NCCL_MAX_NCHANNELS): fit what one thread block copies.",
-)  # fmt: skip
+)
 @click.option("--sizes", metavar="SIZE..SIZE", help="Use the points in this range only.")
 @click.option("--start", metavar="TIME", help="Before a collective moves anything [default: NCCL's table].")
 @click.option("--hold-out", type=click.IntRange(2, 100), help="Keep every Nth size from the fit and predict it.")
@@ -63,44 +65,47 @@ def command(
     seconds = None if start is None else 0.0
     if start is not None and start.rstrip("munsµ ") != "0":  # nothing at all may be written with any unit or none
         seconds = float(parse_quantity(start, "time", "--start"))
-    request = CalibrationRequest(topology, measurements, sizes=_range(sizes), start=seconds, **stated)
+    between = None
+    if sizes is not None:
+        low, dots, high = sizes.partition("..")
+        if not dots:
+            raise HetesynthError("--sizes takes a range", code="HS001", help="write it like 64KB..1GB")
+        between = float(bytes_of(low, "--sizes")), float(bytes_of(high, "--sizes"))
+        if between[1] < between[0]:
+            raise HetesynthError(
+                "--sizes ends before it begins", code="HS001", help="write the smaller size first"
+            )
+    request = CalibrationRequest(topology, measurements, sizes=between, start=seconds, **stated)
     result = calibrate(request)
     files: dict[Path, bytes] = {}
     if output is not None:
         files[output] = result.text.encode()
     if plot is not None:
         title = f"{result.topology.name}: {result.links.title}"
-        files[plot] = residual_plot(title, residual_series(result)).encode()
+        series: dict[str, list[tuple[float, float]]] = defaultdict(list)  # percent off by size
+        for point in result.points:
+            series[point.series if point.used else f"{point.series} (predicted)"].append(
+                (point.size, 100 * point.off)
+            )
+        files[plot] = residual_plot(title, dict(series)).encode()
     if files and not dry_run:
         write_all(files)
     shown = ", ".join(map(str, files)) if files and not dry_run else None
     if as_json:
         show(json.dumps(calibration_document(result, shown), indent=2))
     else:
-        show_lines(calibration_report(result, (float(result.links.alpha), float(result.links.rate)), shown))
-
-
-def _range(text: str | None) -> tuple[float, float] | None:
-    if text is None:
-        return None
-    low, dots, high = text.partition("..")
-    if not dots:
-        raise HetesynthError("--sizes takes a range", code="HS001", help="write it like 64KB..1GB")
-    least, most = bytes_of(low, "--sizes"), bytes_of(high, "--sizes")
-    if most < least:
-        raise HetesynthError("--sizes ends before it begins", code="HS001", help="write the smaller size first")
-    return float(least), float(most)
+        show_lines(calibration_report(result, shown))
 
 
 MOST_POINTS = 40
 
 
-def calibration_report(result: Calibrated, stated: tuple[float, float], written: str | None) -> Iterator[str]:
+def calibration_report(result: Calibrated, written: str | None) -> Iterator[str]:
     """Figures with their uncertainty, points with their differences, what was written."""
     fit = result.fit
     yield f"{result.topology.name}: {result.links.title}, {len(result.links.links)} links"
-    yield f"  alpha    {_figure(fit.alpha, 1e6, 'us')}, stated {stated[0] * 1e6:g} us"
-    yield f"  rate     {_figure(fit.rate, 1e-9, 'GB/s')}, stated {stated[1] / 1e9:g} GB/s"
+    yield f"  alpha    {_figure(fit.alpha, 1e6, 'us')}, stated {float(result.links.alpha) * 1e6:g} us"
+    yield f"  rate     {_figure(fit.rate, 1e-9, 'GB/s')}, stated {float(result.links.rate) / 1e9:g} GB/s"
     if fit.reduce is not None:
         yield f"  reduce   {_figure(fit.reduce, 1e-9, 'GB/s')}"
     if fit.floor is not None:
@@ -137,11 +142,7 @@ def calibration_document(result: Calibrated, written: str | None) -> dict[str, A
         "cluster": result.topology.name,
         "class": result.links.title,
         "figures": {
-            name: {
-                "value": figure.value,
-                "error": figure.error if figure.error < float("inf") else None,
-                "stated": figure.stated,
-            }
+            name: asdict(figure) | ({"error": None} if figure.error == float("inf") else {})
             for name, figure in figures.items()
             if figure is not None
         },
@@ -151,23 +152,8 @@ def calibration_document(result: Calibrated, written: str | None) -> dict[str, A
         "mean_off_predicted": result.mean_off(used=False),
         "remarks": list(result.remarks),
         "points": [
-            {
-                "series": point.series,
-                "size": point.size,
-                "measured": point.measured,
-                "predicted": point.predicted,
-                "fitted": point.used,
-            }
+            dict(zip(("series", "size", "measured", "predicted", "fitted"), astuple(point), strict=True))
             for point in result.points
         ],
         "output": written,
     }
-
-
-def residual_series(result: Calibrated) -> dict[str, list[tuple[float, float]]]:
-    """Percent off by size, for the picture."""
-    series: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for point in result.points:
-        title = point.series if point.used else f"{point.series} (predicted)"
-        series[title].append((point.size, 100 * point.off))
-    return dict(series)

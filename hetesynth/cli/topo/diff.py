@@ -24,9 +24,12 @@ if TYPE_CHECKING:
 @click.argument("before", type=TOPOLOGY)
 @click.argument("after", type=TOPOLOGY)
 @click.option(
-    "--schedules", type=click.Path(path_type=Path), multiple=True, metavar="FOLDER|FILE",
+    "--schedules",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FOLDER|FILE",
     help="Schedules (.schedule.json), MSCCL XML and MSCCL++ plans made for BEFORE, judged on AFTER; repeatable.",
-)  # fmt: skip
+)
 @json_option
 @topology_losses_of("after")
 def command(before: Path, after: os.PathLike[str], schedules: tuple[Path, ...], as_json: bool) -> int:

@@ -47,7 +47,7 @@ def export(topology: Path, target: str, output: Path | None) -> None:
 
     loaded = load_topology(topology)
     if target == "edges":
-        from hetesynth.topology.importers.edge_export import edge_document
+        from hetesynth.topology.importers.edge_list import edge_document
 
         text = json.dumps(edge_document(loaded), indent=1) + "\n"
     else:

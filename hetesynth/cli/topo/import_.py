@@ -19,6 +19,18 @@ if TYPE_CHECKING:
     from hetesynth.topology.importers.reading import ReadOptions
 
 
+_calibration = click.option(
+    "--calibration",
+    type=click.Choice(("spec", "nccl", "raw")),
+    default="spec",
+    show_default=True,
+    help="What links carry: data sheets, NCCL's figures, or signalling rates.",
+)
+_output = click.option(
+    "-o", "--output", type=NewPath(path_type=Path), metavar="FILE", help="[default: standard output]"
+)
+
+
 @click.command(name="import")
 @click.argument("files", nargs=-1, required=True, metavar="FILE[*N]...")
 @click.option("--format", "format_name", metavar="NAME", help="nccl, edges, ... [default: recognized].")
@@ -27,23 +39,26 @@ if TYPE_CHECKING:
 )
 @click.option("--node-type", metavar="TYPE", default="", help="Type of the node library, for files without GPUs.")
 @click.option(
-    "--nic-rate", "nic_rates", metavar="[FILE=]RATE", multiple=True,
+    "--nic-rate",
+    "nic_rates",
+    metavar="[FILE=]RATE",
+    multiple=True,
     help="Of NICs whose rate no file tells, for example 400Gbps; FILE=RATE: of all NICs of that file.",
-)  # fmt: skip
+)
 @click.option("--uplink", metavar="RATE", help="Of a leaf to its spine, where the file does not tell.")
 @click.option("--oversubscription", metavar="N", help="Of uplinks: NICs carry N times as much [default: 1].")
 @click.option(
     "--hosts", metavar="PATTERN", help="The hosts of a network to take, for example 'gpu*' [default: all]."
 )
 @click.option(
-    "--model", "models", metavar="[FILE=]NAME", multiple=True,
+    "--model",
+    "models",
+    metavar="[FILE=]NAME",
+    multiple=True,
     help="Of the GPUs, where a file does not tell; FILE=NAME: of that file, whatever it tells.",
-)  # fmt: skip
-@click.option(
-    "--calibration", type=click.Choice(("spec", "nccl", "raw")), default="spec", show_default=True,
-    help="What links carry: data sheets, NCCL's figures, or signalling rates.",
-)  # fmt: skip
-@click.option("-o", "--output", type=NewPath(path_type=Path), metavar="FILE", help="[default: standard output]")
+)
+@_calibration
+@_output
 @json_option
 def command(
     files: tuple[str, ...],
@@ -105,9 +120,14 @@ def show_imported(imported: ImportedTopology, output: Path | None, *, as_json: b
 
 
 def read_options(
-    nic_rate: str | None, model: str | None, calibration: Calibration, node_type: str = "",
-    uplink: str | None = None, oversubscription: str | None = None, hosts: str | None = None,
-) -> ReadOptions:  # fmt: skip
+    nic_rate: str | None,
+    model: str | None,
+    calibration: Calibration,
+    node_type: str = "",
+    uplink: str | None = None,
+    oversubscription: str | None = None,
+    hosts: str | None = None,
+) -> ReadOptions:
     """What the user states beside the files."""
     from hetesynth.topology import import_topology as importing
     from hetesynth.topology.importers.reading import ReadOptions
@@ -133,11 +153,8 @@ def _nic_rate(text: str) -> Fraction:
 )
 @click.option("--nic-rate", metavar="RATE", help="Of every NIC that tells none, for example 400Gbps.")
 @click.option("--model", metavar="NAME", help="Of the GPUs, where no tool tells.")
-@click.option(
-    "--calibration", type=click.Choice(("spec", "nccl", "raw")), default="spec", show_default=True,
-    help="What links carry: data sheets, NCCL's figures, or signalling rates.",
-)  # fmt: skip
-@click.option("-o", "--output", type=NewPath(path_type=Path), metavar="FILE", help="[default: standard output]")
+@_calibration
+@_output
 @json_option
 def detect(fabric: bool, output: Path | None, as_json: bool, **stated: Any) -> None:
     """Run nvidia-smi, amd-smi, rocm-smi or lstopo, whichever is there, and write this machine as a topology."""

@@ -18,13 +18,19 @@ SHOWN_NAMES = 4
 @click.command(name="ranks")
 @click.argument("topology", type=TOPOLOGY)
 @click.option(
-    "-o", "directory", type=NewPath(path_type=Path), metavar="DIR",
+    "-o",
+    "directory",
+    type=NewPath(path_type=Path),
+    metavar="DIR",
     help="Write the files into this folder, which is made where it is absent.",
-)  # fmt: skip
+)
 @click.option(
-    "--format", "formats", multiple=True, type=click.Choice(tuple(FORMATS)),
+    "--format",
+    "formats",
+    multiple=True,
+    type=click.Choice(tuple(FORMATS)),
     help="What to print or write, repeatable [default: the table; with -o all].",
-)  # fmt: skip
+)
 @json_option
 @topology_losses
 def command(topology: os.PathLike[str], directory: Path | None, formats: tuple[str, ...], as_json: bool) -> None:

@@ -22,7 +22,7 @@ from hetesynth.search.chunking import ROUNDINGS
 if TYPE_CHECKING:
     from hetesynth.deploy.topology_files import Look
     from hetesynth.report.cluster_facts import ClusterFacts
-    from hetesynth.search.chunking import Capacity, Chunking
+    from hetesynth.search.chunking import Capacity
 
 
 @click.command(name="show")
@@ -36,9 +36,15 @@ if TYPE_CHECKING:
 @json_option
 @topology_losses
 def command(
-    topology: os.PathLike[str], chunk_size: str | None, tau_ref: str, rounding: str, every: bool, svg: Path | None,
-    graphml: Path | None, as_json: bool,
-) -> None:  # fmt: skip
+    topology: os.PathLike[str],
+    chunk_size: str | None,
+    tau_ref: str,
+    rounding: str,
+    every: bool,
+    svg: Path | None,
+    graphml: Path | None,
+    as_json: bool,
+) -> None:
     """Print where every rank is, the links by class and what GPUs have to share, in GB/s and microseconds.
 
     Then the capacities of steps: C(u, v) of links and C_g of what they share, each with its rounding error.
@@ -73,7 +79,15 @@ def topology_report(look: Look, *, every: bool) -> Iterator[str]:
             yield f"    {g.rank:>5}  {g.host or '-':<12} {g.server or '-':<12} {g.number:>4}  {g.model or '-'}"
     else:
         yield from _servers(facts)
-    yield from ("", "  links by class", *_classes(facts))
+    yield from ("", "  links by class")
+    rows = [("where", "kind", "GB/s", "lanes", "us", "links", "which")]
+    for c in facts.links:
+        first = ", ".join(f"{src}->{dst}" for src, dst in c.examples) + (
+            ", ..." if c.count > len(c.examples) else ""
+        )
+        where, us = "in a server" if c.inside else "between servers", f"{float(c.latency * 1_000_000):.4g}"
+        rows.append((where, c.kind, _gb(c.rate), str(c.lanes), us, str(c.count), first))
+    yield from (f"    {line}" for line in table(rows, right=(2, 3, 4, 5)))
     yield from ("", "  bottlenecks: shared by several GPUs or links, with less than they could use")
     yield from _bottlenecks(facts)
     if facts.capable:
@@ -119,17 +133,6 @@ def _servers(facts: ClusterFacts) -> Iterator[str]:
         )
     hosts = any(server.host for server in facts.servers)
     yield from (f"    {line}" for line in table([row if hosts else (row[0], *row[2:]) for row in rows]))
-
-
-def _classes(facts: ClusterFacts) -> Iterator[str]:
-    rows = [("where", "kind", "GB/s", "lanes", "us", "links", "which")]
-    for c in facts.links:
-        first = ", ".join(f"{src}->{dst}" for src, dst in c.examples)
-        more = ", ..." if c.count > len(c.examples) else ""
-        where = "in a server" if c.inside else "between servers"
-        us = f"{float(c.latency * 1_000_000):.4g}"
-        rows.append((where, c.kind, _gb(c.rate), str(c.lanes), us, str(c.count), first + more))
-    yield from (f"    {line}" for line in table(rows, right=(2, 3, 4, 5)))
 
 
 def _bottlenecks(facts: ClusterFacts) -> Iterator[str]:
@@ -201,28 +204,17 @@ def graph_document(look: Look) -> Iterator[str]:
     shared = [
         {"name": c.name, "kind": c.kind, "capacity": c.chunks, "error": float(c.error)} for c in chunking.shared()
     ]
+
+    def giga(rate: Fraction | None) -> float | None:
+        return None if rate is None else float(rate / 10**9)
+
+    facts, places = look.facts, ("rank", "name", "server", "host", "number", "model")
     head = {
         "cluster": topology.name,
         "ranks": topology.ranks,
         "chunk_bytes": chunking.chunk_bytes,
         "tau_ref_us": float(chunking.tau_ref * 1_000_000),
         "rounding": chunking.options.rounding,
-        **_facts_document(look.facts),
-    }
-    yield json.dumps(head, indent=2).removesuffix("\n}") + ","
-    yield from _link_lines(chunking)
-    tail = {"shared": shared, "notes": list(topology.notes), "warnings": [d.plain() for d in look.warnings]}
-    yield json.dumps(tail, indent=2).removeprefix("{\n")
-
-
-def _facts_document(facts: ClusterFacts) -> dict[str, object]:
-    """GPUs, servers, classes of links and what binds; rates in GB/s, latencies in microseconds."""
-
-    def giga(rate: Fraction | None) -> float | None:
-        return None if rate is None else float(rate / 10**9)
-
-    places = ("rank", "name", "server", "host", "number", "model")
-    return {
         "gpus": [{name: getattr(g, name) for name in places} for g in facts.gpus],
         "servers": [
             {
@@ -256,27 +248,27 @@ def _facts_document(facts: ClusterFacts) -> dict[str, object]:
         ],
         "capabilities": [{"name": c.name, "capabilities": list(c.capabilities)} for c in facts.capable],
     }
-
-
-def _link_lines(chunking: Chunking) -> Iterator[str]:
-    """The list of links with its name and the comma after it."""
-    links = chunking.topology.links
-    if not links:
-        yield '  "links": [],'
-        return
+    yield json.dumps(head, indent=2).removesuffix("\n}") + ","
+    links = topology.links
     alike: dict[tuple[int, str, int], str] = {}
-    yield '  "links": ['
+    yield '  "links": [' + "]," * (not links)
     for index, (link, c) in enumerate(zip(links, chunking.links, strict=True)):
         key = (id(c), link.kind, link.lanes)
         if key not in alike:
             values = {
-                "capacity": c.chunks, "kind": link.kind, "lanes": link.lanes, "tau": float(c.tau),
+                "capacity": c.chunks,
+                "kind": link.kind,
+                "lanes": link.lanes,
+                "tau": float(c.tau),
                 "error": float(c.error),
-            }  # fmt: skip
+            }
             alike[key] = "\n".join("    " + line for line in json.dumps(values, indent=2).splitlines()[1:])
         comma = "," if index + 1 < len(links) else ""
         yield (
             f'    {{\n      "src": {link.src},\n      "dst": {link.dst},\n      "link": {index},\n'
             f"{alike[key]}{comma}"
         )
-    yield "  ],"
+    if links:
+        yield "  ],"
+    tail = {"shared": shared, "notes": list(topology.notes), "warnings": [d.plain() for d in look.warnings]}
+    yield json.dumps(tail, indent=2).removeprefix("{\n")

@@ -17,24 +17,26 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.diagnostics import visible
 from hetesynth.model.runtime_costs import NCCL_TABLES, OURS
 from hetesynth.model.topology import Topology
-from hetesynth.policy import DEFAULT, Policy
-from hetesynth.topology.calibrate.fit import Figure, Fit, Observation, Stated, fit
-from hetesynth.topology.calibrate.link_class import LinkClass, named_class
-from hetesynth.topology.calibrate.measurements import (
-    PAIRWISE,
+from hetesynth.topology.calibrate.fit import (
+    ROBUST_SCALE,
     Algorithm,
-    Operation,
-    Series,
+    Figure,
+    Fit,
+    Observation,
+    Stated,
     coefficients,
-    default_algorithm,
+    fit,
 )
-from hetesynth.topology.calibrate.readers import read_file
-from hetesynth.topology.calibrate.update import Figures, rounded, updated
+from hetesynth.topology.calibrate.readers import PAIRWISE, Operation, read_file
+from hetesynth.topology.calibrate.update import Figures, LinkClass, named_class, rounded, updated
 from hetesynth.topology.language import load_topology
 from hetesynth.topology.language.source import line_end_of, read_source
 from hetesynth.topology.lint.limits import NVLINK_KINDS
 from hetesynth.topology.lint.models import limits_of
 from hetesynth.topology.lint.roles import NETWORK, NVLINK
+
+_MOST_ERROR = 0.25  # a figure whose 95 % interval is wider to either side is not written
+_LIMITING = 0.98  # a rate that reaches this share of the stated one is the links', not that of thread blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,6 @@ class CalibrationRequest:
     sizes: tuple[float, float] | None = None
     start: float | None = None
     hold_out: int | None = None
-    policy: Policy = DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +85,9 @@ class Calibrated:
     fit: Fit
     copy: Figure | None
     points: tuple[Compared, ...]
-    figures: Figures
     remarks: tuple[str, ...]
     text: str
+    figures: Figures
 
     def mean_off(self, *, used: bool) -> float | None:
         """The mean of the differences, signs aside, of the points that were fitted or of those that were not."""
@@ -99,7 +100,21 @@ def calibrate(request: CalibrationRequest) -> Calibrated:
     topology = load_topology(request.topology)
     links = named_class(topology, request.link_class)
     series = [s for path in request.measurements for s in read_file(path, request.operation, request.ranks)]
-    observed = [(s.title, o) for s in series for o in _observations(s, request, topology, links)]
+    observed: list[
+        tuple[str, Observation]
+    ] = []  # the points of the sizes that are asked for, as terms of the model
+    least, largest = request.sizes or (0.0, math.inf)
+    for s in series:
+        pair = s.operation in PAIRWISE
+        terms = coefficients(s.operation, request.algorithm, s.ranks or request.ranks)
+        width, start = 1 if pair else links.width, request.start
+        if pair or start is None:
+            start = 0.0 if pair else NCCL_TABLES.start(topology.models, OURS)
+        for p in s.points:
+            if least <= p.size <= largest:
+                moved, reduced = p.size * terms[1] / width, p.size * terms[2]
+                point = Observation(p.size, p.seconds, terms[0], moved, reduced, start, p.line)
+                observed.append((s.title, point))
     if not observed:
         help_ = "widen --sizes, or leave it out for all points"
         raise HetesynthError("no point is within --sizes", code="HS848", help=help_)
@@ -107,27 +122,30 @@ def calibrate(request: CalibrationRequest) -> Calibrated:
     held_out = set(sizes[1 :: request.hold_out]) if request.hold_out else set()
     reduce = [float(r) for r in topology.reduce_bandwidth if r is not None]
     stated = Stated(float(links.alpha), float(links.rate), min(reduce, default=None))
-    fitting = request.policy.fitting
-    fitted = fit([o for _, o in observed if o.size not in held_out], stated, fitting)
+    fitted = fit([o for _, o in observed if o.size not in held_out], stated)
     points = tuple(
         Compared(title, o.size, o.seconds, fitted.seconds(o), o.size not in held_out) for title, o in observed
     )
-    most, why = _most(topology, links)
-    _demand_possible(fitted, observed, most, why, request.policy)
+    most = _demand_possible(fitted, observed, topology, links)
     copy: Figure | None = None  # what one thread block copies, where the links carried less than they can
-    if request.channels is not None and fitted.rate.value < fitting.limiting * float(links.rate):
+    if request.channels is not None and fitted.rate.value < _LIMITING * float(links.rate):
         copy = Figure(fitted.rate.value * links.width / request.channels, fitted.rate.error)
-    figures, remarks = _written(fitted, copy, links, most, request.policy)
+    figures, doubts = _written(fitted, copy, links, most)
     latencies = sorted({topology.links[i].latency for i in links.links})
     had = f"{' and '.join(f'{float(s) * 1e6:g}' for s in latencies)} us"
+    # the note, on one line: where the figures come from
+    sources = ", ".join(dict.fromkeys(f"{Path(s.source).name} ({s.tool})" for s in series))
+    before = [f"{stated.rate / 1e9:g} GB/s"] * (figures.rate is not None) + [had] * (figures.alpha is not None)
+    was = f"; before: {', '.join(before)}" if before else ""
+    note = f"{len(fitted.residuals)} points of {sources}, spread {fitted.spread:.1%}{was}"
     source = read_source(request.topology)
-    note = _note(series, fitted, figures, stated, had)
+    note = re.sub(r"\s+", " ", visible(note))[:400]
     changed, effects = updated(source.text, source.name, topology, links, figures, note)
-    remarks = [*fitted.remarks, *remarks]
+    remarks = [*fitted.remarks, *doubts]
     if fitted.outliers:
-        title, point = max(observed, key=lambda o: abs(math.log(o[1].seconds / fitted.seconds(o[1]))))
-        times = f"{point.seconds * 1e6:.4g} us measured, {fitted.seconds(point) * 1e6:.4g} us fitted"
-        remarks.append(f"farthest from the fit: {_named(title, point)}: {times}")
+        title, farthest = max(observed, key=lambda o: abs(math.log(o[1].seconds / fitted.seconds(o[1]))))
+        times = f"{farthest.seconds * 1e6:.4g} us measured, {fitted.seconds(farthest) * 1e6:.4g} us fitted"
+        remarks.append(f"farthest from the fit: {_named(title, farthest)}: {times}")
     if len(latencies) > 1:
         remarks.append(f"links of the class had {had}: the fit is given to all of them")
     ends = {end for i in links.links for end in (topology.links[i].src, topology.links[i].dst)}
@@ -135,83 +153,55 @@ def calibrate(request: CalibrationRequest) -> Calibrated:
     if len(models) > 1:
         remarks.append(f"links of the class join GPUs of several models: {', '.join(models)}")
     text = changed.replace("\n", line_end_of(request.topology))
-    return Calibrated(topology, links, fitted, copy, points, figures, (*remarks, *effects), text)
-
-
-def _observations(
-    series: Series, request: CalibrationRequest, topology: Topology, links: LinkClass
-) -> list[Observation]:
-    """The points of ``series`` as terms of the model, the sizes that are asked for."""
-    pair = series.operation in PAIRWISE
-    algorithm = default_algorithm(series.operation) if pair or request.algorithm is None else request.algorithm
-    ranks = None if pair else series.ranks or request.ranks
-    terms = coefficients(series.operation, algorithm, ranks)
-    width = 1 if pair else links.width
-    start = 0.0
-    if not pair:
-        start = NCCL_TABLES.start(topology.models, OURS) if request.start is None else request.start
-    low, high = request.sizes or (0.0, float("inf"))
-    return [
-        Observation(
-            p.size, p.seconds, terms.latencies, p.size * terms.moved / width, p.size * terms.reduced, start, p.line
-        )
-        for p in series.points
-        if low <= p.size <= high
-    ]
+    return Calibrated(topology, links, fitted, copy, points, (*remarks, *effects), text, figures)
 
 
 def _demand_possible(
-    fitted: Fit, observed: Sequence[tuple[str, Observation]], most: float, carries: str, policy: Policy
-) -> None:
-    """HS825: times fall as sizes grow; HS826, HS827: the rate, or one size, is above what links carry."""
+    fitted: Fit, observed: Sequence[tuple[str, Observation]], topology: Topology, links: LinkClass
+) -> float:
+    """What a link carries at most, as stated and by the data sheets of the GPUs that it joins.
+
+    HS825: times fall as sizes grow; HS826, HS827: the rate, or one size, is above what links carry.
+    """
     for title in dict.fromkeys(title for title, _ in observed):
         points = sorted((o for t, o in observed if t == title), key=lambda o: o.size)
         half = len({o.size for o in points}) > 1 and len(points) // 2
         if half:
             small, large = (median(o.seconds for o in part) for part in (points[:half], points[-half:]))
-            if large * (1 + policy.fitting.robust_scale) < small:
+            if large * (1 + ROBUST_SCALE) < small:
                 raise HetesynthError(
                     f"{title}: the larger half of the sizes takes {large * 1e6:.4g} us, "
                     f"the smaller half {small * 1e6:.4g} us: times fall as sizes grow",
                     code="HS825",
                     help="check the columns and the order of the sizes, and measure again",
                 )
+    most, carries = links.rate, f"{links.title} carries {float(links.rate) / 1e9:.4g} GB/s at most, as stated"
+    joined = {topology.models[topology.links[i].src] for i in links.links} if links.kind in NVLINK_KINDS else ()
+    for limits in filter(None, map(limits_of, sorted(joined))):
+        one = limits.most if limits.word == "xGMI" else limits.spec  # NVLink's `most` is what is signalled
+        if limits.links and one * limits.links / links.width < most:
+            most = one * limits.links / links.width
+            carries = f"{limits.links} {limits.word}s of {limits.name} carry {float(one) / 1e9:g} GB/s each"
+            carries += f", {float(most) / 1e9:.4g} GB/s at most for {links.title}"
     rate = fitted.rate
-    beyond = {o.size for _, o in observed if o.moved > o.seconds * most * (1 + policy.fitting.most_error)}
-    absurd = len(beyond) == 1 and len({o.size for _, o in observed}) > 2
+    beyond = {o.size for _, o in observed if o.moved > o.seconds * float(most) * (1 + _MOST_ERROR)}
     title, fastest = max(observed, key=lambda o: o[1].moved / o[1].seconds)
     point = f"{_named(title, fastest)} takes {fastest.seconds * 1e6:.4g} us"
+    if len(beyond) == 1 and len({o.size for _, o in observed}) > 2:
+        raise HetesynthError(
+            f"{point}, {fastest.moved / fastest.seconds / 1e9:.4g} GB/s, and {carries}",
+            code="HS827",
+            help="remove this line or measure it again; if it is right, the run used other links, NVLS or SHARP",
+        )
     sure = 0.0 if rate.stated else rate.value * (1 - rate.error)
-    if not absurd and (beyond or sure * policy.fitting.limiting > most):
+    if beyond or sure * _LIMITING > float(most):
         raise HetesynthError(
             f"the fit says {rate.value / 1e9:.4g} GB/s, and {carries}; the fastest point: {point}",
             code="HS826",
             help="the run may have used other links or a reduction in the switch (NVLS, SHARP), the point may be "
             "wrong, or the topology states an earlier measured rate: state what the hardware carries",
         )
-    if absurd:
-        raise HetesynthError(
-            f"{point}, {fastest.moved / fastest.seconds / 1e9:.4g} GB/s, and {carries}",
-            code="HS827",
-            help="remove this line or measure it again; if it is right, the run used other links, NVLS or SHARP",
-        )
-
-
-def _most(topology: Topology, links: LinkClass) -> tuple[float, str]:
-    """What a link of the class carries at most, as stated and by the data sheets of the GPUs that it joins."""
-    most, why = links.rate, f"{links.title} carries {float(links.rate) / 1e9:.4g} GB/s at most, as stated"
-    if links.kind not in NVLINK_KINDS:
-        return float(most), why
-    for model in sorted({topology.models[topology.links[i].src] for i in links.links}):
-        limits = limits_of(model)
-        if limits is None or not limits.links:
-            continue
-        one = limits.most if limits.word == "xGMI" else limits.spec  # NVLink's `most` is what is signalled
-        if one * limits.links / links.width < most:
-            most = one * limits.links / links.width
-            why = f"{limits.links} {limits.word}s of {limits.name} carry {float(one) / 1e9:g} GB/s each"
-            why += f", {float(most) / 1e9:.4g} GB/s at most for {links.title}"
-    return float(most), why
+    return float(most)
 
 
 def _named(title: str, point: Observation) -> str:
@@ -219,50 +209,33 @@ def _named(title: str, point: Observation) -> str:
     return f"{title}{f', line {point.line}' if point.line else ''}, {point.size:.0f} bytes"
 
 
-def _written(
-    fitted: Fit, copy: Figure | None, links: LinkClass, most: float, policy: Policy
-) -> tuple[Figures, list[str]]:
+def _written(fitted: Fit, copy: Figure | None, links: LinkClass, most: float) -> tuple[Figures, list[str]]:
     """The fitted figures that are sure enough to be written; with a copy rate, the link's rate stays."""
     remarks: list[str] = []
     role = NETWORK if links.kind == "net" else NVLINK if links.kind in NVLINK_KINDS else None
+    count = len(fitted.residuals)
 
     def sure(figure: Figure | None, name: str) -> float | None:
         if figure is None or figure.stated:
             return None
+        value = rounded(figure.value)
         if figure.error == float("inf"):
-            remarks.append(f"{name} has no interval by so few points: it stays as stated; measure more points")
-            return None
-        if fitted.spread > policy.fitting.most_error or 2 * fitted.outliers > len(fitted.residuals):
-            remarks.append(
-                f"the points spread by {fitted.spread:.0%} around the model, {fitted.outliers} of "
-                f"{len(fitted.residuals)} are outliers: {name} stays as stated"
-            )
-            return None
-        if figure.error > policy.fitting.most_error:
-            remarks.append(f"{name} is uncertain by {figure.error:.0%}: it stays as stated; measure more points")
-            return None
-        if name == "rate" and float(rounded(figure.value)) > most:
-            remarks.append(f"rate is above the {most / 1e9:.4g} GB/s that the links carry: it stays as stated")
-            return None
-        if name == "alpha" and role and not role.least_latency <= rounded(figure.value) <= role.most_latency:
-            remarks.append(f"{role.what} has no alpha of {figure.value * 1e6:.2g} us: it stays as stated")
-            return None
-        return float(rounded(figure.value))
+            doubt = f"{name} has no interval by so few points: it stays as stated; measure more points"
+        elif fitted.spread > _MOST_ERROR or 2 * fitted.outliers > count:
+            doubt = f"the points spread by {fitted.spread:.0%} around the model, {fitted.outliers} of "
+            doubt += f"{count} are outliers: {name} stays as stated"
+        elif figure.error > _MOST_ERROR:
+            doubt = f"{name} is uncertain by {figure.error:.0%}: it stays as stated; measure more points"
+        elif name == "rate" and float(value) > most:
+            doubt = f"rate is above the {most / 1e9:.4g} GB/s that the links carry: it stays as stated"
+        elif name == "alpha" and role and not role.least_latency <= value <= role.most_latency:
+            doubt = f"{role.what} has no alpha of {figure.value * 1e6:.2g} us: it stays as stated"
+        else:
+            return float(value)
+        remarks.append(doubt)
+        return None
 
     if copy is not None:
         return Figures(copy=sure(copy, "the copy rate")), remarks
     alpha, rate, reduce = sure(fitted.alpha, "alpha"), sure(fitted.rate, "rate"), sure(fitted.reduce, "reduce")
     return Figures(alpha=alpha, rate=rate, reduce=reduce), remarks
-
-
-def _note(series: Sequence[Series], fitted: Fit, figures: Figures, stated: Stated, latencies: str) -> str:
-    """Where the figures come from, on one line."""
-    sources = ", ".join(dict.fromkeys(f"{Path(s.source).name} ({s.tool})" for s in series))
-    before = []
-    if figures.rate is not None:
-        before.append(f"{stated.rate / 1e9:g} GB/s")
-    if figures.alpha is not None:
-        before.append(latencies)
-    was = f"; before: {', '.join(before)}" if before else ""
-    text = f"{len(fitted.residuals)} points of {sources}, spread {fitted.spread:.1%}{was}"
-    return re.sub(r"\s+", " ", visible(text))[:400]

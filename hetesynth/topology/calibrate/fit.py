@@ -1,6 +1,6 @@
 """Measured times to alpha, a rate, a reduction's rate and a floor, by robust least squares on relative residuals.
 
-In: observations (``Terms``: what each time is made of) and what the topology states. Out: a ``Fit``. The model is
+In: observations (what each time is made of) and what the topology states. Out: a ``Fit``. The model is
 
     seconds = max(floor, start + latencies x alpha + moved / rate + reduced / reduce)
 
@@ -12,18 +12,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from hetesynth.errors import HetesynthError
-from hetesynth.policy.fitting import FittingPolicy
+from hetesynth.topology.calibrate.readers import PAIRWISE, Operation
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
+Algorithm = Literal["ring", "one-shot", "two-shot", "direct"]
+ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 
-NAMES = ("alpha", "rate", "reduce")
-_CONFIDENCE = 0.95
+ROBUST_SCALE = 0.05  # relative residuals beyond this count less and less (Cauchy loss)
+_NAMES = ("alpha", "rate", "reduce")
 _NORMAL_MAD = 1.4826  # standard deviation over median absolute deviation of a normal distribution
+_LEAST_ANGLE = 0.05  # sine: columns closer than this cannot be told apart
+_FLOOR_GAIN = 0.5  # a floor is a figure of its own where the loss per point to spare falls below this share
+_OUTLIER = 4.0  # robust standard deviations
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +86,51 @@ class Fit:
     remarks: tuple[str, ...] = ()
 
     def seconds(self, observation: Observation) -> float:
-        """What the model predicts for an operation like ``observation``."""
+        """Return what the model predicts for an operation like ``observation``."""
         time = observation.start + observation.latencies * self.alpha.value + observation.moved / self.rate.value
         if self.reduce is not None:
             time += observation.reduced / self.reduce.value
         return max(time, self.floor.value if self.floor is not None else 0.0)
 
 
-def fit(observations: Sequence[Observation], stated: Stated, policy: FittingPolicy) -> Fit:
+def coefficients(
+    operation: Operation, algorithm: Algorithm | None, ranks: int | None
+) -> tuple[float, float, float]:
+    """Return the multiples of alpha, of bytes moved and of bytes reduced, each a byte of the size.
+
+    Without an algorithm it is what libraries do for large buffers. HetesynthError HS843 where the algorithm is
+    none of the operation, HS844 without the number of ranks.
+    """
+    if operation in PAIRWISE:
+        return (1.0 if operation == "transfer" else 0.0), 1.0, 0.0
+    if ranks is None:
+        what = f"an {operation} takes as long as it has ranks, and the file does not say how many"
+        raise HetesynthError(what, code="HS844", help="add --ranks N")
+    p = float(ranks)
+    part = (p - 1) / p
+    table: dict[tuple[Operation, Algorithm], tuple[float, float, float]] = {
+        ("allgather", "ring"): (p - 1, part, 0.0),
+        ("allgather", "direct"): (1.0, part, 0.0),
+        ("reducescatter", "ring"): (p - 1, part, part),
+        ("reducescatter", "direct"): (1.0, part, part),
+        ("allreduce", "ring"): (2 * (p - 1), 2 * part, part),
+        ("allreduce", "one-shot"): (1.0, p - 1, p - 1),
+        ("allreduce", "two-shot"): (2.0, 2 * part, part),
+        ("broadcast", "ring"): (p - 1, 1.0, 0.0),
+        ("reduce", "ring"): (p - 1, 1.0, 1.0),
+        ("alltoall", "direct"): (1.0, part, 0.0),
+        ("gather", "direct"): (1.0, part, 0.0),
+        ("scatter", "direct"): (1.0, part, 0.0),
+    }
+    fitting = [a for o, a in table if o == operation]
+    row = table.get((operation, algorithm or fitting[0]))
+    if row is None:
+        what = f"{operation} has no algorithm {algorithm}"
+        raise HetesynthError(what, code="HS843", help=f"--algorithm {fitting[0]}")
+    return row
+
+
+def fit(observations: Sequence[Observation], stated: Stated) -> Fit:
     """Return the figures that explain ``observations`` best; HetesynthError HS845 where there are too few."""
     if len(observations) < 2:
         what = f"{len(observations)} points say too little"
@@ -97,45 +139,69 @@ def fit(observations: Sequence[Observation], stated: Stated, policy: FittingPoli
     terms = np.array([[o.latencies, o.moved, o.reduced] for o in observations])
     starts = np.array([o.start for o in observations])
     fixed = np.array([stated.alpha, 1 / stated.rate, 1 / stated.reduce if stated.reduce else 0.0])
-    free, remarks = _tellable(terms, times, policy)
-    problem = _Problem(times, terms, starts, fixed, free, policy)
-    best = problem.solve(floor=False)
-    floored = problem.solve(floor=True)
-    lowest = floored.floor or 0.0
+    free, remarks = _tellable(terms, times)
+
+    def solved(fixed: Array, *, floor: bool) -> _Solution:
+        kept = fixed.copy()
+        kept[free] = 0.0
+        return _least_loss(times, terms, fixed, free, starts + np.asarray(terms @ kept), floor=floor)
+
+    best = solved(fixed, floor=False)
+    floored = solved(fixed, floor=True)
     # losses count by what is left of the points: of few, one more figure explains much by chance
     left = len(times) - len(free)
-    on_it = int((floored.predicted <= lowest * (1 + 1e-9)).sum())
-    gains = floored.loss * left <= policy.floor_gain * best.loss * (left - 1)
-    has_floor = gains and policy.floor_points <= on_it < len(times)
+    on_it = int((floored.predicted <= (floored.floor or 0.0) * (1 + 1e-9)).sum())
+    has_floor = floored.loss * left <= _FLOOR_GAIN * best.loss * (left - 1) and 1 <= on_it < len(times)
     if has_floor:
         best = floored
     if 2 not in free and terms[:, 2].any() and fixed[2] > 0:  # the rate hangs on what is stated of reductions
-        other = replace(problem, fixed=fixed * np.array([1.0, 1.0, 0.0])).solve(floor=has_floor)
+        other = solved(fixed * np.array([1.0, 1.0, 0.0]), floor=has_floor)
         errors = best.errors.copy()
         errors[1] = max(errors[1], abs(other.figures[1] / best.figures[1] - 1))
         best = replace(best, errors=errors)
 
-    def figure(index: int, *, inverse: bool) -> Figure:
-        value = float(best.figures[index])
+    def figure(index: int) -> Figure:
+        value, inverse = float(best.figures[index]), index > 0
         if index not in free:
             return Figure(1 / value if inverse else value, stated=True)
         return Figure(1 / max(value, 1e-18) if inverse else value, float(best.errors[index]))
 
     residuals = times / best.predicted - 1
     spread = float(_NORMAL_MAD * np.median(np.abs(residuals - np.median(residuals))))
-    outliers = int((np.abs(residuals) > max(policy.outlier * spread, policy.robust_scale)).sum())
     if len({round(float(t), 15) for t in terms[:, 1]}) == 1:
         remarks.append("there is one size only")
     return Fit(
-        alpha=figure(0, inverse=False),
-        rate=figure(1, inverse=True),
-        reduce=figure(2, inverse=True) if terms[:, 2].any() and best.figures[2] > 0 else None,
+        alpha=figure(0),
+        rate=figure(1),
+        reduce=figure(2) if terms[:, 2].any() and best.figures[2] > 0 else None,
         floor=None if best.floor is None else Figure(best.floor, best.floor_error),
         residuals=tuple(float(r) for r in residuals),
         spread=spread,
-        outliers=outliers,
+        outliers=int((np.abs(residuals) > max(_OUTLIER * spread, ROBUST_SCALE)).sum()),
         remarks=tuple(remarks),
     )
+
+
+def _tellable(terms: Array, times: Array) -> tuple[list[int], list[str]]:
+    """The figures that the points tell, and why not the others."""
+    free: list[int] = []
+    remarks: list[str] = []
+    for index in (1, 0, 2):  # the rate first: alpha and reduce give way
+        column = terms[:, index] / times
+        if not column.any():
+            continue
+        if free:  # the angle between the column and the space of the others
+            unit = column / np.linalg.norm(column)
+            others = terms[:, free] / times[:, None]
+            basis, _ = np.linalg.qr(others / np.linalg.norm(others, axis=0))
+            if float(np.linalg.norm(unit - basis @ (basis.T @ unit))) < _LEAST_ANGLE:
+                joined = " and ".join(_NAMES[i] for i in free)
+                remarks.append(f"{_NAMES[index]} cannot be told from {joined} by these points: it stays as stated")
+                continue
+        free.append(index)
+    if 1 not in free:
+        raise HetesynthError("no point moves any bytes", code="HS845", help="measure sizes above zero")
+    return sorted(free), remarks
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,109 +216,54 @@ class _Solution:
     loss: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Problem:
-    times: Array
-    terms: Array
-    starts: Array
-    fixed: Array
-    free: list[int]
-    policy: FittingPolicy
+def _least_loss(
+    times: Array, terms: Array, fixed: Array, free: list[int], given: Array, *, floor: bool
+) -> _Solution:
+    """The least loss over the ``free`` figures, each scaled by where it begins; ``given``: seconds of the others.
 
-    def solve(self, *, floor: bool) -> _Solution:
-        """Return the least loss over the free figures, each scaled by where it begins."""
-        from scipy.optimize import least_squares
-
-        begin = self._begin()
-        scale = np.array([*(begin[i] for i in self.free), *([float(self.times.min())] if floor else [])])
-        # a figure that plain least squares left at zero begins at a hundredth of the times
-        least = [float(np.median(self.times / np.maximum(self.terms[:, i], 1e-300))) / 100 for i in self.free]
-        scale = np.where(scale > 0, scale, np.array([*least, *([1e-9] if floor else [])]))
-
-        def residuals(x: Array) -> Array:
-            difference: Array = np.log(self._predicted(x * scale, floor=floor) / self.times)
-            return difference
-
-        solved = least_squares(
-            residuals,
-            np.ones(len(scale)),
-            bounds=(0.0, np.inf),
-            loss="cauchy",
-            f_scale=self.policy.robust_scale,
-            x_scale="jac",
-            max_nfev=2000,
-        )
-        values = solved.x * scale
-        shares = _errors(solved.jac, solved.fun, solved.x, self.policy.robust_scale)
-        figures, errors = self.fixed.copy(), np.zeros(len(self.fixed))
-        for place, index in enumerate(self.free):
-            figures[index], errors[index] = values[place], shares[place]
-        lowest, lowest_error = (float(values[-1]), float(shares[-1])) if floor else (None, 0.0)
-        predicted = self._predicted(values, floor=floor)
-        return _Solution(figures, errors, lowest, lowest_error, predicted, float(solved.cost))
-
-    def _begin(self) -> Array:
-        """Least squares without a floor on times that count as shares of themselves, none negative."""
-        from scipy.optimize import nnls
-
-        rest = self.times - self.starts - self._fixed_part()
-        weighted = self.terms[:, self.free] / self.times[:, None]
-        norm = np.linalg.norm(weighted, axis=0)
-        solution, _ = nnls(weighted / norm, np.maximum(rest, 0) / self.times)
-        begin = self.fixed.copy()
-        begin[self.free] = solution / norm
-        return begin
-
-    def _fixed_part(self) -> Array:
-        kept = self.fixed.copy()
-        kept[self.free] = 0.0
-        product: Array = np.asarray(self.terms @ kept)
-        return product
-
-    def _predicted(self, values: Array, *, floor: bool) -> Array:
-        figures, lowest = (values[:-1], float(values[-1])) if floor else (values, 0.0)
-        predicted = self.starts + self._fixed_part() + self.terms[:, self.free] @ figures
-        bounded: Array = np.maximum(np.maximum(predicted, lowest), 1e-12)
-        return bounded
-
-
-def _errors(jacobian: Array, residuals: Array, x: Array, scale: float) -> Array:
-    """Half the 95 % intervals as shares of the values: those of an M-estimate with Cauchy's loss of ``scale``.
-
-    ``jacobian``: weighted by the loss's curvature. Least squares' own where no residual nears ``scale``.
+    Errors are half the 95 % intervals as shares of the values: those of an M-estimate with Cauchy's loss, least
+    squares' own where no residual nears its scale.
     """
-    import numpy as np
+    from scipy.optimize import least_squares, nnls
     from scipy.stats import t
 
-    freedom = len(residuals) - len(x)
-    if freedom < 1:
-        return np.full(len(x), np.inf)
-    square = (residuals / scale) ** 2
-    slopes, curvatures = residuals / (1 + square), np.maximum((1 - square) / (1 + square) ** 2, 0.0)
-    variance = (slopes**2).sum() / freedom / max(float(curvatures.mean()), 1e-12)
-    covariance = np.linalg.pinv(jacobian.T @ jacobian) * max(variance, 1e-12)
-    deviations = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    shares: Array = t.ppf((1 + _CONFIDENCE) / 2, freedom) * deviations / np.maximum(x, 1e-300)
-    return shares
+    # begin at least squares without a floor on times that count as shares of themselves, none negative
+    weighted = terms[:, free] / times[:, None]
+    norm = np.linalg.norm(weighted, axis=0)
+    solution, _ = nnls(weighted / norm, np.maximum(times - given, 0) / times)
+    scale = np.array([*(solution / norm), *([float(times.min())] if floor else [])])
+    # a figure that plain least squares left at zero begins at a hundredth of the times
+    least = [float(np.median(times / np.maximum(terms[:, i], 1e-300))) / 100 for i in free]
+    scale = np.where(scale > 0, scale, np.array([*least, *([1e-9] if floor else [])]))
 
+    def predicted(values: Array) -> Array:
+        figures, lowest = (values[:-1], float(values[-1])) if floor else (values, 0.0)
+        bounded: Array = np.maximum(np.maximum(given + terms[:, free] @ figures, lowest), 1e-12)
+        return bounded
 
-def _tellable(terms: Array, times: Array, policy: FittingPolicy) -> tuple[list[int], list[str]]:
-    """The figures that the points tell, and why not the others."""
-    free: list[int] = []
-    remarks: list[str] = []
-    for index in (1, 0, 2):  # the rate first: alpha and reduce give way
-        column = terms[:, index] / times
-        if not column.any():
-            continue
-        if free:  # the angle between the column and the space of the others
-            unit = column / np.linalg.norm(column)
-            others = terms[:, free] / times[:, None]
-            basis, _ = np.linalg.qr(others / np.linalg.norm(others, axis=0))
-            if float(np.linalg.norm(unit - basis @ (basis.T @ unit))) < policy.least_angle:
-                joined = " and ".join(NAMES[i] for i in free)
-                remarks.append(f"{NAMES[index]} cannot be told from {joined} by these points: it stays as stated")
-                continue
-        free.append(index)
-    if 1 not in free:
-        raise HetesynthError("no point moves any bytes", code="HS845", help="measure sizes above zero")
-    return sorted(free), remarks
+    def residuals(x: Array) -> Array:
+        logarithms: Array = np.log(predicted(x * scale) / times)
+        return logarithms
+
+    solved = least_squares(
+        residuals,
+        np.ones(len(scale)),
+        bounds=(0.0, np.inf),
+        loss="cauchy",
+        f_scale=ROBUST_SCALE,
+        x_scale="jac",
+        max_nfev=2000,
+    )
+    values, freedom = solved.x * scale, len(times) - len(scale)
+    shares = np.full(len(scale), np.inf)
+    if freedom >= 1:  # the Jacobian is weighted by the loss's curvature
+        square = (solved.fun / ROBUST_SCALE) ** 2
+        slopes, curvatures = solved.fun / (1 + square), np.maximum((1 - square) / (1 + square) ** 2, 0.0)
+        variance = (slopes**2).sum() / freedom / max(float(curvatures.mean()), 1e-12)
+        covariance = np.linalg.pinv(solved.jac.T @ solved.jac) * max(variance, 1e-12)
+        deviations = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        shares = t.ppf(0.975, freedom) * deviations / np.maximum(solved.x, 1e-300)
+    figures, errors = fixed.copy(), np.zeros(len(fixed))
+    figures[free], errors[free] = values[: len(free)], shares[: len(free)]
+    lowest, lowest_error = (float(values[-1]), float(shares[-1])) if floor else (None, 0.0)
+    return _Solution(figures, errors, lowest, lowest_error, predicted(values), float(solved.cost))

@@ -9,25 +9,80 @@ import csv
 import io
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, get_args
 
 from hetesynth.errors import HetesynthError
 from hetesynth.files.regular_files import open_regular
 from hetesynth.files.strict_json import JsonLimits, JsonRefused, read_json
 from hetesynth.model.diagnostics import visible
-from hetesynth.topology.calibrate.measurements import MAX_POINTS, PAIRWISE, Operation, Point, Series
+
+Operation = Literal[
+    "transfer",
+    "stream",
+    "allgather",
+    "reducescatter",
+    "allreduce",
+    "broadcast",
+    "reduce",
+    "alltoall",
+    "gather",
+    "scatter",
+]
+"""Of two ends, ``transfer`` is one at a time, ``stream`` many at once, so that alpha does not show."""
+OPERATIONS: tuple[Operation, ...] = get_args(Operation)
+PAIRWISE: frozenset[Operation] = frozenset({"transfer", "stream"})
+"""Between two ends, whatever the number of ranks."""
 
 MAX_FILE_BYTES = 16 << 20
-MAX_LINE = 4096
-MAX_CASES = 256
-MAX_COLUMNS = 64
-DEFAULT_BUFFER = 512 << 20  # of nvbandwidth
-
-Reader = Callable[[str, str, "Operation | None", "int | None"], "list[Series]"]
-
+MAX_POINTS = 100_000
+_NVBANDWIDTH_BUFFER = 512 << 20  # the tool's default, as the file does not say
 _NUMBER = re.compile(r"[+-]?(\d{1,20}(\.\d{0,20})?|\.\d{1,20})([eE][+-]?\d{1,3})?")
 _SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*(?:([KMGT])(i?)B?|B)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """``size`` bytes, as the tool counts them (``model/cost.py``, ``chunk_bytes``), took ``seconds``.
+
+    ``line``: of the file, from 1; 0 where it has none.
+    """
+
+    size: float
+    seconds: float
+    line: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.size <= 1 << 50:
+            raise ValueError(f"{self.size:g} bytes is no size of a buffer")
+        if not 0 < self.seconds <= 1e6:
+            raise ValueError(f"{self.seconds:g} s is no time of an operation")
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The points of one operation under the same conditions, in the order of the file.
+
+    ``name`` tells series of one file apart (out of place, a column); ``ranks`` is None where the tool does not
+    say.
+    """
+
+    source: str
+    tool: str
+    name: str
+    operation: Operation
+    points: tuple[Point, ...]
+    ranks: int | None = None
+
+    @property
+    def title(self) -> str:
+        """``file: name``."""
+        return f"{self.source}: {self.name}" if self.name else self.source
+
+
+Reader = Callable[[str, str, "Operation | None", "int | None"], "list[Series]"]
 
 
 def read_file(path: Path, operation: Operation | None = None, ranks: int | None = None) -> list[Series]:
@@ -65,22 +120,19 @@ def read_measurements(
     raise HetesynthError(f"{source} is no measurement that is read here", code="HS842", help=help_)
 
 
-def _refused(source: str, message: str, help_: str) -> HetesynthError:
+def _refused(source: str, message: str, help_: str = "give the whole output") -> HetesynthError:
     return HetesynthError(f"{source}: {visible(message)}", code="HS841", help=help_)
 
 
-def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines that are not blank with their numbers, from 1; one that is too long is cut."""
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip():
-            yield number, line[:MAX_LINE].strip()
+def _rows(text: str) -> list[tuple[int, list[str]]]:
+    """The words of lines that are neither blank nor comments, by line number from 1; long lines are cut."""
+    lines = enumerate(text.splitlines(), 1)
+    return [(at, words) for at, line in lines if (words := line[:4096].split()) and words[0][0] != "#"]
 
 
 def _number(word: str) -> float | None:
     """A finite number in the usual notations, or None."""
-    if _NUMBER.fullmatch(word) is None:
-        return None
-    value = float(word)
+    value = float(word) if _NUMBER.fullmatch(word) else math.inf
     return value if math.isfinite(value) else None
 
 
@@ -116,14 +168,14 @@ def _read_nccl_tests(text: str, source: str, operation: Operation | None, ranks:
     The operation is the caller's, else that of the program's name in the text, else of the file's name, else what
     the ratio of bus to algorithm bandwidth leaves.
     """
-    lines = list(_lines(text))
-    header = next((line.lstrip("# ").split() for _, line in lines if _NCCL_HEADER.search(line)), [])
+    header = next(
+        (line.strip().lstrip("# ").split() for line in text.splitlines() if _NCCL_HEADER.search(line)), []
+    )
     starts = [len(header) - place for place, word in enumerate(header) if word == "time"]
     rows: list[tuple[int, float, list[float | None]]] = []  # line, bytes, microseconds of each group
     ratios = []  # of bus to algorithm bandwidth
-    for at, line in lines:
-        words = line.split()
-        if line.startswith("#") or not starts or len(words) < 3 + max(starts) or at > MAX_POINTS:
+    for at, words in _rows(text):
+        if not starts or len(words) < 3 + max(starts) or at > MAX_POINTS:
             continue
         size, times = _number(words[0]), [_number(words[-start]) for start in starts]
         if size is None or size <= 0 or all(time is None for time in times):
@@ -134,7 +186,7 @@ def _read_nccl_tests(text: str, source: str, operation: Operation | None, ranks:
             ratios.append(bus / algorithm)
     if not rows:
         raise _refused(source, "there is no row of a table", "give the whole output, with its header")
-    devices = len({match[1] for _, line in lines for match in _NCCL_RANK.finditer(line)})
+    devices = len(set(_NCCL_RANK.findall(text)))
     count = ranks or (devices if devices > 1 else None)
     goal = operation
     for said in (text, Path(source).name):
@@ -171,6 +223,7 @@ _OSU_COLLECTIVES: dict[str, Operation] = {
     "gather": "gather",
     "scatter": "scatter",
     "reduce": "reduce",
+    **dict.fromkeys(("", "latency", "d2d", "multi latency"), "transfer"),
 }
 
 
@@ -183,31 +236,20 @@ def _read_osu(text: str, source: str, operation: Operation | None, ranks: int | 
     what = re.sub(r"^(MPI|NCCL|RCCL|OSHM|UPC)\S*\s*", "", title["what"] if title else "").strip().lower()
     bandwidth = re.search(r"#\s*Size\s+Bandwidth \(MB/s\)", text) is not None
     goal = operation or ("stream" if bandwidth else _OSU_COLLECTIVES.get(what))
-    if goal is None and what in ("", "latency", "d2d", "multi latency"):
-        goal = "transfer"
     if goal is None:
         raise _refused(source, f"no test of OSU that is read here: {what[:60]!r}", "name it with --operation")
-    factor: int | None = 1
-    if goal in ("allgather", "alltoall", "gather", "scatter"):
-        factor = ranks
+    factor = ranks if goal in ("allgather", "alltoall", "gather", "scatter") else 1
     if factor is None:
         raise _refused(source, "OSU gives the size of one block, not how many there are", "add --ranks N")
     directions = 2 if "bi-directional" in what else 1  # the sum of both is shown
-    points = []
-    rows = 0
-    for at, line in _lines(text):
-        words = line.split()
-        if len(words) < 2 or line.startswith("#") or rows >= MAX_POINTS:
-            continue
-        size, value = _number(words[0]), _number(words[1])
-        if size is None or value is None:
-            continue
-        rows += 1
-        if size > 0 and value > 0:
-            seconds = size / (value * 1e6) if bandwidth else value * 1e-6
-            points.append(Point(size * factor, seconds * directions, at))
+    numbers = [(at, _number(words[0]), _number(words[1])) for at, words in _rows(text) if len(words) > 1]
+    points = [
+        Point(size * factor, (size / (value * 1e6) if bandwidth else value * 1e-6) * directions, at)
+        for at, size, value in [row for row in numbers if None not in row][:MAX_POINTS]
+        if size and value and size > 0 and value > 0
+    ]
     if not points:
-        raise _refused(source, "there is no row of a table", "give the whole output")
+        raise _refused(source, "there is no row of a table")
     return [Series(source, "OSU", what[:40], goal, tuple(points), None if goal in PAIRWISE else ranks)]
 
 
@@ -216,18 +258,16 @@ def _read_osu(text: str, source: str, operation: Operation | None, ranks: int | 
 _PERFTEST_RATE = re.compile(r"#bytes\s+#iterations\s+BW peak\[(?P<unit>\w+)/sec\]\s+BW average\[\w+/sec\]")
 _PERFTEST_TIME = re.compile(r"#bytes\s+#iterations\s+t_min\[usec\]\s+t_max\[usec\]\s+t_typical\[usec\]")
 _PERFTEST_UNITS = {"MB": 2.0**20, "MiB": 2.0**20, "Gb": 1e9 / 8}  # MB/sec of these tools is 2^20 bytes a second
-_AVERAGE, _TYPICAL = 3, 4
 
 
 def _read_perftest(text: str, source: str, operation: Operation | None, ranks: int | None) -> list[Series]:
-    """The table, of streams or of transfers."""
+    """The table, of streams (by the average rate) or of transfers (by the typical time)."""
     header = _PERFTEST_RATE.search(text)
-    column = _TYPICAL if header is None else _AVERAGE
+    column = 4 if header is None else 3
     if header is not None and header["unit"] not in _PERFTEST_UNITS:
         raise _refused(source, f"unknown unit {header['unit'][:20]}/sec", "run it with --report_gbits")
     points: list[Point] = []
-    for at, line in _lines(text):
-        words = line.split()
+    for at, words in _rows(text):
         if len(words) <= column or len(points) >= MAX_POINTS:
             continue
         size, count, value = (_number(words[i]) for i in (0, 1, column))
@@ -235,7 +275,7 @@ def _read_perftest(text: str, source: str, operation: Operation | None, ranks: i
             seconds = value * 1e-6 if header is None else size / (value * _PERFTEST_UNITS[header["unit"]])
             points.append(Point(size, seconds, at))
     if not points:
-        raise _refused(source, "there is no row of a table", "give the whole output")
+        raise _refused(source, "there is no row of a table")
     name, goal = ("latency", "transfer") if header is None else ("bandwidth", "stream")
     return [Series(source, "perftest", name, operation or goal, tuple(points), ranks)]  # type: ignore[arg-type]
 
@@ -244,10 +284,7 @@ def _read_perftest(text: str, source: str, operation: Operation | None, ranks: i
 
 
 def _read_nvbandwidth(text: str, source: str, operation: Operation | None, ranks: int | None) -> list[Series]:
-    """A series of streams for each case that passed between devices, a point for each pair.
-
-    The size of the buffer is the tool's default, as the file does not say.
-    """
+    """A series of streams for each case that passed between devices, a point for each pair."""
     try:
         document = read_json(text.encode(), JsonLimits(max_depth=12, max_digits=18))
     except JsonRefused as error:
@@ -257,7 +294,7 @@ def _read_nvbandwidth(text: str, source: str, operation: Operation | None, ranks
     if not isinstance(cases, list):
         raise _refused(source, "there are no testcases", "give the output of nvbandwidth -j")
     series = []
-    for case in cases[:MAX_CASES]:
+    for case in cases[:256]:
         if not isinstance(case, dict) or case.get("status") not in ("Passed", None):
             continue
         name, matrix = case.get("name"), case.get("bandwidth_matrix")
@@ -267,7 +304,7 @@ def _read_nvbandwidth(text: str, source: str, operation: Operation | None, ranks
             continue
         cells = [cell for row in matrix if isinstance(row, list) for cell in row][:MAX_POINTS]
         rates = [rate for cell in cells if (rate := _number(str(cell))) is not None and rate > 0]
-        points = tuple(Point(DEFAULT_BUFFER, DEFAULT_BUFFER / (rate * 1e9)) for rate in rates)
+        points = tuple(Point(_NVBANDWIDTH_BUFFER, _NVBANDWIDTH_BUFFER / (rate * 1e9)) for rate in rates)
         if points:
             series.append(Series(source, "nvbandwidth", name[:60], "stream", points))
     if not series:
@@ -284,7 +321,7 @@ _SECONDS = ("s", "seconds", "time_s")
 _CSV_HELP = "write a header such as `size,us`, then rows such as `64K,12.5`"
 
 
-def _rows(text: str) -> list[tuple[int, list[str]]]:
+def _cells(text: str) -> list[tuple[int, list[str]]]:
     """The rows of a CSV with the numbers of their lines, from 1; none where it is no CSV."""
     lines = {n: line for n, line in enumerate(text.splitlines(), 1) if line.strip() and line.lstrip()[0] != "#"}
     if not lines:
@@ -301,7 +338,7 @@ def _rows(text: str) -> list[tuple[int, list[str]]]:
 
 def _is_csv(text: str) -> bool:
     """A first line of several cells of which one names a size, or two numbers."""
-    rows = _rows(text[:4096])
+    rows = _cells(text[:4096])
     cells = rows[0][1] if rows else []
     if len(cells) == 2 and _size(cells[0]) is not None and _number(cells[1]) is not None:
         return True
@@ -313,8 +350,8 @@ def _read_csv(text: str, source: str, operation: Operation | None, ranks: int | 
 
     Cells are separated by commas, semicolons or tabs.
     """
-    rows = _rows(text)
-    if not rows or not 2 <= len(rows[0][1]) <= MAX_COLUMNS:
+    rows = _cells(text)
+    if not rows or not 2 <= len(rows[0][1]) <= 64:
         raise _refused(source, "no table of two columns or more", _CSV_HELP)
     if len(rows) > MAX_POINTS:
         raise _refused(source, f"the table has {len(rows)} rows, more than {MAX_POINTS}", "leave some out")
@@ -329,33 +366,30 @@ def _read_csv(text: str, source: str, operation: Operation | None, ranks: int | 
         if column == at:
             continue
         factor = 1.0 if title.lower() in _SECONDS else 1e-6
-        points = tuple(_point(row, at, column, factor, line, source) for line, row in rows)
+        points = []
+        for line, row in rows:
+            if len(row) <= max(at, column):
+                raise _refused(source, f"line {line} is short: {len(row)} cells", _CSV_HELP)
+            size, time = _size(row[at]), _number(row[column])
+            if size is None or time is None:
+                wrong, what = (row[at], "size") if size is None else (row[column], "time")
+                raise _refused(source, f"line {line}: {wrong[:40]!r} is no {what}", _CSV_HELP)
+            try:
+                points.append(Point(size, time * factor, line))
+            except ValueError as error:
+                raise _refused(source, f"line {line}: {error}", _CSV_HELP) from None
         name = "" if title.lower() in (*_MICROSECONDS, *_SECONDS) else title[:40]
-        series.append(Series(source, "CSV", name, operation or "transfer", points, ranks))
+        series.append(Series(source, "CSV", name, operation or "transfer", tuple(points), ranks))
     return series
-
-
-def _point(row: Sequence[str], at: int, column: int, factor: float, line: int, source: str) -> Point:
-    if len(row) <= max(at, column):
-        raise _refused(source, f"line {line} is short: {len(row)} cells", _CSV_HELP)
-    size, time = _size(row[at]), _number(row[column])
-    if size is None or time is None:
-        wrong, what = (row[at], "size") if size is None else (row[column], "time")
-        raise _refused(source, f"line {line}: {wrong[:40]!r} is no {what}", _CSV_HELP)
-    try:
-        return Point(size, time * factor, line)
-    except ValueError as error:
-        raise _refused(source, f"line {line}: {error}", _CSV_HELP) from None
-
-
-def _is_nvbandwidth(text: str) -> bool:
-    return text.lstrip().startswith("{") and '"nvbandwidth"' in text[:4096]
 
 
 FORMATS: dict[str, tuple[Callable[[str], object], Reader]] = {
     "nccl-tests": (_NCCL_HEADER.search, _read_nccl_tests),
     "osu": (_OSU_TITLE.search, _read_osu),
     "perftest": (lambda text: _PERFTEST_RATE.search(text) or _PERFTEST_TIME.search(text), _read_perftest),
-    "nvbandwidth": (_is_nvbandwidth, _read_nvbandwidth),
+    "nvbandwidth": (
+        lambda text: text.lstrip().startswith("{") and '"nvbandwidth"' in text[:4096],
+        _read_nvbandwidth,
+    ),
     "csv": (_is_csv, _read_csv),
 }  # how each is recognized and read

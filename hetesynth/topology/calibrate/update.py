@@ -1,4 +1,4 @@
-"""The text of a topology with fitted figures in the place of the stated ones.
+"""The classes of links that measurements are of, and the text of a topology with fitted figures for one of them.
 
 In: the text, the class of links, the figures. Out: the new text, of which is made sure that the links have these
 figures. A rate that stands in the file is replaced there; one that comes from an imported type or an expression is
@@ -9,14 +9,14 @@ into the file. Comments and layout stay.
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from hetesynth.errors import HetesynthError
-from hetesynth.model.diagnostics import Span
+from hetesynth.model.diagnostics import Span, visible
 from hetesynth.model.topology import Topology
-from hetesynth.topology.calibrate.link_class import LinkClass
 from hetesynth.topology.importers.wording import bandwidth as bandwidth_text
 from hetesynth.topology.importers.wording import time as time_text
 from hetesynth.topology.language import parse_topology
@@ -40,9 +40,8 @@ from hetesynth.topology.language.syntax import (
 )
 from hetesynth.topology.language.units import UNITS
 
-CALIBRATED = "# calibrated:"
+_CALIBRATED = "# calibrated:"
 _TOKENS = re.compile(r'(?:#|//)[^\n]*|"[^"\n]*"|[{}]')
-_DIGITS = 4
 _WRITTEN = 1e-3  # a figure has four digits
 _DEFAULT_KINDS = {
     **dict.fromkeys(("link", "mesh", "ring", "grid", "torus", "hypercube"), "direct"),
@@ -51,6 +50,68 @@ _DEFAULT_KINDS = {
 _PROBE = Fraction(2, 10**6)
 
 Statement = Element | Join | Network
+Edit = tuple[int, int, str]
+"""The characters from the first place to the second (exclusive) become the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkClass:
+    """Links of one ``kind`` and ``rate`` (bytes per second, all lanes).
+
+    ``alpha``: the latency that most of them have. ``links``: their numbers, ``wires``: those that limit them.
+    ``width``: how many links' rates a GPU drives at once in a collective; where the links leave their servers, its
+    server.
+    """
+
+    kind: str
+    rate: Fraction
+    alpha: Fraction
+    links: tuple[int, ...]
+    wires: tuple[int, ...]
+    width: int
+
+    @property
+    def title(self) -> str:
+        """``nvlink@450GB/s``: what ``--class`` takes."""
+        return f"{self.kind}@{float(self.rate / 10**9):g}GB/s"
+
+
+def link_classes(topology: Topology) -> tuple[LinkClass, ...]:
+    """Return all classes, those with the most links first."""
+    members: dict[tuple[str, Fraction], list[int]] = defaultdict(list)
+    for number, link in enumerate(topology.links):
+        members[link.kind, link.bandwidth * link.lanes].append(number)
+    classes = []
+    for (kind, rate), links in members.items():
+        alphas = Counter(topology.links[i].latency for i in links)
+        alpha = min(alphas, key=lambda a: (-alphas[a], a))
+        # the first wire of each way that has the rate of the link, by GPU, or by server where links leave it
+        through: dict[str, set[int]] = defaultdict(set)
+        for link in (topology.links[i] for i in links):
+            wires = ((w, topology.wires[w]) for w in link.wires)
+            src, dst = topology.vertices[link.src], topology.vertices[link.dst]
+            through[src.server if src.server != dst.server else src.name].add(
+                next(w for w, wire in wires if wire.bandwidth is not None and wire.bandwidth * wire.lanes == rate)
+            )
+        width = min(len(wires) for wires in through.values())
+        classes.append(
+            LinkClass(kind, rate, alpha, tuple(links), tuple(sorted(set().union(*through.values()))), width)
+        )
+    return tuple(sorted(classes, key=lambda c: (-len(c.links), c.title)))
+
+
+def named_class(topology: Topology, name: str | None) -> LinkClass:
+    """Return the class called ``name``; the only one where there is one. HetesynthError HS846 otherwise."""
+    classes = link_classes(topology)
+    fitting = [c for c in classes if name is None or name in (c.kind, c.title)]
+    if len(fitting) == 1:
+        return fitting[0]
+    shown = ", ".join(c.title for c in classes[:12])
+    what, help_ = f"{len(classes)} classes of links", f"name one with --class: {shown}"
+    if name is not None:
+        number = f"{len(fitting)} classes" if fitting else "no class"
+        what, help_ = f"{number} of links {visible(name)[:60]}", f"--class takes: {shown}"
+    raise HetesynthError(f"{topology.name} has {what}", code="HS846", help=help_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +126,7 @@ class Figures:
 
 def rounded(value: float) -> Fraction:
     """Return ``value`` with four significant digits, as it is written."""
-    return Fraction(f"{value:.{_DIGITS - 1}e}")
+    return Fraction(f"{value:.3e}")
 
 
 def updated(
@@ -95,7 +156,7 @@ class _Editor:
     def updated(self, text: str) -> tuple[str, tuple[str, ...]]:
         changed, figures = text, self.figures
         if figures.rate is not None:
-            changed = self._as_measured(self._with_rate(changed, rounded(figures.rate)))
+            changed = self._with_rate(changed, rounded(figures.rate))
         if figures.alpha is not None:
             changed = self._with_alpha(changed, rounded(figures.alpha))
         links = [self.topology.links[i] for i in self.links.links]
@@ -107,6 +168,8 @@ class _Editor:
         return changed, self._effects(parse_topology(changed, self.name))
 
     def _with_rate(self, text: str, total: Fraction) -> str:
+        """``text`` with the rate, and a statement that it is what transfers get, so that nothing derates it; the
+        paper form has none."""
         statements = [s for s in _statements(text, self.name) if _is_of(s, self.links)]
         if statements:
             edits = []
@@ -115,21 +178,19 @@ class _Editor:
                 if stated is not None and stated.amount is not None:
                     lanes = lanes_of(stated.lanes, Findings())
                     edits.append(_replaced(text, stated.amount, bandwidth_text(rounded(float(total) / lanes))))
-            return edited(text, [*edits, *self._notes(text, statements)])
-        owners, wires = self._owners(), [self.topology.wires[w] for w in self.links.wires]
-        if not owners or len({wire.lanes for wire in wires}) > 1:
-            raise _no_place(self.links, "bandwidth")
-        lanes = wires[0].lanes
-        return self._with_set(text, owners, f"bandwidth {bandwidth_text(rounded(float(total) / lanes), lanes)}")
-
-    def _as_measured(self, text: str) -> str:
-        """``text`` with a statement that the rates of the links are what transfers get, so that nothing derates
-        them; the paper form has none."""
-        end = closing(text, offset(text, self._cluster(text).span))
+            text = _edited(text, [*edits, *self._notes(text, statements)])
+        else:
+            owners, wires = self._owners(), [self.topology.wires[w] for w in self.links.wires]
+            if not owners or len({wire.lanes for wire in wires}) > 1:
+                raise _no_place(self.links, "bandwidth")
+            lanes = wires[0].lanes
+            rate = bandwidth_text(rounded(float(total) / lanes), lanes)
+            text = self._with_set(text, owners, f"bandwidth {rate}")
+        end = _closing(text, self._cluster(text))
         if end is None or self.links.kind.lower() in self.topology.measured:
             return text
         at, lead = _line_before(text, end)
-        return edited(text, [Edit(at, at, f"{lead}  measured {self.links.kind}\n")])
+        return _edited(text, [(at, at, f"{lead}  measured {self.links.kind}\n")])
 
     def _with_alpha(self, text: str, goal: Fraction) -> str:
         """The latency of the element that stands for the class, so that all of the way has ``goal``."""
@@ -162,38 +223,56 @@ class _Editor:
         else:
             statements = [s for s in statements if _literal(text, _property(s, "bandwidth")) and _is_of(s, links)]
             statements = [s for s in statements if isinstance(s, Element)] or statements
-        if statements:
-            edits = [_latency_edit(text, statement, shown) for statement in statements]
-            return edited(text, [*edits, *self._notes(text, statements)])
-        owners = self._owners(latency=True)
-        if not owners:
-            raise _no_place(links, "latency")
-        return self._with_set(text, owners, f"latency {shown}")
+        if not statements:
+            owners = self._owners(latency=True)
+            if not owners:
+                raise _no_place(links, "latency")
+            return self._with_set(text, owners, f"latency {shown}")
+        edits = self._notes(text, statements)
+        for statement in statements:
+            stated, bandwidth = _property(statement, "latency"), _property(statement, "bandwidth")
+            if stated is not None and stated.amount is not None:
+                edits.append(_replaced(text, stated.amount, shown))
+            elif bandwidth is not None:
+                before = _offset(text, bandwidth.span)
+                edits.append((before, before, f"latency {shown}; "))
+            else:
+                start = _offset(text, statement.span)
+                braces = (token.end() for token in _TOKENS.finditer(text, start) if token[0] == "{")
+                inside = next(braces, start)
+                edits.append((inside, inside, f" latency {shown};"))
+        return _edited(text, edits)
 
     def _notes(self, text: str, statements: Iterable[Statement]) -> list[Edit]:
         """Comments above the lines of ``statements``, in place of older ones."""
-        lines = {s.span.line: s for s in statements}
-        notes = [noted(text, offset(text, s.span), self.note) for s in lines.values()]
-        return list({(e.start, e.end): e for e in notes}.values())
+        edits: dict[tuple[int, int], Edit] = {}
+        for number in {s.span.line for s in statements}:
+            lines = text.split("\n")
+            line = sum(len(one) + 1 for one in lines[: number - 1])
+            older = number > 1 and lines[number - 2].lstrip().startswith(_CALIBRATED)
+            begin = line - len(lines[number - 2]) - 1 if older else line
+            indent = re.match(r"[ \t]*", lines[number - 1])
+            edits[begin, line] = (begin, line, f"{indent[0] if indent else ''}{_CALIBRATED} {self.note}\n")
+        return list(edits.values())
 
-    def _cluster(self, text: str) -> Cluster:
-        return next(item for item in parse(checked_source(text, self.name)).items if isinstance(item, Cluster))
+    def _cluster(self, text: str) -> int:
+        items = parse(checked_source(text, self.name)).items
+        return next(_offset(text, item.span) for item in items if isinstance(item, Cluster))
 
     def _with_set(self, text: str, owners: Sequence[str], figure: str) -> str:
         """A ``set`` before the cluster's closing brace, in place of one that was written for the same before."""
-        begin = offset(text, self._cluster(text).span)
-        end = closing(text, begin)
+        begin = self._cluster(text)
+        end = _closing(text, begin)
         if end is None:
-            raise HetesynthError(
-                "the cluster has no end", code="HS847", help="state the cluster in the block form"
-            )
+            what = "the cluster has no end"
+            raise HetesynthError(what, code="HS847", help="state the cluster in the block form")
         target = compressed(owners, [v.name for v in self.topology.vertices])
         statement = rf"[ \t]*set {re.escape(target)} \{{ {figure.split()[0]} [^\n]*\}}\n"
-        old = re.compile(rf"[ \t]*{re.escape(CALIBRATED)}[^\n]*\n{statement}").search(text, begin, end)
-        removed = [Edit(old.start(), old.end(), "")] if old is not None else []
+        old = re.compile(rf"[ \t]*{re.escape(_CALIBRATED)}[^\n]*\n{statement}").search(text, begin, end)
+        removed: list[Edit] = [(old.start(), old.end(), "")] if old is not None else []
         at, lead = _line_before(text, end)
-        added = f"{lead}  {CALIBRATED} {self.note}\n  set {target} {{ {figure} }}\n"
-        return edited(text, [*removed, Edit(at, at, added)])
+        added = f"{lead}  {_CALIBRATED} {self.note}\n  set {target} {{ {figure} }}\n"
+        return _edited(text, [*removed, (at, at, added)])
 
     def _owners(self, *, latency: bool = False) -> list[str]:
         """The parts whose figures these are: NICs, switches, buses; of latencies, the fabric where one is."""
@@ -263,16 +342,16 @@ def _with_own_types(text: str, name: str, links: LinkClass) -> str:
             continue
         library = read_source(path)
         types = "\n\n".join(
-            library.text[start : closing(library.text, start)] + "}"
+            library.text[start : _closing(library.text, start)] + "}"
             for node in parse(library).items
             if isinstance(node, NodeType) and node.name.text in used
-            for start in [offset(library.text, node.span)]
+            for start in [_offset(library.text, node.span)]
         )
         if any(_is_of(statement, links) for statement in _statements(types, library.name)):
-            target = offset(text, item.target.span)
+            target = _offset(text, item.target.span)
             start = text.rindex("import", 0, target)
-            edits.append(Edit(start, target + item.target.span.length, f"# as in {path.name}\n{types}"))
-    return edited(text, edits)
+            edits.append((start, target + item.target.span.length, f"# as in {path.name}\n{types}"))
+    return _edited(text, edits)
 
 
 def _items(text: str, name: str) -> list[object]:
@@ -303,7 +382,7 @@ def _literal(text: str, prop: Property | None) -> bool:
     """True where the figure stands there itself."""
     if prop is None or not isinstance(prop.amount, Amount):
         return False
-    start = offset(text, prop.amount.span)
+    start = _offset(text, prop.amount.span)
     return text.startswith(prop.amount.number, start) and prop.amount.unit in UNITS
 
 
@@ -316,19 +395,6 @@ def _is_of(statement: Statement, links: LinkClass) -> bool:
     total = Fraction(bandwidth.amount.number) * UNITS[bandwidth.amount.unit][1]
     stated = float(total * lanes_of(bandwidth.lanes, Findings()))
     return word == links.kind and abs(stated / float(links.rate) - 1) < _WRITTEN
-
-
-def _latency_edit(text: str, statement: Statement, shown: str) -> Edit:
-    latency, bandwidth = _property(statement, "latency"), _property(statement, "bandwidth")
-    if latency is not None and latency.amount is not None:
-        return _replaced(text, latency.amount, shown)
-    if bandwidth is not None:
-        before = offset(text, bandwidth.span)
-        return Edit(before, before, f"latency {shown}; ")
-    start = offset(text, statement.span)
-    braces = (token.end() for token in _TOKENS.finditer(text, start) if token[0] == "{")
-    inside = next(braces, start)
-    return Edit(inside, inside, f" latency {shown};")
 
 
 def _part(vertex: str) -> str:
@@ -354,51 +420,32 @@ def compressed(names: Sequence[str], every: Iterable[str]) -> str:
 # --- edits of a text by place: replaced and inserted pieces, everything else as it was
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """The characters from ``start`` to ``end`` (exclusive) become ``text``."""
-
-    start: int
-    end: int
-    text: str
-
-
-def edited(text: str, edits: Iterable[Edit]) -> str:
-    """Return ``text`` after ``edits``, no two of which may overlap."""
+def _edited(text: str, edits: Iterable[Edit]) -> str:
+    """``text`` after ``edits``, no two of which may overlap."""
     pieces: list[str] = []
     at = 0
-    for edit in sorted(edits, key=lambda e: (e.start, e.end)):
-        if edit.start < at:
+    for start, end, new in sorted(edits):
+        if start < at:
             raise ValueError("two edits overlap")
-        pieces += [text[at : edit.start], edit.text]
-        at = edit.end
+        pieces += [text[at:start], new]
+        at = end
     return "".join([*pieces, text[at:]])
 
 
-def offset(text: str, span: Span) -> int:
-    """Return where ``span`` begins in ``text``."""
+def _offset(text: str, span: Span) -> int:
+    """Where ``span`` begins in ``text``."""
     lines = text.split("\n")
     return sum(len(line) + 1 for line in lines[: span.line - 1]) + span.column - 1
 
 
-def closing(text: str, start: int) -> int | None:
-    """Return the place of the `}` that closes the first `{` at or after ``start``."""
+def _closing(text: str, start: int) -> int | None:
+    """The place of the `}` that closes the first `{` at or after ``start``."""
     depth = 0
     for token in _TOKENS.finditer(text, start):
         depth += {"{": 1, "}": -1}.get(token[0], 0)
         if token[0] == "}" and depth == 0:
             return token.start()
     return None
-
-
-def noted(text: str, start: int, note: str) -> Edit:
-    """Return the edit with ``note`` on the line above that of ``start``, in place of an older note."""
-    line = text.rfind("\n", 0, start) + 1
-    rest = text[line:]
-    indent = rest[: len(rest) - len(rest.lstrip(" \t"))]
-    before = text.rfind("\n", 0, max(0, line - 1)) + 1
-    begin = before if line and text[before:line].lstrip().startswith(CALIBRATED) else line
-    return Edit(begin, line, f"{indent}{CALIBRATED} {note}\n")
 
 
 def _line_before(text: str, end: int) -> tuple[int, str]:
@@ -408,5 +455,5 @@ def _line_before(text: str, end: int) -> tuple[int, str]:
 
 
 def _replaced(text: str, amount: Amount, shown: str) -> Edit:
-    start = offset(text, amount.span)
-    return Edit(start, start + amount.span.length, shown)
+    start = _offset(text, amount.span)
+    return start, start + amount.span.length, shown

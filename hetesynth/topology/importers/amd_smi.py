@@ -10,10 +10,9 @@ amd-smi states; without that only for models whose pairs have one link. Neither 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations
-from typing import Any
+from itertools import combinations, permutations
 
 from hetesynth.files.strict_json import JsonLimits, JsonRefused, read_json
 from hetesynth.topology.importers.machine import Cpu, CpuLink, Gpu, GpuLink, Machine, Place, Remark, one_nic_a_gpu
@@ -21,8 +20,6 @@ from hetesynth.topology.importers.rates import cpu_rate, pcie_rate, xgmi_rate
 from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lacking, lines_of, refused
 
 MAX_GPUS = 128
-MAX_DEPTH = 12
-MAX_DIGITS = 18
 ONE_HOP = 15  # the weight of a pair with an xGMI link of its own; two hops weigh twice as much
 LINK_MB = 50_000  # MB/s of one xGMI link as amd-smi states it
 MOST_LINKS = 16
@@ -57,8 +54,8 @@ def read_amd_smi(source: Source, options: ReadOptions) -> Reading:
     numa: dict[int, int] = {}
     if any(_title(line) for line in lines):
         names, tables = _text_tables(lines, source.name)
-        matches = [match for line in lines if (match := _NUMA.match(line))]
-        numa = {int(match[1]): int(match[2]) for match in matches if int(match[2]) >= 0}
+        nodes = [match for line in lines if (match := _NUMA.match(line))]
+        numa = {int(node[1]): int(node[2]) for node in nodes if int(node[2]) >= 0}
     else:
         names, tables = _json_tables(source.data, source.name)
     if WEIGHT not in tables or LINK_TYPE not in tables:
@@ -80,7 +77,20 @@ def read_amd_smi(source: Source, options: ReadOptions) -> Reading:
             what = f"GPUs {a} and {b}: {' '.join(there)} one way, {' '.join(back)} back"
             raise refused(source.name, what, HELP)
         if there == ("XGMI", str(ONE_HOP)):
-            links.append(GpuLink(a, b, _count(source.name, tables.get(BANDWIDTH), a, b, single), rate, "xgmi"))
+            bandwidths = tables.get(BANDWIDTH, {})
+            values = [bandwidths.get(pair) or "N/A" for pair in ((a, b), (b, a))]
+            matches = [re.fullmatch(r"(\d{1,9})-(\d{1,9})", value) for value in values]
+            count, most = 1, {int(match[2]) for match in matches if match}
+            if all(matches):
+                count, rest = divmod(max(most), LINK_MB)
+                if len(most) != 1 or rest or not 1 <= count <= MOST_LINKS:
+                    what = f"GPUs {a} and {b}: {values[0]} MB/s is no multiple of a link's {LINK_MB}"
+                    raise refused(source.name, what, HELP)
+            elif not single:
+                way_out = "give `amd-smi topology --json` with bandwidths, or NCCL_TOPO_DUMP_FILE's XML"
+                what = f"the number of xGMI links between GPUs {a} and {b} is not told"
+                raise lacking(source.name, what, way_out)
+            links.append(GpuLink(a, b, count, rate, "xgmi"))
     gpus = tuple(
         Gpu(model, arch, Place(bus=name if ":" in name else "", numa=numa.get(i))) for i, name in enumerate(names)
     )
@@ -99,22 +109,6 @@ def architecture(model: str) -> tuple[str, bool] | None:
     """Return a model's architecture, with True where a pair has one xGMI link at most; None for unknown models."""
     rows = (row for row in _ARCHITECTURES if re.search(row[0], model, re.IGNORECASE))
     return next(((arch, single) for _, arch, single in rows), None)
-
-
-def _count(name: str, bandwidths: Matrix | None, a: int, b: int, single: bool) -> int:
-    """How many links a pair has."""
-    values = [bandwidths[pair] or "N/A" if bandwidths else "N/A" for pair in ((a, b), (b, a))]
-    matches = [re.fullmatch(r"(\d{1,9})-(\d{1,9})", value) for value in values]
-    if not all(matches):
-        if single:
-            return 1
-        way_out = "give `amd-smi topology --json` with bandwidths, or NCCL_TOPO_DUMP_FILE's XML"
-        raise lacking(name, f"the number of xGMI links between GPUs {a} and {b} is not told", way_out)
-    most = {int(match[2]) for match in matches if match}
-    count, rest = divmod(max(most), LINK_MB)
-    if len(most) != 1 or rest or not 1 <= count <= MOST_LINKS:
-        raise refused(name, f"GPUs {a} and {b}: {values[0]} MB/s is no multiple of a link's {LINK_MB}", HELP)
-    return count
 
 
 def _over_pcie(machine: Machine, options: ReadOptions) -> Machine:
@@ -171,58 +165,42 @@ def _text_tables(lines: Sequence[str], name: str) -> Tables:
 def _json_tables(data: bytes, name: str) -> Tables:
     """What ``amd-smi topology --json`` says; both of its layouts."""
     try:
-        document = read_json(data, JsonLimits(MAX_DEPTH, MAX_DIGITS))
+        document = read_json(data, JsonLimits(max_depth=12, max_digits=18))
     except JsonRefused as error:
         raise refused(name, str(error), HELP) from error
     if isinstance(document, dict) and isinstance(document.get("topology"), list):
         document = document["topology"]
-    if not isinstance(document, list) or not 1 <= len(document) <= MAX_GPUS or not all(map(_is_gpu, document)):
+    if not isinstance(document, list) or not 1 <= len(document) <= MAX_GPUS:
         raise refused(name, "no list of GPUs with their links", HELP)
-    gpus = [entry["gpu"] for entry in document]
-    if len(set(gpus)) != len(gpus):
-        raise refused(name, "a GPU stands there twice", "give one server a file")
-    rows = [_row(entry, name) for entry in document]
-    tables: dict[str, Matrix] = {}
-    for table in _FIELDS:
-        matrix = {
-            (a, b): row[table][other]
-            for a, row in enumerate(rows)
-            for b, other in enumerate(gpus)
-            if other in row[table]
-        }
-        missing = [(a, b) for a in range(len(gpus)) for b in range(len(gpus)) if a != b and (a, b) not in matrix]
-        if matrix and missing:
-            a, b = missing[0]
-            raise refused(name, f"{table} of GPUs {gpus[a]} and {gpus[b]} is not there", HELP)
-        if matrix:
-            tables[table] = matrix
-    names = [entry.get("bdf") for entry in document]
-    bus_ids = all(isinstance(bdf, str) and _GPU.fullmatch(bdf) for bdf in names) and len(set(names)) == len(names)
-    return [str(bdf) for bdf in names] if bus_ids else [f"GPU{gpu}" for gpu in gpus], tables
-
-
-def _is_gpu(entry: object) -> bool:
-    return (
-        isinstance(entry, dict)
-        and type(entry.get("gpu")) is int
-        and (isinstance(entry.get("links"), list) or isinstance(entry.get("weight"), dict))
-    )
-
-
-def _row(entry: Mapping[str, Any], name: str) -> dict[str, dict[int, str]]:
-    """What a GPU says of the others, by table and GPU."""
-    row: dict[str, dict[int, str]] = {table: {} for table in _FIELDS}
-    if isinstance(entry.get("links"), list):
-        for link in entry["links"]:
+    tables: dict[str, Matrix] = {table: {} for table in _FIELDS}
+    said: list[tuple[int, int, str, str]] = []  # place of a GPU, number of another, table, value
+    for a, entry in enumerate(document):
+        links, older = (entry.get("links"), entry.get("weight")) if isinstance(entry, dict) else (None, None)
+        if (not isinstance(links, list) and not isinstance(older, dict)) or type(entry.get("gpu")) is not int:
+            raise refused(name, "no list of GPUs with their links", HELP)
+        for link in links if isinstance(links, list) else ():
             if not isinstance(link, dict) or type(link.get("gpu")) is not int:
                 raise refused(name, f"GPU {entry['gpu']} has a link without the number of a GPU", HELP)
-            for table, key in _FIELDS.items():
-                if key in link:
-                    row[table][link["gpu"]] = str(link[key])[:100]
-        return row
-    for table, key in _OLD_FIELDS.items():
-        values = entry.get(key)
-        for other, value in values.items() if isinstance(values, dict) else ():
-            if match := re.fullmatch(r"gpu_(\d{1,3})", other):
-                row[table][int(match[1])] = str(value)[:100]
-    return row
+            said += [(a, link["gpu"], table, link[key]) for table, key in _FIELDS.items() if key in link]
+        if not isinstance(links, list):
+            columns = {table: entry.get(key) for table, key in _OLD_FIELDS.items()}
+            cells = [
+                (t, *cell) for t, column in columns.items() if isinstance(column, dict) for cell in column.items()
+            ]
+            matches = [(re.fullmatch(r"gpu_(\d{1,3})", other), table, value) for table, other, value in cells]
+            said += [(a, int(match[1]), table, value) for match, table, value in matches if match]
+    gpus = [entry["gpu"] for entry in document]
+    number = {gpu: place for place, gpu in enumerate(gpus)}
+    if len(number) != len(gpus):
+        raise refused(name, "a GPU stands there twice", "give one server a file")
+    for a, gpu, table, value in said:
+        if gpu in number:
+            tables[table][a, number[gpu]] = str(value)[:100]
+    for table, matrix in tables.items():
+        for a, b in permutations(range(len(gpus)), 2):
+            if matrix and (a, b) not in matrix:
+                raise refused(name, f"{table} of GPUs {gpus[a]} and {gpus[b]} is not there", HELP)
+    names = [entry.get("bdf") for entry in document]
+    bus_ids = all(isinstance(bdf, str) and _GPU.fullmatch(bdf) for bdf in names) and len(set(names)) == len(names)
+    shown = [str(bdf) for bdf in names] if bus_ids else [f"GPU{gpu}" for gpu in gpus]
+    return shown, {table: matrix for table, matrix in tables.items() if matrix}

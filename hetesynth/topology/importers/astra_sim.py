@@ -168,20 +168,29 @@ def _graph(topology: Topology) -> tuple[Edges, Switches]:
         raise _no_network(f"{topology.name} has {ranks} GPUs, and 2 to {MAX_NPUS} can be exported")
     if topology.groups:
         raise _no_network(f"{topology.name} states shared limits, which ASTRA-sim does not know")
-    out: dict[int, list[Wire]] = defaultdict(list)
+    forward, back = ({rank: dict[int, Rates]() for rank in range(ranks)} for _ in range(2))
+    for there, leaves in ((forward, True), (back, False)):
+        beside: dict[int, list[tuple[int, Wire]]] = defaultdict(list)
+        for wire in topology.wires:
+            ends = (wire.src, wire.dst) if leaves else (wire.dst, wire.src)
+            beside[ends[0]].append((ends[1], wire))
+        for gpu in range(ranks):
+            for end, rates in _ways(topology, beside, gpu):
+                if end in there[gpu] and end < ranks:
+                    pair = f"{vertices[gpu].name} to {vertices[end].name}"
+                    raise _no_network(f"the link of {pair} is not the only one of its pair")
+                there[gpu].setdefault(end, rates)
     for wire in topology.wires:
-        out[wire.src].append(wire)
-    edges: Edges = {}
+        if not {vertices[wire.src].kind, vertices[wire.dst].kind} & {"gpu", "nic"}:
+            raise _no_network(f"{vertices[wire.src].name} is joined to another switch")
+    edges = {(gpu, end): rates for gpu, ends in forward.items() for end, rates in ends.items() if end < ranks}
     ports: dict[int, list[tuple[int, Rates, Rates]]] = defaultdict(list)
-    for gpu in range(ranks):
-        for wire, hub, rates in _ways(topology, out, gpu):
+    for gpu, hubs in forward.items():
+        for hub, rates in hubs.items():
+            if hub >= ranks and hub not in back[gpu]:
+                raise _no_network(f"{vertices[hub].name} has a port of one direction")
             if hub >= ranks:
-                ports[hub].append((gpu, rates, _back(topology, out, hub, gpu)))
-            elif (gpu, hub) in edges:
-                name = topology.wire_name(topology.wires.index(wire))
-                raise _no_network(f"{name} is not the only one of its pair")
-            else:
-                edges[gpu, hub] = rates
+                ports[hub].append((gpu, rates, back[gpu][hub]))
     switches: Switches = {}
     for hub, entries in ports.items():
         unlike = {(min(there[0], back[0]), there[1] + back[1]) for _, there, back in entries}
@@ -193,35 +202,20 @@ def _graph(topology: Topology) -> tuple[Edges, Switches]:
     return edges, switches
 
 
-def _ways(topology: Topology, out: dict[int, list[Wire]], gpu: int) -> Iterator[tuple[Wire, int, Rates]]:
-    """(first wire, GPU or switch at its end, rates) of every way out of a GPU, through NICs of one GPU."""
-    for wire in out[gpu]:
-        far = topology.vertices[wire.dst]
+def _ways(topology: Topology, beside: dict[int, list[tuple[int, Wire]]], gpu: int) -> Iterator[tuple[int, Rates]]:
+    """(GPU or switch at its end, rates) of every way out of or into a GPU, through NICs of one GPU."""
+    for end, wire in beside[gpu]:
+        far = topology.vertices[end]
         if far.kind in ("gpu", "switch", "fabric"):
-            yield wire, wire.dst, _rates(wire)
+            yield end, _rates(wire)
             continue
         if far.kind != "nic":
             raise _no_network(f"{far.name}, a {far.kind}, is nothing that ASTRA-sim knows")
-        onward = [other for other in out[wire.dst] if topology.vertices[other.dst].kind != "gpu"]
-        if len(out[wire.dst]) - len(onward) != 1 or len(onward) > 1:
+        onward = [(last, other) for last, other in beside[end] if topology.vertices[last].kind != "gpu"]
+        if len(beside[end]) - len(onward) != 1 or len(onward) > 1:
             raise _no_network(f"{far.name} is shared, which ASTRA-sim does not know")
-        for other in onward:
-            yield wire, other.dst, _rates(wire, other)
-
-
-def _back(topology: Topology, out: dict[int, list[Wire]], hub: int, gpu: int) -> Rates:
-    """The rates of the way from a switch to a GPU."""
-    for wire in out[hub]:
-        if wire.dst == gpu:
-            return _rates(wire)
-        if wire.dst < topology.ranks:
-            continue
-        if topology.vertices[wire.dst].kind != "nic":
-            raise _no_network(f"{topology.vertices[hub].name} is joined to another switch")
-        for other in out[wire.dst]:
-            if other.dst == gpu:
-                return _rates(wire, other)
-    raise _no_network(f"{topology.vertices[hub].name} has a port of one direction")
+        for last, other in onward:
+            yield last, _rates(wire, other)
 
 
 def _rates(*wires: Wire) -> Rates:

@@ -1,4 +1,4 @@
-"""A JSON list of nodes, directed links and groups -> text of the topology language, with every figure as it is.
+"""A JSON list of nodes, directed links and groups -> text of the topology language and back, figures as they are.
 
 GPUs become the GPUs of their servers in the order of the file. What forwards becomes a switch, or a NIC with its
 fabric where the links leave no doubt. Links of one GPU to others that are alike are one statement. A node is a
@@ -17,6 +17,7 @@ from itertools import groupby
 from typing import Any
 
 from hetesynth.files.strict_json import JsonLimits, JsonRefused, read_json
+from hetesynth.model.topology import Topology
 from hetesynth.topology.importers.machine import Remark
 from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, refused
 from hetesynth.topology.importers.wording import bandwidth, comment, decimal, identifier, listed, natural, time
@@ -64,22 +65,17 @@ class EdgeDocument:
     groups: list[tuple[str, Fraction, int, list[tuple[NodeId, NodeId]]]]
 
 
-def read_document(source: Source) -> EdgeDocument:
-    """Return the document; HetesynthError HS732 for what is none."""
-    try:
-        document = read_json(source.data, JsonLimits(max_depth=16, max_digits=18))
-    except JsonRefused as error:
-        raise refused(source.name, str(error)) from error
-    return _Reader(source.name).document(document)
-
-
 class _Reader:
     """Of the file called ``name``."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def document(self, value: Any) -> EdgeDocument:
+    def document(self, data: bytes) -> EdgeDocument:
+        try:
+            value = read_json(data, JsonLimits(max_depth=16, max_digits=18))
+        except JsonRefused as error:
+            raise refused(self._name, str(error)) from error
         if not isinstance(value, dict):
             raise refused(self._name, "it is no JSON object")
         nodes = []
@@ -104,11 +100,20 @@ class _Reader:
             if item.get("alpha_us") is not None:
                 latency = self._number(item, "alpha_us", MAX_LATENCY) / 10**6
             links.append((src, dst, Quality(rate, self._count(item), latency, self._text(item, "kind"))))
-        groups = [
-            (self._text(item, "name"), self._rate(item), self._count(item), self._edges(item, gpus))
-            for item in self._items(value, "groups", MAX_LINKS)
-        ]
-        if sum(len(edges) for *_, edges in groups) > MAX_GROUP_EDGES:
+        groups = []
+        for item in self._items(value, "groups", MAX_LINKS):
+            edges = item.get("edges")
+            if not isinstance(edges, list) or not edges or len(edges) > MAX_LINKS:
+                raise refused(self._name, "a group without a list of edges")
+            for edge in edges:
+                pair = isinstance(edge, list) and len(edge) == 2
+                if not pair or any(type(end) not in (int, str) or end not in gpus for end in edge):
+                    raise refused(self._name, "an edge of a group that does not join two GPUs")
+            pairs = [(a, b) for a, b in edges]
+            if len(set(pairs)) != len(pairs) or any(a == b for a, b in pairs):
+                raise refused(self._name, "a group that names an edge twice, or from a GPU to itself")
+            groups.append((self._text(item, "name"), self._rate(item), self._count(item), pairs))
+        if sum(len(pairs) for *_, pairs in groups) > MAX_GROUP_EDGES:
             raise refused(self._name, f"its groups have more than {MAX_GROUP_EDGES} edges")
         notes = [f"source: {self._text(value, 'source', 400)}"] if value.get("source") else []
         for key in ("stated", "assumed"):  # where the figures are from and what was assumed, for comments
@@ -116,19 +121,6 @@ class _Reader:
             if isinstance(texts, list):
                 notes += [f"{key}: {text[:400]}" for text in texts[:16] if isinstance(text, str)]
         return EdgeDocument(self._text(value, "name"), notes, nodes, links, groups)
-
-    def _edges(self, item: Mapping[str, Any], gpus: set[NodeId]) -> list[tuple[NodeId, NodeId]]:
-        edges = item.get("edges")
-        if not isinstance(edges, list) or not edges or len(edges) > MAX_LINKS:
-            raise refused(self._name, "a group without a list of edges")
-        for edge in edges:
-            pair = isinstance(edge, list) and len(edge) == 2
-            if not pair or any(type(end) not in (int, str) or end not in gpus for end in edge):
-                raise refused(self._name, "an edge of a group that does not join two GPUs")
-        pairs = [(a, b) for a, b in edges]
-        if len(set(pairs)) != len(pairs) or any(a == b for a, b in pairs):
-            raise refused(self._name, "a group that names an edge twice, or from a GPU to itself")
-        return pairs
 
     def _items(self, value: Mapping[str, Any], key: str, most: int) -> list[Mapping[str, Any]]:
         items = value.get(key, [])
@@ -190,7 +182,7 @@ class _Names:
 
 def read(source: Source, options: ReadOptions) -> Reading:
     """Return the cluster as text; HetesynthError HS732."""
-    document = read_document(source)
+    document = _Reader(source.name).document(source.data)
     ends = {end for src, dst, _ in document.links for end in (src, dst)}
     # nodes that forward and are joined to nothing are left out
     document = replace(document, nodes=[node for node in document.nodes if node.type == "gpu" or node.id in ends])
@@ -201,7 +193,17 @@ def read(source: Source, options: ReadOptions) -> Reading:
     for note in (*document.notes, *(f"{remark.kind}: {remark.text}" for remark in remarks)):
         lines += comment(note)
     assumed = (note.removeprefix("assumed: ") for note in document.notes if note.startswith("assumed: "))
-    joins = _joins(document, nics)
+    # links, those of both directions as one; without those between NICs and fabrics
+    counts = Counter(document.links)
+    joins: list[Join] = []
+    for a, b, quality in list(counts):
+        n = counts[a, b, quality]
+        if n == 0 or nics.get(a) == b or nics.get(b) == a:
+            continue
+        both = min(n, counts[b, a, quality])
+        joins += [(a, b, quality, "<->")] * both + [(a, b, quality, "->")] * (n - both)
+        counts[a, b, quality] = 0
+        counts[b, a, quality] -= both
     types: dict[tuple[str, ...], str] = {}
     of_type: list[str] = []
     for i, nodes in enumerate(names.servers):
@@ -297,21 +299,6 @@ def _fabric_of_nics(document: EdgeDocument, names: _Names) -> dict[NodeId, NodeI
     return fabric_of
 
 
-def _joins(document: EdgeDocument, nics: dict[NodeId, NodeId]) -> list[Join]:
-    """Links, those of both directions as one; without those between NICs and fabrics."""
-    counts = Counter(document.links)
-    joins: list[Join] = []
-    for a, b, quality in list(counts):
-        n = counts[a, b, quality]
-        if n == 0 or nics.get(a) == b or nics.get(b) == a:
-            continue
-        both = min(n, counts[b, a, quality])
-        joins += [(a, b, quality, "<->")] * both + [(a, b, quality, "->")] * (n - both)
-        counts[a, b, quality] = 0
-        counts[b, a, quality] -= both
-    return joins
-
-
 def _server_body(
     source: str,
     document: EdgeDocument,
@@ -375,9 +362,8 @@ def _rate(source: str, quality: Quality, free: bool = False) -> str:
 def _lanes(total: Fraction, count: int) -> str:
     """``25 GB/s x 2``; as a quotient where a lane's share has no end."""
     lane = total / count
-    if Fraction(decimal(lane / 10**9)) * 10**9 == lane:
-        return bandwidth(lane, count)
-    return f"({bandwidth(total)} / {count}) x {count}"
+    exact = Fraction(decimal(lane / 10**9)) * 10**9 == lane
+    return bandwidth(lane, count) if exact else f"({bandwidth(total)} / {count}) x {count}"
 
 
 def _renamed(document: EdgeDocument, names: _Names) -> list[Remark]:
@@ -394,3 +380,65 @@ def _renamed(document: EdgeDocument, names: _Names) -> list[Remark]:
     if gpus != list(range(len(gpus))):
         texts.append("GPUs are numbered anew, by rank")
     return [Remark("found", text) for text in texts]
+
+
+_TYPES = {"fabric": "switch", "router": "border_router"}
+
+
+def edge_document(topology: Topology) -> dict[str, Any]:
+    """Return the list of a topology, ready for JSON, with every wire; GPUs are numbered by rank.
+
+    What forwards has its own name, with that of its server in front only where two would be the same. A wire that
+    never limits has ``GBps`` null.
+    """
+
+    def number(value: Fraction) -> int | float:
+        return int(value) if value.denominator == 1 else float(value)
+
+    short = [vertex.name.rpartition(".")[2] for vertex in topology.vertices]
+    counts = Counter(short)
+    ids: list[int | str] = [*range(topology.ranks)]
+    for vertex, name in zip(topology.vertices[topology.ranks :], short[topology.ranks :], strict=True):
+        ids.append(name if counts[name] == 1 else vertex.name)
+    servers: dict[str, int] = {}
+    for vertex in topology.vertices[: topology.ranks]:
+        servers.setdefault(vertex.server, len(servers))
+    return {
+        "name": topology.name,
+        "units": {"GBps": "1e9 bytes/s, one direction", "alpha_us": "microseconds per transfer"},
+        "nodes": [
+            {
+                "id": ids[i],
+                "type": _TYPES.get(vertex.kind, vertex.kind),
+                "server": servers.get(vertex.server, -1),
+                "model": vertex.model,
+                **({"host": vertex.host} if vertex.host else {}),
+            }
+            for i, vertex in enumerate(topology.vertices)
+        ],
+        "links": [
+            {
+                "src": ids[wire.src],
+                "dst": ids[wire.dst],
+                "GBps": None if wire.bandwidth is None else number(wire.bandwidth * wire.lanes / 10**9),
+                "alpha_us": number(wire.latency * 10**6),
+                "kind": wire.kind,
+                "count": wire.lanes,
+            }
+            for wire in topology.wires
+        ],
+        "groups": [
+            {
+                "name": group.name,
+                "kind": group.kind,
+                "GBps": number(group.bandwidth * group.lanes / 10**9),
+                **({"count": group.lanes} if group.lanes > 1 else {}),
+                # the ends of links, each pair once
+                "edges": [
+                    list(pair)
+                    for pair in dict.fromkeys((topology.links[i].src, topology.links[i].dst) for i in group.links)
+                ],
+            }
+            for group in topology.groups
+        ],
+    }

@@ -137,7 +137,29 @@ def _walk(element: etree._Element, tree: _Tree, place: Place, calibration: Calib
         tree.bridges.append(Bridge(name, replace(place, rate=_speed(element, calibration), bus=bus)))
         place = replace(place, parent=name, rate=None)
     elif kind == "PCIDev":
-        _device(element, tree, replace(place, rate=_speed(element, calibration), bus=bus))
+        place = replace(place, rate=_speed(element, calibration), bus=bus)
+        match = _PCI_TYPE.match(element.get("pci_type", ""))
+        device_class, vendor, device = (match[1], match[2].lower(), match[3].lower()) if match else ("", "", "")
+        systems = [child for child in element.iterchildren("object") if child.get("type") == "OSDev"]
+        if device_class[:2] in ("03", "12") and vendor in _GPU_VENDORS:
+            infos = {key: value for system in systems for key, value in _infos(system).items()}
+            numbered = [m for s in systems if (m := _GPU_OSDEV.fullmatch(s.get("name", "")))]
+            order = min((int(m[2]) for m in numbered), default=10**6)
+            name = infos.get("GPUModel") or model_of(f"0x{vendor}", f"0x{device}")
+            name = name or _infos(element).get("PCIDevice", "")
+            indexes = []  # how a matrix may refer to it
+            for item in (element, *systems):
+                for key in ("gp_index", "os_index"):
+                    if value := item.get(key):
+                        indexes += [f"{key[:2]}:{value}", f"{key[:2]}:{item.get('type', '')}:{value}"]
+            tree.gpus.append(((order, place.bus), Gpu(name[:100], "", place), indexes))
+        elif device_class[:2] == "02":
+            for system in systems:
+                text = system.get("osdev_type", "")
+                types = _OLD_TYPES.get(text, 0) if tree.old else _number(text)
+                if types & (_NETWORK | _INFINIBAND):
+                    nic = Nic(system.get("name", "nic")[:60], None, place=place)
+                    tree.nics.append((bool(types & _INFINIBAND), nic))
         return
     for child in element.iterchildren("object"):
         _walk(child, tree, place, calibration)
@@ -160,51 +182,6 @@ def _speed(element: etree._Element, calibration: Calibration) -> Fraction | None
     return Fraction(text).limit_denominator(1000) * 10**9 * factor
 
 
-def _device(element: etree._Element, tree: _Tree, place: Place) -> None:
-    """Note a PCI device if it is a GPU or a NIC."""
-    match = _PCI_TYPE.match(element.get("pci_type", ""))
-    device_class, vendor, device = (match[1], match[2].lower(), match[3].lower()) if match else ("", "", "")
-    systems = [child for child in element.iterchildren("object") if child.get("type") == "OSDev"]
-    if device_class[:2] in ("03", "12") and vendor in _GPU_VENDORS:
-        infos = {key: value for system in systems for key, value in _infos(system).items()}
-        numbered = [m for s in systems if (m := _GPU_OSDEV.fullmatch(s.get("name", "")))]
-        order = min((int(m[2]) for m in numbered), default=10**6)
-        name = infos.get("GPUModel") or model_of(f"0x{vendor}", f"0x{device}")
-        name = name or _infos(element).get("PCIDevice", "")
-        indexes = []  # how a matrix may refer to it
-        for item in (element, *systems):
-            for key in ("gp_index", "os_index"):
-                if value := item.get(key):
-                    indexes += [f"{key[:2]}:{value}", f"{key[:2]}:{item.get('type', '')}:{value}"]
-        tree.gpus.append(((order, place.bus), Gpu(name[:100], "", place), indexes))
-    elif device_class[:2] == "02":
-        for system in systems:
-            text = system.get("osdev_type", "")
-            types = _OLD_TYPES.get(text, 0) if tree.old else _number(text)
-            if types & (_NETWORK | _INFINIBAND):
-                nic = Nic(system.get("name", "nic")[:60], None, place=place)
-                tree.nics.append((bool(types & _INFINIBAND), nic))
-
-
-def _gpu_links(
-    source: Source, root: etree._Element, numbers: Mapping[str, int], gpus: Sequence[Gpu], options: ReadOptions
-) -> Links:
-    """What the matrices of a file say; ``numbers``: of the GPUs by index. Nothing where it has none."""
-    named = {e.get("name", ""): e for e in root.iter("distances2", "distances2hetero")}
-    for name in ("NVLinkBandwidth", "XGMIBandwidth"):
-        if name in named:
-            pairs = _pairs(named[name], numbers)
-            if pairs is None:
-                return (), (), (Remark("suspicious", "a matrix of links that is not square is passed over"),)
-            if name == "NVLinkBandwidth":
-                return _nvlinks(pairs, gpus, options)
-            hops = _pairs(named["XGMIHops"], numbers) if "XGMIHops" in named else None
-            return (), _xgmi(source, pairs, hops or [], gpus, options), ()
-    doubtful = len(gpus) > 1 and any((model := gpu_model(gpu.model)) and model.switched for gpu in gpus)
-    text = "no NVLinkBandwidth in the file, though these GPUs mostly have NVLink: was lstopo built with NVML?"
-    return (), (), (Remark("suspicious", text),) if doubtful else ()
-
-
 def _pairs(element: etree._Element, numbers: Mapping[str, int]) -> Pairs | None:
     """Every value of a matrix off the diagonal that is a GPU's and not 0; None where it is not square."""
     indexing, kind = element.get("indexing", "gp")[:2], element.get("type", "")
@@ -225,9 +202,36 @@ def _words(element: etree._Element, tag: str) -> Iterator[str]:
         yield from (child.text or "").split()
 
 
-def _nvlinks(matrix: Pairs, gpus: Sequence[Gpu], options: ReadOptions) -> Links:
-    """Links between GPUs, and ports into NVSwitches; those to CPUs (POWER) are told of."""
+def _gpu_links(
+    source: Source, root: etree._Element, numbers: Mapping[str, int], gpus: Sequence[Gpu], options: ReadOptions
+) -> Links:
+    """What the matrices of a file say; ``numbers``: of the GPUs by index. Nothing where it has none.
+
+    HS733 where neither the values nor the model tell which pairs have how many xGMI links. XGMIHops is 1 for every
+    pair where ROCm SMI was asked, so it is only used where it tells pairs apart.
+    """
+    named = {e.get("name", ""): e for e in root.iter("distances2", "distances2hetero")}
+    name = next((name for name in ("NVLinkBandwidth", "XGMIBandwidth") if name in named), "")
     models = [gpu_model(gpu.model) for gpu in gpus]
+    if not name:
+        doubtful = len(gpus) > 1 and any(model and model.switched for model in models)
+        text = "no NVLinkBandwidth in the file, though these GPUs mostly have NVLink: was lstopo built with NVML?"
+        return (), (), (Remark("suspicious", text),) if doubtful else ()
+    matrix = _pairs(named[name], numbers)
+    if matrix is None:
+        return (), (), (Remark("suspicious", "a matrix of links that is not square is passed over"),)
+    if name == "XGMIBandwidth":
+        arch, single = architecture(gpus[0].model) or ("gfx942", True)
+        hops = _pairs(named["XGMIHops"], numbers) if "XGMIHops" in named else None
+        far = {(a, b) for a, b, value in hops or () if value > 1}
+        values = {(a, b): value for a, b, value in matrix if isinstance(b, int) and a < b and (a, b) not in far}
+        if not single and not far and (set(values.values()) == {_XGMI_UNTOLD} or len(gpus) > _ONE_CARD):
+            what = "hwloc does not tell which GPUs have how many xGMI links with each other"
+            raise lacking(source.name, what, "give `amd-smi topology --json`, or NCCL_TOPO_DUMP_FILE's XML")
+        rate = xgmi_rate(arch, options.calibration)
+        counts = {pair: 1 if single else max(value // _XGMI_MB, 1) for pair, value in values.items()}
+        return (), [GpuLink(a, b, count, rate, "xgmi") for (a, b), count in counts.items()], ()
+    # links between GPUs, and ports into NVSwitches; those to CPUs (POWER) are told of
     pairs: dict[tuple[int, int], int] = {}
     lanes: dict[int, int] = defaultdict(int)
     to_cpus = False
@@ -252,20 +256,3 @@ def _nvlinks(matrix: Pairs, gpus: Sequence[Gpu], options: ReadOptions) -> Links:
     ports = [SwitchPort(gpu, count, rates[gpu]) for gpu, count in sorted(lanes.items())]
     links = [GpuLink(a, b, count, rates[a]) for (a, b), count in sorted(pairs.items()) if a not in lanes]
     return ports, links, remarks
-
-
-def _xgmi(source: Source, matrix: Pairs, hops: Pairs, gpus: Sequence[Gpu], options: ReadOptions) -> list[GpuLink]:
-    """Direct links; HS733 where neither the values nor the model tell which pairs have how many.
-
-    XGMIHops is 1 for every pair where ROCm SMI was asked, so it is only used where it tells pairs apart.
-    """
-    arch, single = architecture(gpus[0].model) or ("gfx942", True)
-    far = {(a, b) for a, b, value in hops if value > 1}
-    values = {(a, b): value for a, b, value in matrix if isinstance(b, int) and a < b and (a, b) not in far}
-    untold = not far and (set(values.values()) == {_XGMI_UNTOLD} or len(gpus) > _ONE_CARD)
-    if untold and not single:
-        what = "hwloc does not tell which GPUs have how many xGMI links with each other"
-        raise lacking(source.name, what, "give `amd-smi topology --json`, or NCCL_TOPO_DUMP_FILE's XML")
-    rate = xgmi_rate(arch, options.calibration)
-    counts = {pair: 1 if single else max(value // _XGMI_MB, 1) for pair, value in values.items()}
-    return [GpuLink(a, b, count, rate, "xgmi") for (a, b), count in counts.items()]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -76,7 +75,28 @@ class _Devices:
 
 def read_ibnetdiscover(source: Source, options: ReadOptions) -> Reading:
     """Return the network of a file; HS732 where it is no such output."""
-    devices = _devices(lines_of(source.data, source.name), source.name)
+    devices = _Devices()
+    current = image = ""
+    for number, line in enumerate(lines_of(source.data, source.name), 1):
+        text = line.strip()
+        if match := _BLOCK.fullmatch(text):
+            current = match[2]
+            devices.names[current] = match[3] or devices.names.get(current, "")
+            devices.images[current], image = image, ""
+        elif match := _IMAGE.fullmatch(text):
+            image = match[1]
+        elif match := _CABLE.fullmatch(text):
+            if not current:
+                raise refused(source.name, f"line {number}: a port without a device above it", HELP)
+            devices.add_cable((current, int(match[1])), (match[2], int(match[3])), match[4])
+        elif current and (match := _NO_CABLE.fullmatch(text)):
+            devices.odd.append(f"{devices.names[current] or current}{match[1]} has no link")
+        elif text.startswith("["):
+            raise refused(source.name, f"line {number}: a port that is not written as ibnetdiscover does", HELP)
+        if len(devices.names) + len(devices.cables) > MAX_DEVICES:
+            raise refused(
+                source.name, f"more than {MAX_DEVICES} devices and cables", "import a part of the fabric"
+            )
     guids = {guid for ends in devices.cables for guid, _ in ends} | set(devices.names)
     # the name in `MF0;leaf1:MQM8700/U1` or `leaf1`, with the guid where several switches have it
     short: dict[str, str] = {}
@@ -101,31 +121,6 @@ def read_ibnetdiscover(source: Source, options: ReadOptions) -> Reading:
     except TooLarge as error:
         raise refused(source.name, str(error), "import a part of the fabric") from error
     return Reading(network=network)
-
-
-def _devices(lines: Sequence[str], name: str) -> _Devices:
-    """Every device and cable that is told of."""
-    devices = _Devices()
-    current = image = ""
-    for number, line in enumerate(lines, 1):
-        text = line.strip()
-        if match := _BLOCK.fullmatch(text):
-            current = match[2]
-            devices.names[current] = match[3] or devices.names.get(current, "")
-            devices.images[current], image = image, ""
-        elif match := _IMAGE.fullmatch(text):
-            image = match[1]
-        elif match := _CABLE.fullmatch(text):
-            if not current:
-                raise refused(name, f"line {number}: a port without a device above it", HELP)
-            devices.add_cable((current, int(match[1])), (match[2], int(match[3])), match[4])
-        elif current and (match := _NO_CABLE.fullmatch(text)):
-            devices.odd.append(f"{devices.names[current] or current}{match[1]} has no link")
-        elif text.startswith("["):
-            raise refused(name, f"line {number}: a port that is not written as ibnetdiscover does", HELP)
-        if len(devices.names) + len(devices.cables) > MAX_DEVICES:
-            raise refused(name, f"more than {MAX_DEVICES} devices and cables", "import a part of the fabric")
-    return devices
 
 
 def _attachments(devices: _Devices, switches: dict[str, str]) -> tuple[list[Attachment], list[Remark]]:

@@ -6,7 +6,7 @@ read and bears the name of no host, it stands for all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
@@ -29,7 +29,8 @@ def machines_of_network(
     HS733 where none is known, HS814 where ``options.hosts`` fits none.
     """
     named = {_plain(machine.host): machine for machine in machines if machine.host}
-    hosts = [host for host in network.hosts if _fits(host, options.hosts)]
+    patterns = [pattern.strip() for pattern in options.hosts.split(",")]  # of hosts with or without their domain
+    hosts = [h for h in network.hosts if any(fnmatchcase(n, p) for p in patterns for n in (h, h.split(".")[0]))]
     if not hosts:
         raise HetesynthError(
             f"--hosts {options.hosts[:40]!r} fits no host of the network",
@@ -55,7 +56,24 @@ def machines_of_network(
             help="name a library type with --node-type, or add a dump of a server with its host's name",
         )
     without = [host for host, machine in candidates if machine is None]
-    remarks = [*network.remarks, *_remarks(joined, network, hosts)]
+    remarks = list(network.remarks)
+    usual = network.usual_nics()
+    nics = {host: {one.nic for one in of_host[host]} for host in hosts}
+    absent = [f"{h} {' '.join(n for n in usual if n not in nics[h])}" for h in hosts if nics[h] < set(usual)]
+    if absent:
+        text = f"no link, which NICs of this name have at other hosts: {some(absent)}"
+        text += "; is a port down, or is the host none of the GPU servers (--hosts)?"
+        remarks.append(Remark("suspicious", text))
+    if others := [host for host in network.hosts if host not in nics]:
+        remarks.append(Remark("found", f"hosts that --hosts leaves out: {some(others)}"))
+    strange = []
+    for machine in joined:
+        told = sum(bool(one.nic) for one in of_host[machine.host])  # 0 where the file lists hosts, not NICs
+        if 0 < told != len(nic_rates(machine)) and not nics[machine.host] < set(usual):
+            strange.append(f"{machine.host} {told} of {len(nic_rates(machine))}")
+    if strange:
+        text = f"the network lists more or fewer NICs than the dumps or the library's type: {some(strange)}"
+        remarks.append(Remark("suspicious", text))
     if without:
         remarks.append(Remark("suspicious", f"hosts without a dump are left out: {some(without)}"))
     if pattern is not None:
@@ -65,37 +83,6 @@ def machines_of_network(
     if lost := [machine.host or "a server without a name" for machine in strangers if machine is not pattern]:
         remarks.append(Remark("suspicious", f"not in the network, and left out: {some(lost)}"))
     return joined, remarks
-
-
-def _remarks(joined: Sequence[Machine], network: Network, hosts: Sequence[str]) -> Iterator[Remark]:
-    """NICs of ``hosts`` that are not as at other hosts or in their dumps, and hosts that are not taken."""
-    of_host = network.by_host()
-    usual = network.usual_nics()
-    absent, strange = [], []
-    for host in hosts:
-        nics = {one.nic for one in of_host[host]}
-        if nics < set(usual):
-            absent.append(f"{host} {' '.join(nic for nic in usual if nic not in nics)}")
-    for machine in joined:
-        nics = {one.nic for one in of_host[machine.host]}
-        told = sum(bool(one.nic) for one in of_host[machine.host])  # 0 where the file lists hosts, not NICs
-        if 0 < told != len(nic_rates(machine)) and not nics < set(usual):
-            strange.append(f"{machine.host} {told} of {len(nic_rates(machine))}")
-    if absent:
-        text = f"no link, which NICs of this name have at other hosts: {some(absent)}"
-        text += "; is a port down, or is the host none of the GPU servers (--hosts)?"
-        yield Remark("suspicious", text)
-    if others := [host for host in network.hosts if host not in set(hosts)]:
-        yield Remark("found", f"hosts that --hosts leaves out: {some(others)}")
-    if strange:
-        text = f"the network lists more or fewer NICs than the dumps or the library's type: {some(strange)}"
-        yield Remark("suspicious", text)
-
-
-def _fits(host: str, patterns: str) -> bool:
-    """True where ``patterns`` ask for a host, with or without its domain."""
-    names = (host, host.split(".")[0])
-    return any(fnmatchcase(name, pattern.strip()) for pattern in patterns.split(",") for name in names)
 
 
 def _plain(host: str) -> str:

@@ -122,26 +122,6 @@ class Machine:
     node_type: str = ""
     identity: str = ""  # what the file calls the server to tell it from others, such as a hash of its name
 
-    def __post_init__(self) -> None:
-        """Refuse what no reader may make of a file: the text could not be checked against it."""
-        if not (self.gpus or self.node_type) or len(self.gpus) > MAX_GPUS_OF_A_MACHINE:
-            raise ValueError(f"a machine needs 1 to {MAX_GPUS_OF_A_MACHINE} GPUs, or a node type of the library")
-        ends = [i for link in self.links for i in (link.a, link.b)]
-        ends += [port.gpu for port in self.ports] + [i for nic in self.nics for i in nic.gpus]
-        if any(not 0 <= i < len(self.gpus) for i in ends):
-            raise ValueError("a link, a port or a NIC names a GPU that the machine lacks")
-        pairs = {frozenset((link.a, link.b)) for link in self.links if link.a != link.b}
-        if len(pairs) != len(self.links) or len({port.gpu for port in self.ports}) != len(self.ports):
-            raise ValueError("a link to itself, or two entries for one pair or one port")
-        names = {cpu.name for cpu in self.cpus}
-        for bridge in self.bridges:
-            if bridge.name in names or bridge.place.parent not in {"", *names}:
-                raise ValueError(f"{bridge.name} is there twice, or does not stand behind what it hangs below")
-            names.add(bridge.name)
-        places = [*(gpu.place for gpu in self.gpus), *(nic.place for nic in self.nics)]
-        if any(place.parent not in {"", *names} for place in places):
-            raise ValueError("a device hangs below what the machine lacks")
-
     def links_of(self, gpu: int) -> int:
         """Return how many NVLink or xGMI links leave a GPU, direct ones and those into a switch."""
         direct = sum(link.count for link in self.links if gpu in (link.a, link.b))

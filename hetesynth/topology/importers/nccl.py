@@ -44,14 +44,18 @@ from hetesynth.topology.importers.wording import bandwidth, network_rate, number
 if TYPE_CHECKING:
     from lxml import etree
 
-
-MAX_NUMBER_DIGITS = 9
-MAX_TEXT = 255  # what NCCL's own parser takes
+_MAX_TEXT = 255  # what NCCL's own parser takes
+_MAX_LANES = 256
 _BUS = re.compile(r"[0-9a-fA-F:.]{1,24}")
+_SWITCH, _CPU = "0x0680", "0x068001"
+_HIDDEN = "fffffff"  # how the address begins that stands for a switch which the server cannot see
+_BELIEVABLE = 1_600_000  # Mb/s: twice the fastest port there is
+_UNSTATED = 10_000  # Mb/s, as NCCL takes it
+_HOPPER = 90
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class _Slot:
     """A ``<pci>`` or a place directly below a CPU, where ``direct`` is true and there is no rate."""
 
     parent: str
@@ -63,199 +67,84 @@ class Slot:
     width: int = 0
     direct: bool = False
 
-
-@dataclass(frozen=True, slots=True)
-class LinkElement:
-    """An ``<nvlink>`` or ``<xgmi>``."""
-
-    tag: str
-    target: str
-    count: int
-    kind: str  # tclass
+    def place(self, calibration: Calibration) -> Place:
+        if self.direct:
+            return Place(self.parent)
+        return Place(self.parent, pcie_rate(self.speed, abs(self.width), calibration), self.bus)
 
 
 @dataclass(frozen=True, slots=True)
-class GpuElement:
-    """A ``<gpu>`` or ``<apu>`` and the slot that it is in. ``part``: which one it is of a split GPU (MLOPart)."""
+class _Gpu:
+    """A ``<gpu>`` or ``<apu>`` in its slot. ``part``: which one it is of a split GPU (MLOPart).
 
-    slot: Slot
+    ``links``: tag, target, count and class of every ``<nvlink>`` and ``<xgmi>``.
+    """
+
+    slot: _Slot
     tag: str
     dev: int
     sm: int
     arch: str
     rank: str | None
-    links: tuple[LinkElement, ...]
+    links: tuple[tuple[str, str, int, str], ...]
     c2c: bool
     part: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class NetElement:
+class _Net:
     """A ``<net>``: speed in Mb/s, latency in us."""
 
-    slot: Slot
+    slot: _Slot
     name: str
     speed: int
     latency: str
     guid: str
 
 
-@dataclass(frozen=True, slots=True)
-class CpuElement:
-    """A ``<cpu>``."""
-
-    name: str
-    numa: int | None
-    affinity: str
-    arch: str
-    vendor: str
-    model: int
-
-
 @dataclass(slots=True)
-class HostTree:
-    """Everything of one host. Bridges by name; ``bare``: GPU and NIC slots without a ``<gpu>`` or ``<nic>``."""
+class _Host:
+    """Everything of one host: CPUs with their affinity and rate between them, bridges by name.
+
+    ``bare``: GPU and NIC slots without a ``<gpu>`` or ``<nic>``.
+    """
 
     identity: str
-    cpus: list[CpuElement] = field(default_factory=list)
-    bridges: dict[str, Slot] = field(default_factory=dict)
-    gpus: list[GpuElement] = field(default_factory=list)
-    nets: list[NetElement] = field(default_factory=list)
+    cpus: list[tuple[Cpu, str, Fraction]] = field(default_factory=list)
+    bridges: dict[str, _Slot] = field(default_factory=dict)
+    gpus: list[_Gpu] = field(default_factory=list)
+    nets: list[_Net] = field(default_factory=list)
     bare_gpus: int = 0
-    bare_nics: list[Slot] = field(default_factory=list)
+    bare_nics: list[_Slot] = field(default_factory=list)
     buses: list[str] = field(default_factory=list)
 
 
-class Devices:
-    """Walks the tree of the file called ``name`` once."""
+@dataclass(frozen=True, slots=True)
+class _Attributes:
+    """Reads those of an element of the file called ``name``; HS732 where one is not what it should be."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    name: str
+    element: etree._Element
 
-    def read(self, root: etree._Element) -> list[HostTree]:
-        """Return the hosts in the order of the file."""
-        hosts: dict[str, HostTree] = {}
-        for element in root.iter("cpu"):
-            identity = self._text(element, "host_hash")
-            host = hosts.setdefault(identity, HostTree(identity))
-            cpu = CpuElement(
-                f"cpu{len(host.cpus)}",
-                self._number(element, "numaid"),
-                self._text(element, "affinity"),
-                self._text(element, "arch"),
-                self._text(element, "vendor"),
-                self._number(element, "modelid") or 0,
-            )
-            host.cpus.append(cpu)
-            self._below(host, element, Slot(cpu.name, direct=True))
-        if not hosts:
-            raise refused(self._name, "it has no <cpu>, so nothing hangs anywhere")
-        return list(hosts.values())
-
-    def _below(self, host: HostTree, top: etree._Element, slot: Slot) -> None:
-        """Take in what is below ``top``, in document order; unknown elements are passed through."""
-        stack = [(child, slot) for child in reversed(top) if isinstance(child.tag, str)]
-        while stack:
-            element, above = stack.pop()
-            here = above
-            match element.tag:
-                case "pci":
-                    here = self._pci(host, element, above.parent)
-                case "gpu" | "apu":
-                    self._gpu(host, element, above)
-                case "net" if element.get("dev") is not None:  # NCCL passes the others over
-                    net = NetElement(
-                        above,
-                        self._text(element, "name") or f"net{len(host.nets)}",
-                        self._number(element, "speed") or 0,
-                        self._text(element, "latency"),
-                        self._text(element, "guid"),
-                    )
-                    self._number(element, "port")  # nothing here counts it, but it is refused where it is none
-                    host.nets.append(net)
-                case "cpu":
-                    continue
-            stack += [(child, here) for child in reversed(element) if isinstance(child.tag, str)]
-
-    def _pci(self, host: HostTree, element: etree._Element, parent: str) -> Slot:
-        slot = Slot(
-            parent,
-            self._bus(element, "busid"),
-            self._text(element, "class").lower(),
-            self._text(element, "vendor").lower(),
-            self._text(element, "device").lower(),
-            self._text(element, "link_speed"),
-            self._number(element, "link_width") or 0,
-        )
-        if slot.bus:
-            host.buses.append(slot.bus)
-        tags = {child.tag for child in element.iter() if isinstance(child.tag, str)} - {"pci", "pcilink"}
-        if element.find("pci") is not None or (slot.kind.startswith("0x0604") and tags):
-            name = f"bridge{len(host.bridges)}"
-            host.bridges[name] = slot
-            return Slot(name, direct=True)
-        if not tags and slot.kind.startswith(("0x03", "0x12")):
-            host.bare_gpus += 1
-        elif not tags and slot.kind.startswith("0x02"):
-            host.bare_nics.append(slot)
-        return slot
-
-    def _gpu(self, host: HostTree, element: etree._Element, slot: Slot) -> None:
-        links = [
-            LinkElement(
-                str(child.tag),
-                self._bus(child, "target"),
-                self._number(child, "count") or 0,
-                self._text(child, "tclass"),
-            )
-            for tag in ("nvlink", "xgmi")
-            for child in element.iterfind(tag)
-        ]
-        gcn = self._text(element, "gcn").lower()
-        arch = {"": "", "910": "gfx90a"}.get(gcn, gcn if gcn.startswith("gfx") else f"gfx{gcn}")
-        sm = max(0, self._number(element, "sm") or 0)
-        dev = self._number(element, "dev")
-        gpu = GpuElement(
-            slot,
-            str(element.tag),
-            len(host.gpus) if dev is None else dev,
-            sm,
-            arch or (f"sm{sm}" if sm else ""),
-            element.get("rank"),
-            tuple(links),
-            element.find("c2c") is not None,
-            self._number(element, "mlopart"),
-        )
-        host.gpus.append(gpu)
-
-    def _text(self, element: etree._Element, attribute: str) -> str:
-        text = element.get(attribute) or ""
-        if len(text) > MAX_TEXT:
-            raise refused(self._name, f"<{element.tag}> has {attribute} of more than {MAX_TEXT} characters")
+    def text(self, attribute: str) -> str:
+        text = self.element.get(attribute) or ""
+        if len(text) > _MAX_TEXT:
+            what = f"<{self.element.tag}> has {attribute} of more than {_MAX_TEXT} characters"
+            raise refused(self.name, what)
         return text
 
-    def _bus(self, element: etree._Element, attribute: str) -> str:
-        text = self._text(element, attribute).strip().lower()
+    def bus(self, attribute: str) -> str:
+        text = self.text(attribute).strip().lower()
         if text and not _BUS.fullmatch(text):
-            raise refused(self._name, f"<{element.tag}> has {attribute}={text[:40]!r}, which is no PCI address")
+            what = f"<{self.element.tag}> has {attribute}={text[:40]!r}, which is no PCI address"
+            raise refused(self.name, what)
         return text
 
-    def _number(self, element: etree._Element, attribute: str) -> int | None:
-        text = (element.get(attribute) or "").strip()
-        if not text:
-            return None
-        if not re.fullmatch(rf"-?[0-9]{{1,{MAX_NUMBER_DIGITS}}}", text):
-            raise refused(self._name, f"<{element.tag}> has {attribute}={text[:40]!r}, which is no number")
-        return int(text)
-
-
-MAX_CPUS = 256
-MAX_LANES = 256
-_SWITCH, _CPU = "0x0680", "0x068001"
-_HIDDEN = "fffffff"  # how the address begins that stands for a switch which the server cannot see
-_BELIEVABLE = 1_600_000  # Mb/s: twice the fastest port there is
-_UNSTATED = 10_000  # Mb/s, as NCCL takes it
-_HOPPER = 90
+    def number(self, attribute: str) -> int | None:
+        text = (self.element.get(attribute) or "").strip()
+        if text and not re.fullmatch(r"-?[0-9]{1,9}", text):
+            raise refused(self.name, f"<{self.element.tag}> has {attribute}={text[:40]!r}, which is no number")
+        return int(text) if text else None
 
 
 def read(source: Source, options: ReadOptions) -> Reading:
@@ -269,8 +158,19 @@ def read(source: Source, options: ReadOptions) -> Reading:
         )
     if root.tag != "system":
         raise refused(source.name, f"its root element is <{str(root.tag)[:40]}>, not <system>")
-    hosts = Devices(source.name).read(root)
-    if any(len(host.gpus) > MAX_GPUS_OF_A_MACHINE or len(host.cpus) > MAX_CPUS for host in hosts):
+    by_identity: dict[str, _Host] = {}
+    for element in root.iter("cpu"):
+        stated = _Attributes(source.name, element)
+        identity = stated.text("host_hash")
+        host = by_identity.setdefault(identity, _Host(identity))
+        cpu = Cpu(f"cpu{len(host.cpus)}", stated.number("numaid"))
+        affinity, arch, vendor = (stated.text(attribute) for attribute in ("affinity", "arch", "vendor"))
+        host.cpus.append((cpu, affinity, cpu_rate(vendor, arch, stated.number("modelid") or 0)))
+        _take_in(source.name, host, element, _Slot(cpu.name, direct=True))
+    hosts = list(by_identity.values())
+    if not hosts:
+        raise refused(source.name, "it has no <cpu>, so nothing hangs anywhere")
+    if any(len(host.gpus) > MAX_GPUS_OF_A_MACHINE or len(host.cpus) > 256 for host in hosts):
         raise refused(source.name, "it has more GPUs or CPUs than a server can have")
     if not any(host.gpus for host in hosts):
         return Reading((_skeleton(source, hosts, options),))
@@ -290,7 +190,61 @@ def read(source: Source, options: ReadOptions) -> Reading:
     return Reading(tuple(machines), remarks=tuple(remarks))
 
 
-def _skeleton(source: Source, hosts: Sequence[HostTree], options: ReadOptions) -> Machine:
+def _take_in(name: str, host: _Host, top: etree._Element, slot: _Slot) -> None:
+    """Note what is below ``top``, in document order; unknown elements are passed through."""
+    stack = [(child, slot) for child in reversed(top) if isinstance(child.tag, str)]
+    while stack:
+        element, here = stack.pop()
+        stated = _Attributes(name, element)
+        match element.tag:
+            case "pci":
+                bus = stated.bus("busid")
+                kind, vendor, device = (stated.text(one).lower() for one in ("class", "vendor", "device"))
+                speed, width = stated.text("link_speed"), stated.number("link_width") or 0
+                here = _Slot(here.parent, bus, kind, vendor, device, speed, width)
+                if here.bus:
+                    host.buses.append(here.bus)
+                tags = {child.tag for child in element.iter() if isinstance(child.tag, str)} - {"pci", "pcilink"}
+                if element.find("pci") is not None or (here.kind.startswith("0x0604") and tags):
+                    bridge = f"bridge{len(host.bridges)}"
+                    host.bridges[bridge] = here
+                    here = _Slot(bridge, direct=True)
+                elif not tags and here.kind.startswith(("0x03", "0x12")):
+                    host.bare_gpus += 1
+                elif not tags and here.kind.startswith("0x02"):
+                    host.bare_nics.append(here)
+            case "gpu" | "apu":
+                links = []
+                for link in (*element.iterfind("nvlink"), *element.iterfind("xgmi")):
+                    own = _Attributes(name, link)
+                    links.append((str(link.tag), own.bus("target"), own.number("count") or 0, own.text("tclass")))
+                gcn = stated.text("gcn").lower()
+                arch = {"": "", "910": "gfx90a"}.get(gcn, gcn if gcn.startswith("gfx") else f"gfx{gcn}")
+                sm, dev = max(0, stated.number("sm") or 0), stated.number("dev")
+                host.gpus.append(
+                    _Gpu(
+                        here,
+                        str(element.tag),
+                        len(host.gpus) if dev is None else dev,
+                        sm,
+                        arch or (f"sm{sm}" if sm else ""),
+                        element.get("rank"),
+                        tuple(links),
+                        element.find("c2c") is not None,
+                        stated.number("mlopart"),
+                    )
+                )
+            case "net" if element.get("dev") is not None:  # NCCL passes the others over
+                label = stated.text("name") or f"net{len(host.nets)}"
+                mbps = stated.number("speed") or 0
+                host.nets.append(_Net(here, label, mbps, stated.text("latency"), stated.text("guid")))
+                stated.number("port")  # nothing here counts it, but it is refused where it is none
+            case "cpu":
+                continue
+        stack += [(child, here) for child in reversed(element) if isinstance(child.tag, str)]
+
+
+def _skeleton(source: Source, hosts: Sequence[_Host], options: ReadOptions) -> Machine:
     """A file without GPUs, under the node type that the user names."""
     gpus = sum(host.bare_gpus for host in hosts)
     nics = [slot for host in hosts for slot in host.bare_nics]
@@ -317,34 +271,45 @@ def _skeleton(source: Source, hosts: Sequence[HostTree], options: ReadOptions) -
     return replace(machine, remarks=(Remark("assumed", text), *remarks))
 
 
-def _machine(source: Source, host: HostTree, gpus: Sequence[GpuElement], options: ReadOptions) -> Machine:
+def _machine(source: Source, host: _Host, gpus: Sequence[_Gpu], options: ReadOptions) -> Machine:
     calibration = options.calibration
     links, link_remarks = _links(source.name, gpus, calibration)
     devices = []
     for gpu in gpus:
         model = source.stated.model or model_of(gpu.slot.vendor, gpu.slot.device) or options.model
-        place, facts = _place(gpu.slot, calibration), gpu_model(model)
+        place, facts = gpu.slot.place(calibration), gpu_model(model)
         if facts and not gpu.slot.direct and not pcie_speed_is_known(gpu.slot.speed):
             place = replace(place, rate=pcie_rate(facts.pcie, 0, calibration))  # 16 lanes of what it is made for
         devices.append(Gpu(model, gpu.arch, place))
-    nics = [_nic(net, source, options) for net in host.nets]
+    nics = []
+    for net in host.nets:
+        speed = net.speed if net.speed > 0 else _UNSTATED
+        if speed > _BELIEVABLE:
+            speed = max(1, speed // 1000)  # written in kb/s
+        rate = source.stated.nic_rate or (net.speed <= 0 and options.nic_rate) or Fraction(speed) * 10**6 / 8
+        digits = net.latency.replace(".", "", 1)
+        latency = Fraction(net.latency[:16]) / 10**6 if digits.isascii() and digits.isdigit() else Fraction(0)
+        place = net.slot.place(calibration)
+        if not pcie_speed_is_known(net.slot.speed):
+            place = replace(place, rate=None)
+        nics.append(Nic(net.name, rate, latency, place))
     bridges, bridge_remarks = _bridges(host, devices, nics, calibration)
-    rates = {cpu.name: cpu_rate(cpu.vendor, cpu.arch, cpu.model) for cpu in host.cpus}
     ports = []  # NVSwitches are one switch to those who use them
     shares = _rates(gpus, "nvlink", calibration)
     for i, gpu in enumerate(gpus):
-        lanes = sum(max(0, k.count) for k in gpu.links if _is_switch(k.target, k.kind))
-        if lanes > MAX_LANES:
+        lanes = sum(max(0, count) for _, target, count, kind in gpu.links if _is_switch(target, kind))
+        if lanes > _MAX_LANES:
             raise refused(source.name, f"GPU {gpu.dev} has {lanes} links")
         if lanes:
             ports.append(SwitchPort(i, lanes, shares[i]))
+    between = {cpu.name: rate for cpu, _, rate in host.cpus}
     machine = Machine(
         "",
         tuple(devices),
         tuple(nics),
-        tuple(Cpu(cpu.name, cpu.numa) for cpu in host.cpus),
+        tuple(cpu for cpu, _, _ in host.cpus),
         bridges,
-        tuple(CpuLink(a, b, min(rates[a], rates[b])) for a, b in combinations(rates, 2)),
+        tuple(CpuLink(a, b, min(between[a], between[b])) for a, b in combinations(between, 2)),
         links,
         tuple(ports),
         identity=host.identity,
@@ -352,35 +317,14 @@ def _machine(source: Source, host: HostTree, gpus: Sequence[GpuElement], options
     remarks = [
         *link_remarks,
         *bridge_remarks,
-        *_remarks_on_links(gpus, machine),
-        *_remarks_on_slots(gpus, machine),
+        *_remarks_on_gpus(gpus, machine),
         *_remarks_on_nics(host, machine, source, options),
         *_remarks_on_identities(host, gpus),
     ]
     return replace(machine, remarks=tuple(remarks))
 
 
-def _place(slot: Slot, calibration: Calibration) -> Place:
-    if slot.direct:
-        return Place(slot.parent)
-    return Place(slot.parent, pcie_rate(slot.speed, abs(slot.width), calibration), slot.bus)
-
-
-def _nic(net: NetElement, source: Source, options: ReadOptions) -> Nic:
-    speed = net.speed if net.speed > 0 else _UNSTATED
-    if speed > _BELIEVABLE:
-        speed = max(1, speed // 1000)  # written in kb/s
-    rate = source.stated.nic_rate or (net.speed <= 0 and options.nic_rate) or Fraction(speed) * 10**6 / 8
-    latency = Fraction(0)
-    if net.latency.replace(".", "", 1).isascii() and net.latency.replace(".", "", 1).isdigit():
-        latency = Fraction(net.latency[:16]) / 10**6
-    place = _place(net.slot, options.calibration)
-    if not pcie_speed_is_known(net.slot.speed):
-        place = replace(place, rate=None)
-    return Nic(net.name, rate, latency, place)
-
-
-def _rates(gpus: Sequence[GpuElement], tag: str, calibration: Calibration) -> list[Fraction]:
+def _rates(gpus: Sequence[_Gpu], tag: str, calibration: Calibration) -> list[Fraction]:
     """What each GPU has of a link. Parts of a GPU (MLOPart) list all of its links and share them, as in NCCL."""
     parts_in = Counter(gpu.slot.bus for gpu in gpus if gpu.part is not None)
     return [
@@ -394,9 +338,7 @@ def _is_switch(target: str, kind: str) -> bool:
     return target.startswith(_HIDDEN) or (kind.startswith(_SWITCH) and not kind.startswith(_CPU))
 
 
-def _links(
-    name: str, gpus: Sequence[GpuElement], calibration: Calibration
-) -> tuple[tuple[GpuLink, ...], list[Remark]]:
+def _links(name: str, gpus: Sequence[_Gpu], calibration: Calibration) -> tuple[tuple[GpuLink, ...], list[Remark]]:
     """Direct links, which the file states from both ends."""
     ranks: dict[str, list[int]] = {}  # several where a GPU is split
     for i, gpu in enumerate(gpus):
@@ -405,15 +347,15 @@ def _links(
     counts: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)
     dropped: dict[str, list[int]] = defaultdict(list)
     for i, gpu in enumerate(gpus):
-        for link in gpu.links:
-            if _is_switch(link.target, link.kind) or link.kind.startswith(_CPU) or link.count < 1:
+        for tag, target, count, kind in gpu.links:
+            if _is_switch(target, kind) or kind.startswith(_CPU) or count < 1:
                 continue
-            peers = ranks.get(link.target, [])
+            peers = ranks.get(target, [])
             if not peers or i in peers:
                 dropped["itself" if i in peers else "a device that the file does not list"].append(i)
                 continue
             for peer in peers:
-                counts[i, peer][link.tag] += link.count
+                counts[i, peer][tag] += count
     remarks = [
         Remark("suspicious", f"{parts('gpu', sorted(set(those)))}: links to {what} are left out")
         for what, those in dropped.items()
@@ -428,7 +370,7 @@ def _links(
         if len(set(told)) > 1 or len(told) < 2:
             text = f"gpu{a} and gpu{b} disagree on their links: {there.total()} and {back.total()}"
             remarks.append(Remark("suspicious", f"{text}; {min(told)} taken"))
-        if min(told) > MAX_LANES:
+        if min(told) > _MAX_LANES:
             raise refused(name, f"GPUs {gpus[a].dev} and {gpus[b].dev} have {min(told)} links")
         rate = min(rates[tag][a] / parts_of[b], rates[tag][b] / parts_of[a])
         links.append(GpuLink(a, b, min(told), rate, tag))
@@ -436,15 +378,15 @@ def _links(
 
 
 def _bridges(
-    host: HostTree, gpus: Sequence[Gpu], nics: Sequence[Nic], calibration: Calibration
+    host: _Host, gpus: Sequence[Gpu], nics: Sequence[Nic], calibration: Calibration
 ) -> tuple[tuple[Bridge, ...], list[Remark]]:
     """Bridges with their rates; one that a hypervisor invented, or whose speed is not told, gets that of the
     fastest device below it."""
     below: dict[str, Fraction] = defaultdict(Fraction)
-    for gpu in gpus:
-        below[gpu.place.parent] = max(below[gpu.place.parent], gpu.place.rate or Fraction(0))
-    for nic in nics:
-        below[nic.place.parent] = max(below[nic.place.parent], nic.place.rate or nic.rate or Fraction(0))
+    devices: tuple[Gpu | Nic, ...] = (*gpus, *nics)
+    for device in devices:
+        rate = device.place.rate or (device.rate if isinstance(device, Nic) else None) or Fraction(0)
+        below[device.place.parent] = max(below[device.place.parent], rate)
     bridges: list[Bridge] = []
     virtual: list[str] = []
     unstated: list[str] = []
@@ -467,34 +409,34 @@ def _bridges(
     return tuple(bridges), remarks
 
 
-def _remarks_on_links(gpus: Sequence[GpuElement], machine: Machine) -> Iterator[Remark]:
+def _remarks_on_gpus(gpus: Sequence[_Gpu], machine: Machine) -> Iterator[Remark]:
     """GPUs of one architecture have as many links as each other, unless peers are missing by design."""
     kinds: dict[str, list[int]] = defaultdict(list)
     for i, gpu in enumerate(gpus):
         kinds[gpu.arch].append(i)
     for arch, alike in kinds.items():
         sums = Counter(machine.links_of(i) for i in alike)
-        if len(sums) < 2:
-            continue
         usual = max(sums, key=lambda links: (sums[links], links))
         fewer = [i for i in alike if machine.links_of(i) < usual]
+        if len(sums) < 2:
+            continue
         told = ", ".join(f"gpu{i} {machine.links_of(i)}" for i in fewer)
-        text = f"GPUs of {arch or 'one kind'} have different numbers of links: {usual}, but {told}"
+        kind: RemarkKind = "suspicious"
         if any(not machine.links_of(i) for i in fewer):
-            yield Remark("suspicious", f"{text}: was NVLink not readable there?")
+            why = "was NVLink not readable there?"
         elif machine.ports:
-            yield Remark("suspicious", f"{text}: links may be down")
+            why = "links may be down"
         elif 2 * len(fewer) < len(alike):
-            yield Remark("suspicious", f"{text}: as wired, or links are down")
+            why = "as wired, or links are down"
         else:
-            yield Remark("found", f"{text}: as wired")
+            kind, why = "found", "as wired"
+        yield Remark(
+            kind, f"GPUs of {arch or 'one kind'} have different numbers of links: {usual}, but {told}: {why}"
+        )
     models = sorted({gpu.model for gpu in machine.gpus if (facts := gpu_model(gpu.model)) and facts.switched})
     if models and len(machine.gpus) > 1 and not (machine.ports or machine.links):
         text = f"no NVLink, which {', '.join(models)} mostly have: was it not readable, or is it hidden?"
         yield Remark("suspicious", text)
-
-
-def _remarks_on_slots(gpus: Sequence[GpuElement], machine: Machine) -> Iterator[Remark]:
     widths = Counter((gpu.slot.speed.split(" ")[0], gpu.slot.width) for gpu in gpus if not gpu.slot.direct)
     if len(widths) > 1:
         told = ", ".join(f"{n} at {speed or '?'} GT/s x{width}" for (speed, width), n in sorted(widths.items()))
@@ -507,12 +449,11 @@ def _remarks_on_slots(gpus: Sequence[GpuElement], machine: Machine) -> Iterator[
         what = "16 lanes of what the model is made for, or of PCIe 3 where it is not known"
         yield Remark("assumed", f"{parts('gpu', those)}: the slot's speed is not told: {bandwidth(rate)}, {what}")
     hopper = [gpu for gpu in gpus if gpu.arch.startswith("sm") and gpu.sm >= _HOPPER]
-    slow = [gpu for gpu in hopper if gpu.slot.speed[:2] in ("8 ", "8.", "16")]
-    if slow:
+    if slow := [gpu for gpu in hopper if gpu.slot.speed[:2] in ("8 ", "8.", "16")]:
         yield Remark("found", f"{len(slow)} GPUs made for PCIe 5 state {slow[0].slot.speed}: virtual machines do")
 
 
-def _remarks_on_nics(host: HostTree, machine: Machine, source: Source, options: ReadOptions) -> Iterator[Remark]:
+def _remarks_on_nics(host: _Host, machine: Machine, source: Source, options: ReadOptions) -> Iterator[Remark]:
     sayings: dict[tuple[RemarkKind, str], list[str]] = defaultdict(list)  # what is said of which NICs
     cards: dict[tuple[str, str], list[str]] = defaultdict(list)
     for net, nic in zip(host.nets, machine.nics, strict=True):
@@ -540,20 +481,20 @@ def _remarks_on_nics(host: HostTree, machine: Machine, source: Source, options: 
             yield Remark("found", f"{', '.join(names)} are ports of one card and share its slot")
 
 
-def _remarks_on_identities(host: HostTree, gpus: Sequence[GpuElement]) -> Iterator[Remark]:
+def _remarks_on_identities(host: _Host, gpus: Sequence[_Gpu]) -> Iterator[Remark]:
     """NUMA nodes and addresses that contradict each other, and GPUs of odd kinds."""
-    if any(cpu.numa == -1 for cpu in host.cpus):
+    nodes = [cpu.numa for cpu, _, _ in host.cpus if cpu.numa is not None]
+    if -1 in nodes:
         yield Remark("found", "no NUMA node is told (numaid -1), as in virtual machines: distances are not known")
-    counts = Counter(cpu.numa for cpu in host.cpus if cpu.numa is not None and cpu.numa >= 0)
-    if nodes := sorted(numa for numa, n in counts.items() if n > 1):
-        yield Remark("suspicious", f"NUMA node {numbers(nodes)} is there twice in one host")
-    masks = Counter(cpu.affinity for cpu in host.cpus if cpu.affinity.strip("0,"))
-    if any(n > 1 for n in masks.values()):
+    if twice := sorted({numa for numa in nodes if numa >= 0 and nodes.count(numa) > 1}):
+        yield Remark("suspicious", f"NUMA node {numbers(twice)} is there twice in one host")
+    masks = [affinity for _, affinity, _ in host.cpus if affinity.strip("0,")]
+    if len(set(masks)) < len(masks):
         text = "different NUMA nodes state the same cores (affinity): they contradict each other"
         yield Remark("suspicious", text)
-    twice = sorted(bus for bus, n in Counter(host.buses).items() if n > 1 and not bus.startswith("ffff"))
-    if twice:
-        yield Remark("suspicious", f"{len(twice)} PCI addresses are there twice ({twice[0]}): edited by hand?")
+    buses = sorted(bus for bus, n in Counter(host.buses).items() if n > 1 and not bus.startswith("ffff"))
+    if buses:
+        yield Remark("suspicious", f"{len(buses)} PCI addresses are there twice ({buses[0]}): edited by hand?")
     if len({(gpu.dev, gpu.part) for gpu in gpus}) < len(gpus):
         text = "two GPUs have the same number (dev): they are numbered in the order of the file"
         yield Remark("suspicious", text)

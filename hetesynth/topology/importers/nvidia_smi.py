@@ -34,6 +34,7 @@ from hetesynth.topology.importers.machine import (
     SwitchPort,
     one_nic_a_gpu,
 )
+from hetesynth.topology.importers.pcie import spread
 from hetesynth.topology.importers.rates import cpu_rate, nvlink_rate, pcie_rate
 from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lacking, lines_of, refused
 
@@ -97,8 +98,7 @@ class DeviceTable:
 
     def sums(self) -> dict[str, int]:
         """Return the number of NVLinks in the row of each GPU."""
-        nvlinks = self.nvlinks()
-        return {gpu: sum(count for (one, _), count in nvlinks.items() if one == gpu) for gpu in self.gpus}
+        return {gpu: sum(n for (one, _), n in self.nvlinks().items() if one == gpu) for gpu in self.gpus}
 
 
 def tables(lines: Sequence[str], name: str) -> list[DeviceTable]:
@@ -107,7 +107,39 @@ def tables(lines: Sequence[str], name: str) -> list[DeviceTable]:
     # a line of headings right behind one without trailing columns is the rest of it, wrapped
     starts = [at for at in headings if at - 1 not in headings or headings[at - 1][1]]
     ends = [*starts[1:], len(lines)]
-    return [_table(lines[start:end], start + 1, name) for start, end in zip(starts, ends, strict=False)]
+    whole = []
+    for start, end in zip(starts, ends, strict=False):
+        every = lines[start:end]
+        devices: list[str] = []
+        trailing: list[str] = []
+        row = 0
+        while row < len(every) and (heading := _heading(every[row])) is not None and not (trailing and heading[1]):
+            devices += heading[0]
+            trailing += heading[1]
+            row += 1
+        if len(devices) > MAX_DEVICES or len(set(devices)) != len(devices):
+            raise refused(name, f"line {start + 1}: a table of too many devices, or with one twice", HELP)
+        rows: dict[str, tuple[str, ...]] = {}
+        numa: dict[str, str] = {}
+        for line, cells, rest in _rows(every[row:], devices):
+            # a row is of the column in which it is itself; a name in front has to agree
+            values, where = tuple(cells[-len(devices) :]), f"line {start + 1 + row + line}"
+            itself = [device for device, value in zip(devices, values, strict=True) if value == SELF]
+            if len(cells) > len(devices) + 1 or len(itself) != 1 or cells[: -len(devices)] not in ([], itself):
+                raise refused(name, f"{where}: a row whose X is not in its own column", HELP)
+            label = itself[0]
+            if label in rows:
+                raise refused(name, f"{where}: a second row of {label}", HELP)
+            rows[label] = values
+            affinities = dict(zip(trailing, rest, strict=False))
+            if re.fullmatch(r"[\d,-]{1,200}", node := affinities.get("NUMA Affinity", "")):
+                numa[label] = node
+        if not rows:
+            raise refused(name, f"line {start + 1}: headings without rows", HELP)
+        matches = (_LEGEND.fullmatch(line) for line in every[row:])
+        names = {match[1]: match[2] for match in matches if match}
+        whole.append(DeviceTable(start + 1, tuple(devices), rows, numa, names))
+    return whole
 
 
 def _heading(line: str) -> tuple[list[str], list[str]] | None:
@@ -122,39 +154,6 @@ def _heading(line: str) -> tuple[list[str], list[str]] | None:
     if not devices or not all(_DEVICE.fullmatch(device) for device in devices):
         return None
     return devices, trailing
-
-
-def _table(lines: Sequence[str], number: int, name: str) -> DeviceTable:
-    """The table that begins with the headings in the first of ``lines``, line ``number`` of the text."""
-    devices: list[str] = []
-    trailing: list[str] = []
-    row = 0
-    while row < len(lines) and (heading := _heading(lines[row])) is not None and not (trailing and heading[1]):
-        devices += heading[0]
-        trailing += heading[1]
-        row += 1
-    if len(devices) > MAX_DEVICES or len(set(devices)) != len(devices):
-        raise refused(name, f"line {number}: a table of too many devices, or with one twice", HELP)
-    rows: dict[str, tuple[str, ...]] = {}
-    numa: dict[str, str] = {}
-    for line, cells, rest in _rows(lines[row:], devices):
-        # a row is of the column in which it is itself; a name in front has to agree
-        values, where = tuple(cells[-len(devices) :]), f"line {number + row + line}"
-        itself = [device for device, value in zip(devices, values, strict=True) if value == SELF]
-        if len(cells) > len(devices) + 1 or len(itself) != 1 or cells[: -len(devices)] not in ([], itself):
-            raise refused(name, f"{where}: a row whose X is not in its own column", HELP)
-        label = itself[0]
-        if label in rows:
-            raise refused(name, f"{where}: a second row of {label}", HELP)
-        rows[label] = values
-        affinities = dict(zip(trailing, rest, strict=False))
-        if re.fullmatch(r"[\d,-]{1,200}", node := affinities.get("NUMA Affinity", "")):
-            numa[label] = node
-    if not rows:
-        raise refused(name, f"line {number}: headings without rows", HELP)
-    matches = (_LEGEND.fullmatch(line) for line in lines[row:])
-    names = {match[1]: match[2] for match in matches if match}
-    return DeviceTable(number, tuple(devices), rows, numa, names)
 
 
 def _rows(lines: Sequence[str], devices: Sequence[str]) -> Iterator[tuple[int, list[str], list[str]]]:
@@ -279,7 +278,19 @@ def _machine(server: _Server, options: ReadOptions) -> Machine:
             what = "`topo -p2p`, which says what GPUs may do, not"
         way_out = "add the output of `nvidia-smi topo -m`"
         raise lacking(source.name, f"only {what} how they are joined", way_out)
-    _check_whole(source.name, table)
+    for gpu, other in ((gpu, other) for gpu in table.gpus for other in table.devices if other != gpu):
+        cells = [
+            table.rows[row][table.devices.index(column)]
+            for row, column in ((gpu, other), (other, gpu))
+            if row in table.rows
+        ]
+        if not cells:
+            missing = ", ".join(device for device in table.gpus if device not in table.rows)
+            what = f"the table lacks rows ({missing}), so nothing says how {gpu} and {other} are joined"
+            raise refused(source.name, what, HELP)
+        if cells[0] != cells[-1] and not all(cell.startswith("NV") for cell in cells):
+            what = f"the row of {gpu} says {cells[0]} of {other}, and that of {other} says {cells[1]} of {gpu}"
+            raise refused(source.name, what, HELP)
     for of in (server.models, server.links):
         strange = [gpu.index for gpu in of.gpus if f"GPU{gpu.index}" not in table.gpus] if of else []
         if strange:
@@ -293,7 +304,11 @@ def _machine(server: _Server, options: ReadOptions) -> Machine:
     texts = [f"{len(table.gpus)} GPUs and {len(table.nics)} NICs by nvidia-smi topo -m"]
     if (listed := server.models or server.links) and listed.gpus:
         texts.append(f"GPUs: {listed.gpus[0].model}")
-    doubts = [*_doubts(table, model), *_link_states(table, server.links), *_no_access(server.access)]
+    doubts = [*_doubts(table, model, server.links)]
+    for one, other in combinations(server.access.gpus if server.access else (), 2):
+        cell = server.access.cell(one, other) if server.access else None
+        if cell not in (None, "OK"):
+            doubts.append(f"{one} and {other} have no peer access ({cell}): their traffic passes through the host")
     remarks = (
         *(Remark("found", text) for text in texts),
         *(Remark("suspicious", text) for text in doubts),
@@ -303,21 +318,6 @@ def _machine(server: _Server, options: ReadOptions) -> Machine:
         nics, more = _nearest_nics(source, table, options)
         return replace(machine, nics=nics, remarks=(*remarks, *more))
     return _with_slots(source, table, machine, model, options)
-
-
-def _check_whole(name: str, table: DeviceTable) -> None:
-    """Every pair of a GPU and another device must be stated by a row of one of them, and both must agree."""
-    for gpu in table.gpus:
-        for other in table.devices:
-            if other != gpu and table.cell(gpu, other) is None:
-                missing = ", ".join(device for device in table.gpus if device not in table.rows)
-                what = f"the table lacks rows ({missing}), so nothing says how {gpu} and {other} are joined"
-                raise refused(name, what, HELP)
-            if gpu in table.rows and other in table.rows:
-                there, back = table.cell(gpu, other) or "", table.cell(other, gpu) or ""
-                if there != back and not (there.startswith("NV") and back.startswith("NV")):
-                    what = f"the row of {gpu} says {there} of {other}, and that of {other} says {back} of {gpu}"
-                    raise refused(name, what, HELP)
 
 
 def _model(server: _Server, table: DeviceTable, options: ReadOptions) -> tuple[str, GpuModel | None]:
@@ -351,17 +351,16 @@ def _nvlinks(
         return (), ()
     rate = nvlink_rate(model.sm, options.calibration)
     name, gpus = server.source.name, table.gpus
-    if len(counts) == len(gpus) * (len(gpus) - 1):
-        # all pairs have links: they lead to a switch if together they are more than a GPU has
-        least = min(sum(n for (a, _), n in counts.items() if a == gpu) for gpu in gpus)
-        if least > min(model.links or MOST_LINKS, MOST_LINKS):
-            active = {gpu.index: gpu.active for gpu in (server.links.gpus if server.links else ()) if gpu.states}
-            lanes = [max(count for (a, _), count in counts.items() if a == gpu) for gpu in gpus]
-            lanes = [min(lane, active.get(i, lane)) for i, lane in enumerate(lanes)]
-            if 0 in lanes:
-                way_out = "repair it, or import the server without it"
-                raise lacking(name, f"no NVLink of GPU {lanes.index(0)} is active", way_out)
-            return tuple(SwitchPort(i, lane, rate) for i, lane in enumerate(lanes)), ()
+    # all pairs have links: they lead to a switch if together they are more than a GPU has
+    whole = len(counts) == len(gpus) * (len(gpus) - 1)
+    if whole and min(table.sums().values()) > min(model.links or MOST_LINKS, MOST_LINKS):
+        active = {gpu.index: gpu.active for gpu in (server.links.gpus if server.links else ()) if gpu.states}
+        lanes = [max(count for (a, _), count in counts.items() if a == gpu) for gpu in gpus]
+        lanes = [min(lane, active.get(i, lane)) for i, lane in enumerate(lanes)]
+        if 0 in lanes:
+            way_out = "repair it, or import the server without it"
+            raise lacking(name, f"no NVLink of GPU {lanes.index(0)} is active", way_out)
+        return tuple(SwitchPort(i, lane, rate) for i, lane in enumerate(lanes)), ()
     number = {gpu: i for i, gpu in enumerate(gpus)}
     for (a, b), count in counts.items():
         if counts.get((b, a)) != count:
@@ -392,18 +391,18 @@ def _with_slots(
             Nic(nic.name, nic.rate, place=Place(gpu.place.parent)) for nic, gpu in zip(alike, gpus, strict=False)
         )
         remarks += more
-    bridges = [replace(bridge, place=replace(bridge.place, rate=slot)) for bridge in bridges]
     between = cpu_rate("", "", 0)
-    cpu_links = tuple(CpuLink(a.name, b.name, between) for a, b in combinations(cpus, 2))
-    remarks += (Remark("assumed", f"PCIe slots and uplinks of 16 lanes at {speed}: the table has no rates"),)
     return replace(
         machine,
         gpus=gpus,
         nics=nics,
         cpus=tuple(cpus),
-        bridges=tuple(bridges),
-        cpu_links=cpu_links,
-        remarks=remarks,
+        bridges=tuple(replace(bridge, place=replace(bridge.place, rate=slot)) for bridge in bridges),
+        cpu_links=tuple(CpuLink(a.name, b.name, between) for a, b in combinations(cpus, 2)),
+        remarks=(
+            *remarks,
+            Remark("assumed", f"PCIe slots and uplinks of 16 lanes at {speed}: the table has no rates"),
+        ),
     )
 
 
@@ -471,11 +470,7 @@ def _nearest_nics(
     for index, gpu in enumerate(table.gpus):
         least = min(distance(gpu, nic) for nic in table.nics)
         sharers[tuple(nic for nic in table.nics if distance(gpu, nic) == least)].append(index)
-    users: dict[str, list[int]] = defaultdict(list)
-    for nics, gpus in sharers.items():
-        most = max(len(nics), len(gpus))
-        for i in range(most):
-            users[nics[i * len(nics) // most]].append(gpus[i * len(gpus) // most])
+    users = spread(sharers)
     names = {nic: table.nic_names.get(nic, nic) for nic in table.nics}
     used = [nic for nic in table.nics if nic in users]
     remarks = []
@@ -485,10 +480,10 @@ def _nearest_nics(
         text = "the table does not tell which NIC is near a GPU: they are shared in order"
         remarks.append(Remark("assumed", text))
     rate = source.stated.nic_rate
-    return tuple(Nic(names[nic], rate, gpus=tuple(sorted(users[nic]))) for nic in used), tuple(remarks)
+    return tuple(Nic(names[nic], rate, gpus=users[nic]) for nic in used), tuple(remarks)
 
 
-def _doubts(table: DeviceTable, model: GpuModel | None) -> Iterator[str]:
+def _doubts(table: DeviceTable, model: GpuModel | None, links: GpuList | None) -> Iterator[str]:
     """GPUs with fewer links than most, distances that contradict NUMA nodes, links that are hidden or too many."""
     sums = table.sums()
     usual = max(set(sums.values()), key=list(sums.values()).count) if sums else 0
@@ -509,29 +504,15 @@ def _doubts(table: DeviceTable, model: GpuModel | None) -> Iterator[str]:
     most = max(table.nvlinks().values(), default=0)
     if model and most > model.links:
         yield f"NV{most} in the table, and such a GPU has {model.links} NVLinks: is it another model?"
-
-
-def _link_states(table: DeviceTable, links: GpuList | None) -> Iterator[str]:
-    """Links that are not active, slower than others, or not as many as in the table."""
-    if links is None:
-        return
-    rates = [rate for gpu in links.gpus for _, rate in gpu.links if rate]
-    most = max((gpu.active for gpu in links.gpus), default=0)
-    sums, nvlinks = table.sums(), table.nvlinks()
-    for gpu in links.gpus:
-        name = f"GPU{gpu.index}"
-        stated = {count for (one, _), count in nvlinks.items() if one == name}
-        if gpu.active < most:
-            yield f"{name} has {gpu.active} active NVLinks, and others have {most}"
-        if gpu.active not in {*stated, sums[name]}:
-            yield f"{name} has {gpu.active} active NVLinks by nvlink -s, NV{max(stated, default=0)} in the table"
-        if any(rate and rate < max(rates) for _, rate in gpu.links):
+    listed = links.gpus if links else []
+    rates = [rate for gpu in listed for _, rate in gpu.links if rate]
+    active = max((gpu.active for gpu in listed), default=0)
+    for own in listed:
+        name = f"GPU{own.index}"
+        stated = {count for (gpu, _), count in table.nvlinks().items() if gpu == name}
+        if own.active < active:
+            yield f"{name} has {own.active} active NVLinks, and others have {active}"
+        if own.active not in {*stated, sums[name]}:
+            yield f"{name} has {own.active} active NVLinks by nvlink -s, NV{max(stated, default=0)} in the table"
+        if any(rate and rate < max(rates) for _, rate in own.links):
             yield f"{name} has NVLinks that are slower than others"
-
-
-def _no_access(access: DeviceTable | None) -> Iterator[str]:
-    """Pairs that may not read each other's memory."""
-    for one, other in combinations(access.gpus, 2) if access else ():
-        cell = access.cell(one, other) if access else None
-        if cell not in (None, "OK"):
-            yield f"{one} and {other} have no peer access ({cell}): their traffic passes through the host"

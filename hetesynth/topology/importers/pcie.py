@@ -7,12 +7,15 @@ card share.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TypeVar
 
 from hetesynth.topology.importers.machine import Machine, Nic, Place, Remark
 from hetesynth.topology.importers.wording import bandwidth
 
+Name = TypeVar("Name", int, str)
 UNSTATED = Fraction("15.75") * 10**9  # a slot of a GPU of 16 lanes of PCIe 3, where no file tells
 _OVER_A_CPU = 1000  # more than any number of bridges
 _BETWEEN_CPUS = 2000
@@ -114,9 +117,15 @@ def gpus_of_nics(machine: Machine) -> dict[int, tuple[int, ...]]:
         rates = {n: machine.nics[n].rate or 0 for n in usable if far[n] == least}
         fastest = max(rates.values())  # of NICs that are as near over a CPU libraries choose the fastest
         groups[tuple(n for n, rate in rates.items() if rate == fastest)].append(index)
-    pairs: dict[int, set[int]] = defaultdict(set)
+    pairs = spread(groups)
+    return {nic: pairs[nic] for nic in sorted(pairs)}
+
+
+def spread(groups: Mapping[tuple[Name, ...], Sequence[int]]) -> dict[Name, tuple[int, ...]]:
+    """Return the GPUs of each NIC, where those of a group share the NICs that it is under evenly and in order."""
+    pairs: dict[Name, set[int]] = defaultdict(set)
     for nics, gpus in groups.items():
         most = max(len(nics), len(gpus))
         for i in range(most):
             pairs[nics[i * len(nics) // most]].add(gpus[i * len(gpus) // most])
-    return {nic: tuple(sorted(pairs[nic])) for nic in sorted(pairs)}
+    return {nic: tuple(sorted(those)) for nic, those in pairs.items()}

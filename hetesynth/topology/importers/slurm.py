@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 
 from hetesynth.topology.importers.machine import Remark
 from hetesynth.topology.importers.network import Attachment, Network, TooLarge, Trunk
@@ -42,31 +43,26 @@ def read_slurm_conf(source: Source, options: ReadOptions) -> Reading:
     switches: list[_Switch] = []
     continued = ""
     for number, line in enumerate(lines_of(source.data, source.name), 1):
-        text = continued + line.split("#")[0].strip()
+        text, where = continued + line.split("#")[0].strip(), f"{source.name}: line {number}"
         continued = text[:-1] + " " if text.endswith("\\") else ""
-        if text and not continued and (switch := _switch_of(text, f"{source.name}: line {number}")):
-            switches.append(switch)
+        if not text or continued:
+            continue
+        settings = {match[1].lower(): match[2].strip('"') for match in _SETTING.finditer(text)}
+        rest = _SETTING.sub("", text).strip()
+        if rest or not settings or not settings.keys() <= _KEYS:
+            word = rest or ", ".join(sorted(settings.keys() - _KEYS)) or text
+            raise refused(where, f"{word[:60]!r} is nothing of topology.conf", HELP)
+        if settings.keys() <= {"blocksizes"}:
+            continue
+        label = settings.get("blockname") or settings.get("switchname") or ""
+        names = hosts_of(label, where)  # a list of one, as Slurm has it
+        nodes, below = (hosts_of(settings[k], where) if k in settings else [] for k in ("nodes", "switches"))
+        if len(names) != 1 or bool(nodes) == bool(below):
+            raise refused(where, f"{label[:60]} needs one name, and hosts or switches below it", HELP)
+        switches.append(_Switch(names[0], nodes, below, "blockname" in settings, settings.get("linkspeed", "")))
         if len(switches) > MAX_SWITCHES:
             raise refused(source.name, f"more than {MAX_SWITCHES} switches", "import a part of the cluster")
     return _reading(source.name, switches, options)
-
-
-def _switch_of(text: str, where: str) -> _Switch | None:
-    """The switch that a line describes; SwitchName may be a list of one, as Slurm has it."""
-    settings = {match[1].lower(): match[2].strip('"') for match in _SETTING.finditer(text)}
-    rest = _SETTING.sub("", text).strip()
-    if rest or not settings or not settings.keys() <= _KEYS:
-        word = rest or ", ".join(sorted(settings.keys() - _KEYS)) or text
-        raise refused(where, f"{word[:60]!r} is nothing of topology.conf", HELP)
-    if settings.keys() <= {"blocksizes"}:
-        return None
-    label = settings.get("blockname") or settings.get("switchname") or ""
-    names = hosts_of(label, where)
-    nodes = hosts_of(settings["nodes"], where) if "nodes" in settings else []
-    below = hosts_of(settings["switches"], where) if "switches" in settings else []
-    if len(names) != 1 or bool(nodes) == bool(below):
-        raise refused(where, f"{label[:60]} needs one name, and hosts or switches below it", HELP)
-    return _Switch(names[0], nodes, below, "blockname" in settings, settings.get("linkspeed", ""))
 
 
 def read_slurm_yaml(source: Source, options: ReadOptions) -> Reading:
@@ -103,12 +99,27 @@ def read_slurm_yaml(source: Source, options: ReadOptions) -> Reading:
 
 
 def _reading(name: str, switches: list[_Switch], options: ReadOptions) -> Reading:
-    """The network; what nothing joins in the file, blocks too, meets in one more switch."""
+    """The network; what nothing joins in the file, blocks too, meets in one more switch.
+
+    HS732 unless each switch is described once, every host below one, every switch below at most one.
+    """
     hosts = [host for switch in switches for host in switch.nodes]
     if not hosts:
         raise refused(name, "no switch and no block has hosts", HELP)
     above = {below: switch.name for switch in switches for below in switch.switches}
-    _demand_tree(name, switches, hosts, above)
+    names = [switch.name for switch in switches]
+    below = [lower for switch in switches for lower in switch.switches]
+    for kind, words in (("switch", names), ("host", hosts), ("switch below others", below)):
+        if len(set(words)) != len(words):
+            twice = next(word for word in words if words.count(word) > 1)
+            raise refused(name, f"{kind} {twice} is named twice", HELP)
+    described = set(names)
+    if unknown := [lower for lower in below if lower not in described]:
+        raise refused(name, f"switch {unknown[0]} is named and not described", HELP)
+    try:
+        TopologicalSorter({lower: [upper] for lower, upper in above.items()}).prepare()
+    except CycleError as error:
+        raise refused(name, "switches hang below each other in a circle", HELP) from error
     trunks = [Trunk(below, switch.name) for switch in switches for below in switch.switches]
     remarks = [
         Remark("found", f"{len(hosts)} hosts below {sum(bool(s.nodes) for s in switches)} switches or blocks")
@@ -137,28 +148,6 @@ def _reading(name: str, switches: list[_Switch], options: ReadOptions) -> Readin
     return Reading(network=network)
 
 
-def _demand_tree(name: str, switches: list[_Switch], hosts: list[str], above: dict[str, str]) -> None:
-    """HS732 unless each switch is described once, every host below one, every switch below at most one."""
-    names = [switch.name for switch in switches]
-    below = [lower for switch in switches for lower in switch.switches]
-    for kind, words in (("switch", names), ("host", hosts), ("switch below others", below)):
-        if len(set(words)) != len(words):
-            twice = next(word for word in words if words.count(word) > 1)
-            raise refused(name, f"{kind} {twice} is named twice", HELP)
-    described = set(names)
-    if unknown := [lower for lower in below if lower not in described]:
-        raise refused(name, f"switch {unknown[0]} is named and not described", HELP)
-    ended: set[str] = set()  # switches from which the way up is known to end
-    for switch in names:
-        chain: set[str] = set()
-        while switch in above and switch not in ended:
-            if switch in chain:
-                raise refused(name, "switches hang below each other in a circle", HELP)
-            chain.add(switch)
-            switch = above[switch]
-        ended |= chain
-
-
 def hosts_of(text: str, name: str) -> list[str]:
     """Return the hosts of ``tux[0-3,12],rack[0-1]node[01-16]`` in order; HS732 for no list or too many hosts."""
     if not re.fullmatch(r"[^\[\]]*(\[[^\[\]]*\][^\[\]]*)*", text):
@@ -174,24 +163,18 @@ def hosts_of(text: str, name: str) -> list[str]:
             match = _PART.match(word, position)
             if match is None:
                 raise refused(name, f"{word[:60]!r} is no host list", HOSTS_HELP)
-            endings = _numbers(match[1], name) if match[1] else [match[2]]
+            endings = [] if match[1] else [match[2]]
+            for part in match[1].split(",") if match[1] else ():
+                bounds = _RANGE.fullmatch(part)
+                if bounds is None:
+                    raise refused(name, f"{part!r} is no number or range", HOSTS_HELP)
+                first, last = int(bounds[1]), int(bounds[2] or bounds[1])
+                if last < first or last - first + len(endings) >= MAX_HOSTS:
+                    raise refused(name, f"{part!r} is no range, or too long", HOSTS_HELP)
+                endings += [str(number).zfill(len(bounds[1])) for number in range(first, last + 1)]
             if len(names) * len(endings) + len(hosts) > MAX_HOSTS:
                 raise refused(name, f"more than {MAX_HOSTS} hosts in one list", "divide it")
             names = [begin + ending for begin in names for ending in endings]
             position = match.end()
         hosts += names
     return hosts
-
-
-def _numbers(text: str, name: str) -> list[str]:
-    """The numbers between brackets, with the zeros of the first of each range."""
-    numbers: list[str] = []
-    for word in text.split(","):
-        match = _RANGE.fullmatch(word)
-        if match is None:
-            raise refused(name, f"{word!r} is no number or range", HOSTS_HELP)
-        first, last = int(match[1]), int(match[2] or match[1])
-        if last < first or last - first + len(numbers) >= MAX_HOSTS:
-            raise refused(name, f"{word!r} is no range, or too long", HOSTS_HELP)
-        numbers += [str(number).zfill(len(match[1])) for number in range(first, last + 1)]
-    return numbers

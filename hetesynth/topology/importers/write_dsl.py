@@ -13,17 +13,28 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from hetesynth.errors import HetesynthError
-from hetesynth.topology.importers import node_text
-from hetesynth.topology.importers.machine import Machine, Remark
-from hetesynth.topology.importers.network import Attachment, Fabric, Network, Trunk
-from hetesynth.topology.importers.node_text import NVLINK_LATENCY
+from hetesynth.topology.importers.machine import GpuLink, Machine, Place, Remark
+from hetesynth.topology.importers.network import Fabric, Network, Trunk
 from hetesynth.topology.importers.node_types import file_of, nic_rates, node_types
-from hetesynth.topology.importers.pcie import UNSTATED, gpus_of_nics, over_cpus
-from hetesynth.topology.importers.wording import bandwidth, comment, identifier, listed, parts, time
+from hetesynth.topology.importers.pcie import UNSTATED, Tree, gpus_of_nics, over_cpus, slot
+from hetesynth.topology.importers.wording import (
+    bandwidth,
+    comment,
+    identifier,
+    listed,
+    network_rate,
+    parts,
+    time,
+)
 
 LATENCY = Fraction("1.3") / 10**6  # NIC to NIC through one switch; examples/ and the node library agree
 TIER = Fraction("0.65") / 10**6  # of a leaf and of a spine, so that two leaves and a spine take 1.95 us
 _SHOWN = 8
+NVLINK_LATENCY = Fraction("0.7") / 10**6  # TE-CCL; the node library has the same
+CROSSING = (
+    Fraction("0.3") / 10**6
+)  # of a PCIe switch, a CPU and a CPU link: 1.5 us for the five of the longest way
+_PLAIN = str.maketrans({"[": "", "]": "", ",": "_", "-": "_"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +46,8 @@ class Server:
     node_type: str
 
 
-def statements(servers: Sequence[Server], fabric: Fabric) -> list[str]:
-    """Return the statements; HetesynthError HS733 where servers would be apart."""
+def _network_statements(servers: Sequence[Server], fabric: Fabric) -> list[str]:
+    """What joins the servers; HetesynthError HS733 where they would be apart."""
     lines = _domains(servers)
     if fabric.network is not None:
         return lines + _network(servers, fabric.network)
@@ -70,22 +81,14 @@ def statements(servers: Sequence[Server], fabric: Fabric) -> list[str]:
             )
         rails = range(counts[networked[0].name])
         return lines + [f"fabric rail{i} {{ join *.nic{i}; latency {time(LATENCY)} }}" for i in rails]
-    return lines + _leaves(networked, fabric)
-
-
-def _leaves(servers: Sequence[Server], fabric: Fabric) -> list[str]:
-    """A fabric for every ``fabric.servers`` servers, and a spine above them."""
-    lines: list[str] = []
-    uplinks = []
-    for i, first in enumerate(range(0, len(servers), fabric.servers)):
-        members = servers[first : first + fabric.servers]
-        joined = ", ".join(f"{member.name}.nic*" for member in members)
-        lines.append(f"fabric leaf{i} {{ join {joined}; latency {time(TIER)} }}")
+    uplinks = []  # a fabric for every so many servers, and a spine above them
+    for i, first in enumerate(range(0, len(networked), fabric.servers)):
+        members = networked[first : first + fabric.servers]
+        joined_nics = ", ".join(f"{member.name}.nic*" for member in members)
+        lines.append(f"fabric leaf{i} {{ join {joined_nics}; latency {time(TIER)} }}")
         carried = sum((rate for s in members for rate in nic_rates(s.machine)), Fraction(0))
         uplinks.append((f"leaf{i}", carried / fabric.oversubscription, 1))
-    if len(uplinks) < 2:
-        return lines
-    return lines + _switch("spine", uplinks, main=uplinks[0][1:])
+    return lines + (_switch("spine", uplinks, main=uplinks[0][1:]) if len(uplinks) > 1 else [])
 
 
 def _domains(servers: Sequence[Server]) -> list[str]:
@@ -120,11 +123,32 @@ def _network(servers: Sequence[Server], network: Network) -> list[str]:
     by_host = {server.machine.host: server for server in servers} | {server.name: server for server in servers}
     joins: dict[str, list[str]] = defaultdict(list)
     carried: dict[str, Fraction] = defaultdict(Fraction)  # what goes up from each switch
-    usual = network.usual_nics()
+    usual = network.usual_nics()  # of a whole host
     for host, attachments in network.by_host().items():
-        if host in by_host:
-            _attach(by_host[host], attachments, usual, joins, carried)
-    trunks = _used_trunks(network, set(joins))
+        server = by_host.get(host)
+        if server is None:
+            continue
+        rates = nic_rates(server.machine)
+        if attachments[0].nic == "":
+            joins[attachments[0].switch].append(f"{server.name}.nic*")
+            carried[attachments[0].switch] += sum(rates, Fraction(0))
+            continue
+        by_name = {one.nic: one for one in attachments}
+        ordered = [by_name.get(server.machine.nics[n].name) for n in gpus_of_nics(server.machine)]
+        if not any(ordered):  # the file about the network names NICs otherwise
+            ordered = [*map(by_name.get, usual)] if by_name.keys() <= set(usual) else [*attachments]
+        numbers: dict[str, list[int]] = defaultdict(list)
+        for number, one in enumerate(ordered):
+            if one is not None and number < len(rates):
+                numbers[one.switch].append(number)
+                carried[one.switch] += rates[number]
+        for switch, group in numbers.items():
+            joins[switch].append(f"{server.name}.{parts('nic', group)}")
+    trunks, before = list(network.trunks), -1  # those on ways between leaves in use: ends that lead nowhere go
+    while len(trunks) != before:
+        before = len(trunks)
+        degrees = Counter(end for pair in {frozenset((t.a, t.b)) for t in trunks} for end in pair)
+        trunks = [t for t in trunks if all(end in joins or degrees[end] > 1 for end in (t.a, t.b))]
     names: dict[str, str] = {}
     in_use = {server.name for server in servers}
     for switch in dict.fromkeys([*joins, *(end for trunk in trunks for end in (trunk.a, trunk.b))]):
@@ -138,43 +162,6 @@ def _network(servers: Sequence[Server], network: Network) -> list[str]:
     latency = time(TIER if trunks else LATENCY)
     lines = [f"fabric {names[s]} {{ join {', '.join(join)}; latency {latency} }}" for s, join in joins.items()]
     return lines + _above(network, trunks, carried, names)
-
-
-def _attach(
-    server: Server,
-    attachments: Sequence[Attachment],
-    usual: Sequence[str],
-    joins: dict[str, list[str]],
-    carried: dict[str, Fraction],
-) -> None:
-    """Note the NICs of a server at their switches, and what they carry; ``usual``: the NICs of a whole host."""
-    rates = nic_rates(server.machine)
-    if attachments[0].nic == "":
-        joins[attachments[0].switch].append(f"{server.name}.nic*")
-        carried[attachments[0].switch] += sum(rates, Fraction(0))
-        return
-    by_name = {one.nic: one for one in attachments}
-    ordered = [by_name.get(server.machine.nics[n].name) for n in gpus_of_nics(server.machine)]
-    if not any(ordered):  # the file about the network names NICs otherwise
-        ordered = [*map(by_name.get, usual)] if by_name.keys() <= set(usual) else [*attachments]
-    numbers: dict[str, list[int]] = defaultdict(list)
-    for number, one in enumerate(ordered):
-        if one is not None and number < len(rates):
-            numbers[one.switch].append(number)
-            carried[one.switch] += rates[number]
-    for switch, group in numbers.items():
-        joins[switch].append(f"{server.name}.{parts('nic', group)}")
-
-
-def _used_trunks(network: Network, leaves: set[str]) -> list[Trunk]:
-    """The trunks on ways between leaves in use: ends that lead nowhere are cut off."""
-    trunks = list(network.trunks)
-    while True:
-        degrees = Counter(end for pair in {frozenset((t.a, t.b)) for t in trunks} for end in pair)
-        kept = [t for t in trunks if all(end in leaves or degrees[end] > 1 for end in (t.a, t.b))]
-        if len(kept) == len(trunks):
-            return trunks
-        trunks = kept
 
 
 def _above(
@@ -254,7 +241,10 @@ def cluster_text(
     lines += ["", f"cluster {identifier(name, 'c')} {{"]
     runs: list[list[Server]] = []
     for server in servers:
-        if runs and _follows(runs[-1][-1], server):
+        last = runs[-1][-1] if runs else server
+        before, host = last.machine.host, server.machine.host
+        alike = last.node_type == server.node_type and bool(before) == bool(host)
+        if alike and _one_up(last.name, server.name) and (not before or _one_up(before, host)):
             runs[-1].append(server)
         else:
             runs.append([server])
@@ -263,7 +253,7 @@ def cluster_text(
         hosts = listed([server.machine.host for server in run]) if first.machine.host else ""
         body = f' {{ host "{hosts}" }}' if hosts else ""
         lines.append(f"{INDENT}instance {listed([server.name for server in run])} = {first.node_type}{body}")
-    lines += [INDENT + line for line in statements(servers, fabric)]
+    lines += [INDENT + line for line in _network_statements(servers, fabric)]
     lines += [f"{INDENT}measured {', '.join(measured)}"] if measured else []
     return "\n".join([*lines, "}"]).lstrip("\n") + "\n"
 
@@ -280,7 +270,7 @@ def _named(machines: Sequence[Machine]) -> list[Server]:
             node_type = machine.node_type
             types["", node_type] = node_type
         else:
-            body = tuple(node_text.statements(machine))
+            body = tuple(node_statements(machine))
             if body not in types:
                 model = next((gpu.model or gpu.arch for gpu in machine.gpus if gpu.model or gpu.arch), "server")
                 wished = f"{identifier(model.lower(), 'gpu')}x{len(machine.gpus)}"
@@ -314,14 +304,12 @@ def assumed_figures(machines: Sequence[Machine]) -> list[Remark]:
     """Return the latencies, and the speeds of slots, that the text states and no file told."""
     texts = []
     if any(m.links or m.ports for m in machines):
-        texts.append(f"a way over NVLink or xGMI takes {time(node_text.NVLINK_LATENCY)}")
-    trees = [m for m in machines if not m.node_type and node_text.needs_tree(m)]
+        texts.append(f"a way over NVLink or xGMI takes {time(NVLINK_LATENCY)}")
+    trees = [m for m in machines if not m.node_type and needs_tree(m)]
     if trees:
-        crossing = time(node_text.CROSSING)
+        crossing = time(CROSSING)
         texts.append(f"each PCIe switch, CPU and link between CPUs on a way takes {crossing}")
-    crossed = [
-        m for m in machines if m.cpu_links and not m.node_type and (node_text.needs_tree(m) or over_cpus(m))
-    ]
+    crossed = [m for m in machines if m.cpu_links and not m.node_type and (needs_tree(m) or over_cpus(m))]
     if between := sorted({link.rate for m in crossed for link in m.cpu_links}):
         rates = " or ".join(bandwidth(rate) for rate in between)
         texts.append(f"{rates} between CPUs, what NCCL counts: the tools tell no such rate")
@@ -329,7 +317,7 @@ def assumed_figures(machines: Sequence[Machine]) -> list[Remark]:
         texts.append(f"slots of GPUs whose speed is not told carry {bandwidth(UNSTATED)}, 16 lanes of PCIe 3")
     if any(bridge.place.rate is None for m in trees for bridge in m.bridges):
         texts.append("bridges whose speed is not told are as fast as the fastest device below them")
-    mixed = {models for m in machines if len(models := node_text.models(m)) > 1}
+    mixed = {models for m in machines if len(models := _models(m)) > 1}
     doubts = (f"GPUs of {', '.join(m)} in one server: `model` of all of them is {m[0]}" for m in sorted(mixed))
     return [*(Remark("assumed", text) for text in texts), *(Remark("suspicious", d) for d in doubts)]
 
@@ -360,18 +348,11 @@ def _node_lines(server: Server, same: Sequence[Server]) -> list[str]:
     if unused := [nic.name for n, nic in enumerate(machine.nics) if n not in used]:
         text = f"left out, as other NICs are nearer or faster, or as virtual: {', '.join(unused)}"
         lines += comment(text, INDENT)
-    return [*lines, *(INDENT + line for line in node_text.statements(machine)), "}"]
-
-
-def _follows(last: Server, server: Server) -> bool:
-    """True where two servers can be in one statement: ``listed`` makes a range of their names and their hosts."""
-    before, host = last.machine.host, server.machine.host
-    if last.node_type != server.node_type or bool(before) != bool(host):
-        return False
-    return _one_up(last.name, server.name) and (not before or _one_up(before, host))
+    return [*lines, *(INDENT + line for line in node_statements(machine)), "}"]
 
 
 def _one_up(last: str, name: str) -> bool:
+    """True where ``listed`` makes a range of two names."""
     match = re.fullmatch(r"(.*?)(0|[1-9][0-9]{0,8})", last)
     return match is not None and name == f"{match[1]}{int(match[2]) + 1}" and not match[1][-1:].isdigit()
 
@@ -389,3 +370,198 @@ def demand_rates(machines: Sequence[Machine], nic_rate: Fraction | None) -> list
         replace(m, nics=tuple(n if n.rate is not None else replace(n, rate=nic_rate) for n in m.nics))
         for m in machines
     ]
+
+
+# --- a machine as the statements of a node type
+
+
+def node_statements(machine: Machine) -> list[str]:
+    """Return the lines between the braces of ``node NAME { ... }``, without comments and indentation.
+
+    GPUs meet over NVLink or xGMI; where that leaves pairs apart, over the PCIe tree as `pcie` and `cpu`
+    statements. With an NVSwitch a GPU without NVLink reaches the others through its PCIe slot. Otherwise GPUs are
+    attached to the NICs nearest to them, and where they share a slot or an uplink that is narrower than their
+    NICs, over a bus.
+    """
+    lines = [f"gpus {len(machine.gpus)}"]
+    if named := _models(machine):
+        lines.insert(0, f'model "{named[0]}"')
+    # direct links: a mesh where every pair has the same, else the links by what they carry
+    kinds: dict[tuple[str, Fraction, int], list[GpuLink]] = defaultdict(list)
+    for link in sorted(machine.links, key=lambda k: (min(k.a, k.b), max(k.a, k.b))):
+        kinds[link.kind, link.rate, link.count].append(link)
+    gpus = range(len(machine.gpus))
+    for (kind, rate, count), links in kinds.items():
+        rest = f"{{ bandwidth {bandwidth(rate, count)}; latency {time(NVLINK_LATENCY)}; kind {kind} }}"
+        if len(links) == len(gpus) * (len(gpus) - 1) // 2:
+            lines.append(f"mesh {parts('gpu', gpus)} {rest}")
+            continue
+        partners: dict[int, list[int]] = defaultdict(list)
+        for link in links:
+            partners[min(link.a, link.b)].append(max(link.a, link.b))
+        lines += [f"link gpu{a} <-> {parts('gpu', sorted(b))} {rest}" for a, b in partners.items()]
+    used = gpus_of_nics(machine)
+    runs: list[tuple[str, list[int]]] = []  # NICs in order, those alike in one statement
+    for i, n in enumerate(used):
+        nic = machine.nics[n]
+        if nic.rate is None:
+            raise ValueError(f"{nic.name}: the rate of a NIC has to be known before it is written")
+        body = f"bandwidth {network_rate(nic.rate)}" + (f"; latency {time(nic.latency)}" if nic.latency else "")
+        if not runs or runs[-1][0] != body:
+            runs.append((body, []))
+        runs[-1][1].append(i)
+    lines += [f"nic {parts('nic', indices)} {{ {body} }}" for body, indices in runs]
+    number = {nic: i for i, nic in enumerate(used)}
+    if needs_tree(machine):
+        return lines + _pcie_tree(machine, number)
+    return lines + _ports(machine) + _attached(machine, used, number)
+
+
+def _models(machine: Machine) -> tuple[str, ...]:
+    """Return the models of its GPUs; the first is what the text says of all of them."""
+    return tuple(sorted({gpu.model for gpu in machine.gpus} - {""}))
+
+
+def needs_tree(machine: Machine) -> bool:
+    """Return True where pairs of GPUs meet over PCIe alone, and no switch of NVLinks joins the rest."""
+    pairs = len(machine.gpus) * (len(machine.gpus) - 1) // 2
+    return not machine.ports and len(machine.links) < pairs and not machine.domain
+
+
+def _ports(machine: Machine) -> list[str]:
+    """The NVSwitch, unless it reaches beyond the server, and a way for the GPUs that have no port."""
+    if not machine.ports:
+        return []
+    lines = []
+    if not machine.domain:
+        kinds: dict[Fraction, list[int]] = defaultdict(list)
+        for port in machine.ports:
+            kinds[port.rate * port.lanes].append(port.gpu)
+        main = max(kinds, key=lambda rate: (len(kinds[rate]), rate))
+        rest = f"bandwidth {bandwidth(main)}; latency {time(NVLINK_LATENCY)}; kind nvlink }}"
+        lines.append(f"switch nvswitch {{ ports {parts('gpu', kinds.pop(main))}; {rest}")
+        for rate, gpus in kinds.items():
+            rest = f"{{ bandwidth {bandwidth(rate)}; kind nvlink }}"
+            lines.append(f"link {parts('gpu', gpus)} <-> nvswitch {rest}")
+    ported = {port.gpu for port in machine.ports}
+    others = list(range(len(machine.gpus)))
+    for gpu in others.copy():
+        if gpu not in ported and len(others) > 1:
+            others.remove(gpu)
+            rest = f"bandwidth {bandwidth(machine.gpus[gpu].place.rate or UNSTATED)}; kind pcie }}"
+            lines.append(f"bus pcie_gpu{gpu} {{ members gpu{gpu} <-> {parts('gpu', others)}; {rest}")
+    return lines
+
+
+def _attached(machine: Machine, used: dict[int, tuple[int, ...]], number: dict[int, int]) -> list[str]:
+    """GPUs to NICs: plainly, at the rate of a narrow slot, or over a bus that several share."""
+    lines: list[str] = []
+    tree = Tree.of(machine)
+    attached: list[str] = []  # of several GPUs to a NIC
+    single: dict[str, list[tuple[int, int]]] = defaultdict(list)  # GPUs with a NIC each, by the rate of the slot
+    # NICs by their slot; those of one GPU together where the slot of the GPU carries less than they
+    cards: dict[str, list[int]] = defaultdict(list)
+    for n in used:
+        cards[slot(n, machine.nics[n])].append(n)
+    of_gpus: dict[tuple[int, ...], list[list[int]]] = defaultdict(list)
+    for nics in cards.values():
+        of_gpus[tuple(sorted({gpu for n in nics for gpu in used[n]}))].append(nics)
+    groups: list[list[int]] = []
+    for users, alike in of_gpus.items():
+        carried = Fraction(0)  # by the NICs of each slot, the slot of the GPU left aside
+        for nics in alike:
+            together = sum((machine.nics[n].rate or Fraction(0) for n in nics), Fraction(0))
+            way = tree.way(users[0], nics[0])
+            carried += min([together, *(rate for name, rate in way if not name.startswith("gpu"))])
+        limit = machine.gpus[users[0]].place.rate
+        narrow = len(users) == 1 and limit is not None and limit < carried
+        groups += [[n for nics in alike for n in nics]] if narrow else alike
+    for nics in sorted(groups):
+        gpus = sorted({gpu for n in nics for gpu in used[n]})
+        ways = [tree.way(g, n) for n in nics for g in used[n]]
+        shared = [rate for name, rate in ways[0] if all((name, rate) in way for way in ways)]
+        carried = sum((machine.nics[n].rate or Fraction(0) for n in nics), Fraction(0))
+        if len(ways) > 1 and shared and min(shared) < carried:
+            own = parts("nic", [number[n] for n in nics])
+            rest = f"bandwidth {bandwidth(min(shared))}; kind pcie }}"
+            lines.append(f"bus pcie_{own.translate(_PLAIN)} {{ members {parts('gpu', gpus)} <-> {own}; {rest}")
+            continue
+        for n in nics:
+            rates = [rate for g in used[n] for _, rate in tree.way(g, n)]
+            rest = ""
+            if rates and min(rates) < (machine.nics[n].rate or 0):
+                rest = f" {{ bandwidth {bandwidth(min(rates))}; kind pcie }}"
+            if len(used[n]) == 1:
+                single[rest].append((used[n][0], number[n]))
+            else:
+                attached.append(f"attach {parts('gpu', used[n])} -> nic{number[n]}{rest}")
+    for rest, pairs in single.items():
+        own_gpus, own_nics = zip(*pairs, strict=True)
+        if len(set(own_gpus)) == len(own_gpus):
+            attached.append(f"attach {parts('gpu', own_gpus)} -> {parts('nic', own_nics)}{rest}")
+        else:
+            attached += [f"attach gpu{gpu} -> nic{nic}{rest}" for gpu, nic in pairs]
+    return lines + attached
+
+
+def _pcie_tree(machine: Machine, number: dict[int, int]) -> list[str]:
+    """The PCIe tree, in which NIC n is ``nic{number[n]}``; what joins fewer than two things is left out.
+
+    A bridge with one thing below it is no more than a longer wire: the wire gets the rate of the narrower.
+    """
+    below: dict[str, list[tuple[str, Fraction]]] = defaultdict(list)
+
+    def hang(place: Place, name: str) -> None:
+        below[place.parent].append((name, place.rate or UNSTATED))
+
+    for i, gpu in enumerate(machine.gpus):
+        hang(gpu.place, f"gpu{i}")
+    cards: dict[str, list[int]] = defaultdict(list)
+    for n in number:
+        cards[slot(n, machine.nics[n])].append(n)
+    for card, nics in cards.items():
+        place = machine.nics[nics[0]].place
+        if len(nics) == 1:
+            hang(place, f"nic{number[nics[0]]}")
+            continue
+        hang(place, card)
+        below[card] = [(f"nic{number[n]}", place.rate or UNSTATED) for n in nics]
+    for bridge in reversed(machine.bridges):  # children stand behind their parents
+        under = below.get(bridge.name, [])
+        rate = bridge.place.rate or max((rate for _, rate in under), default=UNSTATED)
+        if len(under) == 1:
+            child, own = under.pop()
+            below[bridge.place.parent].append((child, min(own, rate)))
+        elif under:
+            below[bridge.place.parent].append((bridge.name, rate))
+    kinds = {"gpu": 0, "nic": 2}  # GPUs first and NICs last, both by number; the others by name
+    for under in below.values():
+        under.sort(key=lambda c: (kinds.get(c[0][:3], 1), len(c[0]) if c[0][:3] in kinds else 0, c[0]))
+    cpus = [cpu.name for cpu in machine.cpus if below.get(cpu.name)]
+    joined = [link for link in machine.cpu_links if link.a in cpus and link.b in cpus]
+    switches = [b.name for b in machine.bridges if len(below.get(b.name, ())) > 1]
+    switches += [name for name in below if name.startswith("slot ")]
+    names = {name: f"cpu{i}" for i, name in enumerate(cpus)}
+    names |= {name: f"pcie{i}" for i, name in enumerate(switches)}
+    lines: list[str] = []
+    for name in (*switches, *cpus):
+        if name not in cpus or joined or len(below[name]) > 1:
+            children = [(names.get(child, child), rate) for child, rate in below[name]]
+            lines.append(_pcie_switch("cpu" if name in cpus else "pcie", names[name], children))
+    for k in joined:
+        rest = f"{{ bandwidth {bandwidth(k.rate)}; latency {time(CROSSING)} }}"
+        lines.append(f"upi {names[k.a]} <-> {names[k.b]} {rest}")
+    if loose := below.get(""):
+        lines.append(_pcie_switch("pcie", "pcie_unknown", loose))
+    return lines
+
+
+def _pcie_switch(word: str, name: str, children: Sequence[tuple[str, Fraction]]) -> str:
+    """A switch with ports at the commonest rate, and those at another stated one by one."""
+    ports: dict[Fraction, list[str]] = defaultdict(list)
+    for child, rate in children:
+        ports[rate].append(child)
+    main = max(ports, key=lambda rate: (len(ports[rate]), rate))
+    body = [f"ports {listed(ports.pop(main))}", f"bandwidth {bandwidth(main)}"]
+    body += [f"port {listed(others)} {bandwidth(rate)}" for rate, others in ports.items()]
+    return f"{word} {name} {{ {'; '.join(body)}; latency {time(CROSSING)} }}"

@@ -1,0 +1,13 @@
+# Imported from f0.txt
+# found: 8 NICs of 2 hosts
+# assumed: hosts are joined by InfiniBand alone: it does not show an NVLink domain of several hosts (NVL72), which
+#   a dump of NCCL tells, or a pod of the library such as gb200_nvl72
+# assumed: hosts without a dump of their own are h20x4, all of them: --hosts takes some, for example 'gpu*'
+# assumed: links and slots carry what --calibration spec says
+import h20
+
+cluster imported {
+  instance MT0401 = h20x4 { host "MT0401" }
+  instance mt25 = h20x4 { host "mt25" }
+  fabric leaf1 { join MT0401.nic[0-3], mt25.nic[0-3]; latency 1.3 us }
+}

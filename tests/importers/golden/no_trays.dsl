@@ -1,0 +1,13 @@
+# Imported from f0.txt
+# found: 8 NICs of 2 hosts
+# assumed: hosts are joined by InfiniBand alone: it does not show an NVLink domain of several hosts (NVL72), which
+#   a dump of NCCL tells, or a pod of the library such as gb200_nvl72
+# assumed: hosts without a dump of their own are h20x4, all of them: --hosts takes some, for example 'gpu*'
+# assumed: links and slots carry what --calibration spec says
+import h20
+
+cluster imported {
+  instance tray01 = h20x4 { host "tray01" }
+  instance tray02 = h20x4 { host "tray02" }
+  fabric leaf1 { join tray01.nic[0-3], tray02.nic[0-3]; latency 1.3 us }
+}

@@ -1,0 +1,328 @@
+"""What files contradict or leave open: said in the text, which is that of the golden file, and never in silence.
+
+A golden file that is not there is written from what the import gives, and the test fails once.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from importers.tool_outputs import HWLOC, IB_FABRIC, SLURM_CONF, amd_smi, listed, rocm_smi, topo_m
+from support.topology_files import SWITCH, bridge, bus, cpu, gpu, nic, peers, switched, system
+
+from hetesynth.cli.main import run
+from hetesynth.errors import HetesynthError
+from hetesynth.topology.import_topology import ImportedTopology, ImportTopologyRequest, import_topology
+from hetesynth.topology.importers.network import Fabric
+from hetesynth.topology.importers.reading import ReadOptions
+
+GOLDEN = Path(__file__).parent / "golden"
+GBPS = Fraction(10**9, 8)
+
+
+def imported(tmp_path: Path, *files: bytes | str, alone: bool = False, **options: Any) -> ImportedTopology:
+    paths = []
+    for i, data in enumerate(files):
+        paths.append(tmp_path / f"f{i}.txt")
+        paths[-1].write_bytes(data if isinstance(data, bytes) else data.encode())
+    fabric = Fabric("none") if alone else None
+    request = ImportTopologyRequest(tuple(map(str, paths)), fabric=fabric, options=ReadOptions(**options))
+    return import_topology(request)
+
+
+def skeleton(nics: int, device: str = "0xefa0", speed: str = "8 GT/s") -> bytes:
+    """A file of a cloud as p4d and p4de have it: slots, and nothing in them."""
+    slots = [f'<pci busid="{bus(i)}" class="0x030200" link_speed="{speed}" link_width="16"/>' for i in range(8)]
+    slots += [
+        f'<pci busid="0000:{0x60 + i:02x}:1b.0" class="0x020000" vendor="0x1d0f" device="{device}" '
+        f'link_speed="{speed}" link_width="16"/>'
+        for i in range(nics)
+    ]
+    return system(cpu(0, *slots))
+
+
+def unstated(text: str) -> str:
+    """A slot as it is where Linux tells no speed."""
+    return text.replace('link_speed="16.0 GT/s PCIe" link_width="16"', 'link_speed="" link_width="0"', 1)
+
+
+def halves(i: int, links: str) -> str:
+    """A GPU as two, of 36 links each in the file."""
+    whole = gpu(i, links, sm=107)
+    first = whole[whole.index("<gpu") : whole.index("</pci>")]
+    parts = [
+        first.replace("<gpu", f'<gpu mlopart="{part}"').replace(f'rank="{i}"', f'rank="{2 * i + part}"')
+        for part in range(2)
+    ]
+    return whole.replace(first, "".join(parts))
+
+
+def fabric(hosts: dict[str, list[str]], speed: str = "4xNDR", *, images: bool = False) -> str:
+    """One switch; HOST: descriptions of its NICs. Each card has a GUID of its own."""
+    lines = ['Switch 65 "S-00000000000000a1" # "MF0;leaf1:MQM9700/U1" enhanced port 0 lid 5 lmc 0']
+    blocks = []
+    for port, (guid, description) in enumerate(
+        ((16 * h + n, text) for h, texts in enumerate(hosts.values(), 1) for n, text in enumerate(texts)), 1
+    ):
+        lines.append(f'[{port}] "H-{guid:016x}"[1]({guid:x}) # "{description}" lid 7 {speed}')
+        image = f"sysimgguid=0x{guid - guid % 2:x}\n" if images else ""
+        blocks.append(
+            f'{image}Ca 1 "H-{guid:016x}" # "{description}"\n'
+            f'[1]({guid:x}) "S-00000000000000a1"[{port}] # lid 7 lmc 0 "leaf1" lid 5 {speed}\n'
+        )
+    return "\n".join([*lines, "", *blocks])
+
+
+def named(host: str, nics: int = 4) -> list[str]:
+    return [f"{host} mlx5_{i}" for i in range(nics)]
+
+
+def dead(line: str) -> str:
+    """NIC 1 of gpu01 is down: 2 and 3 must not become 1 and 2."""
+    text = "\n".join(line if '"gpu01 mlx5_1" lid' in one else one for one in PAIR.split("\n"))
+    return text.replace('[1](11) "S-00000000000000a1"[2]', line.replace("[4]", "[1]") + "#")
+
+
+FACTORY = "MT4129 ConnectX7 Mellanox Technologies"
+PAIR = fabric({"a": named("gpu01"), "b": named("gpu02")})
+TRAYS = fabric({"a": named("tray01"), "b": named("tray02")})
+MANY = fabric({"a": named("gpu01"), "b": named("gpu02.lab"), "c": ["mgmt01 mlx5_0"], "d": ["login1 mlx5_0"]})
+TABLE = topo_m(
+    4,
+    [f"mlx5_{i}" for i in range(4)],
+    lambda a, b: "NV18" if a[0] == b[0] == "G" else "PIX" if a[-1] == b[-1] else "SYS",
+)
+UNPLUGGED = "\n".join(one for one in PAIR.split("\n") if "[2]" not in one and "gpu01 mlx5_1" not in one)
+BARE = re.sub(r'\s+pci_link_speed="[0-9.]*"', "", HWLOC.replace("NVLinkBandwidth", "Other"))
+UNTOLD = system(
+    cpu(0, bridge(0, *(unstated(gpu(i, SWITCH.format(18), sm=90)) for i in range(2)), nic(0, 400_000)))
+)
+FAR = system(cpu(0, gpu(0, SWITCH.format(12)), gpu(1, SWITCH.format(12))), cpu(1, nic(0)))
+EDGES = {
+    "name": "two",
+    "assumed": ["alpha is a guess"],
+    "nodes": [{"id": "a", "type": "gpu", "server": 0}, {"id": 1, "type": "gpu", "server": 0}],
+    "links": [{"src": "a", "dst": 1, "GBps": 50}, {"src": 1, "dst": "a", "GBps": 50}],
+}
+
+
+@dataclass
+class Case:
+    """Files, options, and words of the text."""
+
+    files: tuple[bytes | str, ...]
+    words: tuple[str, ...]
+    options: dict[str, Any] = field(default_factory=dict)
+    alone: bool = True
+
+
+A100, H20, H100 = {"node_type": "a100x8"}, {"node_type": "h20x4"}, {"node_type": "h100x8"}
+RATE, MI300X = {"nic_rate": 400 * GBPS}, {"model": "MI300X"}
+SQUARE = ({1: 2, 2: 1}, {0: 2, 3: 1}, {0: 1, 3: 2}, {1: 1, 2: 2})
+CASES = {
+    # skeletons whose slots contradict their type: p4d has four EFA devices of 100 Gbps, the library's type eight
+    "p4d": Case((skeleton(4),), ("4 NICs of 100 Gbps, and the library's a100x8 has 8 of 200 Gbps",), A100),
+    "p4d_twice": Case((skeleton(4), skeleton(4)), ("a100x8(nics = 4, rate = 100 Gbps)",), A100, alone=False),
+    "as_the_type": Case((skeleton(8, "0x1", "16 GT/s"),), ("= a100x8\n",), A100),
+    "unknown_nics": Case((skeleton(4, "0x1", "16 GT/s"),), ("--nic-rate states a rate",), A100),
+    "narrow_slots": Case((skeleton(4, "0x1"),), ("NICs of 200 Gbps in slots of 15.75 GB/s",), A100),
+    "stated_nics": Case((skeleton(4, "0x1"),), ("(nics = 4, rate = 100 Gbps)",), A100 | {"nic_rate": 100 * GBPS}),
+    "three_nics": Case((skeleton(3, "0x1", "16 GT/s"),), ("which are taken", "= a100x8\n"), A100),
+    # slots without a speed: they are that of the model, and never limit a NIC
+    "nic_slot": Case(
+        (system(cpu(0, bridge(0, gpu(0), gpu(1), unstated(nic(0, 400_000))))),),
+        ("mlx5_0: the slot's speed is not told, 50 GB/s are enough", "port nic0 50 GB/s"),
+    ),
+    "bridges": Case(
+        (system(cpu(0, *(bridge(i, gpu(2 * i), gpu(2 * i + 1), nic(i), speed="", width=0) for i in range(2)))),),
+        ("2 bridges whose speed is not told",),
+    ),
+    "l40s": Case(
+        (topo_m(2, ["mlx5_0"], lambda a, b: "PIX") + listed(2, "NVIDIA L40S"),),
+        ("16 lanes at 16 GT/s", "port nic0 50 GB/s", "slot's speed is not told"),
+        RATE,
+    ),
+    "hwloc_bare": Case((BARE,), ("slots of GPUs whose speed is not", "bridges whose speed is not"), RATE),
+    "h200_slots": Case(
+        (UNTOLD.replace(b"0x20b0", b"0x2335"),), ("gpu[0-1]: the slot's speed is not told: 63 GB/s",)
+    ),
+    "unknown_slots": Case((UNTOLD.replace(b"0x20b0", b"0xffff"),), ("speed is not told: 15.75 GB/s",)),
+    # what is not in the file, or contradicts itself
+    "no_nvlink": Case(
+        (system(cpu(0, bridge(0, gpu(0), gpu(1), nic(0)))),), ("no NVLink, which A100 mostly have",)
+    ),
+    "over_cpus": Case(
+        (system(cpu(0, gpu(0)), cpu(1, gpu(1), nic(0))),), ("10 GB/s between CPUs, what NCCL counts",)
+    ),
+    "far_nic": Case((FAR,), ("10 GB/s between CPUs",)),
+    "two_models": Case(
+        (switched().replace(b"0x20b0", b"0x2335", 2).replace(b"0x20b0", b"0x2330"),),
+        ("GPUs of H100, H200 in one server: `model` of all of them is H100",),
+    ),
+    # NCCL divides what a GPU has by the number of its parts: 36 links of 50 GB/s are 900 for each half
+    "halves": Case(
+        (system(cpu(0, *(halves(i, SWITCH.format(36)) for i in range(2)))),),
+        ("gpu[0-3] are parts of GPUs (MLOPart)", "bandwidth 900 GB/s"),
+    ),
+    "halves_direct": Case(
+        (system(cpu(0, *(halves(i, peers(i, {1 - i: 4})) for i in range(2)))),), ("12.5 GB/s x 4",)
+    ),
+    "by_identity": Case((system(cpu(0, gpu(0).replace("0x20b0", "0x3182"))),), ('model "B300"',)),
+    "by_name": Case((topo_m(2, [], lambda a, b: "PHB") + listed(2, "NVIDIA GeForce RTX 5090"),), ("63 GB/s",)),
+    "mi300a": Case((json.dumps(amd_smi([[0, 2], [2, 0]])),), ("64 GB/s x 2",), {"model": "MI300A"}),
+    # tables of nvidia-smi and amd-smi
+    "hidden_nvlink": Case(
+        (topo_m(2, [], lambda a, b: "NODE") + listed(2, "A100-SXM4-80GB"),),
+        ("`topo -mp` hides it",),
+        {"nic_rate": GBPS},
+    ),
+    "seventeen_links": Case(
+        (topo_m(8, [], lambda a, b: "NV17" if a == "GPU3" else "NV18"),),
+        ("GPU3 has fewer NVLinks than most", "425 GB/s"),
+        {"model": "H200"},
+    ),
+    "two_tables": Case(
+        (TABLE + listed(4, "NVIDIA H100 80GB HBM3") + TABLE.replace("NV18", "NV12"), listed(4, "A100-SXM4")),
+        ("h100x4", "a100x4"),
+        RATE,
+        alone=False,
+    ),
+    "two_hops": Case((rocm_smi([[0, 15, 30], [15, 0, 15], [30, 15, 0]], [0, 0, 1]),), ("gpu0 <-> gpu1",), MI300X),
+    "missing_xgmi": Case(
+        (json.dumps(amd_smi([[0, 1, 1, 1], [1, 0, 0, 1], [1, 0, 0, 1], [1, 1, 1, 0]])),),
+        ("GPU 1 has 2 xGMI links",),
+        MI300X,
+    ),
+    # links of NCCL's file
+    "square": Case(
+        (system(cpu(0, *(gpu(i, peers(i, SQUARE[i])) for i in range(4)))),),
+        ("gpu0 <-> gpu1 { bandwidth 25 GB/s x 2",),
+    ),
+    "gcn": Case(
+        (system(cpu(0, *(gpu(i, peers(i, {1 - i: 4}, "xgmi"), extra='gcn="910"') for i in range(2))), version=2),),
+        ("36 GB/s x 4", "kind xgmi"),
+        {"calibration": "nccl"},
+    ),
+    # rules for the network between servers of a library type
+    "slurm_tree": Case(
+        (SLURM_CONF,),
+        ("bandwidth 200 GB/s",),
+        {"node_type": "h20x8", "oversubscription": Fraction(2)},
+        alone=False,
+    ),
+    # fabrics of InfiniBand
+    "all_alike": Case((fabric({"a": ["gpu01"] * 4, "b": ["gpu02"] * 4}),), ("instance gpu01",), H20, alone=False),
+    "called_mt": Case(
+        (fabric({"a": named("MT0401"), "b": named("mt25")}),), ("instance MT0401",), H20, alone=False
+    ),
+    "functions": Case(
+        (fabric({"a": [FACTORY] * 2, "b": [FACTORY] * 2}, images=True),),
+        ('host "10"', 'host "20"'),
+        H100,
+        alone=False,
+    ),
+    "every_host": Case((MANY,), ("mgmt01 mlx5_1 mlx5_2 mlx5_3", "--hosts"), H20, alone=False),
+    "some_hosts": Case(
+        (MANY,), ("hosts that --hosts leaves out: login1, mgmt01",), H20 | {"hosts": "gpu*"}, alone=False
+    ),
+    "no_network_for_hosts": Case((switched(),), ("--hosts is not used",), {"hosts": "gpu*"}),
+    **{
+        f"dead_port_{i}": Case(
+            (dead(line),), ("gpu01 mlx5_1", "has no link", "gpu01.nic[0,2-3]"), H20, alone=False
+        )
+        for i, line in enumerate(("[4]", '[4](13) \t# "gpu01 mlx5_3" lid 0 4xSDR', ""))
+    },
+    "dead_port_and_dump": Case(
+        (UNPLUGGED, TABLE + listed(4, "NVIDIA H100")),
+        ("gpu01: mlx5_1: no port in the network", "gpu01.nic[0-2], gpu02.nic[0-3]"),
+        alone=False,
+    ),
+    "ends_disagree": Case(
+        (IB_FABRIC.replace("lid 5 4xHDR", "lid 5 4xEDR"),),
+        ("node01 mlx5_0[1] has another rate",),
+        H20,
+        alone=False,
+    ),
+    "other_rates": Case(
+        (PAIR.replace("4xNDR", "4xHDR"),),
+        ("NICs of 200 Gbps, and the library's h20x4 has 4 of",),
+        H20,
+        alone=False,
+    ),
+    "trays": Case((TRAYS,), ("gb200_tray is a part of gb200_nvl72",), {"node_type": "gb200_tray"}, alone=False),
+    "no_trays": Case((TRAYS,), ("does not show an NVLink domain of several hosts (NVL72)",), H20, alone=False),
+    "skeleton_of_hosts": Case((PAIR.replace("4xNDR", "4xEDR"), skeleton(4)), ("host",), A100, alone=False),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_text_is_the_golden_one(name: str, tmp_path: Path) -> None:
+    case = CASES[name]
+    text = imported(tmp_path, *case.files, alone=case.alone and len(case.files) == 1, **case.options).text
+    unwrapped = text.replace("\n#   ", " ").replace("\n  #   ", " ")
+    assert [word for word in case.words if word not in unwrapped] == []
+    path = GOLDEN / f"{name}.dsl"
+    if not path.exists():
+        path.write_text(text)
+        pytest.fail(f"{path} was not there: written")
+    assert text == path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("data", "arguments"),
+    [
+        (skeleton(4), ["--node-type", "a100x8", "--net", "none"]),
+        (IB_FABRIC.encode(), ["--node-type", "h20x4"]),
+        (json.dumps(EDGES).encode(), []),
+        (topo_m(2, ["mlx5_0"], lambda a, b: "NODE").encode(), ["--model", "L40S", "--nic-rate", "400Gbps"]),
+    ],
+)
+def test_every_remark_is_on_the_terminal_and_in_the_text(
+    data: bytes, arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "x").write_bytes(data)
+    call = ["topo", "import", str(tmp_path / "x"), *arguments]
+    assert run([*call, "--json"]) == 0
+    remarks = json.loads(capsys.readouterr().out)["remarks"]
+    assert remarks
+    assert run([*call, "-o", str(tmp_path / "x.dsl")]) == 0
+    told, text = capsys.readouterr().err, (tmp_path / "x.dsl").read_text().replace("\n#   ", " ")
+    text = text.replace("\n  #   ", " ")
+    for remark in remarks:
+        label = "warning" if remark["severity"] == "warning" else remark["kind"]
+        assert f"{label}: {remark['text']}" in told
+        assert f"# {remark['kind']}: {remark['text']}" in text
+    assert text.count("# assumed: ") + text.count("# found: ") + text.count("# suspicious: ") == len(remarks)
+
+
+@pytest.mark.parametrize(
+    "description", [FACTORY, "localhost mlx5_0", "", "ConnectX-7 HCA", "mlx5_0", "(none) mlx5_0", "gpu02 mlx5_0"]
+)
+def test_cards_without_the_name_of_a_host_are_no_one_server(description: str, tmp_path: Path) -> None:
+    """Four cards in two hosts were one server of that name."""
+    hosts = {"a": [description] * 2, "b": [description] * 2, "c": named("gpu01")}
+    result = imported(tmp_path, fabric(hosts), **H100)
+    assert len({machine.host for machine in result.machines}) == 5
+    assert "4 NICs: their descriptions name no one host" in result.text.replace("\n#   ", " ")
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "code", "words"),
+    [
+        (switched(), {"node_type": "a100x8(nics = 4)"}, "HS734", "no type"),
+        (rocm_smi([[0, 15], [15, 0]], [0, 1]), {"model": "MI300A"}, "HS733", "number of xGMI links"),
+        (MANY, H20 | {"hosts": "none*"}, "HS814", "fits no host"),
+    ],
+)
+def test_what_is_refused(
+    data: bytes | str, options: dict[str, Any], code: str, words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(HetesynthError) as caught:
+        imported(tmp_path, data, **options)
+    assert caught.value.code == code and words in caught.value.message
