@@ -102,9 +102,7 @@ def command(
                 from hetesynth.deploy import build
                 from hetesynth.deploy.cache import Cache, default_cache
                 from hetesynth.deploy.dask_cluster import DaskCluster
-                from hetesynth.deploy.keeping import Rules
                 from hetesynth.deploy.workers import LocalProcesses
-                from hetesynth.policy import DEFAULT
 
                 store = Cache(cache or stated.cache or default_cache())
                 workers = (
@@ -112,7 +110,7 @@ def command(
                     if scheduler is None
                     else DaskCluster(scheduler, store.folder)
                 )
-                report = build.build(stated, workers, store, watcher, Rules(DEFAULT, accept_worse), processes)
+                report = build.build(stated, workers, store, watcher, accept_worse=accept_worse, jobs=processes)
     show_reports(report, options, stated, check_text(report, quick=quick) if check else build_text(report))
     if report.interrupted:
         return 3

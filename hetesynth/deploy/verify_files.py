@@ -1,9 +1,4 @@
-"""The files that are named and those in folders, each judged as ``verify`` judges one.
-
-In: paths and a question. Out: a ``Walk`` of candidates in order; a ``FileVerdict`` for each of them, whatever the
-number of processes. A folder is walked in the order of names; links are not followed out of it, and what begins
-with a dot is left alone.
-"""
+"""The files that are named and those in folders, each judged as ``verify`` judges one."""
 
 from __future__ import annotations
 
@@ -11,7 +6,9 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from hetesynth.deploy.folder_index import FolderIndex, read_index
@@ -95,11 +92,18 @@ class _Folder:
                 message = f"{self.root} holds more than the {MAX_FILES} files that are judged at once"
                 raise HetesynthError(message, code="HS875", help="name smaller folders")
             seen.add(path)
-            row = self._candidate(path)
-            if row is None:
+            index, meant = self.indices[path.parent], _is_meant(path)
+            name = "" if index is None else path.relative_to(index.folder).as_posix()
+            stated = None if index is None else index.files.get(name)
+            if not meant and not (stated and digest(path) != stated):
                 self.passed += 1
+            elif not meant:
+                rows.append(Candidate(path, problem=CHANGED, judged=False))
+            elif index is None:
+                rows.append(Candidate(path))
             else:
-                rows.append(row)
+                extra = EXTRA if index.lists and stated is None else ""
+                rows.append(Candidate(path, False, index.targets_of(name), stated or "", extra))
         for index in filter(None, self.indices.values()):
             missing = (index.folder / name for name in index.files if index.folder / name not in seen)
             rows += [Candidate(path, problem=MISSING, judged=False) for path in missing]
@@ -126,32 +130,14 @@ class _Folder:
                 names.remove(INDEX)
             for name in sorted(names):
                 path = folder / name
-                if name.startswith(".") or not _inside(path, real):
-                    self.passed += 1
-                else:
+                inside = not path.is_symlink()
+                if not inside:  # a link is followed where it stays in the folder
+                    with suppress(OSError, ValueError):
+                        inside = Path(os.path.realpath(path)).is_relative_to(real)
+                if inside and not name.startswith("."):
                     yield path
-
-    def _candidate(self, path: Path) -> Candidate | None:
-        index = self.indices[path.parent]
-        if index is None:
-            return Candidate(path) if _is_meant(path) else None
-        name = path.relative_to(index.folder).as_posix()
-        targets, stated = index.targets_of(name), index.files.get(name)
-        if not _is_meant(path):
-            changed = stated and digest(path) != stated
-            return Candidate(path, problem=CHANGED, judged=False) if changed else None
-        extra = EXTRA if index.lists and stated is None else ""
-        return Candidate(path, False, targets, stated or "", extra)
-
-
-def _inside(path: Path, real: str) -> bool:
-    """True where ``path`` is a file in the folder ``real``, be it by a link."""
-    if not path.is_symlink():
-        return True
-    try:
-        return Path(os.path.realpath(path)).is_relative_to(real)
-    except (OSError, ValueError):
-        return False
+                else:
+                    self.passed += 1
 
 
 def _is_meant(path: Path) -> bool:
@@ -222,23 +208,12 @@ def file_verdicts(candidates: Sequence[Candidate], question: Question, jobs: int
         yield from (file_verdict(candidate, question) for candidate in candidates)
         return
     try:
-        yield from side_by_side(_verdict, candidates, number, begin=_ask, arguments=(question,))
+        judge = partial(file_verdict, question=question)
+        yield from side_by_side(judge, candidates, number, share=FILES_OF_A_PROCESS)
     except BrokenProcessPool as error:
         message = "a process that judged files was killed; perhaps the memory did not suffice"
         help_ = "use --jobs 1, or name fewer files"
         raise HetesynthError(message, code="HS878", help=help_, exit_code=3) from error
-
-
-_question = Question()
-
-
-def _ask(question: Question) -> None:
-    global _question
-    _question = question
-
-
-def _verdict(candidate: Candidate) -> FileVerdict:
-    return file_verdict(candidate, _question)
 
 
 def file_verdict(candidate: Candidate, question: Question) -> FileVerdict:

@@ -1,7 +1,4 @@
-"""Writing a folder of files, the whole folder or nothing.
-
-A folder made here before may be replaced; no other folder that has anything in it.
-"""
+"""Writing a folder of files, the whole folder or nothing."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""The journal of a set of files that are renamed one after the other.
-
-It is there from before the first rename until after the last, and names every file of the set with its temporary
-and its digest. A run that is killed in between leaves it: readers then tell that the set is mixed, and the next
-run that writes one of the files ends the renames first.
-"""
+"""The journal of a set of files that are renamed one after the other."""
 
 from __future__ import annotations
 

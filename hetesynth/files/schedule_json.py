@@ -1,10 +1,4 @@
-"""Schedule <-> JSON: the document that keeps a schedule with its collective, its links and how it was made.
-
-Reading trusts nothing: size, depth, types and ranges are checked, and what is not understood is refused.
-
-The document is one JSON object; every link and every transfer is a line: a link ``[index, src, dst]``, a
-transfer ``[start, end, chunk, link, reduce]`` with reduce 0 or 1.
-"""
+"""Schedule <-> JSON: the document that keeps a schedule with its collective, its links and how it was made."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""JSON that anybody wrote: bytes in, values out; limits on depth and numbers, and no field twice in an object.
-
-Knows nothing of what the values mean. Readers of files and judges share it: whether a text is JSON is no judgement
-of what it says.
-"""
+"""JSON that anybody wrote: bytes in, values out; limits on depth and numbers, and no field twice in an object."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Temporary files and folders beside what they become, and what a run that was killed left of them.
-
-Ctrl-C, a request to end and a closed terminal are held back while files are written: an exception between two
-renames would leave some files new and others old.
-"""
+"""Temporary files and folders beside what they become, and what a run that was killed left of them."""
 
 from __future__ import annotations
 

@@ -12,12 +12,11 @@ from support.small_projects import tree
 
 from hetesynth.deploy.cache import Cache, CellResult
 from hetesynth.deploy.figures import figures
-from hetesynth.deploy.keeping import NORMAL, worse
+from hetesynth.deploy.keeping import WORSE, worse
 from hetesynth.deploy.manifest.values import Cell, Gates
 from hetesynth.model.size_range import SizeRange
-from hetesynth.policy import DEFAULT
 
-ACCEPTING = replace(NORMAL, accept_worse=True)
+ACCEPTING = True
 
 
 @pytest.fixture
@@ -101,8 +100,7 @@ def test_a_change_that_makes_nothing_worse_deploys_the_newer(project: Project) -
 def test_within_the_tolerance_the_newer_is_deployed(project: Project) -> None:
     project.build(Here())
     project.cluster(20)
-    share = DEFAULT.building.worse
-    assert project.build(Here(lambda result: slower(result, 1 + 0.9 * share))).status == "built"
+    assert project.build(Here(lambda result: slower(result, 1 + 0.9 * WORSE))).status == "built"
 
 
 def test_an_older_one_over_a_lost_link_does_not_stay(project: Project) -> None:
@@ -200,13 +198,13 @@ def test_steps_decide_between_equally_quick_schedules_of_stated_chunks(project: 
     longer = replace(record, steps=record.steps + 1)
     chunks = Cell("three", "allgather", 1, "rccl-6")
     sizes = Cell("three", "allgather", SizeRange(1, 2, "1B..2B"), "rccl-6")
-    assert worse(chunks, longer, record, DEFAULT) == (
+    assert worse(chunks, longer, record) == (
         f"the newer has {longer.steps} steps, the older {record.steps}, and is not quicker"
     )
-    assert not worse(chunks, record, longer, DEFAULT)
-    assert not worse(sizes, longer, record, DEFAULT)
+    assert not worse(chunks, record, longer)
+    assert not worse(sizes, longer, record)
     quicker = tuple(replace(row, program_us=row.program_us * 0.9) for row in record.sizes)
-    assert not worse(chunks, replace(longer, sizes=quicker), record, DEFAULT)
+    assert not worse(chunks, replace(longer, sizes=quicker), record)
 
 
 def test_an_index_that_was_edited_is_no_reason_to_fail(project: Project) -> None:

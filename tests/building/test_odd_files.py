@@ -13,7 +13,6 @@ from support.one_cell_project import Here, Project
 
 from hetesynth.cli.main import run
 from hetesynth.deploy.cell_check import CheckedCell, objections
-from hetesynth.deploy.keeping import NORMAL
 from hetesynth.deploy.manifest.clusters import ASIDE
 from hetesynth.errors import HetesynthError
 
@@ -74,4 +73,4 @@ def test_what_a_cache_gives_is_judged_as_it_was_read(project: Project, monkeypat
         made_odd(project.folder / "algorithms" / program.name, "pipe")
     monkeypatch.chdir(project.folder)
     result = project.made_by("auto")
-    assert objections(CheckedCell.given(project.job, result), NORMAL) == ()
+    assert objections(CheckedCell.given(project.job, result)) == ()

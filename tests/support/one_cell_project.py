@@ -14,7 +14,6 @@ from hetesynth.deploy.build import build, check, folder_plans, load_clusters, re
 from hetesynth.deploy.cache import Cache, CellResult, as_kept
 from hetesynth.deploy.compute import compute, provenance
 from hetesynth.deploy.job import Job
-from hetesynth.deploy.keeping import NORMAL
 from hetesynth.deploy.manifest.reader import read_manifest
 from hetesynth.deploy.manifest.values import Gates, Manifest
 from hetesynth.deploy.outcome import BuildReport, CellReport, Watcher
@@ -77,11 +76,11 @@ class Project:
         manifest = read_manifest(self.folder / "hetesynth.toml")
         return replace(manifest, cells=tuple(replace(cell, gates=self.gates) for cell in manifest.cells))
 
-    def build(self, runner: Here, rules: Any = NORMAL, cache: str = "cache") -> CellReport:
-        return self.built(runner, rules, cache).cells[0]
+    def build(self, runner: Here, accept_worse: bool = False, cache: str = "cache") -> CellReport:
+        return self.built(runner, accept_worse, cache).cells[0]
 
-    def built(self, runner: Here, rules: Any = NORMAL, cache: str = "cache") -> BuildReport:
-        return build(self.manifest, runner, Cache(self.folder / cache), Watcher(), rules)
+    def built(self, runner: Here, accept_worse: bool = False, cache: str = "cache") -> BuildReport:
+        return build(self.manifest, runner, Cache(self.folder / cache), Watcher(), accept_worse=accept_worse)
 
     @property
     def job(self) -> Job:

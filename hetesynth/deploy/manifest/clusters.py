@@ -1,8 +1,4 @@
-"""The clusters of a manifest: their files, names and losses.
-
-In: the tables ``[[cluster]]`` of a document. Out: ``ClusterEntry``s whose losses point into the manifest, so that
-what is wrong with one is shown there, by the reader or later, when the topology is loaded.
-"""
+"""The clusters of a manifest: their files, names and losses."""
 
 from __future__ import annotations
 

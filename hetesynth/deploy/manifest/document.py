@@ -1,8 +1,4 @@
-"""A text of TOML to values that have the right types, with findings about those that have not.
-
-In: a path. Out: a ``Document``: values as the table of keys wants them, what is wrong left out, and findings that
-point into the text. What values mean together is for others.
-"""
+"""A text of TOML to values that have the right types, with findings about those that have not."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The keys of ``hetesynth.toml``: one table, which the reader and the JSON Schema are made from.
-
-In: nothing. Out: ``MANIFEST``, a ``Table`` of ``Key``s. A kind says what a value must be; what a text means (a
-size, a loss, a path) is for those who read it. Knows nothing of TOML or of JSON Schema.
-"""
+"""The keys of ``hetesynth.toml``: one table, which the reader and the JSON Schema are made from."""
 
 from __future__ import annotations
 

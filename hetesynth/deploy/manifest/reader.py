@@ -1,7 +1,4 @@
-"""``hetesynth.toml`` to a ``Manifest``.
-
-In: a path. Out: the manifest with every default filled in, or findings that point into the text, all together.
-"""
+"""``hetesynth.toml`` to a ``Manifest``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The JSON Schema of ``hetesynth.toml`` for editors.
-
-In: the table of keys. Out: the schema (draft 2020-12) as text, on standard output where this is run as a module.
-It says what each key takes; what keys mean together only the reader knows.
-"""
+"""The JSON Schema of ``hetesynth.toml`` for editors."""
 
 from __future__ import annotations
 

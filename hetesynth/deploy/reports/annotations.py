@@ -1,8 +1,4 @@
-"""What a build came to as findings with a place each, and the forms in which forges take them.
-
-In: a ``BuildReport``, places. Out: ``Annotation``s, the worst first; these as workflow commands of GitHub, as a
-Code Quality report of GitLab, or as one SARIF run, which code scanning of several forges takes.
-"""
+"""What a build came to as findings with a place each, and the forms in which forges take them."""
 
 from __future__ import annotations
 

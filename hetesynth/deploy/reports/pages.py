@@ -1,8 +1,4 @@
-"""A folder of HTML pages: an index of all cells and a report for each, made of the deployed files.
-
-In: a ``BuildReport``, its manifest, a folder. Out: ``index.html`` and ``cells/*.html`` in it. A page is kept while
-its program, its cluster and the compiler are the same; every page appears whole, the index last.
-"""
+"""A folder of HTML pages: an index of all cells and a report for each, made of the deployed files."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Statuses, names, places and figures of cells as every report shows them.
-
-In: values of ``outcome``, with records that may come from files of anybody. Out: text on one line; numbers that
-are finite, or None; files by their path from the root of the repository, with ``/``.
-"""
+"""Statuses, names, places and figures of cells as every report shows them."""
 
 from __future__ import annotations
 

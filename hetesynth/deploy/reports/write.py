@@ -1,7 +1,4 @@
-"""The reports of a build that are asked for, written; what goes to standard output is handed back.
-
-In: a ``BuildReport``, options, the manifest where it could be read. Out: files, and lines for the caller to print.
-"""
+"""The reports of a build that are asked for, written; what goes to standard output is handed back."""
 
 from __future__ import annotations
 
@@ -48,7 +45,6 @@ from hetesynth.files.atomic import write_atomically
 from hetesynth.files.regular_files import open_regular
 from hetesynth.model.diagnostics import Diagnostic, SourceError, visible
 from hetesynth.model.words import of_limit
-from hetesynth.policy import DEFAULT, Policy
 
 FOLDERS = "folders"  # under which name folders that are not what a build would write are told
 _NO_CHARACTER = re.compile("[\ufffe\uffff]")  # of XML; the others are shown escaped anyway
@@ -209,10 +205,10 @@ _SARIF = rb'\A\{\s+"\$schema": "[^"]*sarif'
 _FORGES = "give github, gitlab=FILE or sarif=FILE"
 
 
-def topology_findings(manifest: Manifest, policy: Policy = DEFAULT) -> tuple[TopologyFinding, ...]:
+def topology_findings(manifest: Manifest) -> tuple[TopologyFinding, ...]:
     """The findings about each topology file, each file once, in the order of the manifest."""
     findings: list[TopologyFinding] = []
-    for file in lint_files([entry.topology for entry in manifest.clusters], policy.compile):
+    for file in lint_files([entry.topology for entry in manifest.clusters]):
         if file.error is None:
             findings += map(_finding, file.findings)
         else:
