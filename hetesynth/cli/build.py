@@ -14,8 +14,7 @@ from hetesynth.cli.options import json_option
 from hetesynth.cli.progress import warned
 from hetesynth.cli.terminal import show
 from hetesynth.deploy.outcome import Watcher
-from hetesynth.deploy.reports.annotations import reason
-from hetesynth.deploy.reports.words import ATTENTION, WAYS_OUT, counts_text, one_line, said
+from hetesynth.deploy.reports.words import ATTENTION, WAYS_OUT, counts_text, one_line, reason, said
 from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import now
 from hetesynth.model.words import counted

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.build_report_sample import MANIFEST_TEXT, MB, cell, record, with_status
+from support.build_report_sample import MANIFEST_TEXT, cell, record, with_status
 
 from hetesynth.deploy.outcome import BuildReport, TopologyFinding
-from hetesynth.deploy.reports.pages import _program
+from hetesynth.deploy.reports.pages import program_shown
 from hetesynth.deploy.reports.words import (
     Places,
     candidate_percent,
@@ -19,7 +18,6 @@ from hetesynth.deploy.reports.words import (
     change_text,
     figures,
     percent_text,
-    shown,
 )
 from hetesynth.deploy.reports.write import (
     MARK,
@@ -33,37 +31,6 @@ from hetesynth.deploy.reports.write import (
 from hetesynth.errors import HetesynthError
 
 AT = cell("c", "allgather")
-
-
-@pytest.mark.parametrize(
-    "broken",
-    [
-        None,
-        {},
-        {"sizes": None},
-        {"sizes": {}},
-        {"sizes": []},
-        {"sizes": [None, 3]},
-        {"sizes": [{"size": "8000000", "program_us": 1.0}]},
-        {"sizes": [{"size": -1, "program_us": 1.0}]},
-    ],
-)
-def test_a_record_without_figures_has_none(broken: Any) -> None:
-    assert figures(broken) is None
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf, -1.0, 0, True, "3", None, 10**400, [1]])
-def test_a_figure_that_is_none_is_left_out(value: Any) -> None:
-    at = figures({**record(1.0), "sizes": [{"size": 8 * MB, "program_us": value, "percent_of_limit": 50}]})
-    assert at is not None
-    assert (at.program_us, at.percent_of_limit) == (None, 50.0)
-    assert shown(with_status("current", AT, record={"sizes": [{"size": 8 * MB, "program_us": value}]})).time == ""
-
-
-def test_a_cell_of_chunks_has_the_figures_of_its_only_size() -> None:
-    at = figures(record(5.0, size=77))
-    assert at is not None
-    assert at.size == 77
 
 
 @pytest.mark.parametrize(
@@ -222,5 +189,5 @@ def test_what_is_shown_is_the_program_of_the_size_that_is_shown() -> None:
     files = dict.fromkeys(("a.xml", "a.inplace.xml", "a.schedule.json", "b.xml"), "0" * 64)
     at = figures({"sizes": rows, "files": files})
     assert at is not None and (at.size, at.program_us) == (10**4, 2.0)
-    named = [_program({"sizes": rows, "files": files}, 10**k) for k in range(3, 9)]
+    named = [program_shown({"sizes": rows, "files": files}, 10**k) for k in range(3, 9)]
     assert named == ["a.xml", "a.xml", "b.xml", None, None, "a.xml"]

@@ -5,21 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import hetesynth
-from hetesynth.deploy.outcome import BuildReport, CellReport, Status
+from hetesynth.deploy.outcome import BuildReport, Status
 from hetesynth.deploy.reports.words import (
     ATTENTION,
     WAYS_OUT,
     Places,
-    candidate_percent,
-    messages_text,
+    explained,
     needing_attention,
     one_line,
-    percent_text,
 )
 from hetesynth.model.diagnostics import visible
 
@@ -48,48 +46,34 @@ class Annotation:
 
 def all_annotations(report: BuildReport, places: Places) -> tuple[Annotation, ...]:
     """Every topology finding and every cell that needs attention; errors first."""
-    return tuple(sorted(_annotations(report, places), key=lambda one: [*_COMMANDS].index(one.severity)))
-
-
-def _annotations(report: BuildReport, places: Places) -> Iterator[Annotation]:
+    notes: list[Annotation] = []
     severity: Severity
     for cell in needing_attention(report):
         severity = "error" if cell.bad else "warning"
         title = one_line(f"{cell.cell.name}: {cell.status}")
         message = one_line(f"{cell.cell.name}: {cell.status}: {explained(cell)}")
-        line = places.line(cell.cell.cluster)
-        yield Annotation(severity, rule_of(cell.status), places.manifest, line, title, message, cell.cell.name)
+        line, rule = places.line(cell.cell.cluster), rule_of(cell.status)
+        notes.append(Annotation(severity, rule, places.manifest, line, title, message, cell.cell.name))
     for folder in report.folders:
         name = one_line(places.shown(folder.folder))
         severity = "error" if folder.stale else "note"
         message = one_line(f"{name}: {folder.message}")
-        yield Annotation(severity, FOLDER_RULE, places.manifest, 1, f"{name}: folder", message, message)
+        notes.append(Annotation(severity, FOLDER_RULE, places.manifest, 1, f"{name}: folder", message, message))
     for finding in report.findings:
         title = one_line(f"{finding.code}: {finding.message}")
         message = one_line(f"{finding.message}; {finding.help}" if finding.help else finding.message)
         path, line, column = places.shown(finding.file), max(1, finding.line), max(1, finding.column)
         subject = one_line(finding.message)
-        yield Annotation(finding.severity, finding.code, path, line, title, message, subject, column)
+        notes.append(Annotation(finding.severity, finding.code, path, line, title, message, subject, column))
     for warning in report.warnings:
         text = one_line(warning)
-        yield Annotation("warning", "build-warning", places.manifest, 1, "hetesynth build", text, text)
+        notes.append(Annotation("warning", "build-warning", places.manifest, 1, "hetesynth build", text, text))
+    return tuple(sorted(notes, key=lambda one: [*_COMMANDS].index(one.severity)))
 
 
 def rule_of(status: Status) -> str:
     """The name of the rule that a cell of ``status`` breaks."""
     return f"{status}-schedule"
-
-
-def explained(cell: CellReport) -> str:
-    """Why a cell needs attention, and the way out."""
-    return "; ".join(part for part in (reason(cell), WAYS_OUT[cell.status]) if part)
-
-
-def reason(cell: CellReport) -> str:
-    """Its messages, and how what was made and not deployed compares with what stands."""
-    percent = candidate_percent(cell)
-    candidate = "" if percent is None else f"the new one: {percent_text(percent)}"
-    return "; ".join(part for part in (messages_text(cell), candidate) if part)
 
 
 def fingerprints(all_: Iterable[Annotation]) -> list[str]:
@@ -102,9 +86,6 @@ def fingerprints(all_: Iterable[Annotation]) -> list[str]:
         text = "\0".join((*identity, str(seen[identity])))
         names.append(hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest())
     return names
-
-
-# --- GitHub
 
 
 def workflow_commands(all_: Sequence[Annotation]) -> list[str]:
@@ -133,9 +114,6 @@ def _data(text: str) -> str:
     return visible(cut.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A"))
 
 
-# --- GitLab
-
-
 def code_quality(all_: Sequence[Annotation]) -> bytes:
     """A list of issues in JSON; it is empty where there is nothing to say, which GitLab takes as such."""
     issues = [
@@ -149,9 +127,6 @@ def code_quality(all_: Sequence[Annotation]) -> bytes:
         for annotation, fingerprint in zip(all_, fingerprints(all_), strict=True)
     ]
     return (json.dumps(issues, indent=1) + "\n").encode()
-
-
-# --- SARIF
 
 
 def sarif_annotations(all_: Sequence[Annotation]) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from hetesynth.deploy.outcome import BuildReport, CellReport, Status
 from hetesynth.model.diagnostics import visible
-from hetesynth.model.words import size_text
+from hetesynth.model.words import counted, size_text
 
 STATUSES: tuple[Status, ...] = get_args(Status)
 WAYS_OUT: dict[Status, str] = {
@@ -43,7 +43,7 @@ def counts(report: BuildReport) -> dict[Status, int]:
 
 def counts_text(report: BuildReport) -> str:
     """``24 cells: 20 current, 3 built, 1 failed``."""
-    cells = "1 cell" if len(report.cells) == 1 else f"{len(report.cells)} cells"
+    cells = counted(len(report.cells), "cell")
     return f"{cells}: {', '.join(f'{n} {status}' for status, n in counts(report).items())}".removesuffix(": ")
 
 
@@ -129,32 +129,15 @@ class Shown:
 
 def figures(record: Mapping[str, Any] | None) -> Figures | None:
     """What ``record`` says at the middle one of its sizes; None where it says nothing of use."""
-    rows = record.get("sizes") if isinstance(record, Mapping) else None
-    rows = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
-    sized = [row for row in rows if isinstance(row.get("size"), int) and row["size"] > 0]
-    sized = [row for row in sized if row.get("program_us")] or sized
+    rows: list[dict[str, Any]] = record["sizes"] if record is not None else []
+    sized = [row for row in rows if row.get("program_us")] or rows
     if record is None or not sized:
         return None
-    row, steps = sized[len(sized) // 2], record.get("steps")
-    return Figures(
-        row["size"],
-        _positive(row.get("program_us")),
-        _positive(row.get("limit_us")),
-        _positive(row.get("percent_of_limit")),
-        _positive(row.get("factor_over_library")),
-        steps if isinstance(steps, int) and not isinstance(steps, bool) else None,
-        record.get("proven_optimal") is True,
-    )
-
-
-def _positive(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) and number > 0 else None
+    row = sized[len(sized) // 2]
+    names = "program_us", "limit_us", "percent_of_limit", "factor_over_library"
+    us, limit, percent, factor = (row.get(name) or None for name in names)
+    proven = record.get("proven_optimal") is True
+    return Figures(row["size"], us, limit, percent, factor, record.get("steps"), proven)
 
 
 def change_percent(report: CellReport) -> float | None:
@@ -222,3 +205,15 @@ def properties(report: CellReport) -> dict[str, str]:
         for name, value in values.items()
         if value is not None
     }
+
+
+def explained(cell: CellReport) -> str:
+    """Why a cell needs attention, and the way out."""
+    return "; ".join(part for part in (reason(cell), WAYS_OUT[cell.status]) if part)
+
+
+def reason(cell: CellReport) -> str:
+    """Its messages, and how what was made and not deployed compares with what stands."""
+    percent = candidate_percent(cell)
+    candidate = "" if percent is None else f"the new one: {percent_text(percent)}"
+    return "; ".join(part for part in (messages_text(cell), candidate) if part)
