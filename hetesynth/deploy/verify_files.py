@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
@@ -16,7 +15,7 @@ from hetesynth.engine.formats import format_of
 from hetesynth.engine.verify import Finding, Judged, Question, is_composition, is_schedule, judge_file
 from hetesynth.errors import HetesynthError
 from hetesynth.files.folders import INDEX
-from hetesynth.files.regular_files import open_regular
+from hetesynth.files.regular_files import digest_of, open_regular
 from hetesynth.model.target import TARGETS, Target
 from hetesynth.model.verdict import Violation
 from hetesynth.processes import side_by_side
@@ -25,7 +24,6 @@ from hetesynth.topology.language import load_pods, load_topology
 MAX_FILES = 100_000
 HEAD = 65_536  # bytes of a JSON file that say whether it is a plan, a schedule or a composition
 ALGORITHMS = "algorithms"  # a folder of which runtimes read every file
-BLOCK = 1 << 20
 CHANGED = "it was changed: index.json has another SHA-256"
 EXTRA = "index.json does not name it"
 MISSING = "it is missing: index.json names it"
@@ -95,7 +93,7 @@ class _Folder:
             index, meant = self.indices[path.parent], _is_meant(path)
             name = "" if index is None else path.relative_to(index.folder).as_posix()
             stated = None if index is None else index.files.get(name)
-            if not meant and not (stated and digest(path) != stated):
+            if not meant and not (stated and digest_of(path) != stated):
                 self.passed += 1
             elif not meant:
                 rows.append(Candidate(path, problem=CHANGED, judged=False))
@@ -158,20 +156,6 @@ def _is_meant(path: Path) -> bool:
     return any(kind in head for kind in kinds) or (b'"collective"' in head and b'"gpus"' in head)
 
 
-def digest(path: Path) -> str:
-    """The SHA-256 of the file at ``path``; empty where it cannot be read."""
-    try:
-        if not path.is_file():
-            return ""
-        sha256 = hashlib.sha256()
-        with open_regular(path) as stream:
-            while block := stream.read(BLOCK):
-                sha256.update(block)
-        return sha256.hexdigest()
-    except OSError:
-        return ""
-
-
 @dataclass(frozen=True, slots=True)
 class FileVerdict:
     """What is said of one file. ``unusable``: it was named, and is nothing that can be judged."""
@@ -221,7 +205,7 @@ def file_verdict(candidate: Candidate, question: Question) -> FileVerdict:
     place = [_finding(candidate.problem)] if candidate.problem else []
     if not candidate.judged:
         return FileVerdict(candidate.path, Judged(tuple(place)))
-    if candidate.sha256 and digest(candidate.path) != candidate.sha256:
+    if candidate.sha256 and digest_of(candidate.path) != candidate.sha256:
         place.append(_finding(CHANGED))
     targets: tuple[Target, ...] = ()
     if not is_schedule(candidate.path) and not is_composition(candidate.path):
