@@ -46,11 +46,8 @@ REPORTS: dict[str, Callable[[], bytes]] = {
 }
 
 
-def test_the_sample_has_every_status() -> None:
+def test_every_status_is_in_the_sample_and_has_a_way_out() -> None:
     assert {cell.status for cell in sample().cells} == set(get_args(Status))
-
-
-def test_every_status_that_is_bad_has_a_way_out() -> None:
     assert set(STATUSES) == set(get_args(Status))
     assert set(ATTENTION) >= BAD
     assert set(WAYS_OUT) == set(ATTENTION)

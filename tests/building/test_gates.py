@@ -25,22 +25,12 @@ def cell(**gates: Any) -> Cell:
     return Cell("c", "allgather", RANGE, "rccl-6", gates=Gates(**gates))
 
 
-def test_without_gates_anything_will_do() -> None:
-    verdict = gate_verdict(cell(), FIGURES)
-    assert (verdict.met, verdict.notes) == (True, ())
-
-
 def test_percent_of_the_limit_holds_at_every_size() -> None:
     assert gate_verdict(cell(percent_of_limit=74.13), FIGURES).met
     assert gate_verdict(cell(percent_of_limit=80.0), FIGURES).failures == (
         "percent_of_limit 74.1 at 1 KB is less than 80",
     )
     assert len(gate_verdict(cell(percent_of_limit=95.0), FIGURES).failures) == 2
-
-
-def test_a_miss_is_told_with_as_many_digits_as_it_takes() -> None:
-    (failure,) = gate_verdict(cell(percent_of_limit=100.0), replace(FIGURES, sizes=ROWS[2:])).failures
-    assert failure == "percent_of_limit 99.99 at 64 KB is less than 100"
 
 
 def test_a_limit_that_is_not_known_is_not_reached() -> None:
@@ -79,12 +69,6 @@ def test_proven_by_steps_or_at_some_size(proven_optimal: bool, percent: float, m
     assert gate_verdict(cell(proven=True), shown).met is met
 
 
-def test_of_stated_chunks_the_only_size_counts() -> None:
-    at_limit = replace(FIGURES, sizes=(replace(ROWS[0], percent_of_limit=100.0),))
-    stated = replace(cell(proven=True), extent=2)
-    assert gate_verdict(stated, at_limit).met
-
-
 def test_sizes_that_are_left_to_the_library_meet_every_gate_and_are_told() -> None:
     left = SizeFigures(1000, None, None, None, "", 8.0)
     asked = cell(percent_of_limit=99.0, factor_over_library=1.0, proven=True)
@@ -103,10 +87,6 @@ RECORD = {
         }
     ],
 }  # fmt: skip
-
-
-def test_a_record_is_read() -> None:
-    assert figures(RECORD) == replace(FIGURES, sizes=ROWS[:1])
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 from support.one_cell_project import MANIFEST, Here, Project
 from support.small_projects import tree
 
-from hetesynth.deploy.cache import Cache, CellResult
+from hetesynth.deploy.cache import CellResult
 from hetesynth.deploy.figures import figures
 from hetesynth.deploy.keeping import WORSE, worse
 from hetesynth.deploy.manifest.values import Cell, Gates
@@ -75,32 +74,13 @@ def test_accept_worse_deploys_the_newer_and_nothing_is_aside(project: Project) -
     assert project.build(Here()).status == "current"
 
 
-def test_accept_worse_takes_the_newer_from_the_cache(project: Project) -> None:
-    project.build(Here())
-    project.cluster(20)
-
-    def cached(result: CellResult) -> CellResult:
-        newer = project.made_by("double-tree")
-        Cache(project.folder / "cache").put(newer)
-        return newer
-
-    assert project.build(Here(cached)).status == "kept"
-    assert project.build(Here(None), ACCEPTING).status == "cached"
-
-
 def test_a_change_that_makes_nothing_worse_deploys_the_newer(project: Project) -> None:
     first = project.build(Here())
     project.cluster(20)
-    report = project.build(Here())
+    report = project.build(Here(lambda result: slower(result, 1 + 0.9 * WORSE)))  # within the tolerance
     assert (report.status, report.messages) == ("built", ())
     assert project.row["made_for"] == report.key != first.key
     assert not (project.folder / "schedules/aside").exists()
-
-
-def test_within_the_tolerance_the_newer_is_deployed(project: Project) -> None:
-    project.build(Here())
-    project.cluster(20)
-    assert project.build(Here(lambda result: slower(result, 1 + 0.9 * WORSE))).status == "built"
 
 
 def test_an_older_one_over_a_lost_link_does_not_stay(project: Project) -> None:
@@ -112,14 +92,6 @@ def test_an_older_one_over_a_lost_link_does_not_stay(project: Project) -> None:
         "the older one does not stay: the program sends from 0 to 2, where the topology has no link",
     )
     assert project.row["made_for"] == report.key
-
-
-def test_an_older_one_of_other_gpus_does_not_stay(project: Project) -> None:
-    project.build(Here())
-    project.edit_cluster("instance a", "instance b")
-    report = project.build(Here(slower))
-    assert report.status == "built"
-    assert report.messages == ("the older one does not stay: rank 0 is b.gpu0 now, it was a.gpu0",)
 
 
 def test_an_older_one_for_other_sizes_does_not_stay(project: Project) -> None:
@@ -205,18 +177,3 @@ def test_steps_decide_between_equally_quick_schedules_of_stated_chunks(project: 
     assert not worse(sizes, longer, record)
     quicker = tuple(replace(row, program_us=row.program_us * 0.9) for row in record.sizes)
     assert not worse(chunks, replace(longer, sizes=quicker), record)
-
-
-def test_an_index_that_was_edited_is_no_reason_to_fail(project: Project) -> None:
-    project.build(Here())
-    path = project.folder / "schedules/three/rccl-6/index.json"
-    whole = path.read_bytes()
-    for edit in ('"sizes": 3', '"sizes": [3]', '"sizes": [{"size": -1}]', '"sizes": [], "steps": "many"'):
-        values = json.loads(whole)
-        values["cells"][0]["record"].update(json.loads("{" + edit + "}"))
-        path.write_text(json.dumps(values, indent=1))
-        project.cluster(20)
-        assert project.build(Here(slower), cache="none").status == "built"
-        project.cluster(25)
-        project.build(Here(), ACCEPTING)
-        assert path.read_bytes() == whole

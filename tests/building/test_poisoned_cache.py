@@ -145,12 +145,7 @@ def test_a_wrong_result_is_made_anew(project: Project, name: str) -> None:
     assert project.check().cells[0].status == "current"
 
 
-def test_a_right_result_is_taken(project: Project) -> None:
-    kept(project, lambda result: result)
-    assert project.build(Here(None)).status == "cached"
-
-
-ODD_STEPS = {"long": {"tau_ref_us": 10**400}, "short": {"tau_ref_us": 5e-324}, "chunk": {"chunk_bytes": 10**400}}
+ODD_STEPS = {"long": {"tau_ref_us": 10**400}, "chunk": {"chunk_bytes": 10**400}}
 
 
 @pytest.mark.parametrize("name", ODD_STEPS)
@@ -167,21 +162,7 @@ def outside(path: Path) -> dict[str, bytes]:
     return {name: data for name, data in tree(path).items() if not name.startswith("inner/project/")}
 
 
-NAMES = (
-    "../x",
-    "../../../x",
-    "/tmp/x",
-    "a/../../x",
-    "..",
-    ".",
-    "",
-    "a/b",
-    "algorithms/x",
-    "a\0b",
-    "a\nb",
-    "ä",
-    "x" * 300,
-)
+NAMES = ("../../../x", "/tmp/x", "..", "", "algorithms/x", "a\0b", "ä", "x" * 300)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -200,16 +181,10 @@ def test_names_that_lead_elsewhere_are_no_result(project: Project, tmp_path: Pat
 
 
 TYPES: list[dict[str, Any]] = [
-    {"ranks": "3"}, {"ranks": {}}, {"sizes": {}}, {"sizes": [1]}, {"calls": "ab"}, {"programs": [3]},
-    {"files": []}, {"warnings": "x"}, {"collective": []}, {"target": {}}, {"cell": {}}, {"extent": None},
-    {"chunks": []},
-    {"steps": True}, {"candidate": 3}, {"versions": []}, {"options": 3}, {"lower_bound": "x"}, {"instead_of": []},
-    {"strategy": ["x"]}, {"proven_optimal": "yes"}, {"cluster": "a\x1b[31m"}, {"root": -1}, {"channels": 1e300},
-    {"topology_sha256": None}, {"measured_on": 3},
-    {"programs": [{}]}, {"programs": [{"name": "x"}]}, {"sizes": [{"size": 8, "program_us": True}]},
-    {"sizes": [{"size": 8, "program_us": 1.0, "library_us": "x"}]},
-    {"sizes": [{"size": 8, "program_us": 1.0}] * 65},
-]  # fmt: skip
+    {"ranks": "3"},
+    {"programs": [{"name": "x"}]},
+    {"sizes": [{"size": 8, "program_us": True}]},
+]
 
 
 @pytest.mark.parametrize("values", TYPES, ids=str)
@@ -225,14 +200,6 @@ def test_a_record_of_other_types_is_no_result(project: Project, values: dict[str
     assert deployed(project.deployed) == ()
     assert project.check().cells[0].status in ("invalid", "missing")
     assert project.build(Here()).status == "built"
-
-
-def test_a_cell_that_an_index_has_twice_counts_once(project: Project) -> None:
-    project.build(Here())
-    path = project.deployed / "index.json"
-    index = json.loads(path.read_text())
-    path.write_text(json.dumps({**index, "cells": index["cells"] * 2}))
-    assert len(deployed(project.deployed)) == 1
 
 
 def test_an_entry_that_is_no_file_is_absent(project: Project) -> None:
@@ -366,20 +333,7 @@ FIELDS = ("output", "cache", "name", "topology", "targets", "gates", "seed")
 def tried_manifests(project: Project, number: int, seed: int) -> None:
     path, rng = project.folder / "hetesynth.toml", random.Random(seed)
     good = path.read_text()
-    pieces = [
-        '"../../x"',
-        '"/etc/passwd"',
-        "[]",
-        "{}",
-        "3",
-        "-1",
-        "1e999",
-        '"\\u0000"',
-        "true",
-        '"a/../b"',
-        "[[1]]",
-        '""',
-    ]
+    pieces = ['"../../x"', '"/etc/passwd"', "[]", "{}", "3", "-1", "1e999", '"\\u0000"', "true", "[[1]]", '""']
     for _ in range(number):
         lines = good.splitlines()
         for _ in range(rng.randrange(1, 3)):
