@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -61,81 +61,68 @@ def walked(paths: Sequence[Path]) -> Walk:
         if not path.is_dir():
             candidates.setdefault(path, Candidate(path, named=True))
             continue
-        folder = _Folder(path)
-        rows = folder.candidates(MAX_FILES - len(candidates) - passed)
+        rows, others = _candidates(path, MAX_FILES - len(candidates) - passed)
         if not rows:
             message = f"there is no program, schedule or composition in {path}"
             help_ = "name a folder of `hetesynth build` or `atlas`; what is left to the library has none"
             raise HetesynthError(message, code="HS877", help=help_)
-        passed += folder.passed
+        passed += others
         for row in rows:
             candidates.setdefault(row.path, row)
     return Walk(tuple(candidates.values()), passed)
 
 
-@dataclass
-class _Folder:
-    """One folder of the command line."""
+def _candidates(root: Path, most: int) -> tuple[list[Candidate], int]:
+    """Of every file in ``root`` that is judged, or that an index names and that is not there; and how many others
+    there are."""
+    rows: list[Candidate] = []
+    indices: dict[Path, FolderIndex | None] = {}
+    seen, passed, real = set[Path](), 0, os.path.realpath(root)
 
-    root: Path
-    indices: dict[Path, FolderIndex | None] = field(default_factory=dict)
-    passed: int = 0
+    def unreadable(error: OSError) -> None:
+        reason = f"the folder cannot be read: {error.strerror}"
+        rows.append(Candidate(Path(error.filename), problem=reason, judged=False))
 
-    def candidates(self, most: int) -> list[Candidate]:
-        """Of every file that is judged, and of every one that an index names and that is not there."""
-        rows: list[Candidate] = []
-        seen: set[Path] = set()
-        for number, path in enumerate(self._entries(rows)):
-            if number >= most:
-                message = f"{self.root} holds more than the {MAX_FILES} files that are judged at once"
+    for place, folders, names in os.walk(root, onerror=unreadable):
+        folder = Path(place)
+        links = [name for name in folders if (folder / name).is_symlink()]
+        passed += len(links)
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in links)
+        try:
+            index = read_index(folder) if INDEX in names else indices.get(folder.parent)
+        except HetesynthError as error:
+            index = None
+            rows.append(Candidate(folder / INDEX, problem=error.message, judged=False))
+            names.remove(INDEX)
+        indices[folder] = index
+        for path in sorted(folder / name for name in names):
+            inside = not path.is_symlink()
+            if not inside:  # a link is followed where it stays in the folder
+                with suppress(OSError, ValueError):
+                    inside = Path(os.path.realpath(path)).is_relative_to(real)
+            if not inside or path.name.startswith("."):
+                passed += 1
+                continue
+            if len(seen) >= most:
+                message = f"{root} holds more than the {MAX_FILES} files that are judged at once"
                 raise HetesynthError(message, code="HS875", help="name smaller folders")
             seen.add(path)
-            index, meant = self.indices[path.parent], _is_meant(path)
             name = "" if index is None else path.relative_to(index.folder).as_posix()
             stated = None if index is None else index.files.get(name)
-            if not meant and not (stated and digest_of(path) != stated):
-                self.passed += 1
-            elif not meant:
-                rows.append(Candidate(path, problem=CHANGED, judged=False))
+            if not _is_meant(path):
+                if stated and digest_of(path) != stated:
+                    rows.append(Candidate(path, problem=CHANGED, judged=False))
+                else:
+                    passed += 1
             elif index is None:
                 rows.append(Candidate(path))
             else:
                 extra = EXTRA if index.lists and stated is None else ""
                 rows.append(Candidate(path, False, index.targets_of(name), stated or "", extra))
-        for index in filter(None, self.indices.values()):
-            missing = (index.folder / name for name in index.files if index.folder / name not in seen)
-            rows += [Candidate(path, problem=MISSING, judged=False) for path in missing]
-        return sorted(rows, key=lambda row: row.path.parts)
-
-    def _entries(self, rows: list[Candidate]) -> Iterator[Path]:
-        """Every file; folders that cannot be read and indices that say nothing become rows."""
-
-        def unreadable(error: OSError) -> None:
-            reason = f"the folder cannot be read: {error.strerror}"
-            rows.append(Candidate(Path(error.filename), problem=reason, judged=False))
-
-        real = os.path.realpath(self.root)
-        for place, folders, names in os.walk(self.root, onerror=unreadable):
-            folder = Path(place)
-            links = [name for name in folders if (folder / name).is_symlink()]
-            self.passed += len(links)
-            folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in links)
-            try:
-                self.indices[folder] = read_index(folder) if INDEX in names else self.indices.get(folder.parent)
-            except HetesynthError as error:
-                self.indices[folder] = None
-                rows.append(Candidate(folder / INDEX, problem=error.message, judged=False))
-                names.remove(INDEX)
-            for name in sorted(names):
-                path = folder / name
-                inside = not path.is_symlink()
-                if not inside:  # a link is followed where it stays in the folder
-                    with suppress(OSError, ValueError):
-                        inside = Path(os.path.realpath(path)).is_relative_to(real)
-                if inside and not name.startswith("."):
-                    yield path
-                else:
-                    self.passed += 1
+    for index in filter(None, indices.values()):
+        missing = (index.folder / name for name in index.files if index.folder / name not in seen)
+        rows += [Candidate(path, problem=MISSING, judged=False) for path in missing]
+    return sorted(rows, key=lambda row: row.path.parts), passed
 
 
 def _is_meant(path: Path) -> bool:

@@ -210,14 +210,3 @@ def test_an_atlas_without_digests_is_added_to(tmp_path: Path) -> None:
     with pytest.raises(HetesynthError, match="another topology"):
         combined(tmp_path, IDENTITY, files)
     assert combined(tmp_path, replace(IDENTITY, collective="allgather"), files) == files
-
-
-def test_links_are_not_followed_into_the_folder(tmp_path: Path) -> None:
-    folder = tmp_path / "a"
-    folder.mkdir()
-    (folder / "index.json").write_text(json.dumps(_index("allgather", [])))
-    (folder / "secret").symlink_to("/etc/hostname")
-    files = {"index.json": json.dumps(_index("allreduce", [])).encode(), "bandwidth.svg": b""}
-    with pytest.raises(HetesynthError, match="no file and no folder") as refused:
-        combined(folder, IDENTITY, files)
-    assert refused.value.code == "HS879"

@@ -18,7 +18,7 @@ from hetesynth.deploy.reports.write import report_places
 MANIFEST = """[[cluster]]
 topology = "three.dsl"
 collectives = ["allgather"]
-chunks = 1
+sizes = ["1MB..64MB"]
 targets = ["portable", "mscclpp"]
 """
 
@@ -80,32 +80,6 @@ def test_every_report_of_a_build(at: Path, capfd: pytest.CaptureFixture[str]) ->
     assert sorted(name.split("-")[0] for name in stamps(at / "pages" / "cells")) == ["mine.html", "three"]
 
 
-def test_every_cell_names_its_files_and_its_line(at: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    text = (at / "hetesynth.toml").read_text().replace('[[cluster]]\ntopology = "three.dsl"', "")
-    inline = text.replace("\n", ", ").strip(", ")
-    (at / "hetesynth.toml").write_text(f'# its folder\ncluster = [{{topology = "three.dsl", {inline}}}]\n')
-    assert build() == 0
-    for options in ((), ("--check", "--quick")):
-        capfd.readouterr()
-        assert build(*options, "--json") == 0
-        cells = json.loads(capfd.readouterr().out)["cells"]
-        for cell in cells:
-            folder = at / "schedules" / cell["cluster"] / cell["target"]
-            assert len(cell["files"]) == 3 and all((folder / name).is_file() for name in cell["files"])
-            assert cell["line"] == 2
-
-
-def test_the_change_since_the_last_run(at: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert build("--json") == 0
-    first = json.loads(capfd.readouterr().out)
-    assert [cell["change_percent"] for cell in first["cells"]] == [None, None]
-    project(at, rate=50)
-    assert build("--json", "--pages", "pages") == 0
-    told = json.loads(capfd.readouterr().out)
-    assert all(-60 < cell["change_percent"] < -1 for cell in told["cells"])
-    assert 'class="quicker"' in (at / "pages" / "index.html").read_text()
-
-
 def test_a_topology_that_is_wrong_is_in_the_reports(at: Path, capfd: pytest.CaptureFixture[str]) -> None:
     text = (at / "three.dsl").read_text().replace("gpu[1-2,0]", "gpu[1-2,9]")
     (at / "three.dsl").write_text(text)
@@ -122,7 +96,7 @@ def test_a_page_that_cannot_be_made_says_why(at: Path, monkeypatch: pytest.Monke
     reports: list[BuildReport] = []
     monkeypatch.setattr("hetesynth.cli.build.show_reports", lambda report, *_: reports.append(report))
     assert build() == 0
-    program = next(at.rglob("three/portable/algorithms/*chunk.xml"))
+    program = next(at.rglob("three/portable/algorithms/*64MB.xml"))
     program.write_bytes(program.read_bytes().replace(b'type="s"', b'type="r"', 1))
     (report,) = reports
     manifest = Path("hetesynth.toml")
@@ -144,3 +118,10 @@ def test_a_check_has_the_same_reports(at: Path, capfd: pytest.CaptureFixture[str
     assert [folder["stale"] for folder in values["folders"]] == [True]
     assert told.err.count("::error file=hetesynth.toml,line=1,") == 3
     assert etree.parse("j.xml").getroot().get("failures") == "3"
+    assert build("--json", "--pages", "pages") == 0
+    cells = json.loads(capfd.readouterr().out)["cells"]
+    assert all(-60 < cell["change_percent"] < -30 and cell["line"] == 1 for cell in cells)
+    for cell in cells:
+        folder = at / "schedules" / cell["cluster"] / cell["target"]
+        assert len(cell["files"]) == 3 and all((folder / name).is_file() for name in cell["files"])
+    assert 'class="quicker"' in (at / "pages" / "index.html").read_text()

@@ -53,12 +53,6 @@ def test_a_program_that_is_no_file_is_damaged(project: Project, kind: str) -> No
     assert not program.is_symlink()
 
 
-@pytest.mark.parametrize("kind", ["pipe"])
-def test_an_index_of_another_folder_that_is_no_file_is_passed_over(project: Project, kind: str) -> None:
-    made_odd(project.folder / "schedules/other/index.json", kind)
-    assert project.check().cells[0].status == "current"
-
-
 @pytest.mark.parametrize("kind", ["device"])
 def test_an_index_of_what_is_aside_that_is_no_file_is_refused(project: Project, kind: str) -> None:
     made_odd(project.folder / "schedules" / ASIDE / "three/rccl-6/index.json", kind)

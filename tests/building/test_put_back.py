@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from support.small_projects import tree
 from hetesynth.cli.main import run
 from hetesynth.deploy.cache import Cache, CellResult
 from hetesynth.errors import HetesynthError
-from hetesynth.files.temporaries import temporary
 
 PROGRAM = "allgather-64KB-16MB.xml"
 
@@ -117,30 +115,6 @@ def test_a_candidate_that_is_none_is_no_candidate(project: Project, value: objec
     assert project.build(Here(None)).status == "cached"
 
 
-def test_an_atlas_in_the_folder_is_no_fault(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(project.folder)
-    options = ["--sizes", "1KB,64KB", "--strategy", "greedy", "--chunks", "1", "--target", "rccl-6"]
-    assert run(["atlas", "three.dsl", "--coll", "alltoall", *options, "-o", str(project.deployed)]) == 0
-    for _ in range(2):
-        report = project.check()
-        assert (report.ok, report.folders) == (True, ())
-        assert project.built(Here(None)).written == ()
-    project.edit_cluster("bandwidth 25", "bandwidth 24")
-    project.build(Here())
-    report = project.check()
-    assert report.ok, "it is right on the slower cluster"
-    assert [finding.stale for finding in report.folders] == [False]
-    assert project.built(Here(None)).written == ()
-
-
-def test_what_a_killed_build_left_beside_the_folder_aside_goes(project: Project) -> None:
-    parent = project.folder / "schedules/aside/three"
-    left = temporary(parent / "rccl-6")
-    left.mkdir(parents=True)
-    project.build(Here(None))
-    assert not left.exists()
-
-
 def test_a_folder_without_its_index_is_to_be_moved_away(project: Project) -> None:
     (project.deployed / "index.json").unlink()
     before = tree(project.folder / "schedules")
@@ -148,12 +122,6 @@ def test_a_folder_without_its_index_is_to_be_moved_away(project: Project) -> Non
         project.build(Here(None))
     assert "move what is there away" in refused.value.help
     assert tree(project.folder / "schedules") == before
-
-
-def test_a_file_in_the_place_of_the_folder_aside_is_left_alone(project: Project) -> None:
-    (project.folder / "schedules/aside").write_text("mine")
-    assert project.built(Here(None)).ok
-    assert os.path.isfile(project.folder / "schedules/aside")
 
 
 @pytest.mark.parametrize("layout", ["aside/{cluster}/{target}", "{cluster}"])

@@ -35,15 +35,6 @@ def test_writes_and_replaces(tmp_path: Path) -> None:
     assert names(tmp_path) == ["a.xml"]
 
 
-def test_a_new_file_obeys_the_mask(tmp_path: Path) -> None:
-    mask = os.umask(0o027)
-    try:
-        write_atomically(tmp_path / "a", b"")
-    finally:
-        os.umask(mask)
-    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o640
-
-
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").write_bytes(b"old")
     (tmp_path / "link").symlink_to("real")
@@ -85,13 +76,3 @@ def test_a_failure_halfway_leaves_the_old_files(tmp_path: Path, monkeypatch: pyt
     error = refused({tmp_path / "a": b"new", tmp_path / "b": b"new"})
     assert "No space left" in error.message
     assert names(tmp_path) == ["a"] and (tmp_path / "a").read_bytes() == b"old"
-
-
-def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(handle: int) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(outputs.os, "fsync", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        write_atomically(tmp_path / "a", b"new")
-    assert names(tmp_path) == []

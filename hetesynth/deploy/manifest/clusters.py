@@ -5,14 +5,14 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path as FilePath
 from typing import Any
 
 from hetesynth.deploy.manifest.document import Document, Path
 from hetesynth.deploy.manifest.keys import LAYOUT, NAME
-from hetesynth.deploy.manifest.values import ClusterEntry
+from hetesynth.deploy.manifest.values import ClusterEntry, Manifest
 from hetesynth.model.diagnostics import SourceError, Span
 from hetesynth.topology.language.overridden import OverriddenFile, overridden
 from hetesynth.topology.language.source import SUFFIX, is_topology_file, no_standard_input
@@ -110,17 +110,8 @@ def _moved(value: Any, moved: Callable[[Span], Span]) -> Any:
     return replace(value, **{part.name: _moved(getattr(value, part.name), moved) for part in fields(value)})
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
-    """``folder`` that is deployed, ``layout`` in it, ``cache`` of results."""
-
-    folder: FilePath
-    layout: str
-    cache: FilePath | None
-
-
-def output(document: Document, folder: FilePath) -> Output:
-    """What ``[output]`` says; paths are seen from ``folder``."""
+def output(document: Document, folder: FilePath) -> tuple[FilePath, str, FilePath | None]:
+    """The folder that is deployed, the layout in it, and the cache of results, all seen from ``folder``."""
     table = document.values.get("output", {})
     layout = table.get("layout", "{cluster}/{target}")
     shown, parts = f"`{layout[:60]}`", layout.split("/")
@@ -148,38 +139,29 @@ def output(document: Document, folder: FilePath) -> Output:
             help_ = "write a path from the folder of the manifest, or from /"
             document.add("HS868", ("output", key), message, help_)
     cache = table.get("cache")
-    return Output(folder / table.get("folder", "schedules"), layout, None if cache is None else folder / cache)
+    return folder / table.get("folder", "schedules"), layout, None if cache is None else folder / cache
 
 
-def check_apart(stated: Output, folders: Iterable[tuple[str, str]], document: Document) -> None:
-    """A finding where two of ``folders`` (cluster, target) are one place, whatever the case of letters, where one
-    is for what is not deployed, or where the cache is in one, which is exchanged as a whole."""
+def check_apart(stated: Manifest, document: Document) -> None:
+    """A finding where two folders are one place, whatever the case of letters, where one is for what is not
+    deployed, or where the cache is in one, which is exchanged as a whole."""
     places: dict[str, tuple[str, str]] = {}
     cache = None if stated.cache is None else FilePath(os.path.abspath(stated.cache))
-    for cluster, target in folders:
+    for cluster, target in dict.fromkeys((cell.cluster, cell.target) for cell in stated.cells):
         place = stated.layout.format(cluster=cluster, target=target)
-        if cache is not None and cache.is_relative_to(os.path.abspath(stated.folder / place)):
+        if cache is not None and cache.is_relative_to(os.path.abspath(stated.output / place)):
             message = f"the cache is inside of `{place}`, which is exchanged as a whole"
             document.add("HS868", ("output", "cache"), message, "name a folder beside the output")
             return
         if place.casefold().split("/")[0] == ASIDE:
+            number = [entry.name for entry in stated.clusters].index(cluster)
+            named = "name" if "name" in document.values["cluster"][number] else "topology"
+            at = PLACE if "layout" in document.values.get("output", {}) else ("cluster", number, named)
             message = f"`{place}` is for what is not deployed: `{ASIDE}` of the output"
-            document.add("HS868", _stated(cluster, document), message, "give it another name or layout")
+            document.add("HS868", at, message, "give it another name or layout")
             return
         other = places.setdefault(place.casefold(), (cluster, target))
         if other != (cluster, target):
             message = f"{'/'.join(other)} and {cluster}/{target} have one folder, `{place}`"
             document.add("HS868", PLACE, message, 'use both: layout = "{cluster}/{target}"')
             return
-
-
-def _stated(cluster: str, document: Document) -> Path:
-    """The layout where it is stated, or else the name of ``cluster``, or the file that gives it."""
-    if "layout" in document.values.get("output", {}):
-        return PLACE
-    for number, table in enumerate(document.values["cluster"]):
-        if table.get("name") == cluster:
-            return ("cluster", number, "name")
-        if "name" not in table and cluster_name(FilePath(document.file).parent / table["topology"]) == cluster:
-            return ("cluster", number, "topology")
-    return ("cluster",)

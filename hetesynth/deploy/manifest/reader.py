@@ -337,9 +337,9 @@ def read_manifest(path: FilePath) -> Manifest:
     """The manifest at ``path``. Raises HetesynthError HS860 and, with all that is wrong, SourceError."""
     document = read_document(path)
     entries = clusters(document, path.parent)
-    folders = output(document, path.parent)
-    all_cells = cells(document, entries)
+    folder, layout, cache = output(document, path.parent)
+    manifest = Manifest(path, tuple(entries.values()), cells(document, entries), folder, layout, cache)
     if not document.findings:
-        check_apart(folders, dict.fromkeys((cell.cluster, cell.target) for cell in all_cells), document)
+        check_apart(manifest, document)
     document.findings.raise_any()
-    return Manifest(path, tuple(entries.values()), all_cells, folders.folder, folders.layout, folders.cache)
+    return manifest
