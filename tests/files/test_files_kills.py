@@ -183,14 +183,6 @@ def test_without_a_lock_what_another_run_may_be_writing_stays(
     assert set(tmp_path.iterdir()) == {tmp_path / "ar.xml", young}
 
 
-def test_two_names_of_one_file_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"old")
-    (tmp_path / "b").symlink_to("a")
-    with pytest.raises(HetesynthError, match="another file of the same run"):
-        write_all({tmp_path / "a": b"1", tmp_path / "b": b"2"})
-    assert (tmp_path / "a").read_bytes() == b"old"
-
-
 # -- folders
 
 

@@ -51,7 +51,9 @@ def test_paths_that_cannot_be_written(tmp_path: Path, where: str) -> None:
     assert names(tmp_path) == ["file", "folder"]
 
 
-def test_a_device_is_not_replaced() -> None:
+def test_a_device_is_not_replaced_and_no_file_is_written_twice(tmp_path: Path) -> None:
+    (tmp_path / "b").symlink_to("a")
+    assert "another file of the same run" in refused({tmp_path / "a": b"1", tmp_path / "b": b"2"}).message
     assert "not a regular file" in refused({Path("/dev/null"): b"x"}).message
 
 

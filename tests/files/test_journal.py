@@ -56,25 +56,6 @@ def test_what_was_begun_is_ended(tmp_path: Path) -> None:
     assert not entries[1].part.exists()
 
 
-def test_before_the_first_rename_nothing_was_begun(tmp_path: Path) -> None:
-    a, b = begun(tmp_path, "a", "b")
-    os.replace(a.target, a.part)
-    a.target.write_bytes(b"old")
-    assert cut_off(a.target) is None
-    recover([a.target], alone=True)
-    assert [path.read_bytes() for path in (a.target, b.target)] == [b"old", b"old"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
-
-
-def test_a_link_in_the_place_of_a_temporary_is_not_renamed(tmp_path: Path) -> None:
-    part = begun(tmp_path, "a", "b")[1].part
-    part.rename(tmp_path / "elsewhere")
-    part.symlink_to(tmp_path / "elsewhere")
-    recover([tmp_path / "a"], alone=True)
-    assert not (tmp_path / "b").is_symlink()
-    assert (tmp_path / "b").read_bytes() == b"old"
-
-
 @pytest.mark.parametrize(
     "values", [{"part": "../victim"}, {"part": "victim"}, {"file": "../b"}, {"files": [1]}, {"part": 7}], ids=str
 )
