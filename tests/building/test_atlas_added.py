@@ -16,7 +16,6 @@ from hetesynth.cli.main import run
 from hetesynth.deploy.atlas_destination import AtlasIdentity, combined
 from hetesynth.deploy.build import build
 from hetesynth.deploy.cache import Cache
-from hetesynth.deploy.folder.folder import deployed
 from hetesynth.deploy.folder_index import read_index
 from hetesynth.deploy.manifest.reader import read_manifest
 from hetesynth.deploy.outcome import Watcher
@@ -162,23 +161,6 @@ def test_an_atlas_that_is_wrong_on_the_new_topology_is_left_out(here: Path) -> N
     report = _built(here)
     assert report.ok and "wrong on the topology" in report.warnings[0]
     assert not [name for name in contents(folder) if "atlas" in name]
-
-
-RECORD = {"collective": "allgather", "ranks": 3, "programs": [], "sizes": [], "files": {}}
-
-
-@pytest.mark.parametrize("field", ["name", "key", "made_for", "record", "origin"])
-@pytest.mark.parametrize("value", [None, {"x": []}])
-def test_rows_of_anybody_are_no_cells(field: str, value: Any, tmp_path: Path) -> None:
-    row = {"name": "a", "key": "k", "made_for": "k", "record": RECORD}
-    index = {"kind": "hetesynth deployment", "format": 1, "target": "rccl-6", "files": {}}
-    (tmp_path / "index.json").write_text(json.dumps({**index, "cells": [row, {**row, field: value}, value]}))
-    cells = deployed(tmp_path)
-    assert [cell.name for cell in cells] == (["a", "a"] if field == "origin" else ["a"])
-    (tmp_path / "index.json").write_text(json.dumps({**index, "cells": "x"}))
-    (tmp_path / "algorithms").mkdir()
-    with pytest.raises(HetesynthError, match="'cells' is no list"):
-        read_index(tmp_path)
 
 
 IDENTITY = AtlasIdentity("tri", "1", ("rccl-6",), "allreduce")

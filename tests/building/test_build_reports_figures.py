@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.build_report_sample import MANIFEST_TEXT, cell, record, with_status
+from support.build_report_sample import cell, record, with_status
 
 from hetesynth.deploy.outcome import BuildReport
 from hetesynth.deploy.reports.pages import program_shown
@@ -22,7 +22,6 @@ from hetesynth.deploy.reports.write import (
     ReportOptions,
     demand_outside,
     report_options,
-    report_places,
     write_failure,
     write_reports,
 )
@@ -57,15 +56,6 @@ def test_paths_are_shown_from_the_root() -> None:
     assert Places(Path("/r"), "").shown("/r/ci/./x/../m.toml") == "ci/m.toml"
     assert Places(Path("/r"), "").shown("/elsewhere/m.toml") == "/elsewhere/m.toml"
     assert Places(Path("/r"), "").shown("/r/..x") == "..x"
-
-
-def test_the_root_is_that_of_the_repository(tmp_path: Path) -> None:
-    (tmp_path / ".git").mkdir()
-    manifest = tmp_path / "ci" / "hetesynth.toml"
-    manifest.parent.mkdir()
-    manifest.write_text(MANIFEST_TEXT)
-    at = report_places(manifest)
-    assert (at.manifest, at.line("beta")) == ("ci/hetesynth.toml", 1)
 
 
 # -- options

@@ -77,14 +77,6 @@ def test_a_cell_made_in_a_thread_of_a_worker_is_the_one_made_here(address: str, 
     assert {job.key: Cache(tmp_path / "cache").get(job.key) for job in asked} == outcomes
 
 
-def test_what_a_cell_cannot_be_made_for_is_said(address: str, tmp_path: Path) -> None:
-    (job,) = jobs(tmp_path, "allgather")
-    options = dataclasses.replace(job.cell.options, strategy="magic")
-    job = dataclasses.replace(job, cell=dataclasses.replace(job.cell, options=options))
-    (outcome,) = DaskCluster(address, tmp_path / "cache").run([job], Watcher())
-    assert isinstance(outcome, Failed) and "magic" in outcome.message
-
-
 def test_a_wrong_result_of_a_worker_fails_its_cell(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -200,14 +200,6 @@ def test_a_record_of_other_types_is_no_result(project: Project, values: dict[str
     assert project.build(Here()).status == "built"
 
 
-def test_an_entry_that_is_no_file_is_absent(project: Project) -> None:
-    cache = Cache(project.folder / "cache")
-    path = cache.path(project.job.key)
-    path.parent.mkdir(parents=True)
-    os.mkfifo(path)
-    assert cache.get(project.job.key) is None
-
-
 def test_links_in_a_cache_lead_nowhere(project: Project, tmp_path: Path) -> None:
     """Others who share a cache may make them."""
     right, cache = project.made_by("auto"), Cache(project.folder / "cache")

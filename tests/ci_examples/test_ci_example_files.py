@@ -26,10 +26,6 @@ else:
 PAGE = ROOT / "docs" / "ci.md"
 REQUIREMENTS = EXAMPLE / "hetesynth.requirements.txt"
 CONTAINERFILE = EXAMPLE / "container" / "Containerfile"
-ACTIONS = {
-    "actions/checkout", "actions/setup-python", "actions/cache/restore", "actions/cache/save",
-    "actions/upload-artifact", "actions/download-artifact",
-}  # fmt: skip
 
 
 def parsed(name: str) -> Any:
@@ -110,30 +106,11 @@ def test_the_workflow_has_the_least_permissions_limits_of_time_and_one_run_at_a_
         "propose": {"contents": "write", "pull-requests": "write"},
     }
     assert all(0 < job["timeout-minutes"] <= 360 for job in WORKFLOW["jobs"].values())
-    assert "github.ref" in WORKFLOW["concurrency"]["group"]
-
-
-def test_the_workflow_names_actions_by_major_version_and_only_what_is_there() -> None:
-    used = [step["uses"] for step in steps() if "uses" in step]
-    assert {use.partition("@")[0] for use in used} == ACTIONS
-    assert all(re.fullmatch(r"[\w/-]+@v\d+", use) for use in used)
-    assert all(
-        step["with"]["persist-credentials"] is False for step in steps() if "checkout" in step.get("uses", "")
-    )
-    jobs = WORKFLOW["jobs"]
-    for name, job in jobs.items():
-        assert {"uses", "run"} & set(job["steps"][0]) and job["runs-on"]
-        assert job.get("needs", name) in jobs
-        text = str(job)
-        ids = {step["id"] for step in job["steps"] if "id" in step}
-        assert set(re.findall(r"steps\.(\w+)\.", text)) <= ids
-        for needed, output in re.findall(r"needs\.(\w+)\.outputs\.(\w+)", text):
-            assert needed == job["needs"] and output in jobs[needed]["outputs"]
     for step in steps():
-        assert ("uses" in step) is not ("run" in step)
+        assert re.fullmatch(r"actions/[\w/-]+@v\d+", step.get("uses", "actions/x@v1"))
+        assert "checkout" not in step.get("uses", "") or step["with"]["persist-credentials"] is False
         assert "${{" not in step.get("run", ""), "an expression in a script is code of whoever writes its value"
-    given = [step["with"] for step in steps() if "with" in step]
-    assert all((EXAMPLE / w["cache-dependency-path"]).is_file() for w in given if "cache-dependency-path" in w)
+    assert "github.ref" in WORKFLOW["concurrency"]["group"]
 
 
 def test_only_the_job_that_installs_nothing_may_write() -> None:

@@ -62,12 +62,6 @@ def test_a_colon_in_the_path_is_refused_where_files_are_listed(shell: str, tmp_p
     assert done.returncode == 7 and b"colon" in done.stderr
 
 
-def test_channels_are_the_most_of_any_program() -> None:
-    programs = [program(f"{n}.xml", "allgather", n, n, plan=False, channels=n) for n in (2, 9, 4)]
-    assert environment(target("rccl-6"), programs).values("/x")["NCCL_MIN_NCHANNELS"] == "9"
-    assert "NCCL_MIN_NCHANNELS" not in environment(target("msccl"), programs).values("/x")
-
-
 def test_the_research_runtime_gets_four_files_and_the_others_are_named() -> None:
     programs = [program(f"{n}.xml", "allgather", n, n, plan=False) for n in range(1, 7)]
     stated = environment(target("msccl"), programs)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 
 import pytest
 from support.cell_digests import cell_job
-from support.deployments import cell, deployment, program, two_cells
+from support.deployments import cell, deployment, program
 from support.small_projects import RING
 
 from hetesynth.deploy.compute import compute
@@ -22,7 +21,7 @@ from hetesynth.deploy.folder.cells import (
     selected,
 )
 from hetesynth.errors import HetesynthError
-from hetesynth.model.target import TARGETS, target
+from hetesynth.model.target import target
 
 BLOCKS = {"allgather": 8, "reducescatter": 8, "alltoall": 8}
 
@@ -54,26 +53,6 @@ def test_the_rule_is_that_of_rccl(collective) -> None:
         taken += bool(names)
         assert [p.name for p in selected(programs, call, target("rccl-6"))] == names
     assert 300 < taken < 3000
-
-
-@pytest.mark.parametrize("runtime", TARGETS)
-def test_each_call_inside_the_ranges_has_one_file(runtime: str) -> None:
-    cells = two_cells(runtime)
-    programs = [p for c in cells for p in c.programs]
-    unit = programs[0].unit
-    for size, in_place in product(
-        (64_000, 64_256, 999_936, 1_000_192, 5_000_192, 10**8 // unit * unit), (False, True)
-    ):
-        names = [p.name for p in selected(programs, Call("allgather", 8, size, in_place), target(runtime))]
-        first = "64000-999999" if size < 10**6 else "1000000-0"
-        suffix = "json" if runtime == "mscclpp" else "xml"
-        assert names == [f"allgather-{first}{'.inplace' if in_place else ''}.{suffix}"]
-    for outside in (
-        Call("allgather", 8, 63_744, False),
-        Call("allreduce", 8, 64_000, False),
-        Call("allgather", 4, 64_000, False),
-    ):
-        assert selected(programs, outside, target(runtime)) == ()
 
 
 @pytest.mark.parametrize("collective", ["allgather", "reducescatter", "gather", "alltoall"])

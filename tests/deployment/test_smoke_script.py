@@ -87,12 +87,6 @@ def test_a_test_that_sends_and_receives_by_itself_is_no_failure(runtime: str, co
     assert code == 0 and "not tested: no line" in output and "FAILED" not in output
 
 
-def test_a_word_that_no_cell_has_is_no_success(tmp_path: Path) -> None:
-    folder = written(tmp_path / "folder", "rccl-6")
-    code, output, record = ran(folder, tmp_path / "tools", SAID["rccl-6"], "alreduce")
-    assert code == 1 and "no cell has alreduce" in output and not record
-
-
 def test_one_word_chooses_cells(tmp_path: Path) -> None:
     folder = written(
         tmp_path / "folder",
@@ -104,6 +98,8 @@ def test_one_word_chooses_cells(tmp_path: Path) -> None:
     code, output, record = ran(folder, tmp_path / "tools", said, "alltoall")
     assert code == 0 and "allreduce" not in output
     assert all("alltoall_perf" in line for line in record)
+    code, output, record = ran(folder, tmp_path / "tools", said, "alreduce")
+    assert code == 1 and "no cell has alreduce" in output and not record
 
 
 def test_devices_of_a_host_that_is_stated_in_full(tmp_path: Path) -> None:

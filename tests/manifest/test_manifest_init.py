@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from pathlib import Path
 
 import pytest
@@ -70,16 +69,6 @@ def test_it_names_every_cluster_with_the_targets_of_its_gpus(
     written = Path("hetesynth.toml").read_text()
     assert written.startswith(f"#:schema ./{SCHEMA_NAME}\n") and Path(SCHEMA_NAME).read_text() == schema_text()
     assert "#   wrong.dsl: HS1" in written and "# 4 H100 and 1 MI300X GPUs\n" in written
-
-
-def test_what_is_in_its_comments_is_right(tmp_path: Path) -> None:
-    write(tmp_path, {"ring.dsl": RING})
-    first = first_manifest(tmp_path)
-    lines = [line[2:] if re.match(r"# (\[|[a-z_]+ = )", line) else line for line in text(first).splitlines()]
-    assert sum(line.startswith("[") for line in lines) == 5
-    (tmp_path / "hetesynth.toml").write_text("\n".join(lines).replace("percent_of_limit = 80", "steps = 80"))
-    cells = read_manifest(tmp_path / "hetesynth.toml").cells
-    assert {cell.options.effort for cell in cells} == {2, 4} and {cell.gates.steps for cell in cells} == {80}
 
 
 def test_it_replaces_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -82,7 +82,7 @@ def test_what_is_read_keeps_the_schema(name: str) -> None:
 
 
 TOLD_BY_BOTH = [
-    *("unknown_keys", "wrong_types", "out_of_range", "unknown_target", "size_without_unit", "layout_absolute"),
+    *("unknown_keys", "wrong_types", "out_of_range", "unknown_target", "size_without_unit", "layout_field"),
     *("other_version", "no_topology", "named_twice", "empty_lists"),
 ]
 
