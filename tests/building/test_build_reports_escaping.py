@@ -16,14 +16,14 @@ from support.build_report_sample import PLACES, cell, record, with_status
 
 from hetesynth.cli.build import build_text
 from hetesynth.deploy.outcome import BuildReport, FolderFinding, TopologyFinding
-from hetesynth.deploy.reports.annotations import (
+from hetesynth.deploy.reports.pages import index_page
+from hetesynth.deploy.reports.words import (
     all_annotations,
     code_quality,
+    one_line,
     sarif_annotations,
     workflow_commands,
 )
-from hetesynth.deploy.reports.pages import index_page
-from hetesynth.deploy.reports.words import one_line
 from hetesynth.deploy.reports.write import MARK, document, junit_xml, markdown_summary
 from hetesynth.model.diagnostics import HIDDEN, visible
 

@@ -13,19 +13,15 @@ from typing import Any
 
 from hetesynth.deploy.manifest.values import Manifest
 from hetesynth.deploy.outcome import BuildReport, TopologyFinding
-from hetesynth.deploy.reports.annotations import (
-    all_annotations,
-    code_quality,
-    sarif_annotations,
-    workflow_commands,
-)
 from hetesynth.deploy.reports.pages import INDEX_MARK, INDEX_PAGE, write_pages
 from hetesynth.deploy.reports.words import (
     STATUSES,
     WHOLE_BUILD,
     Places,
+    all_annotations,
     cell_name,
     change_percent,
+    code_quality,
     counts,
     counts_text,
     explained,
@@ -34,8 +30,10 @@ from hetesynth.deploy.reports.words import (
     needing_attention,
     one_line,
     properties,
+    sarif_annotations,
     shown,
     verdict,
+    workflow_commands,
 )
 from hetesynth.deploy.topology_files import lint_files
 from hetesynth.engine.places import demand_place
