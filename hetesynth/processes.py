@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from typing import Any, Literal, TypeVar
@@ -28,11 +29,21 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def side_by_side(function: Callable[[T], R], items: Iterable[T], number: int, share: int = 1) -> Iterator[R]:
-    """What ``function`` returns for each of ``items``, by ``number`` processes, ``share`` items at once.
+def side_by_side(
+    function: Callable[[T], R],
+    items: Iterable[T],
+    number: int,
+    share: int = 1,
+    killed: HetesynthError | None = None,
+) -> Iterator[R]:
+    """What ``function`` returns for each of ``items``, by ``number`` processes, ``share`` items at once; by this
+    one where the number is one. What is being done when this is left early is not waited for.
 
-    Raises BrokenProcessPool where one was killed. What is being done when this is left early is not waited for.
+    Raises ``killed``, else BrokenProcessPool, where a process was killed.
     """
+    if number <= 1:
+        yield from map(function, items)
+        return
     pool = ProcessPoolExecutor(number, multiprocessing.get_context("spawn"), initializer=begin_as_child)
     ended = False
     try:
@@ -40,6 +51,8 @@ def side_by_side(function: Callable[[T], R], items: Iterable[T], number: int, sh
             results = pool.map(function, items, chunksize=share)
         yield from results
         ended = True
+    except BrokenProcessPool as error:
+        raise killed or error from error
     finally:
         pool.shutdown(wait=ended, cancel_futures=True)
 

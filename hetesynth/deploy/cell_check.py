@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -118,15 +117,10 @@ def each(
     """What ``judge`` says of each cell, by ``jobs`` processes. Cells of one cluster and collective are judged one
     after the other by the same process, which has the library's times at their sizes then."""
     together = sorted(waiting, key=lambda one: (one.job.cell.cluster, one.job.cell.collective, one.job.cell.stem))
+    help_ = "raise the limit of memory, or use fewer --jobs"
+    killed = HetesynthError("a process that judged was killed", code="HS855", help=help_, exit_code=3)
     processes = min(jobs, -(-len(waiting) // SHARE))
-    if processes <= 1:
-        yield from ((one, judge(one)) for one in together)
-        return
-    try:
-        yield from zip(together, side_by_side(judge, together, processes, share=SHARE), strict=True)
-    except BrokenProcessPool as error:
-        help_ = "raise the limit of memory, or use fewer --jobs"
-        raise HetesynthError("a process that judged was killed", code="HS855", help=help_, exit_code=3) from error
+    yield from zip(together, side_by_side(judge, together, processes, SHARE, killed), strict=True)
 
 
 def changes(job: Job, old: DeployedCell) -> Iterator[str]:

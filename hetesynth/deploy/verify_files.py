@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -174,17 +173,11 @@ def loaded(question: Question, walk: Walk) -> Question:
 
 def file_verdicts(candidates: Sequence[Candidate], question: Question, jobs: int) -> Iterator[FileVerdict]:
     """The verdict on each of ``candidates``, in their order, by up to ``jobs`` processes."""
-    number = min(jobs, len(candidates) // FILES_OF_A_PROCESS)
-    if number < 2:
-        yield from (file_verdict(candidate, question) for candidate in candidates)
-        return
-    try:
-        judge = partial(file_verdict, question=question)
-        yield from side_by_side(judge, candidates, number, share=FILES_OF_A_PROCESS)
-    except BrokenProcessPool as error:
-        message = "a process that judged files was killed; perhaps the memory did not suffice"
-        help_ = "use --jobs 1, or name fewer files"
-        raise HetesynthError(message, code="HS878", help=help_, exit_code=3) from error
+    message = "a process that judged files was killed; perhaps the memory did not suffice"
+    help_ = "use --jobs 1, or name fewer files"
+    killed = HetesynthError(message, code="HS878", help=help_, exit_code=3)
+    number, judge = min(jobs, len(candidates) // FILES_OF_A_PROCESS), partial(file_verdict, question=question)
+    return side_by_side(judge, candidates, number, FILES_OF_A_PROCESS, killed)
 
 
 def file_verdict(candidate: Candidate, question: Question) -> FileVerdict:

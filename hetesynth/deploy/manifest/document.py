@@ -179,7 +179,7 @@ _MEANT = (
     (r"^\s*[\w.-]+\s*:\s", "write `key = value`, not `key: value`"),
     (r"=\s*(True|False|yes|no|on|off)\b", "write true or false"),
     (
-        r"=\s*\[?\s*(?!(?:true|false|inf|nan)\s*[,\]#]?)([A-Za-z][\w.-]*)\s*(,|\]|#|$)",
+        r"=\s*\[?\s*(?!(?:true|false|inf|nan)(?![\w.-]))([A-Za-z][\w.-]*)\s*(,|\]|#|$)",
         'texts stand in quotes: "{}"',
     ),
     (r"=\s*([0-9][0-9.]*\s*[A-Za-z]+[^#\n]*)$", 'texts stand in quotes: "{}"'),

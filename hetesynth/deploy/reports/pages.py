@@ -6,7 +6,6 @@ import hashlib
 import json
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.resources import files
@@ -232,13 +231,10 @@ def write_pages(folder: Path, report: BuildReport, manifest: Manifest, at: Place
         page = cells / page_name(cell)
         pages[cell.cell.name] = PageJob(page, program, topology=cluster.pickled, key=key, **content)
     stale = [job for job in pages.values() if _end(job.page) != _MARK.format(job.key)]
-    processes = min(jobs, len(stale))
-    try:
-        said = side_by_side(make_page, stale, processes) if processes > 1 else map(make_page, stale)
-        reasons = {job.page.name: reason for job, reason in zip(stale, said, strict=True) if reason}
-    except BrokenProcessPool as error:
-        help_ = "start again: those made are kept"
-        raise HetesynthError("a process that makes pages was killed", code="HS857", help=help_) from error
+    help_ = "start again: those made are kept"
+    killed = HetesynthError("a process that makes pages was killed", code="HS857", help=help_)
+    said = side_by_side(make_page, stale, min(jobs, len(stale)), killed=killed)
+    reasons = {job.page.name: reason for job, reason in zip(stale, said, strict=True) if reason}
     links = {name: f"{CELLS}/{job.page.name}" for name, job in pages.items() if job.page.name not in reasons}
     notes = {name: reasons[job.page.name] for name, job in pages.items() if job.page.name in reasons}
     write_atomically(folder / INDEX_PAGE, index_page(report, at, links, notes))
