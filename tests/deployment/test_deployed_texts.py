@@ -17,7 +17,7 @@ OF_TARGET = {"portable": (), "mscclpp": ("smoke_test.sh", "load_plans.py")}
 OF_XML = ("environment.sh", "smoke_test.sh")
 
 
-@pytest.mark.parametrize("runtime", TARGETS)
+@pytest.mark.parametrize("runtime", [name for name in TARGETS if name != "rccl-5"])  # as rccl-6
 def test_the_texts_of_a_folder(runtime: str, golden) -> None:
     contents = deployment(runtime).contents()
     texts = {name: data for name, data in contents.items() if not name.startswith(("algorithms/", "schedules/"))}
