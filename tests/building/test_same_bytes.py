@@ -35,8 +35,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_all_at_once(folder: Path) -> None:
     """Another hash seed, order, folder and locale, no asserts."""
     cells = [
-        [example("ring8"), "allgather", "rccl-6", [1000, 256_000]],
-        [generated(28, folder), "allreduce", "mscclpp", [16_000_000, 64_000_000]],
+        [example("ring8"), "allgather", "rccl-6", [1000, 64_000]],
+        [generated(28, folder), "allreduce", "mscclpp", 1],
     ]
     other = Circumstance(
         "all of it",
