@@ -1,12 +1,8 @@
-"""Work on several processes of this machine: how they begin, and that none outlives the one that gave the work.
-
-Ctrl-C is for the process that gives the work; the others end with it, even where it is killed.
-"""
+"""Work on several processes of this machine: how they begin, and that none outlives the one that gave the work."""
 
 from __future__ import annotations
 
 import multiprocessing
-import multiprocessing.process
 import os
 import pickle
 import signal
@@ -15,9 +11,9 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
-from multiprocessing.connection import Connection
 from typing import Any, Literal, TypeVar
 
 from hetesynth.errors import HetesynthError, InternalError
@@ -34,53 +30,50 @@ def processors() -> int:
 
 
 def side_by_side(
-    function: Callable[[T], R], items: Iterable[T], number: int, *,
-    share: int = 1, begin: Callable[..., None] | None = None, arguments: tuple[Any, ...] = (),
-) -> Iterator[R]:  # fmt: skip
-    """What ``function`` returns for each of ``items``, by ``number`` processes, ``share`` items at once.
+    function: Callable[[T], R],
+    items: Iterable[T],
+    number: int,
+    share: int = 1,
+    killed: HetesynthError | None = None,
+) -> Iterator[R]:
+    """What ``function`` returns for each of ``items``, by ``number`` processes, ``share`` items at once; by this
+    one where the number is one. What is being done when this is left early is not waited for.
 
-    ``begin``: what each process does first, with ``arguments``. Raises BrokenProcessPool where one was killed.
-    What is being done when this is left early is not waited for.
+    Raises ``killed``, else BrokenProcessPool, where a process was killed.
     """
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(number, context, initializer=begin_as_child, initargs=(begin, arguments))
+    if number <= 1:
+        yield from map(function, items)
+        return
+    pool = ProcessPoolExecutor(number, multiprocessing.get_context("spawn"), initializer=begin_as_child)
     ended = False
     try:
         with no_interrupts():
             results = pool.map(function, items, chunksize=share)
         yield from results
         ended = True
+    except BrokenProcessPool as error:
+        raise killed or error from error
     finally:
         pool.shutdown(wait=ended, cancel_futures=True)
 
 
-def begin_as_child(begin: Callable[..., None] | None = None, arguments: tuple[Any, ...] = ()) -> None:
-    """What a new process does first: it ignores Ctrl-C, and ends with its parent; then ``begin``."""
+def begin_as_child() -> None:
+    """What a new process does first: it ignores Ctrl-C, and ends with its parent, even where that is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    if begin is not None:
-        begin(*arguments)
 
+    def end_with_parent() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
 
-def _end_with(parent: multiprocessing.process.BaseProcess) -> None:
-    """A process whose parent was killed would wait for work for ever."""
-    parent.join()
-    os._exit(1)
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 @contextmanager
 def no_interrupts() -> Iterator[None]:
     """A process that is started inside never sees Ctrl-C, not even before it can ignore it."""
     resource_tracker.ensure_running()  # which lets signals through again, the first time
-    with _held_back():
-        yield
-
-
-@contextmanager
-def _held_back() -> Iterator[None]:
-    """Ctrl-C that comes inside is there at the end."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -88,9 +81,7 @@ def _held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def last_result(
-    work: Callable[[Tell], T], until: float, grace: float, heard: Tell
-) -> tuple[T | None, Ended]:  # fmt: skip
+def last_result(work: Callable[[Tell], T], until: float, grace: float, heard: Tell) -> tuple[T | None, Ended]:
     """The last result of ``work``, which runs in a process of its own, and what ended it.
 
     Native code does not stop when it is asked to, but a process can be killed. ``work`` is handed a function that
@@ -102,66 +93,57 @@ def last_result(
     """
     fork = multiprocessing.get_context("fork")  # what is loaded is there, and closures need no pickling
     receiving, sending = fork.Pipe(duplex=False)
-    with _counted_interrupts() as interrupts:
-        child = fork.Process(target=_tell_of, args=(work, sending), daemon=True)
-        child.start()
-        sending.close()
-        last = None
-        ended: Ended = "time"
+
+    def child() -> None:
+        begin_as_child()
+
+        def tell(kind: str, value: Any) -> None:
+            sending.send((kind, pickle.dumps(value)))
+
         try:
-            while ended != "done" and len(interrupts) < 2:
-                if interrupts and ended == "time":
-                    ended, until = "interrupt", min(until, time.monotonic())
-                left = until + (grace if last is None else 0.0) - time.monotonic()
-                if not receiving.poll(min(max(0.0, left), 0.1)):  # what was sent before is read in any case
-                    if left <= 0:
-                        break
-                    continue
-                kind, message = receiving.recv()
-                if kind in ("result", "done"):
-                    last, ended = message, kind if kind == "done" else ended
-                elif kind == "error":
-                    error, trace = pickle.loads(message)
-                    raise error from RuntimeError(f"in the process that searches:\n{trace}")
-                else:
-                    heard(kind, pickle.loads(message))
-        except EOFError:
-            child.join()
-            message = f"the process that searches was ended from outside ({child.exitcode})"
-            help_ = "perhaps the memory did not suffice; --schedule-only needs less"
-            raise HetesynthError(message, code="HS613", help=help_, exit_code=3) from None
-        finally:
-            child.kill()
-            child.join()
-            receiving.close()
-    return None if last is None else pickle.loads(last), ended
+            tell("done", work(tell))
+        except Exception as error:
+            ours = isinstance(error, HetesynthError | InternalError | OSError)  # others may not be pickled
+            raised = error if ours else InternalError(f"{type(error).__name__}: {error}")
+            tell("error", (raised, traceback.format_exc()))
 
-
-@contextmanager
-def _counted_interrupts() -> Iterator[list[int]]:
-    """Ctrl-C inside appends to the list, and raises nothing: a mask would not do, as other threads have none."""
+    # Ctrl-C is counted and raises nothing: a mask would not do, as other threads have none
     interrupts: list[int] = []
-    heard = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGINT)
-    if not heard or before == signal.SIG_IGN:
-        yield interrupts
-        return
-    signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
+    counts = threading.current_thread() is threading.main_thread() and before != signal.SIG_IGN
+    if counts:
+        signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
+    process = fork.Process(target=child, daemon=True)
+    process.start()
+    sending.close()
+    last = None
+    ended: Ended = "time"
     try:
-        yield interrupts
+        while ended != "done" and len(interrupts) < 2:
+            if interrupts and ended == "time":
+                ended, until = "interrupt", min(until, time.monotonic())
+            left = until + (grace if last is None else 0.0) - time.monotonic()
+            if not receiving.poll(min(max(0.0, left), 0.1)):  # what was sent before is read in any case
+                if left <= 0:
+                    break
+                continue
+            kind, message = receiving.recv()
+            if kind in ("result", "done"):
+                last, ended = message, kind if kind == "done" else ended
+            elif kind == "error":
+                error, trace = pickle.loads(message)
+                raise error from RuntimeError(f"in the process that searches:\n{trace}")
+            else:
+                heard(kind, pickle.loads(message))
+    except EOFError:
+        process.join()
+        message = f"the process that searches was ended from outside ({process.exitcode})"
+        help_ = "perhaps the memory did not suffice; --schedule-only needs less"
+        raise HetesynthError(message, code="HS613", help=help_, exit_code=3) from None
     finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _tell_of(work: Callable[[Tell], Any], sending: Connection) -> None:
-    begin_as_child()
-
-    def tell(kind: str, value: Any) -> None:
-        sending.send((kind, pickle.dumps(value)))
-
-    try:
-        tell("done", work(tell))
-    except Exception as error:
-        ours = isinstance(error, HetesynthError | InternalError | OSError)  # others may not be pickled
-        raised = error if ours else InternalError(f"{type(error).__name__}: {error}")
-        tell("error", (raised, traceback.format_exc()))
+        process.kill()
+        process.join()
+        receiving.close()
+        if counts:
+            signal.signal(signal.SIGINT, before)
+    return None if last is None else pickle.loads(last), ended

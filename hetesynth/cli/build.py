@@ -14,8 +14,7 @@ from hetesynth.cli.options import json_option
 from hetesynth.cli.progress import warned
 from hetesynth.cli.terminal import show
 from hetesynth.deploy.outcome import Watcher
-from hetesynth.deploy.reports.annotations import reason
-from hetesynth.deploy.reports.words import ATTENTION, WAYS_OUT, counts_text, one_line, said
+from hetesynth.deploy.reports.words import ATTENTION, WAYS_OUT, counts_text, one_line, reason, said
 from hetesynth.errors import HetesynthError
 from hetesynth.model.deadline import now
 from hetesynth.model.words import counted
@@ -37,13 +36,17 @@ SILENT = 30.0  # seconds after which a log says what is being done; CI systems e
 @click.argument("manifest", type=click.Path(path_type=Path), default="hetesynth.toml")
 @click.option("--jobs", type=click.IntRange(1, 256), help="Processes [default: as many as there are cores].")
 @click.option(
-    "--scheduler", metavar="ADDRESS",
+    "--scheduler",
+    metavar="ADDRESS",
     help="A Dask cluster makes the cells: the address of its scheduler, such as tcp://host:8786.",
-)  # fmt: skip
+)
 @click.option(
-    "--cache", type=click.Path(path_type=Path), metavar="FOLDER", envvar="HETESYNTH_CACHE",
+    "--cache",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    envvar="HETESYNTH_CACHE",
     help="Where results are kept, for builds on any machine [default: the manifest's, else ~/.cache/hetesynth].",
-)  # fmt: skip
+)
 @click.option("--accept-worse", is_flag=True, help="Deploy what is made, though what is there is better.")
 @click.option("--check", is_flag=True, help="Write nothing; end with 1 where a build would change anything.")
 @click.option("--quick", is_flag=True, help="With --check: compare keys and digests, run no judge.")
@@ -52,10 +55,12 @@ SILENT = 30.0  # seconds after which a log says what is being done; CI systems e
     "--junit", type=_FILE, metavar="FILE", help="JUnit XML: a suite for each folder, a case for each cell."
 )
 @click.option(
-    "--annotations", multiple=True, metavar="FORGE[=FILE]",
+    "--annotations",
+    multiple=True,
+    metavar="FORGE[=FILE]",
     help="Findings where a forge shows them, repeatable: github (workflow commands), gitlab=FILE (Code Quality), "
     "sarif=FILE.",
-)  # fmt: skip
+)
 @click.option("--markdown", type=_FILE, metavar="FILE", help="A summary; - is standard output.")
 @click.option("--pages", type=_FILE, metavar="FOLDER", help="HTML: an index, and a report for each cell.")
 def command(
@@ -76,7 +81,7 @@ def command(
     worse than what is there is kept aside.
     """
     from hetesynth.deploy.manifest.reader import read_manifest
-    from hetesynth.deploy.reports.write import demand_outside, report_options
+    from hetesynth.deploy.reports.write import demand_outside, report_options, write_failure
     from hetesynth.processes import processors
 
     if quick and not check:
@@ -90,46 +95,31 @@ def command(
         raise click.UsageError(f"{other}; with --scheduler the cluster's workers make the cells")
     processes = jobs or processors()
     options = report_options(**reports, jobs=processes)
-    with reported_failures(manifest, options, checked=check):
+    try:
         stated = read_manifest(manifest)
         demand_outside(options, {stated.folder(cell.cluster, cell.target) for cell in stated.cells})
         with watching_build() as watcher:
-            if check:
-                from hetesynth.deploy import build
+            from hetesynth.deploy import build
 
+            if check:
                 report = build.check(stated, processes, watcher, quick=quick)
             else:
-                from hetesynth.deploy import build
                 from hetesynth.deploy.cache import Cache, default_cache
                 from hetesynth.deploy.dask_cluster import DaskCluster
-                from hetesynth.deploy.keeping import Rules
                 from hetesynth.deploy.workers import LocalProcesses
-                from hetesynth.policy import DEFAULT
 
                 store = Cache(cache or stated.cache or default_cache())
-                workers = (
-                    LocalProcesses(processes, store.folder)
-                    if scheduler is None
-                    else DaskCluster(scheduler, store.folder)
-                )
-                report = build.build(stated, workers, store, watcher, Rules(DEFAULT, accept_worse), processes)
+                local = LocalProcesses(processes, store.folder)
+                workers = local if scheduler is None else DaskCluster(scheduler, store.folder)
+                report = build.build(stated, workers, store, watcher, accept_worse=accept_worse, jobs=processes)
+    except HetesynthError as error:  # it is in the reports too
+        if options.any:
+            _print(write_failure(manifest, error, options, checked=check), options)
+        raise
     show_reports(report, options, stated, check_text(report, quick=quick) if check else build_text(report))
     if report.interrupted:
         return 3
     return 0 if report.ok else 1
-
-
-@contextmanager
-def reported_failures(manifest: Path, options: ReportOptions, *, checked: bool) -> Iterator[None]:
-    """What stops a build or a check is in its reports too."""
-    try:
-        yield
-    except HetesynthError as error:
-        if options.any:
-            from hetesynth.deploy.reports.write import write_failure
-
-            _print(write_failure(manifest, error, options, checked=checked), options)
-        raise
 
 
 def show_reports(report: BuildReport, options: ReportOptions, manifest: Manifest, text: str) -> None:
@@ -174,27 +164,20 @@ def watching_build() -> Iterator[Watcher]:
         yield _Bars(progress)
 
 
-class _Warnings(Watcher):
-    """Says each warning once."""
-
-    def __init__(self) -> None:
-        self._said: set[str] = set()
-
-    def warned(self, message: str) -> None:
-        if message not in self._said:
-            self._said.add(message)
-            warned(message)
-
-
-class _Lines(_Warnings):
+class _Lines(Watcher):
     """What a log needs to show that a build lives: a line for each cell that was to be made, and one of what is
-    being done where nothing was said for ``SILENT`` seconds."""
+    being done where nothing was said for ``SILENT`` seconds. Each warning is said once."""
 
     def __init__(self) -> None:
-        super().__init__()
+        self._warnings: set[str] = set()
         self._names: dict[str, str] = {}
         self._to_make, self._made = 0, 0
         self._started = self._said_at = now()
+
+    def warned(self, message: str) -> None:
+        if message not in self._warnings:
+            self._warnings.add(message)
+            warned(message)
 
     def expected(self, cells: int, stale: Mapping[str, str]) -> None:
         self._names, self._to_make = dict(stale), len(stale)
@@ -215,7 +198,7 @@ class _Lines(_Warnings):
         show(f"{self._said_at - self._started:.0f} s: {text}", err=True)
 
 
-class _Bars(_Warnings):
+class _Bars(_Lines):
     """A bar for all cells and a line for each that is being made."""
 
     def __init__(self, progress: Progress) -> None:
@@ -224,7 +207,6 @@ class _Bars(_Warnings):
         self._all = progress.add_task("reading", total=None, count="")
         self._done, self._cells = 0, 0
         self._lines: dict[str, TaskID] = {}
-        self._names: dict[str, str] = {}
 
     def expected(self, cells: int, stale: Mapping[str, str]) -> None:
         self._names = dict(stale)
@@ -275,24 +257,21 @@ def _attention(report: BuildReport) -> Iterator[str]:
         cells = [cell for cell in report.cells if cell.status == status]
         if cells:
             yield f"{status}: {WAYS_OUT[status]}"
-            yield from _listed([_line(cell.cell.name, reason(cell)) for cell in cells])
+            yield from _listed([(cell.cell.name, reason(cell)) for cell in cells])
     for title, stale in (("folders", True), ("folders that a build leaves alone", False)):
         findings = [finding for finding in report.folders if finding.stale == stale]
         if findings:
             yield f"{title}:"
-            yield from _listed([_line(str(finding.folder), one_line(finding.message)) for finding in findings])
+            yield from _listed([(str(finding.folder), one_line(finding.message)) for finding in findings])
     notes = [cell for cell in report.cells if cell.messages and cell.status not in ATTENTION]
     if notes:
         yield "notes:"
-        yield from _listed([_line(cell.cell.name, said(cell)) for cell in notes])
+        yield from _listed([(cell.cell.name, said(cell)) for cell in notes])
 
 
-def _listed(lines: Sequence[str]) -> Iterator[str]:
-    yield from lines[:SHOWN_OF_A_STATUS]
-    if len(lines) > SHOWN_OF_A_STATUS:
-        yield f"  and {len(lines) - SHOWN_OF_A_STATUS} more (--json lists all)"
-
-
-def _line(name: str, why: str) -> str:
-    """Indented, so that no name begins a line that a forge takes for a command."""
-    return f"  {one_line(name)}{': ' if why else ''}{why}"
+def _listed(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Names and reasons, indented, so that no name begins a line that a forge takes for a command."""
+    for name, why in rows[:SHOWN_OF_A_STATUS]:
+        yield f"  {one_line(name)}{': ' if why else ''}{why}"
+    if len(rows) > SHOWN_OF_A_STATUS:
+        yield f"  and {len(rows) - SHOWN_OF_A_STATUS} more (--json lists all)"

@@ -1,10 +1,4 @@
-"""Where an atlas goes: a folder of its own, an atlas of other collectives, or a folder that a build wrote.
-
-In: a folder, what is asked for. Out: a ``Destination``, looked at before the work, and the folder written whole.
-Nothing that is there is lost but the older atlas of the same collective; a folder of another cluster or for other
-targets is refused. In a folder that a build wrote the ranges become cells that no manifest names, and later builds
-keep; no size has two programs, as what the manifest has of a collective is not replaced.
-"""
+"""Where an atlas goes: a folder of its own, an atlas of other collectives, or a folder that a build wrote."""
 
 from __future__ import annotations
 
@@ -23,7 +17,7 @@ from hetesynth.deploy.folder.folder import ORIGIN, Deployment, deployed
 from hetesynth.deploy.folder_index import ATLAS, COLLECTIVES, DEPLOYMENT, LOSSES, FolderIndex, read_index
 from hetesynth.deploy.job import job, pickled
 from hetesynth.deploy.manifest.values import Cell, CellOptions
-from hetesynth.engine.atlas import MARK, Atlas, Range
+from hetesynth.engine.atlas import MARK, Atlas
 from hetesynth.engine.recipe import topology_hash
 from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError
@@ -217,23 +211,15 @@ def _beside_cells(index: FolderIndex, topology: Topology, request: Request) -> t
 
 
 def _with_atlas(folder: Path, result: Atlas) -> dict[str, bytes]:
-    """What ``folder`` holds with the ranges of ``result`` among its cells, in place of an older atlas of the
-    collective. Raises as ``_beside_cells`` does."""
-    index = read_index(folder)
+    """What ``folder`` holds with the ranges of ``result`` among its cells, as a build would name them, in place of
+    an older atlas of the collective. Raises as ``_beside_cells`` does."""
+    index, request = read_index(folder), result.request
     if index is None:
         raise _refusal(folder, "is no longer what a build wrote", _OTHER)
-    _beside_cells(index, result.topology, result.request)
-    collective = result.request.collective
-    kept = [cell for cell in deployed(folder) if not (cell.origin and _collective(cell) == collective)]
-    cluster = next((str(cell.record.get("cluster")) for cell in kept), result.topology.name)
-    cells = (*kept, *(_cell(result, entry, cluster) for entry in result.ranges))
-    (target,) = result.request.targets
-    return Deployment(result.topology, pickled(result.topology)[1], target, cells).contents()
-
-
-def _cell(result: Atlas, entry: Range, cluster: str) -> DeployedCell:
-    """A range as a cell, as a build of the cluster called ``cluster`` would name it, and no manifest names one."""
-    request, (target,) = result.request, result.request.targets
+    _beside_cells(index, result.topology, request)
+    cells = [cell for cell in deployed(folder) if not (cell.origin and _collective(cell) == request.collective)]
+    cluster = next((str(cell.record.get("cluster")) for cell in cells), result.topology.name)
+    (target,) = request.targets
     options = CellOptions(
         strategy=request.strategy,
         effort=request.budget.effort or 1.0,
@@ -244,16 +230,18 @@ def _cell(result: Atlas, entry: Range, cluster: str) -> DeployedCell:
         chunking=request.chunking,
         exclusion=request.exclusion,
     )
-    extent = SizeRange(entry.low, entry.high, f"atlas {entry.low}B..{entry.high}B")
-    if entry.high is None:
-        extent = SizeRange(max(1, entry.low), None, f"atlas from {entry.low}B")
-    cell = Cell(cluster, request.collective, extent, target.name, options)
-    work, label = job(cell, *pickled(result.topology)), result.pool.candidates[entry.member].label
-    part = Part(cell.extent, entry.synthesis, label)
-    files = with_provenance(work, part.files(cell))
-    record = result_record(work, result.topology, [part], files)
-    record["calls"] = [entry.min_bytes, entry.max_bytes]
-    return DeployedCell(cell.name, work.key, work.key, as_kept(record), files, ORIGIN)
+    for entry in result.ranges:
+        extent = SizeRange(entry.low, entry.high, f"atlas {entry.low}B..{entry.high}B")
+        if entry.high is None:
+            extent = SizeRange(max(1, entry.low), None, f"atlas from {entry.low}B")
+        cell = Cell(cluster, request.collective, extent, target.name, options)
+        work, label = job(cell, *pickled(result.topology)), result.pool.candidates[entry.member].label
+        part = Part(cell.extent, entry.synthesis, label)
+        files = with_provenance(work, part.files(cell))
+        record = result_record(work, result.topology, [part], files)
+        record["calls"] = [entry.min_bytes, entry.max_bytes]
+        cells.append(DeployedCell(cell.name, work.key, work.key, as_kept(record), files, ORIGIN))
+    return Deployment(result.topology, pickled(result.topology)[1], target, tuple(cells)).contents()
 
 
 def _collective(cell: DeployedCell) -> str:

@@ -1,11 +1,4 @@
-"""A manifest to its folders: what is stale is made, nothing else, and every folder appears whole.
-
-In: a manifest, a scheduler, a cache. Out: a ``BuildReport``. A folder is exchanged in one step once all of its
-cells are decided, so that a build that is killed leaves older folders and newer ones, each of one piece; results
-that were made are in the cache, and the next build goes on from there. A check says what a build would change:
-keys and digests tell what is stale, missing or changed, then the judges read every file. It writes nothing and
-does not look at the cache, so that it works on what can only be read.
-"""
+"""A manifest to its folders: what is stale is made, nothing else, and every folder appears whole."""
 
 from __future__ import annotations
 
@@ -15,7 +8,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +18,7 @@ from hetesynth.deploy.folder.cells import DeployedCell
 from hetesynth.deploy.folder.folder import FORMAT, MARK, Deployment, cells_of, deployed, differs, index_of, place
 from hetesynth.deploy.folder_index import ASIDE
 from hetesynth.deploy.job import Job, job, pickled
-from hetesynth.deploy.keeping import NORMAL, Decision, Rules, aside_folder, decided, failed, settled
+from hetesynth.deploy.keeping import Decision, aside_folder, decided, failed, settled
 from hetesynth.deploy.manifest.values import Manifest
 from hetesynth.deploy.outcome import BuildReport, CellReport, FolderFinding, Status, Watcher
 from hetesynth.deploy.workers import Failed, Scheduler
@@ -43,7 +35,6 @@ from hetesynth.topology.language import load_topology
 
 ASIDE_KIND = "hetesynth aside"
 SOUND = frozenset({"current", "kept"})
-_DAMAGED_ROW = "its row of the index is damaged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,19 +122,17 @@ def read_aside(folder: Path) -> dict[str, CellResult]:
 
 def keep_aside(folder: Path, results: Sequence[CellResult]) -> None:
     """Let ``folder``, which is for people to look at, hold ``results`` and nothing else; without any it goes."""
-    if not results:
-        _remove_aside(folder)
-    elif read_aside(folder) != {result.key: result for result in results}:
-        files = {place(name): data for result in results for name, data in result.files.items()}
-        rows = [{"name": r.record["cell"], "key": r.key, "made_for": r.key, "record": r.record} for r in results]
-        index = {"kind": ASIDE_KIND, "format": FORMAT, "cells": rows}
-        files[INDEX] = (json.dumps(index, indent=1) + "\n").encode()
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        write_folder(folder, files, ASIDE)
-
-
-def _remove_aside(folder: Path) -> None:
-    """Take ``folder`` away in one step, if it is one of ours; then what is empty above it."""
+    if results:
+        if read_aside(folder) != {result.key: result for result in results}:
+            files = {place(name): data for result in results for name, data in result.files.items()}
+            rows = [
+                {"name": r.record["cell"], "key": r.key, "made_for": r.key, "record": r.record} for r in results
+            ]
+            index = {"kind": ASIDE_KIND, "format": FORMAT, "cells": rows}
+            files[INDEX] = (json.dumps(index, indent=1) + "\n").encode()
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            write_folder(folder, files, ASIDE)
+        return
     try:
         with open_regular(folder / INDEX) as stream:
             if ASIDE not in stream.read(4096):
@@ -154,13 +143,19 @@ def _remove_aside(folder: Path) -> None:
         return
     for path in (gone, *(old for old in leftovers(folder) if is_ours(old))):
         remove(path)
-    with suppress(OSError):
+    with suppress(OSError):  # what is empty above it goes too
         folder.parent.rmdir()
         folder.parent.parent.rmdir()
 
 
 def build(
-    manifest: Manifest, scheduler: Scheduler, cache: Cache, watcher: Watcher, rules: Rules = NORMAL, jobs: int = 1
+    manifest: Manifest,
+    scheduler: Scheduler,
+    cache: Cache,
+    watcher: Watcher,
+    *,
+    accept_worse: bool = False,
+    jobs: int = 1,
 ) -> BuildReport:
     """Make what is stale, and deploy what is not worse than what is there. After Ctrl-C what was made is kept,
     and the rest is ``unfinished``. ``jobs``: processes that judge what the cache has.
@@ -175,7 +170,7 @@ def build(
         tidy_folder(plan.path)
         tidy_folder(manifest.output / aside_folder(plan.jobs[0].cell))
     cache.tidy()
-    work = _Build(manifest, plans, cache, watcher, rules, jobs)
+    work = _Build(manifest, plans, cache, watcher, accept_worse, jobs)
     interrupted = False
     try:
         work.run(scheduler)
@@ -201,7 +196,7 @@ class _Build:
     plans: tuple[FolderPlan, ...]
     cache: Cache
     watcher: Watcher
-    rules: Rules
+    accept_worse: bool
     judging: int
     reports: dict[str, CellReport] = field(default_factory=dict)
     written: list[Path] = field(default_factory=list)
@@ -215,7 +210,7 @@ class _Build:
         jobs = {job.key: (job, plan) for plan in self.plans for job in plan.jobs}
         unsettled = []
         for entry, plan in jobs.values():
-            decision = settled(entry, before[plan.path].get(entry.cell.name), self.rules)
+            decision = settled(entry, before[plan.path].get(entry.cell.name), self.accept_worse)
             if decision is None:
                 unsettled.append((entry, plan))
             else:  # the folder says what was decided
@@ -233,9 +228,9 @@ class _Build:
             entry, plan = jobs[outcome.key]
             old = before[plan.path].get(entry.cell.name)
             if isinstance(outcome, Failed):
-                self._decide(failed(entry, f"{outcome.code}: {outcome.message}", old, self.rules))
+                self._decide(failed(entry, f"{outcome.code}: {outcome.message}", old))
             else:
-                self._decide(decided(entry, outcome, old, self.rules, cached=False))
+                self._decide(decided(entry, outcome, old, accept_worse=self.accept_worse, cached=False))
             if self._is_decided(plan):
                 self._write(plan)
 
@@ -245,13 +240,19 @@ class _Build:
         for entry in plan.jobs:
             old = cells.get(entry.cell.name)
             kept = self.cache.get(old.made_for) if old is not None and old.key == entry.key else None
-            if old is None or kept is None or _is_result(old, kept):
+            if old is None or kept is None:
                 continue
-            checked = judged(CheckedCell(entry, old), self.rules)
+            same = old.record == kept.record
+            if old.made_for != old.key:  # one that stayed has new times, and no proof of its steps
+                kinds = "steps", "programs", "warnings", "chunks"
+                same = all(old.record.get(kind) == kept.record.get(kind) for kind in kinds)
+            if same and old.files == kept.files:
+                continue
+            checked = judged(CheckedCell(entry, old))
             if checked.status != "invalid":
                 continue
             again = replace(old, key=old.made_for, record=kept.record, files=kept.files)
-            if judged(CheckedCell(entry, again), self.rules).status == "invalid":
+            if judged(CheckedCell(entry, again)).status == "invalid":
                 del cells[old.name]
                 continue
             self._warn(f"{old.name} was changed, and is as it was made again: {checked.messages[0]}")
@@ -264,8 +265,7 @@ class _Build:
         """The jobs for which the cache has nothing that the judges accept; the others are decided."""
         kept = {entry.key: result for entry, _ in unsettled if (result := self.cache.get(entry.key)) is not None}
         given = [CheckedCell.given(entry, kept[entry.key]) for entry, _ in unsettled if entry.key in kept]
-        judge = partial(objections, rules=self.rules)
-        wrong = {one.job.key: reasons for one, reasons in each(judge, given, self.judging)}
+        wrong = {one.job.key: reasons for one, reasons in each(objections, given, self.judging)}
         for key in [key for key, reasons in wrong.items() if reasons]:
             del kept[key]
             self.cache.drop(key)
@@ -273,7 +273,7 @@ class _Build:
         for entry, plan in unsettled:
             if entry.key in kept:
                 old = before[plan.path].get(entry.cell.name)
-                self._decide(decided(entry, kept[entry.key], old, self.rules, cached=True))
+                self._decide(decided(entry, kept[entry.key], old, accept_worse=self.accept_worse, cached=True))
                 continue
             if entry.key in wrong:
                 why = wrong[entry.key][0]
@@ -282,6 +282,7 @@ class _Build:
         return stale
 
     def _decide(self, decision: Decision) -> None:
+        """Note what becomes of a cell."""
         report = decision.report
         self.reports[report.cell.name] = report
         if decision.cell is not None:
@@ -321,32 +322,22 @@ class _Build:
         self.warnings[message] = None
 
 
-def _is_result(old: DeployedCell, kept: CellResult) -> bool:
-    """True where ``old`` is still what was made; one that stayed has new times, and no proof of its steps."""
-    if old.made_for == old.key:
-        return old.files == kept.files and old.record == kept.record
-    kinds = "steps", "programs", "warnings", "chunks"
-    return old.files == kept.files and all(old.record.get(kind) == kept.record.get(kind) for kind in kinds)
-
-
 @contextmanager
 def _writing(folder: Path) -> Iterator[None]:
     """Say of an error what is not lost."""
     try:
         yield
     except (OSError, HetesynthError) as error:
-        coded = isinstance(error, HetesynthError)
-        reason = error.message if isinstance(error, HetesynthError) else f"{folder}: {error.strerror or error}"
-        unlike = coded and not isinstance(error.__cause__, OSError)
-        way_out = "move what is there away" if unlike else "make room, or make the folder writable"
+        reason, way_out = f"{folder}: {getattr(error, 'strerror', '')}", "make room, or make the folder writable"
+        if isinstance(error, HetesynthError):
+            reason = error.message
+            way_out = way_out if isinstance(error.__cause__, OSError) else "move what is there away"
         message = f"{reason}; the folder is as it was, and finished cells are in the cache"
         help_ = f"{way_out}, and build again: it goes on from here"
         raise HetesynthError(message, code="HS880", help=help_) from error
 
 
-def check(
-    manifest: Manifest, jobs: int, watcher: Watcher, rules: Rules = NORMAL, *, quick: bool = False
-) -> BuildReport:
+def check(manifest: Manifest, jobs: int, watcher: Watcher, *, quick: bool = False) -> BuildReport:
     """What a build would change. ``quick``: keys, digests and gates alone, no judges.
 
     Raises HetesynthError for topologies that are wrong.
@@ -357,91 +348,79 @@ def check(
     reports: dict[str, CellReport] = {}
     waiting: list[CheckedCell] = []
     for plan in plans:
-        rows = _rows_of(plan.path)
+        rows = _digests_in(plan.path)
         for entry in plan.jobs:
             name = entry.cell.name
             if name in present[plan.path]:
                 waiting.append(CheckedCell(entry, present[plan.path][name]))
                 continue
-            reasons = _damage(plan.path, rows.get(name))
+            reasons = []
+            if name not in rows and (plan.path / INDEX).exists() and not index_of(plan.path):
+                reasons = ["the index of its folder is damaged"]
+            elif name in rows:
+                for file, digest in rows[name].items() if all(Path(f).name == f for f in rows[name]) else ():
+                    try:
+                        if hashlib.sha256(read_regular(plan.path / place(file))).hexdigest() != digest:
+                            reasons.append(f"{place(file)} was changed")
+                    except OSError as error:
+                        reasons.append(f"{place(file)} cannot be read: {error.strerror}")
+                reasons = reasons or ["its row of the index is damaged"]
             status: Status = "invalid" if reasons else "missing"
-            reports[name] = CellReport(entry.cell, status, entry.key, messages=reasons or ("there is none",))
+            messages = tuple(reasons) or ("there is none",)
+            reports[name] = CellReport(entry.cell, status, entry.key, messages=messages)
     watcher.expected(len(manifest.cells), {one.job.key: one.job.cell.name for one in waiting})
     for report in reports.values():
         watcher.decided(report)
-    judge = partial(by_key if quick else judged, rules=rules)
-    for _, report in each(judge, waiting, 1 if quick else jobs):
+    for _, report in each(by_key if quick else judged, waiting, 1 if quick else jobs):
         reports[report.cell.name] = report
         watcher.decided(report)
-    findings = [
-        finding
-        for plan in plans
-        for finding in _folder_findings(plan, present[plan.path], [reports[job.cell.name] for job in plan.jobs])
-    ]
-    findings += _unnamed_folders(manifest, plans)
+    findings: list[FolderFinding] = []
+    for plan in plans:
+        sound = all(reports[job.cell.name].status in SOUND for job in plan.jobs)
+        findings += _folder_findings(plan, present[plan.path], sound)
+    planned = {os.path.realpath(plan.path) for plan in plans}
+    for depth in ("*", "*/*", "*/*/*"):  # folders of the output that the manifest does not name
+        for path in sorted(manifest.output.glob(f"{depth}/{INDEX}")):
+            if os.path.realpath(path.parent) not in planned and MARK in (_bytes(path) or b"")[:4096]:
+                message = "the manifest does not name it; a build leaves it alone"
+                findings.append(FolderFinding(path.parent, message, stale=False))
     cells = tuple(reports[cell.name] for cell in manifest.cells)
     return BuildReport(
         manifest.path, manifest.output, cells, checked=True, seconds=now() - began, folders=tuple(findings)
     )
 
 
-def _rows_of(folder: Path) -> dict[str, Mapping[str, Any]]:
-    """The rows of the index in ``folder`` by the name of their cell, their files whole or not."""
-    rows = index_of(folder).get("cells")
-    tables = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-    return {row["name"]: row for row in tables if isinstance(row.get("name"), str)}
-
-
-def _digests(row: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The digests of the files of a cell, by name; None where its row of the index has none."""
-    record = row.get("record")
-    digests = record.get("files") if isinstance(record, dict) else None
-    return digests if isinstance(digests, dict) else None
-
-
-def _damage(folder: Path, row: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """What is wrong with the files of a cell whose row in the index is ``row``; without one nothing is."""
-    if row is None:
-        index = folder / INDEX
-        return ("the index of its folder is damaged",) if index.exists() and not index_of(folder) else ()
-    reasons = []
-    for name, digest in (_digests(row) or {}).items():
-        if Path(name).name != name:
-            reasons.append(_DAMAGED_ROW)
-            break
-        try:
-            if hashlib.sha256(read_regular(folder / place(name))).hexdigest() != digest:
-                reasons.append(f"{place(name)} was changed")
-        except OSError as error:
-            reasons.append(f"{place(name)} cannot be read: {error.strerror}")
-    return tuple(reasons) or (_DAMAGED_ROW,)
+def _digests_in(folder: Path) -> dict[str, dict[str, Any]]:
+    """The digests of the files of each cell in the index of ``folder``, those files whole or not; none where its
+    row is damaged."""
+    rows, digests = index_of(folder).get("cells"), {}
+    for row in rows if isinstance(rows, list) else ():
+        if isinstance(row, dict) and isinstance(row.get("name"), str):
+            files = row["record"].get("files") if isinstance(row.get("record"), dict) else None
+            digests[row["name"]] = files if isinstance(files, dict) else {}
+    return digests
 
 
 def _folder_findings(
-    plan: FolderPlan, present: Mapping[str, DeployedCell], reports: Sequence[CellReport]
+    plan: FolderPlan, present: Mapping[str, DeployedCell], sound: bool
 ) -> Iterator[FolderFinding]:
     """What differs from the folder that a build would leave. ``present``: cells whose files are whole. Where a
-    cell is not as it should be, a build writes the folder anew: then only what is no part of it counts."""
-    rows, names = _rows_of(plan.path), [job.cell.name for job in plan.jobs]
+    cell is not ``sound``, a build writes the folder anew: then only what is no part of it counts."""
+    rows, names = _digests_in(plan.path), [job.cell.name for job in plan.jobs]
     others, notes = carried(plan)
-    staying = {*names, *(cell.name for cell in others)}
-    extra = [name for name in rows if name not in staying]
+    extra = [name for name in rows if name not in {*names, *(cell.name for cell in others)}]
     for note in notes:
         yield FolderFinding(plan.path, note.removeprefix(f"{plan.path}: "), stale=False)
     if extra:
         yield FolderFinding(plan.path, f"cells that the manifest does not name: {named(extra)}")
     if not plan.path.is_dir():
         return
-    cells = tuple(present[name] for name in names if name in present)
-    contents = plan.contents((*cells, *others))
+    contents = plan.contents((*(present[name] for name in names if name in present), *others))
     there = {path.relative_to(plan.path).as_posix(): path for path in plan.path.rglob("*") if path.is_file()}
-    of_rows = {place(name) for row in rows.values() for name in _digests(row) or ()}
-    foreign = sorted(there.keys() - contents.keys() - of_rows)
+    foreign = sorted(there.keys() - contents.keys() - {place(name) for files in rows.values() for name in files})
     if foreign:
         yield FolderFinding(plan.path, f"no part of it: {named(foreign)}")
-    if any(report.status not in SOUND for report in reports) or extra:
-        return
-    for name, data in contents.items():
+    for name, data in contents.items() if sound and not extra else ():
         if name not in there:
             yield FolderFinding(plan.path, f"{name} is missing")
         elif _bytes(there[name]) != data:
@@ -453,13 +432,3 @@ def _bytes(path: Path) -> bytes | None:
         return read_regular(path)
     except OSError:
         return None
-
-
-def _unnamed_folders(manifest: Manifest, plans: Sequence[FolderPlan]) -> Iterator[FolderFinding]:
-    """Deployed folders of the output that the manifest does not name; a build leaves them alone."""
-    planned = {os.path.realpath(plan.path) for plan in plans}
-    for depth in ("*", "*/*", "*/*/*"):
-        for path in sorted(manifest.output.glob(f"{depth}/{INDEX}")):
-            if os.path.realpath(path.parent) not in planned and MARK in (_bytes(path) or b"")[:4096]:
-                message = "the manifest does not name it; a build leaves it alone"
-                yield FolderFinding(path.parent, message, stale=False)

@@ -1,8 +1,4 @@
-"""Results by their keys in a folder, which builds on one machine or many may share.
-
-In: a key, a result. Out: the result for a key, or None. An entry is one file that appears by a rename and carries
-its own digest: a killed writer leaves a temporary file, a damaged entry counts as absent and is made again.
-"""
+"""Results by their keys in a folder, which builds on one machine or many may share."""
 
 from __future__ import annotations
 

@@ -1,23 +1,18 @@
-"""A cell that is deployed, checked: whether it is what a build would leave there. Runs in any process.
-
-In: the job of the cell, what the folder holds. Out: a ``CellReport``. The judges read the files anew, the program
-is simulated anew and its times compared with the record. Never writes.
-"""
+"""A cell that is deployed, checked: whether it is what a build would leave there. Runs in any process."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from hetesynth.deploy.cache import CellResult
 from hetesynth.deploy.compute import calls, plan_name, provenance
-from hetesynth.deploy.figures import Figures, figures, gate_verdict, named
+from hetesynth.deploy.figures import figures, gate_verdict, named
 from hetesynth.deploy.folder.cells import INSTEAD_OF, MEASURED_ON, DeployedCell, check_selection, program_file
 from hetesynth.deploy.job import Job
-from hetesynth.deploy.keeping import Rules, measured_here, refusals, settled, size_rows
+from hetesynth.deploy.keeping import measured_here, refusals, settled, size_rows
 from hetesynth.deploy.outcome import CellReport
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
 from hetesynth.errors import HetesynthError, InternalError
@@ -28,7 +23,6 @@ from hetesynth.processes import side_by_side
 T = TypeVar("T")
 SHARE = 4  # cells that a process gets at once
 NEAR = 1e-6  # of a figure: machines may differ in the last digits of a simulation
-_NOT_THERE = "on the cluster as it is it does not verify: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +38,7 @@ class CheckedCell:
         return cls(job, DeployedCell(job.cell.name, job.key, job.key, result.record, result.files))
 
 
-def by_key(checked: CheckedCell, rules: Rules) -> CellReport:
+def by_key(checked: CheckedCell) -> CellReport:
     """What keys, records and gates say, without any judge."""
     job, old = checked.job, checked.old
     if old.key != job.key:
@@ -53,27 +47,42 @@ def by_key(checked: CheckedCell, rules: Rules) -> CellReport:
         figures(old.record)
     except ValueError as error:
         return CellReport(job.cell, "invalid", job.key, old.record, old.record, None, (str(error),))
-    decision = settled(job, old, rules)
+    decision = settled(job, old)
     if decision is None:
         messages = ("what was decided for it no longer holds: a build decides anew",)
         return CellReport(job.cell, "stale", job.key, old.record, old.record, None, messages)
     return replace(decision.report, record=old.record)
 
 
-def judged(checked: CheckedCell, rules: Rules) -> CellReport:
+def judged(checked: CheckedCell) -> CellReport:
     """The same, and what the judges and the simulation say of the files as they are."""
-    report, old = by_key(checked, rules), checked.old
+    report, old = by_key(checked), checked.old
     if report.status == "invalid":
         return report
     reasons = refusals(checked.job, old)
-    if report.status == "stale":
-        stands = f"{_NOT_THERE}{named(reasons)}" if reasons else _still_there(checked)
-        return replace(report, messages=(*report.messages, stands))
-    reasons = reasons or tuple(_wrong_record(checked))
-    return replace(report, status="invalid", messages=reasons) if reasons else report
+    if report.status != "stale":
+        reasons = reasons or tuple(_wrong_record(checked))
+        return replace(report, status="invalid", messages=reasons) if reasons else report
+    stands, before = "", figures(old.record)
+    try:
+        now = None if reasons else figures(measured_here(checked.job, old, [row.size for row in before.sizes]))
+    except (HetesynthError, ValueError) as error:
+        now, reasons = None, (str(error),)
+    if now is None:
+        stands = f"on the cluster as it is it does not verify: {named(reasons)}"
+    else:  # it still verifies on the cluster as it is: 12.3 us for 64 KB, 11.2 us before
+        words = []
+        for row in now.sizes:
+            was = before.at(row.size)
+            changed = was is not None and not math.isclose(was.us, row.us, rel_tol=NEAR)
+            words.append(f"{row.text}, {was.us:,.4g} us before" if was is not None and changed else row.text)
+        failures = gate_verdict(checked.job.cell, now).failures
+        gates = f"; gates that it does not meet there: {named(failures)}" if failures else ""
+        stands = f"it still verifies on the cluster as it is: {'; '.join(words)}{gates}"
+    return replace(report, messages=(*report.messages, stands))
 
 
-def objections(given: CheckedCell, rules: Rules) -> tuple[str, ...]:
+def objections(given: CheckedCell) -> tuple[str, ...]:
     """Why what was given is not what the job asks for; empty: it is. The judges read its files, and its times are
     simulated again; that so many steps are the least, its record alone says."""
     try:
@@ -108,15 +117,10 @@ def each(
     """What ``judge`` says of each cell, by ``jobs`` processes. Cells of one cluster and collective are judged one
     after the other by the same process, which has the library's times at their sizes then."""
     together = sorted(waiting, key=lambda one: (one.job.cell.cluster, one.job.cell.collective, one.job.cell.stem))
+    help_ = "raise the limit of memory, or use fewer --jobs"
+    killed = HetesynthError("a process that judged was killed", code="HS855", help=help_, exit_code=3)
     processes = min(jobs, -(-len(waiting) // SHARE))
-    if processes <= 1:
-        yield from ((one, judge(one)) for one in together)
-        return
-    try:
-        yield from zip(together, side_by_side(judge, together, processes, share=SHARE), strict=True)
-    except BrokenProcessPool as error:
-        help_ = "raise the limit of memory, or use fewer --jobs"
-        raise HetesynthError("a process that judged was killed", code="HS855", help=help_, exit_code=3) from error
+    yield from zip(together, side_by_side(judge, together, processes, SHARE, killed), strict=True)
 
 
 def changes(job: Job, old: DeployedCell) -> Iterator[str]:
@@ -131,23 +135,6 @@ def changes(job: Job, old: DeployedCell) -> Iterator[str]:
         yield f"it was made by other versions ({named(other)})"
     if not changed and not other:
         yield "its options changed" if old.key == old.made_for else "something changed since the older one stayed"
-
-
-def _still_there(checked: CheckedCell) -> str:
-    """``it still verifies on the cluster as it is: 12.3 us for 64 KB, 11.2 us before``."""
-    before = figures(checked.old.record)
-    try:
-        now = figures(measured_here(checked.job, checked.old, [row.size for row in before.sizes]))
-    except (HetesynthError, ValueError) as error:
-        return f"{_NOT_THERE}{error}"
-    words = []
-    for row in now.sizes:
-        was = before.at(row.size)
-        changed = was is not None and not math.isclose(was.us, row.us, rel_tol=NEAR)
-        words.append(f"{row.text}, {was.us:,.4g} us before" if was is not None and changed else row.text)
-    failures = gate_verdict(checked.job.cell, now).failures
-    gates = f"; gates that it does not meet there: {named(failures)}" if failures else ""
-    return f"it still verifies on the cluster as it is: {'; '.join(words)}{gates}"
 
 
 def _wrong_record(checked: CheckedCell) -> Iterator[str]:
@@ -176,29 +163,19 @@ def _wrong_record(checked: CheckedCell) -> Iterator[str]:
         meant = cell.collective, ranks, cell.root, ".inplace." not in program.name
         if not (named_right and inside and form == meant):
             yield f"{program.name} is for other calls"
-    yield from _wrong_times(checked, stated)
-
-
-def _wrong_times(checked: CheckedCell, stated: Figures) -> Iterator[str]:
-    extent, sizes = checked.job.cell.extent, tuple(row.size for row in stated.sizes)
-    if sizes != extent.sizes if isinstance(extent, SizeRange) else len(sizes) != 1:
+    sizes = tuple(row.size for row in stated.sizes)
+    if sizes != cell.extent.sizes if isinstance(cell.extent, SizeRange) else len(sizes) != 1:
         yield "its record has times at other sizes than those of the cell"
         return
-    rows = size_rows(checked.job, checked.old, sizes)
-    for row, said in zip(rows, checked.old.record["sizes"], strict=True):
-        names = [name for name in {**row, **said} if name != "verdict"]
-        wrong = [name for name in names if name not in row or not _same(row[name], said.get(name))]
-        if wrong:
-            says, gives = _figure(said, wrong[0]), _figure(row, wrong[0])
-            yield f"at {row['size']:,} bytes its record says {says}, the program gives {gives}"
-
-
-def _figure(row: Mapping[str, Any], name: str) -> str:
-    value = row.get(name)
-    return f"{name} {value:.6g}" if isinstance(value, float) else f"{name} {value}"
-
-
-def _same(value: object, said: object) -> bool:
-    if isinstance(value, float) and isinstance(said, int | float) and not isinstance(said, bool):
-        return math.isclose(value, said, rel_tol=NEAR)
-    return value == said
+    for row, said in zip(size_rows(checked.job, checked.old, sizes), record["sizes"], strict=True):
+        for name in (name for name in {**row, **said} if name != "verdict"):
+            gives: Any = row.get(name)
+            says: Any = said.get(name)
+            numbers = isinstance(gives, float) and isinstance(says, int | float) and not isinstance(says, bool)
+            same = math.isclose(gives, says, rel_tol=NEAR) if numbers else gives == says
+            if name not in row or not same:
+                texts = [
+                    f"{name} {one:.6g}" if isinstance(one, float) else f"{name} {one}" for one in (says, gives)
+                ]
+                yield f"at {row['size']:,} bytes its record says {texts[0]}, the program gives {texts[1]}"
+                break

@@ -1,8 +1,7 @@
-"""A job to its result: the schedules and programs of one cell, with their times beside the limit and the library.
+"""A job to its result: the schedules and programs of one cell, with their times beside limit and library.
 
-In: a ``Job``. Out: a ``CellResult``. A pure function: no clock, no path, no environment decides what comes out, so
-that a result from the cache, from another process or from another machine is the same bytes. Cells of one cluster,
-collective and target that differ in their sizes come out of one search.
+A pure function: no clock, no path, no environment decides what comes out, so that a result from the cache, from
+another process or from another machine is the same bytes.
 """
 
 from __future__ import annotations
@@ -128,17 +127,26 @@ class Part:
         return files
 
 
+_latest: list[tuple[tuple[object, ...], list[tuple[Range, str]]]] = []
+"""The last search, which the other cells of it ask for next."""
+
+
 def compute(job: Job, progress: Progress = no_progress) -> CellResult:
     """Make the cell. Raises HetesynthError where there is no schedule or no program that fits, KeyboardInterrupt
     after Ctrl-C: what is there by then depends on the moment."""
     cell, topology = job.cell, job.cluster
     request = cell_request(cell, topology)
     if job.ranges:
-        parts = [
-            Part(entry.extent, entry.synthesis, label)
-            for entry, label in _searched(job, request, progress)
-            if entry.asked == cell.extent
-        ]
+        if not _latest or _latest[0][0] != job.search:
+            _latest.clear()
+            sizes = sorted({size for one in job.ranges for size in one.searched})
+            result = atlas(request, sizes, progress, job.ranges)
+            clock = result.compilation.budget.clock_decisions.told()
+            _demand_repeatable(cell, result.pool.ending, result.cut_short, clock)
+            labels = [result.pool.candidates[entry.member].label for entry in result.ranges]
+            _latest.append((job.search, list(zip(result.ranges, labels, strict=True))))
+        ours = ((entry, label) for entry, label in _latest[0][1] if entry.asked == cell.extent)
+        parts = [Part(entry.extent, entry.synthesis, label) for entry, label in ours]
     else:
         synthesis = synthesize(request, progress)
         _demand_repeatable(cell, synthesis.ending, synthesis.cut_short, synthesis.decided_by_clock)
@@ -147,23 +155,6 @@ def compute(job: Job, progress: Progress = no_progress) -> CellResult:
     files = {name: data for part in parts for name, data in part.files(cell).items()}
     files = with_provenance(job, files)
     return CellResult(job.key, files, as_kept(result_record(job, topology, parts, files)))
-
-
-_latest: list[tuple[tuple[object, ...], list[tuple[Range, str]]]] = []
-"""The last search, which the other cells of it ask for next."""
-
-
-def _searched(job: Job, request: Request, progress: Progress) -> list[tuple[Range, str]]:
-    """The ranges of the search that ``job`` is part of, each with the label of its candidate."""
-    if not _latest or _latest[0][0] != job.search:
-        _latest.clear()
-        sizes = sorted({size for one in job.ranges for size in one.searched})
-        result = atlas(request, sizes, progress, job.ranges)
-        clock = result.compilation.budget.clock_decisions.told()
-        _demand_repeatable(job.cell, result.pool.ending, result.cut_short, clock)
-        labels = [result.pool.candidates[entry.member].label for entry in result.ranges]
-        _latest.append((job.search, list(zip(result.ranges, labels, strict=True))))
-    return _latest[0][1]
 
 
 def _demand_repeatable(cell: Cell, ending: Ending, cut_short: bool, clock: tuple[str, ...]) -> None:
@@ -210,13 +201,12 @@ def result_record(job: Job, topology: Topology, parts: Sequence[Part], files: di
     else:
         sizes = tuple(one.time_optimality.size for one in syntheses)
     roots = [one.problem.collective.root for one in syntheses] or [cell.root]
-    programs = [
-        program_file(name, data, runtime, roots[0]) for name, data in files.items() if not _is_schedule(name)
-    ]
-    # of the schedules that are written, which may be others than those that were searched for by their steps
-    written = [
-        read_schedule_json(data, name).schedule.makespan for name, data in files.items() if _is_schedule(name)
-    ]
+    programs, written = list[ProgramFile](), list[int]()
+    for name, data in files.items():
+        if name.endswith(SCHEDULE_SUFFIX):  # it may be another than was searched for by its steps
+            written.append(read_schedule_json(data, name).schedule.makespan)
+        else:
+            programs.append(program_file(name, data, runtime, roots[0]))
     steps = written or [one.by_steps.solution.certificate.steps for one in syntheses]
     most, longest = max(zip(steps, syntheses, strict=True), key=lambda pair: pair[0], default=(0, None))
     bound = None if longest is None else longest.by_steps.solution.certificate.bound.steps
@@ -245,10 +235,6 @@ def result_record(job: Job, topology: Topology, parts: Sequence[Part], files: di
         "files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
         "versions": dict(job.versions),
     }
-
-
-def _is_schedule(name: str) -> bool:
-    return name.endswith(SCHEDULE_SUFFIX)
 
 
 def size_rows(

@@ -1,9 +1,7 @@
 """Jobs on the workers of a Dask cluster: each is made once, whatever becomes of the worker that has it.
 
-In: jobs, the address of a scheduler, a cache. Out: results as they come, each in the cache before it is handed on.
-A worker that is lost costs the cell it had, which Dask gives to another one; a scheduler that is lost ends the
-build, and the next one goes on from the cache. As many cells are given out as the workers that are there can
-make soon; they go to no others than those workers, so that versions are known before a cell is sent.
+As many cells are given out as the workers that are there can make soon; they go to no others than those workers,
+so that versions are known before a cell is sent. A scheduler that is lost ends the build.
 """
 
 from __future__ import annotations
@@ -27,7 +25,6 @@ from typing import Any, TypeVar
 from hetesynth.deploy.cache import Cache, CellResult, unpacked
 from hetesynth.deploy.cell_check import CheckedCell, objections
 from hetesynth.deploy.job import Job, versions
-from hetesynth.deploy.keeping import NORMAL
 from hetesynth.deploy.outcome import Watcher
 from hetesynth.deploy.workers import LIVES, Failed, Outcome, made
 from hetesynth.errors import HetesynthError, InternalError
@@ -292,7 +289,15 @@ class _Run:
                         self._submit(self.left.popleft())
                 elif self.suspects and not self.left and not self.given and room:
                     self._submit(self.suspects.popleft())
-                for outcome in self._next():
+                try:
+                    key = self.ended.get(timeout=LOOK_SECONDS)
+                except Empty:
+                    key = None
+                outcomes = [*self._look()] if time.monotonic() - self.looked >= LOOK_SECONDS else []
+                attempt = None if key is None else self.given.pop(key, None)
+                if attempt is not None:
+                    outcomes += self._outcome(attempt)
+                for outcome in outcomes:
                     if not isinstance(outcome, Failed):
                         try:
                             Cache(self.cluster.cache).put(outcome)
@@ -304,24 +309,11 @@ class _Run:
 
     def _submit(self, attempt: _Attempt) -> None:
         workers = frozenset(self.workers.suited)
-        future = self.client.submit(
-            cell, pickle.dumps(attempt.job), attempt.job.versions,
-            key=attempt.key, pure=True, workers=sorted(workers), allow_other_workers=False,
-        )  # fmt: skip
+        only = {"workers": sorted(workers), "allow_other_workers": False}
+        data, versions_ = pickle.dumps(attempt.job), attempt.job.versions
+        future = self.client.submit(cell, data, versions_, key=attempt.key, pure=True, **only)
         self.given[attempt.key] = replace(attempt, workers=workers, future=future)
         future.add_done_callback(lambda ended: self.ended.put(ended.key))
-
-    def _next(self) -> Iterator[Outcome]:
-        """The outcome of the next cell that ends; none where it is given out again or nothing ends for a while."""
-        try:
-            key = self.ended.get(timeout=LOOK_SECONDS)
-        except Empty:
-            key = None
-        if time.monotonic() - self.looked >= LOOK_SECONDS:
-            yield from self._look()
-        attempt = None if key is None else self.given.pop(key, None)
-        if attempt is not None:
-            yield from self._outcome(attempt)
 
     def _outcome(self, attempt: _Attempt) -> Iterator[Outcome]:
         from asyncio import TimeoutError as LateError  # not Python's own before 3.11
@@ -352,13 +344,11 @@ class _Run:
             raise InternalError(f"{attempt.job.cell.name}: {answer}")
         else:
             result = unpacked(answer, attempt.job.key) if isinstance(answer, bytes) else None
-            wrong: tuple[str, ...] = ("it is none",)
-            if result is not None:
-                wrong = objections(CheckedCell.given(attempt.job, result), NORMAL)
-            if result is not None and not wrong:
+            wrong = ("it is none",) if result is None else objections(CheckedCell.given(attempt.job, result))
+            if result is None or wrong:
+                yield Failed(attempt.job.key, f"a worker sent a wrong result: {wrong[0]}", "HS888")
+            else:
                 yield result
-                return
-            yield Failed(attempt.job.key, f"a worker sent a wrong result: {wrong[0]}", "HS888")
 
     def _again(self, attempt: _Attempt) -> Iterator[Outcome]:
         """Give the job out once more; a job that was given out too often has failed."""

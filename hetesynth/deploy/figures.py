@@ -1,21 +1,18 @@
-"""The record of a cell as values, and the gates of its cell against them.
-
-In: a record, of a result or of an index that anybody may have edited; what the manifest demands. Out: ``Figures``,
-or a ValueError that says what is wrong; a ``GateVerdict``. A gate on rings where none were simulated does not
-apply, which is said: the cell can do nothing about it.
-"""
+"""The record of a cell as values, and the gates of its cell against them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from hetesynth.deploy.folder.cells import check_record
 from hetesynth.deploy.manifest.values import Cell
 from hetesynth.engine.fused_receives import EQUAL
 from hetesynth.engine.time_verdict import ALIKE
+from hetesynth.engine.verify import Question, judge_file
 from hetesynth.model.words import size_text
 
 SHOWN = 3  # words that a reason names
@@ -25,6 +22,12 @@ def named(words: Sequence[str]) -> str:
     """The first of ``words`` and how many more there are."""
     more = f"; and {len(words) - SHOWN} more" if len(words) > SHOWN else ""
     return "; ".join(words[:SHOWN]) + more
+
+
+def errors_of(path: Path, question: Question) -> list[str]:
+    """What the judge of the file at ``path`` refuses, each message once."""
+    findings = judge_file(path, question).findings
+    return list(dict.fromkeys(f.violation.message for f in findings if f.level == "error"))
 
 
 @dataclass(frozen=True, slots=True)

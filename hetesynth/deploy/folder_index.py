@@ -1,8 +1,4 @@
-"""What an ``index.json`` of ours says that its folder holds: which programs, for which targets, their digests.
-
-In: a folder. Out: a ``FolderIndex``, None where nothing says that the folder is ours. The text is anybody's: its
-size and depth have limits, and names that lead out of the folder are refused.
-"""
+"""What an ``index.json`` of ours says that its folder holds: which programs, for which targets, their digests."""
 
 from __future__ import annotations
 
@@ -19,10 +15,8 @@ from hetesynth.files.strict_json import JsonLimits, JsonRefused, read_json
 from hetesynth.model.collective import COLLECTIVE_NAMES
 from hetesynth.model.target import TARGETS
 
-ATLAS, COLLECTIVES, LOSSES, DEPLOYMENT = (
-    "hetesynth atlas", "hetesynth atlas of several collectives", "hetesynth atlas of single losses",
-    "hetesynth deployment",
-)  # fmt: skip
+ATLAS, DEPLOYMENT = "hetesynth atlas", "hetesynth deployment"
+COLLECTIVES, LOSSES = f"{ATLAS} of several collectives", f"{ATLAS} of single losses"
 KINDS = (ATLAS, COLLECTIVES, LOSSES, DEPLOYMENT)
 """The field of an atlas with the SHA-256 of each of its files; of a deployed folder it is ``files``."""
 OURS = ("algorithms", "schedules")  # folders beside an index that is ours, however damaged it is
@@ -74,31 +68,25 @@ def read_index(folder: Path) -> FolderIndex | None:
     try:
         if len(data) > MAX_INDEX_BYTES:
             raise ValueError(f"it has more than {MAX_INDEX_BYTES} bytes")
-        return _checked(folder, read_json(data, JsonLimits(MAX_INDEX_DEPTH)))
+        document = _object(read_json(data, JsonLimits(MAX_INDEX_DEPTH)), INDEX)
+        kind = document.get("kind")
+        if kind not in KINDS:
+            raise ValueError(f"there is no kind {kind!r}"[:80])
+        stated = [document.get("target")] if kind == DEPLOYMENT else document.get("targets")
+        if not isinstance(stated, list) or not stated or any(name not in TARGETS for name in map(_text, stated)):
+            raise ValueError("it does not name the targets that its programs are for")
+        if kind == DEPLOYMENT:
+            _list(document.get("cells", []), "cells")
+        else:
+            _demand_collectives(document, kind)
+        files = dict(_files(document, kind))
+        if len(files) > MAX_LISTED:
+            raise ValueError(f"it names more than {MAX_LISTED} files")
+        return FolderIndex(folder, kind, tuple(stated), files, document)
     except (JsonRefused, ValueError) as error:
         if b'"kind": "hetesynth ' in data[:4096] or any((folder / name).is_dir() for name in OURS):
             raise HetesynthError(f"{path} is no index: {error}", code="HS876", help=help_) from error
         return None
-
-
-def _checked(folder: Path, document: Any) -> FolderIndex:
-    """ValueError where a field that is needed is missing or of another type."""
-    if not isinstance(document, dict):
-        raise ValueError("it is no object")
-    kind = document.get("kind")
-    if kind not in KINDS:
-        raise ValueError(f"there is no kind {kind!r}"[:80])
-    stated = [document.get("target")] if kind == DEPLOYMENT else document.get("targets")
-    if not isinstance(stated, list) or not stated or any(name not in TARGETS for name in map(_text, stated)):
-        raise ValueError("it does not name the targets that its programs are for")
-    if kind == DEPLOYMENT:
-        _list(document.get("cells", []), "cells")
-    else:
-        _demand_collectives(document, kind)
-    files = dict(_files(document, kind))
-    if len(files) > MAX_LISTED:
-        raise ValueError(f"it names more than {MAX_LISTED} files")
-    return FolderIndex(folder, kind, tuple(stated), files, document)
 
 
 def _demand_collectives(document: dict[str, Any], kind: str) -> None:

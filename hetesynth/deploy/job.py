@@ -1,8 +1,4 @@
-"""A cell as work that can be done anywhere: all that its result depends on, and the key that names it.
-
-In: a ``Cell`` and its cluster as it was read. Out: a ``Job``, which holds no path, and its key: the same for the
-same content on every machine. A comment in a topology file changes nothing of the cluster, so nothing of the key.
-"""
+"""A cell as work that can be done anywhere: all that its result depends on, and the key that names it."""
 
 from __future__ import annotations
 
@@ -14,7 +10,6 @@ from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import hetesynth
 from hetesynth import __version__
@@ -58,11 +53,17 @@ class Job:
         cell = self.cell
         extent = asdict(cell.extent) if isinstance(cell.extent, SizeRange) else cell.extent
         content = {
-            "format": FORMAT, "cluster": cell.cluster, "topology": self.topology_sha256, "target": cell.target,
-            "collective": cell.collective, "extent": extent, "options": _plain(asdict(cell.options)),
-            "ranges": [asdict(one) for one in self.ranges], "versions": dict(self.versions),
-        }  # fmt: skip
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+            "format": FORMAT,
+            "cluster": cell.cluster,
+            "topology": self.topology_sha256,
+            "target": cell.target,
+            "collective": cell.collective,
+            "extent": extent,
+            "options": asdict(cell.options),
+            "ranges": [asdict(one) for one in self.ranges],
+            "versions": dict(self.versions),
+        }
+        return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def job(cell: Cell, pickled: bytes, topology_sha256: str, cells: Iterable[Cell] = ()) -> Job:
@@ -100,10 +101,3 @@ def versions() -> tuple[tuple[str, str], ...]:
             digest.update(f"{name.as_posix()}\0".encode() + path.read_bytes())
     solvers = [(name, metadata.version(name)) for name in SOLVERS]
     return (("hetesynth", f"{__version__}+{digest.hexdigest()[:12]}"), *solvers)
-
-
-def _plain(value: Any) -> Any:
-    """For JSON: fractions as text."""
-    if isinstance(value, dict):
-        return {name: _plain(part) for name, part in value.items()}
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -1,11 +1,7 @@
 """What is deployed of a cell: the newer result, or the older one where the newer is worse or fails its gates.
 
-In: the job of a cell, what was made for it, what is in the folder. Out: a ``Decision``. An older cell stays only
-where it still verifies on the cluster as it is now and meets the gates: one judge replays the schedule with the
-capacities that the cluster has now, one reads each program back and executes it, every connection a link. The
-cluster that it was made for is not needed: the schedule document tells the ends of its links and which rank is
-which GPU. Its record then tells what was not deployed for it, so that the next build decides the same without
-making anything. Never writes.
+An older cell stays only where it still verifies on the cluster as it is now and meets the gates. Its record then
+tells what was not deployed for it, so that the next build decides the same without making anything.
 """
 
 from __future__ import annotations
@@ -22,7 +18,7 @@ from typing import Any
 from hetesynth.deploy import compute
 from hetesynth.deploy.cache import CellResult
 from hetesynth.deploy.compute import calls
-from hetesynth.deploy.figures import Figures, figures, gate_verdict, named
+from hetesynth.deploy.figures import Figures, errors_of, figures, gate_verdict, named
 from hetesynth.deploy.folder.cells import INSTEAD_OF, MEASURED_ON, DeployedCell
 from hetesynth.deploy.folder.folder import place
 from hetesynth.deploy.job import Job
@@ -31,25 +27,23 @@ from hetesynth.deploy.manifest.values import Cell
 from hetesynth.deploy.outcome import CellReport, Status
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
 from hetesynth.engine.schedule_replay import asked_collective, stated_step
-from hetesynth.engine.verify import Question, judge_file
+from hetesynth.engine.verify import Question
 from hetesynth.errors import HetesynthError
 from hetesynth.files.schedule_json import ScheduleDocument, read_schedule_json
 from hetesynth.model.rank_places import places_document
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import target
-from hetesynth.model.topology import Topology
-from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.chunking import ROUNDINGS, ChunkingOptions, Rounding, chunk
+
+WORSE = 0.01  # share of the time that a newer program may be slower: less is not worth one of another cluster
 
 
 def refusals(job: Job, old: DeployedCell) -> tuple[str, ...]:
     """Why ``old`` does not verify on the cluster of ``job`` as it is now; empty: it does."""
     try:
         reasons = differences(job, old) or tuple(_wrong(job, old))
-    except HetesynthError as error:
-        reasons = (error.message,)
-    except ValueError as error:
-        reasons = (str(error),)
+    except (HetesynthError, ValueError) as error:
+        reasons = (getattr(error, "message", str(error)),)
     return tuple(dict.fromkeys(reasons))
 
 
@@ -91,9 +85,8 @@ def _wrong(job: Job, old: DeployedCell) -> Iterator[str]:
             path.write_bytes(data)
         for name in old.files:
             if name not in schedules:
-                judged = judge_file(Path(folder) / place(name), question)
-                errors = dict.fromkeys(f.violation.message for f in judged.findings if f.level == "error")
-                yield from [f"{name}: {named(list(errors))}"] if errors else []
+                errors = errors_of(Path(folder) / place(name), question)
+                yield from [f"{name}: {named(errors)}"] if errors else []
 
 
 def _schedule_refusals(document: ScheduleDocument, name: str, job: Job) -> Iterator[str]:
@@ -109,59 +102,47 @@ def _schedule_refusals(document: ScheduleDocument, name: str, job: Job) -> Itera
     if not isinstance(before, list) or len(before) != len(now):
         yield "it does not say which rank is which GPU"
         return
-    for rank, (was, is_) in enumerate(zip(before, now, strict=True)):
-        if was != is_:
-            yield f"rank {rank} is {_gpu(is_)} now, it was {_gpu(was)}"
+    for rank, pair in enumerate(zip(before, now, strict=True)):
+        if pair[0] != pair[1]:
+            was, is_ = (
+                f"{one.get('host') or one.get('server')}.gpu{one.get('gpu')}"
+                if isinstance(one, dict)
+                else "unnamed"
+                for one in pair
+            )
+            yield f"rank {rank} is {is_} now, it was {was}"
             return
-    links, lost = _matching(document, topology)
-    if lost:
-        yield f"the link {named(lost)} is gone"
-        return
-    transfers = [Transfer(t.start, t.end, t.chunk, links[t.link], t.reduce) for t in document.schedule.transfers]
-    schedule, wrong = Schedule.of(transfers, document.schedule.makespan), []
-    for options in _steps(document, topology):
-        wrong = schedule_violations(chunk(topology, options).problem(goal), schedule)
-        if not wrong:
-            return
-    yield named(list(dict.fromkeys(w.message for w in wrong)))
-
-
-def _gpu(place_: Any) -> str:
-    if not isinstance(place_, dict):
-        return "unnamed"
-    return f"{place_.get('host') or place_.get('server')}.gpu{place_.get('gpu')}"
-
-
-def _matching(document: ScheduleDocument, topology: Topology) -> tuple[dict[int, int], list[str]]:
-    """The link of the cluster for each of the document's: the one of the same number where its ends are the same,
-    else the next between these two GPUs; and the pairs that have none left, in words."""
+    # the link of the same number where its ends are the same, else the next between these two GPUs
     free: dict[tuple[int, int], list[int]] = defaultdict(list)
     for i, link in enumerate(topology.links):
         free[link.src, link.dst].append(i)
-    same: dict[int, int] = {}
+    same = {i: i for i, src, dst in document.links if i in free[src, dst]}
+    for i in same:
+        free[topology.links[i].src, topology.links[i].dst].remove(i)
     lost = []
-    for i, src, dst in document.links:
-        if i in free[src, dst]:
-            free[src, dst].remove(i)
-            same[i] = i
     for i, src, dst in document.links:
         if i not in same and free[src, dst]:
             same[i] = free[src, dst].pop(0)
         elif i not in same:
             lost.append(f"{topology.vertices[src].name} -> {topology.vertices[dst].name}")
-    return same, lost
-
-
-def _steps(document: ScheduleDocument, topology: Topology) -> Iterator[ChunkingOptions]:
-    """How long a step is: as when it was made, or as the cluster has it now, where all is slower alike. A schedule
-    that keeps every law in steps of one length is right; how long it takes is the simulation's."""
-    size, before = document.header.get("chunk_bytes"), stated_step(document)
+    if lost:
+        yield f"the link {named(lost)} is gone"
+        return
+    # a step is as long as when it was made, or as the cluster has it now: a schedule that keeps every law in steps
+    # of one length is right; how long it takes is the simulation's
+    size, step = document.header.get("chunk_bytes"), stated_step(document)
     chunk_bytes = size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else None
     rule: Rounding = next((r for r in ROUNDINGS if r == document.header.get("rounding")), "ceil")
-    now = ChunkingOptions(chunk_bytes, "slowest", rule, document.header.get("latencies") is not False)
-    if before is not None and abs(before / chunk(topology, now).tau_ref - 1) > Fraction(1, 10**9):
-        yield replace(now, reference=before)
-    yield now
+    steps = [ChunkingOptions(chunk_bytes, "slowest", rule, document.header.get("latencies") is not False)]
+    if step is not None and abs(step / chunk(topology, steps[0]).tau_ref - 1) > Fraction(1, 10**9):
+        steps.insert(0, replace(steps[0], reference=step))
+    transfers = [Transfer(t.start, t.end, t.chunk, same[t.link], t.reduce) for t in document.schedule.transfers]
+    schedule, wrong = Schedule.of(transfers, document.schedule.makespan), []
+    for options in steps:
+        wrong = schedule_violations(chunk(topology, options).problem(goal), schedule)
+        if not wrong:
+            return
+    yield named(list(dict.fromkeys(w.message for w in wrong)))
 
 
 def measured_here(job: Job, old: DeployedCell, sizes: Sequence[int]) -> dict[str, Any]:
@@ -186,17 +167,6 @@ def without_notes(old: DeployedCell) -> DeployedCell:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """``accept_worse``: a newer result is deployed although the older one is better."""
-
-    policy: Policy
-    accept_worse: bool = False
-
-
-NORMAL = Rules(DEFAULT)
-
-
-@dataclass(frozen=True, slots=True)
 class Decision:
     """``cell``: what the folder is to hold, None: nothing. ``aside``: whether what was made belongs aside;
     ``result``: it, None where it was made by an earlier build."""
@@ -212,7 +182,7 @@ def aside_folder(cell: Cell) -> Path:
     return Path(ASIDE, cell.cluster, cell.target)
 
 
-def settled(job: Job, old: DeployedCell | None, rules: Rules) -> Decision | None:
+def settled(job: Job, old: DeployedCell | None, accept_worse: bool = False) -> Decision | None:
     """What was decided for ``job`` before, from what the folder says of it; None: the result is needed."""
     key = job.key
     if old is None or old.key != key:
@@ -230,10 +200,10 @@ def settled(job: Job, old: DeployedCell | None, rules: Rules) -> Decision | None
         candidate = old.record[INSTEAD_OF]
         newer, older = figures(candidate), figures(old.record)
         failures = gate_verdict(job.cell, newer).failures
-        slower = worse(job.cell, newer, older, rules.policy)
+        slower = worse(job.cell, newer, older)
     except (KeyError, TypeError, ValueError):
         return None
-    if not verdict.met or (not failures and (not slower or rules.accept_worse)):
+    if not verdict.met or (not failures and (not slower or accept_worse)):
         return None
     why = failures or (f"{slower}; {_way_out(job.cell)}",)
     status: Status = "withheld" if failures else "kept"
@@ -241,18 +211,20 @@ def settled(job: Job, old: DeployedCell | None, rules: Rules) -> Decision | None
     return Decision(report, old, aside=True)
 
 
-def decided(job: Job, result: CellResult, old: DeployedCell | None, rules: Rules, *, cached: bool) -> Decision:
+def decided(
+    job: Job, result: CellResult, old: DeployedCell | None, *, accept_worse: bool, cached: bool
+) -> Decision:
     """What becomes of ``result``, where the folder holds ``old``."""
     previous, key = None if old is None else old.record, result.key
     newer = figures(result.record)
     verdict = gate_verdict(job.cell, newer)
     sizes = [row.size for row in newer.sizes]
     older, reasons = (None, ()) if old is None else _measured(job, old, sizes)
-    slower = "" if older is None else worse(job.cell, newer, figures(older.record), rules.policy)
+    slower = "" if older is None else worse(job.cell, newer, figures(older.record))
     if older is not None and (slower or not verdict.met):
         reasons = refusals(job, older) or gate_verdict(job.cell, figures(older.record)).failures
     notes = (*verdict.notes, *_not_staying(reasons))
-    if verdict.met and (not slower or reasons or rules.accept_worse):
+    if verdict.met and (not slower or reasons or accept_worse):
         done: Status = "cached" if cached else "built"
         report = CellReport(job.cell, done, key, result.record, previous, None, notes)
         return Decision(report, DeployedCell(job.cell.name, key, key, result.record, result.files))
@@ -266,7 +238,7 @@ def decided(job: Job, result: CellResult, old: DeployedCell | None, rules: Rules
     return Decision(report, stays, aside=True, result=result)
 
 
-def failed(job: Job, message: str, old: DeployedCell | None, rules: Rules) -> Decision:
+def failed(job: Job, message: str, old: DeployedCell | None) -> Decision:
     """What becomes of a cell for which nothing could be made: the older one stays where it still verifies. It
     stays under its own key, so that the next build tries again."""
     older, reasons = None, tuple[str, ...]()
@@ -288,7 +260,7 @@ def _not_staying(reasons: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"the older one does not stay: {reason}" for reason in reasons)
 
 
-def worse(cell: Cell, newer: Figures, older: Figures, policy: Policy) -> str:
+def worse(cell: Cell, newer: Figures, older: Figures) -> str:
     """In which way ``newer`` is worse than ``older``; empty where it is not. Times count by their geometric mean
     over the sizes; where chunks are stated, steps count where the newer is not quicker."""
     ratio, most = 1.0, (0.0, "")
@@ -302,12 +274,12 @@ def worse(cell: Cell, newer: Figures, older: Figures, policy: Policy) -> str:
         ratio *= share ** (1 / len(newer.sizes))
         words = f"{before.text}, the newer takes {row.us:,.4g} us"
         most = max(most, (share, words), key=lambda pair: pair[0])
-    if ratio > 1 + policy.building.worse:
+    if ratio > 1 + WORSE:
         share = ratio - 1
         much = f"{100 * share:.2g} %" if share < 1 else f"{1 + share:.3g} times"
         return f"the newer is {much} slower: the older takes {most[1]}"
     longer = isinstance(cell.extent, int) and newer.steps > older.steps
-    if longer and ratio >= 1 - policy.building.worse:
+    if longer and ratio >= 1 - WORSE:
         return f"the newer has {newer.steps} steps, the older {older.steps}, and is not quicker"
     return ""
 
@@ -323,7 +295,5 @@ def _measured(job: Job, old: DeployedCell, sizes: list[int]) -> tuple[DeployedCe
         if reasons:
             return None, reasons
         return replace(without_notes(old), record=measured_here(job, old, sizes)), ()
-    except HetesynthError as error:
-        return None, (error.message,)
-    except ValueError as error:
-        return None, (str(error),)
+    except (HetesynthError, ValueError) as error:
+        return None, (getattr(error, "message", str(error)),)

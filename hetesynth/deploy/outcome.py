@@ -1,7 +1,4 @@
-"""What a build or a check came to, cell by cell: what all reports are made of.
-
-In: cells, their records before and now. Out: a ``BuildReport``. Knows nothing of how it is shown.
-"""
+"""What a build or a check came to, cell by cell: what all reports are made of."""
 
 from __future__ import annotations
 

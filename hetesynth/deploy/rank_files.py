@@ -1,8 +1,4 @@
-"""``topo ranks``: the files that start rank i on the GPU that the topology gives it.
-
-In: a topology. Out: the text of each file by its format: hostfiles and a rankfile for MPI, a list of hosts for
-Slurm, the visible devices of each host, a table. GPUs out of order are in none of them. Knows nothing of printing.
-"""
+"""``topo ranks``: the files that start rank i on the GPU that the topology gives it."""
 
 from __future__ import annotations
 
@@ -70,16 +66,6 @@ def rank_order(topology: Topology | PodCluster) -> RankOrder:
     return order
 
 
-def hostfile(order: RankOrder) -> str:
-    """Open MPI's: ``node17 slots=8``."""
-    return "".join(f"{machine} slots={len(places)}\n" for machine, places in order.machines())
-
-
-def machinefile(order: RankOrder) -> str:
-    """MPICH's and Intel MPI's: ``node17:8``."""
-    return "".join(f"{machine}:{len(places)}\n" for machine, places in order.machines())
-
-
 def rankfile(order: RankOrder) -> str:
     """Open MPI's: ``rank 0=node17 slot=0``, where the slot is the rank's place on its host."""
     return "".join(
@@ -87,11 +73,6 @@ def rankfile(order: RankOrder) -> str:
         for machine, places in order.machines()
         for slot, place in enumerate(places)
     )
-
-
-def slurm_hosts(order: RankOrder) -> str:
-    """A host for each task, for ``SLURM_HOSTFILE`` with ``srun --distribution=arbitrary``."""
-    return "".join(f"{place.machine}\n" for place in order.places)
 
 
 def visible_devices(order: RankOrder) -> str:
@@ -117,10 +98,10 @@ def table(order: RankOrder) -> str:
 
 FORMATS: dict[str, tuple[str, Callable[[RankOrder], str]]] = {  # name: (file name, its text)
     "table": ("ranks.txt", table),
-    "hostfile": ("hostfile", hostfile),
-    "machinefile": ("machinefile", machinefile),
+    "hostfile": ("hostfile", lambda order: "".join(f"{m} slots={len(p)}\n" for m, p in order.machines())),
+    "machinefile": ("machinefile", lambda order: "".join(f"{m}:{len(p)}\n" for m, p in order.machines())),
     "rankfile": ("rankfile", rankfile),
-    "slurm": ("slurm_hosts", slurm_hosts),
+    "slurm": ("slurm_hosts", lambda order: "".join(f"{place.machine}\n" for place in order.places)),
     "devices": ("devices", visible_devices),
 }
 

@@ -1,8 +1,4 @@
-"""Two topologies compared, and what that means for schedules made for the first.
-
-In: two topology files; schedules, programs and plans, or folders of them. Out: changes, and a standing for each
-such file: its judge decides whether it still delivers and fits.
-"""
+"""Two topologies compared, and what that means for schedules made for the first."""
 
 from __future__ import annotations
 
@@ -13,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from hetesynth.deploy.figures import named
+from hetesynth.deploy.figures import errors_of, named
 from hetesynth.engine.formats import format_of, kind_of
 from hetesynth.engine.schedule_replay import asked_collective, chunking_of
-from hetesynth.engine.verify import Question, judge_file
+from hetesynth.engine.verify import Question
 from hetesynth.errors import HetesynthError
 from hetesynth.files.regular_files import open_regular
-from hetesynth.files.schedule_json import MAX_BYTES, ScheduleDocument, read_schedule_json
+from hetesynth.files.schedule_json import MAX_BYTES, read_schedule_json
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.report.topology_changes import TopologyChange, topology_changes
@@ -48,17 +44,6 @@ class Standing:
         return self.verdict in ("valid", "slower")
 
 
-def _other_ranks(ranks: int, old: Topology, new: Topology) -> str:
-    """Why a file for ``ranks`` ranks of the first is for other GPUs than the second has; empty: it is not."""
-    if ranks != new.ranks:
-        return f"it is for {old.ranks} ranks; there are {new.ranks} now"
-    for rank in range(min(old.ranks, new.ranks)):
-        was, is_ = old.vertices[rank].name, new.vertices[rank].name
-        if was != is_:
-            return f"rank {rank} is {is_} now, it was {was}"
-    return ""
-
-
 def _matching_links(old: Topology, new: Topology, links: Iterable[int]) -> dict[int, int | None]:
     """The link of ``new`` for each of ``links``: over the same way, else the next of these two GPUs."""
     ways: dict[tuple[int, int], list[int]] = defaultdict(list)
@@ -68,8 +53,7 @@ def _matching_links(old: Topology, new: Topology, links: Iterable[int]) -> dict[
     rest = []
     for i in links:
         candidates = ways[old.links[i].src, old.links[i].dst]
-        way = _way(old, i)
-        match = next((j for j in candidates if _way(new, j) == way), None)
+        match = next((j for j in candidates if _way(new, j) == _way(old, i)), None)
         if match is None:
             rest.append(i)
         else:
@@ -83,6 +67,11 @@ def _matching_links(old: Topology, new: Topology, links: Iterable[int]) -> dict[
 
 def _way(topology: Topology, link: int) -> tuple[str, ...]:
     return tuple(topology.vertices[topology.wires[w].dst].name for w in topology.links[link].wires)
+
+
+def _link_words(topology: Topology, link: int) -> str:
+    ends = topology.links[link]
+    return f"{topology.vertices[ends.src].name} -> {topology.vertices[ends.dst].name} ({ends.kind})"
 
 
 def _slower(old: Topology, new: Topology, links: Iterable[tuple[int, int]]) -> list[str]:
@@ -101,42 +90,10 @@ def _slower(old: Topology, new: Topology, links: Iterable[tuple[int, int]]) -> l
                 limit = "no limit" if was.bandwidth is None else f"{float(was.bandwidth * was.lanes) / 1e9:.4g}"
                 slow[name] = f"{name} {limit} -> {float(rate) / 1e9:.4g} GB/s"
         a, b = old.links[i], new.links[j]
-        if _way(old, i) != _way(new, j) and (
-            b.bandwidth * b.lanes < a.bandwidth * a.lanes or b.latency > a.latency
-        ):
+        dearer = b.bandwidth * b.lanes < a.bandwidth * a.lanes or b.latency > a.latency
+        if dearer and _way(old, i) != _way(new, j):
             slow[_link_words(new, j)] = f"{_link_words(new, j)} goes another, slower way"
     return list(slow.values())
-
-
-def _link_words(topology: Topology, link: int) -> str:
-    ends = topology.links[link]
-    return f"{topology.vertices[ends.src].name} -> {topology.vertices[ends.dst].name} ({ends.kind})"
-
-
-def _program_standing(path: Path, old: Topology, new: Topology) -> Standing:
-    """Where the program at ``path``, made for ``old``, stands on ``new``."""
-    try:
-        ranks, pairs = _connections(path)
-        if ranks != old.ranks or pairs - {(link.src, link.dst) for link in old.links}:
-            return Standing(path, "not of the first", NOT_OF_THE_FIRST)
-        other = _other_ranks(ranks, old, new)
-        if other:
-            return Standing(path, "other ranks", other)
-        errors = _errors(path, new)
-        before = _errors(path, old) if errors else []
-    except HetesynthError as error:
-        return Standing(path, "unreadable", error.message)
-    if errors:
-        return Standing(path, "wrong" if before else "lost link", named(before or errors))
-    same = _matching_links(old, new, [i for i, link in enumerate(old.links) if (link.src, link.dst) in pairs])
-    slow = [f"{_link_words(old, i)} is gone, others of the pair remain" for i, j in same.items() if j is None]
-    slow += _slower(old, new, [(i, j) for i, j in same.items() if j is not None])
-    return Standing(path, "slower", named(slow)) if slow else Standing(path, "valid")
-
-
-def _errors(path: Path, topology: Topology) -> list[str]:
-    judged = judge_file(path, Question(given=topology))
-    return list(dict.fromkeys(f.violation.message for f in judged.findings if f.level == "error"))
 
 
 def _connections(path: Path) -> tuple[int, set[tuple[Rank, Rank]]]:
@@ -187,65 +144,76 @@ def topology_difference(
             paths[place] = None
             continue
         for path in sorted((*place.rglob("*.json"), *place.rglob("*.xml"))):
-            if path.is_file() and _is_meant(path):
+            try:
+                with open_regular(path) as file:
+                    head = file.read(HEAD)
+                is_meant = b'"hetesynth-schedule"' in head or (
+                    b'"collective"' in head and kind_of(head, path) == "plan"
+                )
+            except OSError:  # reading it will say why not
+                head, is_meant = b"<algo", True
+            if path.is_file() and (b"<algo" in head if path.suffix == ".xml" else is_meant):
                 paths[path] = None
     if len(paths) > MAX_FILES:
         message = f"{len(paths)} schedules are more than the {MAX_FILES} that are judged at once"
         raise HetesynthError(message, code="HS575", help="name a smaller folder, or the files")
     old, new = load_topology(before), load_topology(after)
-    standings = tuple(_standing(path, old, new) for path in paths)
-    return TopologyDifference(old, new, tuple(topology_changes(old, new)), standings)
+    standings = []
+    for path in paths:
+        try:
+            standings.append(Standing(path, *_standing(path, old, new)))
+        except (HetesynthError, OSError) as error:
+            reason = error.message if isinstance(error, HetesynthError) else error.strerror or str(error)
+            standings.append(Standing(path, "unreadable", reason))
+    return TopologyDifference(old, new, tuple(topology_changes(old, new)), tuple(standings))
 
 
-def _is_meant(path: Path) -> bool:
-    """True where a file of a folder is a schedule, MSCCL XML or an MSCCL++ plan."""
-    try:
-        with open_regular(path) as file:
-            head = file.read(HEAD)
-    except OSError:
-        return True  # reading it will say why not
-    if path.suffix == ".xml":
-        return b"<algo" in head
-    return b'"hetesynth-schedule"' in head or (b'"collective"' in head and kind_of(head, path) == "plan")
+def _standing(path: Path, old: Topology, new: Topology) -> tuple[Verdict, str]:
+    """Where the file at ``path``, made for ``old``, stands on ``new``, and why.
 
-
-def _standing(path: Path, old: Topology, new: Topology) -> Standing:
-    try:
-        with open_regular(path) as file:
-            kind = kind_of(file.read(HEAD), path)
-        if kind != "schedule":
-            return _program_standing(path, old, new)
-        with open_regular(path) as file:
-            document = read_schedule_json(file.read(MAX_BYTES + 1), str(path))
-        asked_collective(document, str(path))
-    except OSError as error:
-        return Standing(path, "unreadable", error.strerror or str(error))
-    except HetesynthError as error:
-        return Standing(path, "unreadable", error.message)
-    ends = [(link.src, link.dst) for link in old.links]
-    if document.ranks != old.ranks or any(i >= len(ends) or ends[i] != (u, v) for i, u, v in document.links):
-        return Standing(path, "not of the first", NOT_OF_THE_FIRST)
-    other = _other_ranks(document.ranks, old, new)
-    return Standing(path, "other ranks", other) if other else _judged(path, document, (old, new))
-
-
-def _judged(path: Path, document: ScheduleDocument, clusters: tuple[Topology, Topology]) -> Standing:
-    """Links are the same where their GPUs are and, of several between two GPUs, their way or else their place."""
+    Links are the same where their GPUs are and, of several between two GPUs, their way or else their place.
+    """
     from hetesynth.judge.schedule.judge import schedule_violations
 
-    old, new = clusters
-    same = _matching_links(old, new, [i for i, _, _ in document.links])
-    lost = [i for i, link in same.items() if link is None]
-    if lost:
-        return Standing(path, "lost link", named([_link_words(old, i) for i in lost]))
-    transfers = [
-        Transfer(t.start, t.end, t.chunk, same[t.link] or 0, t.reduce) for t in document.schedule.transfers
-    ]
-    schedule = Schedule.of(transfers, document.schedule.makespan)
-    goal = asked_collective(document, str(path))
-    problem = chunk(new, chunking_of(document, old)).problem(goal)
-    wrong = schedule_violations(problem, schedule)
-    if wrong:
-        return Standing(path, "over capacity", named(list(dict.fromkeys(w.message for w in wrong))))
-    slow = _slower(old, new, [(i, j) for i, j in same.items() if j is not None])
-    return Standing(path, "slower", named(slow)) if slow else Standing(path, "valid")
+    with open_regular(path) as file:
+        is_schedule = kind_of(file.read(HEAD), path) == "schedule"
+    ends = [(link.src, link.dst) for link in old.links]
+    if is_schedule:
+        with open_regular(path) as file:
+            document = read_schedule_json(file.read(MAX_BYTES + 1), str(path))
+        goal, ranks = asked_collective(document, str(path)), document.ranks
+        used = [i for i, _, _ in document.links]
+        fits = all(i < len(ends) and ends[i] == (u, v) for i, u, v in document.links)
+    else:
+        ranks, pairs = _connections(path)
+        used, fits = [i for i, pair in enumerate(ends) if pair in pairs], not pairs - set(ends)
+    if ranks != old.ranks or not fits:
+        return "not of the first", NOT_OF_THE_FIRST
+    if ranks != new.ranks:
+        return "other ranks", f"it is for {old.ranks} ranks; there are {new.ranks} now"
+    for rank in range(ranks):
+        was, is_ = old.vertices[rank].name, new.vertices[rank].name
+        if was != is_:
+            return "other ranks", f"rank {rank} is {is_} now, it was {was}"
+    slow: list[str] = []
+    if is_schedule:
+        same = _matching_links(old, new, used)
+        lost = [_link_words(old, i) for i, link in same.items() if link is None]
+        if lost:
+            return "lost link", named(lost)
+        transfers = [
+            Transfer(t.start, t.end, t.chunk, same[t.link] or 0, t.reduce) for t in document.schedule.transfers
+        ]
+        schedule = Schedule.of(transfers, document.schedule.makespan)
+        wrong = schedule_violations(chunk(new, chunking_of(document, old)).problem(goal), schedule)
+        if wrong:
+            return "over capacity", named(list(dict.fromkeys(w.message for w in wrong)))
+    else:
+        errors = errors_of(path, Question(given=new))
+        before = errors_of(path, Question(given=old)) if errors else []
+        if errors:
+            return "wrong" if before else "lost link", named(before or errors)
+        same = _matching_links(old, new, used)
+        slow = [f"{_link_words(old, i)} is gone, others of the pair remain" for i, j in same.items() if j is None]
+    slow += _slower(old, new, [(i, j) for i, j in same.items() if j is not None])
+    return ("slower", named(slow)) if slow else ("valid", "")

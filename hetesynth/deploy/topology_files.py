@@ -1,8 +1,4 @@
-"""Topology files -> what is doubtful or wrong about each, as findings, JSON or SARIF; facts, capacities, pictures.
-
-In: paths and the thresholds. Out: one ``LintedFile`` for each path, in the order given; a file that cannot be read
-or is wrong is a result too, so that the others are still looked at. A ``Look`` at one; its pictures, both or none.
-"""
+"""Topology files: what is doubtful or wrong about each, as findings, JSON or SARIF; facts and pictures."""
 
 from __future__ import annotations
 
@@ -17,9 +13,7 @@ from hetesynth.engine.places import demand_place
 from hetesynth.errors import HetesynthError
 from hetesynth.files.atomic import write_all
 from hetesynth.model.diagnostics import Diagnostic, SourceError
-from hetesynth.model.topology import Topology
-from hetesynth.policy import DEFAULT, Policy
-from hetesynth.policy.compile import CompilePolicy
+from hetesynth.policy import DEFAULT
 from hetesynth.report.cluster_facts import ClusterFacts, cluster_facts
 from hetesynth.report.sarif import SarifResult, SarifRule, sarif_failure, sarif_log
 from hetesynth.search.chunking import Chunking, ChunkingOptions, chunk
@@ -46,29 +40,17 @@ class LintedFile:
         return sum(finding.severity == severity for finding in self.findings)
 
 
-def lint_files(paths: Sequence[str | os.PathLike[str]], policy: CompilePolicy) -> list[LintedFile]:
+def lint_files(paths: Sequence[str | os.PathLike[str]]) -> list[LintedFile]:
     """Each of ``paths`` looked at once."""
     files = []
     for path in dict.fromkeys(paths):
         try:
-            findings, sources = lint(read_source(path), policy)
+            findings, sources = lint(read_source(path), DEFAULT.compile)
         except HetesynthError as error:
             files.append(LintedFile(os.fspath(path), (), {}, error))
         else:
             files.append(LintedFile(os.fspath(path), tuple(findings), sources))
     return files
-
-
-def linted_topology(
-    path: str | os.PathLike[str], policy: CompilePolicy
-) -> tuple[Topology, tuple[Diagnostic, ...]]:
-    """The cluster in the file at ``path`` and the findings. HetesynthError: as of load_topology."""
-    source = read_source(path)
-    inspections = list(inspected(source))
-    if len(inspections) != 1 or inspections[0].cluster is None:
-        return load_topology(path), ()  # which says that there is no cluster
-    tell_mended(source)
-    return inspections[0].topology, tuple(lint_inspected(inspections, source, policy)[0])
 
 
 def document(files: Sequence[LintedFile], *, ok: bool) -> dict[str, Any]:
@@ -102,19 +84,6 @@ def sarif(files: Sequence[LintedFile]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Pictures:
-    """Where the drawing and the graph go, if anywhere."""
-
-    svg: Path | None = None
-    graphml: Path | None = None
-
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        """The files to be written."""
-        return tuple(path for path in (self.svg, self.graphml) if path is not None)
-
-
-@dataclass(frozen=True, slots=True)
 class Look:
     """What there is to show: capacities, facts, and what is doubtful about the file."""
 
@@ -123,26 +92,34 @@ class Look:
     warnings: tuple[Diagnostic, ...]
 
 
-def look(path: os.PathLike[str], options: ChunkingOptions, pictures: Pictures, policy: Policy = DEFAULT) -> Look:
-    """Capacities, facts and warnings of the topology at ``path``; its pictures are written."""
-    for place in pictures.paths:
+def look(path: os.PathLike[str], options: ChunkingOptions, svg: Path | None, graph: Path | None) -> Look:
+    """Capacities, facts and warnings of the topology at ``path``; its pictures are written: ``svg``, and
+    ``graph``, which is GraphML."""
+    for place in filter(None, (svg, graph)):
         demand_place(place)
-    topology, findings = linted_topology(path, policy.compile)
+    source = read_source(path)
+    inspections, findings = list(inspected(source)), list[Diagnostic]()
+    if len(inspections) != 1 or inspections[0].cluster is None:
+        topology = load_topology(path)  # which says that there is no cluster
+    else:
+        tell_mended(source)
+        topology = inspections[0].topology
+        findings, _ = lint_inspected(inspections, source, DEFAULT.compile)
     chunking = chunk(topology, options)
     facts = cluster_facts(topology)
     files: dict[Path, bytes] = {}
-    if pictures.svg is not None:
+    if svg is not None:
         from hetesynth.report.svg import topology_svg
 
         if len(topology.wires) > MAX_DRAWN_WIRES:
             message = f"{len(topology.wires)} wires are too many to draw: at most {MAX_DRAWN_WIRES}"
             help_ = "describe all-to-all joined GPUs by a switch, or use --graphml"
             raise HetesynthError(message, code="HS574", help=help_)
-        files[pictures.svg] = topology_svg(topology).encode()
-    if pictures.graphml is not None:
+        files[svg] = topology_svg(topology).encode()
+    if graph is not None:
         from hetesynth.report.svg import graphml
 
-        files[pictures.graphml] = graphml(topology)
+        files[graph] = graphml(topology)
     if files:
         write_all(files)
     return Look(chunking, facts, tuple(d for d in findings if d.severity == "warning"))

@@ -1,17 +1,12 @@
-"""The files that are named and those in folders, each judged as ``verify`` judges one.
-
-In: paths and a question. Out: a ``Walk`` of candidates in order; a ``FileVerdict`` for each of them, whatever the
-number of processes. A folder is walked in the order of names; links are not followed out of it, and what begins
-with a dot is left alone.
-"""
+"""The files that are named and those in folders, each judged as ``verify`` judges one."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from hetesynth.deploy.folder_index import FolderIndex, read_index
@@ -19,7 +14,7 @@ from hetesynth.engine.formats import format_of
 from hetesynth.engine.verify import Finding, Judged, Question, is_composition, is_schedule, judge_file
 from hetesynth.errors import HetesynthError
 from hetesynth.files.folders import INDEX
-from hetesynth.files.regular_files import open_regular
+from hetesynth.files.regular_files import digest_of, open_regular
 from hetesynth.model.target import TARGETS, Target
 from hetesynth.model.verdict import Violation
 from hetesynth.processes import side_by_side
@@ -28,7 +23,6 @@ from hetesynth.topology.language import load_pods, load_topology
 MAX_FILES = 100_000
 HEAD = 65_536  # bytes of a JSON file that say whether it is a plan, a schedule or a composition
 ALGORITHMS = "algorithms"  # a folder of which runtimes read every file
-BLOCK = 1 << 20
 CHANGED = "it was changed: index.json has another SHA-256"
 EXTRA = "index.json does not name it"
 MISSING = "it is missing: index.json names it"
@@ -66,92 +60,68 @@ def walked(paths: Sequence[Path]) -> Walk:
         if not path.is_dir():
             candidates.setdefault(path, Candidate(path, named=True))
             continue
-        folder = _Folder(path)
-        rows = folder.candidates(MAX_FILES - len(candidates) - passed)
+        rows, others = _candidates(path, MAX_FILES - len(candidates) - passed)
         if not rows:
             message = f"there is no program, schedule or composition in {path}"
             help_ = "name a folder of `hetesynth build` or `atlas`; what is left to the library has none"
             raise HetesynthError(message, code="HS877", help=help_)
-        passed += folder.passed
+        passed += others
         for row in rows:
             candidates.setdefault(row.path, row)
     return Walk(tuple(candidates.values()), passed)
 
 
-@dataclass
-class _Folder:
-    """One folder of the command line."""
+def _candidates(root: Path, most: int) -> tuple[list[Candidate], int]:
+    """Of every file in ``root`` that is judged, or that an index names and that is not there; and how many others
+    there are."""
+    rows: list[Candidate] = []
+    indices: dict[Path, FolderIndex | None] = {}
+    seen, passed, real = set[Path](), 0, os.path.realpath(root)
 
-    root: Path
-    indices: dict[Path, FolderIndex | None] = field(default_factory=dict)
-    passed: int = 0
+    def unreadable(error: OSError) -> None:
+        reason = f"the folder cannot be read: {error.strerror}"
+        rows.append(Candidate(Path(error.filename), problem=reason, judged=False))
 
-    def candidates(self, most: int) -> list[Candidate]:
-        """Of every file that is judged, and of every one that an index names and that is not there."""
-        rows: list[Candidate] = []
-        seen: set[Path] = set()
-        for number, path in enumerate(self._entries(rows)):
-            if number >= most:
-                message = f"{self.root} holds more than the {MAX_FILES} files that are judged at once"
+    for place, folders, names in os.walk(root, onerror=unreadable):
+        folder = Path(place)
+        links = [name for name in folders if (folder / name).is_symlink()]
+        passed += len(links)
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in links)
+        try:
+            index = read_index(folder) if INDEX in names else indices.get(folder.parent)
+        except HetesynthError as error:
+            index = None
+            rows.append(Candidate(folder / INDEX, problem=error.message, judged=False))
+            names.remove(INDEX)
+        indices[folder] = index
+        for path in sorted(folder / name for name in names):
+            inside = not path.is_symlink()
+            if not inside:  # a link is followed where it stays in the folder
+                with suppress(OSError, ValueError):
+                    inside = Path(os.path.realpath(path)).is_relative_to(real)
+            if not inside or path.name.startswith("."):
+                passed += 1
+                continue
+            if len(seen) >= most:
+                message = f"{root} holds more than the {MAX_FILES} files that are judged at once"
                 raise HetesynthError(message, code="HS875", help="name smaller folders")
             seen.add(path)
-            row = self._candidate(path)
-            if row is None:
-                self.passed += 1
-            else:
-                rows.append(row)
-        for index in filter(None, self.indices.values()):
-            missing = (index.folder / name for name in index.files if index.folder / name not in seen)
-            rows += [Candidate(path, problem=MISSING, judged=False) for path in missing]
-        return sorted(rows, key=lambda row: row.path.parts)
-
-    def _entries(self, rows: list[Candidate]) -> Iterator[Path]:
-        """Every file; folders that cannot be read and indices that say nothing become rows."""
-
-        def unreadable(error: OSError) -> None:
-            reason = f"the folder cannot be read: {error.strerror}"
-            rows.append(Candidate(Path(error.filename), problem=reason, judged=False))
-
-        real = os.path.realpath(self.root)
-        for place, folders, names in os.walk(self.root, onerror=unreadable):
-            folder = Path(place)
-            links = [name for name in folders if (folder / name).is_symlink()]
-            self.passed += len(links)
-            folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in links)
-            try:
-                self.indices[folder] = read_index(folder) if INDEX in names else self.indices.get(folder.parent)
-            except HetesynthError as error:
-                self.indices[folder] = None
-                rows.append(Candidate(folder / INDEX, problem=error.message, judged=False))
-                names.remove(INDEX)
-            for name in sorted(names):
-                path = folder / name
-                if name.startswith(".") or not _inside(path, real):
-                    self.passed += 1
+            name = "" if index is None else path.relative_to(index.folder).as_posix()
+            stated = None if index is None else index.files.get(name)
+            if not _is_meant(path):
+                if stated and digest_of(path) != stated:
+                    rows.append(Candidate(path, problem=CHANGED, judged=False))
                 else:
-                    yield path
-
-    def _candidate(self, path: Path) -> Candidate | None:
-        index = self.indices[path.parent]
-        if index is None:
-            return Candidate(path) if _is_meant(path) else None
-        name = path.relative_to(index.folder).as_posix()
-        targets, stated = index.targets_of(name), index.files.get(name)
-        if not _is_meant(path):
-            changed = stated and digest(path) != stated
-            return Candidate(path, problem=CHANGED, judged=False) if changed else None
-        extra = EXTRA if index.lists and stated is None else ""
-        return Candidate(path, False, targets, stated or "", extra)
-
-
-def _inside(path: Path, real: str) -> bool:
-    """True where ``path`` is a file in the folder ``real``, be it by a link."""
-    if not path.is_symlink():
-        return True
-    try:
-        return Path(os.path.realpath(path)).is_relative_to(real)
-    except (OSError, ValueError):
-        return False
+                    passed += 1
+            elif index is None:
+                rows.append(Candidate(path))
+            else:
+                extra = EXTRA if index.lists and stated is None else ""
+                rows.append(Candidate(path, False, index.targets_of(name), stated or "", extra))
+    for index in filter(None, indices.values()):
+        missing = (index.folder / name for name in index.files if index.folder / name not in seen)
+        rows += [Candidate(path, problem=MISSING, judged=False) for path in missing]
+    return sorted(rows, key=lambda row: row.path.parts), passed
 
 
 def _is_meant(path: Path) -> bool:
@@ -170,20 +140,6 @@ def _is_meant(path: Path) -> bool:
         return True  # reading it will say why
     kinds = (b'"hetesynth-schedule"', b'"hetesynth-composition"')
     return any(kind in head for kind in kinds) or (b'"collective"' in head and b'"gpus"' in head)
-
-
-def digest(path: Path) -> str:
-    """The SHA-256 of the file at ``path``; empty where it cannot be read."""
-    try:
-        if not path.is_file():
-            return ""
-        sha256 = hashlib.sha256()
-        with open_regular(path) as stream:
-            while block := stream.read(BLOCK):
-                sha256.update(block)
-        return sha256.hexdigest()
-    except OSError:
-        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,28 +173,11 @@ def loaded(question: Question, walk: Walk) -> Question:
 
 def file_verdicts(candidates: Sequence[Candidate], question: Question, jobs: int) -> Iterator[FileVerdict]:
     """The verdict on each of ``candidates``, in their order, by up to ``jobs`` processes."""
-    number = min(jobs, len(candidates) // FILES_OF_A_PROCESS)
-    if number < 2:
-        yield from (file_verdict(candidate, question) for candidate in candidates)
-        return
-    try:
-        yield from side_by_side(_verdict, candidates, number, begin=_ask, arguments=(question,))
-    except BrokenProcessPool as error:
-        message = "a process that judged files was killed; perhaps the memory did not suffice"
-        help_ = "use --jobs 1, or name fewer files"
-        raise HetesynthError(message, code="HS878", help=help_, exit_code=3) from error
-
-
-_question = Question()
-
-
-def _ask(question: Question) -> None:
-    global _question
-    _question = question
-
-
-def _verdict(candidate: Candidate) -> FileVerdict:
-    return file_verdict(candidate, _question)
+    message = "a process that judged files was killed; perhaps the memory did not suffice"
+    help_ = "use --jobs 1, or name fewer files"
+    killed = HetesynthError(message, code="HS878", help=help_, exit_code=3)
+    number, judge = min(jobs, len(candidates) // FILES_OF_A_PROCESS), partial(file_verdict, question=question)
+    return side_by_side(judge, candidates, number, FILES_OF_A_PROCESS, killed)
 
 
 def file_verdict(candidate: Candidate, question: Question) -> FileVerdict:
@@ -246,7 +185,7 @@ def file_verdict(candidate: Candidate, question: Question) -> FileVerdict:
     place = [_finding(candidate.problem)] if candidate.problem else []
     if not candidate.judged:
         return FileVerdict(candidate.path, Judged(tuple(place)))
-    if candidate.sha256 and digest(candidate.path) != candidate.sha256:
+    if candidate.sha256 and digest_of(candidate.path) != candidate.sha256:
         place.append(_finding(CHANGED))
     targets: tuple[Target, ...] = ()
     if not is_schedule(candidate.path) and not is_composition(candidate.path):

@@ -26,8 +26,6 @@ from hetesynth.files.temporaries import (
     temporary,
 )
 
-_MODE = 0o666
-
 
 def write_atomically(path: str | Path, data: bytes) -> None:
     """Write ``data`` to ``path``: a temporary file beside it, flushed to disk, then renamed.
@@ -54,7 +52,15 @@ def write_all(files: Mapping[Path, bytes]) -> None:
                     with explained(partial(_failure, path)):
                         target = targets[path]
                         entries.append(Entry(temporary(target), target, hashlib.sha256(data).hexdigest()))
-                        _prepare(entries[-1], data, interruptions)
+                        handle = os.open(entries[-1].part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+                        with os.fdopen(handle, "wb") as stream:
+                            for start in range(0, len(data), 2**22):
+                                stream.write(data[start : start + 2**22])
+                                interruptions.check()
+                            stream.flush()
+                            os.fsync(stream.fileno())
+                        with suppress(FileNotFoundError):  # the mode of the file that it replaces
+                            entries[-1].part.chmod(target.stat().st_mode & 0o777)
                 _rename(entries, interruptions)
             except BaseException:
                 # after a rename the temporaries stay, with the journal, for the run that ends what was begun
@@ -100,19 +106,6 @@ def _failure(path: Path, reason: str) -> HetesynthError:
         code="HS510",
         help="choose another output with -o, or make the folder writable",
     )
-
-
-def _prepare(entry: Entry, data: bytes, interruptions: Interruptions) -> None:
-    """The complete temporary file, with the mode of the file that it replaces or that a new one would have."""
-    handle = os.open(entry.part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
-    with os.fdopen(handle, "wb") as stream:
-        for start in range(0, len(data), 2**22):
-            stream.write(data[start : start + 2**22])
-            interruptions.check()
-        stream.flush()
-        os.fsync(stream.fileno())
-    with suppress(FileNotFoundError):
-        entry.part.chmod(entry.target.stat().st_mode & 0o777)
 
 
 def _rename(entries: Sequence[Entry], interruptions: Interruptions) -> None:

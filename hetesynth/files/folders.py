@@ -1,7 +1,4 @@
-"""Writing a folder of files, the whole folder or nothing.
-
-A folder made here before may be replaced; no other folder that has anything in it.
-"""
+"""Writing a folder of files, the whole folder or nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +14,6 @@ from typing import Any
 from hetesynth.errors import HetesynthError
 from hetesynth.files.regular_files import open_regular
 from hetesynth.files.temporaries import (
-    Interruptions,
     explained,
     held_back,
     is_ours,
@@ -81,7 +77,21 @@ def update_folder(folder: Path, contents: Callable[[], Mapping[str, bytes]], mar
             files = contents()
             fresh = temporary(target)
             try:
-                _prepare(fresh, files, interruptions)
+                fresh.mkdir()
+                for name, data in files.items():
+                    interruptions.check()
+                    parts = PurePosixPath(name).parts
+                    if not parts or ".." in parts or parts[0] == "/":
+                        raise ValueError(f"{name[:80]!r} is no name in it")
+                    path = fresh.joinpath(*parts)
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    with path.open("wb") as stream:
+                        stream.write(data)
+                        stream.flush()
+                        os.fsync(stream.fileno())
+                for place in (fresh, *(path for path in fresh.rglob("*") if path.is_dir())):
+                    sync(place)
+                interruptions.check()
                 _exchange(fresh, target)
             finally:
                 remove(fresh)
@@ -103,24 +113,6 @@ def cut_off(path: Path) -> Path | None:
     while not target.parent.exists():
         target = target.parent
     return None if target.exists() else next((old for old in leftovers(target, OLD) if (old / WAS).is_dir()), None)
-
-
-def _prepare(fresh: Path, files: Mapping[str, bytes], interruptions: Interruptions) -> None:
-    fresh.mkdir()
-    for name, data in files.items():
-        interruptions.check()
-        parts = PurePosixPath(name).parts
-        if not parts or ".." in parts or parts[0] == "/":
-            raise ValueError(f"{name[:80]!r} is no name in it")
-        path = fresh.joinpath(*parts)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-    for folder in (fresh, *(path for path in fresh.rglob("*") if path.is_dir())):
-        sync(folder)
-    interruptions.check()
 
 
 def _tidy(target: Path, *, alone: bool) -> None:

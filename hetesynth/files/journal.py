@@ -1,13 +1,7 @@
-"""The journal of a set of files that are renamed one after the other.
-
-It is there from before the first rename until after the last, and names every file of the set with its temporary
-and its digest. A run that is killed in between leaves it: readers then tell that the set is mixed, and the next
-run that writes one of the files ends the renames first.
-"""
+"""The journal of a set of files that are renamed one after the other."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import secrets
@@ -16,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from hetesynth.files.regular_files import digest_of
 from hetesynth.files.temporaries import is_ours, is_stale, is_temporary, locked, remove, sync, temporary
 
 PREFIX, ENDING = ".hetesynth.", ".writing"
@@ -30,10 +25,6 @@ class Entry:
     target: Path
     sha256: str
 
-    def is_written(self) -> bool:
-        """True where the file is what the run wrote."""
-        return digest_of(self.target) == self.sha256
-
 
 @dataclass(frozen=True, slots=True)
 class Journal:
@@ -44,25 +35,12 @@ class Journal:
 
     def is_mixed(self) -> bool:
         """Neither the old files nor the new ones: not all temporaries are there, and not all files are new."""
-        return not all(e.part.exists() for e in self.entries) and not all(e.is_written() for e in self.entries)
+        begun = not all(e.part.exists() for e in self.entries)
+        return begun and not all(digest_of(e.target) == e.sha256 for e in self.entries)
 
     def names(self, target: Path) -> bool:
         """True where ``target``, a real path, is of the set."""
         return any(entry.target == target for entry in self.entries)
-
-
-def digest_of(path: Path) -> str | None:
-    """SHA-256 of a file; None when it cannot be read."""
-    digest = hashlib.sha256()
-    try:
-        if not path.is_file():
-            return None
-        with path.open("rb") as stream:
-            while block := stream.read(2**20):
-                digest.update(block)
-    except OSError:
-        return None
-    return digest.hexdigest()
 
 
 def write_journals(entries: Sequence[Entry]) -> list[Path]:
@@ -113,59 +91,44 @@ def recover(targets: Collection[Path], *, alone: bool) -> None:
 
     ``alone``: no other process writes into these folders. Files of other users are not moved.
     """
-    for folder in sorted({target.parent for target in targets}):
-        for journal in journals(folder):
-            if any(journal.names(target) for target in targets) and is_stale(journal.path, alone=alone):
-                _end(journal)
-
-
-def _end(journal: Journal) -> None:
-    """Every journal of the set goes before the first temporary that was not renamed: a journal that outlives one
-    of them says that renames were made, and whoever ends those mixes the set."""
-    folders = sorted({entry.target.parent for entry in journal.entries})
-
-    def sync_all() -> None:
+    for journal in [j for folder in sorted({target.parent for target in targets}) for j in journals(folder)]:
+        named = any(journal.names(target) for target in targets)
+        if not named or not is_stale(journal.path, alone=alone) or not os.path.lexists(journal.path):
+            continue
+        folders = sorted({entry.target.parent for entry in journal.entries})
+        if is_ours(journal.path) and journal.is_mixed():
+            for entry in journal.entries:
+                if is_ours(entry.part) and digest_of(entry.part) == entry.sha256:
+                    with suppress(OSError):
+                        os.replace(entry.part, entry.target)
+            for folder in folders:
+                sync(folder)
+        # every journal of the set goes before the first temporary that was not renamed: one that outlives one of
+        # them says that renames were made, and whoever ends those mixes the set
+        for path in [x.path for f in folders for x in journals(f) if set(x.entries) == set(journal.entries)]:
+            remove(path)
         for folder in folders:
             sync(folder)
-
-    if is_ours(journal.path) and journal.is_mixed():
         for entry in journal.entries:
-            if is_ours(entry.part) and digest_of(entry.part) == entry.sha256:
-                with suppress(OSError):
-                    os.replace(entry.part, entry.target)
-        sync_all()
-    # those of the same run, whose temporaries are of no other
-    alike = [x.path for folder in folders for x in journals(folder) if set(x.entries) == set(journal.entries)]
-    for path in alike:
-        with suppress(OSError):
-            path.unlink()
-    sync_all()
-    for entry in journal.entries:
-        with suppress(OSError):
-            entry.part.unlink()
+            with suppress(OSError):
+                entry.part.unlink()
 
 
 def journals(folder: Path) -> list[Journal]:
     """All that lie in ``folder``, a real path. What is no journal is passed over."""
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError:
-        return []
-    candidates = (_read(folder / name) for name in names if name.startswith(PREFIX) and name.endswith(ENDING))
-    return [journal for journal in candidates if journal is not None]
-
-
-def _read(path: Path) -> Journal | None:
-    try:
-        if path.is_symlink() or not path.is_file() or path.stat().st_size > MAX_BYTES:
-            return None
-        document = json.loads(path.read_bytes())
-        entries = []
-        for row in document["files"]:
-            part, target = (Path(os.path.normpath(path.parent / row[key])) for key in ("part", "file"))
-            if not is_temporary(part, target):
-                return None
-            entries.append(Entry(part, target, str(row["sha256"])))
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        return None
-    return Journal(path, tuple(entries)) if entries and document.get("hetesynth-writing") == 1 else None
+    read = []
+    for path in sorted(folder.glob(f"{PREFIX}*{ENDING}")):
+        try:
+            if path.is_symlink() or not path.is_file() or path.stat().st_size > MAX_BYTES:
+                continue
+            document = json.loads(path.read_bytes())
+            entries = []
+            for row in document["files"]:
+                part, target = (Path(os.path.normpath(path.parent / row[key])) for key in ("part", "file"))
+                entries.append(Entry(part, target, str(row["sha256"])))
+            whole = entries and document.get("hetesynth-writing") == 1
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            continue
+        if whole and all(is_temporary(entry.part, entry.target) for entry in entries):
+            read.append(Journal(path, tuple(entries)))
+    return read

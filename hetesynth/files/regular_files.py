@@ -6,6 +6,7 @@ A pipe or a device in the place of a file would be waited for, or read, for ever
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
 from pathlib import Path
@@ -38,3 +39,17 @@ def read_regular(path: Path, most: int = MAX_BYTES) -> bytes:
     if len(data) > most:
         raise OSError(errno.EFBIG, "it is too large")
     return data
+
+
+def digest_of(path: Path) -> str | None:
+    """SHA-256 of a file; None when it cannot be read."""
+    digest = hashlib.sha256()
+    try:
+        if not path.is_file():
+            return None
+        with open_regular(path) as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
+    except OSError:
+        return None
+    return digest.hexdigest()

@@ -1,10 +1,4 @@
-"""Schedule <-> JSON: the document that keeps a schedule with its collective, its links and how it was made.
-
-Reading trusts nothing: size, depth, types and ranges are checked, and what is not understood is refused.
-
-The document is one JSON object; every link and every transfer is a line: a link ``[index, src, dst]``, a
-transfer ``[start, end, chunk, link, reduce]`` with reduce 0 or 1.
-"""
+"""Schedule <-> JSON: the document that keeps a schedule with its collective, its links and how it was made."""
 
 from __future__ import annotations
 
@@ -122,15 +116,11 @@ class _Reader:
             self.fail(f"this is not a schedule: its format is not {FORMAT!r}")
         if values.get("version") != VERSION or isinstance(values.get("version"), bool):
             self.fail(f"format version {_shown(values.get('version'))} is not supported, only {VERSION}")
-        for key in (*_KEYS, *_LISTS):
-            if key not in values:
-                self.fail(f"{key!r} is missing")
-        for key in sorted(values):
-            if key not in (*_KEYS, *_LISTS):
-                self.fail(f"{_shown(key)} is not a field of a schedule")
-        return self._checked(values)
-
-    def _checked(self, values: dict[str, Any]) -> ScheduleDocument:
+        fields = (*_KEYS, *_LISTS)
+        if missing := [key for key in fields if key not in values]:
+            self.fail(f"{missing[0]!r} is missing")
+        if others := sorted(values.keys() - fields):
+            self.fail(f"{_shown(others[0])} is not a field of a schedule")
         name = next((n for n in COLLECTIVE_NAMES if n == values["collective"]), None)
         if name is None:
             self.fail(f"there is no collective {_shown(values['collective'])}")

@@ -1,8 +1,4 @@
-"""JSON that anybody wrote: bytes in, values out; limits on depth and numbers, and no field twice in an object.
-
-Knows nothing of what the values mean. Readers of files and judges share it: whether a text is JSON is no judgement
-of what it says.
-"""
+"""JSON that anybody wrote: bytes in, values out; limits on depth and numbers, and no field twice in an object."""
 
 from __future__ import annotations
 
@@ -10,7 +6,6 @@ import json
 import math
 import re
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NoReturn
 
 _BRACKETS = re.compile(
@@ -36,13 +31,28 @@ def read_json(data: bytes, limits: JsonLimits) -> Any:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise JsonRefused(f"not a text: {error.reason} at byte {error.start}") from error
-    if _depth(text) > limits.max_depth:
-        raise JsonRefused(f"brackets are nested more than {limits.max_depth} deep")
+    depth = 0
+    for match in _BRACKETS.finditer(text):  # those in strings aside
+        depth += 1 if match[0] in "[{" else -1 if match[0] in "]}" else 0
+        if depth > limits.max_depth:
+            raise JsonRefused(f"brackets are nested more than {limits.max_depth} deep")
 
-    parse_int = None if limits.max_digits is None else partial(_integer, limits.max_digits)
+    def integer(digits: str) -> int:
+        if limits.max_digits is not None and len(digits) > limits.max_digits + 1:  # a sign stands before them
+            _refuse(f"{digits[:40]}... is too large a number")
+        return int(digits)
+
     try:
         return json.loads(
-            text, parse_constant=_constant, parse_float=_float, parse_int=parse_int, object_pairs_hook=_object
+            text,
+            parse_constant=lambda name: _refuse(f"{name} is not a JSON number"),
+            parse_float=lambda digits: (
+                value if math.isfinite(value := float(digits)) else _refuse(f"{digits[:40]} is too large a number")
+            ),
+            parse_int=None if limits.max_digits is None else integer,
+            object_pairs_hook=lambda pairs: (
+                values if len(values := dict(pairs)) == len(pairs) else _refuse("an object names one field twice")
+            ),
         )
     except json.JSONDecodeError as error:
         raise JsonRefused(f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}") from error
@@ -50,38 +60,5 @@ def read_json(data: bytes, limits: JsonLimits) -> Any:
         raise JsonRefused(f"not JSON: {str(error)[:200]}") from error
 
 
-def _constant(name: str) -> NoReturn:
-    raise JsonRefused(f"{name} is not a JSON number")
-
-
-def _integer(max_digits: int, digits: str) -> int:
-    if len(digits) > max_digits + 1:  # a sign stands before them
-        raise JsonRefused(f"{digits[:40]}... is too large a number")
-    return int(digits)
-
-
-def _float(digits: str) -> float:
-    value = float(digits)
-    if not math.isfinite(value):
-        raise JsonRefused(f"{digits[:40]} is too large a number")
-    return value
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values = dict(pairs)
-    if len(values) != len(pairs):
-        raise JsonRefused("an object names one field twice")
-    return values
-
-
-def _depth(text: str) -> int:
-    """How deep brackets nest, those in strings aside."""
-    depth = deepest = 0
-    for match in _BRACKETS.finditer(text):
-        token = match[0]
-        if token in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif token in "]}":
-            depth -= 1
-    return deepest
+def _refuse(why: str) -> NoReturn:
+    raise JsonRefused(why)

@@ -1,8 +1,4 @@
-"""Temporary files and folders beside what they become, and what a run that was killed left of them.
-
-Ctrl-C, a request to end and a closed terminal are held back while files are written: an exception between two
-renames would leave some files new and others old.
-"""
+"""Temporary files and folders beside what they become, and what a run that was killed left of them."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -91,37 +87,30 @@ def locked(folders: Iterable[Path], check: Callable[[], None]) -> Iterator[bool]
 
     ``check`` is called while another process is waited for. The lock ends with the process and leaves no file.
     """
-    with ExitStack() as stack:
-        yield all(stack.enter_context(_locked(folder, check)) for folder in sorted(set(folders)))
-
-
-@contextmanager
-def _locked(folder: Path, check: Callable[[], None]) -> Iterator[bool]:
+    handles, alone, late = [], True, time.monotonic() + WAIT_SECONDS
     try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        yield False
-        return
-    late = time.monotonic() + WAIT_SECONDS
-    alone: bool | None = None
-    try:
-        while alone is None:
+        for folder in sorted(set(folders)):
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                alone = True
-            except BlockingIOError:
-                if time.monotonic() > late:
-                    alone = False
-                else:
-                    check()
-                    time.sleep(0.02)
+                handles.append(os.open(folder, os.O_RDONLY))
             except OSError:
                 alone = False
+                continue
+            while True:
+                try:
+                    fcntl.flock(handles[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    if time.monotonic() <= late:
+                        check()
+                        time.sleep(0.02)
+                        continue
+                    alone = False
+                except OSError:
+                    alone = False
+                break
         yield alone
-        with suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_UN)
     finally:
-        os.close(handle)
+        for handle in handles:
+            os.close(handle)
 
 
 def _prefix(target: Path) -> str:

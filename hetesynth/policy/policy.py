@@ -198,19 +198,6 @@ class StepsPolicy(Record):
 
 
 @dataclass(init=False, repr=False, eq=False)
-class BuildingPolicy(Record):
-    """What a build decides by."""
-
-    worse: float = threshold(
-        0.01,
-        "share of the time",
-        "A newer program that takes longer than the older one by more, in the geometric mean over the sizes of "
-        "its cell, is kept aside. Both are simulated, without noise. A range of an atlas may lose as much; less "
-        "is not worth a schedule that was made for another cluster. Not measured.",
-    )
-
-
-@dataclass(init=False, repr=False, eq=False)
 class Policy(Record):
     """Every threshold, by the package that decides with it."""
 
@@ -226,7 +213,6 @@ class Policy(Record):
     lowering: LoweringPolicy = field(default_factory=LoweringPolicy)
     packing: PackingPolicy = field(default_factory=PackingPolicy)
     bounds: BoundsPolicy = field(default_factory=BoundsPolicy)
-    building: BuildingPolicy = field(default_factory=BuildingPolicy)
     machine_code: MachineCodePolicy = field(default_factory=MachineCodePolicy)
 
 

@@ -8,11 +8,20 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from support.small_projects import MANIFEST, check_folders, command, run, tree, whole_entries, write_project
+from support.one_cell_project import Cached
+from support.small_projects import ONE_CELL, check_folders, command, run, tree, whole_entries, write_project
+
+from hetesynth.deploy.build import build, folder_plans, load_clusters
+from hetesynth.deploy.cache import Cache, CellResult
+from hetesynth.deploy.manifest.reader import read_manifest
+from hetesynth.deploy.outcome import BuildReport, Watcher
+from hetesynth.deploy.workers import Note, made
+from hetesynth.errors import HetesynthError
 
 
 @pytest.fixture(scope="module")
@@ -88,15 +97,69 @@ def _killed(process: subprocess.Popen[bytes], chance: random.Random) -> bool:
 
 def test_two_builds_at_once_end_well_with_one_result(tmp_path: Path) -> None:
     folder, cache = write_project(tmp_path / "project"), tmp_path / "cache"
-    (folder / "hetesynth.toml").write_text(MANIFEST.replace(', "broadcast"', "").replace(', "mscclpp"', ""))
+    (folder / "hetesynth.toml").write_text(ONE_CELL)
     both = [
         subprocess.Popen(command(folder, cache), stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)
     ]
     said = [process.communicate(timeout=300) for process in both]
     assert [process.returncode for process in both] == [0, 0], said
     check_folders(folder / "schedules")
-    assert len(whole_entries(cache)) == 4
-    alone = write_project(tmp_path / "alone")
-    (alone / "hetesynth.toml").write_text((folder / "hetesynth.toml").read_text())
-    assert run(alone, cache).returncode == 0
-    assert tree(alone / "schedules") == tree(folder / "schedules")
+    assert len(whole_entries(cache)) == 1
+
+
+# --- builds without room: a full disk and a read-only one, each a small file system of its own
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = shutil.which("mount") and subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(folder)], capture_output=True, check=False
+    )
+    if not mounted or mounted.returncode:
+        pytest.skip("a file system can be mounted by root alone, where the system lets it")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_or_read_only_disk_leaves_the_old_folder_and_keeps_what_was_made(
+    tmp_path: Path, small_disk: Path
+) -> None:
+    project, cache = write_project(small_disk / "project"), tmp_path / "cache"
+
+    def built(text: str) -> BuildReport:
+        (project / "hetesynth.toml").write_text(text)
+        return build(read_manifest(project / "hetesynth.toml"), Cached(cache), Cache(cache), Watcher())
+
+    def remounted(mode: str) -> None:
+        subprocess.run(["mount", "-o", f"remount,{mode}", str(small_disk)], check=True)
+
+    assert built(ONE_CELL).ok
+    before, more = tree(project / "schedules"), ONE_CELL.replace('"allgather"', '"allgather", "broadcast"')
+    (project / "hetesynth.toml").write_text(more)
+    remounted("ro")
+    with pytest.raises(HetesynthError, match="Read-only file system") as refused:
+        build(read_manifest(project / "hetesynth.toml"), Cached(cache), Cache(cache), Watcher())
+    assert refused.value.code == "HS880"
+    assert len(whole_entries(cache)) == 1, "nothing is made where it cannot be written"
+    remounted("rw")
+    (small_disk / "filler").write_bytes(b"x" * (shutil.disk_usage(small_disk).free - 12_000))
+    with pytest.raises(HetesynthError, match="No space left") as full:
+        built(more)
+    assert full.value.code == "HS880" and tree(project / "schedules") == before
+    assert len(whole_entries(cache)) == 2
+    (small_disk / "filler").unlink()
+    assert [cell.status for cell in built(more).cells] == ["current", "cached"]
+    check_folders(project / "schedules")
+
+
+def test_a_full_cache_costs_a_note_and_no_result(tmp_path: Path, small_disk: Path) -> None:
+    (write_project(tmp_path) / "hetesynth.toml").write_text(ONE_CELL)
+    manifest = read_manifest(tmp_path / "hetesynth.toml")
+    (job,) = (job for plan in folder_plans(manifest, load_clusters(manifest)) for job in plan.jobs)
+    (small_disk / "filler").write_bytes(b"x" * shutil.disk_usage(small_disk).free)
+    notes: list[Note] = []
+    assert isinstance(made(job, small_disk / "cache", notes.append), CellResult)
+    assert "cannot write into the cache" in notes[-1].text and notes[-1].warning
+    assert not whole_entries(small_disk / "cache") and not list((small_disk / "cache").rglob(".*"))

@@ -2,68 +2,32 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.build_report_sample import MANIFEST_TEXT, MB, cell, record, with_status
+from support.build_report_sample import cell, record, with_status
 
-from hetesynth.deploy.outcome import BuildReport, TopologyFinding
-from hetesynth.deploy.reports.pages import _program
+from hetesynth.deploy.outcome import BuildReport
+from hetesynth.deploy.reports.pages import program_shown
 from hetesynth.deploy.reports.words import (
     Places,
     candidate_percent,
     change_percent,
     change_text,
     figures,
-    percent_text,
-    shown,
 )
 from hetesynth.deploy.reports.write import (
     MARK,
     ReportOptions,
     demand_outside,
     report_options,
-    report_places,
     write_failure,
     write_reports,
 )
 from hetesynth.errors import HetesynthError
 
 AT = cell("c", "allgather")
-
-
-@pytest.mark.parametrize(
-    "broken",
-    [
-        None,
-        {},
-        {"sizes": None},
-        {"sizes": {}},
-        {"sizes": []},
-        {"sizes": [None, 3]},
-        {"sizes": [{"size": "8000000", "program_us": 1.0}]},
-        {"sizes": [{"size": -1, "program_us": 1.0}]},
-    ],
-)
-def test_a_record_without_figures_has_none(broken: Any) -> None:
-    assert figures(broken) is None
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf, -1.0, 0, True, "3", None, 10**400, [1]])
-def test_a_figure_that_is_none_is_left_out(value: Any) -> None:
-    at = figures({**record(1.0), "sizes": [{"size": 8 * MB, "program_us": value, "percent_of_limit": 50}]})
-    assert at is not None
-    assert (at.program_us, at.percent_of_limit) == (None, 50.0)
-    assert shown(with_status("current", AT, record={"sizes": [{"size": 8 * MB, "program_us": value}]})).time == ""
-
-
-def test_a_cell_of_chunks_has_the_figures_of_its_only_size() -> None:
-    at = figures(record(5.0, size=77))
-    assert at is not None
-    assert at.size == 77
 
 
 @pytest.mark.parametrize(
@@ -84,10 +48,6 @@ def test_the_change_against_the_last_run(now: Any, before: Any, said: str) -> No
 def test_what_stands_and_was_not_made_now_is_not_new() -> None:
     assert change_text(with_status("stale", AT, record=record(1.0))) == ""
     assert change_percent(with_status("stale", AT, record=record(1.0), previous=record(1.0))) is None
-    assert percent_text(-0.0) == "same"
-
-
-def test_what_is_withheld_by_a_new_gate_is_not_compared_with_itself() -> None:
     assert candidate_percent(with_status("withheld", AT, record=record(9.0), candidate=record(9.0))) is None
     assert candidate_percent(with_status("kept", AT, record=record(8.0), candidate=record(9.0))) == 12.5
 
@@ -98,79 +58,37 @@ def test_paths_are_shown_from_the_root() -> None:
     assert Places(Path("/r"), "").shown("/r/..x") == "..x"
 
 
-def test_the_root_is_that_of_the_repository(tmp_path: Path) -> None:
-    (tmp_path / ".git").mkdir()
-    manifest = tmp_path / "ci" / "hetesynth.toml"
-    manifest.parent.mkdir()
-    manifest.write_text(MANIFEST_TEXT)
-    at = report_places(manifest)
-    assert (at.manifest, at.line("beta")) == ("ci/hetesynth.toml", 1)
-
-
 # -- options
-
-
-def _strange(folder: Path) -> dict[str, Any]:
-    (folder / "README.md").write_text("# mine\n")
-    return {"markdown": folder / "README.md"}
-
-
-def _strange_index(folder: Path) -> dict[str, Any]:
-    (folder / "index.html").write_text("<!doctype html>\n<p>mine</p>\n")
-    return {"pages": folder}
-
-
-def _given(name: str, text: str) -> Callable[[Path], Path]:
-    def written(folder: Path) -> Path:
-        (folder / name).write_text(text)
-        return folder / name
-
-    return written
-
-
-_TOML, _DSL = _given("m.toml", MANIFEST_TEXT), _given("a.dsl", "cluster a {}\n")
-_XML, _INDEX = _given("a.xml", '<?xml version="1.0"?>\n<algo/>\n'), _given("index.json", '{\n "kind": "x"\n}\n')
 
 
 @pytest.mark.parametrize(
     ("stated", "code"),
     [
-        (lambda d: {"junit": _TOML(d)}, "HS857"),
-        (lambda d: {"junit": _XML(d)}, "HS857"),
-        (lambda d: {"annotations": [f"gitlab={_DSL(d)}"]}, "HS857"),
-        (lambda d: {"annotations": [f"gitlab={_INDEX(d)}"]}, "HS857"),
-        (lambda d: {"annotations": [f"sarif={_INDEX(d)}"]}, "HS857"),
-        (lambda _: {"junit": Path("-")}, "HS856"),
-        (lambda _: {"annotations": ["sarif=-"]}, "HS856"),
-        (lambda _: {"annotations": ["gitlab"]}, "HS856"),
-        (lambda _: {"annotations": ["github=x"]}, "HS856"),
-        (lambda _: {"annotations": ["forge=x"]}, "HS856"),
-        (lambda d: {"annotations": [f"sarif={d}/a", f"sarif={d}/b"]}, "HS856"),
-        (lambda _: {"as_json": True, "markdown": Path("-")}, "HS856"),
-        (lambda d: {"junit": d / "x", "markdown": d / "." / "x"}, "HS570"),
-        (lambda d: {"junit": d / "gone" / "x"}, "HS571"),
-        (lambda d: {"annotations": [f"gitlab={d}"]}, "HS571"),
-        (_strange, "HS857"),
-        (_strange_index, "HS857"),
+        ({"junit": "mine"}, "HS857"),
+        ({"markdown": "mine"}, "HS857"),
+        ({"pages": "."}, "HS857"),
+        ({"annotations": ["gitlab=mine"]}, "HS857"),
+        ({"annotations": ["sarif=mine"]}, "HS857"),
+        ({"junit": "-"}, "HS856"),
+        ({"annotations": ["gitlab"]}, "HS856"),
+        ({"annotations": ["github=x"]}, "HS856"),
+        ({"annotations": ["forge=x"]}, "HS856"),
+        ({"annotations": ["sarif=a", "sarif=b"]}, "HS856"),
+        ({"as_json": True, "markdown": "-"}, "HS856"),
+        ({"junit": "x", "markdown": "./x"}, "HS570"),
+        ({"junit": "gone/x"}, "HS571"),
     ],
 )
 def test_options_that_cannot_be_met(
-    stated: Callable[[Path], dict[str, Any]], code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stated: dict[str, Any], code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """``mine`` and ``index.html`` are of somebody else."""
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").write_text('{\n "kind": "x"\n}\n')
+    (tmp_path / "index.html").write_text("<!doctype html>\n<p>mine</p>\n")
     with pytest.raises(HetesynthError) as raised:
-        report_options(**stated(tmp_path))
-    assert raised.value.code == code
-    assert raised.value.help
-
-
-def test_reports_of_ours_are_replaced_and_so_are_empty_files(tmp_path: Path) -> None:
-    forges = [f"{forge}={tmp_path / forge}" for forge in ("gitlab", "sarif")]
-    finding = TopologyFinding("a", 1, 1, "error", "HS203", "m")
-    (tmp_path / "gitlab").touch()
-    for findings in ((), (finding,), (finding, finding), ()):
-        options = report_options(junit=tmp_path / "j", markdown=tmp_path / "m", annotations=forges)
-        write_reports(BuildReport(tmp_path / "m.toml", tmp_path, (), findings), options)
+        report_options(**{name: Path(v) if isinstance(v, str) else v for name, v in stated.items()})
+    assert raised.value.code == code and raised.value.help
 
 
 def test_no_report_is_in_a_folder_that_is_deployed(tmp_path: Path) -> None:
@@ -208,13 +126,6 @@ def test_what_stops_a_build_is_in_its_reports(tmp_path: Path) -> None:
     assert "Schedules checked: something has to be done" in (tmp_path / "s.md").read_text()
 
 
-def test_a_finding_that_is_an_error_is_not_ok() -> None:
-    note = TopologyFinding("a", 1, 1, "note", "HS246", "m")
-    wrong = TopologyFinding("a", 1, 1, "error", "HS203", "m")
-    assert BuildReport(Path("m"), Path("o"), (), (note,)).ok
-    assert not BuildReport(Path("m"), Path("o"), (), (note, wrong)).ok
-
-
 def test_what_is_shown_is_the_program_of_the_size_that_is_shown() -> None:
     """The middle one of the sizes that have a program, and the page of its file."""
     rows = [{"size": 10**k, "program_us": us, "program": name} for k, us, name in (
@@ -222,5 +133,5 @@ def test_what_is_shown_is_the_program_of_the_size_that_is_shown() -> None:
     files = dict.fromkeys(("a.xml", "a.inplace.xml", "a.schedule.json", "b.xml"), "0" * 64)
     at = figures({"sizes": rows, "files": files})
     assert at is not None and (at.size, at.program_us) == (10**4, 2.0)
-    named = [_program({"sizes": rows, "files": files}, 10**k) for k in range(3, 9)]
+    named = [program_shown({"sizes": rows, "files": files}, 10**k) for k in range(3, 9)]
     assert named == ["a.xml", "a.xml", "b.xml", None, None, "a.xml"]

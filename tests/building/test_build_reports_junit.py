@@ -9,7 +9,7 @@ import pytest
 from lxml import etree
 from support.build_report_sample import PLACES, sample
 
-from hetesynth.deploy.outcome import BAD, BuildReport, TopologyFinding
+from hetesynth.deploy.outcome import BuildReport, TopologyFinding
 from hetesynth.deploy.reports.write import junit_xml
 
 SCHEMA = etree.XMLSchema(etree.parse(Path(__file__).parent / "junit_strict.xsd"))
@@ -27,14 +27,6 @@ def test_the_schema_takes_it(name: str) -> None:
     SCHEMA.assertValid(etree.fromstring(junit_xml(REPORTS[name], PLACES)))
 
 
-def test_the_schema_refuses_what_readers_refuse() -> None:
-    root = etree.fromstring(junit_xml(sample(), PLACES))
-    case = root.find("testsuite/testcase")
-    assert case is not None
-    case.append(etree.Element("properties"))
-    assert not SCHEMA.validate(root)
-
-
 @pytest.mark.parametrize("name", REPORTS)
 def test_numbers_are_those_of_the_cases(name: str) -> None:
     root = etree.fromstring(junit_xml(REPORTS[name], PLACES))
@@ -43,21 +35,3 @@ def test_numbers_are_those_of_the_cases(name: str) -> None:
         for attribute, element in kinds.items():
             if suite.get(attribute) is not None:
                 assert int(suite.get(attribute) or "") == len(list(suite.iter(element))), (attribute, element)
-
-
-def test_a_case_fails_where_the_build_does() -> None:
-    root = etree.fromstring(junit_xml(sample(), PLACES))
-    cases = [case for case in root.iter("testcase") if case.find("failure") is not None]
-    failed = {f"{case.get('classname')}/{case.get('name')}" for case in cases}
-    bad = {cell.cell.name for cell in sample().cells if cell.status in BAD}
-    assert failed == bad | {"folders/ci/schedules/beta/rccl-6 1"}
-    assert [c.get("type") for c in root.iter("skipped")] == ["kept"]
-
-
-def test_figures_are_properties_of_their_suite() -> None:
-    root = etree.fromstring(junit_xml(sample(), PLACES))
-    alpha = next(suite for suite in root if suite.get("name") == "alpha/rccl-6")
-    values = {p.get("name"): p.get("value") for p in alpha.iter("property")}
-    assert values["allreduce/1MB..64MB.program_us"] == "290"
-    change = float(values["allreduce/1MB..64MB.change_percent"] or "")
-    assert change == pytest.approx(100 * (290.0 / 299.3 - 1), abs=1e-4)

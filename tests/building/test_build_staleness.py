@@ -5,64 +5,34 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.small_projects import MANIFEST, RING, tree, write_project
+from support.one_cell_project import Cached
+from support.small_projects import ONE_CELL, RING, tree, write_project
 
 from hetesynth.deploy.build import build, folder_plans, load_clusters
 from hetesynth.deploy.cache import Cache, CellResult, as_kept, unpacked
 from hetesynth.deploy.job import Job
 from hetesynth.deploy.manifest.reader import read_manifest
-from hetesynth.deploy.outcome import BuildReport, CellReport, Watcher
-from hetesynth.deploy.workers import LIVES, Failed, LocalProcesses, Note, Outcome, made
+from hetesynth.deploy.outcome import BuildReport, Watcher
+from hetesynth.deploy.workers import LIVES, Failed, LocalProcesses
 from hetesynth.errors import InternalError
 
-SMALL = MANIFEST.replace(', "mscclpp"', "").replace(', "broadcast"', "").replace('"1KB..1MB", ', "")
-
-
-class Here:
-    """Runs jobs in this process and remembers which; those whose cell's name has ``fails`` in it fail."""
-
-    def __init__(self, cache: Path | None = None, fails: str = "nothing") -> None:
-        self.cache, self.fails = cache, fails
-        self.names: list[str] = []
-
-    def run(self, jobs: Sequence[Job], watcher: Watcher) -> Iterator[Outcome]:
-        for job in jobs:
-            self.names.append(job.cell.name)
-            if self.fails in job.cell.name:
-                yield Failed(job.key, "no program fits", "HS502")
-            else:
-                yield made(job, self.cache, lambda note: None)
-
-
-class Seen(Watcher):
-    """Remembers what it is told."""
-
-    def __init__(self) -> None:
-        self.reports: list[CellReport] = []
-        self.warnings: list[str] = []
-
-    def decided(self, report: CellReport) -> None:
-        self.reports.append(report)
-
-    def warned(self, message: str) -> None:
-        self.warnings.append(message)
+TWO_CELLS = f'{ONE_CELL}\n[[cluster]]\ntopology = "four.dsl"\n'
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     folder = write_project(tmp_path / "project")
-    (folder / "hetesynth.toml").write_text(SMALL)
+    (folder / "hetesynth.toml").write_text(TWO_CELLS)
     return folder
 
 
-def built(project: Path, scheduler: Here, cache: Path | None = None) -> BuildReport:
+def built(project: Path, scheduler: Cached, cache: Path | None = None) -> BuildReport:
     store = Cache(cache or project.parent / "cache")
     return build(read_manifest(project / "hetesynth.toml"), scheduler, store, Watcher())
 
@@ -82,17 +52,6 @@ def test_a_comment_changes_no_key_and_an_edit_those_of_its_cluster(project: Path
     changed = {name for name, key in keys(project).items() if key != before[name]}
     assert changed == {name for name in before if name.startswith("three/")}
     assert len(changed) == len(before) / 2
-
-
-def test_an_import_counts_by_what_it_says(project: Path) -> None:
-    node, _, cluster = RING.format(name="three", gpus=3, last=2, rate=25).partition("\n\n")
-    (project / "rings.dsl").write_text(node + "\n")
-    (project / "three.dsl").write_text('import "rings.dsl"\n\n' + cluster)
-    before = keys(project)
-    (project / "rings.dsl").write_text(f"# a comment\n{node}\n")
-    assert keys(project) == before
-    (project / "rings.dsl").write_text(node.replace("2 us", "3 us") + "\n")
-    assert keys(project) != before
 
 
 def test_a_key_is_of_the_options_and_versions_but_not_of_the_gates(project: Path) -> None:
@@ -116,7 +75,7 @@ def test_a_key_is_of_the_options_and_versions_but_not_of_the_gates(project: Path
 
 
 def test_what_is_stale_is_built_and_nothing_else(project: Path) -> None:
-    first, again, other = Here(), Here(), Here(project.parent / "cache")
+    first, again, other = Cached(), Cached(), Cached(project.parent / "cache")
     assert [report.status for report in built(project, first).cells] == ["built", "built"]
     assert len(first.names) == 2
     after = tree(project / "schedules")
@@ -125,34 +84,12 @@ def test_what_is_stale_is_built_and_nothing_else(project: Path) -> None:
     assert tree(project / "schedules") == after
     (project / "three.dsl").write_text(RING.format(name="three", gpus=3, last=2, rate=26))
     report = built(project, other)
-    assert other.names == ["three/portable/allgather/1MB..64MB"]
+    assert other.names == ["three/portable/allgather/1 chunk"]
     assert [cell.status for cell in report.cells] == ["built", "current"]
     assert report.written == (project / "schedules" / "three" / "portable",)
-    (program,) = (project / "schedules" / "three" / "portable" / "algorithms").glob("*allgather*MB.xml")
+    (program,) = (project / "schedules" / "three" / "portable" / "algorithms").glob("*allgather*chunk.xml")
     program.write_bytes(program.read_bytes() + b"\n")
-    mended = built(project, Here(fails="/"))
-    assert [cell.status for cell in mended.cells] == ["cached", "failed"] or mended.cells[0].status == "cached"
-
-
-def test_a_cell_that_fails_costs_no_other(project: Path) -> None:
-    report = built(project, Here(fails="three/"))
-    assert [cell.status for cell in report.cells] == ["failed", "built"]
-    assert not report.ok
-    assert "no program fits" in report.cells[0].messages[0]
-    assert tree(project / "schedules" / "four")
-
-
-def test_a_damaged_entry_of_the_cache_counts_as_absent(project: Path, tmp_path: Path) -> None:
-    cache = Cache(tmp_path / "cache")
-    built(project, Here(cache.folder))
-    for job_key in keys(project).values():
-        path, data = cache.path(job_key), cache.path(job_key).read_bytes()
-        assert cache.get(job_key) is not None
-        for damaged in (data[:-1], data[:70] + b"x" + data[71:], b"", data[:64], data + b"\n"):
-            path.write_bytes(damaged)
-            assert cache.get(job_key) is None
-        path.write_bytes(data)
-    assert unpacked(cache.path(job_key).read_bytes(), "0" * 64) is None
+    assert built(project, Cached(fails="/")).cells[0].status == "cached"
 
 
 def test_a_result_is_the_same_bytes_and_back() -> None:
@@ -160,7 +97,10 @@ def test_a_result_is_the_same_bytes_and_back() -> None:
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
     record = {"ranks": 1, "collective": "allgather", "sizes": [], "files": digests, "b": 1, "a": [2]}
     result = CellResult("0" * 64, files, record)
-    assert unpacked(result.packed(), "0" * 64) == result
+    data = result.packed()
+    assert unpacked(data, "0" * 64) == result and unpacked(data, "1" * 64) is None
+    for damaged in (data[:-1], data[:70] + b"x" + data[71:], b"", data[:64], data + b"\n"):
+        assert unpacked(damaged, "0" * 64) is None
     assert list(as_kept({"b": (1,), "a": 2}).items()) == [("a", 2), ("b", [1])]
     assert result.packed() == replace(result, record=dict(reversed(record.items()))).packed()
 
@@ -189,21 +129,17 @@ def test_a_process_that_is_killed_costs_its_cell_to_be_made_again(project: Path,
     assert not active_children()
 
 
-def test_a_bug_in_a_cell_costs_no_other(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cell_that_fails_or_has_a_bug_costs_no_other(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from hetesynth.deploy import compute as computing
 
-    real = computing.compute
+    report = built(project, Cached(fails="three/"))
+    assert [cell.status for cell in report.cells] == ["failed", "built"] and not report.ok
+    assert "no program fits" in report.cells[0].messages[0] and tree(project / "schedules" / "four")
 
-    def compute(job: Job, progress: Any) -> CellResult:
-        if job.cell.cluster == "three":
-            raise InternalError("the schedule does not verify")
-        return real(job, progress)
+    def broken(job: Job, progress: Any) -> CellResult:
+        raise InternalError("the schedule does not verify")
 
-    monkeypatch.setattr(computing, "compute", compute)
-    report = built(project, Here())
-    assert [cell.status for cell in report.cells] == ["failed", "built"]
+    monkeypatch.setattr(computing, "compute", broken)
+    report = built(project, Cached())
+    assert [cell.status for cell in report.cells] == ["failed", "current"]
     assert report.cells[0].messages[0].startswith("HS070: internal error: the schedule does not verify")
-
-
-def test_a_note_of_a_worker_is_no_outcome() -> None:
-    assert not isinstance(Note("half way"), CellResult | Failed)

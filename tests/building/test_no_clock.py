@@ -12,7 +12,6 @@ from hetesynth.deploy import compute
 from hetesynth.engine.artifacts import Synthesis
 from hetesynth.errors import InternalError
 from hetesynth.search.smt.clauses import unsatisfiable
-from hetesynth.topology.language import load_topology
 
 PIGEONS, HOLES = 9, 8
 
@@ -34,18 +33,9 @@ def test_a_recheck_is_limited_by_work() -> None:
     assert unsatisfiable("(declare-fun x () Bool)(assert x)(assert (not x))", math.inf, units=100_000) is True
 
 
-def test_a_request_has_no_seconds() -> None:
-    """Effort and seed alone say how much is tried."""
-    path = example("ring8")
-    job = cell_job([path, "allgather", "rccl-6", [1000, 256_000]])
-    request = compute.cell_request(job.cell, load_topology(path))  # type: ignore[arg-type]
-    assert request.budget.seconds is None
-
-
 @pytest.mark.parametrize(
     ("changed", "error"),
     [
-        ({"cut_short": True}, InternalError),
         ({"decided_by_clock": ("search",)}, InternalError),
         ({"cut_short": True, "ending": "interrupt"}, KeyboardInterrupt),
     ],

@@ -6,13 +6,11 @@ Every forgery is consistent: digests and seals are those of what was forged.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import random
 import re
 import stat
-import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -145,12 +143,7 @@ def test_a_wrong_result_is_made_anew(project: Project, name: str) -> None:
     assert project.check().cells[0].status == "current"
 
 
-def test_a_right_result_is_taken(project: Project) -> None:
-    kept(project, lambda result: result)
-    assert project.build(Here(None)).status == "cached"
-
-
-ODD_STEPS = {"long": {"tau_ref_us": 10**400}, "short": {"tau_ref_us": 5e-324}, "chunk": {"chunk_bytes": 10**400}}
+ODD_STEPS = {"long": {"tau_ref_us": 10**400}, "chunk": {"chunk_bytes": 10**400}}
 
 
 @pytest.mark.parametrize("name", ODD_STEPS)
@@ -167,21 +160,7 @@ def outside(path: Path) -> dict[str, bytes]:
     return {name: data for name, data in tree(path).items() if not name.startswith("inner/project/")}
 
 
-NAMES = (
-    "../x",
-    "../../../x",
-    "/tmp/x",
-    "a/../../x",
-    "..",
-    ".",
-    "",
-    "a/b",
-    "algorithms/x",
-    "a\0b",
-    "a\nb",
-    "ä",
-    "x" * 300,
-)
+NAMES = ("../../../x", "/tmp/x", "..", "", "algorithms/x", "a\0b", "ä", "x" * 300)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -200,16 +179,10 @@ def test_names_that_lead_elsewhere_are_no_result(project: Project, tmp_path: Pat
 
 
 TYPES: list[dict[str, Any]] = [
-    {"ranks": "3"}, {"ranks": {}}, {"sizes": {}}, {"sizes": [1]}, {"calls": "ab"}, {"programs": [3]},
-    {"files": []}, {"warnings": "x"}, {"collective": []}, {"target": {}}, {"cell": {}}, {"extent": None},
-    {"chunks": []},
-    {"steps": True}, {"candidate": 3}, {"versions": []}, {"options": 3}, {"lower_bound": "x"}, {"instead_of": []},
-    {"strategy": ["x"]}, {"proven_optimal": "yes"}, {"cluster": "a\x1b[31m"}, {"root": -1}, {"channels": 1e300},
-    {"topology_sha256": None}, {"measured_on": 3},
-    {"programs": [{}]}, {"programs": [{"name": "x"}]}, {"sizes": [{"size": 8, "program_us": True}]},
-    {"sizes": [{"size": 8, "program_us": 1.0, "library_us": "x"}]},
-    {"sizes": [{"size": 8, "program_us": 1.0}] * 65},
-]  # fmt: skip
+    {"ranks": "3"},
+    {"programs": [{"name": "x"}]},
+    {"sizes": [{"size": 8, "program_us": True}]},
+]
 
 
 @pytest.mark.parametrize("values", TYPES, ids=str)
@@ -225,22 +198,6 @@ def test_a_record_of_other_types_is_no_result(project: Project, values: dict[str
     assert deployed(project.deployed) == ()
     assert project.check().cells[0].status in ("invalid", "missing")
     assert project.build(Here()).status == "built"
-
-
-def test_a_cell_that_an_index_has_twice_counts_once(project: Project) -> None:
-    project.build(Here())
-    path = project.deployed / "index.json"
-    index = json.loads(path.read_text())
-    path.write_text(json.dumps({**index, "cells": index["cells"] * 2}))
-    assert len(deployed(project.deployed)) == 1
-
-
-def test_an_entry_that_is_no_file_is_absent(project: Project) -> None:
-    cache = Cache(project.folder / "cache")
-    path = cache.path(project.job.key)
-    path.parent.mkdir(parents=True)
-    os.mkfifo(path)
-    assert cache.get(project.job.key) is None
 
 
 def test_links_in_a_cache_lead_nowhere(project: Project, tmp_path: Path) -> None:
@@ -283,125 +240,36 @@ def test_a_cache_that_anybody_may_write_is_refused(project: Project) -> None:
     assert raised.value.code == "HS881"
 
 
-def hostile(rng: random.Random, right: CellResult) -> bytes:
-    """An entry with a right seal: names, types, sizes, methods and order as they come."""
-    record: Any = {"key": right.key, **right.record}
-    files: dict[str, bytes] = dict(right.files)
+def mutated(rng: random.Random, values: Any) -> Any:
+    """``values`` of JSON with other values somewhere."""
+    values = json.loads(json.dumps(values))
     for _ in range(rng.randrange(1, 4)):
-        kind = rng.randrange(6)
-        if kind == 0:
-            files[rng.choice(NAMES[:-1])] = b"owned"
-        elif kind == 1 and isinstance(record, dict) and record:
-            record[rng.choice([*record])] = rng.choice(
-                [None, 3, -1, "x", [], {}, [[]], {"a": {}}, 1e308, True, "\0"]
-            )
-        elif kind == 2 and isinstance(record, dict):
-            rows = record.get("sizes")
-            if isinstance(rows, list) and rows and isinstance(rows[0], dict):
-                rows = [dict(row) for row in rows if isinstance(row, dict)]
-                rows[0][rng.choice(["size", "program_us", "limit_us", "x"])] = rng.choice([None, -1, "x", [], 0])
-                record["sizes"] = rows
-        elif kind == 3 and files:
-            name = rng.choice([*files])
-            data = bytearray(files[name])
-            for _ in range(rng.randrange(1, 9)):
-                if data:
-                    data[rng.randrange(len(data))] = rng.randrange(256)
-            files[name] = bytes(data)
-        elif kind == 4 and files:
-            files.pop(rng.choice([*files]), None)
-        else:
-            record = rng.choice([[], {}, "x", None, record, record])
-    if isinstance(record, dict) and rng.random() < 0.8:
-        record["files"] = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
-    out = io.BytesIO()
-    with zipfile.ZipFile(
-        out, "w", rng.choice([zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED, zipfile.ZIP_LZMA])
-    ) as archive:
-        for name, data in [*files.items(), ("record.json", json.dumps(record).encode())]:
-            if name and "\0" not in name:
-                archive.writestr(name, data)
-    body = bytearray(out.getvalue())
-    for _ in range(rng.choice([0, 0, 0, 1, 5])):
-        body[rng.randrange(len(body))] = rng.randrange(256)
-    return hashlib.sha256(bytes(body)).hexdigest().encode() + bytes(body)
+        at: Any = values
+        while isinstance(at, dict | list) and at:
+            key = rng.choice([*at]) if isinstance(at, dict) else rng.randrange(len(at))
+            if rng.random() < 0.4 or not isinstance(at[key], dict | list):
+                at[key] = rng.choice([None, 3, -1, "x", [], {}, "../../x", "/etc/passwd", 1e308, True, [{}], "\0"])
+                break
+            at = at[key]
+    return values
 
 
-def tried_archives(project: Project, number: int, seed: int) -> None:
-    right, rng = project.made_by("auto"), random.Random(seed)
-    for _ in range(number):
-        result = unpacked(hostile(rng, right), right.key)
-        if result is not None:
-            assert {Path(name).name for name in result.files} == result.files.keys()
-            assert "owned" not in result.files
-
-
-def tried_indexes(project: Project, number: int, seed: int) -> None:
-    """Indexes of the deployed folder with other values somewhere, read by what reads folders."""
+def test_hostile_entries_and_indexes(project: Project, capfd: pytest.CaptureFixture[str]) -> None:
+    """Names and values of any kind under right seals, read by all that reads caches and folders."""
+    right, rng = project.made_by("auto"), random.Random(1)
+    for _ in range(150):
+        files = right.files | ({rng.choice(NAMES[:3]): b"owned"} if rng.random() < 0.5 else {})
+        forged = resealed(right, files)
+        result = unpacked(replace(forged, record=mutated(rng, forged.record)).packed(), right.key)
+        assert result is None or {Path(name).name for name in result.files} == result.files.keys()
     project.build(Here())
-    path, rng = project.deployed / "index.json", random.Random(seed)
-    good = path.read_text()
-    before = outside(project.folder.parents[1])
-    for i in range(number):
-        values = json.loads(good)
-        for _ in range(rng.randrange(1, 4)):
-            at: Any = values
-            while isinstance(at, dict | list) and at:
-                key = rng.choice([*at]) if isinstance(at, dict) else rng.randrange(len(at))
-                if rng.random() < 0.4 or not isinstance(at[key], dict | list):
-                    at[key] = rng.choice([None, 3, -1, "x", [], {}, "../../x", "/etc/passwd", 1e308, True, [{}]])
-                    break
-                at = at[key]
-        path.write_text(json.dumps(values))
+    path, before = project.deployed / "index.json", outside(project.folder.parents[1])
+    good = json.loads(path.read_text())
+    for i in range(40):
+        path.write_text(json.dumps(mutated(rng, good)))
         deployed(project.deployed)
         if i % 20 == 0:
             assert run(["install-hint", str(project.deployed)]) in (0, 1, 2)
             assert run(["build", str(project.folder / "hetesynth.toml"), "--check", "--quick"]) in (0, 1, 2)
     assert outside(project.folder.parents[1]) == before
-
-
-FIELDS = ("output", "cache", "name", "topology", "targets", "gates", "seed")
-
-
-def tried_manifests(project: Project, number: int, seed: int) -> None:
-    path, rng = project.folder / "hetesynth.toml", random.Random(seed)
-    good = path.read_text()
-    pieces = [
-        '"../../x"',
-        '"/etc/passwd"',
-        "[]",
-        "{}",
-        "3",
-        "-1",
-        "1e999",
-        '"\\u0000"',
-        "true",
-        '"a/../b"',
-        "[[1]]",
-        '""',
-    ]
-    for _ in range(number):
-        lines = good.splitlines()
-        for _ in range(rng.randrange(1, 3)):
-            i = rng.randrange(len(lines))
-            if "=" in lines[i]:
-                lines[i] = f"{lines[i].split('=')[0]}= {rng.choice(pieces)}"
-            else:
-                lines.insert(i, f"{rng.choice(FIELDS)} = {rng.choice(pieces)}")
-        path.write_text("\n".join(lines))
-        assert run(["build", str(path), "--check", "--quick"]) in (0, 1, 2)
-
-
-def test_hostile_archives_indexes_and_manifests(project: Project, capfd: pytest.CaptureFixture[str]) -> None:
-    tried_archives(project, 150, 1)
-    tried_indexes(project, 40, 2)
-    tried_manifests(project, 40, 3)
-    assert "internal error" not in capfd.readouterr().err
-
-
-@pytest.mark.slow
-def test_twenty_thousand_of_them(project: Project, capfd: pytest.CaptureFixture[str]) -> None:
-    tried_archives(project, 12_000, 4)
-    tried_indexes(project, 5_000, 5)
-    tried_manifests(project, 3_000, 6)
     assert "internal error" not in capfd.readouterr().err

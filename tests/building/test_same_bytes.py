@@ -33,17 +33,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_all_at_once(folder: Path) -> None:
-    """Another hash seed, order, folder, locale and processor; one core, kernels interpreted, no asserts."""
+    """Another hash seed, order, folder and locale, no asserts."""
     cells = [
-        [example("ring8"), "allgather", "rccl-6", [1000, 256_000]],
-        [generated(28, folder), "allreduce", "mscclpp", [16_000_000, 1_000_000_000]],
-        [generated(47, folder), "broadcast", "rccl-5", [16_000_000, 1_000_000_000]],
+        [example("ring8"), "allgather", "rccl-6", [1000, 64_000]],
+        [generated(28, folder), "allreduce", "mscclpp", 1],
     ]
     other = Circumstance(
         "all of it",
-        {**ELSEWHERE, **OLD_PROCESSOR, **THREADS, "PYTHONHASHSEED": "2", "NUMBA_DISABLE_JIT": "1"},
+        {**ELSEWHERE, **THREADS, "PYTHONHASHSEED": "2"},
         ("-O",),
-        ONE_CORE,
+        (),
         folder,
         shuffle=1,
     )

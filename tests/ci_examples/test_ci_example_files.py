@@ -13,11 +13,10 @@ import click
 import pytest
 import yaml
 from support.ci_projects import EXAMPLE, ROOT
-from support.gitlab_runner import STAGES, jobs_of
+from support.gitlab_runner import jobs_of
 
 from hetesynth.cli.main import COMMANDS, cli
 from hetesynth.deploy.job import SOLVERS
-from hetesynth.deploy.manifest.reader import read_manifest
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -27,10 +26,6 @@ else:
 PAGE = ROOT / "docs" / "ci.md"
 REQUIREMENTS = EXAMPLE / "hetesynth.requirements.txt"
 CONTAINERFILE = EXAMPLE / "container" / "Containerfile"
-ACTIONS = {
-    "actions/checkout", "actions/setup-python", "actions/cache/restore", "actions/cache/save",
-    "actions/upload-artifact", "actions/download-artifact",
-}  # fmt: skip
 
 
 def parsed(name: str) -> Any:
@@ -91,23 +86,13 @@ def unknown(arguments: list[str]) -> str:
 
 
 @pytest.mark.parametrize("place", scripts())
-def test_every_command_line_is_one_that_hetesynth_has(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_script_is_bash_and_its_command_lines_are_known(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(EXAMPLE)
+    done = subprocess.run(["bash", "-n"], input=scripts()[place], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     more = ["clusters/lab.dsl"] if "topo" in place and place.startswith("hook") else []
     lines = [[*arguments, *more] for arguments in command_lines(scripts()[place])]
     assert {" ".join(line): unknown(line) for line in lines if unknown(line)} == {}
-
-
-def test_command_lines_are_there_and_a_wrong_option_is_noticed() -> None:
-    assert sum(len(command_lines(script)) for script in scripts().values()) >= 12
-    assert "--chekc" in unknown(["build", "--chekc"])
-    assert "topo" in unknown(["topo", "fmt"]) or "Missing" in unknown(["topo", "fmt"])
-
-
-@pytest.mark.parametrize("place", scripts())
-def test_every_script_is_bash(place: str) -> None:
-    done = subprocess.run(["bash", "-n"], input=scripts()[place], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 def test_the_workflow_has_the_least_permissions_limits_of_time_and_one_run_at_a_time() -> None:
@@ -121,30 +106,11 @@ def test_the_workflow_has_the_least_permissions_limits_of_time_and_one_run_at_a_
         "propose": {"contents": "write", "pull-requests": "write"},
     }
     assert all(0 < job["timeout-minutes"] <= 360 for job in WORKFLOW["jobs"].values())
-    assert "github.ref" in WORKFLOW["concurrency"]["group"]
-
-
-def test_the_workflow_names_actions_by_major_version_and_only_what_is_there() -> None:
-    used = [step["uses"] for step in steps() if "uses" in step]
-    assert {use.partition("@")[0] for use in used} == ACTIONS
-    assert all(re.fullmatch(r"[\w/-]+@v\d+", use) for use in used)
-    assert all(
-        step["with"]["persist-credentials"] is False for step in steps() if "checkout" in step.get("uses", "")
-    )
-    jobs = WORKFLOW["jobs"]
-    for name, job in jobs.items():
-        assert {"uses", "run"} & set(job["steps"][0]) and job["runs-on"]
-        assert job.get("needs", name) in jobs
-        text = str(job)
-        ids = {step["id"] for step in job["steps"] if "id" in step}
-        assert set(re.findall(r"steps\.(\w+)\.", text)) <= ids
-        for needed, output in re.findall(r"needs\.(\w+)\.outputs\.(\w+)", text):
-            assert needed == job["needs"] and output in jobs[needed]["outputs"]
     for step in steps():
-        assert ("uses" in step) is not ("run" in step)
+        assert re.fullmatch(r"actions/[\w/-]+@v\d+", step.get("uses", "actions/x@v1"))
+        assert "checkout" not in step.get("uses", "") or step["with"]["persist-credentials"] is False
         assert "${{" not in step.get("run", ""), "an expression in a script is code of whoever writes its value"
-    given = [step["with"] for step in steps() if "with" in step]
-    assert all((EXAMPLE / w["cache-dependency-path"]).is_file() for w in given if "cache-dependency-path" in w)
+    assert "github.ref" in WORKFLOW["concurrency"]["group"]
 
 
 def test_only_the_job_that_installs_nothing_may_write() -> None:
@@ -152,29 +118,6 @@ def test_only_the_job_that_installs_nothing_may_write() -> None:
         installs = any("pip install" in step.get("run", "") for step in job["steps"])
         assert installs is not ("write" in job["permissions"].values())
     assert "pip" not in str(PIPELINE["hetesynth-propose"]["script"])
-
-
-def test_the_caches_are_saved_under_a_new_name_and_restored_by_their_beginning() -> None:
-    caches = [step["with"] for step in steps() if "actions/cache/" in step.get("uses", "")]
-    restored, saved = caches
-    assert restored["path"] == saved["path"] == WORKFLOW["env"]["HETESYNTH_CACHE"]
-    assert restored["key"] == saved["key"] and "run_id" in saved["key"]
-    assert saved["key"].startswith(restored["restore-keys"])
-    assert PIPELINE["hetesynth-build"]["cache"]["paths"] == [
-        PIPELINE["hetesynth-build"]["variables"]["HETESYNTH_CACHE"]
-    ]
-
-
-def test_the_pipeline_is_whole() -> None:
-    for name, job in PIPELINE.items():
-        assert job["script"] and job["image"] and job["timeout"] and job["rules"], name
-        assert job["stage"] in STAGES
-        assert {need["job"] for need in job.get("needs", [])} <= set(PIPELINE)
-        for report in job.get("artifacts", {}).get("reports", {}).values():
-            assert any(report in line for line in job["script"]), f"nobody writes {report}"
-        if "expose_as" in job.get("artifacts", {}):
-            assert not any(set("*$") & set(path) for path in job["artifacts"]["paths"])
-    assert PIPELINE["hetesynth-propose"]["rules"][0]["when"] == "always"
 
 
 def test_what_results_depend_on_is_pinned_to_what_is_tested_in_one_place() -> None:
@@ -189,12 +132,6 @@ def test_what_results_depend_on_is_pinned_to_what_is_tested_in_one_place() -> No
     assert added == [[f"{name}=={version}" for name, version in pins.items()]]
     everywhere = [path for path in EXAMPLE.rglob("*") if path.is_file() and "hetesynth @ git+" in path.read_text()]
     assert everywhere == [REQUIREMENTS]
-
-
-def test_what_has_to_be_edited_fails_by_a_name_that_says_so() -> None:
-    hosts = re.findall(r"https://([\w.-]+)/", REQUIREMENTS.read_text())
-    assert "edit-hetesynth.requirements.txt.invalid" in hosts
-    assert HOSTED[0]["repo"].startswith("https://edit-pre-commit-config.invalid/")
 
 
 def test_the_hooks_of_this_repository_are_those_of_the_examples() -> None:
@@ -212,38 +149,6 @@ def test_the_hooks_of_this_repository_are_those_of_the_examples() -> None:
     assert matched == [True] * 3 and files.search("README.md") is None
 
 
-def instructions() -> list[tuple[str, str]]:
-    text = re.sub(r"\\\n", " ", CONTAINERFILE.read_text())
-    return [(w, rest) for w, _, rest in (line.partition(" ") for line in text.splitlines()) if w and w != "#"]
-
-
-def test_everything_that_the_image_copies_is_there_and_not_ignored() -> None:
-    ignored = CONTAINERFILE.with_name("Containerfile.dockerignore").read_text().splitlines()
-    allowed = [line.removeprefix("!") for line in ignored if line.startswith("!")]
-    assert "*" in ignored and ignored.index("*") < ignored.index(f"!{allowed[0]}")
-    stages = set(re.findall(r"AS (\w+)", CONTAINERFILE.read_text()))
-    for word, rest in instructions():
-        if word == "COPY":
-            *sources, _ = [part for part in rest.split() if not part.startswith("--")]
-            if "--from" in rest:
-                assert re.findall(r"--from=(\w+)", rest)[0] in stages
-                continue
-            assert all(source in allowed for source in sources), sources
-            assert all((ROOT / source).exists() for source in sources if "*" not in source), sources
-    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
-    assert {*wheel["packages"], *wheel["force-include"]} <= set(allowed)
-
-
-def test_the_image_is_slim_has_no_root_and_keeps_its_cache_in_a_volume() -> None:
-    by_word: dict[str, list[str]] = {}
-    for word, rest in instructions():
-        by_word.setdefault(word, []).append(rest)
-    assert all("-slim" in base or base.startswith("${SOURCE}") for base in by_word["FROM"])
-    assert by_word["USER"] == ["10001"] and by_word["ENTRYPOINT"] == ['["hetesynth"]']
-    assert by_word["VOLUME"] == ["/cache"] and "HETESYNTH_CACHE=/cache/cells" in by_word["ENV"][0]
-    assert not re.search(r"(?i)token|password|secret", CONTAINERFILE.read_text())
-
-
 def test_git_ignores_what_is_made_again_and_keeps_what_is_deployed(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
     (tmp_path / ".gitignore").write_text((EXAMPLE / ".gitignore").read_text())
@@ -256,22 +161,3 @@ def test_git_ignores_what_is_made_again_and_keeps_what_is_deployed(tmp_path: Pat
         ["git", "check-ignore", *names], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert set(done.stdout.split()) == {name for name, ignored in names.items() if ignored}
-
-
-def test_the_examples_topologies_have_the_layout_and_nothing_doubtful(capsys: pytest.CaptureFixture[str]) -> None:
-    from hetesynth.cli.main import run
-
-    files = [str(path) for path in sorted((EXAMPLE / "clusters").glob("*.dsl"))]
-    assert len(files) == 2
-    assert run(["topo", "fmt", "--check", *files]) == 0
-    assert run(["topo", "lint", "--strict", *files]) == 0, capsys.readouterr().out
-
-
-def test_the_manifest_of_the_page_is_one(tmp_path: Path) -> None:
-    (stated,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.S)
-    (tmp_path / "clusters").mkdir()
-    (tmp_path / "clusters" / "prod.dsl").write_text((EXAMPLE / "clusters" / "mixed.dsl").read_text())
-    (tmp_path / "hetesynth.toml").write_text(stated)
-    names = [cell.name for cell in read_manifest(tmp_path / "hetesynth.toml").cells]
-    assert len(names) == 4 and all(name.startswith("prod/rccl-6/") for name in names)
-    assert len(stated.splitlines()) == 10 or "ten lines" not in PAGE.read_text()

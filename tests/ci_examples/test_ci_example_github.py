@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.ci_projects import EXAMPLE, ONE_CELL, Project, make_project
+from support.ci_projects import EXAMPLE, Project, make_project
 from support.github_runner import Runner
 
 WORKFLOW = EXAMPLE / "github" / "hetesynth.yml"
@@ -81,66 +81,6 @@ def test_a_change_that_makes_a_schedule_stale_fails_where_it_was_made_until_it_i
     project.git("push", "--quiet", "origin", "slower")
     jobs = runner.event("pull_request", "slower")
     assert jobs["check"].ok and jobs["check"].annotations == []
-
-
-@pytest.mark.slow
-def test_an_open_pull_request_is_renewed_by_the_same_commit(runner: Runner) -> None:
-    project = runner.project
-    project.git("checkout", "--quiet", "main")
-    project.git("rm", "-r", "--quiet", "schedules")
-    project.commit("lost")
-    project.git("push", "--quiet", "origin", "main")
-    runner.event("workflow_dispatch")
-    before = heads(project)
-    (runner.place / "pulls").write_text("7\n")
-    jobs = runner.event("schedule")
-    assert "1 cached" in jobs["build"].summary  # by the cache that an earlier run saved
-    assert heads(project) == before
-    assert project.calls[-1].startswith("gh pr edit hetesynth/main --body-file")
-
-
-def test_a_topology_that_is_wrong_is_annotated_in_its_line(runner: Runner) -> None:
-    project = runner.project
-    project.git("checkout", "--quiet", "-B", "wrong", "origin/main")
-    topology = project.folder / "clusters" / "lab.dsl"
-    text = topology.read_text()
-    topology.write_text(text.replace("fabric ib {", "fabrik ib {"))
-    project.commit("a slip")
-    project.git("push", "--quiet", "--force", "origin", "wrong")
-    job = runner.event("pull_request", "wrong")["check"]
-    line = text[: text.index("fabric ib {")].count("\n") + 1
-    assert not job.ok
-    assert any(said.startswith(f"::error file=clusters/lab.dsl,line={line},") for said in job.annotations), (
-        job.output
-    )
-
-
-@pytest.mark.slow
-def test_what_a_failed_build_made_is_kept_and_proposed_all_the_same(tmp_path: Path) -> None:
-    manifest = ONE_CELL.replace('["allgather"]', '["allgather", "allreduce"]') + (
-        '\n[[rule]]\ncollectives = ["allreduce"]\ngates = { steps = 1 }\n'
-    )
-    project = make_project(tmp_path, manifest)
-    runner = Runner(WORKFLOW, project, tmp_path)
-    jobs = runner.event("schedule")
-    assert {name: job.ok for name, job in jobs.items()} == {"build": False, "propose": True}
-    assert "Save the cache of results" in jobs["build"].ran
-    assert any("withheld" in said for said in jobs["build"].annotations)
-    changed = project.git("diff", "--name-only", "main", "origin/hetesynth/main")
-    assert "allgather-1-chunk.xml" in changed and "allreduce-1-chunk.xml" not in changed
-    kept_aside = runner.place / "artifacts" / "hetesynth-pages" / "aside"
-    assert list(kept_aside.rglob("allreduce-1-chunk.xml"))
-
-
-@pytest.mark.slow
-def test_what_a_killed_build_made_is_proposed_though_it_wrote_no_summary(tmp_path: Path) -> None:
-    text = WORKFLOW.read_text()
-    killed = tmp_path / "killed.yml"
-    killed.write_text(text.replace("--markdown hetesynth.md --pages pages", "&& exit 137"))
-    assert killed.read_text() != text
-    jobs = Runner(killed, make_project(tmp_path, ONE_CELL), tmp_path).event("schedule")
-    assert {name: job.ok for name, job in jobs.items()} == {"build": False, "propose": True}
-    assert "was stopped" in jobs["build"].summary
 
 
 @pytest.mark.slow

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 import yaml
@@ -61,16 +59,3 @@ def test_the_hooks_pass_after_a_build_and_stop_what_would_be_stale(project: Proj
         assert hook(project, "hetesynth-topo-lint").returncode == 2
     finally:
         topology.write_text(before)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("pre-commit") is None, reason="pre-commit is not installed")
-def test_pre_commit_runs_the_hooks(project: Project, tmp_path: Path) -> None:
-    shutil.copy(EXAMPLE / "pre-commit" / ".pre-commit-config.yaml", project.folder)
-    project.git("add", "--all")
-    done = subprocess.run(
-        ["pre-commit", "run", "--all-files"], cwd=project.folder,
-        env={**project.environment, "PRE_COMMIT_HOME": str(tmp_path)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout
-    assert done.stdout.count("Passed") == 3

@@ -10,11 +10,8 @@ import pytest
 from hetesynth.cli.main import run
 from hetesynth.deploy.rank_files import (
     FORMATS,
-    hostfile,
-    machinefile,
     rank_order,
     rankfile,
-    slurm_hosts,
     table,
     visible_devices,
     write_rank_files,
@@ -43,9 +40,9 @@ def test_ranks_are_the_working_gpus_in_the_order_of_the_instances() -> None:
 
 def test_each_file_by_hand() -> None:
     order = rank_order(TOPOLOGY)
-    assert hostfile(order) == "node17 slots=2\ngpu-08.x slots=1\ngpu-09.x slots=1\n"
-    assert machinefile(order) == "node17:2\ngpu-08.x:1\ngpu-09.x:1\n"
-    assert slurm_hosts(order) == "node17\nnode17\ngpu-08.x\ngpu-09.x\n"
+    assert FORMATS["hostfile"][1](order) == "node17 slots=2\ngpu-08.x slots=1\ngpu-09.x slots=1\n"
+    assert FORMATS["machinefile"][1](order) == "node17:2\ngpu-08.x:1\ngpu-09.x:1\n"
+    assert FORMATS["slurm"][1](order) == "node17\nnode17\ngpu-08.x\ngpu-09.x\n"
     assert rankfile(order) == (
         "rank 0=node17 slot=0\nrank 1=node17 slot=1\nrank 2=gpu-08.x slot=0\nrank 3=gpu-09.x slot=0\n"
     )
@@ -54,6 +51,12 @@ def test_each_file_by_hand() -> None:
     ]  # fmt: skip
     assert table(order).splitlines()[2].split() == ["1", "node17", "b", "gpu2", "1"]
     assert order.unnamed == ()
+
+
+def test_without_hosts_the_names_of_the_instances_stand_for_them(capsys: pytest.CaptureFixture[str]) -> None:
+    order = rank_order(parse_topology(TEXT.replace('host "node17"', "")))
+    assert order.unnamed == ("b",)
+    assert FORMATS["hostfile"][1](order).startswith("b slots=2\n")
 
 
 def test_a_file_for_each_format(tmp_path: Path) -> None:

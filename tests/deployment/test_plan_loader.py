@@ -124,17 +124,16 @@ def test_every_plan_is_registered_on_its_rank(loader) -> None:
     assert [a.name for a in builder["algorithms"]] == [p.title for c in two_cells("mscclpp") for p in c.programs]
     assert [a.plan.text.decode() for a in builder["algorithms"]] == [f"the program {p.path.name}\n" for p in plans]
     assert {a.plan.rank for a in builder["algorithms"]} == {3}
-
-
-def test_the_built_in_selector_can_take_none(loader) -> None:
-    """It compares world size and ranks per node for equality; the form it compares is the same for all plans."""
-    loader().register(0)
+    # the built-in selector takes none of them: it compares these for equality
     assert all(a.constraint.world_size < 0 and a.constraint.n_ranks_per_node < 0 for a in builder["algorithms"])
 
 
 @pytest.mark.parametrize("in_place", [False, True])
 def test_calls_get_the_plan_of_their_size_and_form(loader, in_place: bool) -> None:
     loader().register(2)
+    for stated in ({"world_size": 4}, {"dtype": Kind("uint8")}):  # left to the runtime
+        assert chosen(Request("allgather", 64_000, in_place=in_place, **stated)) is None
+    assert chosen(Request("allreduce", 64_000, in_place=in_place)) is None
     form = "-inplace" if in_place else ""
     for size, expected in (
         (64_000, f"ring8-allgather-64000-999999{form}"), (999_936, f"ring8-allgather-64000-999999{form}"),
@@ -142,15 +141,6 @@ def test_calls_get_the_plan_of_their_size_and_form(loader, in_place: bool) -> No
         (63_744, None), (64_128, None),
     ):  # fmt: skip
         assert chosen(Request("allgather", size, in_place=in_place)) == expected
-
-
-@pytest.mark.parametrize("stated", [{"world_size": 4}, {"dtype": Kind("float8_e4m3fn")}, {"dtype": Kind("uint8")}])
-def test_other_calls_are_left_to_the_runtime(loader, stated: dict[str, Any]) -> None:
-    loader().register(2)
-    assert chosen(Request("allgather", 64_000, in_place=False)) is not None
-    request = Request("allgather", 64_000, in_place=False, **stated)
-    assert chosen(request) is None
-    assert chosen(Request("allreduce", 64_000, in_place=False)) is None
 
 
 @pytest.mark.parametrize("collective", ["allreduce", "reducescatter", "broadcast"])
@@ -164,7 +154,7 @@ def test_form_and_root_decide(loader, collective) -> None:
         assert chosen(Request(collective, 1 << 16, in_place=False, root=1)) is None
 
 
-@pytest.mark.parametrize("collective", ["allreduce", "reducescatter"])
+@pytest.mark.parametrize("collective", ["allreduce"])
 def test_sums_are_registered_where_the_job_has_no_other_reductions(
     loader, collective, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -290,20 +280,12 @@ def stand_ins(module: Any, monkeypatch: pytest.MonkeyPatch, *, wrong: str, ranks
 @pytest.mark.parametrize("wrong", ["", "ring8-allgather-64000-999999-inplace"])
 def test_the_check_tells_wrong_data(loader, monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
     module = loader(two_cells("mscclpp")[0], cell("mscclpp", "allreduce", 1024, 1 << 16))
-    stand_ins(module, monkeypatch, wrong=wrong)
-    assert module.main(["--check"]) == (1 if wrong else 0)
+    devices = stand_ins(module, monkeypatch, wrong=wrong)
+    assert module.main(["--check"]) == (1 if wrong else 0) and devices == [5]
     assert module.main(["--check", "--only", "allreduce"]) == 0
 
 
-def test_ranks_use_their_hosts_devices_in_order_where_hosts_differ(
-    loader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module = loader(two_cells("mscclpp")[0])
-    devices = stand_ins(module, monkeypatch, wrong="")
-    assert module.main(["--check"]) == 0 and devices == [5]
-
-
-@pytest.mark.parametrize(("ranks", "only"), [(4, ""), (8, "alltoal"), (8, "broadcast")])
+@pytest.mark.parametrize(("ranks", "only"), [(4, ""), (8, "alltoal")])
 def test_a_check_of_no_plan_is_no_success(loader, monkeypatch: pytest.MonkeyPatch, ranks: int, only: str) -> None:
     module = loader(two_cells("mscclpp")[0])
     stand_ins(module, monkeypatch, wrong="", ranks=ranks)
@@ -321,15 +303,6 @@ def test_the_file_is_in_order(tmp_path: Path) -> None:
     subprocess.run(["ruff", "format", "-q", "--check", "--config", str(config), str(file)], check=True)
 
 
-def test_its_list_needs_no_runtime(tmp_path: Path) -> None:
-    folder = written(tmp_path / "folder", "mscclpp")
-    done = subprocess.run([sys.executable, str(folder / "load_plans.py")], capture_output=True, check=True)
-    assert (
-        done.stdout.decode().splitlines()[0]
-        == "ring8-allgather-64000-999999: allgather, out of place, 64000 to 999999 bytes"
-    )
-
-
 def test_without_the_runtime_it_says_which_and_how_it_is_built(tmp_path: Path) -> None:
     folder = written(tmp_path / "folder", "mscclpp")
     loader = [sys.executable, str(folder / "load_plans.py"), "--check"]
@@ -337,13 +310,6 @@ def test_without_the_runtime_it_says_which_and_how_it_is_built(tmp_path: Path) -
     assert done.returncode == 1 and "Traceback" not in done.stderr
     said = ("No module named 'mscclpp'", "MSCCL++ 0.9.0", "1f5f065d", "git clone", 'pip install ".[cuda12]"')
     assert all(words in done.stderr for words in said)
-
-
-def test_register_says_the_same_in_a_job(loader, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = loader()
-    monkeypatch.setitem(sys.modules, "mscclpp", None)
-    with pytest.raises(ImportError, match="built from source"):
-        module.register(2)
 
 
 def test_a_runtime_without_what_is_called_is_named_with_its_version(
@@ -354,9 +320,3 @@ def test_a_runtime_without_what_is_called_is_named_with_its_version(
     monkeypatch.delattr(sys.modules["mscclpp"], "Algorithm")
     with pytest.raises(ImportError, match=r"\(0\.8\.0\) has no mscclpp\.Algorithm\.Constraint: .*0\.9\.0"):
         module.register(2)
-
-
-def test_the_readme_names_version_commit_and_build(tmp_path: Path) -> None:
-    page = (written(tmp_path / "folder", "mscclpp") / "README.md").read_text()
-    for words in ("MSCCL++ 0.9.0", "1f5f065d", "git clone https://github.com/microsoft/mscclpp", '".[cuda12]"'):
-        assert words in page

@@ -35,15 +35,6 @@ def test_writes_and_replaces(tmp_path: Path) -> None:
     assert names(tmp_path) == ["a.xml"]
 
 
-def test_a_new_file_obeys_the_mask(tmp_path: Path) -> None:
-    mask = os.umask(0o027)
-    try:
-        write_atomically(tmp_path / "a", b"")
-    finally:
-        os.umask(mask)
-    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o640
-
-
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").write_bytes(b"old")
     (tmp_path / "link").symlink_to("real")
@@ -60,7 +51,9 @@ def test_paths_that_cannot_be_written(tmp_path: Path, where: str) -> None:
     assert names(tmp_path) == ["file", "folder"]
 
 
-def test_a_device_is_not_replaced() -> None:
+def test_a_device_is_not_replaced_and_no_file_is_written_twice(tmp_path: Path) -> None:
+    (tmp_path / "b").symlink_to("a")
+    assert "another file of the same run" in refused({tmp_path / "a": b"1", tmp_path / "b": b"2"}).message
     assert "not a regular file" in refused({Path("/dev/null"): b"x"}).message
 
 
@@ -85,13 +78,3 @@ def test_a_failure_halfway_leaves_the_old_files(tmp_path: Path, monkeypatch: pyt
     error = refused({tmp_path / "a": b"new", tmp_path / "b": b"new"})
     assert "No space left" in error.message
     assert names(tmp_path) == ["a"] and (tmp_path / "a").read_bytes() == b"old"
-
-
-def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(handle: int) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(outputs.os, "fsync", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        write_atomically(tmp_path / "a", b"new")
-    assert names(tmp_path) == []

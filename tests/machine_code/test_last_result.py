@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -135,3 +137,17 @@ def test_a_process_that_was_killed_is_no_bug_of_ours() -> None:
     with pytest.raises(HetesynthError, match="ended from outside") as found:
         last_result(work, soon(LONG), 0.0, unheard)
     assert (found.value.code, found.value.exit_code) == ("HS613", 3)
+
+
+def test_a_process_that_begins_sees_no_ctrl_c() -> None:
+    program = """
+import multiprocessing, signal
+from hetesynth.processes import no_interrupts
+process = multiprocessing.get_context("spawn").Process(target=signal.raise_signal, args=(signal.SIGINT,))
+with no_interrupts():
+    process.start()
+process.join()
+print(process.exitcode)
+"""
+    begun = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert (begun.stdout, begun.stderr) == ("0\n", "")

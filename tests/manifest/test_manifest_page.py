@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hetesynth.deploy.manifest.keys import CLUSTER, DEFAULTS, GATES, MANIFEST, OUTPUT, Table
-from hetesynth.deploy.manifest.reader import read_manifest, size_range
+from hetesynth.deploy.manifest.reader import read_manifest
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "manifest.md").read_text()
 RING = (Path(__file__).resolve().parent / "wrong" / "ring.dsl").read_text()
@@ -36,12 +36,3 @@ def test_the_example_is_read_as_the_page_says(tmp_path: Path) -> None:
 )
 def test_every_key_is_on_the_page(table: Table) -> None:
     assert [key.name for key in table.keys if not re.search(rf"`[\[]*{key.name}[\]]*`", PAGE)] == []
-
-
-def test_where_ranges_are_judged_is_what_the_page_says() -> None:
-    rows = re.findall(r'^\| `"(.*?)"` \| [^|]* \| ([^|]*) \|$', PAGE, re.MULTILINE)
-    assert len(rows) == 4
-    for text, judged in rows:
-        one = size_range(text)
-        said = [size_range(part.strip()).low for part in judged.split(",")]
-        assert tuple(said) == one.sizes, text

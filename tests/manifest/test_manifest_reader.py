@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ from hypothesis import strategies as st
 
 from hetesynth.deploy.manifest.document import Positions, tomllib
 from hetesynth.deploy.manifest.reader import read_manifest, size_range, spelling
-from hetesynth.deploy.manifest.values import Manifest
+from hetesynth.deploy.manifest.values import CellOptions, Gates, Manifest
 from hetesynth.errors import HetesynthError
 from hetesynth.model.diagnostics import SourceError
 from hetesynth.model.size_range import SizeRange
@@ -36,21 +34,7 @@ ONE = '[[cluster]]\ntopology = "ring.dsl"\n'
 def test_the_shortest_manifest_has_the_defaults_of_the_command_line(tmp_path: Path) -> None:
     (cell,) = read(tmp_path, f'{ONE}collectives = ["broadcast"]\n').cells
     assert cell.name == "ring/portable/broadcast/1 chunk" and cell.stem == "broadcast-1-chunk"
-    options = cell.options
-    assert (options.strategy, options.effort, options.seed, options.root, options.single_root) == (
-        "auto",
-        1,
-        0,
-        0,
-        False,
-    )
-    assert options.runtime_costs and options.exclusion == "auto"
-    assert (options.chunking.chunk_bytes, options.chunking.reference, options.chunking.rounding) == (
-        None,
-        "slowest",
-        "ceil",
-    )
-    assert cell.gates == type(cell.gates)()
+    assert cell.options == CellOptions(root=0) and cell.gates == Gates()
 
 
 @pytest.mark.parametrize(
@@ -59,9 +43,7 @@ def test_the_shortest_manifest_has_the_defaults_of_the_command_line(tmp_path: Pa
         ("1MB..64MB", 10**6, 64 * 10**6, "1MB..64MB"),
         ("..1MB", 0, 10**6, "..1MB"),
         ("64MB..", 64 * 10**6, None, "64MB.."),
-        ("64MB", 64 * 10**6, 64 * 10**6, "64MB"),
         ("64MB..64000KB", 64 * 10**6, 64 * 10**6, "64MB"),
-        ("1000KB .. 2 MB", 10**6, 2 * 10**6, "1MB..2MB"),
         ("1.5MB..2MiB", 1_500_000, 2 << 20, "1500KB..2MiB"),
         ("0.5KB..1024B", 500, 1024, "500B..1KiB"),
     ],
@@ -74,16 +56,6 @@ def test_a_range_has_one_spelling(text: str, low: int, high: int | None, spelt: 
 @given(st.integers(1, 1 << 50))
 def test_a_spelling_is_read_back(size: int) -> None:
     assert size_range(spelling(size)) == SizeRange(size, size, spelling(size))
-
-
-@given(st.integers(0, 1 << 50), st.one_of(st.none(), st.integers(1, 1 << 50)))
-def test_a_range_is_judged_inside_of_it(low: int, high: int | None) -> None:
-    if (not low and high is None) or (high is not None and high < low):
-        return
-    one = SizeRange(low, high, "text")
-    assert all(low <= size and (high is None or size <= high) for size in one.sizes)
-    assert low in (0, one.sizes[0]) and high in (None, one.sizes[-1]) and set(one.sizes) <= set(one.searched)
-    assert all(b <= 8 * a for a, b in pairwise(one.sizes)) and all(b <= 2 * a for a, b in pairwise(one.searched))
 
 
 def test_an_end_where_another_range_begins_is_that_ones(tmp_path: Path) -> None:
@@ -154,48 +126,9 @@ skip = false
     assert [name for name in by_name if name.startswith("rccl-6/allgather")] == ["rccl-6/allgather/..1MB"]
     assert len(cells) == 10
     both = by_name["mscclpp/allreduce/1MB..16MB"]
-    assert (both.options.effort, both.options.strategy, both.gates.steps, both.gates.percent_of_limit) == (
-        3,
-        "timed",
-        7,
-        None,
-    )
+    assert (both.options.effort, both.options.strategy, both.gates) == (3, "timed", Gates(steps=7))
     small = by_name["mscclpp/allreduce/..1MB"]
     assert (small.options.effort, small.options.strategy, small.gates.percent_of_limit) == (2, "auto", 50)
-
-
-def test_chunking_is_read_with_its_units(tmp_path: Path) -> None:
-    text = f'{ONE}collectives = ["allgather"]\nchunk_size = "2 MiB"\ntau_ref = "20us"\nrounding = "floor"\n'
-    (cell,) = read(tmp_path, text).cells
-    assert cell.options.chunking.chunk_bytes == 2 << 20
-    assert cell.options.chunking.reference == Fraction(20, 10**6) and cell.options.chunking.rounding == "floor"
-
-
-def test_names_are_those_of_files_or_of_their_folders(tmp_path: Path) -> None:
-    (tmp_path / "prod").mkdir()
-    (tmp_path / "prod" / "topo.dsl").write_text(RING)
-    clusters = (
-        '[[cluster]]\ntopology = "prod/topo.dsl"\n[[cluster]]\ntopology = "prod/../prod/topo.dsl"\nname = "x"\n'
-    )
-    manifest = read(tmp_path, f'[defaults]\ncollectives = ["allgather"]\n{ONE}{clusters}')
-    assert [cluster.name for cluster in manifest.clusters] == ["ring", "prod", "x"]
-    assert manifest.folder("prod", "rccl-6") == tmp_path / "schedules" / "prod" / "rccl-6"
-
-
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        (
-            f'{ONE}without = [\n "a.gpu1",\n]\n[cluster.gates]\nsteps = 9\n[["cluster"]]\n'
-            '"topology" = "ring.dsl"\nname = "b"\n',
-            [2, 9],
-        ),
-        ('cluster = [\n {topology = "ring.dsl"},\n {topology = "ri\\u006eg.dsl", name = "b"},\n]\n', [3, 4]),
-    ],
-)
-def test_a_cluster_knows_its_line(text: str, lines: list[int], tmp_path: Path) -> None:
-    clusters = read(tmp_path, f'{text}[defaults]\ncollectives = ["allgather"]\n').clusters
-    assert [entry.line for entry in clusters] == lines
 
 
 def test_a_loss_that_only_the_topology_refuses_is_shown_in_the_manifest(tmp_path: Path) -> None:
@@ -209,25 +142,11 @@ def test_a_loss_that_only_the_topology_refuses_is_shown_in_the_manifest(tmp_path
     assert "\n  without = ['a.gpu1', 'a.gpu0, a.gpu9']\n                                ^^^^^^\n" in shown
 
 
-def test_losses_change_the_topology(tmp_path: Path) -> None:
-    (entry,) = read(tmp_path, f'{ONE}collectives = ["allgather"]\nwithout = ["a.gpu1"]\n').clusters
-    assert load_topology(entry.source).ranks == 3
-
-
-def test_a_byte_order_mark_and_line_ends_of_windows_change_nothing(tmp_path: Path) -> None:
-    text = (RIGHT / "long.toml").read_bytes().replace(b"../wrong/", str(RIGHT.parent / "wrong").encode() + b"/")
-    (tmp_path / "unix.toml").write_bytes(text)
-    (tmp_path / "windows.toml").write_bytes(b"\xef\xbb\xbf" + text.replace(b"\n", b"\r\n"))
-    unix, windows = read_manifest(tmp_path / "unix.toml"), read_manifest(tmp_path / "windows.toml")
-    assert unix.cells == windows.cells and len(unix.cells) > 20
-
-
 @pytest.mark.parametrize(
     "content",
     [
-        b"\xff\xfe", b"\x00", b"version = 1\n# \xe9", b"#" * (1 << 20) + b"\n#", b"a = " + b"[" * 5000,
-        b"a = " + b"[" * 5000 + b"]" * 5000, b"a." * 4999 + b"a = 1", b"a = " + b"1" * 9000, b"a" * 20_000,
-        b"[" + b"a . " * 2000 + b"a]", b'"a"."b".' * 1000 + b"c = 1", b"a = {" * 900, b"version = 1\rx = 2",
+        b"\xff\xfe", b"\x00", b"#" * (1 << 20) + b"\n#", b"a = " + b"[" * 5000 + b"]" * 5000, b"a = {" * 900,
+        b"a = " + b"1" * 9000, b"a" * 20_000, b"[" + b"a . " * 2000 + b"a]", b"version = 1\rx = 2",
     ],
 )  # fmt: skip
 def test_hostile_content_gets_a_message(content: bytes, tmp_path: Path) -> None:

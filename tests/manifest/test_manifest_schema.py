@@ -24,29 +24,6 @@ def test_the_published_schema_is_the_one_of_the_table(golden: Callable[[Path, by
     golden(PUBLISHED, schema_text().encode())
 
 
-def names_of_the_reader(table: Table, before: str = "") -> Iterator[str]:
-    for key in table.keys:
-        yield before + key.name
-        inner = key.kind.of if isinstance(key.kind, Tables) else key.kind
-        if isinstance(inner, Table):
-            yield from names_of_the_reader(inner, f"{before}{key.name}.")
-
-
-def names_of_the_schema(values: dict[str, Any], before: str = "") -> Iterator[str]:
-    assert values["additionalProperties"] is False
-    for name, value in values["properties"].items():
-        yield before + name
-        inner = value.get("items", value)
-        if inner["type"] == "object":
-            yield from names_of_the_schema(inner, f"{before}{name}.")
-
-
-def test_every_key_of_the_reader_is_in_the_schema_and_no_other() -> None:
-    ours = list(names_of_the_reader(MANIFEST))
-    assert sorted(names_of_the_schema(json.loads(PUBLISHED.read_text()))) == sorted(ours)
-    assert len(ours) == len(set(ours)) > 50
-
-
 def keys(table: Table) -> Iterator[Key]:
     for key in table.keys:
         yield key
@@ -105,12 +82,9 @@ def test_what_is_read_keeps_the_schema(name: str) -> None:
 
 
 TOLD_BY_BOTH = [
-    "unknown_keys", "key_at_the_top", "key_in_a_rule", "cluster_of_one_bracket", "wrong_types", "two_chunk_counts",
-    "out_of_range", "unknown_collective", "unknown_target", "unknown_strategy", "composition", "size_without_unit",
-    "ranges_written_otherwise", "range_without_ends", "layout_absolute", "layout_field", "layout_braces",
-    "other_version", "no_cluster", "no_topology", "named_twice", "empty_lists",
-    "dotted_and_inline", "not_ascii",
-]  # fmt: skip
+    *("unknown_keys", "wrong_types", "out_of_range", "unknown_target", "size_without_unit", "layout_field"),
+    *("other_version", "no_topology", "named_twice", "empty_lists"),
+]
 
 
 @pytest.mark.parametrize("name", TOLD_BY_BOTH)
@@ -124,9 +98,19 @@ def test_what_an_editor_can_tell_the_schema_tells(name: str) -> None:
 
 
 TEXTS = [
-    "1MB", "1MB..2MB", "..2MB", "2MB..", " 1.5 MB .. 2 GiB ", "1kB", "1KiB..1MiB", "1B", "1TB..",
-    "", "..", "64", "1mb", "1Mb", "1 MB...2MB", "MB", "1e3KB", "1MB..2MB..", "-1MB", "1,5MB", "1kiB",
-]  # fmt: skip
+    "1MB..2MB",
+    "..2MB",
+    "2MB..",
+    " 1.5 MB .. 2 GiB ",
+    "1KiB",
+    "",
+    "..",
+    "64",
+    "1mb",
+    "1MB...2MB",
+    "-1MB",
+    "1,5MB",
+]
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -139,15 +123,3 @@ def test_the_pattern_of_ranges_is_what_is_read(text: str) -> None:
     except NoRange:
         read = False
     assert {re.search(kind.pattern, text) is not None for kind in kinds} == {read}
-
-
-def test_jsonschema_agrees_where_it_is_installed() -> None:
-    jsonschema = pytest.importorskip("jsonschema")
-    from hetesynth.deploy.manifest.document import tomllib
-
-    jsonschema.Draft202012Validator.check_schema(schema())
-    validator = jsonschema.Draft202012Validator(schema())
-    for path in RIGHT.glob("*.toml"):
-        assert validator.is_valid(tomllib.loads(path.read_text())), path.name
-    for name in TOLD_BY_BOTH:
-        assert not validator.is_valid(tomllib.loads((WRONG / f"{name}.toml").read_text())), name

@@ -14,11 +14,10 @@ from hetesynth.deploy.build import build, check, folder_plans, load_clusters, re
 from hetesynth.deploy.cache import Cache, CellResult, as_kept
 from hetesynth.deploy.compute import compute, provenance
 from hetesynth.deploy.job import Job
-from hetesynth.deploy.keeping import NORMAL
 from hetesynth.deploy.manifest.reader import read_manifest
 from hetesynth.deploy.manifest.values import Gates, Manifest
 from hetesynth.deploy.outcome import BuildReport, CellReport, Watcher
-from hetesynth.deploy.workers import Failed, Outcome
+from hetesynth.deploy.workers import Failed, Outcome, made
 
 MANIFEST = """[defaults]
 collectives = ["allgather"]
@@ -45,6 +44,21 @@ class Here:
                 yield Failed(job.key, "no program fits", "HS502")
             else:
                 yield self.change(compute(job))
+
+
+class Cached:
+    """Runs jobs in this process, as a worker does, with the cache in ``folder``; those whose cell's name has
+    ``fails`` in it fail."""
+
+    def __init__(self, folder: Path | None = None, fails: str = "nothing") -> None:
+        self.folder, self.fails = folder, fails
+        self.names: list[str] = []
+
+    def run(self, jobs: Sequence[Job], watcher: Watcher) -> Iterator[Outcome]:
+        for job in jobs:
+            self.names.append(job.cell.name)
+            failed = Failed(job.key, "no program fits", "HS502")
+            yield failed if self.fails in job.cell.name else made(job, self.folder, lambda note: None)
 
 
 class Project:
@@ -77,11 +91,11 @@ class Project:
         manifest = read_manifest(self.folder / "hetesynth.toml")
         return replace(manifest, cells=tuple(replace(cell, gates=self.gates) for cell in manifest.cells))
 
-    def build(self, runner: Here, rules: Any = NORMAL, cache: str = "cache") -> CellReport:
-        return self.built(runner, rules, cache).cells[0]
+    def build(self, runner: Here, accept_worse: bool = False, cache: str = "cache") -> CellReport:
+        return self.built(runner, accept_worse, cache).cells[0]
 
-    def built(self, runner: Here, rules: Any = NORMAL, cache: str = "cache") -> BuildReport:
-        return build(self.manifest, runner, Cache(self.folder / cache), Watcher(), rules)
+    def built(self, runner: Here, accept_worse: bool = False, cache: str = "cache") -> BuildReport:
+        return build(self.manifest, runner, Cache(self.folder / cache), Watcher(), accept_worse=accept_worse)
 
     @property
     def job(self) -> Job:
@@ -93,8 +107,10 @@ class Project:
         """What the cell would be if it were made by ``strategy``; in all else like a result of its job."""
         job = self.job
         other = replace(job.cell, options=replace(job.cell.options, strategy=strategy))
-        made = compute(replace(job, cell=other))
-        return replace(made, key=job.key, record=as_kept({**made.record, "options": provenance(job)["options"]}))
+        result = compute(replace(job, cell=other))
+        return replace(
+            result, key=job.key, record=as_kept({**result.record, "options": provenance(job)["options"]})
+        )
 
     @property
     def row(self) -> dict[str, Any]:

@@ -30,6 +30,11 @@ topology = "four.dsl"
 """
 
 
+ONE_CELL = MANIFEST.partition('[[cluster]]\ntopology = "four')[0]
+ONE_CELL = ONE_CELL.replace(', "broadcast"', "").replace(', "mscclpp"', "")
+ONE_CELL = ONE_CELL.replace('sizes = ["1KB..1MB", "1MB..64MB"]', "chunks = 1")
+
+
 def write_project(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "three.dsl").write_text(RING.format(name="three", gpus=3, last=2, rate=25))

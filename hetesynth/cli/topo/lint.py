@@ -26,11 +26,10 @@ def command(files: tuple[os.PathLike[str], ...], strict: bool, as_json: bool, as
     the rules.
     """
     from hetesynth.deploy import topology_files as linting
-    from hetesynth.policy import DEFAULT
 
     if as_json and as_sarif:
         raise click.UsageError("--json and --sarif exclude each other")
-    linted = linting.lint_files(files, DEFAULT.compile)
+    linted = linting.lint_files(files)
     wrong = [file.error for file in linted if file.error is not None]
     bad = strict and any(file.count("warning") for file in linted)
     if as_sarif:

@@ -49,15 +49,14 @@ def command(
 
     Then the capacities of steps: C(u, v) of links and C_g of what they share, each with its rounding error.
     """
-    from hetesynth.deploy.topology_files import Pictures, look
+    from hetesynth.deploy.topology_files import look
 
-    pictures = Pictures(svg, graphml)
-    seen = look(topology, chunking_options(chunk_size, tau_ref, rounding), pictures)
+    seen = look(topology, chunking_options(chunk_size, tau_ref, rounding), svg, graphml)
     if as_json:
         show_lines(graph_document(seen))
         return
     show_lines(topology_report(seen, every=every))
-    for path in pictures.paths:
+    for path in filter(None, (svg, graphml)):
         show(f"  wrote {path}")
 
 

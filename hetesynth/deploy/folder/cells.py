@@ -1,11 +1,4 @@
-"""A cell as it stands in a folder, its programs, and which of them runs in a call.
-
-In: the bytes of programs; a name, keys, a record and files, which may come from a disk or another machine. Out: a
-``DeployedCell`` with its ``ProgramFile``s, or a ValueError that says what is wrong: every field that is read has
-its type; whether what it says is true, the judges tell. Older records may lack what newer ones say, and then
-nothing is said of it. Which program fits a call is for MSCCL XML the runtimes' own rule, for plans that of the
-folder's ``load_plans.py``.
-"""
+"""A cell as it stands in a folder, its programs, and which of them runs in a call."""
 
 from __future__ import annotations
 
@@ -36,8 +29,9 @@ MAX_SIZES = 64  # each is simulated anew; a build writes three
 _NAME = re.compile(r"(?!\.+$)[A-Za-z0-9._-]{1,255}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _NUMBERS = (
-    "program_us", "limit_us", "percent_of_limit", "percent_of_tree_limit", "library_us", "factor_over_library",
-)  # fmt: skip
+    *("program_us", "limit_us", "percent_of_limit", "percent_of_tree_limit"),
+    *("library_us", "factor_over_library"),
+)
 _NEEDED = {"collective", "ranks", "sizes", "files"}
 
 
@@ -113,23 +107,28 @@ def program_at(programs: Sequence[ProgramFile], counted: int, calls: tuple[int, 
 
 def program_file(name: str, data: bytes, target: Target, root: Rank | None) -> ProgramFile:
     """What the program in ``data`` says of itself. InternalError where there is none."""
-    if target.format.plan:
-        return _plan_file(name, data, root)
-    from hetesynth.judge.msccl.reader import read_program
+    if not target.format.plan:
+        from hetesynth.judge.msccl.reader import read_program
 
-    program: Program | None = read_program(data, name).program
-    if program is None:
-        raise InternalError(f"{name}: there is no program in its file")
-    scratch = max((gpu.scratch_chunks for gpu in program.gpus), default=0)
-    most = program.max_bytes if target.max_bytes_inclusive else program.max_bytes - 1
-    return ProgramFile(
-        name, program.name, program.collective, program.ranks, program.root, program.in_place,
-        program.out_of_place, program.min_bytes, 0 if program.max_bytes == target.open_max_bytes else most,
-        program.chunks_per_loop, program.channels, scratch, program.protocol,
-    )  # fmt: skip
-
-
-def _plan_file(name: str, data: bytes, root: Rank | None) -> ProgramFile:
+        program: Program | None = read_program(data, name).program
+        if program is None:
+            raise InternalError(f"{name}: there is no program in its file")
+        most = program.max_bytes if target.max_bytes_inclusive else program.max_bytes - 1
+        return ProgramFile(
+            name=name,
+            title=program.name,
+            collective=program.collective,
+            ranks=program.ranks,
+            root=program.root,
+            in_place=program.in_place,
+            out_of_place=program.out_of_place,
+            min_bytes=program.min_bytes,
+            max_bytes=0 if program.max_bytes == target.open_max_bytes else most,
+            chunks=program.chunks_per_loop,
+            channels=program.channels,
+            scratch=max((gpu.scratch_chunks for gpu in program.gpus), default=0),
+            protocol=program.protocol,
+        )
     from hetesynth.judge.mscclpp.reader import read_plan_json
 
     plan = read_plan_json(data, name)
@@ -141,11 +140,22 @@ def _plan_file(name: str, data: bytes, root: Rank | None) -> ProgramFile:
     messages = [gpu.output_chunks if collective == "allgather" else gpu.input_chunks for gpu in plan.gpus]
     last = 0 if plan.max_bytes == OPEN_MAX_BYTES else -(-plan.max_bytes * min(messages) // max(messages))
     return ProgramFile(
-        name, plan.name, collective, plan.ranks, root, plan.in_place, not plan.in_place, plan.min_bytes,
-        last, 1, 0,
-        max(gpu.scratch_chunks for gpu in plan.gpus), plan.protocol,
-        math.lcm(*(gpu.input_chunks for gpu in plan.gpus)), math.lcm(*(gpu.output_chunks for gpu in plan.gpus)),
-    )  # fmt: skip
+        name=name,
+        title=plan.name,
+        collective=collective,
+        ranks=plan.ranks,
+        root=root,
+        in_place=plan.in_place,
+        out_of_place=not plan.in_place,
+        min_bytes=plan.min_bytes,
+        max_bytes=last,
+        chunks=1,
+        channels=0,
+        scratch=max(gpu.scratch_chunks for gpu in plan.gpus),
+        protocol=plan.protocol,
+        input_chunks=math.lcm(*(gpu.input_chunks for gpu in plan.gpus)),
+        output_chunks=math.lcm(*(gpu.output_chunks for gpu in plan.gpus)),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,24 +181,23 @@ class Call:
 
 def selected(programs: Sequence[ProgramFile], call: Call, target: Target) -> tuple[ProgramFile, ...]:
     """The programs that fit ``call``; the runtime takes the first."""
-    return tuple(p for p in sorted(programs, key=lambda p: p.name) if _fits(p, call, target))
-
-
-def _fits(program: ProgramFile, call: Call, target: Target) -> bool:
-    if program.ranks != call.ranks or program.collective != call.collective:
-        return False
-    if not (program.in_place if call.in_place else program.out_of_place):
-        return False
-    if call.counted < program.min_bytes or (program.last is not None and call.counted > program.last):
-        return False
-    if target.tells_roots and call.collective in ROOTED and program.root != call.root:
-        return False
-    if program.input_chunks:  # the runtime has to cut the buffers of the call as the program does
-        block = call.size // call.ranks
-        sent = block if call.collective in ("allgather", "gather") else call.size
-        received = block if call.collective in ("reducescatter", "scatter") else call.size
-        return sent % (WORD * program.input_chunks) == 0 and received % (WORD * program.output_chunks) == 0
-    return call.counted % call.element == 0 and (call.counted // call.element) % program.chunks == 0
+    counted, fitting = call.counted, []
+    for program in sorted(programs, key=lambda p: p.name):
+        right = program.ranks == call.ranks and program.collective == call.collective
+        right = right and (program.in_place if call.in_place else program.out_of_place)
+        right = right and program.min_bytes <= counted <= (program.last or counted)
+        if target.tells_roots and call.collective in ROOTED:
+            right = right and program.root == call.root
+        if program.input_chunks:  # the runtime has to cut the buffers of the call as the program does
+            block = call.size // call.ranks
+            sent = block if call.collective in ("allgather", "gather") else call.size
+            received = block if call.collective in ("reducescatter", "scatter") else call.size
+            whole = sent % (WORD * program.input_chunks) == 0 and received % (WORD * program.output_chunks) == 0
+        else:
+            whole = counted % call.element == 0 and (counted // call.element) % program.chunks == 0
+        if right and whole:
+            fitting.append(program)
+    return tuple(fitting)
 
 
 def check_selection(cells: Sequence[tuple[str, Sequence[ProgramFile]]], target: Target) -> None:
@@ -199,7 +208,11 @@ def check_selection(cells: Sequence[tuple[str, Sequence[ProgramFile]]], target: 
     every = [(cell, program) for cell, programs in cells for program in programs]
     for place, (cell, program) in enumerate(every):
         for other_cell, other in every[:place]:
-            if not _overlap(program, other, target):
+            ranges = all(a.last is None or b.min_bytes <= a.last for a, b in ((program, other), (other, program)))
+            forms = (program.in_place and other.in_place) or (program.out_of_place and other.out_of_place)
+            same = (program.collective, program.ranks) == (other.collective, other.ranks)
+            roots = target.tells_roots and program.collective in ROOTED and program.root != other.root
+            if not (ranges and forms and same) or roots:
                 continue
             if cell == other_cell:
                 raise _odd(f"{cell}: {program.name} and {other.name} are for the same calls")
@@ -227,16 +240,6 @@ def boundary_calls(program: ProgramFile) -> Iterator[Call]:
         for in_place in (False, True):
             if program.in_place if in_place else program.out_of_place:
                 yield Call(program.collective, program.ranks, size, in_place, program.root)
-
-
-def _overlap(one: ProgramFile, other: ProgramFile, target: Target) -> bool:
-    if (one.collective, one.ranks) != (other.collective, other.ranks):
-        return False
-    if target.tells_roots and one.collective in ROOTED and one.root != other.root:
-        return False
-    if not ((one.in_place and other.in_place) or (one.out_of_place and other.out_of_place)):
-        return False
-    return all(a.last is None or b.min_bytes <= a.last for a, b in ((one, other), (other, one)))
 
 
 def _odd(message: str) -> HetesynthError:
@@ -281,26 +284,20 @@ def _is_count(value: object) -> bool:
 
 def _is_figure(value: object) -> bool:
     """A text, a flag, a finite number or none."""
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return (
-        value is None or isinstance(value, bool) or (type(value) is int and abs(value) < MOST) or _is_text(value)
-    )
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return math.isfinite(value) if isinstance(value, float) else abs(value) < MOST
+    return value is None or isinstance(value, bool) or _is_text(value)
 
 
 def _is_size(row: object) -> bool:
+    numbers = [row.get(name) for name in _NUMBERS] if isinstance(row, dict) else []
     return (
-        isinstance(row, dict)
-        and all(_is_text(name) and _is_figure(value) for name, value in row.items())
+        _by_name(_is_text, _is_figure)(row)
+        and isinstance(row, dict)
         and _is_count(row.get("size"))
         and row["size"] > 0
-        and all(isinstance(row.get(name), int | float | None) for name in _NUMBERS)
-        and not any(isinstance(row.get(name), bool) for name in _NUMBERS)
+        and all(isinstance(value, int | float | None) and not isinstance(value, bool) for value in numbers)
     )
-
-
-def _or_none(holds: Callable[[object], bool]) -> Callable[[Any], bool]:
-    return lambda value: value is None or holds(value)
 
 
 def _each(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -314,11 +311,11 @@ def _by_name(is_name: Callable[[object], bool], holds: Callable[[Any], bool]) ->
 _FIELDS: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("cell", "cluster", "extent", "strategy"), _is_text),
     **dict.fromkeys(("chunks", "steps", "channels"), _is_count),
-    **dict.fromkeys(("root", "lower_bound"), _or_none(_is_count)),
+    **dict.fromkeys(("root", "lower_bound"), lambda value: value is None or _is_count(value)),
     "collective": lambda value: value in COLLECTIVE_NAMES,
     "target": lambda value: isinstance(value, str) and value in TARGETS,
     "ranks": lambda value: _is_count(value) and value > 0,
-    "candidate": _or_none(_is_text),
+    "candidate": lambda value: value is None or _is_text(value),
     "proven_optimal": lambda value: isinstance(value, bool),
     "calls": lambda value: _each(_is_count)(value) and len(value) == 2,
     "topology_sha256": is_sha256,
@@ -412,21 +409,15 @@ class DeployedCell:
             speeds = bandwidths(self.collective, self.ranks, size, us / 1e6)
             counted, calls = runtime_bytes(self.collective, self.ranks, size), self.record.get("calls", (0, 0))
             name = program_at(self.programs, counted, (calls[0], calls[1])) or ""
-            test = self._test_size(name, size, target)
+            test, stem = None, name.partition(".")[0]
+            forms = [program for program in self.programs if program.name.partition(".")[0] == stem]
+            unit = math.lcm(*(program.unit for program in forms)) if forms else 0
+            down = size // unit * unit if forms else 0
+            for near in sorted({down - unit, down, down + unit}, key=lambda n: (abs(n - size), n)):
+                # where a range ends, `size` itself may belong to the next
+                asked = ((p, Call(p.collective, p.ranks, near, not p.out_of_place, p.root)) for p in forms)
+                if near > 0 and all(selected([program], call, target) for program, call in asked):
+                    test = near
+                    break
             rows.append(Expectation(size, test, us, speeds.algorithm, speeds.bus, row.get("library_us"), name))
         return tuple(rows)
-
-    def _test_size(self, name: str, size: int, target: Target) -> int | None:
-        """The size nearest to ``size`` that the program ``name`` in both of its forms is selected for."""
-        stem = name.partition(".")[0]
-        programs = [program for program in self.programs if program.name.partition(".")[0] == stem]
-        if not programs:
-            return None
-        unit = math.lcm(*(program.unit for program in programs))
-        down = size // unit * unit
-        nearest = sorted({down - unit, down, down + unit}, key=lambda near: (abs(near - size), near))
-        for test in nearest:  # where a range ends, `size` itself may belong to the next
-            calls = ((p, Call(p.collective, p.ranks, test, not p.out_of_place, p.root)) for p in programs)
-            if test > 0 and all(selected([program], call, target) for program, call in calls):
-                return test
-        return None

@@ -1,9 +1,4 @@
-"""``environment.sh``: the variables with which a runtime takes a folder; and what its log says of it.
-
-In: a target and the folder's programs. Out: the text, the variables with their values, and the programs that a
-runtime with room for few does not get, with the reason. Values are worked out from where the file is, by a shell.
-What logs say was read in the runtimes' sources.
-"""
+"""``environment.sh``: the variables with which a runtime takes a folder; and what its log says of it."""
 
 from __future__ import annotations
 
@@ -88,12 +83,8 @@ NAMES = {
 """What the logs of NCCL and RCCL call the collectives."""
 
 
-_EXTRA = {
-    "rccl-6": ((
-        "RCCL_MSCCLPP_ENABLE", "0",
-        "Otherwise RCCL's own MSCCL++ takes allreduce and allgather up to 1 MiB in captured graphs.",
-    ),),
-}  # fmt: skip
+_OWN_PLANS = "Otherwise RCCL's own MSCCL++ takes allreduce and allgather up to 1 MiB in captured graphs."
+_EXTRA = {"rccl-6": (("RCCL_MSCCLPP_ENABLE", "0", _OWN_PLANS),)}
 
 
 @dataclass(frozen=True, slots=True)

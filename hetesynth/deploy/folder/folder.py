@@ -1,16 +1,11 @@
-"""The contents of the folder that one cluster's runtime loads: programs, schedules and the index of both.
-
-In: cells with their files. Out: every file of the folder by its name there, the same bytes for the same cells.
-Programs of the runtime are alone in their folder, since some runtimes read all that is in it. Of a folder that
-stands somewhere: an ``Installation``, what an operator has to know of it as it is now.
-"""
+"""The contents of the folder that one cluster's runtime loads: programs, schedules and the index of both."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +14,6 @@ from hetesynth.deploy.folder.cells import check_record, check_selection, is_plai
 from hetesynth.deploy.folder.environment import (
     ENVIRONMENT,
     LOG_LINES,
-    Environment,
     LogLines,
     environment,
     environment_text,
@@ -69,7 +63,26 @@ class Deployment:
             raise InternalError("a file's name has more than letters, digits, dots, `-` and `_`")
         check_selection([(cell.name, cell.programs) for cell in self.cells], self.target)
         stated = environment(self.target, [program for cell in self.cells for program in cell.programs])
-        files |= {name: text.encode() for name, text in self._texts(stated).items()}
+        cluster, texts = self.topology.name, dict[str, str]()
+        try:  # no files that start ranks where a name is no host's
+            order = rank_order(self.topology)
+        except HetesynthError as error:
+            texts[README] = readme_text(self.target, self.cells, stated, cluster, error.message)
+        else:
+            texts |= {name: text(order) for name, text in FORMATS.values()}
+            texts[README] = readme_text(self.target, self.cells, stated, cluster, order)
+        texts[EXPECTED] = expected_text(self.cells, self.target)
+        if self.target.format.plan:
+            texts[LOADER] = loader_text()
+        elif self.target.name != "portable":
+            texts[ENVIRONMENT] = environment_text(self.target, stated, cluster)
+        if self.target.name != "portable":
+            # without a stated host one machine, on which all ranks run, is any machine of its kind
+            places = rank_places(self.topology)
+            alone = len({place.machine for place in places}) == 1 and not any(place.host for place in places)
+            hosts = bool(texts.get("hostfile")) and not alone
+            texts[SMOKE_TEST] = smoke_test_text(self.target, self.cells, stated, cluster, hosts=hosts)
+        files |= {name: text.encode() for name, text in texts.items()}
         digests = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
         index = {
             "kind": KIND,
@@ -85,30 +98,6 @@ class Deployment:
         }
         files[INDEX] = (json.dumps(index, indent=1) + "\n").encode()
         return files
-
-    def _texts(self, stated: Environment) -> dict[str, str]:
-        """What stands beside programs and schedules; no files that start ranks where a name is no host's."""
-        cluster, texts = self.topology.name, dict[str, str]()
-        try:
-            order = rank_order(self.topology)
-        except HetesynthError as error:
-            texts[README] = readme_text(self.target, self.cells, stated, cluster, error.message)
-        else:
-            texts |= {name: text(order) for name, text in FORMATS.values()}
-            texts[README] = readme_text(self.target, self.cells, stated, cluster, order)
-        texts[EXPECTED] = expected_text(self.cells, self.target)
-        if self.target.name == "portable":
-            return texts
-        if self.target.format.plan:
-            texts[LOADER] = loader_text()
-        else:
-            texts[ENVIRONMENT] = environment_text(self.target, stated, cluster)
-        # without a stated host one machine, on which all ranks run, is any machine of its kind
-        places = rank_places(self.topology)
-        alone = len({place.machine for place in places}) == 1 and not any(place.host for place in places)
-        hosts = bool(texts.get("hostfile")) and not alone
-        texts[SMOKE_TEST] = smoke_test_text(self.target, self.cells, stated, cluster, hosts=hosts)
-        return texts
 
 
 def loader_text() -> str:
@@ -183,12 +172,8 @@ class Installation:
 
     def plain(self) -> dict[str, Any]:
         """For JSON."""
-        log = None
-        if self.log is not None:
-            log = {
-                "environment": dict(self.log.debug), "read": self.log.read, "ran": self.log.ran,
-                "fell_back": self.log.fell_back, "refused": self.log.refused,
-            }  # fmt: skip
+        log = None if self.log is None else asdict(self.log)
+        log = log and {"environment": dict(log.pop("debug")), **log}
         return {"folder": str(self.folder), "cluster": self.cluster, "files": list(self.files), "log": log}
 
 
@@ -212,26 +197,18 @@ def installation(folder: Path, stated: Target | None = None) -> Installation:
     variables = environment(target, [program for cell in cells for program in cell.programs])
     directory = str(folder.resolve() / ALGORITHMS)
     warnings = [f"{program} is left out: {reason}" for program, reason in variables.left_out.items()]
-    warnings += _changed(folder, digests)
-    minded = tuple(cautions(target, {cell.collective for cell in cells}))
-    return Installation(
-        folder.resolve(), str(index.get("cluster", "")), target, variables.values(directory),
-        tuple(sorted(digests)), minded, tuple(warnings), LOG_LINES.get(target.name),
-    )  # fmt: skip
-
-
-def _changed(folder: Path, digests: Mapping[str, object]) -> Iterator[str]:
-    """What stands in the folder otherwise than it was written."""
-    for name, digest in sorted(digests.items()):
+    for file, digest in sorted(digests.items()):
         try:
-            same = hashlib.sha256(read_regular(folder / name)).hexdigest() == digest
+            if hashlib.sha256(read_regular(folder / file)).hexdigest() != digest:
+                warnings.append(f"{file} was changed since it was written")
         except OSError:
-            yield f"{name} is missing"
-            continue
-        if not same:
-            yield f"{name} was changed since it was written"
+            warnings.append(f"{file} is missing")
     programs = folder / ALGORITHMS
-    others = sorted(path.name for path in programs.iterdir()) if programs.is_dir() else []
-    for name in others:
-        if f"{ALGORITHMS}/{name}" not in digests:
-            yield f"{ALGORITHMS}/{name} is none of the programs: runtimes read every file there"
+    for there in sorted(path.name for path in programs.iterdir()) if programs.is_dir() else ():
+        if f"{ALGORITHMS}/{there}" not in digests:
+            why = "is none of the programs: runtimes read every file there"
+            warnings.append(f"{ALGORITHMS}/{there} {why}")
+    minded = tuple(cautions(target, {cell.collective for cell in cells}))
+    place, cluster, values = folder.resolve(), str(index.get("cluster", "")), variables.values(directory)
+    log = LOG_LINES.get(target.name)
+    return Installation(place, cluster, target, values, tuple(sorted(digests)), minded, tuple(warnings), log)

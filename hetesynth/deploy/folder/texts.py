@@ -1,9 +1,4 @@
-"""``README.md``, ``expected.json`` and ``smoke_test.sh`` of a folder: how it is loaded and tested, how fast it is.
-
-In: a target, cells, what the environment leaves out. Out: the texts. The script runs for each cell and each size
-at which it was simulated nccl-tests or rccl-tests, or the check of ``load_plans.py``. Facts about runtimes come
-from ``model/target.py`` and ``environment.py``.
-"""
+"""``README.md``, ``expected.json`` and ``smoke_test.sh`` of a folder: how it is loaded, tested, how fast it is."""
 
 from __future__ import annotations
 
@@ -43,7 +38,7 @@ The topology states no host for SERVERS: the servers' names stand in the files. 
 replace them.
 """
 SMOKE_TEST = "smoke_test.sh"
-_NEVER_CALLED = "{} sends and receives in place of a call of the collective, so no program runs"
+_NEVER_CALLED = "sends and receives in place of a call of the collective, so no program runs"
 _TESTS_BEGIN = '. "$folder/environment.sh"\n'
 _CHECK_PLANS = """launch "${PYTHON:-python3}" "$folder/load_plans.py" --check ${only:+--only "$only"}\n"""
 
@@ -80,7 +75,38 @@ def readme_text(
     if stated.left_out:
         rows = [f"- `{name}`: {reason}." for name, reason in stated.left_out.items()]
         parts.append(_LEFT_OUT + "\n\n" + "\n".join(rows))
-    parts += [_log(target), _times(target, cells), _calls(cells)]
+    if log := LOG_LINES.get(target.name):
+        settings = " ".join(f"{name}={value}" for name, value in log.debug)
+        lines = {
+            "it has read the files": log.read,
+            "a call runs one of them": log.ran,
+            "a call runs a built-in algorithm": log.fell_back,
+            "it refuses a file": log.refused,
+        }
+        text = [f"- {what}: `{line}`" for what, line in lines.items() if line]
+        if not log.ran:
+            text.append("- nothing tells which calls run them: compare the times")
+        if any("NAME" in line for line in lines.values()):
+            names = ", ".join(NAMES.values())
+            text.append(f"\nNAME is {names}; the last three, built in, are Send and Recv. `...` is anything.")
+        parts.append(f"## What the log says\n\nWith `{settings}`:\n\n" + "\n".join(text))
+    rows = [
+        f"| {cell.collective} | {cell.record.get('extent', '')} | {size_text(expected.size, DIGITS)} "
+        f"| {expected.us:.4g} | {expected.algorithm / 1e9:.4g} | {expected.bus / 1e9:.4g} "
+        f"| {'-' if expected.library_us is None else f'{expected.library_us:.4g}'} |"
+        for cell in cells
+        for expected in cell.expectations(target)
+    ]
+    parts.append(_TIMES.replace("TESTED", "" if target.name == "portable" else _TESTED) + "\n".join(rows))
+    rows = []
+    for program in [program for cell in cells for program in cell.programs]:
+        last = "no limit" if program.last is None else f"{program.last:,}"
+        root = f", root {program.root}" if program.collective in ROOTED and program.root is not None else ""
+        forms = [("out of place", program.out_of_place), ("in place", program.in_place)]
+        form = " and ".join(name for name, has in forms if has)
+        what = f"{program.collective}{root} | {form} | {program.min_bytes:,} | {last} | {program.unit:,}"
+        rows.append(f"| `{program.name}` | {what} |")
+    parts.append(_CALLS + "\n".join(rows))
     if isinstance(ranks, str):
         parts.append(f"## Ranks\n\nThere are no host files: {ranks}.")
     elif not ranks.unnamed:
@@ -103,52 +129,6 @@ def cautions(target: Target, collectives: Collection[str]) -> list[str]:
         elif not (step.startswith(_SEEN_TO) or of_roots or of_nics):
             steps.append(step)
     return steps
-
-
-def _log(target: Target) -> str:
-    if target.name not in LOG_LINES:
-        return ""
-    lines = LOG_LINES[target.name]
-    settings = " ".join(f"{name}={value}" for name, value in lines.debug)
-    rows = [
-        ("it has read the files", lines.read),
-        ("a call runs one of them", lines.ran),
-        ("a call runs a built-in algorithm", lines.fell_back),
-        ("it refuses a file", lines.refused),
-    ]
-    text = [f"- {what}: `{line}`" for what, line in rows if line]
-    if not lines.ran:
-        text.append("- nothing tells which calls run them: compare the times")
-    if any("NAME" in line for _, line in rows):
-        names = ", ".join(NAMES.values())
-        text.append(f"\nNAME is {names}; the last three, built in, are Send and Recv. `...` is anything.")
-    return f"## What the log says\n\nWith `{settings}`:\n\n" + "\n".join(text)
-
-
-def _times(target: Target, cells: Sequence[DeployedCell]) -> str:
-    rows = [
-        f"| {cell.collective} | {cell.record.get('extent', '')} | {size_text(expected.size, DIGITS)} "
-        f"| {expected.us:.4g} | {expected.algorithm / 1e9:.4g} | {expected.bus / 1e9:.4g} "
-        f"| {'-' if expected.library_us is None else f'{expected.library_us:.4g}'} |"
-        for cell in cells
-        for expected in cell.expectations(target)
-    ]
-    tests = "" if target.name == "portable" else _TESTED
-    return _TIMES.replace("TESTED", tests) + "\n".join(rows)
-
-
-def _calls(cells: Sequence[DeployedCell]) -> str:
-    """Which calls run which program."""
-    rows = []
-    for cell in cells:
-        for program in cell.programs:
-            last = "no limit" if program.last is None else f"{program.last:,}"
-            root = f", root {program.root}" if cell.collective in ROOTED and program.root is not None else ""
-            forms = [("out of place", program.out_of_place), ("in place", program.in_place)]
-            form = " and ".join(name for name, has in forms if has)
-            what = f"{program.collective}{root} | {form} | {program.min_bytes:,} | {last} | {program.unit:,}"
-            rows.append(f"| `{program.name}` | {what} |")
-    return _CALLS + "\n".join(rows)
 
 
 _PORTABLE = """
@@ -262,7 +242,34 @@ def smoke_test_text(
     text = (Path(__file__).parent / "smoke_test.txt").read_text(encoding="utf-8")
     if is_plans:  # `load_plans.py` runs them all
         text = text[: text.index(_TESTS_BEGIN)] + _CHECK_PLANS
-    lines = [line for cell in cells if not is_plans for line in _cell_lines(cell, target, stated.left_out)]
+    lines = list[str]()
+    for cell in () if is_plans else cells:
+        absent = [program.name for program in cell.programs if program.name in stated.left_out]
+        in_place = any(program.in_place for program in cell.programs)
+        both = in_place and any(program.out_of_place for program in cell.programs)
+        told = "and in place" if in_place else "only; in place a built-in algorithm runs"
+        lines.append(f"# {cell.name}: out of place {told}")
+        lines += [f"skip {shlex.join((cell.name, f'{name}: {stated.left_out[name]}'))}" for name in absent]
+        self_sent = cell.collective in SELF_SENT.get(target.name, ())
+        if self_sent and not log.ran:
+            never = f"{BINARIES[cell.collective]} {_NEVER_CALLED}"
+            lines.append(f"skip {shlex.join((cell.name, never))}")
+            continue
+        stems = {name.partition(".")[0] for name in absent}
+        for expected in cell.expectations(target):
+            if expected.program.partition(".")[0] in stems:
+                continue
+            if expected.test is None:
+                reason = f"no size near {expected.size} bytes is a whole number of its chunks"
+                lines.append(f"skip {shlex.join((cell.name, reason))}")
+                continue
+            root = f" -r {cell.record.get('root') or 0}" if cell.collective in ROOTED else ""
+            command = f"{BINARIES[cell.collective]} -b {expected.test} -e {expected.test} -g 1 -d float -c 1{root}"
+            speeds = f"algbw {expected.algorithm / 1e9:.4g} GB/s, busbw {expected.bus / 1e9:.4g} GB/s"
+            library = expected.library_us
+            rings = "" if library is None else f"; the library's own {library:.4g} us"
+            what = shlex.join((cell.name, f"{expected.us:.4g} us, {speeds}{rings}", NAMES[cell.collective]))
+            lines.append(f"run {what} {'sends' if self_sent else 'both' if both else 'one'} {command}")
     values = {
         "CLUSTER": cluster,
         "RUNTIME": target.runtime,
@@ -278,41 +285,3 @@ def smoke_test_text(
         text = text.replace(f"@{name}@", value)
     # without a cell nothing stands in its place, not even an empty line
     return text.replace("@CELLS@\n", "".join(f"{line}\n" for line in lines))
-
-
-def _cell_lines(cell: DeployedCell, target: Target, left_out: dict[str, str]) -> list[str]:
-    """The commands of one cell."""
-    absent = [program.name for program in cell.programs if program.name in left_out]
-    forms = "both" if all(_has(cell, in_place=form) for form in (False, True)) else "one"
-    told = "out of place and in place"
-    if not _has(cell, in_place=True):
-        told = "out of place only; in place a built-in algorithm runs"
-    lines = [f"# {cell.name}: {told}"]
-    lines += [f"skip {_quoted(cell.name, f'{name}: {left_out[name]}')}" for name in absent]
-    self_sent = cell.collective in SELF_SENT.get(target.name, ())
-    if self_sent and not LOG_LINES[target.name].ran:
-        return [*lines, f"skip {_quoted(cell.name, _NEVER_CALLED.format(BINARIES[cell.collective]))}"]
-    stems = {name.partition(".")[0] for name in absent}
-    for expected in cell.expectations(target):
-        if expected.program.partition(".")[0] in stems:
-            continue
-        if expected.test is None:
-            reason = f"no size near {expected.size} bytes is a whole number of its chunks"
-            lines.append(f"skip {_quoted(cell.name, reason)}")
-            continue
-        root = f" -r {cell.record.get('root') or 0}" if cell.collective in ROOTED else ""
-        command = f"{BINARIES[cell.collective]} -b {expected.test} -e {expected.test} -g 1 -d float -c 1{root}"
-        speeds = f"algbw {expected.algorithm / 1e9:.4g} GB/s, busbw {expected.bus / 1e9:.4g} GB/s"
-        library = expected.library_us
-        rings = "" if library is None else f"; the library's own {library:.4g} us"
-        what = _quoted(cell.name, f"{expected.us:.4g} us, {speeds}{rings}", NAMES[cell.collective])
-        lines.append(f"run {what} {'sends' if self_sent else forms} {command}")
-    return lines
-
-
-def _has(cell: DeployedCell, *, in_place: bool) -> bool:
-    return any(program.in_place if in_place else program.out_of_place for program in cell.programs)
-
-
-def _quoted(*words: str) -> str:
-    return " ".join(shlex.quote(word) for word in words)

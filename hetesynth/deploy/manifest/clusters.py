@@ -1,22 +1,18 @@
-"""The clusters of a manifest: their files, names and losses.
-
-In: the tables ``[[cluster]]`` of a document. Out: ``ClusterEntry``s whose losses point into the manifest, so that
-what is wrong with one is shown there, by the reader or later, when the topology is loaded.
-"""
+"""The clusters of a manifest: their files, names and losses."""
 
 from __future__ import annotations
 
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path as FilePath
 from typing import Any
 
 from hetesynth.deploy.manifest.document import Document, Path
 from hetesynth.deploy.manifest.keys import LAYOUT, NAME
-from hetesynth.deploy.manifest.values import ClusterEntry
+from hetesynth.deploy.manifest.values import ClusterEntry, Manifest
 from hetesynth.model.diagnostics import SourceError, Span
 from hetesynth.topology.language.overridden import OverriddenFile, overridden
 from hetesynth.topology.language.source import SUFFIX, is_topology_file, no_standard_input
@@ -42,8 +38,25 @@ def clusters(document: Document, folder: FilePath) -> dict[int, ClusterEntry]:
         path = ("cluster", number)
         if "topology" not in table:
             continue
-        topology = _topology(table["topology"], folder, path, document)
-        place: Path = (*path, "name" if "name" in table else "topology")
+        stated = table["topology"]
+        topology, place = no_standard_input(folder / stated), (*path, "topology")
+        try:
+            is_folder, is_file = topology.is_dir(), topology.is_file()
+            near = [] if is_folder or is_file else [one.name for one in topology.parent.glob("*.dsl")]
+        except (OSError, ValueError):
+            is_folder, is_file, near = False, False, []
+        if is_folder:
+            help_ = f'name the file in it: "{stated.rstrip("/")}/topo.dsl"'
+            document.add("HS866", place, f"`{stated}` is a folder", help_)
+        elif not is_file:
+            near = difflib.get_close_matches(topology.name, sorted(near)[:500], n=1, cutoff=0.6)
+            help_ = f"paths are seen from the folder of the manifest, {folder.as_posix()}"
+            if near:
+                help_ = f"did you mean `{stated[: len(stated) - len(topology.name)]}{near[0]}`?"
+            document.add("HS866", place, f"there is no file `{stated}`", help_)
+        elif not is_topology_file(topology):
+            document.add("HS866", place, f"`{stated}` is no topology file", f"call it {topology.stem}{SUFFIX}")
+        place = (*path, "name" if "name" in table else "topology")
         name = str(table.get("name") or cluster_name(topology))
         if not re.fullmatch(NAME, name):
             usable = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-_")[:40] or "cluster"
@@ -58,37 +71,9 @@ def clusters(document: Document, folder: FilePath) -> dict[int, ClusterEntry]:
         names.setdefault(name.casefold(), name)
         losses = {key: tuple(text for text in table.get(key, ()) if text is not None) for key in LOSSES}
         line = document.positions.key(path).line
-        entry = ClusterEntry(name, topology, table["topology"], losses["without"], losses["degrade"], line)
+        entry = ClusterEntry(name, topology, stated, losses["without"], losses["degrade"], line)
         entries[number] = replace(entry, read=_read(entry, table, path, document))
     return entries
-
-
-def _topology(stated: str, folder: FilePath, path: Path, document: Document) -> FilePath:
-    topology = no_standard_input(folder / stated)
-    place = (*path, "topology")
-    try:
-        is_folder, is_file = topology.is_dir(), topology.is_file()
-    except (OSError, ValueError):
-        is_folder = is_file = False
-    if is_folder:
-        help_ = f'name the file in it: "{stated.rstrip("/")}/topo.dsl"'
-        document.add("HS866", place, f"`{stated}` is a folder", help_)
-    elif not is_file:
-        try:
-            names = [one.name for one in topology.parent.glob("*.dsl")]
-        except (OSError, ValueError):
-            names = []
-        near = difflib.get_close_matches(topology.name, sorted(names)[:500], n=1, cutoff=0.6)
-        help_ = f"paths are seen from the folder of the manifest, {folder.as_posix()}"
-        if near:
-            help_ = f"did you mean `{stated[: len(stated) - len(topology.name)]}{near[0]}`?"
-        document.add("HS866", place, f"there is no file `{stated}`", help_)
-    elif not is_topology_file(topology):
-        document.add("HS866", place, f"`{stated}` is no topology file", f"call it {topology.stem}{SUFFIX}")
-    return topology
-
-
-# --- losses
 
 
 def _read(entry: ClusterEntry, table: dict[str, Any], path: Path, document: Document) -> OverriddenFile | None:
@@ -125,21 +110,27 @@ def _moved(value: Any, moved: Callable[[Span], Span]) -> Any:
     return replace(value, **{part.name: _moved(getattr(value, part.name), moved) for part in fields(value)})
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
-    """``folder`` that is deployed, ``layout`` in it, ``cache`` of results."""
-
-    folder: FilePath
-    layout: str
-    cache: FilePath | None
-
-
-def output(document: Document, folder: FilePath) -> Output:
-    """What ``[output]`` says; paths are seen from ``folder``."""
+def output(document: Document, folder: FilePath) -> tuple[FilePath, str, FilePath | None]:
+    """The folder that is deployed, the layout in it, and the cache of results, all seen from ``folder``."""
     table = document.values.get("output", {})
     layout = table.get("layout", "{cluster}/{target}")
-    wrong = _wrong(layout)
-    if wrong is not None:
+    shown, parts = f"`{layout[:60]}`", layout.split("/")
+    fields = [one for one in _FIELD.findall(layout) if one not in ("{cluster}", "{target}")]
+    wrong = ("", "")
+    if fields:
+        wrong = (f"there is no `{fields[0][:40]}` in a layout", "use {cluster} and {target}")
+    elif layout.startswith(("/", "~")) or re.match("[A-Za-z]:", layout):
+        wrong = (f"{shown} is outside of the output", "write a path below it, and the output in `folder`")
+    elif any(part in ("", ".", "..") for part in parts):
+        wrong = (
+            f"{shown} has a part that names no folder",
+            'write folders below the output: "{cluster}/{target}"',
+        )
+    elif not re.fullmatch(LAYOUT, layout):
+        wrong = (f"{shown} is no layout", "use letters, digits, `.`, `_`, `-`, `/`, {cluster} and {target}")
+    elif any(part.startswith(".") for part in parts):
+        wrong = (f"{shown} has a hidden folder", "begin each part with a letter or a digit")
+    if wrong[0]:
         document.add("HS868", PLACE, *wrong)
         layout = "{cluster}/{target}"
     for key in ("folder", "cache"):
@@ -148,56 +139,29 @@ def output(document: Document, folder: FilePath) -> Output:
             help_ = "write a path from the folder of the manifest, or from /"
             document.add("HS868", ("output", key), message, help_)
     cache = table.get("cache")
-    return Output(folder / table.get("folder", "schedules"), layout, None if cache is None else folder / cache)
+    return folder / table.get("folder", "schedules"), layout, None if cache is None else folder / cache
 
 
-def _wrong(layout: str) -> tuple[str, str] | None:
-    """What is wrong with ``layout`` and the way out."""
-    fields = [one for one in _FIELD.findall(layout) if one not in ("{cluster}", "{target}")]
-    if fields:
-        return f"there is no `{fields[0][:40]}` in a layout", "use {cluster} and {target}"
-    if layout.startswith(("/", "~")) or re.match("[A-Za-z]:", layout):
-        return f"`{layout[:60]}` is outside of the output", "write a path below it, and the output in `folder`"
-    parts = layout.split("/")
-    if any(part in ("", ".", "..") for part in parts):
-        help_ = 'write folders below the output: "{cluster}/{target}"'
-        return f"`{layout[:60]}` has a part that names no folder", help_
-    if not re.fullmatch(LAYOUT, layout):
-        return f"`{layout[:60]}` is no layout", "use letters, digits, `.`, `_`, `-`, `/`, {cluster} and {target}"
-    if any(part.startswith(".") and not part.startswith("..") for part in parts):
-        return f"`{layout[:60]}` has a hidden folder", "begin each part with a letter or a digit"
-    return None
-
-
-def check_apart(stated: Output, folders: Iterable[tuple[str, str]], document: Document) -> None:
-    """A finding where two of ``folders`` (cluster, target) are one place, whatever the case of letters, where one
-    is for what is not deployed, or where the cache is in one, which is exchanged as a whole."""
+def check_apart(stated: Manifest, document: Document) -> None:
+    """A finding where two folders are one place, whatever the case of letters, where one is for what is not
+    deployed, or where the cache is in one, which is exchanged as a whole."""
     places: dict[str, tuple[str, str]] = {}
     cache = None if stated.cache is None else FilePath(os.path.abspath(stated.cache))
-    for cluster, target in folders:
+    for cluster, target in dict.fromkeys((cell.cluster, cell.target) for cell in stated.cells):
         place = stated.layout.format(cluster=cluster, target=target)
-        if cache is not None and cache.is_relative_to(os.path.abspath(stated.folder / place)):
+        if cache is not None and cache.is_relative_to(os.path.abspath(stated.output / place)):
             message = f"the cache is inside of `{place}`, which is exchanged as a whole"
             document.add("HS868", ("output", "cache"), message, "name a folder beside the output")
             return
         if place.casefold().split("/")[0] == ASIDE:
+            number = [entry.name for entry in stated.clusters].index(cluster)
+            named = "name" if "name" in document.values["cluster"][number] else "topology"
+            at = PLACE if "layout" in document.values.get("output", {}) else ("cluster", number, named)
             message = f"`{place}` is for what is not deployed: `{ASIDE}` of the output"
-            document.add("HS868", _stated(cluster, document), message, "give it another name or layout")
+            document.add("HS868", at, message, "give it another name or layout")
             return
         other = places.setdefault(place.casefold(), (cluster, target))
         if other != (cluster, target):
             message = f"{'/'.join(other)} and {cluster}/{target} have one folder, `{place}`"
             document.add("HS868", PLACE, message, 'use both: layout = "{cluster}/{target}"')
             return
-
-
-def _stated(cluster: str, document: Document) -> Path:
-    """The layout where it is stated, or else the name of ``cluster``, or the file that gives it."""
-    if "layout" in document.values.get("output", {}):
-        return PLACE
-    for number, table in enumerate(document.values["cluster"]):
-        if table.get("name") == cluster:
-            return ("cluster", number, "name")
-        if "name" not in table and cluster_name(FilePath(document.file).parent / table["topology"]) == cluster:
-            return ("cluster", number, "topology")
-    return ("cluster",)

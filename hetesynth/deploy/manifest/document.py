@@ -1,8 +1,4 @@
-"""A text of TOML to values that have the right types, with findings about those that have not.
-
-In: a path. Out: a ``Document``: values as the table of keys wants them, what is wrong left out, and findings that
-point into the text. What values mean together is for others.
-"""
+"""A text of TOML to values that have the right types, with findings about those that have not."""
 
 from __future__ import annotations
 
@@ -72,10 +68,19 @@ class Positions:
         self._lines = [0, *(match.end() for match in re.finditer("\n", self.text))]
         table: Path = ()
         while character := self._skip():
-            if character == "[":
-                table = self._header()
-            else:
+            if character != "[":
                 self._pair(table)
+                continue
+            several, start = self.text.startswith("[[", self._at), self._at
+            self._at += 1 + several
+            table = self._key(())
+            self._skip()
+            self._at += 1 + several
+            if several:
+                number = self._lengths.get(table, 0)
+                self._lengths[table] = number + 1
+                table = (*table, number)
+            self._keys[table] = self.span(start, self._at)
 
     def has(self, path: Path) -> bool:
         """True where the key is in the text."""
@@ -110,27 +115,11 @@ class Positions:
         stop = min(end, self._lines[line] - 1 if line < len(self._lines) else len(self.text))
         return Span(self.file, line, start - begin + 1, max(1, stop - start))
 
-    # --- the text
-
     def _skip(self) -> str:
         """To the next character that counts, which it is; "" at the end."""
         blank = _BLANK.match(self.text, self._at)
         self._at = blank.end() if blank else self._at
         return self.text[self._at : self._at + 1]
-
-    def _header(self) -> Path:
-        several = self.text.startswith("[[", self._at)
-        start = self._at
-        self._at += 1 + several
-        table = self._key(())
-        self._skip()
-        self._at += 1 + several
-        if several:
-            number = self._lengths.get(table, 0)
-            self._lengths[table] = number + 1
-            table = (*table, number)
-        self._keys[table] = self.span(start, self._at)
-        return table
 
     def _pair(self, table: Path) -> None:
         path = self._key(table)
@@ -184,8 +173,18 @@ _WAYS_OUT = (
     ("Cannot overwrite", "this key stands here twice: leave one out"),
     ("Cannot declare", "this table stands here twice: leave one out, or begin several with [[...]]"),
     ("Unescaped '\\'", "write / in paths, or the text between single quotes"),
-)  # fmt: skip
+)
 """What ``tomllib`` says, and the way out; the first that fits."""
+_MEANT = (
+    (r"^\s*[\w.-]+\s*:\s", "write `key = value`, not `key: value`"),
+    (r"=\s*(True|False|yes|no|on|off)\b", "write true or false"),
+    (
+        r"=\s*\[?\s*(?!(?:true|false|inf|nan)(?![\w.-]))([A-Za-z][\w.-]*)\s*(,|\]|#|$)",
+        'texts stand in quotes: "{}"',
+    ),
+    (r"=\s*([0-9][0-9.]*\s*[A-Za-z]+[^#\n]*)$", 'texts stand in quotes: "{}"'),
+)
+"""What people write who know other languages, and what is meant; the first that fits."""
 
 
 @dataclass
@@ -207,30 +206,13 @@ class Document:
         self.findings.add(code, self.positions.key(path), visible(message), visible(help_))
 
 
-def read_document(path: FilePath) -> Document:
-    """The document at ``path``, checked key by key. Raises HetesynthError HS860 and SourceError HS861."""
-    file = str(path)
-    text = _text(path)
-    findings = Findings()
-    findings.sources[file] = text
-    values = _values(text, file, findings)
-    try:
-        positions = Positions(file, text)
-    except RecursionError:
-        raise _refused(f"{file} is nested too deep") from None
-    document = Document(file, text, positions, findings)
-    document.values = _table(values, MANIFEST, (), document)
-    return document
-
-
-# --- the text
-
-
 def _refused(message: str, help_: str = "no manifest needs that") -> HetesynthError:
     return HetesynthError(message, code="HS860", help=help_)
 
 
-def _text(path: FilePath) -> str:
+def read_document(path: FilePath) -> Document:
+    """The document at ``path``, checked key by key. Raises HetesynthError HS860 and SourceError HS861."""
+    file, findings = str(path), Findings()
     try:
         if path.is_dir():
             help_ = f"name the file in it: {path / 'hetesynth.toml'}"
@@ -248,19 +230,17 @@ def _text(path: FilePath) -> str:
         raise _refused(f"{path} cannot be read: {why}", "check its permissions") from None
     if len(content) > MAX_BYTES:
         raise _refused(f"{path} is larger than {MAX_BYTES >> 10} KiB", "a manifest is a short list")
-    return text.removeprefix("\ufeff").replace("\r\n", "\n")
-
-
-def _values(text: str, file: str, findings: Findings) -> dict[str, Any]:
-    """What ``tomllib`` makes of ``text``; lines and keys have limits, as its time grows with their square."""
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     lines = text.split("\n")
-    for number, line in enumerate(lines, 1):
-        if len(line) > MAX_LINE:
+    for number, words in enumerate(lines, 1):  # the time of tomllib grows with the square of these
+        if len(words) > MAX_LINE:
             raise _refused(f"{file}: line {number} has more than {MAX_LINE} characters")
-        if _DEEP_KEY.search(line):
+        if _DEEP_KEY.search(words):
             raise _refused(f"{file}: line {number} has a key of too many parts")
+    findings.sources[file] = text
     try:
-        return tomllib.loads(text)
+        values = tomllib.loads(text)
+        document = Document(file, text, Positions(file, text), findings)
     except RecursionError:
         raise _refused(f"{file} is nested too deep") from None
     except ValueError as error:
@@ -268,26 +248,13 @@ def _values(text: str, file: str, findings: Findings) -> dict[str, Any]:
         place = _PLACE.search(message)
         row, column = (int(place[1]), int(place[2])) if place and place[1] else (len(lines), len(lines[-1]) + 1)
         what = message[: place.start()] if place else message.partition(";")[0]
-        help_ = _meant(lines[row - 1]) or next((way for says, way in _WAYS_OUT if says in message), _NO_TOML)
-        findings.add("HS861", Span(file, row, column), f"no TOML: {visible(what[:200])}", help_)
+        meant = ((re.search(pattern, lines[row - 1]), help_) for pattern, help_ in _MEANT)
+        ways = [help_.format(match[match.re.groups and 1].strip()[:40]) for match, help_ in meant if match]
+        ways += [way for says, way in _WAYS_OUT if says in message]
+        findings.add("HS861", Span(file, row, column), f"no TOML: {visible(what[:200])}", [*ways, _NO_TOML][0])
         findings.raise_any()
-        raise
-
-
-def _meant(line: str) -> str:
-    """What people write who know other languages."""
-    if re.match(r"\s*[\w.-]+\s*:\s", line):
-        return "write `key = value`, not `key: value`"
-    if re.search(r"=\s*(True|False|yes|no|on|off)\b", line):
-        return "write true or false"
-    word = re.search(r"=\s*\[?\s*([A-Za-z][\w.-]*)\s*(,|\]|#|$)", line)
-    if word and word[1] not in ("true", "false", "inf", "nan"):
-        return f'texts stand in quotes: "{word[1][:40]}"'
-    size = re.search(r"=\s*([0-9][0-9.]*\s*[A-Za-z]+[^#\n]*)$", line)
-    return f'texts stand in quotes: "{size[1].strip()[:40]}"' if size else ""
-
-
-# --- the values
+    document.values = _table(values, MANIFEST, (), document)
+    return document
 
 
 def _table(values: Mapping[str, Any], table: Table, path: Path, document: Document) -> dict[str, Any]:
@@ -297,7 +264,15 @@ def _table(values: Mapping[str, Any], table: Table, path: Path, document: Docume
     for name, value in values.items():
         key = table.key(name)
         if key is None:
-            _unknown(name, names, path, document)
+            where = ".".join(str(part) for part in path if isinstance(part, str))
+            help_ = did_you_mean(name, names, "see docs/manifest.md for all keys")
+            for table_ in MANIFEST.keys:
+                if path == () and isinstance(table_.kind, Table) and table_.kind.key(name):
+                    help_ = f"`{name}` stands below [{table_.name}]"
+            if len(path) == 2 and path[0] == "rule" and DEFAULTS.key(name):
+                help_ = "state it in [defaults] or [[cluster]]; a rule changes options, gates and skip"
+            message = f"unknown key `{name[:60]}`{where and f' in {where}'}"
+            document.add_to_key("HS862", (*path, name), message, help_)
         elif _has_type(value, key.kind, (*path, name), document):
             right = _value(value, key.kind, (*path, name), document)
             if right is not None:
@@ -310,17 +285,6 @@ def _table(values: Mapping[str, Any], table: Table, path: Path, document: Docume
     return checked
 
 
-def _unknown(name: str, names: list[str], path: Path, document: Document) -> None:
-    where = ".".join(str(part) for part in path if isinstance(part, str))
-    help_ = did_you_mean(name, names, "see docs/manifest.md for all keys")
-    for key in MANIFEST.keys:
-        if path == () and isinstance(key.kind, Table) and key.kind.key(name):
-            help_ = f"`{name}` stands below [{key.name}]"
-    if len(path) == 2 and path[0] == "rule" and DEFAULTS.key(name):
-        help_ = "state it in [defaults] or [[cluster]]; a rule changes options, gates and skip"
-    document.add_to_key("HS862", (*path, name), f"unknown key `{name[:60]}`{where and f' in {where}'}", help_)
-
-
 _ASKED: dict[type[Kind], tuple[str, tuple[type, ...], str]] = {  # words, types, the way out
     Tables: ("a list of tables", (list,), "begin each with [[{name}]]"),
     Several: ("a list", (list,), ""),
@@ -330,6 +294,7 @@ _ASKED: dict[type[Kind], tuple[str, tuple[type, ...], str]] = {  # words, types,
     Number: ("a number", (int, float), "write a number, such as 1.5"),
     Truth: ("true or false", (bool,), ""),
 }
+_YES = ("true", "yes", "on", "1")
 _GIVEN = {types[-1]: words for words, types, _ in _ASKED.values()}
 
 
@@ -338,29 +303,24 @@ def _has_type(value: Any, kind: Kind, path: Path, document: Document) -> bool:
     asked, types, example = _ASKED[type(kind)]
     if type(value) in types and not (isinstance(kind, Tables) and any(type(entry) is not dict for entry in value)):
         return True
-    message = f"`{_last(path)}` is {asked}, not {_GIVEN.get(type(value), 'a date or time')}"
-    help_ = example.format(name=_last(path), least=kind.least if isinstance(kind, Whole) else 0)
-    document.add("HS863", path, message, _way_out(value, kind, path) or help_)
+    given, name = str(value).lower(), _last(path)
+    help_ = example.format(name=name, least=kind.least if isinstance(kind, Whole) else 0)
+    if isinstance(kind, Several) and isinstance(value, str) and value.isprintable():  # as it is probably meant
+        help_ = f'write {name} = ["{value[:60]}"]'
+    elif isinstance(kind, Truth) and given in (*_YES, *("false", "no", "off", "0")):
+        help_ = f"write {'true' if given in _YES else 'false'}, without quotes"
+    elif isinstance(kind, Whole | Number) and isinstance(value, str) and re.fullmatch(r"[0-9.]{1,18} ?%?", value):
+        help_ = f"write {value.rstrip(' %')}, without quotes"
+    elif path[-1:] == ("chunks",) and isinstance(value, list):
+        help_ = "one count: programs without limits of size exclude each other in a folder"
+    elif path[-1:] in (("without",), ("degrade",)):
+        help_ = "write a list of texts"
+    document.add("HS863", path, f"`{name}` is {asked}, not {_GIVEN.get(type(value), 'a date or time')}", help_)
     return False
 
 
 def _last(path: Path) -> str:
     return str(next((part for part in reversed(path) if isinstance(part, str)), ""))
-
-
-def _way_out(value: Any, kind: Kind, path: Path) -> str:
-    """The value as it is probably meant."""
-    if isinstance(kind, Several) and isinstance(value, str) and value.isprintable():
-        return f'write {_last(path)} = ["{value[:60]}"]'
-    if isinstance(kind, Truth) and str(value).lower() in ("true", "yes", "on", "1", "false", "no", "off", "0"):
-        return f"write {'true' if str(value).lower() in ('true', 'yes', 'on', '1') else 'false'}, without quotes"
-    if isinstance(kind, Whole | Number) and isinstance(value, str) and re.fullmatch(r"[0-9.]{1,18} ?%?", value):
-        return f"write {value.rstrip(' %')}, without quotes"
-    if path[-1:] == ("chunks",) and isinstance(value, list):
-        return "one count: programs without limits of size exclude each other in a folder"
-    if path[-1:] == ("without",) or path[-1:] == ("degrade",):
-        return "write a list of texts"
-    return ""
 
 
 def _value(value: Any, kind: Kind, path: Path, document: Document) -> Any:
@@ -369,7 +329,19 @@ def _value(value: Any, kind: Kind, path: Path, document: Document) -> Any:
         case Text():
             return value if _text_is_right(value, kind, path, document) else None
         case Whole() | Number():
-            return value if _number_is_right(value, kind, path, document) else None
+            above = isinstance(kind, Number) and kind.above
+            least, most = kind.least, kind.most
+            if math.isfinite(value) and least <= value <= most and not (above and value == least):
+                return value
+            if least == most:
+                message, help_ = f"`{_last(path)}` is {value}", f"this hetesynth reads {_last(path)} = {least}"
+            else:
+                begin = f"more than {least:g}" if above else f"{least:g}"
+                shown = f"{value:g}" if isinstance(value, float) else str(value)
+                shown = "the number" if len(shown) > 18 else shown
+                message, help_ = f"`{_last(path)}` is out of range: {shown}", f"from {begin} to {most}"
+            document.add("HS864", path, message, help_)
+            return None
         case Table():
             return _table(value, kind, path, document)
         case Several() | Tables():
@@ -383,7 +355,11 @@ def _value(value: Any, kind: Kind, path: Path, document: Document) -> Any:
                 return [_table(one, kind.of, (*path, i), document) for i, one in enumerate(rows)]
             texts: list[str | None] = []  # those that are right, in their places; None for the others
             for number, one in enumerate(rows):
-                texts.append(_new_text(one, texts, kind.of, (*path, number), document))
+                place = (*path, number)
+                right = _has_type(one, kind.of, place, document) and _text_is_right(one, kind.of, place, document)
+                if right and one in texts:
+                    document.add("HS864", place, f"`{one[:60]}` is named twice", "name it once")
+                texts.append(one if right and one not in texts else None)
             return texts
     return value
 
@@ -404,28 +380,3 @@ def _text_is_right(value: str, kind: Text, path: Path, document: Document) -> bo
     else:
         return True
     return False
-
-
-def _number_is_right(value: float, kind: Whole | Number, path: Path, document: Document) -> bool:
-    above = isinstance(kind, Number) and kind.above
-    fits = math.isfinite(value) and kind.least <= value <= kind.most and not (above and value == kind.least)
-    if fits:
-        return True
-    if kind.least == kind.most:
-        message, help_ = f"`{_last(path)}` is {value}", f"this hetesynth reads {_last(path)} = {kind.least}"
-    else:
-        begin = f"more than {kind.least:g}" if above else f"{kind.least:g}"
-        shown = f"{value:g}" if isinstance(value, float) else str(value) if abs(value) < 10**18 else "the number"
-        message, help_ = f"`{_last(path)}` is out of range: {shown}", f"from {begin} to {kind.most}"
-    document.add("HS864", path, message, help_)
-    return False
-
-
-def _new_text(one: Any, before: list[str | None], kind: Text, place: Path, document: Document) -> str | None:
-    """``one`` where it is right, and not among those ``before`` it in its list."""
-    if not _has_type(one, kind, place, document) or not _text_is_right(one, kind, place, document):
-        return None
-    if one in before:
-        document.add("HS864", place, f"`{one[:60]}` is named twice", "name it once")
-        return None
-    return str(one)

@@ -1,8 +1,4 @@
-"""``init`` in a folder with topologies: a manifest with comments, of every cluster that is described there.
-
-In: a folder. Out: ``hetesynth.toml``, a whole manifest as it stands, and the schema for editors beside it. A file
-that exists is never replaced. Knows nothing of printing.
-"""
+"""``init`` in a folder with topologies: a manifest with comments, of every cluster that is described there."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""``hetesynth.toml`` to a ``Manifest``.
-
-In: a path. Out: the manifest with every default filled in, or findings that point into the text, all together.
-"""
+"""``hetesynth.toml`` to a ``Manifest``."""
 
 from __future__ import annotations
 
@@ -195,7 +192,26 @@ def cells(document: Document, entries: Mapping[int, ClusterEntry]) -> tuple[Cell
     for number, entry in entries.items():
         path = ("cluster", number)
         settings = defaults.over(document.values["cluster"][number], path)
-        drafts += _drafts(entry, settings, path, document, checked)
+        collectives, targets = settings.get("collectives"), settings.get("targets")
+        if collectives is None:
+            if not any(document.positions.has((*at, "collectives")) for at in ((), ("defaults",), path)):
+                help_ = 'add collectives = ["allgather", "allreduce"] here or to [defaults]'
+                document.add_to_key("HS862", path, "no collectives are named", help_)
+            continue
+        extents: tuple[SizeRange | int, ...] = (settings.get("chunks"),)
+        if "sizes" in settings.stated:
+            texts, place = settings.stated["sizes"]
+            if place not in checked:  # a list that several clusters have is read once
+                checked[place] = apart(ranges(texts, place, document), place, document)
+            extents = checked[place]
+        at = settings.place("collectives", path)
+        drafts += [
+            _Draft(entry.name, collective, extent, runtime, settings, (*at, i))
+            for runtime in targets
+            for i, collective in enumerate(collectives)
+            for extent in extents
+            if collective is not None and runtime is not None
+        ]
         if len(drafts) > MAX_CELLS:
             message = f"these are more than {MAX_CELLS} schedules"
             document.add_to_key("HS864", path, message, "leave some out, or make a second manifest")
@@ -206,8 +222,7 @@ def cells(document: Document, entries: Mapping[int, ClusterEntry]) -> tuple[Cell
         if "sizes" in table and "chunks" in table:
             message = "`sizes` and `chunks` exclude each other: with sizes chunks are chosen for each range"
             document.add_to_key("HS865", (*path, "chunks"), message, "leave one of them out")
-    rules = _rules(document, {entry.name for entry in entries.values()})
-    changed = _changed(drafts, rules, document)
+    changed, rules = _ruled(drafts, document, {entry.name for entry in entries.values()})
     kept = [draft for draft in changed if not draft.settings.get("skip")]
     if drafts and not kept and not document.findings:
         document.add_to_key("HS864", rules[-1].path, "nothing is left to be made", "the rules skip every cell")
@@ -215,37 +230,8 @@ def cells(document: Document, entries: Mapping[int, ClusterEntry]) -> tuple[Cell
     return tuple(_cell(draft, document) for draft in kept)
 
 
-def _drafts(
-    entry: ClusterEntry, settings: Settings, path: Path, document: Document,
-    checked: dict[Path, tuple[SizeRange, ...]],
-) -> list[_Draft]:  # fmt: skip
-    """The cells of one cluster. ``checked``: lists of sizes that were read before, by their places."""
-    collectives, targets = settings.get("collectives"), settings.get("targets")
-    if collectives is None:
-        if not any(document.positions.has((*at, "collectives")) for at in ((), ("defaults",), path)):
-            help_ = 'add collectives = ["allgather", "allreduce"] here or to [defaults]'
-            document.add_to_key("HS862", path, "no collectives are named", help_)
-        return []
-    extents: tuple[SizeRange | int, ...] = (settings.get("chunks"),)
-    if "sizes" in settings.stated:
-        texts, place = settings.stated["sizes"]
-        if place not in checked:
-            checked[place] = apart(ranges(texts, place, document), place, document)
-        extents = checked[place]
-    at = settings.place("collectives", path)
-    return [
-        _Draft(entry.name, collective, extent, runtime, settings, (*at, i))
-        for runtime in targets
-        for i, collective in enumerate(collectives)
-        for extent in extents
-        if collective is not None and runtime is not None
-    ]
-
-
-# --- rules
-
-
-def _rules(document: Document, clusters: set[str]) -> list[_Rule]:
+def _ruled(drafts: list[_Draft], document: Document, clusters: set[str]) -> tuple[list[_Draft], list[_Rule]]:
+    """The drafts as the rules leave them; a rule that selects or changes nothing is a mistake."""
     rules = []
     for number, table in enumerate(document.values.get("rule", ())):
         path: Path = ("rule", number)
@@ -259,63 +245,24 @@ def _rules(document: Document, clusters: set[str]) -> list[_Rule]:
                 document.add("HS864", (*path, "clusters", i), message, did_you_mean(name, clusters))
         sizes = ranges(table.get("sizes", ()), (*path, "sizes"), document)
         rules.append(_Rule(path, table, tuple(sizes.values())))
-    return rules
-
-
-def _changed(drafts: list[_Draft], rules: list[_Rule], document: Document) -> list[_Draft]:
-    """The drafts as rules leave them; a rule that selects nothing is a mistake."""
     changed = []
     for draft in drafts:
         settings = draft.settings
         for rule in rules:
             if rule.is_for(draft):
                 rule.selects += 1
-                changes = {name: value for name, value in rule.table.items() if name not in _SELECTING}
-                settings = settings.over(changes, rule.path)
+                said = {name: value for name, value in rule.table.items() if name not in _SELECTING}
+                settings = settings.over(said, rule.path)
         changed.append(replace(draft, settings=settings))
     for rule in rules if not document.findings else ():  # which may be the reason
         if not rule.selects:
             help_ = "no cluster has such a cell; `sizes` selects ranges that lie in one of these"
             document.add_to_key("HS864", rule.path, "this rule selects nothing", help_)
-    return changed
-
-
-# --- one cell
+    return changed, rules
 
 
 def _cell(draft: _Draft, document: Document) -> Cell:
-    settings, rooted = draft.settings, draft.collective in ROOTED
-    options = CellOptions(
-        strategy=settings.get("strategy"),
-        effort=float(settings.get("effort")),
-        seed=settings.get("seed"),
-        root=settings.get("root") if rooted else None,
-        single_root=settings.get("single_root") and rooted,
-        runtime_costs=settings.get("runtime_costs"),
-        chunking=_chunking(draft, document),
-        exclusion=settings.get("exclusion"),
-    )
-    row, place = row_of(options.strategy), settings.place("strategy", draft.collective_at)
-    if draft.collective not in row.accepts:
-        message = f"strategy {options.strategy} has no {draft.collective}"
-        document.add("HS864", place, message, f"it takes {', '.join(row.accepts)}; a [[rule]] states it for these")
-    elif row.objective == "time" and not isinstance(draft.extent, SizeRange):
-        message = f"strategy {options.strategy} counts seconds, so it needs to know sizes"
-        help_ = 'state sizes, such as sizes = ["..1MB", "1MB.."], or strategy = "auto"'
-        document.add("HS865", place, message, help_)
-    gates = Gates(
-        float(settings.get("gates.percent_of_limit") or 0) or None,
-        float(settings.get("gates.factor_over_library") or 0) or None,
-        settings.get("gates.steps") or None,
-        bool(settings.get("gates.proven")),
-    )
-    return Cell(draft.cluster, draft.collective, draft.extent, draft.target, options, gates)
-
-
-def _chunking(draft: _Draft, document: Document) -> ChunkingOptions:
-
-    settings = draft.settings
-    chunk_bytes = None
+    settings, rooted, chunk_bytes = draft.settings, draft.collective in ROOTED, None
     text, place = settings.get("chunk_size"), settings.place("chunk_size", draft.collective_at)
     if text is not None and isinstance(draft.extent, SizeRange):
         message = "`chunk_size` is for `chunks`: with `sizes` it follows from the size"
@@ -334,10 +281,31 @@ def _chunking(draft: _Draft, document: Document) -> ChunkingOptions:
             document.add("HS865", place, error.message.removeprefix("tau_ref: "), error.help)
     elif not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]*", text):
         document.add("HS865", place, f"`{text[:60]}` is no reference", 'such as "slowest", "nic" or "20us"')
-    return ChunkingOptions(chunk_bytes, reference, settings.get("rounding"))
-
-
-# --- what runtimes do with it
+    options = CellOptions(
+        strategy=settings.get("strategy"),
+        effort=float(settings.get("effort")),
+        seed=settings.get("seed"),
+        root=settings.get("root") if rooted else None,
+        single_root=settings.get("single_root") and rooted,
+        runtime_costs=settings.get("runtime_costs"),
+        chunking=ChunkingOptions(chunk_bytes, reference, settings.get("rounding")),
+        exclusion=settings.get("exclusion"),
+    )
+    row, place = row_of(options.strategy), settings.place("strategy", draft.collective_at)
+    if draft.collective not in row.accepts:
+        message = f"strategy {options.strategy} has no {draft.collective}"
+        document.add("HS864", place, message, f"it takes {', '.join(row.accepts)}; a [[rule]] states it for these")
+    elif row.objective == "time" and not isinstance(draft.extent, SizeRange):
+        message = f"strategy {options.strategy} counts seconds, so it needs to know sizes"
+        help_ = 'state sizes, such as sizes = ["..1MB", "1MB.."], or strategy = "auto"'
+        document.add("HS865", place, message, help_)
+    gates = Gates(
+        float(settings.get("gates.percent_of_limit") or 0) or None,
+        float(settings.get("gates.factor_over_library") or 0) or None,
+        settings.get("gates.steps") or None,
+        bool(settings.get("gates.proven")),
+    )
+    return Cell(draft.cluster, draft.collective, draft.extent, draft.target, options, gates)
 
 
 def _check_callable(drafts: Sequence[_Draft], document: Document) -> None:
@@ -369,9 +337,9 @@ def read_manifest(path: FilePath) -> Manifest:
     """The manifest at ``path``. Raises HetesynthError HS860 and, with all that is wrong, SourceError."""
     document = read_document(path)
     entries = clusters(document, path.parent)
-    folders = output(document, path.parent)
-    all_cells = cells(document, entries)
+    folder, layout, cache = output(document, path.parent)
+    manifest = Manifest(path, tuple(entries.values()), cells(document, entries), folder, layout, cache)
     if not document.findings:
-        check_apart(folders, dict.fromkeys((cell.cluster, cell.target) for cell in all_cells), document)
+        check_apart(manifest, document)
     document.findings.raise_any()
-    return Manifest(path, tuple(entries.values()), all_cells, folders.folder, folders.layout, folders.cache)
+    return manifest

@@ -1,8 +1,4 @@
-"""The JSON Schema of ``hetesynth.toml`` for editors.
-
-In: the table of keys. Out: the schema (draft 2020-12) as text, on standard output where this is run as a module.
-It says what each key takes; what keys mean together only the reader knows.
-"""
+"""The JSON Schema of ``hetesynth.toml`` for editors."""
 
 from __future__ import annotations
 
@@ -13,7 +9,6 @@ from typing import Any
 from hetesynth.deploy.manifest.keys import (
     MANIFEST,
     MAX_TEXT,
-    Key,
     Kind,
     Number,
     Several,
@@ -60,18 +55,13 @@ def _kind(kind: Kind) -> dict[str, Any]:
             return {"type": "array", **items, **unique}
         case Table():
             required = [key.name for key in kind.keys if key.required]
-            properties = {key.name: _key(key) for key in kind.keys}
+            properties = {}
+            for key in kind.keys:
+                facts = {"description": key.meaning, "default": key.default, "examples": [*key.examples]}
+                stated = {name: value for name, value in facts.items() if value not in (None, [])}
+                properties[key.name] = _kind(key.kind) | stated
             table = {"type": "object", "properties": properties, "additionalProperties": False}
             return table | ({"required": required} if required else {})
-
-
-def _key(key: Key) -> dict[str, Any]:
-    facts: dict[str, Any] = {"description": key.meaning}
-    if key.default is not None:
-        facts["default"] = key.default
-    if key.examples:
-        facts["examples"] = [*key.examples]
-    return _kind(key.kind) | facts
 
 
 if __name__ == "__main__":

@@ -1,8 +1,4 @@
-"""A manifest as values: clusters, and a cell for each schedule that is to be kept.
-
-In: what a reader found in ``hetesynth.toml``. Out: a ``Manifest`` of ``Cell``s, every default filled in. Knows
-nothing of TOML, of files that exist, or of how a cell is made.
-"""
+"""A manifest as values: clusters, and a cell for each schedule that is to be kept."""
 
 from __future__ import annotations
 

@@ -1,16 +1,11 @@
-"""A folder of HTML pages: an index of all cells and a report for each, made of the deployed files.
-
-In: a ``BuildReport``, its manifest, a folder. Out: ``index.html`` and ``cells/*.html`` in it. A page is kept while
-its program, its cluster and the compiler are the same; every page appears whole, the index last.
-"""
+"""A folder of HTML pages: an index of all cells and a report for each, made of the deployed files."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.resources import files
@@ -23,7 +18,6 @@ from hetesynth.deploy.folder.folder import place
 from hetesynth.deploy.job import unpickled, versions
 from hetesynth.deploy.manifest.values import Manifest
 from hetesynth.deploy.outcome import BuildReport, CellReport
-from hetesynth.deploy.reports.annotations import reason
 from hetesynth.deploy.reports.words import (
     ATTENTION,
     SHOWN_PERCENT,
@@ -37,6 +31,7 @@ from hetesynth.deploy.reports.words import (
     needing_attention,
     one_line,
     percent_text,
+    reason,
     shown,
     verdict,
 )
@@ -134,7 +129,28 @@ def index_page(report: BuildReport, at: Places, links: Mapping[str, str], notes:
         name, message = text_markup(one_line(at.shown(folder.folder))), text_markup(one_line(folder.message))
         rows.append(f"<li>{status} <strong>{name}</strong>: {message}</li>")
     lines += _section("Folders", rows)
-    lines += _tables(report, links, notes)
+    lines.append('<section><h2>All cells</h2><p><label>Show <input id="filter" type="search" ')
+    lines.append('placeholder="a cluster, a target, a status"></label> <span id="shown" role="status"></span></p>')
+    heads = "".join(f'<th scope="col"{_right(k)}>{name}</th>' for k, name in enumerate(_HEADS))
+    for (cluster, target), cells in groups(report).items():
+        lines.append(
+            f'<div class="group"><h3>{text_markup(one_line(f"{cluster}, {target}"))}</h3><div class="scroll">'
+        )
+        lines.append(f"<table><thead><tr>{heads}</tr></thead><tbody>")
+        for cell in cells:
+            figure, first = shown(cell), text_markup(one_line(cell_name(cell)))
+            if link := links.get(cell.cell.name):
+                first = f'<a href="{text_markup(quote(link))}">{first}</a>'
+            if note := notes.get(cell.cell.name):
+                first += f"<br><small>no page: {text_markup(one_line(note))}</small>"
+            numbers = (figure.time, figure.size, figure.percent, figure.factor, figure.change)
+            columns = "".join(f"<td{_right(k)}>{text_markup(value)}</td>" for k, value in enumerate(numbers, 2))
+            key = text_markup(one_line(f"{cell.cell.name} {cell.status}").lower())
+            lines.append(
+                f'<tr data-key="{key}"><th scope="row">{first}</th><td>{_status(cell)}</td>{columns}</tr>'
+            )
+        lines.append("</tbody></table></div></div>")
+    lines.append("</section>")
     rows = []
     for finding in report.findings:
         where = f"{at.shown(finding.file)}:{finding.line}:{finding.column}"
@@ -150,29 +166,6 @@ def _section(title: str, rows: Sequence[str]) -> list[str]:
     if not rows:
         return []
     return [f'<section><h2>{title}</h2><ul class="attention">', *rows, "</ul></section>"]
-
-
-def _tables(report: BuildReport, links: Mapping[str, str], notes: Mapping[str, str]) -> Iterator[str]:
-    """A table for each cluster and target, with a row for each of its cells."""
-    yield '<section><h2>All cells</h2><p><label>Show <input id="filter" type="search" '
-    yield 'placeholder="a cluster, a target, a status"></label> <span id="shown" role="status"></span></p>'
-    heads = "".join(f'<th scope="col"{_right(k)}>{name}</th>' for k, name in enumerate(_HEADS))
-    for (cluster, target), cells in groups(report).items():
-        title = text_markup(one_line(f"{cluster}, {target}"))
-        yield f'<div class="group"><h3>{title}</h3><div class="scroll">'
-        yield f"<table><thead><tr>{heads}</tr></thead><tbody>"
-        for cell in cells:
-            at, first = shown(cell), text_markup(one_line(cell_name(cell)))
-            if link := links.get(cell.cell.name):
-                first = f'<a href="{text_markup(quote(link))}">{first}</a>'
-            if note := notes.get(cell.cell.name):
-                first += f"<br><small>no page: {text_markup(one_line(note))}</small>"
-            numbers = (at.time, at.size, at.percent, at.factor, at.change)
-            columns = "".join(f"<td{_right(k)}>{text_markup(value)}</td>" for k, value in enumerate(numbers, 2))
-            key = text_markup(one_line(f"{cell.cell.name} {cell.status}").lower())
-            yield f'<tr data-key="{key}"><th scope="row">{first}</th><td>{_status(cell)}</td>{columns}</tr>'
-        yield "</tbody></table></div></div>"
-    yield "</section>"
 
 
 def _right(column: int) -> str:
@@ -207,7 +200,7 @@ class PageJob:
     verdict: str
     runtime_costs: bool
     topology: bytes = field(repr=False)
-    key: str = ""
+    key: str
 
 
 def write_pages(folder: Path, report: BuildReport, manifest: Manifest, at: Places, jobs: int) -> None:
@@ -218,15 +211,30 @@ def write_pages(folder: Path, report: BuildReport, manifest: Manifest, at: Place
     except OSError as error:
         help_ = "give a folder that can be written"
         raise HetesynthError(f"cannot make {cells}: {error.strerror}", code="HS857", help=help_) from error
-    pages = page_jobs(folder, report, manifest)
+    pages, clusters = dict[str, PageJob](), load_clusters(manifest)
+    for cell in report.cells:
+        record, shown_at = cell.record, figures(cell.record)
+        name = None if record is None or shown_at is None else program_shown(record, shown_at.size)
+        if name is None or record is None or shown_at is None:
+            continue
+        row = next(row for row in record["sizes"] if row["size"] == shown_at.size)
+        cluster = clusters[cell.cell.cluster]
+        content: dict[str, Any] = {
+            "title": cell.cell.name,
+            "size": shown_at.size,
+            "verdict": row.get("verdict") or "",
+            "runtime_costs": cell.cell.options.runtime_costs,
+        }
+        inputs = {"program": record["files"][name], "topology": cluster.sha256, "versions": versions()}
+        key = hashlib.sha256(json.dumps({**content, **inputs}, sort_keys=True).encode()).hexdigest()
+        program = manifest.folder(cell.cell.cluster, cell.cell.target) / place(name)
+        page = cells / page_name(cell)
+        pages[cell.cell.name] = PageJob(page, program, topology=cluster.pickled, key=key, **content)
     stale = [job for job in pages.values() if _end(job.page) != _MARK.format(job.key)]
-    processes = min(jobs, len(stale))
-    try:
-        said = side_by_side(make_page, stale, processes) if processes > 1 else map(make_page, stale)
-        reasons = {job.page.name: reason for job, reason in zip(stale, said, strict=True) if reason}
-    except BrokenProcessPool as error:
-        help_ = "start again: those made are kept"
-        raise HetesynthError("a process that makes pages was killed", code="HS857", help=help_) from error
+    help_ = "start again: those made are kept"
+    killed = HetesynthError("a process that makes pages was killed", code="HS857", help=help_)
+    said = side_by_side(make_page, stale, min(jobs, len(stale)), killed=killed)
+    reasons = {job.page.name: reason for job, reason in zip(stale, said, strict=True) if reason}
     links = {name: f"{CELLS}/{job.page.name}" for name, job in pages.items() if job.page.name not in reasons}
     notes = {name: reasons[job.page.name] for name, job in pages.items() if job.page.name in reasons}
     write_atomically(folder / INDEX_PAGE, index_page(report, at, links, notes))
@@ -236,35 +244,6 @@ def write_pages(folder: Path, report: BuildReport, manifest: Manifest, at: Place
             page.unlink(missing_ok=True)
 
 
-def page_jobs(folder: Path, report: BuildReport, manifest: Manifest) -> dict[str, PageJob]:
-    """The page of each cell that stands in its folder, by the name of the cell."""
-    clusters = load_clusters(manifest)
-    jobs = {}
-    for cell in report.cells:
-        at = figures(cell.record)
-        if at is None or cell.record is None:
-            continue
-        name = _program(cell.record, at.size)
-        if name is None:
-            continue
-        rows = (row for row in cell.record["sizes"] if isinstance(row, dict) and row.get("size") == at.size)
-        verdicts = (row.get("verdict") for row in rows)
-        said = next((line for line in verdicts if isinstance(line, str)), "")
-        cluster = clusters[cell.cell.cluster]
-        program = manifest.folder(cell.cell.cluster, cell.cell.target) / place(name)
-        content = {
-            "program": cell.record["files"][name], "topology": cluster.sha256, "title": cell.cell.name,
-            "size": at.size, "verdict": said, "versions": versions(),
-            "runtime_costs": cell.cell.options.runtime_costs,
-        }  # fmt: skip
-        key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-        jobs[cell.cell.name] = PageJob(
-            folder / CELLS / page_name(cell), program, cell.cell.name, at.size, content["verdict"],
-            content["runtime_costs"], cluster.pickled, key,
-        )  # fmt: skip
-    return jobs
-
-
 def page_name(report: CellReport) -> str:
     """The file name of the page: readable, and no two cells have the same."""
     name = report.cell.name
@@ -272,16 +251,12 @@ def page_name(report: CellReport) -> str:
     return f"{plain.strip('.-')[:MAX_SLUG]}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}.html"
 
 
-def _program(record: Mapping[str, Any], size: int) -> str | None:
+def program_shown(record: Mapping[str, Any], size: int) -> str | None:
     """The program of a cell that runs out of place for ``size`` bytes, or any where the record does not say which;
     None: there is none."""
-    rows = [row for row in record.get("sizes", ()) if isinstance(row, dict) and row.get("size") == size]
-    stated, names = rows[0].get("program", "") if rows else "", record.get("files")
-    for name in names if isinstance(names, dict) else ():
-        is_program = not name.endswith(SCHEDULE_SUFFIX) and ".inplace." not in name and Path(name).name == name
-        if is_program and stated in ("", name):
-            return str(name)
-    return None
+    stated = next((row.get("program", "") for row in record["sizes"] if row["size"] == size), "")
+    programs = (name for name in record["files"] if not name.endswith(SCHEDULE_SUFFIX) and ".inplace." not in name)
+    return next((str(name) for name in programs if stated in ("", name)), None)
 
 
 def _end(page: Path) -> str:
@@ -303,10 +278,8 @@ def make_page(job: PageJob) -> str:
     sizes = tuple(sorted({*sizes_between(SMALLEST, LARGEST), job.size}))
     costs = CostOptions(runtime=NCCL_TABLES if job.runtime_costs else None)
     try:
-        shown = report_of_file(
-            job.program, cluster, sizes, costs,
-            shown=job.size, title=job.title, verdict=job.verdict,
-        )  # fmt: skip
+        told: dict[str, Any] = {"shown": job.size, "title": job.title, "verdict": job.verdict}
+        shown = report_of_file(job.program, cluster, sizes, costs, **told)
     except HetesynthError as error:
         job.page.unlink(missing_ok=True)
         return f"{error.code}: {error.message}"

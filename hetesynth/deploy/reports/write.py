@@ -1,45 +1,39 @@
-"""The reports of a build that are asked for, written; what goes to standard output is handed back.
-
-In: a ``BuildReport``, options, the manifest where it could be read. Out: files, and lines for the caller to print.
-"""
+"""The reports of a build that are asked for, written; what goes to standard output is handed back."""
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from hetesynth.deploy.manifest.values import Manifest
-from hetesynth.deploy.outcome import BuildReport, CellReport, TopologyFinding
-from hetesynth.deploy.reports.annotations import (
-    all_annotations,
-    code_quality,
-    explained,
-    sarif_annotations,
-    workflow_commands,
-)
+from hetesynth.deploy.outcome import BuildReport, TopologyFinding
 from hetesynth.deploy.reports.pages import INDEX_MARK, INDEX_PAGE, write_pages
 from hetesynth.deploy.reports.words import (
     STATUSES,
     WHOLE_BUILD,
     Places,
+    all_annotations,
     cell_name,
     change_percent,
+    code_quality,
     counts,
     counts_text,
+    explained,
     figures,
     groups,
     needing_attention,
     one_line,
     properties,
+    sarif_annotations,
     shown,
     verdict,
+    workflow_commands,
 )
 from hetesynth.deploy.topology_files import lint_files
 from hetesynth.engine.places import demand_place
@@ -48,7 +42,6 @@ from hetesynth.files.atomic import write_atomically
 from hetesynth.files.regular_files import open_regular
 from hetesynth.model.diagnostics import Diagnostic, SourceError, visible
 from hetesynth.model.words import of_limit
-from hetesynth.policy import DEFAULT, Policy
 
 FOLDERS = "folders"  # under which name folders that are not what a build would write are told
 _NO_CHARACTER = re.compile("[\ufffe\uffff]")  # of XML; the others are shown escaped anyway
@@ -78,7 +71,23 @@ def junit_xml(report: BuildReport, places: Places) -> bytes:
         rows = [f"<property{_attributes(name=key, value=value)}/>" for key, value in pairs]
         lines += ["<properties>", *rows, "</properties>"] if rows else []
         for cell in cells:
-            lines += _case(name, cell_name(cell), *_inside(cell))
+            inside = []  # why it is bad or skipped, then status and figures on one line
+            if cell.bad:
+                listed = "\n".join(one_line(message) for message in cell.messages) or cell.status
+                said = _attributes(type=cell.status, message=explained(cell))
+                inside.append(f"<failure{said}>{_text(listed)}</failure>")
+            elif cell.status == "kept":
+                inside.append(f"<skipped{_attributes(type=cell.status, message=explained(cell))}/>")
+            at = shown(cell)
+            parts = [
+                cell.status,
+                f"{at.time} for {at.size}" if at.time else "",
+                of_limit(at.percent.removesuffix(" %")) if at.percent else "",
+                f"{at.factor} x library" if at.factor else "",
+                f"against the last run: {at.change}" if at.change else "",
+            ]
+            inside.append(f"<system-out>{_text(', '.join(filter(None, parts)))}</system-out>")
+            lines += _case(name, cell_name(cell), *inside)
         lines.append("</testsuite>")
     if folders:
         lines.append(_opening(FOLDERS, places, tests=len(folders), failures=len(folders), errors=0, skipped=0))
@@ -104,23 +113,6 @@ def _opening(name: str, places: Places, **numbers: int) -> str:
 def _case(suite: str, name: str, *inside: str) -> list[str]:
     """A case; no cell has a time of its own, and reporters that compute with it need a number."""
     return [f"<testcase{_attributes(classname=suite, name=name, time=0)}>", *inside, "</testcase>"]
-
-
-def _inside(cell: CellReport) -> Iterator[str]:
-    """What stands in the case of a cell: why it is bad or skipped, then status and figures on one line."""
-    if cell.bad:
-        listed = "\n".join(one_line(message) for message in cell.messages) or cell.status
-        yield f"<failure{_attributes(type=cell.status, message=explained(cell))}>{_text(listed)}</failure>"
-    elif cell.status == "kept":
-        yield f"<skipped{_attributes(type=cell.status, message=explained(cell))}/>"
-    at = shown(cell)
-    parts = [
-        f"{at.time} for {at.size}" if at.time else "",
-        of_limit(at.percent.removesuffix(" %")) if at.percent else "",
-        f"{at.factor} x library" if at.factor else "",
-        f"against the last run: {at.change}" if at.change else "",
-    ]
-    yield f"<system-out>{_text(', '.join([cell.status, *filter(None, parts)]))}</system-out>"
 
 
 def _attributes(**values: str | int) -> str:
@@ -209,10 +201,10 @@ _SARIF = rb'\A\{\s+"\$schema": "[^"]*sarif'
 _FORGES = "give github, gitlab=FILE or sarif=FILE"
 
 
-def topology_findings(manifest: Manifest, policy: Policy = DEFAULT) -> tuple[TopologyFinding, ...]:
+def topology_findings(manifest: Manifest) -> tuple[TopologyFinding, ...]:
     """The findings about each topology file, each file once, in the order of the manifest."""
     findings: list[TopologyFinding] = []
-    for file in lint_files([entry.topology for entry in manifest.clusters], policy.compile):
+    for file in lint_files([entry.topology for entry in manifest.clusters]):
         if file.error is None:
             findings += map(_finding, file.findings)
         else:
@@ -258,7 +250,7 @@ def document(report: BuildReport, places: Places) -> dict[str, Any]:
                 "candidate": told.candidate,
             }
         )
-    plain: dict[str, Any] = {
+    return {
         "kind": "hetesynth build report",
         "format": FORMAT,
         "ok": report.ok,
@@ -274,16 +266,6 @@ def document(report: BuildReport, places: Places) -> dict[str, Any]:
         "folders": [{**asdict(finding), "folder": places.shown(finding.folder)} for finding in report.folders],
         "findings": [{**asdict(finding), "file": places.shown(finding.file)} for finding in report.findings],
     }
-    return {name: _finite(value) for name, value in plain.items()}
-
-
-def _finite(value: Any) -> Any:
-    """For JSON, which has no infinity and no NaN."""
-    if isinstance(value, dict):
-        return {name: _finite(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,12 +306,9 @@ class ReportOptions:
         return self.json or self.markdown == STANDARD_OUTPUT
 
 
-def report_options(
-    *, as_json: bool = False, junit: Path | None = None, annotations: Sequence[str] = (),
-    markdown: Path | None = None, pages: Path | None = None, jobs: int = 1,
-) -> ReportOptions:  # fmt: skip
+def report_options(*, as_json: bool = False, annotations: Sequence[str] = (), **asked: Any) -> ReportOptions:
     """What the options of ``build`` ask for. Raises HetesynthError where they are wrong or cannot be met."""
-    places: dict[str, Path] = {}
+    places: dict[str, Any] = {}
     github = False
     for stated in annotations:
         forge, _, file = stated.partition("=")
@@ -344,13 +323,27 @@ def report_options(
             elif forge not in ("gitlab", "sarif"):
                 wrong = "there is no such forge"
             raise HetesynthError(f"--annotations {stated!r}: {wrong}", code="HS856", help=_FORGES)
-    summary = os.environ.get(STEP_SUMMARY)
+    summary, markdown = os.environ.get(STEP_SUMMARY), asked.get("markdown")
     is_summary = summary and markdown is not None and os.path.realpath(markdown) == os.path.realpath(summary)
-    appended = markdown if is_summary else None
     options = ReportOptions(
-        as_json, junit, github, places.get("gitlab"), places.get("sarif"), markdown, pages, appended, jobs
+        json=as_json, github=github, appended=markdown if is_summary else None, **places, **asked
     )
-    _check(options)
+    if options.json and options.markdown == STANDARD_OUTPUT:
+        help_ = "give one of them a file"
+        raise HetesynthError("--json and --markdown - both write to standard output", code="HS856", help=help_)
+    if STANDARD_OUTPUT in options.files:
+        raise HetesynthError("only --markdown writes to standard output", code="HS856", help="name a file")
+    names = [os.path.realpath(path) for path in (*options.files, options.pages) if path is not None]
+    if len(names) != len(set(names)):
+        raise HetesynthError("two reports have the same name", code="HS570", help="give them two names")
+    ours = {options.junit: _JUNIT, options.gitlab: _GITLAB, options.sarif: _SARIF}
+    ours |= {options.markdown if options.markdown in options.files else None: re.escape(MARK.encode())}
+    for path, beginning in ours.items():
+        if path is not None:
+            demand_place(path)
+            _demand_ours(path, beginning)
+    if options.pages is not None:
+        _demand_ours(options.pages / INDEX_PAGE, re.escape(INDEX_MARK.encode()))
     return options
 
 
@@ -361,28 +354,6 @@ def demand_outside(options: ReportOptions, folders: Iterable[Path]) -> None:
         if path is not None and any(Path(os.path.realpath(path)).is_relative_to(place) for place in places):
             help_ = "name a place beside the output"
             raise HetesynthError(f"{path} would be in a folder that is deployed", code="HS857", help=help_)
-
-
-def _check(options: ReportOptions) -> None:
-    if options.json and options.markdown == STANDARD_OUTPUT:
-        help_ = "give one of them a file"
-        raise HetesynthError("--json and --markdown - both write to standard output", code="HS856", help=help_)
-    if STANDARD_OUTPUT in options.files:
-        raise HetesynthError("only --markdown writes to standard output", code="HS856", help="name a file")
-    names = [os.path.realpath(path) for path in (*options.files, options.pages) if path is not None]
-    if len(names) != len(set(names)):
-        raise HetesynthError("two reports have the same name", code="HS570", help="give them two names")
-    markdown = options.markdown if options.markdown in options.files else None
-    beginnings = (
-        (options.junit, _JUNIT), (options.gitlab, _GITLAB), (options.sarif, _SARIF),
-        (markdown, re.escape(MARK.encode())),
-    )  # fmt: skip
-    for path, beginning in beginnings:
-        if path is not None:
-            demand_place(path)
-            _demand_ours(path, beginning)
-    if options.pages is not None:
-        _demand_ours(options.pages / INDEX_PAGE, re.escape(INDEX_MARK.encode()))
 
 
 def _demand_ours(path: Path, beginning: bytes) -> None:
@@ -413,18 +384,16 @@ class Printed:
 def write_reports(report: BuildReport, options: ReportOptions, manifest: Manifest | None = None) -> Printed:
     """Write what ``options`` ask for. ``manifest``: None where it is wrong; there are no pages then."""
     at = report_places(report.manifest, manifest)
-    files: dict[Path, bytes] = {}
-    if options.junit is not None:
-        files[options.junit] = junit_xml(report, at)
-    if options.gitlab is not None:
-        files[options.gitlab] = code_quality(all_annotations(report, at))
-    if options.sarif is not None:
-        files[options.sarif] = sarif_annotations(all_annotations(report, at))
-    if options.markdown is not None and options.markdown in options.files:
-        files[options.markdown] = markdown_summary(report, at).encode()
-    for path, data in files.items():
-        write_atomically(path, data)
-    written = list(files)
+    notes = all_annotations(report, at)
+    texts: dict[Path | None, Callable[[], bytes]] = {
+        options.junit: lambda: junit_xml(report, at),
+        options.gitlab: lambda: code_quality(notes),
+        options.sarif: lambda: sarif_annotations(notes),
+        options.markdown: lambda: markdown_summary(report, at).encode(),
+    }
+    for path in options.files:
+        write_atomically(path, texts[path]())
+    written = [*options.files]
     if options.appended is not None:
         path = options.appended
         try:  # other commands of the step wrote there; the forge takes so much
@@ -438,7 +407,7 @@ def write_reports(report: BuildReport, options: ReportOptions, manifest: Manifes
     if options.pages is not None and manifest is not None:
         write_pages(options.pages, report, manifest, at, options.jobs)
         written.append(options.pages)
-    commands = workflow_commands(all_annotations(report, at)) if options.github else []
+    commands = workflow_commands(notes) if options.github else []
     output = ""
     if options.json:
         output = json.dumps(document(report, at), indent=2)

@@ -1,37 +1,50 @@
-"""``build --check``: every kind of damage, and that nothing is written."""
+"""What somebody changed in a folder: what a check refuses, a build mends, and both agree on what stays."""
 
 from __future__ import annotations
 
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.one_cell_project import MANIFEST, Here, Project
+from support.one_cell_project import Here, Project
 from support.small_projects import tree
 
 from hetesynth.cli.main import run
-from hetesynth.deploy.manifest.values import Gates
+from hetesynth.deploy.cache import Cache, CellResult
 from hetesynth.deploy.outcome import BuildReport
+from hetesynth.errors import HetesynthError
 
+PROGRAM = "allgather-64KB-16MB.xml"
 Edit = Callable[[dict[str, Any]], object]
+
+
+def cached(project: Project, change: Callable[[CellResult], CellResult] = lambda result: result) -> Any:
+    """A result that is in the cache too, as one of a worker is."""
+
+    def kept(result: CellResult) -> CellResult:
+        Cache(project.folder / "cache").put(change(result))
+        return change(result)
+
+    return kept
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("built")
-    Project(folder).build(Here())
+    project = Project(folder)
+    project.build(Here(cached(project)))
     return folder
 
 
 @pytest.fixture
 def project(tmp_path: Path, built: Path) -> Project:
     project = Project(tmp_path)
-    shutil.copytree(built / "schedules", tmp_path / "schedules")
+    for name in ("schedules", "cache"):
+        shutil.copytree(built / name, tmp_path / name)
     return project
 
 
@@ -62,7 +75,7 @@ def test_after_a_build_all_is_current_and_nothing_is_written(project: Project, q
 
 
 @pytest.mark.parametrize("quick", [False, True])
-@pytest.mark.parametrize("suffix", [".xml", ".inplace.xml", ".schedule.json"])
+@pytest.mark.parametrize("suffix", [".inplace.xml", ".schedule.json"])
 def test_a_changed_byte_and_a_deleted_file(project: Project, suffix: str, quick: bool) -> None:
     path = next(p for p in sorted(project.deployed.rglob(f"*16MB{suffix}")))
     whole = path.read_bytes()
@@ -74,40 +87,6 @@ def test_a_changed_byte_and_a_deleted_file(project: Project, suffix: str, quick:
     assert "cannot be read" in said(project.check(quick=quick))
     project.build(Here())
     assert project.check(quick=quick).ok
-
-
-def test_a_program_that_a_judge_refuses_although_the_digests_were_changed_too(project: Project) -> None:
-    path = next(p for p in project.deployed.rglob("*16MB.xml"))
-    data = path.read_bytes().replace(b'type="s"', b'type="nop"', 1)
-    assert data != path.read_bytes()
-    path.write_bytes(data)
-    digest = sha256(data).hexdigest()
-
-    def edit(values: dict[str, Any]) -> None:
-        values["cells"][0]["record"]["files"][path.name] = digest
-        values["files"][f"algorithms/{path.name}"] = digest
-
-    edit_index(project, edit)
-    assert project.check(quick=True).ok, "quick compares digests alone"
-    report = project.check()
-    assert report.cells[0].status == "invalid"
-    assert path.name in report.cells[0].messages[0]
-
-
-def test_a_schedule_that_is_not_right_although_the_digests_were_changed_too(project: Project) -> None:
-    path = next(project.deployed.rglob("*.schedule.json"))
-    lines = path.read_text().splitlines(keepends=True)
-    at = next(i for i, line in enumerate(lines) if '"transfers"' in line)
-    data = "".join(lines[: at + 1] + lines[at + 2 :]).encode()
-    path.write_bytes(data)
-    digest = sha256(data).hexdigest()
-
-    def edit(values: dict[str, Any]) -> None:
-        values["cells"][0]["record"]["files"][path.name] = digest
-        values["files"][f"schedules/{path.name}"] = digest
-
-    edit_index(project, edit)
-    assert project.check().cells[0].status == "invalid"
 
 
 RECORD_EDITS: dict[str, tuple[Edit, str]] = {
@@ -153,11 +132,14 @@ INDEX_EDITS: dict[str, tuple[Edit, str]] = {
 @pytest.mark.parametrize("name", INDEX_EDITS)
 def test_an_index_that_was_edited(project: Project, name: str) -> None:
     edit, words = INDEX_EDITS[name]
+    (project.deployed / "algorithms/other.xml").write_text("<algo/>")  # said beside it
+    shutil.copytree(project.deployed, project.folder / "schedules/four/rccl-6")
     edit_index(project, edit)
     for quick in (False, True):
         report = project.check(quick=quick)
         assert not report.ok
-        assert words in said(report)
+        assert words in said(report) and "algorithms/other.xml" in said(report)
+        assert "the manifest does not name it; a build leaves it alone" in said(report)
 
 
 def test_an_index_that_is_cut_or_gone(project: Project) -> None:
@@ -168,23 +150,6 @@ def test_an_index_that_is_cut_or_gone(project: Project) -> None:
     assert "missing there is none" in said(project.check())
     shutil.rmtree(project.folder / "schedules")
     assert said(project.check()) == "missing there is none"
-
-
-def test_a_file_too_many(project: Project) -> None:
-    (project.deployed / "algorithms/other.xml").write_text("<algo/>")
-    for quick in (False, True):
-        report = project.check(quick=quick)
-        assert not report.ok
-        assert said(report) == "current\nno part of it: algorithms/other.xml"
-    project.build(Here())
-    assert project.check().ok
-
-
-def test_a_folder_that_the_manifest_does_not_name_is_said_and_is_no_fault(project: Project) -> None:
-    shutil.copytree(project.deployed, project.folder / "schedules/four/rccl-6")
-    report = project.check()
-    assert report.ok
-    assert said(report) == "current\nthe manifest does not name it; a build leaves it alone"
 
 
 def test_a_stale_cell_that_still_verifies_is_said_to_with_its_time_there(project: Project) -> None:
@@ -198,47 +163,9 @@ def test_a_stale_cell_that_still_verifies_is_said_to_with_its_time_there(project
     assert "us before" in cell.messages[1]
     quick = project.check(quick=True).cells[0]
     assert (quick.status, quick.messages) == ("stale", ("the cluster changed",))
-
-
-def test_a_stale_cell_that_does_not_verify_is_said_not_to(project: Project) -> None:
     project.edit_cluster("<->", "->")
     (cell,) = project.check().cells
-    assert cell.status == "stale"
     assert "on the cluster as it is it does not verify: the link" in cell.messages[1]
-
-
-def test_a_comment_changes_nothing(project: Project) -> None:
-    project.edit_cluster("cluster", "# the one in the cellar\ncluster")
-    assert project.check().ok
-
-
-def test_a_cell_that_is_new_in_the_manifest_is_missing(project: Project) -> None:
-    (project.folder / "hetesynth.toml").write_text(MANIFEST.replace('"allgather"', '"allgather", "alltoall"'))
-    assert [cell.status for cell in project.check().cells] == ["current", "missing"]
-
-
-def test_gates_that_are_not_met_are_said(project: Project) -> None:
-    project.gates = Gates(steps=0)
-    report = project.check(quick=True)
-    assert not report.ok
-    assert report.cells[0].status == "withheld"
-    assert "is more than 0" in said(report)
-
-
-def test_an_older_cell_that_stays_is_no_fault_while_it_is_right(project: Project) -> None:
-    project.cluster(20)
-
-    def slower(result: Any) -> Any:
-        sizes = [{**row, "program_us": row["program_us"] * 2} for row in result.record["sizes"]]
-        return replace(result, record={**result.record, "sizes": sizes})
-
-    assert project.build(Here(slower)).status == "kept"
-    report = project.check()
-    assert report.ok
-    assert report.cells[0].status == "kept"
-    assert "slower" in said(report)
-    edit_index(project, lambda values: values["cells"][0]["record"]["sizes"][0].update(program_us=1.0))
-    assert project.check().cells[0].status == "invalid"
 
 
 def test_the_command_says_it_and_ends_with_1(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
@@ -261,9 +188,102 @@ def test_options_that_have_no_meaning_together(project: Project, capsys: pytest.
     assert "HS854" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-def test_several_processes_say_the_same(project: Project) -> None:
-    (project.folder / "hetesynth.toml").write_text(MANIFEST.replace('"allgather"', '"allgather", "reducescatter"'))
-    project.built(Here())
+# --- what a build makes of it
+
+
+def edit_row(project: Project, edit: Edit) -> None:
+    edit_index(project, lambda values: edit(values["cells"][0]))
+
+
+def edit_program(project: Project) -> None:
+    path = project.deployed / "algorithms" / PROGRAM
+    path.write_text(path.read_text().replace('cnt="1"', 'cnt="2"', 1))
+    digest = sha256(path.read_bytes()).hexdigest()
+    edit_row(project, lambda row: row["record"]["files"].update({PROGRAM: digest}))
+
+
+def edit_times(project: Project) -> None:
+    edit_row(project, lambda row: row["record"]["sizes"][0].update(percent_of_limit=100.0))
+
+
+def edit_programs(project: Project) -> None:
+    edit_row(project, lambda row: row["record"].update(programs=[]))
+
+
+@pytest.mark.parametrize(
+    ("edit", "stays"),
+    [
+        (edit_program, False),
+        (edit_times, False),
+        (edit_programs, True),
+    ],
+)
+def test_a_cell_that_was_changed_with_its_digests_is_put_back(
+    project: Project, edit: Callable[[Project], None], stays: bool
+) -> None:
+    if stays:
+        project.cluster(20)
+        assert project.build(Here(cached(project, lambda result: project.made_by("double-tree")))).status == "kept"
+    before = tree(project.deployed)
+    edit(project)
+    quick = project.check(quick=True).cells[0].status
+    assert quick != "invalid" or edit is not edit_program, "quick compares digests alone"
+    assert project.check().cells[0].status == "invalid"
+    report = project.built(Here(None))
+    assert [cell.status for cell in report.cells] == ["kept" if stays else "current"]
+    notes = [warning for warning in report.warnings if "the library somewhere" not in warning]
+    assert (len(report.written), len(notes)) == (1, 1)
+    assert "was changed" in report.warnings[0]
+    assert tree(project.deployed) == before
+    assert project.check().ok
+
+
+def test_a_record_that_says_fewer_steps_does_not_stay(project: Project) -> None:
+    manifest = project.folder / "hetesynth.toml"
+    manifest.write_text(manifest.read_text().replace('sizes = ["64KB..16MB"]', "chunks = 1"))
+    project.build(Here())
+    edit_row(project, lambda row: row["record"].update(steps=0))
+    manifest.write_text(manifest.read_text().replace("chunks = 1", "chunks = 1\nseed = 1"))
+    assert project.build(Here()).status == "built"
+    assert project.check().ok
+
+
+def test_after_a_failure_the_former_cluster_has_its_former_times(project: Project) -> None:
+    before = tree(project.folder / "schedules")
     project.cluster(20)
-    assert said(project.check(2)) == said(project.check(1))
+    assert project.build(Here(None)).status == "failed"
+    project.cluster(25)
+    assert not project.check().ok
+    assert project.build(Here(None)).status == "cached"
+    assert tree(project.folder / "schedules") == before
+
+
+@pytest.mark.parametrize("value", ["x", None])
+def test_a_candidate_that_is_none_is_no_candidate(project: Project, value: object) -> None:
+    def edit(row: dict[str, Any]) -> None:
+        row["made_for"] = "0" * 64
+        row["record"]["instead_of"] = value
+
+    edit_row(project, edit)
+    assert project.check(quick=True).cells[0].status == "invalid"
+    assert project.build(Here(None)).status == "cached"
+
+
+def test_a_folder_without_its_index_is_to_be_moved_away(project: Project) -> None:
+    (project.deployed / "index.json").unlink()
+    before = tree(project.folder / "schedules")
+    with pytest.raises(HetesynthError, match="files of another kind") as refused:
+        project.build(Here(None))
+    assert "move what is there away" in refused.value.help
+    assert tree(project.folder / "schedules") == before
+
+
+@pytest.mark.parametrize("layout", ["aside/{cluster}/{target}", "{cluster}"])
+def test_no_folder_is_where_results_are_that_are_not_deployed(
+    project: Project, layout: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = project.folder / "hetesynth.toml"
+    text = manifest.read_text().replace('"three.dsl"', '"three.dsl"\nname = "Aside"')
+    manifest.write_text(f'{text}\n[output]\nlayout = "{layout}"\n')
+    assert run(["build", str(manifest), "--check"]) == 2
+    assert "HS868" in capsys.readouterr().err
