@@ -106,7 +106,7 @@ def _repeated(words: Sequence[Word]) -> Iterator[Diagnostic]:
             if by.text == name != word.text:
                 message = f"`{word.text}` names `{name}` again"
             help_ += ": did you mean another range?"
-        elif len(numbers := _numbers(word.text)) > len(set(numbers)):
+        elif any(count > 1 for count in _listed(word.text).values()):
             message = f"`{word.text}` names a number twice"
         if message:
             yield Diagnostic("HS243", word.span, message, help_, "warning")
@@ -115,15 +115,14 @@ def _repeated(words: Sequence[Word]) -> Iterator[Diagnostic]:
         globs += [(pattern, word) for pattern in patterns]
 
 
-def _numbers(text: str) -> list[int]:
-    """The numbers that the ranges of a name list, repeated ones too."""
-    numbers: list[int] = []
-    for number, bracket in enumerate(re.findall(r"\[([^\]]*)\]", text)):
-        for piece in bracket.split(","):
-            ends = [int(end) for end in re.findall(r"\d+", piece)]
-            if ends and ends[-1] - ends[0] <= MAX_LISTED:
-                numbers += [(number << 32) + i for i in range(ends[0], ends[-1] + 1)]
-    return numbers
+def _listed(text: str) -> Counter[tuple[int, int]]:
+    """How often the ranges of a name list each number, by bracket."""
+    listed: Counter[tuple[int, int]] = Counter()
+    for place, bracket in enumerate(re.findall(r"\[([^\]]*)\]", text)):
+        for ends in (re.findall(r"\d+", piece) for piece in bracket.split(",")):
+            if ends and int(ends[-1]) - int(ends[0]) <= MAX_LISTED:
+                listed.update((place, i) for i in range(int(ends[0]), int(ends[-1]) + 1))
+    return listed
 
 
 def unused(inspection: Inspection) -> Iterator[Diagnostic]:
