@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import product
 
 from hetesynth.model.diagnostics import Span
 from hetesynth.model.pods import Pod, PodCluster
@@ -20,7 +22,7 @@ from hetesynth.topology.language.names import Part, Scope, plain
 from hetesynth.topology.language.paths import TooManyPaths, links_over
 from hetesynth.topology.language.properties import lanes_of
 from hetesynth.topology.language.reachability import separate_parts
-from hetesynth.topology.language.syntax import Cluster, Flow, Property, Shared
+from hetesynth.topology.language.syntax import Cluster, Property, Shared
 from hetesynth.topology.language.units import measure
 
 _SHOWN_PARTS = 4
@@ -58,14 +60,35 @@ def topology_from(
         wires=wires,
         links=links,
         groups=groups,
-        reduce_bandwidth=tuple(p.reduce for p in gpus) if any(p.reduce for p in gpus) else (),
-        copy_bandwidth=tuple(p.copy for p in gpus) if any(p.copy for p in gpus) else (),
+        reduce_bandwidth=_stated([part.reduce for part in gpus]),
+        copy_bandwidth=_stated([part.copy for part in gpus]),
         chunk_bytes=chunk,
         notes=notes,
         measured=tuple(sorted({word.text.lower() for word in words})),
     )
-    _check_connected(topology, cluster.name.span, findings)
-    findings.raise_any()
+    pieces = separate_parts(topology)  # links in one direction join
+    if len(pieces) > 1:
+        names = [vertex.name for vertex in vertices]
+        alone = [piece[0] for piece in pieces if len(piece) == 1]
+        if alone and len(pieces) - len(alone) <= 1:
+            shown = ", ".join(names[rank] for rank in alone[:8])
+            message = f"{shown} can reach no other GPU (rank {', '.join(map(str, alone[:8]))})"
+        else:
+            members = []
+            for piece in pieces[:_SHOWN_PARTS]:
+                first, last = piece[0], piece[-1]
+                members.append(f"ranks {', '.join(map(str, piece[:8]))}{', ...' if len(piece) > 8 else ''}")
+                if first == last:
+                    members[-1] = f"rank {first} ({names[first]})"
+                elif piece == list(range(first, last + 1)):
+                    members[-1] = f"ranks {first}-{last} ({names[first]} to {names[last]})"
+            if len(pieces) > _SHOWN_PARTS:
+                members.append(f"and {len(pieces) - _SHOWN_PARTS} more")
+            shown = "; ".join(members)
+            message = f"the GPUs fall into {len(pieces)} parts that cannot reach each other: {shown}"
+        help_ = "join their NICs with a fabric (`fabric ib { join *.nic*; }`) or add a link"
+        findings.add("HS217", cluster.name.span, message, help_)
+        findings.raise_any()
     return topology
 
 
@@ -100,33 +123,6 @@ def _limited_links(
     return ()
 
 
-def _check_connected(topology: Topology, span: Span, findings: Findings) -> None:
-    """All GPUs hang together; one-way links are legal."""
-    parts = separate_parts(topology)
-    if len(parts) == 1:
-        return
-    names = [vertex.name for vertex in topology.vertices]
-    alone = [part[0] for part in parts if len(part) == 1]
-    if alone and len(parts) - len(alone) <= 1:
-        shown = ", ".join(names[rank] for rank in alone[:8])
-        message = f"{shown} can reach no other GPU (rank {', '.join(map(str, alone[:8]))})"
-    else:
-        members = []
-        for part in parts[:_SHOWN_PARTS]:
-            first, last = part[0], part[-1]
-            if first == last:
-                members.append(f"rank {first} ({names[first]})")
-            elif part == list(range(first, last + 1)):
-                members.append(f"ranks {first}-{last} ({names[first]} to {names[last]})")
-            else:
-                members.append(f"ranks {', '.join(map(str, part[:8]))}{', ...' if len(part) > 8 else ''}")
-        if len(parts) > _SHOWN_PARTS:
-            members.append(f"and {len(parts) - _SHOWN_PARTS} more")
-        message = f"the GPUs fall into {len(parts)} parts that cannot reach each other: {'; '.join(members)}"
-    help_ = "join their NICs with a fabric (`fabric ib { join *.nic*; }`) or add a link"
-    findings.add("HS217", span, message, help_)
-
-
 # --- stated limits on links together
 
 
@@ -148,9 +144,16 @@ def _shared_groups(
         forward: set[int] = set()
         backward: set[int] = set()
         for flow in shared.flows:
-            left, right = _ranks_of(flow, scope, rank, findings)
-            findings.spend(len(left) * len(right), flow.span)
-            pairs = [(u, v) for u in left for v in right]
+            sides: list[list[Rank]] = []
+            for words in (flow.left, flow.right):
+                parts = scope.resolve(words)
+                wrong = next((part for part in parts if part.kind != "gpu"), None)
+                if wrong is not None:
+                    message = f"a shared group names GPUs; `{wrong.name}` is none"
+                    findings.add("HS211", words[0].span, message, "name the GPUs whose links share the limit")
+                sides.append([rank[part.name] for part in parts if part.name in rank])
+            findings.spend(len(sides[0]) * len(sides[1]), flow.span)
+            pairs = list(product(*sides))
             forward.update(i for u, v in pairs for i in between.get((u, v), ()))
             if flow.both_ways:
                 backward.update(i for u, v in pairs for i in between.get((v, u), ()))
@@ -169,20 +172,6 @@ def _shared_groups(
                     findings.add("HS203", shared.name.span, message, "rename one")
                 groups[full] = SharedGroup(full, "shared", bandwidth, tuple(sorted(of)), lanes)
     return tuple(groups.values())
-
-
-def _ranks_of(
-    flow: Flow, scope: Scope, rank: dict[str, Rank], findings: Findings
-) -> tuple[list[Rank], list[Rank]]:
-    sides: list[list[Rank]] = []
-    for words in (flow.left, flow.right):
-        parts = scope.resolve(words)
-        wrong = next((part for part in parts if part.kind != "gpu"), None)
-        if wrong is not None:
-            message = f"a shared group names GPUs; `{wrong.name}` is none"
-            findings.add("HS211", words[0].span, message, "name the GPUs whose links share the limit")
-        sides.append([rank[part.name] for part in parts if part.name in rank])
-    return sides[0], sides[1]
 
 
 # --- pods
@@ -273,6 +262,10 @@ def _alone(pod: str, instance: _Instance, vertices: Sequence[Vertex], wires: Seq
         len(gpus),
         inside,
         (),
-        reduce_bandwidth=tuple(p.reduce for p in gpus) if any(p.reduce for p in gpus) else (),
-        copy_bandwidth=tuple(p.copy for p in gpus) if any(p.copy for p in gpus) else (),
+        reduce_bandwidth=_stated([part.reduce for part in gpus]),
+        copy_bandwidth=_stated([part.copy for part in gpus]),
     )
+
+
+def _stated(rates: list[Fraction | None]) -> tuple[Fraction | None, ...]:
+    return tuple(rates) if any(rates) else ()

@@ -154,7 +154,13 @@ class _Elaboration:
             message = f"there is no node type `{item.node.text[:60]}`"
             self.findings.add("HS201", item.node.span, message, type_meant(item.node.text, types))
             return
-        names = self._instance_names(item)
+        names = declared(item.name, "an instance", self.findings)
+        if item.count is not None:
+            copies = count(item.count, "the number of instances", MAX_INSTANCES, self.findings)
+            if len(names) != 1:
+                help_ = "write `instance b[0-1] = ...` or `instance b = ... x 2`"
+                self.findings.add("HS210", item.name.span, "give a range or a count, not both", help_)
+            names = [f"{names[0]}{i}" for i in range(copies or 0)] if len(names) == 1 else []
         for name, host in zip(names, _hosts_of(item, names, self.findings), strict=True):
             full = f"{scope.prefix}{name}"
             local = Scope(
@@ -193,17 +199,6 @@ class _Elaboration:
                 message = f"the cluster has more than {self.max_gpus} GPUs"
                 self.findings.add("HS208", item.span, message, help_)
                 self.findings.raise_any()
-
-    def _instance_names(self, item: Instance) -> list[str]:
-        names = declared(item.name, "an instance", self.findings)
-        if item.count is None:
-            return names
-        copies = count(item.count, "the number of instances", MAX_INSTANCES, self.findings)
-        if len(names) != 1:
-            help_ = "write `instance b[0-1] = ...` or `instance b = ... x 2`"
-            self.findings.add("HS210", item.name.span, "give a range or a count, not both", help_)
-            return []
-        return [f"{names[0]}{i}" for i in range(copies)] if copies else []
 
     def _networks(self, items: tuple[Any, ...], scope: Scope, server: str) -> tuple[Any, ...]:
         """``items`` with networks in one line replaced by what they stand for, whose parts are declared."""

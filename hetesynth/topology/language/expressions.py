@@ -155,7 +155,19 @@ class _Reader:
             dimension, factor = UNITS[token.unit] if token.unit else ("count", Fraction(1))
             return Value(Fraction(token.text) * factor, dimension)
         if token.kind == "name" and self._sign("(") is not None:
-            return self._call(token, depth)
+            choose: Callable[[list[Fraction]], Fraction] | None = {"min": min, "max": max}.get(token.text)
+            if choose is None:
+                message = f"there is no function `{token.text[:60]}`"
+                raise _WrongError("HS230", token.offset, message, "there are min(,) and max(,)")
+            values = [self._value(depth + 1)]
+            while self._sign(",") is not None:
+                values.append(self._value(depth + 1))
+            self._expect(")")
+            other = next((value for value in values if value.dimension != values[0].dimension), None)
+            if other is not None:
+                message = f"`{token.text}` of {values[0].sort} and {other.sort}"
+                raise _WrongError("HS206", token.offset, message, "its values have to be of one sort")
+            return Value(choose([value.number for value in values]), values[0].dimension)
         if token.kind == "name":
             value = self.variables.get(token.text)
             if value is None:
@@ -172,21 +184,6 @@ class _Reader:
             return value
         shown = f"`{token.text}`" if token.text else "the end"
         raise _WrongError("HS230", token.offset, f"a number or a variable is expected, not {shown}")
-
-    def _call(self, name: _Token, depth: int) -> Value:
-        choose: Callable[[list[Fraction]], Fraction] | None = {"min": min, "max": max}.get(name.text)
-        if choose is None:
-            message = f"there is no function `{name.text[:60]}`"
-            raise _WrongError("HS230", name.offset, message, "there are min(,) and max(,)")
-        values = [self._value(depth + 1)]
-        while self._sign(",") is not None:
-            values.append(self._value(depth + 1))
-        self._expect(")")
-        other = next((value for value in values if value.dimension != values[0].dimension), None)
-        if other is not None:
-            message = f"`{name.text}` of {values[0].sort} and {other.sort}"
-            raise _WrongError("HS206", name.offset, message, "its values have to be of one sort")
-        return Value(choose([value.number for value in values]), values[0].dimension)
 
     def ranges(self, least: int) -> list[tuple[int, int]]:
         """Numbers, variables and parenthesised expressions, or two of them with - between, after commas."""

@@ -82,8 +82,17 @@ class Scope:
         for word in words:
             for pattern in expand(word, self.findings):
                 self.findings.spend(WORK_OF_A_NAME, word.span)
-                for part in self._matching(pattern, word):
-                    parts[part.name] = part
+                if "*" in pattern:
+                    self.findings.spend(len(self.parts), word.span)
+                    regex = re.compile("[^.]*".join(map(re.escape, re.split(r"\*+", pattern))))
+                    matched = [part for name, part in self.parts.items() if regex.fullmatch(name)]
+                    code, message = "HS202", f"`{_short(pattern)}` matches nothing in {self.title}"
+                else:
+                    matched = [self.parts[pattern]] if pattern in self.parts else []
+                    code, message = "HS201", f"{self.title} has no `{_short(pattern)}`"
+                parts.update({part.name: part for part in matched})
+                if not matched and not self._is_told(code, pattern, word.span):
+                    self.findings.add(code, word.span, message, self._known(pattern.replace("*", "")))
         return list(parts.values())
 
     def paired(self, left: Sequence[Word], right: Sequence[Word], span: Span) -> list[tuple[Part, Part]]:
@@ -97,21 +106,6 @@ class Scope:
             return []
         width = max(len(ones), len(others))
         return [(ones[i % len(ones)], others[i % len(others)]) for i in range(width)]
-
-    def _matching(self, pattern: str, word: Word) -> list[Part]:
-        if "*" not in pattern:
-            part = self.parts.get(pattern)
-            if part is None and not self._is_told("HS201", pattern, word.span):
-                message = f"{self.title} has no `{_short(pattern)}`"
-                self.findings.add("HS201", word.span, message, self._known(pattern))
-            return [part] if part is not None else []
-        self.findings.spend(len(self.parts), word.span)
-        regex = re.compile("".join("[^.]*" if c == "*" else re.escape(c) for c in re.sub(r"\*+", "*", pattern)))
-        matched = [part for name, part in self.parts.items() if regex.fullmatch(name)]
-        if not matched and not self._is_told("HS202", pattern, word.span):
-            message = f"`{_short(pattern)}` matches nothing in {self.title}"
-            self.findings.add("HS202", word.span, message, self._known(pattern.replace("*", "")))
-        return matched
 
     def _is_told(self, code: str, pattern: str, span: Span) -> bool:
         """True where it was said here, or parts like ``pattern`` lack because their declaration is wrong."""
