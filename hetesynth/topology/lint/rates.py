@@ -72,8 +72,15 @@ def doubtful_rates(inspection: Inspection) -> Iterator[Diagnostic]:
                 continue
             if prop.name == "latency":
                 value = _value(amount, "time")
-                if value and not role.least_latency <= value <= role.most_latency:
-                    yield _odd_latency(amount, value, role)
+                if not value or role.least_latency <= value <= role.most_latency:
+                    continue
+                much, units = ("long", _SHORTER) if value > role.most_latency else ("short", _LONGER)
+                help_, other = "a latency is alpha: seconds for each transfer", units.get(amount.unit, "")
+                meant = value / UNITS[amount.unit][1] * UNITS[other][1] if other and not amount.expression else 0
+                if other and role.least_latency <= meant <= role.most_latency:
+                    help_ = f"did you mean `{amount.number} {other}`?"
+                message = f"{_written(amount)} is too {much} for {role.what}"
+                yield Diagnostic("HS242", amount.span, message, help_, "warning")
             elif prop.name in _RATES and (value := _value(amount, "bandwidth")) is not None:
                 lanes = int(Fraction(prop.lanes.number)) if prop.lanes is not None and prop.lanes.number else 1
                 finding = _bandwidth(prop, amount, role, value * lanes, lanes)
@@ -124,7 +131,17 @@ def _value(amount: Amount, dimension: str) -> Fraction | None:
 def _bandwidth(prop: Property, amount: Amount, role: Role, value: Fraction, lanes: int) -> Diagnostic | None:
     if role.least <= value <= role.most:
         return None
-    meant = _meant_bandwidth(amount, value, role)
+    meant = ""  # the same number with another unit that such hardware has; the nearest by factor
+    match = re.fullmatch(r"([KMGT]?)(i?)(b|B|bit)(/s|ps)", amount.unit.replace("k", "K"))
+    if match is not None and not amount.expression:
+        prefix, binary, letter, per = match.groups()
+        place = _PREFIXES.index(prefix)
+        near = [_PREFIXES[p] for p in (place - 1, place + 1) if 0 <= p < len(_PREFIXES)]
+        for other, sign in [(prefix, "B" if letter != "B" else "b"), *((other, letter) for other in near)]:
+            unit = f"{other}{binary if other else ''}{sign}{per}"
+            if unit in UNITS and role.least <= value / UNITS[amount.unit][1] * UNITS[unit][1] <= role.most:
+                meant = f"`{amount.number} {unit}`"
+                break
     if prop.name == "degrade" and _LEAST_LEFT <= value <= role.most and not meant:
         return None
     shown = _written(amount) + (f" x {lanes}" if lanes > 1 else "")
@@ -141,35 +158,6 @@ def _bandwidth(prop: Property, amount: Amount, role: Role, value: Fraction, lane
         else f"{_rate(role.least)} to {_rate(role.most)} is usual"
     )
     return Diagnostic("HS241", amount.span, message, help_, "warning")
-
-
-def _meant_bandwidth(amount: Amount, value: Fraction, role: Role) -> str:
-    """The same number with another unit that such hardware has; the nearest by factor."""
-    match = re.fullmatch(r"([KMGT]?)(i?)(b|B|bit)(/s|ps)", amount.unit.replace("k", "K"))
-    if match is None or amount.expression:
-        return ""
-    prefix, binary, letter, per = match.groups()
-    candidates = [(prefix, "B" if letter != "B" else "b")]
-    place = _PREFIXES.index(prefix)
-    near = [_PREFIXES[p] for p in (place - 1, place + 1) if 0 <= p < len(_PREFIXES)]
-    candidates += [(other, letter) for other in near]
-    for other, sign in candidates:
-        unit = f"{other}{binary if other else ''}{sign}{per}"
-        if unit in UNITS and role.least <= value / UNITS[amount.unit][1] * UNITS[unit][1] <= role.most:
-            return f"`{amount.number} {unit}`"
-    return ""
-
-
-def _odd_latency(amount: Amount, value: Fraction, role: Role) -> Diagnostic:
-    much = "long" if value > role.most_latency else "short"
-    message = f"{_written(amount)} is too {much} for {role.what}"
-    other = (_SHORTER if much == "long" else _LONGER).get(amount.unit, "")
-    help_ = "a latency is alpha: seconds for each transfer"
-    if other and not amount.expression:
-        meant = value / UNITS[amount.unit][1] * UNITS[other][1]
-        if role.least_latency <= meant <= role.most_latency:
-            help_ = f"did you mean `{amount.number} {other}`?"
-    return Diagnostic("HS242", amount.span, message, help_, "warning")
 
 
 def _eighths(rates: dict[Fraction, list[Amount]]) -> Iterator[Diagnostic]:
