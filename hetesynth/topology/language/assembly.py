@@ -30,21 +30,26 @@ _SHOWN_PARTS = 4
 Groups = Sequence[tuple[Shared, Scope]]
 
 
-def topology_from(
-    cluster: Cluster,
-    chunk: int | None,
-    hardware: HardwareGraph,
-    stated: Groups,
-    notes: tuple[str, ...],
-    findings: Findings,
-) -> Topology:
+@dataclass(frozen=True, slots=True)
+class Built:
+    """Hardware with all its wires, the groups and the chunk size that are stated, and what is to be noted."""
+
+    cluster: Cluster
+    chunk: int | None
+    hardware: HardwareGraph
+    stated: Groups
+    notes: tuple[str, ...]
+
+
+def topology_from(built: Built, findings: Findings) -> Topology:
     """The cluster with links between all its GPUs."""
+    cluster, hardware = built.cluster, built.hardware
     vertices, wires = hardware.graph()
     gpus = hardware.gpus()
     _check_nics(hardware, vertices, wires, findings)
     findings.raise_any()
     links = _limited_links(vertices, wires, len(gpus), cluster.name.span, findings)
-    groups = _shared_groups(stated, gpus, links, findings)
+    groups = _shared_groups(built.stated, gpus, links, findings)
     findings.raise_any()
     kinds = {wire.kind.lower() for wire in wires}
     measured = [item for item in cluster.items if isinstance(item, Property) and item.name == "measured"]
@@ -62,8 +67,8 @@ def topology_from(
         groups=groups,
         reduce_bandwidth=_stated([part.reduce for part in gpus]),
         copy_bandwidth=_stated([part.copy for part in gpus]),
-        chunk_bytes=chunk,
-        notes=notes,
+        chunk_bytes=built.chunk,
+        notes=built.notes,
         measured=tuple(sorted({word.text.lower() for word in words})),
     )
     pieces = separate_parts(topology)  # links in one direction join
@@ -187,15 +192,9 @@ class _Instance:
     groups: list[tuple[Shared, Scope]] = field(default_factory=list)
 
 
-def pods_from(
-    cluster: Cluster,
-    chunk: int | None,
-    hardware: HardwareGraph,
-    stated: Groups,
-    notes: tuple[str, ...],
-    findings: Findings,
-) -> PodCluster:
+def pods_from(built: Built, findings: Findings) -> PodCluster:
     """The cluster as pods, in the order of ranks; a shared group that is stated of several pods is a finding."""
+    hardware, span = built.hardware, built.cluster.name.span
     vertices, wires = hardware.graph()
     _check_nics(hardware, vertices, wires, findings)
     findings.raise_any()
@@ -212,7 +211,7 @@ def pods_from(
         pod = owner[wire.src]
         if pod in instances and owner[wire.dst] == pod:
             instances[pod].wires.append(number)
-    for shared, scope in stated:
+    for shared, scope in built.stated:
         pod = scope.prefix.partition(".")[0]
         if pod in instances:
             instances[pod].groups.append((shared, scope))
@@ -231,7 +230,6 @@ def pods_from(
         key = (alone.vertices, alone.wires, profile, tuple(shared.name.span for shared, _ in instance.groups))
         if key not in numbers:
             numbers[key] = len(types)
-            span = cluster.name.span
             links = _limited_links(alone.vertices, alone.wires, alone.ranks, span, findings)
             groups = _shared_groups(instance.groups, instance.gpus, links, findings)
             types.append(replace(alone, links=links, groups=groups))
@@ -243,7 +241,8 @@ def pods_from(
             findings.raise_any()
         pods.append(Pod(pod, numbers[key], rank, tuple(instance.vertices), tuple(instance.wires)))
         rank += alone.ranks
-    return PodCluster(cluster.name.text, tuple(types), tuple(pods), vertices, wires, chunk, notes)
+    name = built.cluster.name.text
+    return PodCluster(name, tuple(types), tuple(pods), vertices, wires, built.chunk, built.notes)
 
 
 def _alone(pod: str, instance: _Instance, vertices: Sequence[Vertex], wires: Sequence[Wire]) -> Topology:

@@ -41,7 +41,7 @@ def topology_of(source: Source) -> Topology:
     findings = Findings()
     tell_mended(source)
     program = expanded(resolve(source, findings), findings)
-    return _Elaboration(program, findings, MAX_GPUS).topology()
+    return assembly.topology_from(_Elaboration(program, findings, MAX_GPUS).build(), findings)
 
 
 def tell_mended(source: Source) -> None:
@@ -54,11 +54,7 @@ def pods_of(source: Source) -> PodCluster:
     """The cluster that ``source`` describes as pods: every instance of the cluster is one."""
     findings = Findings()
     program = expanded(resolve(source, findings), findings)
-    elaboration = _Elaboration(program, findings, MAX_POD_GPUS)
-    chunk = elaboration.build()
-    return assembly.pods_from(
-        program.cluster, chunk, elaboration.hardware, elaboration.groups, elaboration.notes(), findings
-    )
+    return assembly.pods_from(_Elaboration(program, findings, MAX_POD_GPUS).build(), findings)
 
 
 def built_of(
@@ -66,7 +62,7 @@ def built_of(
 ) -> tuple[Topology, tuple[Part, ...], tuple[tuple[str, str], ...]]:
     """The cluster of an expanded ``program``, its parts, and its servers with the type of each."""
     elaboration = _Elaboration(program, findings, MAX_GPUS)
-    topology = elaboration.topology()
+    topology = assembly.topology_from(elaboration.build(), findings)
     servers = tuple(
         (scope.prefix.removesuffix("."), node.name.text)
         for scope, node in elaboration.instances
@@ -94,15 +90,8 @@ class _Elaboration:
         self.losses = Losses(self.hardware, self.findings)
         self.wiring = Wiring(self.hardware, self.findings)
 
-    def topology(self) -> Topology:
-        """All phases in order; findings are raised where going on would only repeat them."""
-        chunk = self.build()
-        return assembly.topology_from(
-            self.program.cluster, chunk, self.hardware, self.groups, self.notes(), self.findings
-        )
-
-    def build(self) -> int | None:
-        """Make parts and wires; the chunk size that is stated."""
+    def build(self) -> assembly.Built:
+        """Make parts and wires; findings are raised where going on would only repeat them."""
         cluster = self.program.cluster
         scope = Scope(f"cluster `{cluster.name.text}`", self.findings)
         for item in cluster.items:
@@ -132,12 +121,10 @@ class _Elaboration:
         if not self.hardware.gpus() and not self.findings:
             self.findings.add("HS200", cluster.span, "the cluster has no GPUs", "add `instance a = h20x8`")
         self.findings.raise_any()
-        return None if chunk is None else int(chunk)
-
-    def notes(self) -> tuple[str, ...]:
-        """What is disabled and what was lost."""
         disabled = [p.name for p in self.hardware.parts if p.disabled and p.name not in self.losses.lost]
-        return (*(f"{name} is disabled" for name in disabled), *self.losses.notes)
+        notes = (*(f"{name} is disabled" for name in disabled), *self.losses.notes)
+        size = None if chunk is None else int(chunk)
+        return assembly.Built(cluster, size, self.hardware, self.groups, notes)
 
     # --- parts
 

@@ -15,7 +15,7 @@ from hetesynth.model.topology import NETWORK_KINDS, VertexKind
 from hetesynth.topology.language.expressions import MAX_BITS
 from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.hardware_graph import HardwareGraph, Rate
-from hetesynth.topology.language.names import Part, Scope, expand
+from hetesynth.topology.language.names import Part, Scope, expand, glob
 from hetesynth.topology.language.properties import lanes_of
 from hetesynth.topology.language.syntax import Degrade, Down, Loss, Without, Word
 from hetesynth.topology.language.units import measure, share
@@ -51,7 +51,7 @@ class Losses:
             self.findings.spend(len(scope.parts), word.span)
             for pattern in expand(word, self.findings):
                 self.findings.spend(len(instances), word.span)
-                regex = re.compile("[^.]*".join(map(re.escape, re.split(r"\*+", pattern))))
+                regex = glob(pattern)
                 inside = [part for name in instances if regex.fullmatch(name) for part in instances[name]]
                 for part in inside or scope.resolve([Word(pattern, word.span)]):
                     part.disabled = True

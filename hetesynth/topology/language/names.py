@@ -84,7 +84,7 @@ class Scope:
                 self.findings.spend(WORK_OF_A_NAME, word.span)
                 if "*" in pattern:
                     self.findings.spend(len(self.parts), word.span)
-                    regex = re.compile("[^.]*".join(map(re.escape, re.split(r"\*+", pattern))))
+                    regex = glob(pattern)
                     matched = [part for name, part in self.parts.items() if regex.fullmatch(name)]
                     code, message = "HS202", f"`{_short(pattern)}` matches nothing in {self.title}"
                 else:
@@ -137,6 +137,11 @@ class Scope:
         return did_you_mean(wrong, self.parts, f"{self.title} has {shown}")
 
 
+def glob(pattern: str) -> re.Pattern[str]:
+    """What names match ``pattern``, whose stars stand for anything but a dot."""
+    return re.compile("[^.]*".join(map(re.escape, re.split(r"\*+", pattern))))
+
+
 def _short(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -167,7 +172,23 @@ def expand(word: Word, findings: Findings) -> list[str]:
     pieces: list[list[str]] = []
     total = 1
     for position, piece in enumerate(_BRACKET.split(_ALL.sub("*", word.text))):
-        options = [piece] if position % 2 == 0 else _indices(piece, word, findings)
+        options = [piece] if position % 2 == 0 else []
+        for interval in piece.split(",") if position % 2 else ():
+            match = _INTERVAL.fullmatch(interval)
+            if match is None:
+                ends = re.fullmatch(r"\s*(\d+)\s*(?:\.+|:|to|\u2013|\u2014)\s*(\d+)\s*", interval)
+                help_ = f"write [{ends[1]}-{ends[2]}]" if ends else "write it like [0-3] or [0,2,5-7]"
+                findings.add("HS210", word.span, f"`[{_short(piece)}]` is not a range", help_)
+                return []
+            first, last = int(match[1]), int(match[2] or match[1])
+            if last < first or last - first >= MAX_RANGE:
+                problem, help_ = f"names more than {MAX_RANGE} parts", "give a smaller range"
+                if last < first:
+                    problem, help_ = "runs backwards", f"write {last}-{first}"
+                findings.add("HS208", word.span, f"the range {first}-{last} {problem}", help_)
+                return []
+            options += [str(number) for number in range(first, last + 1)]
+        options = list(dict.fromkeys(options))
         pieces.append(options)
         total *= len(options)
         if total > MAX_RANGE:
@@ -190,25 +211,3 @@ def hosts_named(text: str) -> list[str]:
             numbers = range(int(ends[1]), int(ends[2] or ends[1]) + 1)[: MAX_RANGE + 1]
             pieces[-1] += [str(number).zfill(width) for number in numbers]
     return ["".join(choice) for choice in islice(product(*pieces), MAX_RANGE + 1)]
-
-
-def _indices(text: str, word: Word, findings: Findings) -> list[str]:
-    """``0-3,6`` as 0, 1, 2, 3, 6."""
-    numbers: dict[str, None] = {}
-    for piece in text.split(","):
-        match = _INTERVAL.fullmatch(piece)
-        if match is None:
-            ends = re.fullmatch(r"\s*(\d+)\s*(?:\.+|:|to|\u2013|\u2014)\s*(\d+)\s*", piece)
-            help_ = f"write [{ends[1]}-{ends[2]}]" if ends else "write it like [0-3] or [0,2,5-7]"
-            findings.add("HS210", word.span, f"`[{_short(text)}]` is not a range", help_)
-            return []
-        first = int(match.group(1))
-        last = int(match.group(2) or first)
-        if last < first or last - first >= MAX_RANGE:
-            backwards = last < first
-            problem = "runs backwards" if backwards else f"names more than {MAX_RANGE} parts"
-            help_ = f"write {last}-{first}" if backwards else "give a smaller range"
-            findings.add("HS208", word.span, f"the range {first}-{last} {problem}", help_)
-            return []
-        numbers.update(dict.fromkeys(str(i) for i in range(first, last + 1)))
-    return list(numbers)

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TextIO
 
@@ -231,7 +232,15 @@ def _figure_completed(text: str, name: str) -> Source | None:
     tokens = list(_figure_tokens(text))
     words = [token for token, _, _ in tokens]
     for numbered in (False, True):
-        printed, behind = _printed(numbered)
+        numbers = itertools.count(1)
+        source = re.sub("define", lambda _: f"{next(numbers)} define", _PRINTED) if numbered else _PRINTED  # noqa: B023
+        printed: list[str] = []
+        behind: list[int] = []  # indices of tokens that lack a bracket
+        for before, (token, _, _) in pairwise([("", 0, 0), *_figure_tokens(source)]):
+            if token == "!":
+                behind.append(len(printed) - 1)
+            elif before[0] != "!":
+                printed.append(token)
         starts = range(len(tokens) - len(printed) + 1)
         start = next((i for i in starts if words[i : i + len(printed)] == printed), None)
         if start is None:
@@ -257,19 +266,3 @@ def _figure_tokens(text: str) -> Iterator[tuple[str, int, int]]:
     for match in _FIGURE_TOKENS.finditer(text):
         if match["skipped"] is None:
             yield match.group(), match.start(), match.end()
-
-
-def _printed(numbered: bool) -> tuple[list[str], list[int]]:
-    """The tokens of the print, and the indices of those behind which a bracket is missing."""
-    lines = itertools.count(1)
-    source = re.sub("define", lambda _: f"{next(lines)} define", _PRINTED) if numbered else _PRINTED
-    tokens: list[str] = []
-    behind: list[int] = []
-    before = ""
-    for token, _, _ in _figure_tokens(source):
-        if token == "!":
-            behind.append(len(tokens) - 1)
-        elif before != "!":
-            tokens.append(token)
-        before = token
-    return tokens, behind

@@ -255,7 +255,7 @@ def habit(before: str, rest: str, expected: Collection[str]) -> str:
     ``expected``: the words of the language that may stand there, in small letters, ``{`` and ``}`` among them.
     """
     before, rest = before[-_MOST:], rest[:_MOST]
-    way_out = _other_word(before, rest, expected) or _glued(rest, expected)
+    way_out = _other_word(before, rest, expected)
     if way_out:
         return way_out
     for ends, goes_on, help_ in _COMPILED:
@@ -287,23 +287,21 @@ def _other_word(before: str, rest: str, expected: Collection[str]) -> str:
     glued = re.search(rf"(?:^|[;{{}}])\s*((?:{_HEADS})\w+)\s*$", before)
     longer = re.search(r"(?:^|[;{}])\s*(\w+)$", before)
     full = glued[1] if glued else longer[1] + word[0] if longer else ""
-    return f"`{full[:40]}` is {_MEANT[full.lower()]} here" if full.lower() in _MEANT else ""
-
-
-def _glued(rest: str, expected: Collection[str]) -> str:
-    """A word of the language with more behind it: ``nic0 {``, ``switches``, ``importh20``."""
+    if full.lower() in _MEANT:
+        return f"`{full[:40]}` is {_MEANT[full.lower()]} here"
+    # a word of the language with more behind it: `nic0 {`, `switches`, `importh20`
     written = re.match(r"([A-Za-z]\w*)([\w.*\[\]-]*)\s*(\{?)", rest)
     heads = [word for word in expected if word.isalpha() and written and written[1].startswith(word)]
     if written is None or not heads or (written[1] in expected and not written[2]):
         return ""
-    word = max(heads, key=len)
+    head = max(heads, key=len)
     whole = (written[1] + written[2])[:40]
-    tail = whole[len(word) :]
-    if written[3] and word in _PARTS and re.match(r"\d|\[", tail):
-        return f"write `{word} {whole} {{ ... }}`: first what it is, then its name"
+    tail = whole[len(head) :]
+    if written[3] and head in _PARTS and re.match(r"\d|\[", tail):
+        return f"write `{head} {whole} {{ ... }}`: first what it is, then its name"
     if tail in ("s", "es"):
-        return f"did you mean `{word}`?"
-    return f"a space stands behind a word of the language: `{word} {tail}`" if word != "for" else ""
+        return f"did you mean `{head}`?"
+    return f"a space stands behind a word of the language: `{head} {tail}`" if head != "for" else ""
 
 
 def hides_the_rest(error: UnexpectedInput, text: str) -> bool:

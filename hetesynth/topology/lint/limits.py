@@ -7,7 +7,7 @@ something is out of order or was slowed by `degrade`; what is too much is.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -49,8 +49,37 @@ def beyond_models(inspection: Inspection) -> Iterator[Diagnostic]:
         if server not in damaged and limits.links:
             for message, help_ in _too_little(limits, [reach for _, _, reach in gpus]):
                 parts_of["HS252", server, message, help_] = names
-    for part, (message, help_) in _doubtful_parts(inspection, servers):
-        parts_of["HS252", part.server, message, help_].append(part.name)
+    # buses wider than PCIe, and NICs with an eighth of what is beside such GPUs, where their twins are alike
+    types = dict(inspection.servers)
+    of_server = {server: gpus[0][1] for server, gpus in servers.items()}
+    twins: dict[tuple[str, str], list[tuple[Part, Fraction]]] = defaultdict(list)
+    count: Counter[str] = Counter()
+    for part in (part for part in inspection.parts if part.bandwidth is not None):
+        rate = (part.bandwidth or Fraction(0)) * part.lanes
+        if part.kind == "bus" and part.server in of_server and "pcie" in (part.link_kind + part.name).lower():
+            for said in _wide_slot(of_server[part.server], rate):
+                parts_of[("HS252", part.server, *said)].append(part.name)
+        elif part.kind == "nic" and not part.disabled:
+            key = types.get(part.server, part.server), part.name.removeprefix(part.server)
+            twins[key].append((part, rate))
+            count[part.server] += 1
+    for nics in twins.values():
+        for part, rate in nics if len({rate for _, rate in nics}) == 1 else ():
+            of, gbps = of_server.get(part.server), rate * BITS / GB
+            if of is None:
+                continue
+            if gbps * BITS == of.nic:
+                few = count[part.server] <= max(2, (len(servers[part.server]) - 1) // 2)
+                if gbps in _ETHERNET and few:
+                    continue
+                message = f"{float(gbps):g} Gbps, where a NIC beside {of.name} mostly has {float(of.nic):g}"
+            elif gbps not in _LINE_RATES and gbps * BITS in (100, 200, 400, 800) and of.nic:
+                message = f"{float(gbps):g} Gbps ({gb(rate)}), which no NIC has"
+            else:
+                continue
+            meant = f"{float(gbps):g} GB/s, {float(gbps * BITS):g} Gbps"
+            help_ = f"did you mean {meant}? (b is a bit, B a byte)"
+            parts_of["HS252", part.server, message, help_].append(part.name)
     yield from told(inspection, parts_of)
 
 
@@ -68,85 +97,41 @@ def _servers(topology: Topology) -> dict[str, list[tuple[str, Limits, _Reach]]]:
     servers: dict[str, list[tuple[str, Limits, _Reach]]] = defaultdict(list)
     for rank, vertex in enumerate(topology.vertices[: topology.ranks]):
         limits = limits_of(vertex.model)
-        if limits is not None:
-            reach = _reach(topology, leaving[rank], vertex.server, saved[rank])
-            servers[vertex.server].append((vertex.name, limits, reach))
+        if limits is None:
+            continue
+        reach = _Reach(-saved[rank])
+        for wire in leaving[rank]:
+            far = topology.vertices[wire.dst]
+            if wire.bandwidth is None or far.kind in NETWORK_KINDS:
+                continue
+            rate, kind = wire.bandwidth * wire.lanes, wire.kind.lower()
+            slot = "pcie" in kind or far.name.rpartition(".")[2].lower().startswith(("pcie", "plx"))
+            if kind in NVLINK_KINDS:  # of POWER to CPUs as well
+                reach.stated += rate
+            elif far.kind == "nic" or far.kind in HOST_KINDS or slot:
+                reach.pcie = max(reach.pcie, rate) if "c2c" not in kind else reach.pcie
+                continue
+            elif kind not in _FAR_KINDS and far.server in (vertex.server, ""):
+                reach.other += rate
+            else:
+                continue
+            reach.switched += rate if far.kind == "switch" else 0
+            reach.pair = max(reach.pair, rate) if far.kind == "gpu" else reach.pair
+        servers[vertex.server].append((vertex.name, limits, reach))
     return servers
 
 
-def _doubtful_parts(
-    inspection: Inspection, servers: Mapping[str, Sequence[tuple[str, Limits, _Reach]]]
-) -> Iterator[tuple[Part, tuple[str, str]]]:
-    """Buses wider than PCIe, and NICs with an eighth of what is beside such GPUs.
-
-    Not where their twins in servers of that type differ.
-    """
-    types = dict(inspection.servers)
-    limits = {server: gpus[0][1] for server, gpus in servers.items()}
-    twins: dict[tuple[str, str], list[tuple[Part, Fraction]]] = defaultdict(list)
-    count: Counter[str] = Counter()
-    for part in inspection.parts:
-        if part.bandwidth is None:
-            continue
-        rate = part.bandwidth * part.lanes
-        if part.kind == "bus" and part.server in limits and "pcie" in (part.link_kind + part.name).lower():
-            for said in _wide_slot(limits[part.server], rate):
-                yield part, said
-        elif part.kind == "nic" and not part.disabled:
-            key = types.get(part.server, part.server), part.name.removeprefix(part.server)
-            twins[key].append((part, rate))
-            count[part.server] += 1
-    for nics in twins.values():
-        for part, rate in nics if len({rate for _, rate in nics}) == 1 else ():
-            of, gbps = limits.get(part.server), rate * BITS / GB
-            if of is None:
-                continue
-            if gbps * BITS == of.nic:
-                few = count[part.server] <= max(2, (len(servers[part.server]) - 1) // 2)
-                if gbps in _ETHERNET and few:
-                    continue
-                message = f"{float(gbps):g} Gbps, where a NIC beside {of.name} mostly has {float(of.nic):g}"
-            elif gbps not in _LINE_RATES and gbps * BITS in (100, 200, 400, 800) and of.nic:
-                message = f"{float(gbps):g} Gbps ({gb(rate)}), which no NIC has"
-            else:
-                continue
-            meant = f"{float(gbps):g} GB/s, {float(gbps * BITS):g} Gbps"
-            yield part, (message, f"did you mean {meant}? (b is a bit, B a byte)")
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Reach:
     """What leaves a GPU towards others: over NVLink as stated, over wires of no such kind, of both to switches;
     the fastest connection with another GPU, and the fastest over PCIe.
     """
 
     stated: Fraction
-    other: Fraction
-    switched: Fraction
-    pair: Fraction
-    pcie: Fraction
-
-
-def _reach(topology: Topology, wires: list[Wire], server: str, saved: Fraction) -> _Reach:
-    stated, other, switched, pair, pcie = -saved, Fraction(0), Fraction(0), Fraction(0), Fraction(0)
-    for wire in wires:
-        far = topology.vertices[wire.dst]
-        if wire.bandwidth is None or far.kind in NETWORK_KINDS:
-            continue
-        rate, kind = wire.bandwidth * wire.lanes, wire.kind.lower()
-        local = far.name.rpartition(".")[2].lower()
-        if kind in NVLINK_KINDS:  # of POWER to CPUs as well
-            stated += rate
-        elif far.kind == "nic" or far.kind in HOST_KINDS or "pcie" in kind or local.startswith(("pcie", "plx")):
-            pcie = max(pcie, rate) if "c2c" not in kind else pcie
-            continue
-        elif kind not in _FAR_KINDS and far.server in (server, ""):
-            other += rate
-        else:
-            continue
-        switched += rate if far.kind == "switch" else Fraction(0)
-        pair = max(pair, rate if far.kind == "gpu" else Fraction(0))
-    return _Reach(stated, other, switched, pair, pcie)
+    other: Fraction = Fraction(0)
+    switched: Fraction = Fraction(0)
+    pair: Fraction = Fraction(0)
+    pcie: Fraction = Fraction(0)
 
 
 def _wide_slot(limits: Limits, rate: Fraction) -> Iterator[tuple[str, str]]:

@@ -6,14 +6,13 @@ a sort, derated, to several times the newest. Knows nothing of findings.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
 from hetesynth.topology.language.findings import Findings
-from hetesynth.topology.language.names import Part, expand
+from hetesynth.topology.language.names import Part, expand, glob
 from hetesynth.topology.language.syntax import Change, Element, Instance, Join, Network, Property, Word
 
 BITS = 8  # of a byte
@@ -110,7 +109,7 @@ class PartIndex:
         for word in words:
             for pattern in (prefix + name for name in expand(word, Findings()) for prefix in prefixes):
                 if pattern not in self._matches:
-                    regex = re.compile("[^.]*".join(map(re.escape, re.split(r"\*+", pattern))))
+                    regex = glob(pattern)
                     head = pattern.partition(".")[0]
                     groups = self._by_head.values() if "*" in head else [self._by_head.get(head, {})]
                     parts = [group[name] for group in groups for name in group if regex.fullmatch(name)]
