@@ -160,15 +160,6 @@ def test_a_word_with_more_behind_it_is_no_word(word: str) -> None:
         assert not any(pattern.match(word + more) for more in ("s", "0", "_a", ".a", "*", "[0-1]"))
 
 
-def test_names_may_be_like_words() -> None:
-    """An instance `port`, a switch `link0`, and flows that begin with words."""
-    node = BARE.replace("}\n", "switch link0 { ports gpu[0-1]; bandwidth 1 GB/s } }\n").replace("mesh", "ring")
-    text = "instance port = n instance links = n link port.gpu0 <-> links.gpu0 { bandwidth 1 GB/s }"
-    group = "shared s 2 GB/s { port.gpu0 -> links.gpu0; links.gpu0 -> port.gpu0 port.gpu0 -> port.gpu1 }"
-    topology = parse_topology(f"{node}cluster cluster {{ {text} {group} }}")
-    assert topology.name == "cluster" and len(topology.groups[0].links) == 3
-
-
 # --- kinds
 
 

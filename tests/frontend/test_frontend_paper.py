@@ -141,20 +141,6 @@ def test_both_forms_are_the_same_cluster(name: str) -> None:
     same(paper(name), block(name))
 
 
-def test_several_failures() -> None:
-    """Appendix E: a GPU of each server, and a GPU of each server of four."""
-    base = (EXAMPLES / "v100_4x2p8" / "paper.dsl").read_text().split("define node3")
-    blocks = (EXAMPLES / "v100_4x2p8" / "topo.dsl").read_text()
-    one = parse_topology(blocks.replace("fabric", "disable a1.gpu3, b.gpu7\n  fabric"))
-    text = f"{base[0]}define failure = {{gpu => (3)}}\ndefine node3{base[1]}"
-    both = text.replace("define internode", "define failure = {gpu => (7)}\ndefine internode")
-    assert one.ranks == 14
-    same(replace(parse_topology(both), name=one.name), one)
-    each = parse_topology(blocks.replace("fabric", "disable a*.gpu3\n  fabric"))
-    fours = text.replace("define node2", "define failure = {gpu => (3)}\ndefine node2")
-    same(replace(parse_topology(fours), name=each.name), each)
-
-
 PRINTED = """\
 define nodenum = 2
 define node1 = 2

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -67,11 +65,3 @@ def test_a_device_is_no_topology(path: str) -> None:
     if Path(path).exists():
         with pytest.raises(HetesynthError):
             load_topology(path)
-
-
-def test_what_a_shell_hands_over_is_read() -> None:
-    text = "node n { gpus 2; link gpu0 <-> gpu1 { bandwidth 25 GB/s } }\\ncluster c { instance a = n }\\n"
-    command = f"{sys.executable} -m hetesynth topo show <(printf '{text}')"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert "0->1" in done.stdout
