@@ -318,15 +318,11 @@ def ends_in(value: Value, connection: str, shape: Shape, findings: Findings) -> 
             items = inner.items if isinstance(inner, Sequence) else ()
             values = tuple(item for item in items if not isinstance(item, Edge))
         lists = [numbers(value) for value in values]
-        sides = tuple(side for side in lists if side and (len(side) == 1 or not shape.single))
         if shape.lists == 1 and None not in lists:
-            sides = (tuple(number for side in sides for number in side),)
+            lists = [tuple(number for side in lists for number in side or ())]
+        sides = tuple(side for side in lists if side and (len(side) == 1 or not shape.single))
         rate = rate_of(edge.right)
-        if (
-            not len(sides) == shape.lists == (len(values) if shape.lists > 1 else 1)
-            or () in sides
-            or None in lists
-        ):
+        if not len(sides) == len(lists) == shape.lists:
             message = f"a {connection} connection joins {shape.joins}"
             findings.add("HS221", edge.span, message, f"as in {shape.example}")
         elif rate is None:

@@ -231,9 +231,9 @@ def _figure_completed(text: str, name: str) -> Source | None:
         return None
     tokens = list(_figure_tokens(text))
     words = [token for token, _, _ in tokens]
-    for numbered in (False, True):
-        numbers = itertools.count(1)
-        source = re.sub("define", lambda _: f"{next(numbers)} define", _PRINTED) if numbered else _PRINTED  # noqa: B023
+    numbers = itertools.count(1)
+    in_the_margin = re.sub("define", lambda _: f"{next(numbers)} define", _PRINTED)
+    for numbered, source in ((False, _PRINTED), (True, in_the_margin)):
         printed: list[str] = []
         behind: list[int] = []  # indices of tokens that lack a bracket
         for before, (token, _, _) in pairwise([("", 0, 0), *_figure_tokens(source)]):
