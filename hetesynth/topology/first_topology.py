@@ -16,11 +16,6 @@ from hetesynth.model.diagnostics import visible
 
 FILE_NAME = "topo.dsl"
 MAX_SERVERS = 1024  # as many as a statement may have
-_COMMA = re.compile(r",(?![^\[]*\])")  # between names, not inside of brackets
-_BRACKETS = re.compile(r"\[([0-9, -]*)\]")
-_INTERVAL = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
-_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_NO_LETTER = re.compile(r"[^A-Za-z0-9_]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +73,9 @@ def first_topology(place: Path, node_type: str, servers: int | None, hosts: str)
     if not entry.inside:  # the pod of the same file that is made of such servers
         pods = (other.name for other in types_of(entry.library) if other.sort == "pod")
         rack = next(pods, "a pod of your own")
-    name = _cluster_name(path)
+    stem = path.stem if path.name != FILE_NAME else path.resolve().parent.name
+    name = re.sub(r"[^A-Za-z0-9_]+", "_", stem).strip("_")[:40]
+    name = name if name and name[0].isalpha() else f"cluster_{name}".rstrip("_")
     return path, FirstTopology(name, entry.library, entry.name, is_pod, entry.model, total, tuple(instances), rack)
 
 
@@ -108,9 +105,17 @@ def text(first: FirstTopology, file_name: str = FILE_NAME) -> str:
         hosts = "node17" if first.servers == 1 else f"node[10-{9 + first.servers}]"
         hosts = _HOSTS.format(hint=f'instance {some} = {first.node_type} {{ host "{hosts}" }}')
     return _TEXT.format(
-        cluster=first.cluster, file=file_name, library=first.library, model=first.model, type=first.node_type,
-        instances=instances, hosts=hosts, network=network, gpu=gpu, nics=nics.replace("*.", f"{one}.", 1),
-    )  # fmt: skip
+        cluster=first.cluster,
+        file=file_name,
+        library=first.library,
+        model=first.model,
+        type=first.node_type,
+        instances=instances,
+        hosts=hosts,
+        network=network,
+        gpu=gpu,
+        nics=nics.replace("*.", f"{one}.", 1),
+    )
 
 
 _HOSTS = """
@@ -145,27 +150,15 @@ cluster {cluster} {{
 """
 
 
-def _cluster_name(path: Path) -> str:
-    """After the file, or after its folder where the file has the usual name."""
-    stem = path.stem if path.name != FILE_NAME else path.resolve().parent.name
-    name = _NO_LETTER.sub("_", stem).strip("_")[:40]
-    return name if name and name[0].isalpha() else f"cluster_{name}".rstrip("_")
-
-
 def _groups(hosts: str) -> list[tuple[str, int]]:
     """Hosts that are written together, each with their number: ``node[10-13]`` is four, ``node17`` one."""
+    from hetesynth.topology.language.names import hosts_named
+
     groups = []
-    for word in (part.strip() for part in _COMMA.split(hosts) if part.strip()):
-        number = 1
-        for inside in _BRACKETS.findall(word):
-            size = 0
-            for interval in inside.split(","):
-                ends = _INTERVAL.fullmatch(interval.strip())
-                named = int(ends[2] or ends[1]) - int(ends[1]) + 1 if ends else 0
-                size += named if named > 0 else MAX_SERVERS + 1  # none: more than any list may have
-            number *= size
-        if not _HOST.fullmatch(_BRACKETS.sub("0", word)) or not 1 <= number <= MAX_SERVERS:
+    for word in (part.strip() for part in re.split(r",(?![^\[]*\])", hosts) if part.strip()):
+        names = hosts_named(word)
+        if not 1 <= len(names) <= MAX_SERVERS or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", names[0]):
             what, help_ = f"{word[:60]!r} is no name of hosts", 'write node17,node18 or "node[10-13]"'
             raise HetesynthError(what, code="HS645", help=help_)
-        groups.append((word, number))
+        groups.append((word, len(names)))
     return groups

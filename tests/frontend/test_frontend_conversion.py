@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from support.random_sources import random_source
 
-from hetesynth.errors import HetesynthError
 from hetesynth.model.topology import Link, SharedGroup, Topology, Vertex, Wire
 from hetesynth.topology.convert import converted, topology_document
 from hetesynth.topology.language import load_topology, parse_topology
@@ -18,14 +17,10 @@ from hetesynth.topology.language.source import Source, read_source
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SMALL = [
-    p for p in sorted(EXAMPLES.glob("*/*.dsl")) if p.parent.name.startswith(("fig10", "v100", "h20_4p8", "ring8"))
+    p
+    for p in sorted(EXAMPLES.glob("*/*.dsl"))
+    if p.parent.name.startswith(("fig10", "v100_4p8", "h20_4p8", "ring8"))
 ]
-LACKS = {  # what the paper form has no words for
-    "a100_x2": "on several fabrics",
-    "h20_pods": "joins other fabrics",
-    "ndv2_x4": "the stated group `out0`",
-    "two_dc_50km": "router0",
-}
 
 
 def capacities(topology: Topology) -> dict[tuple[int, int], list[tuple[object, ...]]]:
@@ -64,14 +59,7 @@ def test_both_ways(path: Path) -> None:
         assert ("define" in text) == (there is to_paper)
 
 
-@pytest.mark.parametrize("name", LACKS)
-def test_what_the_paper_form_lacks_is_named(name: str) -> None:
-    with pytest.raises(HetesynthError) as caught:
-        to_paper(read_source(EXAMPLES / name / "topo.dsl"))
-    assert caught.value.code == "HS250" and LACKS[name] in caught.value.message
-
-
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_random_clusters(seed: int) -> None:
     text = random_source(seed, 9, 16)
     paper = to_paper(Source("<text>", text))

@@ -14,7 +14,7 @@ from support.random_sources import random_source
 from hetesynth.topology.language import parse_topology
 from hetesynth.topology.language.layout import WIDTH, formatted
 from hetesynth.topology.language.library import library_names, library_path
-from hetesynth.topology.language.source import Source, checked_source, read_source
+from hetesynth.topology.language.source import checked_source, read_source
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FILES = sorted(EXAMPLES.glob("*/*.dsl"))
@@ -43,26 +43,6 @@ CASES = {
         "\n\n chunk 1 MB\n# last\n} # end\n# after\n",
         "# top\n\n# second\nimport h20  # why\n\ncluster c {  // opens\n  # inside\n  instance a = h20x8  # server"
         "\n\n  chunk 1 MB\n  # last\n}  # end\n\n# after\n",
-    ),
-    "comment within a statement": (
-        "import h20\ncluster c {\n  instance a # one\n = h20x8\n}\n",
-        "import h20\n\ncluster c {\n  instance a  # one\n      = h20x8\n}\n",
-    ),
-    "ranges and lists": (
-        "node n { gpus 4 except 1,2\n switch s{ports gpu[ 0 , 3 ] ,gpu[1-2]; bandwidth 1 GB/s} }",
-        "node n {\n  gpus 4 except 1, 2\n  switch s { ports gpu[0,3], gpu[1-2]; bandwidth 1 GB/s }\n}\n",
-    ),
-    "a block of several lines stays": (
-        "import h20\ncluster c {\n  instance a = h20x8 {\n    disable gpu3\n  }\n}\n",
-        "import h20\n\ncluster c {\n  instance a = h20x8 {\n    disable gpu3\n  }\n}\n",
-    ),
-    "nested on one line stays": (
-        "import h20\ncluster c {\n  instance a = h20x8 {set nic* {bandwidth 1 Gbps}disable gpu3}\n}\n",
-        "import h20\n\ncluster c {\n  instance a = h20x8 { set nic* { bandwidth 1 Gbps }; disable gpu3 }\n}\n",
-    ),
-    "line ends of other systems": (
-        "\ufeffimport h20\r\ncluster c {\r\n\tinstance a = h20x8\r\n}\r\n",
-        "import h20\n\ncluster c {\n  instance a = h20x8\n}\n",
     ),
     "paper form": (
         "define nodenum=1 define node1=2\ndefine bandwidth={direct=>[( (0 , 1)->(25 ,2) ),\n"
@@ -100,59 +80,17 @@ def disturbed(text: str, rng: random.Random) -> str:
     return "".join(out)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10_000))
 def test_meaning_and_comments_stay_and_a_second_time_changes_nothing(seed: int) -> None:
     rng = random.Random(seed)
-    plain = random_source(seed, 9, 24)
+    plain = random_source(seed, 9, 12)
     text = disturbed(plain, rng)
     text = text.replace("{", rng.choice(["{", "{ # opened\n", "\n{"]), rng.randrange(4))
     once = laid_out(text)
     assert laid_out(once) == once
     assert parse_topology(once) == parse_topology(text) == parse_topology(plain)
     assert [c.strip() for c in COMMENT.findall(once)] == [c.strip() for c in COMMENT.findall(text)]
-
-
-def test_words_of_the_language_are_names_where_a_name_stands() -> None:
-    text = (
-        "node switch {\n  gpus 2\n  mesh gpu* { bandwidth 1 GB/s; kind link }\n}\n\n"
-        "cluster mesh {\n  instance node = switch\n}\n"
-    )
-    assert laid_out(text) == text
-    assert formatted(Source("x", text.replace("\n", " "))).count("\n") == 6
-
-
-PARAMETERS = """\
-node hgx(n = 8, rate = 400 Gbps) {
-  gpus (n)
-  nic nic[0-(n-1)] { bandwidth (rate) x (2); latency (1 us / min(n, 2)) }
-  for i in 0-(n - 1) { attach gpu[i] -> nic[(i % n)] }
-}
-
-cluster c {
-  instance a[0-1] = hgx(n = 4)
-  for s in a0, a1 { fabric leaf_[s] { join [s].nic* } }
-  wan leaf_a0 <-> leaf_a1 { bandwidth 12.5 GB/s; length 50 km }
-}
-"""
-
-
-def test_expressions_loops_and_arguments() -> None:
-    crowded = PARAMETERS.replace("; ", ";").replace(", ", " ,").replace(" = ", "=").replace("hgx(", "hgx (")
-    crowded = crowded.replace("(n-1)", "( n-1 )").replace("(rate)", "( rate )").replace("  ", "")
-    assert laid_out(crowded) == PARAMETERS
-    assert parse_topology(crowded) == parse_topology(PARAMETERS)
-
-
-def test_networks_and_losses() -> None:
-    expected = (
-        "node n {\n  gpus 8\n  torus gpu* 2x4 { bandwidth 25 GB/s }\n  nic nic0 { bandwidth 400 Gbps }\n"
-        "  attach gpu* -> nic0\n}\n\ncluster c {\n  instance a[0-3] = n\n"
-        "  leafspine l { join *.nic*; servers 2; spines 2; oversubscription 2 }\n"
-        "  degrade a0.nic0 to 50 %\n  without a1.gpu3\n  down a2.gpu0 <-> a2.gpu1\n}\n"
-    )
-    crowded = expected.replace("; ", ";").replace("\n  ", "\n")
-    assert laid_out(crowded) == laid_out(expected) == expected
 
 
 def test_every_word_of_the_language_begins_a_statement_or_is_known_not_to() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from bisect import bisect_left
 from dataclasses import replace
 from fractions import Fraction as F
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from hetesynth.cli.main import run
 from hetesynth.model.diagnostics import SourceError
 from hetesynth.model.topology import Topology
-from hetesynth.topology.language import findings, load_pods, load_topology, losses, parse_topology
+from hetesynth.topology.language import load_topology, parse_topology
 from hetesynth.topology.language.overridden import overridden
 
 GB = 10**9
@@ -59,28 +58,11 @@ def test_a_lost_gpu_is_a_disabled_one() -> None:
     assert cluster("without a1.gpu[2-3]").notes == ("a1.gpu[2-3] lost",)
 
 
-def test_a_lost_server_is_none_of_its_parts() -> None:
-    alone = parse_topology(f"{NODE}\ncluster c {{ instance a0 = n }}")
-    left = cluster("without a1")
-    assert [(k.src, k.dst, k.bandwidth) for k in left.links] == [(k.src, k.dst, k.bandwidth) for k in alone.links]
-    assert left.ranks == 4
-
-
-def test_losses_count_wherever_they_stand() -> None:
-    first = cluster("", f"degrade a0.nic0 to 50 %\nwithout a1.gpu0\n{HEAD}")
-    assert first == cluster("degrade a0.nic0 to 50 %\nwithout a1.gpu0")
-
-
 def test_a_link_that_is_down_leaves_the_other_way() -> None:
     assert changed("down a0.gpu0 <-> a0.gpu1") == {("a0.gpu0", "a0.gpu1"): [], ("a0.gpu1", "a0.gpu0"): []}
     assert changed("down a0.gpu1 -> a0.gpu0") == {("a0.gpu1", "a0.gpu0"): []}
     left = cluster("down a0.gpu0 <-> a0.gpu1")
     assert {k.bandwidth for k in left.links if (k.src, k.dst) == (0, 1)} == {F(100 * GB)}
-
-
-def test_down_pairs_one_with_each() -> None:
-    ports = {(f"a0.gpu{i}", "a0.sw"): [] for i in (2, 3)} | {("a0.sw", f"a0.gpu{i}"): [] for i in (2, 3)}
-    assert changed("down a0.gpu[2-3] <-> a0.sw") == ports
 
 
 @pytest.mark.parametrize(
@@ -102,23 +84,6 @@ def test_a_switch_is_degraded_at_all_its_ports_and_twice_is_twice() -> None:
     ports = [(f"a0.gpu{i}", "a0.sw") for i in range(4)] + [("a0.sw", f"a0.gpu{i}") for i in range(4)]
     assert changed("degrade a0.sw to 50 %") == {ends: [(F(50), 1)] for ends in ports}
     assert changed("degrade a0.sw to 50 %\ndegrade a0.sw to 50 %") == {ends: [(F(25), 1)] for ends in ports}
-
-
-def test_a_wire_of_two_parts_is_degraded_once() -> None:
-    assert changed("degrade a0.gpu[0-1] to 50 %")["a0.gpu0", "a0.gpu1"] == [(F(25, 2), 2)]
-
-
-def test_a_rate_slows_only_what_is_quicker() -> None:
-    assert changed("degrade a0.gpu0 to 60 GB/s") == {
-        ("a0.gpu0", "a0.sw"): [(F(60), 1)],
-        ("a0.sw", "a0.gpu0"): [(F(60), 1)],
-    }
-
-
-def test_a_group_without_links_is_left_out() -> None:
-    node = NODE.replace("gpus 4", "gpus 4\nshared g 40 GB/s { gpu0 -> gpu1 }")
-    text = f"{node}\ncluster c {{ {HEAD} without a0.gpu0 }}"
-    assert [group.name for group in parse_topology(text).groups] == ["a1.g"]
 
 
 @pytest.mark.parametrize(
@@ -161,31 +126,6 @@ def test_options_mean_what_the_statements_mean(tmp_path: Path) -> None:
     assert load_topology(beside) == inside
 
 
-def test_options_of_pods(tmp_path: Path) -> None:
-    pods = load_pods(overridden(written(tmp_path), ["a0.gpu3"]))
-    assert [topology.ranks for topology in pods.types] == [3, 4]
-    assert pods.notes == ("a0.gpu3 lost",)
-
-
-def test_losses_inside_a_pod() -> None:
-    pod = f"{NODE}\npod p {{ instance a = n\nfabric f {{ join a.nic* }}\nwithout a.gpu3\ndegrade a.sw to 50 % }}"
-    left = parse_topology(
-        f"{pod}\ncluster c {{ instance r[0-1] = p\nswitch s {{ ports r*.f; bandwidth 9 GB/s }} }}"
-    )
-    assert left.ranks == 6
-    assert rates(left)["r1.a.gpu2", "r1.a.sw"] == [(F(50), 1)]
-
-
-def test_options_with_the_paper_form(tmp_path: Path) -> None:
-    path = tmp_path / "p.dsl"
-    path.write_text(
-        "define nodenum = 1\ndefine node1 = 3\n"
-        "define bandwidth = {direct => [(0,1) -> (25,2), (1,0) -> (25,2), (1,2) -> (25,1), (2,1) -> (25,1)]}"
-    )
-    left = load_topology(overridden(path, ["node1.gpu0->node1.gpu1"], ["node1.gpu1<->node1.gpu2=10GB/s"]))
-    assert [(k.src, k.dst, k.bandwidth / GB) for k in left.links] == [(1, 0, 25), (1, 2, 10), (2, 1, 10)]
-
-
 @pytest.mark.parametrize(
     ("option", "value", "code", "column"),
     [
@@ -222,40 +162,4 @@ def test_the_commands_take_losses_and_show_them(tmp_path: Path, capsys: pytest.C
     schedule = tmp_path / "s.schedule.json"
     assert json.loads(schedule.read_text())["header"]["losses"] == notes
     assert all(f"note: {note}" in capsys.readouterr().out for note in notes[:1])
-    assert run(["simulate", str(schedule), path, "--size", "1MB", *losses]) == 0
-    assert run(["simulate", str(schedule), path, "--size", "1MB"]) != 0
-    assert run(["bounds", path, "--coll", "broadcast", *losses]) == 0
     assert run(["verify", str(schedule), "--without", "a1.gpu3"]) == 2
-
-
-def test_losses_in_loops_and_with_stars_in_brackets() -> None:
-    looped = cluster("for i in 0-1 { down a[i].gpu0 <-> a[i].gpu1; degrade a[i].nic[*] to (18 Gbps + 0 Gbps) }")
-    plain = cluster("down a[0-1].gpu0 <-> a[0-1].gpu1\ndegrade a*.nic* to 18 Gbps")
-    assert bare(looped) == bare(plain)
-
-
-@pytest.mark.parametrize(
-    ("statement", "names", "pairs"),
-    [("degrade a0.sw to 99 GB/s", 16, 0), ("degrade a0.gpu* <-> a0.sw to 99 GB/s", 1, 1)],
-)
-def test_work_grows_with_the_wires_that_a_loss_slows(
-    statement: str, names: int, pairs: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A thousand statements about a thousand wires each are a million rates, from a text of one loop."""
-
-    def is_enough(limit: int, gpus: int, statement: str) -> bool:
-        monkeypatch.setattr(findings, "MAX_WORK", limit)
-        node = f"node n {{ gpus {gpus}\nswitch sw {{ ports gpu[0-{gpus - 1}]; bandwidth 100 GB/s }} }}"
-        try:
-            parse_topology(f"{node}\ncluster c {{ instance a[0-0] = n\n{statement}\n}}")
-        except SourceError as error:
-            assert [finding.code for finding in error.diagnostics] == ["HS208"]
-            return False
-        return True
-
-    def work(gpus: int, statement: str) -> int:
-        return bisect_left(range(1 << 17), True, key=lambda limit: is_enough(limit, gpus, statement))
-
-    more = [work(192, text) - work(64, text) for text in (statement, "")]
-    wires = 2  # of a GPU, one each way
-    assert more[0] - more[1] == 128 * (names + losses.WORK_OF_A_RATE * (wires + pairs))

@@ -1,14 +1,21 @@
-"""The paper form: Figure 10, its tolerance of parentheses, and the extensions the appendix names."""
+"""The paper form: Figure 10, redundant parentheses, wrong words, and the same clusters in the block form."""
 
 from __future__ import annotations
 
+import json
+import re
+from dataclasses import replace
 from fractions import Fraction as F
 from pathlib import Path
 
 import pytest
 
-from hetesynth.model.diagnostics import SourceError
-from hetesynth.model.topology import Topology
+from hetesynth.cli.main import run
+from hetesynth.model.diagnostics import SourceError, SourceWarning
+from hetesynth.model.problem import Problem
+from hetesynth.model.topology import Topology, Vertex
+from hetesynth.search.chunking import chunk
+from hetesynth.search.collectives import collective
 from hetesynth.topology.language import load_topology, parse_topology
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,21 +35,6 @@ def test_figure_10() -> None:
     expected |= {pair: (16 * GB, 1) for u in (2, 3) for v in (4, 5) for pair in [(u, v), (v, u)]}
     expected |= {pair: (8 * GB, 1) for u in (0, 1) for v in (2, 3, 4, 5) for pair in [(u, v), (v, u)]}
     assert rates(topology) == expected
-
-
-def test_figure_10_pipes_are_one_in_each_direction() -> None:
-    topology = load_topology(FIGURE)
-    users: dict[str, set[tuple[int, int]]] = {}
-    for link in topology.links:
-        for wire in link.wires:
-            if topology.wires[wire].bandwidth is not None and len(link.wires) > 1:
-                users.setdefault(topology.wire_name(wire), set()).add((link.src, link.dst))
-    assert {name: len(pairs) for name, pairs in users.items()} == {
-        "node2.switch0.fwd.in->node2.switch0.fwd.out": 4,
-        "node2.switch0.rev.in->node2.switch0.rev.out": 4,
-        "internode0_0.fwd.in->internode0_0.fwd.out": 8,
-        "internode0_0.rev.in->internode0_0.rev.out": 8,
-    }
 
 
 SWITCHES = [
@@ -65,43 +57,145 @@ def test_redundant_parentheses(switch: str, direct: str) -> None:
     assert found[0, 2] == (16 * GB, 1) and found[1, 0] == (25 * GB, 2) and found[3, 2] == (25 * GB, 2)
 
 
-def test_latency_chunk_and_computational_profile() -> None:
-    text = FIGURE.read_text() + ("define interlatency = {switch => 1.3 us}\ndefine chunk = 4 MiB\n")
-    text = text.replace(
-        "define node2", "define latency = {direct => 0.7 us}\ndefine reduce = 270 GB/s\ndefine node2"
-    )
-    topology = parse_topology(text)
-    latency = {(k.src, k.dst): k.latency for k in topology.links}
-    assert latency[0, 1] == F(7, 10**7) and latency[2, 3] == 0 and latency[0, 5] == F(13, 10**7)
-    assert topology.chunk_bytes == 4 << 20
-    assert topology.reduce_bandwidth == (270 * GB, 270 * GB, None, None, None, None)
+def node(*statements: str, gpus: int = 4) -> Topology:
+    return parse_topology(f"define nodenum = 1\ndefine node1 = {gpus}\n" + "\n".join(statements))
 
 
-def test_several_pairs_of_nodes() -> None:
-    text = """define nodenum = 3
-    define node1 = 1
-    define node2 = 1
-    define node3 = 1
-    define internode = (node1, node2)
-    define interbandwidth = {switch => [((0),(0)) >-> (8,1)]}
-    define internode = (node3, node2)
-    define interbandwidth = {direct => [(0,0) -> (100 Gbps, 4)]}"""
-    assert rates(parse_topology(text)) == {
-        (0, 1): (8 * GB, 1),
-        (1, 0): (8 * GB, 1),
-        (2, 1): (F(25 * GB, 2), 4),
-    }
-
-
-def test_gpu_numbers_are_local() -> None:
-    text = FIGURE.read_text().replace("(0,1,2,3) >->", "(0,1,2,4) >->")
-    with pytest.raises(SourceError, match=r"no `node2\.gpu4`"):
-        parse_topology(text)
-
-
-def test_the_unbalanced_figure_is_refused_with_the_place() -> None:
-    text = FIGURE.read_text().replace("(8,1)))]}", "(8,1))]}")
+@pytest.mark.parametrize(
+    ("statements", "code", "message"),
+    [
+        ("define bandwidth = {prot => [(0,1) -> (25,1)]}", "HS220", "did you mean `port`"),
+        ("define slowdwn = {nic => 8}", "HS220", "did you mean `slowdown`"),
+        ("define failure = {gpu => node1}", "HS221", "a failure names numbers"),
+        ("define failure = {gpu => (7)}", "HS201", "has no `gpu7`"),
+        ("define slowdown = {nic => 8}", "HS202", "matches nothing"),
+        ("define latency = {direct => (1,2)}", "HS221", "a latency is a time"),
+        ("define latency = {direct => 1, direct => 2}", "HS203", "given twice"),
+        ("define linktype = {port => 3}", "HS221", "a link type is a word"),
+        ("define model = 3", "HS221", "`model` takes a word"),
+        ("define group = 3", "HS221", "takes a mapping"),
+        ("define group = {upi => [(0,1) -> (48,1)]}", "HS221", "a group is its edges"),
+        ("define group = {upi => ((0) -> (node1), (48,1))}", "HS221", "lists of GPU numbers"),
+        ("define intergroup = {upi => ((0) -> (node1), (48,1))}", "HS221", "lists of nodes"),
+        ("define intergroup = {upi => ((node3) -> (node1), (48,1))}", "HS201", "no node `node3`"),
+        ("define bandwidth = {pcie => [(0,1) >-> (16,1), (1,2) >-> (16,1)]}", "HS218", "two PCIe switches"),
+        (
+            "define bandwidth = {pcie => [(0,1) >-> (16,1)], nic => [(0) >-> (8,1)]}",
+            "HS221",
+            "GPUs that are not named here: 1",
+        ),
+        (
+            "define bandwidth = {pcie => [(0,1) >-> (16,1)], nic => [(0,1) >-> (8,1), (0,1) >-> (8,1)]}",
+            "HS221",
+            "a second one",
+        ),
+        ("define interlatency = {switch => 1}", "HS221", "none is defined yet"),
+        ("define reduce = 1 GB/s\ndefine reduce = 2 GB/s", "HS203", "defined twice"),
+    ],
+)
+def test_wrong_words_get_a_message(statements: str, code: str, message: str) -> None:
     with pytest.raises(SourceError) as caught:
-        parse_topology(text, "fig10.dsl")
-    (finding,) = caught.value.diagnostics
-    assert finding.code == "HS105" and finding.span.line == len(text.splitlines())
+        node(statements)
+    assert any(d.code == code and message in d.message + d.help for d in caught.value.diagnostics)
+
+
+EXAMPLES = ROOT / "examples"
+NAMES = sorted(path.parent.name for path in EXAMPLES.glob("*/paper.dsl"))
+
+
+def nameless(topology: Topology) -> Topology:
+    """``topology`` without what its two forms may call differently: parts and servers, numbered instead."""
+    servers = {server: str(i) for i, server in enumerate(dict.fromkeys(topology.servers))}
+    vertices = tuple(
+        Vertex(str(i), "switch" if v.kind == "bus" else v.kind, servers.get(v.server, ""), v.model)
+        for i, v in enumerate(topology.vertices)
+    )
+    return replace(topology, vertices=vertices, notes=())
+
+
+def problem_of(topology: Topology, goal: str) -> Problem:
+    problem = chunk(topology).problem(collective(goal, topology.ranks, 1, None))
+    segments = tuple(replace(segment, name="") for segment in problem.segments)
+    return replace(problem, segments=segments)
+
+
+def same(left: Topology, right: Topology) -> None:
+    left, right = nameless(left), nameless(right)
+    assert left == right
+    assert chunk(left).links == chunk(right).links and chunk(left).tau_ref == chunk(right).tau_ref
+    for goal in ("allgather", "allreduce"):
+        assert problem_of(left, goal) == problem_of(right, goal)
+
+
+def block(name: str) -> Topology:
+    return load_topology(EXAMPLES / name / "topo.dsl")
+
+
+def paper(name: str) -> Topology:
+    return load_topology(EXAMPLES / name / "paper.dsl")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_both_forms_are_the_same_cluster(name: str) -> None:
+    assert paper(name).name == block(name).name == name
+    same(paper(name), block(name))
+
+
+PRINTED = """\
+define nodenum = 2
+define node1 = 2
+define bandwidth = {direct => [( (0,1) -> (25,2) )
+, ( (1,0) -> (25,2) ) ]}
+define node2 = 4
+define bandwidth = {switch => [( ( (0,1) , (2,3)
+>-> (16,1) ) ) , direct => [( (0,1) -> (25,2) )
+, ( (1,0) -> (25,2) ) , ( (2,3) -> (25,2) ) , ( (3,2)
+-> (25,2) ) ]}
+define internode = (node1, node2)
+define interbandwidth = {switch => [( ( (0,1)
+, (0,1,2,3) >-> (8,1) ) ]}
+"""
+
+
+def numbered(text: str) -> str:
+    """With the line numbers that stand in the margin of the figure."""
+    lines = iter(range(1, 8))
+    return re.sub("^define", lambda _: f"{next(lines)} define", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("text", [PRINTED, numbered(PRINTED)], ids=["plain", "numbered"])
+def test_the_printed_figure_is_accepted_with_two_warnings(text: str) -> None:
+    with pytest.warns(SourceWarning) as caught:
+        topology = parse_topology(text, "fig10/topo.dsl")
+    assert replace(topology, name="fig10") == load_topology(FIGURE)
+    first, second = (str(warning.message) for warning in caught)
+    assert first.startswith("fig10/topo.dsl:7:14: warning HS105: `]` is missing behind this")
+    assert second.startswith("fig10/topo.dsl:12:23: warning HS105: `)` is missing behind this")
+    for shown, column in ((first, 14), (second, 23)):
+        _, line, caret, _ = shown.splitlines()
+        assert line[2:] in text.splitlines() and caret.index("^") == column + 1 and line[column + 1] == ")"
+
+
+@pytest.mark.parametrize(
+    ("text", "replaced"),
+    [
+        ("(8,1)", "(9,1)"),  # another figure
+        ("(25,2) ) ]}\ndefine node2", "(25,2) ]}\ndefine node2"),  # a third bracket is missing
+        (">-> (16,1) ) ) ,", ">-> (16,1) ) ) ] ,"),  # one is there
+        ("node2 = 4", "node2 = 8"),
+    ],
+)
+def test_what_is_nearly_the_printed_figure_is_refused(text: str, replaced: str) -> None:
+    assert text in PRINTED
+    with pytest.raises(SourceError) as caught:
+        parse_topology(PRINTED.replace(text, replaced))
+    assert {finding.code for finding in caught.value.diagnostics} == {"HS105"}
+
+
+def test_commands_show_the_warnings_and_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "printed.dsl"
+    path.write_text(PRINTED)
+    assert run(["topo", "show", str(path), "--json"]) == 0
+    shown = capsys.readouterr()
+    assert shown.err.count("warning HS105") == 2 and "Warning" not in shown.err
+    assert json.loads(shown.out)["ranks"] == 6

@@ -7,8 +7,6 @@ from collections import defaultdict
 from fractions import Fraction as F
 from pathlib import Path
 
-import pytest
-
 from hetesynth.model.topology import Topology
 from hetesynth.topology.language import load_topology, parse_topology
 from hetesynth.topology.language.paper_statements import BETWEEN_NODES, IN_A_NODE, NAMES
@@ -125,8 +123,3 @@ def test_failures_and_slowdowns() -> None:
     assert FAILURES.ranks == 7 and FAILURES.notes == ("node1.gpu3 is disabled",)
     assert limits(FAILURES)[pairs([5, 6], range(3))] == F(9, 4)
     assert limits(FAILURES)[pairs([3, 4], range(3))] == limits(FAILURES)[pairs([0, 1], range(3, 7))] == F(25, 2)
-
-
-@pytest.mark.parametrize("word", ["NVSwitch", "UPI", "PCIe"])
-def test_what_servers_are_made_of_is_named(word: str) -> None:
-    assert word in SECTION

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from hetesynth.cli.main import run
 from hetesynth.errors import HetesynthError
 from hetesynth.model.diagnostics import SourceError
 from hetesynth.topology.language import load_topology
@@ -51,23 +50,14 @@ def test_a_topology_that_is_a_link_to_something_else_is_not_shown(tmp_path: Path
     assert "one cluster" in shown(tmp_path / "topo.dsl") or "node types" in shown(tmp_path / "topo.dsl")
 
 
-COMMANDS = [
-    ["topo", "show"], ["topo", "lint"], ["topo", "fmt", "--check"], ["synth", "--coll", "allgather"], ["verify"],
-    ["simulate"], ["import"], ["topo", "import"], ["topo", "ranks"], ["repair"], ["build", "--check"], ["run"],
-    ["topo", "diff"], ["bounds", "--coll", "allgather"], ["install-hint", "rccl-6"],
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_a_pipe_that_nobody_writes_is_not_waited_for(tmp_path: Path, command: list[str]) -> None:
-    path = tmp_path / "topo.dsl"
+@pytest.mark.parametrize("command", ["topo show", "topo fmt --check", "verify", "import", "repair", "run"])
+def test_a_pipe_that_nobody_writes_is_not_waited_for(
+    tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "topo.dsl")
     os.mkfifo(path)
-    others = {"simulate": [path], "repair": [path], "topo diff": [path], "synth": ["-o", tmp_path / "x"]}
-    more = others.get(" ".join(command[:2]), others.get(command[0], []))
-    arguments = [sys.executable, "-m", "hetesynth", *command, str(path), *map(str, more)]
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
-    assert done.returncode in (1, 2), done.stderr
-    assert "internal error" not in done.stderr and "Traceback" not in done.stderr
+    assert run([*command.split(), path, *([path] if command == "repair" else [])]) in (1, 2)
+    assert "internal error" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("path", ["/dev/zero", "/dev/tty"])
@@ -75,11 +65,3 @@ def test_a_device_is_no_topology(path: str) -> None:
     if Path(path).exists():
         with pytest.raises(HetesynthError):
             load_topology(path)
-
-
-def test_what_a_shell_hands_over_is_read() -> None:
-    text = "node n { gpus 2; link gpu0 <-> gpu1 { bandwidth 25 GB/s } }\\ncluster c { instance a = n }\\n"
-    command = f"{sys.executable} -m hetesynth topo show <(printf '{text}')"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert "0->1" in done.stdout

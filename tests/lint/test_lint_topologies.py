@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import re
 from fractions import Fraction
 from pathlib import Path
@@ -49,31 +48,20 @@ ON_IB = " fabric ib { join *.nic*; latency 1.3 us } }"
 CASES: dict[str, tuple[str, str, str, str]] = {  # text, code, the words it points at, part of message or help
     "a switch in bits": (FULL.replace("450 GB/s", "450 Gb/s"), "HS241", "450 Gb/s", "`450 GB/s`"),
     "a NIC in bytes": (FULL.replace("400 Gbps", "400 GBps"), "HS241", "400 GBps", "`400 Gbps`"),
-    "a NIC of terabits": (FULL.replace("400 Gbps", "200 Tb/s"), "HS241", "200 Tb/s", "`200 Gb/s`"),
-    "a NIC of megabits": (FULL.replace("400 Gbps", "100 Mbps"), "HS241", "100 Mbps", "`100 Gbps`"),
     "a slow fabric": (FULL.replace("1.3 us", "1.3 ms"), "HS242", "1.3 ms", "`1.3 us`"),
-    "a switch of nanoseconds": (FULL.replace("0.7 us", "0.7 ns"), "HS242", "0.7 ns", "`0.7 us`"),
-    "overlapping ranges": (FULL.replace("ports gpu[0-3]", "ports gpu[0-2], gpu[2-3]"), "HS243", "gpu[2", "gpu2"),
-    "a name in its pattern": (FULL.replace("*.nic*;", "*.nic*, a0.nic1;"), "HS243", "a0.nic1", "`*.nic*`"),
-    "a number twice": (FULL.replace("ports gpu[0-3]", "ports gpu[0-3,2]"), "HS243", "gpu[0", "twice"),
-    "one GPU without NVLink": (
-        SERVER.format(inside=ALMOST) + TWO,
-        "HS240", "gpus", "`a0`, `a1`: gpu3 16 GB/s",
+    "a slot of an older generation": (
+        MODEL.replace("nic[0-3] }", "nic[0-3] { bandwidth 31.5 GB/s } }"),
+        "HS253", "nic[0-3]", "50 GB/s, and what joins it to GPUs carries 31.5 GB/s",
     ),
+    "overlapping ranges": (FULL.replace("ports gpu[0-3]", "ports gpu[0-2], gpu[2-3]"), "HS243", "gpu[2", "gpu2"),
     "one direction": (
         "node m { gpus 4; mesh gpu[0-2] { bandwidth 25 GB/s } link gpu[0-1] <-> gpu3 { bandwidth 25 GB/s }\n"
         "link gpu2 -> gpu3 { bandwidth 25 GB/s } } cluster c { instance a = m }",
         "HS244", "gpus", "a.gpu2 -> a.gpu3",
     ),
-    "unlike directions": (
-        "node m { gpus 2; link gpu0 -> gpu1 { bandwidth 25 GB/s } link gpu1 -> gpu0 { bandwidth 20 GB/s } }\n"
-        "cluster c { instance a = m }",
-        "HS244", "gpus", "sends 25 GB/s to a.gpu1 and receives 20 GB/s",
-    ),
     "a slot of eight lanes": (
         FULL.replace("cluster c {", "cluster c { set a*.nic3 { bandwidth 200 Gbps } "), "HS244", "nic", "x8 or x16"
     ),
-    "a NIC without a fabric": (FULL.replace("*.nic*", "*.nic[0-2]"), "HS245", "nic[0-3]", "`a0.nic3`, `a1.nic3`"),
     "a switch that nothing crosses": (
         FULL.replace("gpus 4;", "gpus 4; mesh gpu[0-3] { bandwidth 25 GB/s }"), "HS245", "nvswitch", "switch"
     ),
@@ -82,15 +70,9 @@ CASES: dict[str, tuple[str, str, str, str]] = {  # text, code, the words it poin
         "HS245", "c", "from a1.gpu0 to a0.gpu0",
     ),
     "an import too many": ("import dgx1\n" + FULL, "HS246", "dgx1", "`dgx1`"),
-    "a node type too many": (FULL + "node lost { gpus 2 }", "HS246", "lost", "no instance"),
-    "a pod too many": (FULL + "pod lost { instance a = box }", "HS246", "lost", "no instance"),
     "rounding": (FULL.replace("*.nic*;", "*.nic*; bandwidth 49 GB/s;"), "HS247", "c", "--"),
     "both directions of NVLink": (
         MODEL.replace("450 GB/s", "900 GB/s"), "HS252", "gpus", "is both directions together: state one, 450 GB/s"
-    ),
-    "a slot of an older generation": (
-        MODEL.replace("nic[0-3] }", "nic[0-3] { bandwidth 31.5 GB/s } }"),
-        "HS253", "nic[0-3]", "50 GB/s, and what joins it to GPUs carries 31.5 GB/s",
     ),
     "two servers as one": (BIG, "HS254", "gpus", "at most 8"),
     "a fabric as fast as a NIC": (
@@ -112,71 +94,8 @@ CASES: dict[str, tuple[str, str, str, str]] = {  # text, code, the words it poin
     "one instance of two": (
         FULL.replace("a[0-1] = box", "a[2] = box; instance b = box"), "HS251", "a[2]", "`a[0-1]`"
     ),
-    "a pattern behind its names": (
-        FULL.replace("*.nic*;", "a0.nic1, *.nic*;"), "HS243", "*.nic*", "`a0.nic1` again"
-    ),
-    "lost twice": (FULL.replace("us } }", "us } without a0.gpu3, a0.gpu[2-3] }"), "HS243", "a0.gpu[2", "gpu3"),
-    "slow twice": (FULL.replace("us } }", "us } degrade a0.nic0, a0.nic* to 50 % }"), "HS243", "a0.nic*", "nic0"),
-    "down twice": (
-        FULL.replace("us } }", "us } down a0.gpu[0-1], a0.gpu1 -> a0.nvswitch }"), "HS243", "a0.gpu1", "gpu1"
-    ),
-    "a ring through a part twice": (
-        FULL.replace("gpus 4;", "gpus 4; ring gpu0, gpu[0-3] { bandwidth 25 GB/s }"), "HS243", "gpu[0-3]", "gpu0"
-    ),
     "an argument in bits": (
         NVSWITCHES + "instance a[0-1] = h100x8(nvlink = 450 Gbps);" + ON_IB, "HS241", "450 Gbps", "`450 GBps`"
-    ),
-    "an argument in bytes": (
-        NVSWITCHES + "instance a[0-1] = h100x8(nics = 8, rate = 400 GBps);" + ON_IB,
-        "HS241", "400 GBps", "`400 Gbps`",
-    ),
-    "an argument in terms": (
-        "node n(r, s = (2 * r)) { gpus 4; mesh gpu* { bandwidth (s) } }\n"
-        "cluster c { instance a = n(r = 400 TB/s) }",
-        "HS241", "400 TB/s", "800 TB/s",
-    ),
-    "a default in bits": (
-        "node n(rate = 9 Gbps) { gpus 4; mesh gpu* { bandwidth (rate); kind nvlink } }\n"
-        "cluster c { instance a = n }",
-        "HS241", "9 Gbps", "NVLink",
-    ),
-    "a part that an instance adds": (
-        NVSWITCHES + "instance a[0-1] = h100x8 { nic nic8 { bandwidth 400 GBps } attach gpu0 -> nic8 };" + ON_IB,
-        "HS241", "400 GBps", "a NIC",
-    ),
-    "a change inside an instance": (
-        NVSWITCHES + "instance a[0-1] = h100x8 { set nvswitch { bandwidth 450 Gbps } };" + ON_IB,
-        "HS241", "450 Gbps", "`450 GBps`",
-    ),
-    "a change from outside": (
-        NVSWITCHES + "instance a[0-1] = h100x8; set a*.nvswitch { latency 0.936 ms };" + ON_IB,
-        "HS242", "0.936 ms", "`0.936 us`",
-    ),
-    "a change of a fabric": (FULL.replace("us } }", "us } set ib { latency 1.3 ms } }"), "HS242", "1.3 ms", "us`"),
-    "a ring in bits": (
-        FULL.replace("gpus 4;", "gpus 4; ring gpu* { bandwidth 25 Gbps; kind nvlink }"),
-        "HS241", "25 Gbps", "25 GBps",
-    ),
-    "a torus of milliseconds": (
-        FULL.replace("gpus 4;", "gpus 4; torus gpu* 2x2 { bandwidth 25 GB/s; latency 1 ms }"),
-        "HS242", "1 ms", "`1 us`",
-    ),
-    "an uplink of terabytes": (
-        FULL.replace("fabric ib {", "leafspine L { servers 1; spines 2; uplink 100 TB/s;"),
-        "HS241", "100 TB/s", "100 T",
-    ),
-    "a spine of terabytes": (
-        FULL.replace("fabric ib {", "rails R { spine 50 TB/s;"), "HS241", "50 TB/s", "`50 Tb/s`"
-    ),
-    "rails of milliseconds": (
-        FULL.replace("fabric ib {", "rails R {").replace("1.3 us", "6 ms"), "HS242", "6 ms", "`6 us`"
-    ),
-    "a global link of nothing": (
-        FULL.replace("fabric ib {", "dragonfly D { groups 2; routers 1; bandwidth 50 GB/s; global 50 Mbps;"),
-        "HS241", "50 Mbps", "`50 Gbps`",
-    ),
-    "a switch degraded to bits": (
-        FULL.replace("us } }", "us } degrade a0.nvswitch to 450 Gbps }"), "HS241", "450 Gbps", "what is left"
     ),
     "one link of three in bits": (
         "node m { gpus 3; link gpu0 <-> gpu1 { bandwidth 25 GB/s } link gpu1 <-> gpu2 { bandwidth 25 GB/s }\n"
@@ -186,17 +105,6 @@ CASES: dict[str, tuple[str, str, str, str]] = {  # text, code, the words it poin
     "the missing link of two": (
         "node m { gpus 8; mesh gpu* { bandwidth 50 GB/s } detach gpu7 -> gpu0 }\ncluster c { instance a = m }",
         "HS240", "gpus", "no link gpu0 <-> gpu7",
-    ),
-    "the slow link of two": (
-        "node m { gpus 8; mesh gpu* { bandwidth 50 GB/s } detach gpu7 -> gpu0\n"
-        "link gpu0 <-> gpu7 { bandwidth 20 GB/s } }\ncluster c { instance a = m }",
-        "HS240", "gpus", "gpu0 <-> gpu7 has 20 GB/s and others 50 GB/s",
-    ),
-    "a GPU taken from a library's switch": (
-        NVSWITCHES + "instance a[0-1] = h100x8 { detach gpu7 -> nvswitch "
-        "link gpu6 <-> gpu7 { bandwidth 25 GB/s } };"
-        + ON_IB,
-        "HS240", "a[0-1]", "gpu7 25 GB/s",
     ),
     "a virtual bridge": (
         SERVER.format(inside="bus pcie { members gpu[0-3]; bandwidth 0.19 GB/s; kind pcie }") + TWO,
@@ -217,60 +125,10 @@ def test_rule_fires_at_the_words(name: str) -> None:
     assert own[0].severity == ("note" if name in notes else "warning")
 
 
-def test_what_the_cases_begin_with_is_clean() -> None:
-    assert not findings(FULL)
-
-
 def test_every_rule_has_a_case_and_a_page() -> None:
     page = (EXAMPLES.parent / "docs" / "lint.md").read_text()
     assert {rule.code for rule in RULES} == {code for _, code, _, _ in CASES.values()}
     assert all(f"| {rule.code} | `{rule.name}` |" in page for rule in RULES)
-
-
-@pytest.mark.parametrize(
-    "links",
-    [  # MI250X: 7, 6, 7, 6; a cube mesh of equal sums; a grid, with its corners
-        "mesh gpu[0-7] { bandwidth 50 GB/s }\nlink gpu[0,2,4,6] <-> gpu[2,4,6,0] { bandwidth 50 GB/s }",
-        "link gpu[0-3] <-> gpu[4-7] { bandwidth 50 GB/s x 2 }\nmesh gpu[0-3] { bandwidth 25 GB/s }\n"
-        "mesh gpu[4-7] { bandwidth 25 GB/s }",
-        "link gpu[0-2] <-> gpu[1-3] { bandwidth 50 GB/s }\nlink gpu[4-6] <-> gpu[5-7] { bandwidth 50 GB/s }\n"
-        "link gpu[0-3] <-> gpu[4-7] { bandwidth 50 GB/s }",
-    ],
-)
-def test_shapes_are_no_defects(links: str) -> None:
-    text = f"node m {{ gpus 8\n{links}\n}}\ncluster c {{ instance a = m }}"
-    assert not [finding for finding in findings(text) if finding.code in ("HS240", "HS244")]
-
-
-def test_what_is_out_of_order_on_purpose_is_not_told_again() -> None:
-    text = FULL.replace("cluster c {", "cluster c { disable a0.gpu3, a0.nic3 ")
-    assert {finding.code for finding in findings(text)} <= {"HS248"}
-
-
-@pytest.mark.parametrize(
-    "loss",
-    [
-        "degrade a0.gpu2 to 50 %", "degrade a0.nvswitch to 50 GB/s", "down a0.gpu3 -> a0.nvswitch",
-        "without a0.gpu3", "degrade a*.nic* to 18 Gbps", "degrade a0.nic0 to 50 Gbps",
-    ],
-)  # fmt: skip
-def test_losses_that_are_stated_are_not_told_again(loss: str) -> None:
-    text = FULL.replace("cluster c {", f"cluster c {{ {loss} ")
-    assert {finding.code for finding in findings(text)} <= {"HS247", "HS248"}
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "instance a[2] = box; instance a[3] = box;",  # two, each with its number
-        "instance a[1] = box; instance b = box;",
-        "instance a[0-1] = box;",
-        "instance a2 = box; instance b = box;",
-    ],
-)
-def test_instances_that_are_meant(statement: str) -> None:
-    text = FULL.replace("instance a[0-1] = box;", statement)
-    assert not [finding for finding in findings(text) if finding.code == "HS251"]
 
 
 def test_links_of_other_kinds_are_not_compared() -> None:
@@ -295,22 +153,6 @@ def test_places_in_pods_and_loops() -> None:
     )
     told = [(f.span.line, f.code) for f in findings(text) if f.code in ("HS241", "HS242")]
     assert told == [(2, "HS241"), (4, "HS241"), (5, "HS241"), (7, "HS242")]
-
-
-def test_many_rates_and_what_mends_them() -> None:
-    """What the help names is below the threshold in exact arithmetic, whatever the rates."""
-    numbers = random.Random(7)
-    for _ in range(60):
-        rate, nic = (f"{numbers.randrange(1000, 60000)} MB/s" for _ in range(2))
-        text = f"chunk {numbers.choice((64, 333, 1000))} KB"
-        text = FULL.replace("400 Gbps", nic).replace("*.nic*;", f"*.nic*; bandwidth {rate};").replace(
-            "cluster c {", f"cluster c {{ {text} "
-        )  # fmt: skip
-        for finding in (f for f in findings(text) if f.code == "HS247"):
-            option = re.search(r"--tau-ref (\S+): at most (\d+) %", finding.help)
-            if option is not None:
-                error = worst(text, ChunkingOptions(reference=parse_quantity(option[1], "time", "--tau-ref")))
-                assert error <= THRESHOLD and error * 100 <= int(option[2])
 
 
 def worst(text: str, options: ChunkingOptions) -> Fraction:

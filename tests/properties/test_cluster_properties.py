@@ -57,29 +57,6 @@ def test_auto_on_random_clusters(graph: Graph, name: CollectiveName, root: int) 
     judge(graph, name, 1, "auto", root)
 
 
-@pytest.mark.slow
-@given(clusters(6, 8), st.sampled_from(COLLECTIVE_NAMES), st.integers(1, 2), st.sampled_from(["auto", "greedy"]))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_larger_random_clusters(graph: Graph, name: CollectiveName, chunks: int, method: str) -> None:
-    judge(graph, name, chunks, method)
-
-
-@pytest.mark.slow
-@given(clusters(3, 2), st.sampled_from(["allgather", "broadcast", "gather", "scatter", "alltoall"]))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_the_optimum_of_the_whole_model_is_what_the_engine_claims(graph: Graph, name: CollectiveName) -> None:
-    if _cut_off(graph):
-        return
-    wanted = problem(graph, name)
-    whole = Solver(strategy("monolithic"), Budget(20.0), schedule_violations).solve(wanted)
-    auto = Solver(strategy("auto"), Budget(20.0), schedule_violations).solve(wanted)
-    assert isinstance(auto, Solution)
-    if isinstance(whole, Solution) and whole.certificate.proven_optimal:
-        assert auto.bound.steps <= whole.schedule.makespan <= auto.schedule.makespan
-        if auto.certificate.proven_optimal:
-            assert auto.schedule.makespan == whole.schedule.makespan
-
-
 @pytest.mark.parametrize("name", COLLECTIVE_NAMES)
 def test_a_server_that_only_sends_is_noticed(name: CollectiveName) -> None:
     graph = servers([2, 2], oneway=True)

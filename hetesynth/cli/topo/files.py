@@ -70,7 +70,7 @@ def fmt(files: tuple[Path, ...], check: bool) -> int:
 
     Comments and meaning stay. Either all files are written or none. For -, standard input, the text is printed.
     """
-    from hetesynth.topology.reformat import reformat, reformatted_input
+    from hetesynth.topology.convert import reformat, reformatted_input
 
     if Path("-") in files:
         if len(files) > 1:

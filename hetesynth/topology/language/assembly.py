@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import product
 
 from hetesynth.model.diagnostics import Span
 from hetesynth.model.pods import Pod, PodCluster
@@ -20,7 +22,7 @@ from hetesynth.topology.language.names import Part, Scope, plain
 from hetesynth.topology.language.paths import TooManyPaths, links_over
 from hetesynth.topology.language.properties import lanes_of
 from hetesynth.topology.language.reachability import separate_parts
-from hetesynth.topology.language.syntax import Cluster, Flow, Property, Shared
+from hetesynth.topology.language.syntax import Cluster, Property, Shared
 from hetesynth.topology.language.units import measure
 
 _SHOWN_PARTS = 4
@@ -28,21 +30,26 @@ _SHOWN_PARTS = 4
 Groups = Sequence[tuple[Shared, Scope]]
 
 
-def topology_from(
-    cluster: Cluster,
-    chunk: int | None,
-    hardware: HardwareGraph,
-    stated: Groups,
-    notes: tuple[str, ...],
-    findings: Findings,
-) -> Topology:
+@dataclass(frozen=True, slots=True)
+class Built:
+    """Hardware with all its wires, the groups and the chunk size that are stated, and what is to be noted."""
+
+    cluster: Cluster
+    chunk: int | None
+    hardware: HardwareGraph
+    stated: Groups
+    notes: tuple[str, ...]
+
+
+def topology_from(built: Built, findings: Findings) -> Topology:
     """The cluster with links between all its GPUs."""
+    cluster, hardware = built.cluster, built.hardware
     vertices, wires = hardware.graph()
     gpus = hardware.gpus()
     _check_nics(hardware, vertices, wires, findings)
     findings.raise_any()
     links = _limited_links(vertices, wires, len(gpus), cluster.name.span, findings)
-    groups = _shared_groups(stated, gpus, links, findings)
+    groups = _shared_groups(built.stated, gpus, links, findings)
     findings.raise_any()
     kinds = {wire.kind.lower() for wire in wires}
     measured = [item for item in cluster.items if isinstance(item, Property) and item.name == "measured"]
@@ -58,14 +65,35 @@ def topology_from(
         wires=wires,
         links=links,
         groups=groups,
-        reduce_bandwidth=tuple(p.reduce for p in gpus) if any(p.reduce for p in gpus) else (),
-        copy_bandwidth=tuple(p.copy for p in gpus) if any(p.copy for p in gpus) else (),
-        chunk_bytes=chunk,
-        notes=notes,
+        reduce_bandwidth=_stated([part.reduce for part in gpus]),
+        copy_bandwidth=_stated([part.copy for part in gpus]),
+        chunk_bytes=built.chunk,
+        notes=built.notes,
         measured=tuple(sorted({word.text.lower() for word in words})),
     )
-    _check_connected(topology, cluster.name.span, findings)
-    findings.raise_any()
+    pieces = separate_parts(topology)  # links in one direction join
+    if len(pieces) > 1:
+        names = [vertex.name for vertex in vertices]
+        alone = [piece[0] for piece in pieces if len(piece) == 1]
+        if alone and len(pieces) - len(alone) <= 1:
+            shown = ", ".join(names[rank] for rank in alone[:8])
+            message = f"{shown} can reach no other GPU (rank {', '.join(map(str, alone[:8]))})"
+        else:
+            members = []
+            for piece in pieces[:_SHOWN_PARTS]:
+                first, last = piece[0], piece[-1]
+                members.append(f"ranks {', '.join(map(str, piece[:8]))}{', ...' if len(piece) > 8 else ''}")
+                if first == last:
+                    members[-1] = f"rank {first} ({names[first]})"
+                elif piece == list(range(first, last + 1)):
+                    members[-1] = f"ranks {first}-{last} ({names[first]} to {names[last]})"
+            if len(pieces) > _SHOWN_PARTS:
+                members.append(f"and {len(pieces) - _SHOWN_PARTS} more")
+            shown = "; ".join(members)
+            message = f"the GPUs fall into {len(pieces)} parts that cannot reach each other: {shown}"
+        help_ = "join their NICs with a fabric (`fabric ib { join *.nic*; }`) or add a link"
+        findings.add("HS217", cluster.name.span, message, help_)
+        findings.raise_any()
     return topology
 
 
@@ -100,33 +128,6 @@ def _limited_links(
     return ()
 
 
-def _check_connected(topology: Topology, span: Span, findings: Findings) -> None:
-    """All GPUs hang together; one-way links are legal."""
-    parts = separate_parts(topology)
-    if len(parts) == 1:
-        return
-    names = [vertex.name for vertex in topology.vertices]
-    alone = [part[0] for part in parts if len(part) == 1]
-    if alone and len(parts) - len(alone) <= 1:
-        shown = ", ".join(names[rank] for rank in alone[:8])
-        message = f"{shown} can reach no other GPU (rank {', '.join(map(str, alone[:8]))})"
-    else:
-        members = []
-        for part in parts[:_SHOWN_PARTS]:
-            first, last = part[0], part[-1]
-            if first == last:
-                members.append(f"rank {first} ({names[first]})")
-            elif part == list(range(first, last + 1)):
-                members.append(f"ranks {first}-{last} ({names[first]} to {names[last]})")
-            else:
-                members.append(f"ranks {', '.join(map(str, part[:8]))}{', ...' if len(part) > 8 else ''}")
-        if len(parts) > _SHOWN_PARTS:
-            members.append(f"and {len(parts) - _SHOWN_PARTS} more")
-        message = f"the GPUs fall into {len(parts)} parts that cannot reach each other: {'; '.join(members)}"
-    help_ = "join their NICs with a fabric (`fabric ib { join *.nic*; }`) or add a link"
-    findings.add("HS217", span, message, help_)
-
-
 # --- stated limits on links together
 
 
@@ -148,9 +149,16 @@ def _shared_groups(
         forward: set[int] = set()
         backward: set[int] = set()
         for flow in shared.flows:
-            left, right = _ranks_of(flow, scope, rank, findings)
-            findings.spend(len(left) * len(right), flow.span)
-            pairs = [(u, v) for u in left for v in right]
+            sides: list[list[Rank]] = []
+            for words in (flow.left, flow.right):
+                parts = scope.resolve(words)
+                wrong = next((part for part in parts if part.kind != "gpu"), None)
+                if wrong is not None:
+                    message = f"a shared group names GPUs; `{wrong.name}` is none"
+                    findings.add("HS211", words[0].span, message, "name the GPUs whose links share the limit")
+                sides.append([rank[part.name] for part in parts if part.name in rank])
+            findings.spend(len(sides[0]) * len(sides[1]), flow.span)
+            pairs = list(product(*sides))
             forward.update(i for u, v in pairs for i in between.get((u, v), ()))
             if flow.both_ways:
                 backward.update(i for u, v in pairs for i in between.get((v, u), ()))
@@ -171,20 +179,6 @@ def _shared_groups(
     return tuple(groups.values())
 
 
-def _ranks_of(
-    flow: Flow, scope: Scope, rank: dict[str, Rank], findings: Findings
-) -> tuple[list[Rank], list[Rank]]:
-    sides: list[list[Rank]] = []
-    for words in (flow.left, flow.right):
-        parts = scope.resolve(words)
-        wrong = next((part for part in parts if part.kind != "gpu"), None)
-        if wrong is not None:
-            message = f"a shared group names GPUs; `{wrong.name}` is none"
-            findings.add("HS211", words[0].span, message, "name the GPUs whose links share the limit")
-        sides.append([rank[part.name] for part in parts if part.name in rank])
-    return sides[0], sides[1]
-
-
 # --- pods
 
 
@@ -198,15 +192,9 @@ class _Instance:
     groups: list[tuple[Shared, Scope]] = field(default_factory=list)
 
 
-def pods_from(
-    cluster: Cluster,
-    chunk: int | None,
-    hardware: HardwareGraph,
-    stated: Groups,
-    notes: tuple[str, ...],
-    findings: Findings,
-) -> PodCluster:
+def pods_from(built: Built, findings: Findings) -> PodCluster:
     """The cluster as pods, in the order of ranks; a shared group that is stated of several pods is a finding."""
+    hardware, span = built.hardware, built.cluster.name.span
     vertices, wires = hardware.graph()
     _check_nics(hardware, vertices, wires, findings)
     findings.raise_any()
@@ -223,7 +211,7 @@ def pods_from(
         pod = owner[wire.src]
         if pod in instances and owner[wire.dst] == pod:
             instances[pod].wires.append(number)
-    for shared, scope in stated:
+    for shared, scope in built.stated:
         pod = scope.prefix.partition(".")[0]
         if pod in instances:
             instances[pod].groups.append((shared, scope))
@@ -242,7 +230,6 @@ def pods_from(
         key = (alone.vertices, alone.wires, profile, tuple(shared.name.span for shared, _ in instance.groups))
         if key not in numbers:
             numbers[key] = len(types)
-            span = cluster.name.span
             links = _limited_links(alone.vertices, alone.wires, alone.ranks, span, findings)
             groups = _shared_groups(instance.groups, instance.gpus, links, findings)
             types.append(replace(alone, links=links, groups=groups))
@@ -254,7 +241,8 @@ def pods_from(
             findings.raise_any()
         pods.append(Pod(pod, numbers[key], rank, tuple(instance.vertices), tuple(instance.wires)))
         rank += alone.ranks
-    return PodCluster(cluster.name.text, tuple(types), tuple(pods), vertices, wires, chunk, notes)
+    name = built.cluster.name.text
+    return PodCluster(name, tuple(types), tuple(pods), vertices, wires, built.chunk, built.notes)
 
 
 def _alone(pod: str, instance: _Instance, vertices: Sequence[Vertex], wires: Sequence[Wire]) -> Topology:
@@ -273,6 +261,10 @@ def _alone(pod: str, instance: _Instance, vertices: Sequence[Vertex], wires: Seq
         len(gpus),
         inside,
         (),
-        reduce_bandwidth=tuple(p.reduce for p in gpus) if any(p.reduce for p in gpus) else (),
-        copy_bandwidth=tuple(p.copy for p in gpus) if any(p.copy for p in gpus) else (),
+        reduce_bandwidth=_stated([part.reduce for part in gpus]),
+        copy_bandwidth=_stated([part.copy for part in gpus]),
     )
+
+
+def _stated(rates: list[Fraction | None]) -> tuple[Fraction | None, ...]:
+    return tuple(rates) if any(rates) else ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.topology import Topology
@@ -33,9 +33,28 @@ def to_block(source: Source) -> str:
     if not any(isinstance(item, syntax.Define) for item in written.items):
         return formatted(source)
     topology = topology_of(source)
-    first, comments = _paper_comments(source)
-    text = first + _block_text(paper.lowered(written, Findings()), comments)
-    return _checked(source, topology, text, "block")
+    pieces, last = pieces_of(source)
+    owner = node = _CLUSTER
+    lines: list[str] = []  # first the comments at the top
+    comments: dict[str, list[str]] = defaultdict(list)  # the others by the node whose statements they stand at
+    for index, piece in enumerate(pieces):
+        if piece.type != "DEFINE":
+            comments[owner] += [comment.text for comment in piece.comments]
+            continue
+        comments[owner] += [comment.text for comment in piece.comments if comment.trailing and index]
+        name = pieces[index + 1].text
+        node = name if _NODE.fullmatch(name) else node
+        owner = _CLUSTER if _OF_THE_CLUSTER.match(name) else node
+        own = [comment.text for comment in piece.comments if not (comment.trailing and index)]
+        (comments[owner] if index else lines).extend(own)
+    comments[_CLUSTER] += [comment.text for comment in last]
+    for item in paper.lowered(written, Findings()).items:
+        if isinstance(item, (syntax.NodeType, syntax.Cluster)):
+            is_node = isinstance(item, syntax.NodeType)
+            lines += ["", *comments.get(item.name.text if is_node else _CLUSTER, ())]
+            lines.append(f"{'node' if is_node else 'cluster'} {item.name.text} {{")
+            lines += [*(f"  {_statement(statement)}" for statement in item.items), "}"]
+    return _checked(source, topology, "\n".join(lines).lstrip("\n") + "\n", "block")
 
 
 def to_paper(source: Source) -> str:
@@ -75,26 +94,6 @@ def _inexpressible(source: Source, form: str, reason: str) -> HetesynthError:
     return HetesynthError(message, code="HS250", help="keep the form it has, or convert it to json", exit_code=1)
 
 
-def _paper_comments(source: Source) -> tuple[str, dict[str, list[str]]]:
-    """The comments at the top, and the others by the node whose statements they stand at."""
-    pieces, last = pieces_of(source)
-    owner = node = _CLUSTER
-    first: list[str] = []
-    comments: dict[str, list[str]] = defaultdict(list)
-    for index, piece in enumerate(pieces):
-        if piece.type == "DEFINE":
-            comments[owner] += [comment.text for comment in piece.comments if comment.trailing and index]
-            name = pieces[index + 1].text
-            node = name if _NODE.fullmatch(name) else node
-            owner = _CLUSTER if _OF_THE_CLUSTER.match(name) else node
-            own = [comment.text for comment in piece.comments if not (comment.trailing and index)]
-            (first if not index else comments[owner]).extend(own)
-        else:
-            comments[owner] += [comment.text for comment in piece.comments]
-    comments[_CLUSTER] += [comment.text for comment in last]
-    return "".join(f"{line}\n" for line in first) + ("\n" if first else ""), comments
-
-
 def _meaning(topology: Topology) -> object:
     """What ``topology`` says, whatever its parts are called: equal for equal clusters.
 
@@ -123,19 +122,6 @@ def _meaning(topology: Topology) -> object:
 # --- text in the block form, for what the paper form is lowered to: node types and a cluster without loops
 
 
-def _block_text(file: syntax.File, comments: Mapping[str, Sequence[str]]) -> str:
-    """The text of ``file``, not yet laid out; ``comments`` are those of a node or of the cluster, by name."""
-    lines: list[str] = []
-    for item in file.items:
-        if isinstance(item, (syntax.NodeType, syntax.Cluster)):
-            is_node = isinstance(item, syntax.NodeType)
-            lines += ["", *comments.get(item.name.text if is_node else _CLUSTER, ())]
-            lines.append(f"{'node' if is_node else 'cluster'} {item.name.text} {{")
-            lines += [f"  {_statement(statement)}" for statement in item.items]
-            lines.append("}")
-    return "\n".join(lines).lstrip("\n") + "\n"
-
-
 def _statement(item: object) -> str:
     match item:
         case syntax.Gpus():
@@ -144,7 +130,12 @@ def _statement(item: object) -> str:
         case syntax.Property():
             return _property(item)
         case syntax.Element():
-            return _element(item)
+            if not any(prop.name == "members" for prop in item.properties):
+                return f"{item.kind} {item.name.text} {_block(item.properties)}"
+            # what has members is a bus here, of the kind that it is
+            stated = item.kind == "bus" or any(prop.name == "kind" for prop in item.properties)
+            kind = "" if stated else f"; kind {_BUS_KINDS[item.kind]}"
+            return f"bus {item.name.text} {{ {'; '.join(map(_property, item.properties))}{kind} }}"
         case syntax.Join():
             both_ways = item.both_ways and item.kind == "link"
             ends = _sides(item.left, item.right, both_ways) if item.right else _names(item.left)
@@ -161,15 +152,6 @@ def _statement(item: object) -> str:
             return f"instance {item.name.text} = {item.node.text}" + (f" {{ {changes} }}" if changes else "")
         case _:
             raise ValueError(f"{type(item).__name__} is not of the paper form")
-
-
-def _element(item: syntax.Element) -> str:
-    """An element; what has members is a bus here, of the kind that it is."""
-    if not any(prop.name == "members" for prop in item.properties):
-        return f"{item.kind} {item.name.text} {_block(item.properties)}"
-    stated = any(prop.name == "kind" for prop in item.properties)
-    kind = "" if stated or item.kind == "bus" else f"; kind {_BUS_KINDS[item.kind]}"
-    return f"bus {item.name.text} {{ {'; '.join(map(_property, item.properties))}{kind} }}"
 
 
 def _block(properties: Iterable[syntax.Property]) -> str:

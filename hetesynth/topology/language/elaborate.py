@@ -20,24 +20,20 @@ from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.hardware_graph import HardwareGraph
 from hetesynth.topology.language.imports import Program, resolve, type_meant
 from hetesynth.topology.language.losses import Losses
-from hetesynth.topology.language.names import MAX_RANGE, Part, Scope, declared
+from hetesynth.topology.language.names import MAX_RANGE, Part, Scope, declared, hosts_named
 from hetesynth.topology.language.networks import statements_of
 from hetesynth.topology.language.properties import measured
 from hetesynth.topology.language.source import Source
-from hetesynth.topology.language.syntax import Cluster, Element, Instance, NodeType, PodType, Property, Shared
+from hetesynth.topology.language.syntax import Element, Instance, NodeType, PodType, Property, Shared
 from hetesynth.topology.language.units import count, measure
 from hetesynth.topology.language.wiring import Wiring
 
 MAX_GPUS = 2048
 MAX_POD_GPUS = 16 * MAX_GPUS
 MAX_INSTANCES = 1024
-MAX_PARTS = 16 * MAX_GPUS
-MAX_POD_PARTS = 16 * MAX_PARTS
-MAX_HOST_NAME = 253
+PARTS_OF_A_GPU = 16  # at most, on average
 
-_HOST_RANGES = re.compile(r"\[([0-9, \t-]*)\]")
-_INTERVAL = re.compile(r"\s*(\d{1,9})\s*(?:-\s*(\d{1,9})\s*)?")
-_HOST = re.compile(r"[A-Za-z0-9_.:-]+")
+_HOST = re.compile(r"[A-Za-z0-9_.:-]{1,253}")
 
 
 def topology_of(source: Source) -> Topology:
@@ -45,7 +41,7 @@ def topology_of(source: Source) -> Topology:
     findings = Findings()
     tell_mended(source)
     program = expanded(resolve(source, findings), findings)
-    return _Elaboration(program, findings, MAX_GPUS, MAX_PARTS).topology()
+    return assembly.topology_from(_Elaboration(program, findings, MAX_GPUS).build(), findings)
 
 
 def tell_mended(source: Source) -> None:
@@ -58,19 +54,15 @@ def pods_of(source: Source) -> PodCluster:
     """The cluster that ``source`` describes as pods: every instance of the cluster is one."""
     findings = Findings()
     program = expanded(resolve(source, findings), findings)
-    elaboration = _Elaboration(program, findings, MAX_POD_GPUS, MAX_POD_PARTS)
-    chunk = elaboration.build()
-    return assembly.pods_from(
-        program.cluster, chunk, elaboration.hardware, elaboration.groups, elaboration.notes(), findings
-    )
+    return assembly.pods_from(_Elaboration(program, findings, MAX_POD_GPUS).build(), findings)
 
 
 def built_of(
     program: Program, findings: Findings
 ) -> tuple[Topology, tuple[Part, ...], tuple[tuple[str, str], ...]]:
     """The cluster of an expanded ``program``, its parts, and its servers with the type of each."""
-    elaboration = _Elaboration(program, findings, MAX_GPUS, MAX_PARTS)
-    topology = elaboration.topology()
+    elaboration = _Elaboration(program, findings, MAX_GPUS)
+    topology = assembly.topology_from(elaboration.build(), findings)
     servers = tuple(
         (scope.prefix.removesuffix("."), node.name.text)
         for scope, node in elaboration.instances
@@ -86,7 +78,6 @@ class _Elaboration:
     program: Program
     findings: Findings
     max_gpus: int
-    max_parts: int
     hardware: HardwareGraph = field(default_factory=HardwareGraph)
     instances: list[tuple[Scope, NodeType | PodType]] = field(default_factory=list)
     groups: list[tuple[Shared, Scope]] = field(default_factory=list)
@@ -99,15 +90,8 @@ class _Elaboration:
         self.losses = Losses(self.hardware, self.findings)
         self.wiring = Wiring(self.hardware, self.findings)
 
-    def topology(self) -> Topology:
-        """All phases in order; findings are raised where going on would only repeat them."""
-        chunk = self.build()
-        return assembly.topology_from(
-            self.program.cluster, chunk, self.hardware, self.groups, self.notes(), self.findings
-        )
-
-    def build(self) -> int | None:
-        """Make parts and wires; the chunk size that is stated."""
+    def build(self) -> assembly.Built:
+        """Make parts and wires; findings are raised where going on would only repeat them."""
         cluster = self.program.cluster
         scope = Scope(f"cluster `{cluster.name.text}`", self.findings)
         for item in cluster.items:
@@ -125,34 +109,29 @@ class _Elaboration:
         self.losses.apply()
         if self.losses.notes:  # a group may have lost all its links
             self.groups = [(replace(shared, optional=True), local) for shared, local in self.groups]
-        chunk = self._chunk(cluster)
-        if not self.hardware.gpus() and not self.findings:
-            self.findings.add("HS200", cluster.span, "the cluster has no GPUs", "add `instance a = h20x8`")
-        self.findings.raise_any()
-        return chunk
-
-    def notes(self) -> tuple[str, ...]:
-        """What is disabled and what was lost."""
-        disabled = [p.name for p in self.hardware.parts if p.disabled and p.name not in self.losses.lost]
-        return (*(f"{name} is disabled" for name in disabled), *self.losses.notes)
-
-    def _chunk(self, cluster: Cluster) -> int | None:
+        chunk = None
         sizes = [item for item in cluster.items if isinstance(item, Property) and item.name == "chunk"]
         if len(sizes) > 1:
             self.findings.add("HS209", sizes[1].span, "`chunk` is given twice", "keep one")
-        if not sizes or sizes[0].amount is None:
-            return None
-        size = measure(sizes[0].amount, "size", "the chunk size", self.findings)
-        if size is not None and (size.denominator != 1 or size > 1 << 50):
-            self.findings.add("HS208", sizes[0].amount.span, "the chunk size must be whole bytes, at most 1 PiB")
-            return None
-        return int(size) if size is not None else None
+        if sizes and sizes[0].amount is not None:
+            chunk = measure(sizes[0].amount, "size", "the chunk size", self.findings)
+            if chunk is not None and (chunk.denominator != 1 or chunk > 1 << 50):
+                message = "the chunk size must be whole bytes, at most 1 PiB"
+                self.findings.add("HS208", sizes[0].amount.span, message)
+        if not self.hardware.gpus() and not self.findings:
+            self.findings.add("HS200", cluster.span, "the cluster has no GPUs", "add `instance a = h20x8`")
+        self.findings.raise_any()
+        disabled = [p.name for p in self.hardware.parts if p.disabled and p.name not in self.losses.lost]
+        notes = (*(f"{name} is disabled" for name in disabled), *self.losses.notes)
+        size = None if chunk is None else int(chunk)
+        return assembly.Built(cluster, size, self.hardware, self.groups, notes)
 
     # --- parts
 
     def _limit_parts(self, item: syntax.ClusterItem | syntax.NodeItem) -> None:
-        if len(self.hardware.parts) > self.max_parts:
-            self.findings.add("HS208", item.span, f"the cluster has more than {self.max_parts} parts")
+        if len(self.hardware.parts) > PARTS_OF_A_GPU * self.max_gpus:
+            message = f"the cluster has more than {PARTS_OF_A_GPU * self.max_gpus} parts"
+            self.findings.add("HS208", item.span, message)
             self.findings.raise_any()
 
     def _instantiate(self, item: Instance, scope: Scope) -> None:
@@ -162,22 +141,38 @@ class _Elaboration:
             message = f"there is no node type `{item.node.text[:60]}`"
             self.findings.add("HS201", item.node.span, message, type_meant(item.node.text, types))
             return
-        names = self._instance_names(item)
+        names = declared(item.name, "an instance", self.findings)
+        if item.count is not None:
+            copies = count(item.count, "the number of instances", MAX_INSTANCES, self.findings)
+            if len(names) != 1:
+                help_ = "write `instance b[0-1] = ...` or `instance b = ... x 2`"
+                self.findings.add("HS210", item.name.span, "give a range or a count, not both", help_)
+            names = [f"{names[0]}{i}" for i in range(copies or 0)] if len(names) == 1 else []
         for name, host in zip(names, _hosts_of(item, names, self.findings), strict=True):
             full = f"{scope.prefix}{name}"
-            what = "node" if isinstance(node, NodeType) else "pod"
-            local = Scope(f"{what} `{node.name.text}`", self.findings, prefix=f"{full}.")
+            local = Scope(
+                f"{'node' if isinstance(node, NodeType) else 'pod'} `{node.name.text}`",
+                self.findings,
+                prefix=f"{full}.",
+            )
             built: NodeType | PodType
             if isinstance(node, NodeType):
                 built = self._declare_node(node, local, full)
             else:
                 built = self._declare_pod(node, local)
             if host:
-                self._state_host(item, host, node, local)
+                if isinstance(node, PodType):
+                    message = f"`{node.name.text}` is a pod of several servers, which has no host"
+                    help_ = "state `host` at the instances inside the pod"
+                    self.findings.add("HS211", item.node.span, message, help_)
+                if host in self._hosts:
+                    message = f"there are two servers on host `{host}`, {self._hosts[host]} and {full}"
+                    self.findings.add("HS203", item.name.span, message, "give every server its host")
+                self._hosts[host] = full
+                for part in local.parts.values():
+                    part.host = host
             self._override(item.overrides, local)
-            if f"{name}.gpu0" in scope.parts or any(
-                p.startswith(f"{name}.") for p in local.parts if p in scope.parts
-            ):
+            if local.parts and f"{name}.{next(iter(local.parts))}" in scope.parts:
                 self.findings.add("HS203", item.name.span, f"there are two instances `{name}`", "rename one")
                 return
             scope.parts.update({f"{name}.{key}": part for key, part in local.parts.items()})
@@ -186,36 +181,11 @@ class _Elaboration:
                     part.pod = name
             self.instances.append((local, built))
             if self.gpus > self.max_gpus:
-                help_ = "use fewer or smaller instances"
-                if self.max_gpus < MAX_POD_GPUS:
-                    help_ += ", or `hetesynth synth --strategy composition`"
+                other = ", or `hetesynth synth --strategy composition`" if self.max_gpus < MAX_POD_GPUS else ""
+                help_ = f"use fewer or smaller instances{other}"
                 message = f"the cluster has more than {self.max_gpus} GPUs"
                 self.findings.add("HS208", item.span, message, help_)
                 self.findings.raise_any()
-
-    def _instance_names(self, item: Instance) -> list[str]:
-        names = declared(item.name, "an instance", self.findings)
-        if item.count is None:
-            return names
-        copies = count(item.count, "the number of instances", MAX_INSTANCES, self.findings)
-        if len(names) != 1:
-            help_ = "write `instance b[0-1] = ...` or `instance b = ... x 2`"
-            self.findings.add("HS210", item.name.span, "give a range or a count, not both", help_)
-            return []
-        return [f"{names[0]}{i}" for i in range(copies)] if copies else []
-
-    def _state_host(self, item: Instance, host: str, node: NodeType | PodType, scope: Scope) -> None:
-        """Put ``host`` on the parts of one server."""
-        if isinstance(node, PodType):
-            message = f"`{node.name.text}` is a pod of several servers, which has no host"
-            self.findings.add("HS211", item.node.span, message, "state `host` at the instances inside the pod")
-        name = scope.prefix[:-1]
-        if host in self._hosts:
-            message = f"there are two servers on host `{host}`, {self._hosts[host]} and {name}"
-            self.findings.add("HS203", item.name.span, message, "give every server its host")
-        self._hosts[host] = name
-        for part in scope.parts.values():
-            part.host = host
 
     def _networks(self, items: tuple[Any, ...], scope: Scope, server: str) -> tuple[Any, ...]:
         """``items`` with networks in one line replaced by what they stand for, whose parts are declared."""
@@ -309,14 +279,10 @@ def _hosts_of(item: Instance, names: Sequence[str], findings: Findings) -> list[
     if len(stated) > 1:
         findings.add("HS209", stated[1].span, "`host` is given twice", "keep one: a name for each instance")
     word = stated[0].words[0]
-    hosts = [""]
-    for position, piece in enumerate(_HOST_RANGES.split(word.text)):
-        options = [piece] if position % 2 == 0 else _host_numbers(piece)
-        if len(hosts) * len(options) > MAX_RANGE:
-            findings.add("HS208", word.span, f"`host` names more than {MAX_RANGE} hosts", "use less")
-            return [""] * len(names)
-        hosts = [host + option for host in hosts for option in options]
-    if not hosts or not all(_HOST.fullmatch(host) and len(host) <= MAX_HOST_NAME for host in hosts):
+    hosts = hosts_named(word.text)
+    if len(hosts) > MAX_RANGE:
+        findings.add("HS208", word.span, f"`host` names more than {MAX_RANGE} hosts", "use less")
+    elif not hosts or not all(_HOST.fullmatch(host) for host in hosts):
         help_ = 'write it like host "node17" or host "node[10-13]"'
         findings.add("HS210", word.span, f"`{word.text[:60]}` does not name hosts", help_)
     elif len(hosts) != len(names):
@@ -325,18 +291,3 @@ def _hosts_of(item: Instance, names: Sequence[str], findings: Findings) -> list[
     else:
         return hosts
     return [""] * len(names)
-
-
-def _host_numbers(text: str) -> list[str]:
-    """``08-11`` as 08, 09, 10, 11, with leading zeros, as in other lists of hosts; none where it is no range."""
-    numbers: list[str] = []
-    for piece in text.split(","):
-        match = _INTERVAL.fullmatch(piece)
-        if match is None:
-            return []
-        first, last = match[1], match[2] or match[1]
-        width = len(first) if first.startswith("0") else 0
-        if int(last) - int(first) >= MAX_RANGE:
-            return []
-        numbers += [str(number).zfill(width) for number in range(int(first), int(last) + 1)]
-    return numbers

@@ -42,6 +42,7 @@ _BASE_UNITS: dict[Dimension, str] = {"count": "", "bandwidth": "B/s", "time": "s
 _COMPUTED = re.compile(r"\[([^\]]*[A-Za-z_(][^\]]*)\]")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAMES = re.compile(r"[A-Za-z_*\[][^(){}\s]*")
+_END = r"(\w+|\([^()]*\))"  # of a range
 
 _Item = TypeVar("_Item")
 
@@ -77,10 +78,18 @@ class _Expansion:
                 continue
             if variables:
                 self._count(item)
-            rewritten = self._replaced(item, variables)
-            result.append(
-                self._instance(rewritten, variables, in_pod) if isinstance(item, Instance) else rewritten
-            )
+            new: Any = self._replaced(item, variables)
+            node = self.written.get(new.node.text) if isinstance(new, Instance) else None
+            if node is not None and not (in_pod and isinstance(node, PodType)):
+                # of a type made for its arguments and for what it adds
+                overrides = self.items(new.overrides, variables, in_pod=False)
+                bound = self._bound(node, new)
+                if bound is not None:
+                    added = tuple(o for o in overrides if isinstance(o, (Element, Join, Shared, Detach)))
+                    changes = tuple(o for o in overrides if o not in added)
+                    name = Word(self._type(node, bound, added), new.node.span)
+                    new = replace(new, node=name, overrides=changes)
+            result.append(new)
         return result
 
     def _repeated(self, loop: Loop, variables: Variables, in_pod: bool, depth: int) -> list[Any]:
@@ -142,8 +151,14 @@ class _Expansion:
                 self.findings.add("HS210", word.span, "a loop cannot go through a pattern with `*`", help_)
                 return []
             return list(expand(self._word(word, variables), self.findings))
-        meant = _as_elsewhere(word.text)
-        if meant:
+        # as ranges are written in other languages: range(4), 0..3, 0:3, 0 to 3
+        call = re.fullmatch(r"range\s*\(\s*(?:(\w+)\s*,\s*)?(\w+)\s*\)", word.text)
+        ends = re.fullmatch(rf"{_END}\s*(?:\.\.+=?|:|\bto\b|\u2013|\u2014)\s*{_END}", word.text)
+        if call or ends:
+            meant = f"{ends[1]}-{ends[2]}"[:60] if ends else ""
+            if call:
+                number = int(call[2]) if call[2].isdecimal() and len(call[2]) < 7 else 0
+                meant = f"{call[1] or 0}-{number - 1 if number else f'({call[2]}-1)'}"
             self.findings.add("HS230", word.span, f"`{word.text[:40]}` is not a range", f"write {meant}")
             return []
         pairs = ranges(word.text, word.span, variables, self.findings, may_be_empty=True) or []
@@ -159,20 +174,6 @@ class _Expansion:
         return values
 
     # --- types and their uses
-
-    def _instance(self, item: Instance, variables: Variables, in_pod: bool) -> Any:
-        """The instance, of a type made for its arguments and for what it adds."""
-        node = self.written.get(item.node.text)
-        if node is None or (in_pod and isinstance(node, PodType)):
-            return item
-        overrides = self.items(item.overrides, variables, in_pod=False)
-        bound = self._bound(node, item)
-        if bound is None:
-            return item
-        added = tuple(o for o in overrides if isinstance(o, (Element, Join, Shared, Detach)))
-        changes = tuple(o for o in overrides if not isinstance(o, (Element, Join, Shared, Detach)))
-        name = self._type(node, bound, added)
-        return replace(item, node=Word(name, item.node.span), overrides=changes)
 
     def _type(
         self,
@@ -203,10 +204,23 @@ class _Expansion:
         return name
 
     def _bound(self, node: NodeType | PodType, item: Instance) -> dict[str, Value] | None:
-        """The value of each parameter: what the instance says, else the default; None when one is missing."""
-        given = self._given(node, item)
-        if given is None:
-            return None
+        """The value of each parameter: what the instance says, whose variables are replaced already, else the
+        default; None when one is missing."""
+        names = [parameter.name.text for parameter in node.parameters]
+        given: dict[str, Value] = {}
+        for argument in item.arguments:
+            name = argument.name.text
+            if name not in names:
+                help_ = did_you_mean(name, names, f"declare it: node {node.name.text}({name} = ...)")
+                message = f"`{node.name.text}` has no parameter `{name[:60]}`"
+                self.findings.add("HS201", argument.name.span, message, help_)
+            elif name in given:
+                self.findings.add("HS209", argument.name.span, f"`{name}` is given twice", "keep one")
+            unread = isinstance(argument.value, Amount) and argument.value.expression and not argument.value.number
+            argued = None if unread else self._value(argument, {})  # what is unread was reported
+            if argued is None:
+                return None
+            given[name] = argued
         bound: dict[str, Value] = {}
         for parameter in node.parameters:
             name = parameter.name.text
@@ -228,25 +242,6 @@ class _Expansion:
                 return None
             bound[name] = value
         return bound
-
-    def _given(self, node: NodeType | PodType, item: Instance) -> dict[str, Value] | None:
-        """The arguments of an instance, whose variables are replaced already; None when one has no value."""
-        names = [parameter.name.text for parameter in node.parameters]
-        given: dict[str, Value] = {}
-        for argument in item.arguments:
-            name = argument.name.text
-            if name not in names:
-                help_ = did_you_mean(name, names, f"declare it: node {node.name.text}({name} = ...)")
-                message = f"`{node.name.text}` has no parameter `{name[:60]}`"
-                self.findings.add("HS201", argument.name.span, message, help_)
-            elif name in given:
-                self.findings.add("HS209", argument.name.span, f"`{name}` is given twice", "keep one")
-            unread = isinstance(argument.value, Amount) and argument.value.expression and not argument.value.number
-            value = None if unread else self._value(argument, {})  # what is unread was reported
-            if value is None:
-                return None
-            given[name] = value
-        return given
 
     def _value(self, argument: Argument, variables: dict[str, Value]) -> Value | None:
         amount = argument.value
@@ -321,16 +316,6 @@ class _Expansion:
         text = _COMPUTED.sub(bracket, word.text)
         self.findings.spend(WORK_OF_A_NAME + len(text) // 8, word.span)
         return Word(text, word.span) if text != word.text else word
-
-
-def _as_elsewhere(text: str) -> str:
-    """What a range of other languages is here: ``range(4)``, ``0..3``, ``0:3``, ``0 to 3``; else empty."""
-    call = re.fullmatch(r"range\s*\(\s*(?:(\w+)\s*,\s*)?(\w+)\s*\)", text)
-    if call:
-        last = str(int(call[2]) - 1) if call[2].isdecimal() and 0 < int(call[2]) < 10**6 else f"({call[2]}-1)"
-        return f"{call[1] or 0}-{last}"
-    ends = re.fullmatch(r"(\w+|\([^()]*\))\s*(?:\.\.+=?|:|\bto\b|\u2013|\u2014)\s*(\w+|\([^()]*\))", text)
-    return f"{ends[1]}-{ends[2]}"[:60] if ends else ""
 
 
 def _is_text(item: object) -> bool:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TypeVar
 
 from hetesynth.errors import did_you_mean
 from hetesynth.model.diagnostics import Span
@@ -46,6 +47,7 @@ class Value:
         return "a number" if self.dimension == "count" else f"a {self.dimension}"
 
 
+_Result = TypeVar("_Result")
 Variables = Mapping[str, Value | str]  # a string is a word that a loop goes through
 
 
@@ -67,15 +69,7 @@ class _Token:
 
 def evaluated(text: str, span: Span, variables: Variables, findings: Findings) -> Value | None:
     """The value of ``text``, which begins at ``span``; None, with a finding, when it has none."""
-    findings.spend(WORK_OF_A_CHARACTER * len(text), span)
-    try:
-        reader = _Reader(_tokens(text, _TOKEN), variables)
-        value = reader.sum(0)
-        reader.expect_end()
-        return value
-    except _WrongError as error:
-        findings.add(error.code, _place(span, text, error.offset), error.message, error.help)
-        return None
+    return _read(text, span, findings, lambda: _Reader(_tokens(text, _TOKEN), variables).whole())
 
 
 def ranges(
@@ -85,20 +79,19 @@ def ranges(
 
     ``may_be_empty``: 0-(0-1) is a range without a number.
     """
+    least = -1 if may_be_empty else 0
+    return _read(text, span, findings, lambda: _Reader(_tokens(text, _WITHOUT_UNIT), variables).ranges(least))
+
+
+def _read(text: str, span: Span, findings: Findings, result: Callable[[], _Result]) -> _Result | None:
     findings.spend(WORK_OF_A_CHARACTER * len(text), span)
     try:
-        return list(_Reader(_tokens(text, _WITHOUT_UNIT), variables).ranges(-1 if may_be_empty else 0))
+        return result()
     except _WrongError as error:
-        findings.add(error.code, _place(span, text, error.offset), error.message, error.help)
+        line = text.count("\n", 0, error.offset)
+        column = error.offset - text.rfind("\n", 0, error.offset) if line else span.column + error.offset
+        findings.add(error.code, Span(span.file, span.line + line, column), error.message, error.help)
         return None
-
-
-def _place(span: Span, text: str, offset: int) -> Span:
-    """Where character ``offset`` of ``text`` is; ``span`` is where the text begins."""
-    line = text.count("\n", 0, offset)
-    if line:
-        return Span(span.file, span.line + line, offset - text.rfind("\n", 0, offset))
-    return Span(span.file, span.line, span.column + offset)
 
 
 def _tokens(text: str, pattern: re.Pattern[str]) -> list[_Token]:
@@ -123,46 +116,58 @@ def _tokens(text: str, pattern: re.Pattern[str]) -> list[_Token]:
 
 @dataclass(slots=True)
 class _Reader:
-    """Recursive descent over the tokens; values are computed on the way."""
+    """Precedence climbing over the tokens; values are computed on the way."""
 
     tokens: list[_Token]
     variables: Variables
     at: int = 0
 
-    def sum(self, depth: int) -> Value:
-        """Terms with + and - between them."""
+    def whole(self) -> Value:
+        """The value of all tokens."""
+        value = self._value(0)
+        self._expect_end()
+        return value
+
+    def _value(self, depth: int, least: int = 0) -> Value:
+        """Values joined by operators that bind as tightly as ``least``: 0 for + and -, 1 for * / and %."""
         if depth > MAX_NESTING:
             message = f"an expression is nested deeper than {MAX_NESTING} levels"
             raise _WrongError("HS230", self.tokens[self.at].offset, message, "write it in simpler words")
-        value = self._product(depth)
-        while (sign := self._sign("+", "-")) is not None:
-            other = self._product(depth)
-            if other.dimension != value.dimension:
-                message = f"`{sign.text}` joins {value.sort} and {other.sort}"
-                raise _WrongError("HS206", sign.offset, message, "both sides have to be of one sort")
-            number = value.number + other.number if sign.text == "+" else value.number - other.number
-            value = _bounded(Value(number, value.dimension), sign)
-        return value
-
-    def _product(self, depth: int) -> Value:
-        value = self._factor(depth)
-        while (sign := self._sign("*", "/", "%")) is not None:
-            value = _bounded(_combined(value, sign, self._factor(depth)), sign)
-        return value
-
-    def _factor(self, depth: int) -> Value:
         negative = False
         while self._sign("-") is not None:
             negative = not negative
         value = self._atom(depth)
-        return replace(value, number=-value.number) if negative else value
+        value = replace(value, number=-value.number) if negative else value
+        while (sign := self._sign(*("+-*/%", "*/%", "")[least])) is not None:
+            value = _combined(value, sign, self._value(depth, 1 if sign.text in "+-" else 2))
+        return value
 
     def _atom(self, depth: int) -> Value:
         token = self._next()
         if token.kind == "number":
-            return _literal(token, self.variables)
+            if len(token.text) > MAX_DIGITS:
+                message = f"a number may have at most {MAX_DIGITS} digits"
+                raise _WrongError("HS208", token.offset, message, "use a larger unit")
+            if token.unit and token.unit not in UNITS:
+                times = f"write `{token.text} * {token.unit}`" if token.unit in self.variables else ""
+                help_ = times or did_you_mean(token.unit, UNITS, "units are written like 25 GB/s, 0.7 us, 16 MB")
+                raise _WrongError("HS205", token.offset, f"unknown unit `{token.unit[:40]}`", help_)
+            dimension, factor = UNITS[token.unit] if token.unit else ("count", Fraction(1))
+            return Value(Fraction(token.text) * factor, dimension)
         if token.kind == "name" and self._sign("(") is not None:
-            return self._call(token, depth)
+            choose: Callable[[list[Fraction]], Fraction] | None = {"min": min, "max": max}.get(token.text)
+            if choose is None:
+                message = f"there is no function `{token.text[:60]}`"
+                raise _WrongError("HS230", token.offset, message, "there are min(,) and max(,)")
+            values = [self._value(depth + 1)]
+            while self._sign(",") is not None:
+                values.append(self._value(depth + 1))
+            self._expect(")")
+            other = next((value for value in values if value.dimension != values[0].dimension), None)
+            if other is not None:
+                message = f"`{token.text}` of {values[0].sort} and {other.sort}"
+                raise _WrongError("HS206", token.offset, message, "its values have to be of one sort")
+            return Value(choose([value.number for value in values]), values[0].dimension)
         if token.kind == "name":
             value = self.variables.get(token.text)
             if value is None:
@@ -174,26 +179,11 @@ class _Reader:
                 raise _WrongError("HS206", token.offset, message, f"write [{token.text}] in a name")
             return value
         if token.text == "(":
-            value = self.sum(depth + 1)
+            value = self._value(depth + 1)
             self._expect(")")
             return value
         shown = f"`{token.text}`" if token.text else "the end"
         raise _WrongError("HS230", token.offset, f"a number or a variable is expected, not {shown}")
-
-    def _call(self, name: _Token, depth: int) -> Value:
-        choose: Callable[[list[Fraction]], Fraction] | None = {"min": min, "max": max}.get(name.text)
-        if choose is None:
-            message = f"there is no function `{name.text[:60]}`"
-            raise _WrongError("HS230", name.offset, message, "there are min(,) and max(,)")
-        values = [self.sum(depth + 1)]
-        while self._sign(",") is not None:
-            values.append(self.sum(depth + 1))
-        self._expect(")")
-        other = next((value for value in values if value.dimension != values[0].dimension), None)
-        if other is not None:
-            message = f"`{name.text}` of {values[0].sort} and {other.sort}"
-            raise _WrongError("HS206", name.offset, message, "its values have to be of one sort")
-        return Value(choose([value.number for value in values]), values[0].dimension)
 
     def ranges(self, least: int) -> list[tuple[int, int]]:
         """Numbers, variables and parenthesised expressions, or two of them with - between, after commas."""
@@ -209,11 +199,20 @@ class _Reader:
         token = self.tokens[self.at]
         if token.kind == "sign" and token.text in "+-*/%":
             message = f"`{token.text}` stands outside of parentheses"
-            raise _WrongError("HS230", token.offset, message, f"write {self._in_parentheses(start, form)}")
+            texts: list[str] = []  # of this range, with what has to be worked out in parentheses
+            for each in self.tokens[start:-1]:
+                if each.text == "," and "(" not in "".join(texts):
+                    break
+                texts.append(each.text)
+            if len(texts) > 1 and texts[1] == "-":
+                like = form.format(f"{texts[0]}-({''.join(texts[2:])[:60]})")
+            else:
+                like = form.format(f"({''.join(texts)[:60]})") + f", or {form.format('(2*i)-(2*i+1)')} for a range"
+            raise _WrongError("HS230", token.offset, message, f"write {like}")
         if token.text in ("to", ".."):
             help_ = f"write {form.format('0-3')}"
             raise _WrongError("HS230", token.offset, f"`{token.text}` is not a range", help_)
-        self.expect_end()
+        self._expect_end()
         return pairs
 
     def _index(self, least: int) -> int:
@@ -228,19 +227,7 @@ class _Reader:
             raise _WrongError("HS208", token.offset, message, help_)
         return int(value.number)
 
-    def _in_parentheses(self, start: int, form: str) -> str:
-        """The range that begins at ``start``, with what has to be worked out in parentheses."""
-        texts: list[str] = []
-        for token in self.tokens[start:-1]:
-            if token.text == "," and "(" not in "".join(texts):
-                break
-            texts.append(token.text)
-        if len(texts) > 1 and texts[1] == "-":
-            return form.format(f"{texts[0]}-({''.join(texts[2:])[:60]})")
-        return form.format(f"({''.join(texts)[:60]})") + f", or {form.format('(2*i)-(2*i+1)')} for a range"
-
-    def expect_end(self) -> None:
-        """Raise unless everything was read."""
+    def _expect_end(self) -> None:
         token = self.tokens[self.at]
         if token.kind != "end":
             message = f"unexpected `{token.text[:40]}` in an expression"
@@ -266,39 +253,27 @@ class _Reader:
             raise _WrongError("HS230", token.offset, f"`{text}` is expected, not {shown}")
 
 
-def _literal(token: _Token, variables: Variables) -> Value:
-    if len(token.text) > MAX_DIGITS:
-        message = f"a number may have at most {MAX_DIGITS} digits"
-        raise _WrongError("HS208", token.offset, message, "use a larger unit")
-    if not token.unit:
-        return Value(Fraction(token.text))
-    if token.unit not in UNITS:
-        times = f"write `{token.text} * {token.unit}`" if token.unit in variables else ""
-        help_ = times or did_you_mean(token.unit, UNITS, "units are written like 25 GB/s, 0.7 us, 16 MB")
-        raise _WrongError("HS205", token.offset, f"unknown unit `{token.unit[:40]}`", help_)
-    dimension, factor = UNITS[token.unit]
-    return Value(Fraction(token.text) * factor, dimension)
-
-
 def _combined(left: Value, sign: _Token, right: Value) -> Value:
-    """The product, quotient or remainder of two values."""
-    if sign.text != "*" and right.number == 0:
-        help_ = "check the values that this is used with"
-        raise _WrongError("HS231", sign.offset, "division by zero", help_)
-    if sign.text == "*" and "count" in (left.dimension, right.dimension):
-        dimension = left.dimension if right.dimension == "count" else right.dimension
-        return Value(left.number * right.number, dimension)
-    if sign.text == "/" and right.dimension in ("count", left.dimension):
+    """The sum, difference, product, quotient or remainder of two values."""
+    dimension = left.dimension if right.dimension == "count" else right.dimension
+    if sign.text in "+-":
+        if left.dimension != right.dimension:
+            message = f"`{sign.text}` joins {left.sort} and {right.sort}"
+            raise _WrongError("HS206", sign.offset, message, "both sides have to be of one sort")
+        number = left.number + right.number if sign.text == "+" else left.number - right.number
+    elif sign.text != "*" and right.number == 0:
+        raise _WrongError("HS231", sign.offset, "division by zero", "check the values that this is used with")
+    elif sign.text == "*" and "count" in (left.dimension, right.dimension):
+        number = left.number * right.number
+    elif sign.text == "/" and right.dimension in ("count", left.dimension):
+        number = left.number / right.number
         dimension = left.dimension if right.dimension == "count" else "count"
-        return Value(left.number / right.number, dimension)
-    if sign.text == "%" and left.dimension == right.dimension == "count":
-        return Value(left.number % right.number)
-    message = f"`{sign.text}` of {left.sort} and {right.sort} has no meaning here"
-    help_ = "a quantity is multiplied and divided by numbers, or divided by one of its sort"
-    raise _WrongError("HS206", sign.offset, message, help_)
-
-
-def _bounded(value: Value, sign: _Token) -> Value:
-    if max(value.number.numerator.bit_length(), value.number.denominator.bit_length()) > MAX_BITS:
+    elif sign.text == "%" and left.dimension == right.dimension == "count":
+        number = left.number % right.number
+    else:
+        message = f"`{sign.text}` of {left.sort} and {right.sort} has no meaning here"
+        help_ = "a quantity is multiplied and divided by numbers, or divided by one of its sort"
+        raise _WrongError("HS206", sign.offset, message, help_)
+    if max(number.numerator.bit_length(), number.denominator.bit_length()) > MAX_BITS:
         raise _WrongError("HS231", sign.offset, "the numbers become too large", "use larger units")
-    return value
+    return Value(number, dimension)

@@ -84,22 +84,37 @@ class _Loader:
                 self.findings.add("HS215", item.span, message, help_)
 
     def _follow(self, item: Import, file: File, chain: tuple[str, ...]) -> None:
-        path = self._path(item, file)
-        if path is None:
+        name, span = item.target.text, item.target.span
+        path = no_standard_input(Path(file.name).parent / name) if item.is_path else library_path(name)
+        if path is None or (item.is_path and not is_topology_file(path)):
+            stem = name.removesuffix(SUFFIX)
+            message, help_ = f"the node library has no `{name[:60]}`", f"`import {stem}`"
+            if item.is_path:
+                message = f"`{name[:60]}` is no topology file"
+                help_ = (
+                    f"only files called *{SUFFIX} can be imported: what is wrong with others is shown to nobody"
+                )
+            elif name in declared_types():
+                help_ = f"`{name}` is a node type: `import {declared_types()[name]}` brings it"
+            elif name == stem:
+                help_ = did_you_mean(name, library_names(), 'a file of your own is imported as "path.dsl"')
+            elif stem not in library_names():
+                help_ = f'a file of your own is imported as "{name}"'
+            self.findings.add("HS215", span, message, help_)
             self.incomplete = True
             return
         identity = _identity(str(path))
         if identity in chain:
             shown = " -> ".join(Path(name).name for name in (*chain[chain.index(identity) :], identity))
             message = f"the imports form a cycle: {shown}"
-            self.findings.add("HS216", item.target.span, message, "remove one of them")
+            self.findings.add("HS216", span, message, "remove one of them")
             self.incomplete = True
             return
         if identity in self._loaded:
             return
         if len(self._loaded) >= MAX_IMPORTS or len(chain) >= MAX_IMPORT_DEPTH:
             message = f"more than {MAX_IMPORTS} imports, or deeper than {MAX_IMPORT_DEPTH}"
-            self.findings.add("HS216", item.target.span, message, "collect the node types in fewer files")
+            self.findings.add("HS216", span, message, "collect the node types in fewer files")
             return
         self._loaded.add(identity)
         try:
@@ -111,32 +126,10 @@ class _Loader:
             self.findings.extend(error.diagnostics)
             self.incomplete = True
         except HetesynthError as error:
-            self.findings.add("HS215", item.target.span, f"cannot import: {error.message}", error.help)
+            self.findings.add("HS215", span, f"cannot import: {error.message}", error.help)
             self.incomplete = True
         else:
             self.load(imported, (*chain, identity))
-
-    def _path(self, item: Import, file: File) -> Path | None:
-        name, span = item.target.text, item.target.span
-        if item.is_path:
-            named = no_standard_input(Path(file.name).parent / name)
-            if is_topology_file(named):
-                return named
-            help_ = f"only files called *{SUFFIX} can be imported: what is wrong with others is shown to nobody"
-            self.findings.add("HS215", span, f"`{name[:60]}` is no topology file", help_)
-            return None
-        path = library_path(name)
-        if path is None:
-            stem = name.removesuffix(SUFFIX)
-            help_ = f"`import {stem}`"
-            if name in declared_types():
-                help_ = f"`{name}` is a node type: `import {declared_types()[name]}` brings it"
-            elif name == stem:
-                help_ = did_you_mean(name, library_names(), 'a file of your own is imported as "path.dsl"')
-            elif stem not in library_names():
-                help_ = f'a file of your own is imported as "{name}"'
-            self.findings.add("HS215", span, f"the node library has no `{name[:60]}`", help_)
-        return path
 
 
 def type_meant(name: str, types: Collection[str]) -> str:

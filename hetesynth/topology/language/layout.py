@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from hetesynth.errors import InternalError
@@ -129,12 +130,12 @@ def spelling(type_: str, text: str) -> str:
     if type_ == "LOOP":
         text = _COMMA.sub(", ", _INSIDE.sub(r"\1\2", " ".join(text.split())))
     if type_ in ("WORD", "PARTS", "LOOP"):
-        return _BRACKETS.sub(lambda m: _OUTSIDE_PARENTHESES.sub(_kept, m[0]), text)
+
+        def kept(match: re.Match[str]) -> str:
+            return _INSIDE.sub(r"\1\2", " ".join(match[0].split())) if match[0].startswith("(") else ""
+
+        return _BRACKETS.sub(lambda match: _OUTSIDE_PARENTHESES.sub(kept, match[0]), text)
     return text
-
-
-def _kept(match: re.Match[str]) -> str:
-    return _INSIDE.sub(r"\1\2", " ".join(match[0].split())) if match[0].startswith("(") else ""
 
 
 def tokens_of(source: Source) -> Iterator[tuple[str, str]]:
@@ -208,23 +209,21 @@ class _Layout:
             self._line = _INDENT * self._depth + (_INDENT if self._value else _CONTINUATION) + piece.text
             return
         space = "" if _closes_up(before, piece, paper=self._value) else " "
-        if not self._value and before.type == "COMMA" and self._column_after_list() > WIDTH:
+        width = (
+            len(self._line) + 1
+        )  # where the line ends when the list goes on in it up to the next comma, or its end
+        for index, ahead in enumerate(self.pieces[self._at :]):
+            if index and (ahead.starts or ahead.type in ("RBRACE", "LBRACE")):
+                break
+            width += len(ahead.text) + (index > 0)
+            if ahead.type == "COMMA":
+                width -= 1
+                break
+        if not self._value and before.type == "COMMA" and width > WIDTH:
             self._end()
             self._line = _INDENT * self._depth + _CONTINUATION + piece.text
         else:
             self._line += space + piece.text
-
-    def _column_after_list(self) -> int:
-        """Where the line ends when the list goes on in it up to the next comma, its end included."""
-        width = len(self._line) + 1
-        for index in range(self._at, len(self.pieces)):
-            piece = self.pieces[index]
-            if index > self._at and (piece.starts or piece.type in ("RBRACE", "LBRACE")):
-                break
-            width += len(piece.text) + (index > self._at)
-            if piece.type == "COMMA":
-                return width - 1
-        return width
 
     # --- blocks
 
@@ -239,25 +238,21 @@ class _Layout:
         inside = self.pieces[self._at + 1 : end + 1]
         nested = any(piece.type == "LBRACE" for piece in inside)
         several = any(piece.broken or piece.comments for piece in inside) or (nested and self._depth == 0)
-        text = "{" if several else self._on_one_line(self._at, end)
+        text = "{"
+        for before, inner in pairwise(self.pieces[self._at : end + 1]) if not several else ():
+            if before.type == "LBRACE" or inner.type in ("LBRACE", "RBRACE"):
+                text += "" if (before.type, inner.type) == ("LBRACE", "RBRACE") else " "
+            elif inner.starts:
+                text += "; "
+            elif not _closes_up(before, inner, paper=False):
+                text += " "
+            text += inner.text
         if not several and len(self._line) + 1 + len(text) <= WIDTH:
             self._at = end
         else:
             text = "{"
             self._depth += 1
         self._line = f"{self._line.rstrip()} {text}" if self._line.strip() else self._line + text
-
-    def _on_one_line(self, start: int, end: int) -> str:
-        text = "{"
-        for before, piece in zip(self.pieces[start:end], self.pieces[start + 1 : end + 1], strict=True):
-            if before.type == "LBRACE" or piece.type in ("LBRACE", "RBRACE"):
-                text += "" if (before.type, piece.type) == ("LBRACE", "RBRACE") else " "
-            elif piece.starts:
-                text += "; "
-            elif not _closes_up(before, piece, paper=False):
-                text += " "
-            text += piece.text
-        return text
 
     def _close(self, piece: Piece) -> None:
         opened = self.pieces[self._at - 1].type == "LBRACE" and not piece.comments

@@ -7,7 +7,7 @@ Statements count in the order written, those of pods first.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -15,7 +15,7 @@ from hetesynth.model.topology import NETWORK_KINDS, VertexKind
 from hetesynth.topology.language.expressions import MAX_BITS
 from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.hardware_graph import HardwareGraph, Rate
-from hetesynth.topology.language.names import Part, Scope, expand
+from hetesynth.topology.language.names import Part, Scope, expand, glob
 from hetesynth.topology.language.properties import lanes_of
 from hetesynth.topology.language.syntax import Degrade, Down, Loss, Without, Word
 from hetesynth.topology.language.units import measure, share
@@ -43,9 +43,19 @@ class Losses:
         if not isinstance(loss, Without):
             self._later.append((loss, scope))
             return
-        for part in _lost(loss.targets, scope, self.findings):
-            part.disabled = True
-            self.lost.add(part.name)
+        instances: dict[str, list[Part]] = {}  # of each all parts
+        for name, part in scope.parts.items():
+            for dot in re.finditer(r"\.", name):
+                instances.setdefault(name[: dot.start()], []).append(part)
+        for word in loss.targets:
+            self.findings.spend(len(scope.parts), word.span)
+            for pattern in expand(word, self.findings):
+                self.findings.spend(len(instances), word.span)
+                regex = glob(pattern)
+                inside = [part for name in instances if regex.fullmatch(name) for part in instances[name]]
+                for part in inside or scope.resolve([Word(pattern, word.span)]):
+                    part.disabled = True
+                    self.lost.add(part.name)
         self.notes.append(f"{_shown(loss.targets, scope)} lost")
 
     def apply(self) -> None:
@@ -84,35 +94,52 @@ class Losses:
         return list(wires)
 
     def _degrade(self, loss: Degrade, scope: Scope) -> None:
-        percent = loss.amount.unit == "%"
-        if percent:
-            value = share(loss.amount, self.findings)
-        else:
-            value = measure(loss.amount, "bandwidth", "a bandwidth", self.findings)
+        amount, percent = loss.amount, loss.amount.unit == "%"
+        value = share(amount, self.findings) if percent else None
+        if not percent:
+            value = measure(amount, "bandwidth", "a bandwidth", self.findings)
         lanes = lanes_of(loss.lanes, self.findings)
+        limit = Rate("", value, lanes)
+        pairs: list[tuple[list[int], str]] = []  # wires that are concerned, and what they are called
+        if loss.right:
+            between = self._wires(loss, scope)
+            pairs += [(between, f"{loss.left[0].text} {_arrow(loss)} {loss.right[0].text}")] if between else []
+        else:
+            parts = [part for part in scope.resolve(loss.left) if not part.disabled]
+            self.findings.spend(len(parts), loss.span)
+            pairs += [(self._own(part, loss), part.name) for part in parts]
         slowed: set[int] = set()  # a wire between two parts of one statement is slowed down once
-        for concerned, name in self._concerned(loss, scope):
+        for concerned, name in pairs:
             self.findings.spend(WORK_OF_A_RATE * (1 + len(concerned)), loss.span)
             wires = [wire for wire in concerned if wire not in slowed]
             slowed.update(wires)
             if value is None or (concerned and not wires):
                 continue
-            if percent:
-                self._scale(wires, value, name, loss)
-            else:
-                self._limit(wires, Rate("", value, lanes), name, loss)
+            wires = self._limiting(wires) if percent else wires
+            if not wires:
+                message = f"`{name}` has no bandwidth of its own"
+                help_ = (
+                    "name a NIC, a switch, a bus, a GPU, or two parts that are joined: `degrade A <-> B to RATE`"
+                )
+                self.findings.add("HS211", loss.left[0].span, message, help_)
+            elif not percent and all(_slower(self.hardware.wires[wire][2], limit) for wire in wires):
+                message = f"`{name}` is slower than {amount.number} {amount.unit} already"
+                self.findings.add("HS208", amount.span, message, "give what is left of its bandwidth, or 50 %")
+            for wire in wires:
+                src, dst, rate = self.hardware.wires[wire]
+                less = (rate.bandwidth or Fraction(0)) * value
+                if percent and max(less.numerator.bit_length(), less.denominator.bit_length()) > MAX_BITS:
+                    help_ = "state once what is left of its bandwidth"
+                    self.findings.add("HS231", amount.span, f"`{name}` has a rate of too many digits", help_)
+                    self.findings.raise_any()
+                if percent:
+                    rate = replace(rate, bandwidth=less)
+                elif not _slower(rate, limit):
+                    rate = replace(rate, bandwidth=value, lanes=lanes)
+                self.hardware.wires[wire] = (src, dst, rate)
         right = f" {_arrow(loss)} {_shown(loss.right, scope)}" if loss.right else ""
-        amount = f"{loss.amount.number} {loss.amount.unit}" + (f" x {lanes}" if lanes > 1 else "")
-        self.notes.append(f"{_shown(loss.left, scope)}{right} degraded to {amount}")
-
-    def _concerned(self, loss: Degrade, scope: Scope) -> list[tuple[list[int], str]]:
-        """The wires that ``loss`` slows down, and what they are called."""
-        if loss.right:
-            wires = self._wires(loss, scope)
-            return [(wires, f"{loss.left[0].text} {_arrow(loss)} {loss.right[0].text}")] if wires else []
-        parts = [part for part in scope.resolve(loss.left) if not part.disabled]
-        self.findings.spend(len(parts), loss.span)
-        return [(self._own(part, loss), part.name) for part in parts]
+        to = f"{amount.number} {amount.unit}" + (f" x {lanes}" if lanes > 1 else "")
+        self.notes.append(f"{_shown(loss.left, scope)}{right} degraded to {to}")
 
     def _own(self, part: Part, loss: Degrade) -> list[int]:
         """The wires whose rate is that of ``part``."""
@@ -135,62 +162,11 @@ class Losses:
     def _limiting(self, wires: Sequence[int]) -> list[int]:
         return [wire for wire in wires if self.hardware.wires[wire][2].bandwidth is not None]
 
-    def _scale(self, wires: Sequence[int], factor: Fraction, name: str, loss: Degrade) -> None:
-        limiting = self._limiting(wires)
-        if not limiting:
-            self._say_unlimited(name, loss)
-        for wire in limiting:
-            rate = self.hardware.wires[wire][2]
-            less = (rate.bandwidth or Fraction(0)) * factor
-            if max(less.numerator.bit_length(), less.denominator.bit_length()) > MAX_BITS:
-                help_ = "state once what is left of its bandwidth"
-                self.findings.add("HS231", loss.amount.span, f"`{name}` has a rate of too many digits", help_)
-                self.findings.raise_any()
-            self._change(wire, replace(rate, bandwidth=less))
-
-    def _limit(self, wires: Sequence[int], limit: Rate, name: str, loss: Degrade) -> None:
-        rates = [self.hardware.wires[wire][2] for wire in wires]
-        if not rates:
-            self._say_unlimited(name, loss)
-        elif all(_slower(rate, limit) for rate in rates):
-            message = f"`{name}` is slower than {loss.amount.number} {loss.amount.unit} already"
-            self.findings.add("HS208", loss.amount.span, message, "give what is left of its bandwidth, or 50 %")
-        for wire, rate in zip(wires, rates, strict=True):
-            if not _slower(rate, limit):
-                self._change(wire, replace(rate, bandwidth=limit.bandwidth, lanes=limit.lanes))
-
-    def _change(self, wire: int, rate: Rate) -> None:
-        src, dst, _ = self.hardware.wires[wire]
-        self.hardware.wires[wire] = (src, dst, rate)
-
-    def _say_unlimited(self, name: str, loss: Degrade) -> None:
-        message = f"`{name}` has no bandwidth of its own"
-        help_ = "name a NIC, a switch, a bus, a GPU, or two parts that are joined: `degrade A <-> B to RATE`"
-        self.findings.add("HS211", loss.left[0].span, message, help_)
-
 
 def _slower(rate: Rate, limit: Rate) -> bool:
     if rate.bandwidth is None or limit.bandwidth is None:
         return False
     return rate.bandwidth * rate.lanes < limit.bandwidth * limit.lanes
-
-
-def _lost(words: Iterable[Word], scope: Scope, findings: Findings) -> list[Part]:
-    """The parts behind ``words``; the name of an instance, or a pattern for such, means all its parts."""
-    instances: dict[str, list[Part]] = {}
-    for name, part in scope.parts.items():
-        for dot in re.finditer(r"\.", name):
-            instances.setdefault(name[: dot.start()], []).append(part)
-    parts: dict[str, Part] = {}
-    for word in words:
-        findings.spend(len(scope.parts), word.span)
-        for pattern in expand(word, findings):
-            findings.spend(len(instances), word.span)
-            regex = re.compile("[^.]*".join(map(re.escape, re.split(r"\*+", pattern))))
-            inside = [part for name in instances if regex.fullmatch(name) for part in instances[name]]
-            named = inside or scope.resolve([Word(pattern, word.span)])
-            parts.update({part.name: part for part in named})
-    return list(parts.values())
 
 
 def _shown(words: Sequence[Word], scope: Scope) -> str:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import product
+from itertools import islice, product
 
 from hetesynth.errors import did_you_mean
 from hetesynth.model.diagnostics import Span
@@ -82,8 +82,17 @@ class Scope:
         for word in words:
             for pattern in expand(word, self.findings):
                 self.findings.spend(WORK_OF_A_NAME, word.span)
-                for part in self._matching(pattern, word):
-                    parts[part.name] = part
+                if "*" in pattern:
+                    self.findings.spend(len(self.parts), word.span)
+                    regex = glob(pattern)
+                    matched = [part for name, part in self.parts.items() if regex.fullmatch(name)]
+                    code, message = "HS202", f"`{_short(pattern)}` matches nothing in {self.title}"
+                else:
+                    matched = [self.parts[pattern]] if pattern in self.parts else []
+                    code, message = "HS201", f"{self.title} has no `{_short(pattern)}`"
+                parts.update({part.name: part for part in matched})
+                if not matched and not self._is_told(code, pattern, word.span):
+                    self.findings.add(code, word.span, message, self._known(pattern.replace("*", "")))
         return list(parts.values())
 
     def paired(self, left: Sequence[Word], right: Sequence[Word], span: Span) -> list[tuple[Part, Part]]:
@@ -97,21 +106,6 @@ class Scope:
             return []
         width = max(len(ones), len(others))
         return [(ones[i % len(ones)], others[i % len(others)]) for i in range(width)]
-
-    def _matching(self, pattern: str, word: Word) -> list[Part]:
-        if "*" not in pattern:
-            part = self.parts.get(pattern)
-            if part is None and not self._is_told("HS201", pattern, word.span):
-                message = f"{self.title} has no `{_short(pattern)}`"
-                self.findings.add("HS201", word.span, message, self._known(pattern))
-            return [part] if part is not None else []
-        self.findings.spend(len(self.parts), word.span)
-        regex = re.compile("".join("[^.]*" if c == "*" else re.escape(c) for c in re.sub(r"\*+", "*", pattern)))
-        matched = [part for name, part in self.parts.items() if regex.fullmatch(name)]
-        if not matched and not self._is_told("HS202", pattern, word.span):
-            message = f"`{_short(pattern)}` matches nothing in {self.title}"
-            self.findings.add("HS202", word.span, message, self._known(pattern.replace("*", "")))
-        return matched
 
     def _is_told(self, code: str, pattern: str, span: Span) -> bool:
         """True where it was said here, or parts like ``pattern`` lack because their declaration is wrong."""
@@ -141,6 +135,11 @@ class Scope:
         stems = list(dict.fromkeys(re.sub(r"\d+", "*", name) for name in self.parts))
         shown = ", ".join(stems[:12]) + (", ..." if len(stems) > 12 else "") if stems else "no parts"
         return did_you_mean(wrong, self.parts, f"{self.title} has {shown}")
+
+
+def glob(pattern: str) -> re.Pattern[str]:
+    """What names match ``pattern``, whose stars stand for anything but a dot."""
+    return re.compile("[^.]*".join(map(re.escape, re.split(r"\*+", pattern))))
 
 
 def _short(text: str) -> str:
@@ -173,7 +172,23 @@ def expand(word: Word, findings: Findings) -> list[str]:
     pieces: list[list[str]] = []
     total = 1
     for position, piece in enumerate(_BRACKET.split(_ALL.sub("*", word.text))):
-        options = [piece] if position % 2 == 0 else _indices(piece, word, findings)
+        options = [piece] if position % 2 == 0 else []
+        for interval in piece.split(",") if position % 2 else ():
+            match = _INTERVAL.fullmatch(interval)
+            if match is None:
+                ends = re.fullmatch(r"\s*(\d+)\s*(?:\.+|:|to|\u2013|\u2014)\s*(\d+)\s*", interval)
+                help_ = f"write [{ends[1]}-{ends[2]}]" if ends else "write it like [0-3] or [0,2,5-7]"
+                findings.add("HS210", word.span, f"`[{_short(piece)}]` is not a range", help_)
+                return []
+            first, last = int(match[1]), int(match[2] or match[1])
+            if last < first or last - first >= MAX_RANGE:
+                problem, help_ = f"names more than {MAX_RANGE} parts", "give a smaller range"
+                if last < first:
+                    problem, help_ = "runs backwards", f"write {last}-{first}"
+                findings.add("HS208", word.span, f"the range {first}-{last} {problem}", help_)
+                return []
+            options += [str(number) for number in range(first, last + 1)]
+        options = list(dict.fromkeys(options))
         pieces.append(options)
         total *= len(options)
         if total > MAX_RANGE:
@@ -183,23 +198,16 @@ def expand(word: Word, findings: Findings) -> list[str]:
     return ["".join(choice) for choice in product(*pieces)]
 
 
-def _indices(text: str, word: Word, findings: Findings) -> list[str]:
-    """``0-3,6`` as 0, 1, 2, 3, 6."""
-    numbers: dict[str, None] = {}
-    for piece in text.split(","):
-        match = _INTERVAL.fullmatch(piece)
-        if match is None:
-            ends = re.fullmatch(r"\s*(\d+)\s*(?:\.+|:|to|\u2013|\u2014)\s*(\d+)\s*", piece)
-            help_ = f"write [{ends[1]}-{ends[2]}]" if ends else "write it like [0-3] or [0,2,5-7]"
-            findings.add("HS210", word.span, f"`[{_short(text)}]` is not a range", help_)
-            return []
-        first = int(match.group(1))
-        last = int(match.group(2) or first)
-        if last < first or last - first >= MAX_RANGE:
-            backwards = last < first
-            problem = "runs backwards" if backwards else f"names more than {MAX_RANGE} parts"
-            help_ = f"write {last}-{first}" if backwards else "give a smaller range"
-            findings.add("HS208", word.span, f"the range {first}-{last} {problem}", help_)
-            return []
-        numbers.update(dict.fromkeys(str(i) for i in range(first, last + 1)))
-    return list(numbers)
+def hosts_named(text: str) -> list[str]:
+    """``node[08-10]`` as node08, node09, node10, one more than MAX_RANGE of too many; none where it is no list."""
+    pieces: list[list[str]] = []
+    for position, piece in enumerate(re.split(r"\[([0-9, \t-]*)\]", text)):
+        pieces.append([] if position % 2 else [piece])
+        for interval in piece.split(",") if position % 2 else ():
+            ends = re.fullmatch(r"\s*(\d{1,9})\s*(?:-\s*(\d{1,9})\s*)?", interval)
+            if ends is None or len(pieces[-1]) > MAX_RANGE:
+                return [] if ends is None else [""] * (MAX_RANGE + 1)
+            width = len(ends[1]) if ends[1].startswith("0") else 0
+            numbers = range(int(ends[1]), int(ends[2] or ends[1]) + 1)[: MAX_RANGE + 1]
+            pieces[-1] += [str(number).zfill(width) for number in numbers]
+    return ["".join(choice) for choice in islice(product(*pieces), MAX_RANGE + 1)]

@@ -10,6 +10,7 @@ the ring's order.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -99,18 +100,16 @@ def read_rings(path: Path) -> tuple[Order, ...]:
         raise _wrong(path, "it has no graph of pattern 4 (ring) with channels")
     if len(channels) > MAX_CHANNELS:
         raise _wrong(path, f"it has more than {MAX_CHANNELS} channels")
-    orders = [[_number(path, gpu.get("dev")) for gpu in channel.iterfind("gpu")] for channel in channels]
+    devices = [[str(gpu.get("dev")) for gpu in channel.iterfind("gpu")] for channel in channels]
+    for dev in (dev for order in devices for dev in order):
+        if not re.fullmatch("[0-9]{1,4}", dev) or int(dev) >= MAX_GPUS:
+            raise _wrong(path, f"a <gpu> has dev={dev[:20]!r}")
+    orders = [[int(dev) for dev in order] for order in devices]
     gpus = sorted(orders[0])
     if not gpus or any(sorted(order) != gpus for order in orders) or len(set(gpus)) != len(gpus):
         raise _wrong(path, "its ring channels do not have the same GPUs, each once")
     place = {dev: i for i, dev in enumerate(gpus)}  # devices may be numbered with gaps
     return tuple(tuple(place[dev] for dev in order) for order in orders)
-
-
-def _number(path: Path, text: str | None) -> int:
-    if text is None or not (text.isascii() and text.isdigit()) or len(text) > 4 or int(text) >= MAX_GPUS:
-        raise _wrong(path, f"a <gpu> has dev={str(text)[:20]!r}")
-    return int(text)
 
 
 def _wrong(path: Path, what: str) -> HetesynthError:

@@ -29,7 +29,6 @@ from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.paper_statements import (
     BETWEEN_NODES,
     Connection,
-    Definitions,
     Internode,
     NodeDefinition,
     Rate,
@@ -48,7 +47,7 @@ MAX_NODES = 1024
 MAX_NAME = 60
 _WORK_OF_A_PIPE = 100  # in names matched: what making one takes
 
-_SLOWED = {"nic": "nic", "port": "port", "switch": "switch", "pcie": "pcie"}
+_SLOWED = {part: part for part in ("nic", "port", "switch", "pcie")}
 _FAILED = {"gpu": "gpu", **_SLOWED}
 
 GpusOf = Callable[[Value, Findings], tuple[Word, ...]]
@@ -86,7 +85,16 @@ def lowered(file: syntax.File, findings: Findings) -> syntax.File:
         findings.add("HS222", first.span, "a file is in the paper form or in the block form, not both", help_)
         findings.raise_any()
     definitions = paper_statements.gathered(defines, findings)
-    _check_nodenum(definitions, first, findings)
+    nodenum = definitions.of_cluster.get("nodenum")
+    if nodenum is None:
+        help_ = f"add `define nodenum = {len(definitions.nodes)}`"
+        findings.add("HS221", first.span, "`nodenum` is missing", help_)
+    else:
+        amount = amount_of(nodenum.name, nodenum.value, findings)
+        number = None if amount is None else count(amount, "nodenum", MAX_NODES, findings)
+        if amount is not None and number is not None and number != len(definitions.nodes):
+            message = f"nodenum is {number}, but {len(definitions.nodes)} nodes are defined"
+            findings.add("HS221", amount.span, message, f"define node1 to node{number}, or change nodenum")
     if len(definitions.nodes) > MAX_NODES:
         findings.add("HS208", first.span, f"the cluster has more than {MAX_NODES} nodes", "define fewer")
         findings.raise_any()
@@ -99,31 +107,13 @@ def lowered(file: syntax.File, findings: Findings) -> syntax.File:
     inside += [node.instance for node in nodes.values()]
     inside += network.items(definitions.internodes)
     inside += _groups(definitions.of_cluster.get("intergroup"), network.gpus_named, findings)
-    cluster = syntax.Cluster(Word(_named_after(first.span.file), first.span), tuple(inside), first.span)
+    name = "cluster"  # the form names none: take the file's name, or its folder's where that says no more
+    if not first.span.file.startswith("<"):
+        path = Path(first.span.file).absolute()
+        name = path.parent.name if path.stem in ("topo", "topology", "paper") else path.stem
+        name = re.sub(r"^(?=\d)", "_", re.sub(r"[^A-Za-z0-9_]", "_", name)[:MAX_NAME]) or "cluster"
+    cluster = syntax.Cluster(Word(name, first.span), tuple(inside), first.span)
     return syntax.File(file.name, (*(node.type for node in nodes.values()), cluster))
-
-
-def _check_nodenum(definitions: Definitions, first: Define, findings: Findings) -> None:
-    define = definitions.of_cluster.get("nodenum")
-    nodes = len(definitions.nodes)
-    if define is None:
-        findings.add("HS221", first.span, "`nodenum` is missing", f"add `define nodenum = {nodes}`")
-        return
-    amount = amount_of(define.name, define.value, findings)
-    stated = None if amount is None else count(amount, "nodenum", MAX_NODES, findings)
-    if amount is not None and stated is not None and stated != nodes:
-        message = f"nodenum is {stated}, but {nodes} nodes are defined"
-        findings.add("HS221", amount.span, message, f"define node1 to node{stated}, or change nodenum")
-
-
-def _named_after(file: str) -> str:
-    """The paper's form names no cluster: take the file's name, or its folder's where that says no more."""
-    if file.startswith("<"):
-        return "cluster"
-    path = Path(file).absolute()
-    name = path.parent.name if path.stem in ("topo", "topology", "paper") else path.stem
-    plain = re.sub(r"[^A-Za-z0-9_]", "_", name)[:MAX_NAME]
-    return re.sub(r"^(?=\d)", "_", plain) or "cluster"
 
 
 # --- a node: its type, and what is out of order in its one instance
@@ -160,9 +150,30 @@ def _node_of(definition: NodeDefinition, findings: Findings) -> _Node:
     for connection in stated:
         items += _hardware(connection, nics, pcie, findings)
     items += _groups(behind.get("group"), _local_gpus, findings)
-    overrides: tuple[syntax.Override, ...]
-    overrides = (*_slowdowns(behind.get("slowdown"), findings), *_failures(behind.get("failure"), findings))
-    instance = syntax.Instance(name, name, None, overrides, name.span)
+    overrides: list[syntax.Override] = []
+    shape = paper_statements.Shape("->", 1, False, "a list of numbers", "`(0,1) -> (18 Gbps,1)`")
+    for entry in entries(behind.get("slowdown"), _SLOWED, findings):
+        key, rate = entry.key, paper_statements.rate_of(entry.value)
+        slowed = (
+            [((Word(f"{key.text}*", key.span),), rate)]
+            if rate is not None
+            else [
+                (_named(key.text, ends.sides[0]), ends.rate)
+                for ends in paper_statements.ends_in(entry.value, "slowdown", shape, findings)
+            ]
+        )
+        for words, less in slowed:
+            latency = (
+                () if less.latency is None else (Property("latency", less.latency.span, amount=less.latency),)
+            )
+            overrides.append(syntax.Change(words, (bandwidth_of(less), *latency), words[0].span))
+    for entry in entries(behind.get("failure"), _FAILED, findings):
+        numbers = paper_statements.numbers(entry.value)
+        if numbers:
+            overrides.append(syntax.Disable(_named(entry.key.text, numbers), entry.key.span))
+        else:
+            findings.add("HS221", entry.key.span, "a failure names numbers", "write it like `{gpu => (3)}`")
+    instance = syntax.Instance(name, name, None, tuple(overrides), name.span)
     return _Node(syntax.NodeType(name, tuple(items), name.span), instance, pcie, bool(nics))
 
 
@@ -172,9 +183,9 @@ def _hardware(
     """The switches, buses, NICs and wires of one connection; ``nics`` by the numbers of their GPUs."""
     sides, span, properties = connection.ends.sides, connection.ends.span, connection.properties
     name = Word(f"{connection.sort}{connection.number}", span)
-    gpus = _names(sides[0])
+    gpus = _named("gpu", sides[0])
     if connection.sort == "direct":
-        yield Join("link", gpus, _names(sides[1]), False, properties, span)
+        yield Join("link", gpus, _named("gpu", sides[1]), False, properties, span)
     elif connection.sort == "mesh":
         yield Join("mesh", gpus, (), True, properties, span)
     elif connection.sort == "port":
@@ -198,8 +209,8 @@ def _hardware(
             yield Join("attach", tuple(attached), (name,), True, (), span)
 
 
-def _names(gpus: Iterable[Amount]) -> tuple[Word, ...]:
-    return tuple(Word(f"gpu{gpu.number}", gpu.span) for gpu in gpus)
+def _named(sort: str, numbers: Iterable[Amount]) -> tuple[Word, ...]:
+    return tuple(Word(f"{sort}{number.number}", number.span) for number in numbers)
 
 
 def _outlets(gpus: Iterable[Amount], pcie: _PcieOf, findings: Findings) -> tuple[Word, ...]:
@@ -246,36 +257,7 @@ def _local_gpus(value: Value, findings: Findings) -> tuple[Word, ...]:
     if gpus is None:
         message = "an edge of a group joins lists of GPU numbers"
         findings.add("HS221", value.span, message, "as in `(0,1) -> (2,3)`")
-    return _names(gpus or ())
-
-
-def _failures(define: Define | None, findings: Findings) -> Iterator[syntax.Disable]:
-    for entry in entries(define, _FAILED, findings):
-        numbers = paper_statements.numbers(entry.value)
-        if not numbers:
-            findings.add("HS221", entry.key.span, "a failure names numbers", "write it like `{gpu => (3)}`")
-            continue
-        stem = _FAILED[entry.key.text]
-        words = tuple(Word(f"{stem}{amount.number}", amount.span) for amount in numbers)
-        yield syntax.Disable(words, entry.key.span)
-
-
-def _slowdowns(define: Define | None, findings: Findings) -> Iterator[syntax.Change]:
-    shape = paper_statements.Shape("->", 1, False, "a list of numbers", "`(0,1) -> (18 Gbps,1)`")
-    for entry in entries(define, _SLOWED, findings):
-        stem = _SLOWED[entry.key.text]
-        rate = paper_statements.rate_of(entry.value)
-        if rate is not None:
-            yield _slowed((Word(f"{stem}*", entry.key.span),), rate)
-            continue
-        for ends in paper_statements.ends_in(entry.value, "slowdown", shape, findings):
-            words = tuple(Word(f"{stem}{amount.number}", amount.span) for amount in ends.sides[0])
-            yield _slowed(words, ends.rate)
-
-
-def _slowed(targets: tuple[Word, ...], rate: Rate) -> syntax.Change:
-    latency = () if rate.latency is None else (Property("latency", rate.latency.span, amount=rate.latency),)
-    return syntax.Change(targets, (bandwidth_of(rate), *latency), targets[0].span)
+    return _named("gpu", gpus or ())
 
 
 # --- internodes: fabrics, wires and stated groups between instances
@@ -316,7 +298,16 @@ class _Network:
         for node, nics in self._uses.items():
             number = 0
             for gpus, uses in nics.items():
-                self._check_disjoint(node, gpus, nics)
+                # in two pairs of nodes, lists of GPUs of a node are the same NIC or have no GPU in common
+                self.findings.spend(len(nics), uses[-1].span)
+                for other_gpus, other_uses in nics.items():
+                    earlier = next((use for use in other_uses if use.pair < uses[-1].pair), None)
+                    if other_gpus != gpus and gpus & other_gpus and earlier is not None:
+                        gpu, line = min(gpus & other_gpus), earlier.span.line
+                        message = f"`{gpu}` shares its NIC with other GPUs here than on line {line}"
+                        help_ = f"name the same GPUs of {node} in each pair, or write `nic => [...]` behind it"
+                        self.findings.add("HS221", uses[-1].span, message, help_)
+                        break
                 if len({use.pair for use in uses}) > 1:
                     yield from self._nic_groups(f"{node}_nic{number}", uses)
                     number += 1
@@ -367,19 +358,6 @@ class _Network:
         return tuple(replace(word, text=f"{node}.{word.text}") for word in words)
 
     # --- NICs that several pairs share
-
-    def _check_disjoint(self, node: str, gpus: frozenset[str], nics: dict[frozenset[str], list[_Use]]) -> None:
-        """In two pairs of nodes, lists of GPUs of a node are the same NIC or have no GPU in common."""
-        uses = nics[gpus]
-        self.findings.spend(len(nics), uses[-1].span)
-        for other_gpus, other_uses in nics.items():
-            earlier = next((use for use in other_uses if use.pair < uses[-1].pair), None)
-            if other_gpus != gpus and gpus & other_gpus and earlier is not None:
-                shared = min(gpus & other_gpus)
-                message = f"`{shared}` shares its NIC with other GPUs here than on line {earlier.span.line}"
-                help_ = f"name the same GPUs of {node} in each pair, or write `nic => [...]` behind it"
-                self.findings.add("HS221", uses[-1].span, message, help_)
-                return
 
     def _nic_groups(self, name: str, uses: list[_Use]) -> Iterator[Shared]:
         """What leaves over a NIC and what enters, at the largest rate that a pair of nodes states for it.

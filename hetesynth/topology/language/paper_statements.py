@@ -163,58 +163,57 @@ def gathered(defines: list[Define], findings: Findings) -> Definitions:
         else:
             help_ = did_you_mean(name, NAMES, "the names are " + ", ".join(NAMES))
             findings.add("HS220", span, f"`{name[:60]}` is not a name of the paper form", help_)
-    for node in definitions.nodes.values():
-        _settle_likeness(node, definitions.nodes, findings)
-    for internode in definitions.internodes:
-        internode.nodes = _joined_nodes(internode, definitions.nodes, findings)
+    _settle_names(definitions, findings)
     return definitions
+
+
+def _settle_names(definitions: Definitions, findings: Findings) -> None:
+    """``define node2 = node1``: node2 has what node1 has, but for failures, where nothing behind it says else; and
+    the nodes of each internode, two different ones or more."""
+    nodes = definitions.nodes
+    for node in nodes.values():
+        passed = {node.name.text}
+        value = stripped(node.value)
+        while isinstance(value, Word):
+            like = nodes.get(value.text)
+            if like is None:
+                help_ = did_you_mean(value.text, nodes, "a node has a number of GPUs: `define node1 = 4`")
+                findings.add("HS201", value.span, f"there is no node `{value.text[:60]}`", help_)
+                break
+            if value.text in passed:
+                message = f"`{node.name.text}` is defined by itself"
+                findings.add("HS221", value.span, message, "give one of the nodes a number of GPUs")
+                break
+            passed.add(value.text)
+            inherited = {name: define for name, define in like.behind.items() if name not in _OF_ONE_NODE}
+            node.behind = inherited | node.behind
+            value = stripped(like.value)
+        else:
+            node.value = value
+    for internode in definitions.internodes:
+        names = words(internode.value) or ()
+        seen = [word.text for word in names]
+        if len(names) < 2:
+            help_ = "write it like `define internode = (node1, node2)`"
+            findings.add("HS221", internode.name.span, "`internode` takes two nodes or more", help_)
+            continue
+        for place, word in enumerate(names):
+            if word.text not in nodes:
+                help_ = did_you_mean(word.text, nodes, "define the node: `define node1 = 4`")
+                findings.add("HS201", word.span, f"there is no node `{word.text[:60]}`", help_)
+            elif word.text in seen[:place]:
+                findings.add("HS218", word.span, f"`{word.text}` is joined to itself", "name each node once")
+            else:
+                continue
+            break
+        else:
+            internode.nodes = names
 
 
 def _put(statements: dict[str, _Kept], define: Define, value: _Kept, findings: Findings) -> None:
     if define.name.text in statements:
         findings.add("HS203", define.name.span, f"`{define.name.text}` is defined twice", "keep one of them")
     statements[define.name.text] = value
-
-
-def _settle_likeness(node: NodeDefinition, nodes: dict[str, NodeDefinition], findings: Findings) -> None:
-    """``define node2 = node1``: node2 has what node1 has, but for failures, where nothing behind it says else."""
-    passed = {node.name.text}
-    value = stripped(node.value)
-    while isinstance(value, Word):
-        like = nodes.get(value.text)
-        if like is None:
-            help_ = did_you_mean(value.text, nodes, "a node has a number of GPUs: `define node1 = 4`")
-            findings.add("HS201", value.span, f"there is no node `{value.text[:60]}`", help_)
-            return
-        if value.text in passed:
-            message = f"`{node.name.text}` is defined by itself"
-            findings.add("HS221", value.span, message, "give one of the nodes a number of GPUs")
-            return
-        passed.add(value.text)
-        inherited = {name: define for name, define in like.behind.items() if name not in _OF_ONE_NODE}
-        node.behind = inherited | node.behind
-        value = stripped(like.value)
-    node.value = value
-
-
-def _joined_nodes(internode: Internode, nodes: dict[str, NodeDefinition], findings: Findings) -> tuple[Word, ...]:
-    """The nodes that ``internode`` names; none, with a finding, where they are not two different ones or more."""
-    names = words(internode.value)
-    if names is None or len(names) < 2:
-        message = "`internode` takes two nodes or more"
-        findings.add("HS221", internode.name.span, message, "write it like `define internode = (node1, node2)`")
-        return ()
-    seen: set[str] = set()
-    for word in names:
-        if word.text not in nodes:
-            help_ = did_you_mean(word.text, nodes, "define the node: `define node1 = 4`")
-            findings.add("HS201", word.span, f"there is no node `{word.text[:60]}`", help_)
-            return ()
-        if word.text in seen:
-            findings.add("HS218", word.span, f"`{word.text}` is joined to itself", "name each node once")
-            return ()
-        seen.add(word.text)
-    return names
 
 
 def amount_of(name: Word, value: Value, findings: Findings) -> Amount | None:
@@ -313,9 +312,17 @@ def ends_in(value: Value, connection: str, shape: Shape, findings: Findings) -> 
             message = f"a {connection} connection is not written with `{edge.sign}`"
             findings.add("HS221", edge.span, message, f"write it like {shape.example}")
             continue
-        sides = _sides((*prefix, edge.left), shape)
+        values = (*prefix, edge.left)  # the lists of `shape` from `A, B` or from `(A, B)`
+        inner = stripped(values[0])
+        if len(values) == 1 and shape.lists > 1:
+            items = inner.items if isinstance(inner, Sequence) else ()
+            values = tuple(item for item in items if not isinstance(item, Edge))
+        lists = [numbers(value) for value in values]
+        if shape.lists == 1 and None not in lists:
+            lists = [tuple(number for side in lists for number in side or ())]
+        sides = tuple(side for side in lists if side and (len(side) == 1 or not shape.single))
         rate = rate_of(edge.right)
-        if sides is None:
+        if not len(sides) == len(lists) == shape.lists:
             message = f"a {connection} connection joins {shape.joins}"
             findings.add("HS221", edge.span, message, f"as in {shape.example}")
         elif rate is None:
@@ -346,21 +353,6 @@ def _edges(
 
 def _has_edge(value: Value | Edge) -> bool:
     return isinstance(value, Edge) or (isinstance(value, Sequence) and any(map(_has_edge, value.items)))
-
-
-def _sides(values: tuple[Value, ...], shape: Shape) -> tuple[tuple[Amount, ...], ...] | None:
-    """The lists of ``shape`` from ``A, B`` or from ``(A, B)``; None when they are others."""
-    if shape.lists == 1:
-        lists = [numbers(value) for value in values]
-        flat = tuple(number for side in lists if side is not None for number in side)
-        return (flat,) if flat and None not in lists else None
-    if len(values) == 1:
-        inner = stripped(values[0])
-        if not isinstance(inner, Sequence):
-            return None
-        values = tuple(item for item in inner.items if not isinstance(item, Edge))
-    sides = [side for side in map(numbers, values) if side and (len(side) == 1 or not shape.single)]
-    return tuple(sides) if len(sides) == len(values) == shape.lists else None
 
 
 # --- values

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from hetesynth.model.topology import Topology, Wire
-from hetesynth.topology.language.paper_statements import IN_A_NODE
+from hetesynth.topology.language.paper_statements import BETWEEN_NODES, IN_A_NODE
 from hetesynth.topology.language.reachability import joined_sets
 
 _GB, _US = 10**9, Fraction(1, 10**6)
@@ -94,12 +94,27 @@ class _Writer:
         node = _Node(len(ranks))
         self._wires(node, ranks)
         buses = self._buses(server)
-        for bus in buses:
-            self._pcie(node, bus, ranks[0])
+        kinds = [vertex.kind for vertex in self.topology.vertices]
+        for bus in buses:  # between GPUs and at most one NIC it is a PCIe switch
+            pipe, near, far = self._ends(bus)
+            beyond = [kinds[vertex] for vertex in far]
+            if (
+                all(kinds[gpu] == "gpu" for gpu in near)
+                and beyond.count("nic") <= 1
+                and {*beyond} <= {"nic", "bus"}
+            ):
+                node.add("pcie", _list(near, ranks[0]), _key(pipe, pipe.latency))
+                self.behind[pipe.dst] = near
         for number, vertex in enumerate(self.topology.vertices):
             if vertex.server == server and number >= self.topology.ranks:
                 if vertex.kind == "switch":
-                    self._port(node, number, ranks[0])
+                    gpus = [wire.src for wire in self.into[number]]
+                    keys = {_key(w, Fraction(0)) for w in [*self.into[number], *self.out[number]]}
+                    alphas = {wire.latency for wire in self.out[number]}
+                    if any(kinds[gpu] != "gpu" for gpu in gpus) or len(keys) != 1 or len(alphas) != 1:
+                        reason = f"switch `{vertex.name}`, whose ports are not all GPUs at one rate"
+                        raise _InexpressibleError(reason)
+                    node.add("port", _list(gpus, ranks[0]), (*keys.pop()[:3], alphas.pop()))
                 elif vertex.kind == "nic":
                     self._nic(node, number, ranks[0])
                 elif vertex.kind != "bus":
@@ -110,7 +125,19 @@ class _Writer:
                 left, right = (_list(self._gpus(side, bus), ranks[0]) for side in (near, far))
                 node.add("switch", f"({left}, {right})", _key(pipe, pipe.latency))
         yield str(len(ranks))
-        yield from self._profile(ranks)
+        models = {self.topology.models[rank] for rank in ranks}
+        reductions, copies = zip(*{self.topology.throughputs[rank] for rank in ranks}, strict=True)
+        if any(copy is not None for copy in copies):
+            raise _InexpressibleError("what a thread block copies")
+        if len(models) > 1 or len(reductions) > 1:
+            raise _InexpressibleError("GPUs of one server with unlike models or reductions")
+        model = models.pop()
+        if model and not re.fullmatch(r"[A-Za-z_]\w*", model):
+            raise _InexpressibleError(f'the model "{model[:40]}", which is no word')
+        if model:
+            yield f"define model = {model}"
+        if reductions[0] is not None:
+            yield f"define reduce = {_decimal(reductions[0] / _GB)} GB/s"
         sorts = [sort for sort in IN_A_NODE if node.entries[sort]]
         if sorts:
             each = ",\n  ".join(f"{sort} => [{', '.join(node.entries[sort])}]" for sort in sorts)
@@ -118,22 +145,6 @@ class _Writer:
         types = [f"{sort} => {node.kinds[sort]}" for sort in sorts if node.kinds[sort] != IN_A_NODE[sort]]
         if types:
             yield f"define linktype = {{{', '.join(types)}}}"
-
-    def _profile(self, ranks: Sequence[int]) -> Iterator[str]:
-        models = {self.topology.models[rank] for rank in ranks}
-        throughputs = [self.topology.throughputs[rank] for rank in ranks]
-        if any(copy is not None for _, copy in throughputs):
-            raise _InexpressibleError("what a thread block copies")
-        reduce = {reduction for reduction, _ in throughputs}
-        if len(models) > 1 or len(reduce) > 1:
-            raise _InexpressibleError("GPUs of one server with unlike models or reductions")
-        model, throughput = models.pop(), reduce.pop()
-        if model:
-            if not re.fullmatch(r"[A-Za-z_]\w*", model):
-                raise _InexpressibleError(f'the model "{model[:40]}", which is no word')
-            yield f"define model = {model}"
-        if throughput is not None:
-            yield f"define reduce = {_decimal(throughput / _GB)} GB/s"
 
     def _wires(self, node: _Node, ranks: Sequence[int]) -> None:
         """Wires between GPUs: cliques of one rate as a mesh, the others one by one."""
@@ -150,17 +161,6 @@ class _Writer:
                 else:
                     for a, b in part:
                         node.add("direct", f"({a},{b})", key)
-
-    def _port(self, node: _Node, number: int, first: int) -> None:
-        """A switch that joins GPUs at one rate."""
-        name = self.topology.vertices[number].name
-        gpus = [wire.src for wire in self.into[number]]
-        keys = {_key(w, Fraction(0)) for w in [*self.into[number], *self.out[number]]}
-        alphas = {wire.latency for wire in self.out[number]}
-        if any(gpu >= self.topology.ranks for gpu in gpus) or len(keys) != 1 or len(alphas) != 1:
-            raise _InexpressibleError(f"switch `{name}`, whose ports are not all GPUs at one rate")
-        kind, bandwidth, lanes, _ = keys.pop()
-        node.add("port", _list(gpus, first), (kind, bandwidth, lanes, alphas.pop()))
 
     def _nic(self, node: _Node, number: int, first: int) -> None:
         """A NIC with the GPUs that are attached to it, or are behind its PCIe switch."""
@@ -190,15 +190,6 @@ class _Writer:
             raise _InexpressibleError(f"bus `{bus}`, one medium of all its members")
         pipe = next(wire for wire in self.out[entry])
         return pipe, [wire.src for wire in self.into[entry]], [wire.src for wire in self.into[back]]
-
-    def _pcie(self, node: _Node, bus: str, first: int) -> None:
-        """A bus between GPUs and at most one NIC is a PCIe switch."""
-        pipe, near, far = self._ends(bus)
-        nics = sum(self.topology.vertices[vertex].kind == "nic" for vertex in far)
-        only = all(self.topology.vertices[vertex].kind in ("nic", "bus") for vertex in far)
-        if all(gpu < self.topology.ranks for gpu in near) and only and nics <= 1:
-            node.add("pcie", _list(near, first), _key(pipe, pipe.latency))
-            self.behind[pipe.dst] = near
 
     def _gpus(self, side: Sequence[int], bus: str) -> list[int]:
         """The GPUs on a side of a bus, those behind PCIe switches included."""
@@ -234,44 +225,32 @@ class _Writer:
             alpha = alphas.pop()
             if alpha:
                 yield f"define interlatency = {{switch => {_decimal(alpha / _US)} us}}"
+        # between GPUs of two servers: buses, and wires by link type
+        pairs: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        of, ranks = self.topology.servers, self.topology.ranks
         for bus in self._buses(""):
-            yield from self._far_pipe(bus, number)
-        yield from self._far_wires(number)
-
-    def _far_pipe(self, bus: str, number: dict[str, int]) -> Iterator[str]:
-        """A bus between GPUs of two servers."""
-        pipe, *ends = self._ends(bus)
-        sides = [self._gpus(side, bus) for side in ends]
-        servers = [{self.topology.servers[gpu] for gpu in side} for side in sides]
-        if any(len(names) != 1 for names in servers) or servers[0] == servers[1]:
-            raise _InexpressibleError(f"bus `{bus}`, whose sides are not one server each")
-        (left, right), (a, b) = sides, (names.pop() for names in servers)
-        lists = f"{_list(left, self.ranks[a][0])}, {_list(right, self.ranks[b][0])}"
-        yield f"define internode = (node{number[a]}, node{number[b]})"
-        rate = _rate(_key(pipe, pipe.latency))
-        yield f"define interbandwidth = {{switch => [(({lists}) >-> {rate})]}}"
-        if pipe.kind != "net":
-            yield f"define interlinktype = {{switch => {pipe.kind}}}"
+            pipe, *ends = self._ends(bus)
+            left, right = (self._gpus(side, bus) for side in ends)
+            (a, *more), (b, *others) = ({of[gpu] for gpu in side} for side in (left, right))
+            if more or others or a == b:
+                raise _InexpressibleError(f"bus `{bus}`, whose sides are not one server each")
+            lists = f"{_list(left, self.ranks[a][0])}, {_list(right, self.ranks[b][0])}"
+            pairs[a, b, "switch", pipe.kind, bus] = [f"(({lists}) >-> {_rate(_key(pipe, pipe.latency))})"]
+        for wire in self.topology.wires:
+            if wire.src < ranks and wire.dst < ranks and of[wire.src] != of[wire.dst]:
+                a, b = of[wire.src], of[wire.dst]
+                gpus = f"({wire.src - self.ranks[a][0]},{wire.dst - self.ranks[b][0]})"
+                pairs[a, b, "direct", wire.kind, ""].append(f"({gpus} -> {_rate(_key(wire, wire.latency))})")
+        for (a, b, sort, kind, _), entries in pairs.items():
+            yield f"define internode = (node{number[a]}, node{number[b]})"
+            yield f"define interbandwidth = {{{sort} => [{', '.join(entries)}]}}"
+            if kind != BETWEEN_NODES[sort]:
+                yield f"define interlinktype = {{{sort} => {kind}}}"
 
     def _buses(self, server: str) -> list[str]:
         """The buses of a server, or of the cluster, by name."""
         vertices = self.topology.vertices
         return sorted({v.name.rsplit(".", 2)[0] for v in vertices if v.kind == "bus" and v.server == server})
-
-    def _far_wires(self, number: dict[str, int]) -> Iterator[str]:
-        """Wires between GPUs of two servers, by pair of servers and link type."""
-        servers, ranks = self.topology.servers, self.topology.ranks
-        pairs: dict[tuple[str, str, str], list[str]] = defaultdict(list)
-        for wire in self.topology.wires:
-            if wire.src < ranks and wire.dst < ranks and servers[wire.src] != servers[wire.dst]:
-                src, dst = servers[wire.src], servers[wire.dst]
-                ends = f"({wire.src - self.ranks[src][0]},{wire.dst - self.ranks[dst][0]})"
-                pairs[src, dst, wire.kind].append(f"({ends} -> {_rate(_key(wire, wire.latency))})")
-        for (src, dst, kind), entries in pairs.items():
-            yield f"define internode = (node{number[src]}, node{number[dst]})"
-            yield f"define interbandwidth = {{direct => [{', '.join(entries)}]}}"
-            if kind != "direct":
-                yield f"define interlinktype = {{direct => {kind}}}"
 
 
 def _key(wire: Wire, alpha: Fraction) -> _Key:

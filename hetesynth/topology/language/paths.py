@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import permutations
 
 from hetesynth.model.topology import HOST_KINDS, NETWORK_KINDS, Link, Vertex, VertexKind, Wire
 
@@ -40,29 +41,20 @@ def links_over(vertices: Sequence[Vertex], wires: Sequence[Wire], ranks: int) ->
     """All links, in order of source, destination and path; ``TooManyPaths`` past the limits."""
     links: list[Link] = []
     crossed = 0
-    for link in _links(_Graph(vertices, wires, ranks), wires, ranks):
-        links.append(link)
-        crossed += len(link.wires)
+    graph = _Graph(vertices, wires, ranks)
+    for u, v in permutations(range(ranks), 2):
+        direct, first, last = graph.direct[u].get(v, ()), graph.first[u], graph.last[v]
+        for wire in direct:
+            links.append(Link.over(u, v, (wire,), wires))
+            crossed += 1
+        for i, j, between, (kind, bandwidth, lanes, latency) in graph.paths(u, v) if not direct else ():
+            links.append(Link(u, v, kind, (first[i][0], *between, last[j][0]), bandwidth, lanes, latency))
+            crossed += len(links[-1].wires)
         if len(links) > MAX_LINKS:
             raise TooManyPaths(f"there are more than {MAX_LINKS} links between GPUs")
         if crossed > MAX_PATH_WIRES:
             raise TooManyPaths(f"the links between GPUs cross more than {MAX_PATH_WIRES} wires in all")
     return tuple(links)
-
-
-def _links(graph: _Graph, wires: Sequence[Wire], ranks: int) -> Iterator[Link]:
-    for u in range(ranks):
-        direct, first = graph.direct[u], graph.first[u]
-        for v in range(ranks):
-            if u == v:
-                continue
-            if v in direct:
-                for wire in direct[v]:
-                    yield Link.over(u, v, (wire,), wires)
-                continue
-            last = graph.last[v]
-            for i, j, between, (kind, bandwidth, lanes, latency) in graph.paths(u, v):
-                yield Link(u, v, kind, (first[i][0], *between, last[j][0]), bandwidth, lanes, latency)
 
 
 @dataclass(slots=True)
@@ -254,28 +246,18 @@ class _Graph:
         return best
 
     def _reached(self, root: int) -> _Reached:
-        reached = self._reach.get(root)
-        if reached is None:
-            if self._kept > KEPT_STATES:
-                self._reach.clear()
-                self._starts.clear()
-                self._kept = 0
-            reached = self._reach[root] = self._search(root)
-            self._kept += len(reached.cost)
-        return reached
-
-    def _spend(self, steps: int) -> None:
-        self._steps += steps
-        if self._steps > MAX_STEPS:
-            raise TooManyPaths(f"the shortest paths between GPUs are not found in {MAX_STEPS} steps")
-
-    def _search(self, start: int) -> _Reached:
         """Dijkstra; the last wires of equally short paths are all kept, in the order in which they are met."""
-        cost = {start: 0}
+        if root in self._reach:
+            return self._reach[root]
+        if self._kept > KEPT_STATES:
+            self._reach.clear()
+            self._starts.clear()
+            self._kept = 0
+        cost = {root: 0}
         via: dict[int, list[int]] = {}
         count: dict[int, int] = {}
         done: set[int] = set()
-        todo = [(0, start)]
+        todo = [(0, root)]
         while todo:
             so_far, state = heapq.heappop(todo)
             if state in done:
@@ -293,10 +275,17 @@ class _Graph:
                     count.pop(target, None)
                     if state in count:
                         count[target] = count[state]
-                elif total == least and target != start:
+                elif total == least and target != root:
                     via[target].append(wire)
                     count[target] = count.get(target, 1) + count.get(state, 1)
-        return _Reached(cost, via, count)
+        self._kept += len(cost)
+        self._reach[root] = _Reached(cost, via, count)
+        return self._reach[root]
+
+    def _spend(self, steps: int) -> None:
+        self._steps += steps
+        if self._steps > MAX_STEPS:
+            raise TooManyPaths(f"the shortest paths between GPUs are not found in {MAX_STEPS} steps")
 
     def _ways(self, start: int, end: int, most: int) -> list[tuple[int, ...]]:
         """The wires of the shortest paths from ``start`` to ``end``; of more than ``most`` the next in rotation.

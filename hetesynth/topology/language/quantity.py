@@ -26,32 +26,24 @@ _EXAMPLES: dict[str, str] = {"size": "16MB", "time": "20us", "bandwidth": "400Gb
 
 def parse_quantity(text: str, dimension: Dimension, option: str) -> Fraction:
     """``text`` in bytes, seconds or bytes per second. Raises HetesynthError with an example."""
-    match = _QUANTITY.fullmatch(text.strip()[: 4 * MAX_DIGITS])
+    short = text.strip()[: 4 * MAX_DIGITS]
+    match = _QUANTITY.fullmatch(short)
     example = f"for example {_EXAMPLES.get(dimension, '')}"
     word = match[2] if match else ""
-    if dimension == "size" and _SIZE.fullmatch(
-        word
-    ):  # `M`, `m` and `mib` are MiB, `mb` is MB; `Mb`, of bits, stays
+    if dimension == "size" and _SIZE.fullmatch(word):  # `M`, `m`, `mib` are MiB, `mb` is MB; `Mb`, of bits, stays
         word = word[0].upper() + ("B" if word[1:].lower() == "b" else "iB")
     measures, factor = _UNITS.get(word, ("", Fraction(0)))
     if match is None or measures != dimension or len(match[1]) > MAX_DIGITS:
-        help_ = _meant(text, dimension) or example
+        loose = _LOOSE.fullmatch(short) if dimension != "bandwidth" else None  # whose b and B differ
+        number, exponent, name = loose.groups() if loose else ("0", None, "")
+        fitting = {unit.lower(): unit for unit, (measured, _) in _UNITS.items() if measured == dimension}
+        unit = fitting.get(name.lower()) or fitting.get(f"{name.lower()}{'b' if dimension == 'size' else 's'}")
+        amount = Fraction(number) * 10 ** int(exponent or 0)
+        shown = amount if exponent and amount.denominator == 1 and amount < 10**MAX_DIGITS else number
+        close = unit is not None and amount > 0 and (shown is amount or not exponent)
+        help_ = f"did you mean {shown}{unit}?" if close else example
         raise HetesynthError(f"{option}: {text!r} is not a {dimension} with a unit", code="HS307", help=help_)
     value = Fraction(match[1]) * factor
     if value <= 0:
         raise HetesynthError(f"{option}: {text!r} must be positive", code="HS307", help=example)
     return value
-
-
-def _meant(text: str, dimension: Dimension) -> str:
-    """A question that names what ``text`` comes close to (``64Mb``, ``1e3``), empty where that is nothing."""
-    match = _LOOSE.fullmatch(text.strip()[: 4 * MAX_DIGITS])
-    if match is None or dimension == "bandwidth":  # whose b and B differ
-        return ""
-    number, exponent, word = match.groups()
-    fitting = {unit.lower(): unit for unit, (measures, _) in _UNITS.items() if measures == dimension}
-    unit = fitting.get(word.lower()) or fitting.get(f"{word.lower()}{'b' if dimension == 'size' else 's'}")
-    amount = Fraction(number) * 10 ** int(exponent or 0)
-    if unit is None or amount <= 0 or (exponent and (amount.denominator > 1 or amount >= 10**MAX_DIGITS)):
-        return ""
-    return f"did you mean {amount if exponent else number}{unit}?"

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TextIO
 
@@ -99,10 +100,19 @@ def checked_source(text: str, name: str) -> Source:
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     text = _ODD_SPACES.sub(" ", text)
     if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise _binary(name, f"there is a NUL byte on line {line}")
+        zero = text.count("\n", 0, text.index("\0")) + 1
+        raise _binary(name, f"there is a NUL byte on line {zero}")
     source = _figure_completed(text, name) or Source(name, text)
-    diagnostics = [*_hidden_characters(source), *_bracket_findings(source)]
+    diagnostics: list[Diagnostic] = []  # of strings that would steer a terminal or turn the direction of writing
+    for number, line in enumerate(source.text.split("\n"), 1):
+        for token in _TOKENS.finditer(line) if HIDDEN.search(line) else ():
+            hidden = HIDDEN.search(token[0]) if token[0].startswith('"') else None
+            if hidden is not None and len(diagnostics) < MAX_HIDDEN:
+                span = Span(name, number, token.start() + hidden.start() + 1)
+                message = f"the character U+{ord(hidden[0]):04X} cannot be part of a name"
+                help_ = "remove it: names are shown on terminals and in reports"
+                diagnostics.append(Diagnostic("HS106", span, message, help_))
+    diagnostics += _bracket_findings(source)
     if diagnostics:
         raise SourceError(diagnostics, {name: text})
     return source
@@ -128,7 +138,26 @@ def _content(name: str) -> bytes:
             raise HetesynthError("standard input is closed", code="HS101", help="name a file in place of -")
         content, name = _all_of(sys.stdin), "standard input"
     else:
-        content = _bytes_of(name)
+        if "\0" in name:
+            raise HetesynthError("a file name cannot contain a NUL byte", code="HS101")
+        path = Path(name)
+        try:
+            if path.is_dir():
+                help_ = f"name a file in it, for example {path / 'topo.dsl'}"
+                raise HetesynthError(f"{name} is a directory, not a topology file", code="HS101", help=help_)
+            if path.suffix == SUFFIX and not is_topology_file(path):
+                message = f"{name} is a link to a file that is not called *{SUFFIX}"
+                raise HetesynthError(message, code="HS101", help="name that file itself")
+            with open_regular(path) as file:
+                content = file.read(MAX_SOURCE_BYTES + 1)
+        except FileNotFoundError:
+            help_ = "check the path; the examples are in examples/*/topo.dsl"
+            raise HetesynthError(f"{name} does not exist", code="HS101", help=help_) from None
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise HetesynthError(
+                f"{name} cannot be read: {reason}", code="HS101", help="check its permissions"
+            ) from None
     if len(content) > MAX_SOURCE_BYTES:
         raise _too_large(name)
     return content
@@ -144,29 +173,6 @@ def _all_of(stream: TextIO) -> bytes:
         ) from None
 
 
-def _bytes_of(name: str) -> bytes:
-    if "\0" in name:
-        raise HetesynthError("a file name cannot contain a NUL byte", code="HS101")
-    path = Path(name)
-    try:
-        if path.is_dir():
-            help_ = f"name a file in it, for example {path / 'topo.dsl'}"
-            raise HetesynthError(f"{name} is a directory, not a topology file", code="HS101", help=help_)
-        if path.suffix == SUFFIX and not is_topology_file(path):
-            message = f"{name} is a link to a file that is not called *{SUFFIX}"
-            raise HetesynthError(message, code="HS101", help="name that file itself")
-        with open_regular(path) as file:
-            return file.read(MAX_SOURCE_BYTES + 1)
-    except FileNotFoundError:
-        help_ = "check the path; the examples are in examples/*/topo.dsl"
-        raise HetesynthError(f"{name} does not exist", code="HS101", help=help_) from None
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise HetesynthError(
-            f"{name} cannot be read: {reason}", code="HS101", help="check its permissions"
-        ) from None
-
-
 def _too_large(name: str, shown: str = "") -> HetesynthError:
     message = f"{name} is larger than {MAX_SOURCE_BYTES >> 10} KiB{shown}, the limit for a topology"
     help_ = "describe repeated hardware once, with node types, ranges and `instance b[0-7] = ...`"
@@ -176,22 +182,6 @@ def _too_large(name: str, shown: str = "") -> HetesynthError:
 def _binary(name: str, evidence: str) -> HetesynthError:
     help_ = "give a topology written in the DSL, as UTF-8 text"
     return HetesynthError(f"{name} is not a text file: {evidence}", code="HS103", help=help_)
-
-
-def _hidden_characters(source: Source) -> list[Diagnostic]:
-    """Strings that would steer a terminal or turn the direction of writing around; the first findings."""
-    diagnostics: list[Diagnostic] = []
-    for number, line in enumerate(source.text.split("\n"), 1):
-        if HIDDEN.search(line) is None:
-            continue
-        for token in _TOKENS.finditer(line):
-            hidden = HIDDEN.search(token[0]) if token[0].startswith('"') else None
-            if hidden is not None and len(diagnostics) < MAX_HIDDEN:
-                span = Span(source.name, number, token.start() + hidden.start() + 1)
-                message = f"the character U+{ord(hidden[0]):04X} cannot be part of a name"
-                help_ = "remove it: names are shown on terminals and in reports"
-                diagnostics.append(Diagnostic("HS106", span, message, help_))
-    return diagnostics
 
 
 def _bracket_findings(source: Source) -> list[Diagnostic]:
@@ -216,8 +206,10 @@ def _bracket_findings(source: Source) -> list[Diagnostic]:
             if _CLOSERS[bracket] != token:
                 message = f"`{token}` closes `{bracket}` of line {where.line}, column {where.column}"
                 return [Diagnostic("HS105", span, message, f"put `{_CLOSERS[bracket]}` before it")]
-            if suspect is None and _closes_another(source.text, where, span):
-                suspect = where
+            lines = source.text.split("\n", span.line)
+            before, opening = lines[span.line - 1][: span.column - 1], lines[where.line - 1]
+            odd = not before.strip() and len(before) < len(opening) - len(opening.lstrip())
+            suspect = where if suspect is None and odd and where.line != span.line else suspect
     if opened:
         bracket, where = opened[-1]
         where = suspect if suspect is not None and bracket == "{" else where
@@ -225,14 +217,6 @@ def _bracket_findings(source: Source) -> list[Diagnostic]:
             Diagnostic("HS105", where, f"`{bracket}` is never closed", f"add the missing `{_CLOSERS[bracket]}`")
         ]
     return []
-
-
-def _closes_another(text: str, opened: Span, closed: Span) -> bool:
-    """True where a `}` that starts its line stands further left than the line of the `{` it closes."""
-    lines = text.split("\n", closed.line)
-    before = lines[closed.line - 1][: closed.column - 1]
-    opening = lines[opened.line - 1]
-    return opened.line != closed.line and not before.strip() and len(before) < len(opening) - len(opening.lstrip())
 
 
 # --- Figure 10 of HeteCCL as it is printed: its lines 5 and 7 each lack a closing bracket
@@ -247,8 +231,16 @@ def _figure_completed(text: str, name: str) -> Source | None:
         return None
     tokens = list(_figure_tokens(text))
     words = [token for token, _, _ in tokens]
-    for numbered in (False, True):
-        printed, behind = _printed(numbered)
+    numbers = itertools.count(1)
+    in_the_margin = re.sub("define", lambda _: f"{next(numbers)} define", _PRINTED)
+    for numbered, source in ((False, _PRINTED), (True, in_the_margin)):
+        printed: list[str] = []
+        behind: list[int] = []  # indices of tokens that lack a bracket
+        for before, (token, _, _) in pairwise([("", 0, 0), *_figure_tokens(source)]):
+            if token == "!":
+                behind.append(len(printed) - 1)
+            elif before[0] != "!":
+                printed.append(token)
         starts = range(len(tokens) - len(printed) + 1)
         start = next((i for i in starts if words[i : i + len(printed)] == printed), None)
         if start is None:
@@ -274,19 +266,3 @@ def _figure_tokens(text: str) -> Iterator[tuple[str, int, int]]:
     for match in _FIGURE_TOKENS.finditer(text):
         if match["skipped"] is None:
             yield match.group(), match.start(), match.end()
-
-
-def _printed(numbered: bool) -> tuple[list[str], list[int]]:
-    """The tokens of the print, and the indices of those behind which a bracket is missing."""
-    lines = itertools.count(1)
-    source = re.sub("define", lambda _: f"{next(lines)} define", _PRINTED) if numbered else _PRINTED
-    tokens: list[str] = []
-    behind: list[int] = []
-    before = ""
-    for token, _, _ in _figure_tokens(source):
-        if token == "!":
-            behind.append(len(tokens) - 1)
-        elif before != "!":
-            tokens.append(token)
-        before = token
-    return tokens, behind

@@ -75,14 +75,15 @@ _RATED = "nic|link|upi|wan|mesh|ring|grid|torus|hypercube"  # what needs a rate 
 _OF_CLUSTERS = "instance|fabric|set|disable|chunk|measured|without|degrade|down|rails|leafspine|dragonfly|wan"
 _OF_BLOCKS = "switch|nic|bus|link|mesh|attach|detach|for|shared|ring|grid|torus|hypercube|router"
 _PARTS = ("nic", "switch", "cpu", "numa", "pcie", "router", "bus", "fabric")
-_NAME = r"[A-Za-z_][\w.*\[\]]*"
+_MEASURED = "bandwidth|latency|reduce|send|receive"
+_NAMED = "cluster|node|pod|instance"
+_TO_NICS = r"attach|detach)\s+([^;{}<>]*?"
+_ENTRY, _FLAT = r"(\w+)\s*=>\s*(\([^\[\]{}", r"(\([^()\[\]{}]*\))"
 
 # How the line up to the place ends, how it goes on, and the way out, which groups of both fill; the first row that
 # fits answers.
 _HABITS = (
-    # comments and foreign formats
-    (r"^\s*", r"/\*", "a comment begins with # or // and ends with its line"),
-    (r"^\s*", r"--\s", "a comment begins with # or // and ends with its line"),
+    (r"^\s*", r"/\*|--\s", "a comment begins with # or // and ends with its line"),
     (
         r"^",
         r"[{\[]\s*(?:\"|$)",
@@ -91,30 +92,21 @@ _HABITS = (
     (r"^\s*", r"</?\w", "a topology is text such as `cluster c {{ ... }}`, not XML: see dsl/reference.md"),
     (r"^\s*\w+", r":\s*$", "a block stands in braces: NAME {{ ... }}"),
     (r"^\s*(?:cluster|node|pod|for)\b.*", r":\s*$", "a block stands in braces: {{ ... }}"),
-    # what an import takes
     (
-        rf"^\s*import\s+({_NAME}|\".*\")\s*",
+        r"^\s*import\s+([^,]*[\w\"])\s*",
         r",\s*(.*?)\s*$",
         "an import takes one name: `import {0}` and `import {1}`",
     ),
+    (r"^\s*import\s+", r"\{\s*(\w*)", "write `import {0}`"),
     (r"^\s*import\s+", r"'([^']*)'", "a name of the library stands without quotes, a path in double quotes"),
     (r"^\s*import\s+", r"([./~][^\s;]*)", 'a path stands in double quotes: import "{0}"'),
-    (r"^\s*import\s+", r"\{\s*(\w*)", "write `import {0}`"),
     # names
     (r"(?:cluster|node|pod)\s+", r"\"(\w*)\"", "a name stands without quotes: {0}"),
     (r"(cluster|node|pod)\s+", r"[{=:(]", "give it a name: `{0} NAME {{ ... }}`"),
     (r"(?:cluster|node|pod)\s+\w+\s+", r"\(\s*$", "a block stands in braces: {{ ... }}"),
-    (
-        r"(?:cluster|node|pod|instance|fabric|switch|nic|bus)\s+",
-        r"(\d\w*)",
-        "a name does not begin with a digit: n{0}",
-    ),
+    (rf"(?:{_NAMED}|fabric|switch|nic|bus)\s+", r"(\d\w*)", "a name does not begin with a digit: n{0}"),
     (r"(fabric|switch|nic|bus|instance)\s+", r"\{", "give it a name: `{0} NAME {{ ... }}`"),
-    (
-        r"(?:cluster|node|pod|instance)\s+(\w+)",
-        r"-([\w-]*\w)",
-        "a name is letters, digits and underscores: {0}_{1}",
-    ),
+    (rf"(?:{_NAMED})\s+(\w+)", r"-([\w-]*\w)", "a name is letters, digits and underscores: {0}_{1}"),
     # ranges and parts
     (
         r"(\w*[A-Za-z])",
@@ -151,30 +143,17 @@ _HABITS = (
         r"[:=]\s*([^;}\n]*?)\s*(?:[;}]|$)",
         "no sign between a word and its value: {0} {1}",
     ),
-    (
-        r"",
-        r",\s*(bandwidth|latency|kind|ports|join|members|send|receive)\b",
-        "properties are separated by `;`: ...; {0} ...",
-    ),
+    (r"", rf",\s*({_PROPERTIES})\b", "properties are separated by `;`: ...; {0} ..."),
     (r"gpus\s+(\d+)\s*", r"x\s*(\w+)", 'the model is a statement of its own: gpus {0}; model "{1}"'),
     (r"gpus\s+", r"gpu\[0-(\d+)\]", "`gpus` takes how many there are"),
-    (
-        r"(?:gpus|bandwidth|latency|reduce)\s+",
-        r"(inf\w*|unlimited)",
-        "leave out `bandwidth` of a fabric that never limits",
-    ),
+    (rf"(?:{_MEASURED})\s+", r"inf\w*|unlimited", "leave out `bandwidth` of a fabric that never limits"),
     (r"gpus\s+", r"([A-Za-z]\w*)", "a number, as `gpus 8`; a parameter stands in parentheses: gpus ({0})"),
-    (
-        r"(bandwidth|latency|reduce|send|receive)\s+",
-        r"([A-Za-z]\w*)",
-        "a value with its unit, or a parameter in parentheses: {0} ({1})",
-    ),
+    (rf"\b({_MEASURED})\s+", r"([A-Za-z]\w*)", "a value with its unit, or a parameter in parentheses: {0} ({1})"),
     (r"model\s+", r"[“”„'](\w+)", 'a text stands in straight double quotes: "{0}"'),
     (r"(model|host)\s+", r"([\w\[\]-]+)", 'a text stands in quotes: {0} "{1}"'),
     (r"multicast\s+|reduction\s+", r"\w+", "`multicast` and `reduction` stand alone, without a value"),
     # instances
-    (r"instance\s+(\w+(?:\[[^\]]*\])?)\s*", r":=?\s*([\w()]+)", "write `instance {0} = {1}`"),
-    (r"instance\s+(\w+)\s+", r"of\s+(\w+)|(?:as)\s+(\w+)", "write `instance {0} = TYPE`"),
+    (r"instance\s+(\w+(?:\[[^\]]*\])?)\s*", r"(?::=?\s*|(?:of|as)\s+)([\w()]+)", "write `instance {0} = {1}`"),
     (r"instance\s+(\w+x\d+)\s+", r"(\w+)", "the name comes first: `instance {1} = {0}`"),
     (r"instance\s+(\w+(?:\[[^\]]*\])?)\s+", r"(\w+)", "write `instance {0} = {1}`"),
     (r"instance\s+(\w+)\s*", r",\s*(\w+)", "write a range, `instance {0}[0-1] = ...`, or a line for each"),
@@ -190,25 +169,15 @@ _HABITS = (
     # links
     (r"link\b.*?", r"(?:--?|<--?>|<--?|=>|<=>|to\b|→|↔|⇄|⟷)\s*", "`<->` for both directions, `->` for one"),
     (r"link\s+(\w+)\s*,\s*(\w+)\s*", r"\{", "a link has two sides: link {0} <-> {1}"),
+    (rf"(?:{_TO_NICS})\s*", r"<->\s*(\w+)", "from the GPU to the NIC: {0} -> {1}; it serves both directions"),
+    (r"", rf"[\[(]?\s*(?:{_PROPERTIES})\b", "properties stand in braces: {{ bandwidth 25 GB/s }}"),
+    # the paper form, loops and parameters
+    (rf"{_ENTRY}]*?)\s*", rf"(>?->)\s*{_FLAT}", "entries stand in brackets: {0} => [{1} {2} {3}]"),
     (
-        r"(?:attach|detach)\s+([^;{}<>]*?)\s*",
-        r"<->\s*(\w+)",
-        "from the GPU to the NIC: {0} -> {1}; it serves both directions",
-    ),
-    (r"", r"[\[(]\s*(?:bandwidth|latency)\b", "properties stand in braces: {{ bandwidth 25 GB/s }}"),
-    (r"", rf"(?:{_PROPERTIES})\b", "properties stand in braces: {{ bandwidth 25 GB/s }}"),
-    # the paper form
-    (
-        r"(\w+)\s*=>\s*(\([^\[\]{}]*?)\s*",
-        r"(>?->)\s*(\([^()\[\]{}]*\))",
-        "entries stand in brackets: {0} => [{1} {2} {3}]",
-    ),
-    (
-        r"(\w+)\s*=>\s*(\([^\[\]{}>]*)",
-        r"(\([^\[\]{}]*?)\s*(>?->)\s*(\([^()\[\]{}]*\))",
+        rf"{_ENTRY}>]*)",
+        rf"(\([^\[\]{{}}]*?)\s*(>?->)\s*{_FLAT}",
         "entries stand in brackets: {0} => [({1}{2}) {3} {4}]",
     ),
-    # loops and parameters
     (r"for\s+(\w+)\s*", r"=\s*([^\s{]+)", "write `for {0} in {1} {{ ... }}`"),
     (r"\w\(\s*(\w+)\s*", r":\s*([^,)]+)", "write ({0} = {1})"),
     (r"\w\(\s*", r"(\d[^,)]*)", "name the parameter: (NAME = {0})"),
@@ -286,7 +255,7 @@ def habit(before: str, rest: str, expected: Collection[str]) -> str:
     ``expected``: the words of the language that may stand there, in small letters, ``{`` and ``}`` among them.
     """
     before, rest = before[-_MOST:], rest[:_MOST]
-    way_out = _other_word(before, rest, expected) or _glued(rest, expected)
+    way_out = _other_word(before, rest, expected)
     if way_out:
         return way_out
     for ends, goes_on, help_ in _COMPILED:
@@ -318,23 +287,21 @@ def _other_word(before: str, rest: str, expected: Collection[str]) -> str:
     glued = re.search(rf"(?:^|[;{{}}])\s*((?:{_HEADS})\w+)\s*$", before)
     longer = re.search(r"(?:^|[;{}])\s*(\w+)$", before)
     full = glued[1] if glued else longer[1] + word[0] if longer else ""
-    return f"`{full[:40]}` is {_MEANT[full.lower()]} here" if full.lower() in _MEANT else ""
-
-
-def _glued(rest: str, expected: Collection[str]) -> str:
-    """A word of the language with more behind it: ``nic0 {``, ``switches``, ``importh20``."""
+    if full.lower() in _MEANT:
+        return f"`{full[:40]}` is {_MEANT[full.lower()]} here"
+    # a word of the language with more behind it: `nic0 {`, `switches`, `importh20`
     written = re.match(r"([A-Za-z]\w*)([\w.*\[\]-]*)\s*(\{?)", rest)
     heads = [word for word in expected if word.isalpha() and written and written[1].startswith(word)]
     if written is None or not heads or (written[1] in expected and not written[2]):
         return ""
-    word = max(heads, key=len)
+    head = max(heads, key=len)
     whole = (written[1] + written[2])[:40]
-    tail = whole[len(word) :]
-    if written[3] and word in _PARTS and re.match(r"\d|\[", tail):
-        return f"write `{word} {whole} {{ ... }}`: first what it is, then its name"
+    tail = whole[len(head) :]
+    if written[3] and head in _PARTS and re.match(r"\d|\[", tail):
+        return f"write `{head} {whole} {{ ... }}`: first what it is, then its name"
     if tail in ("s", "es"):
-        return f"did you mean `{word}`?"
-    return f"a space stands behind a word of the language: `{word} {tail}`" if word != "for" else ""
+        return f"did you mean `{head}`?"
+    return f"a space stands behind a word of the language: `{head} {tail}`" if head != "for" else ""
 
 
 def hides_the_rest(error: UnexpectedInput, text: str) -> bool:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
 from typing import Any
 
 import lark
@@ -27,7 +26,17 @@ _WORD_END = r"(?![A-Za-z0-9_.*\[])"
 
 def parser() -> Lark:
     """The parser of the grammar, from its tables or built."""
-    return _stored(dsl_directory() / TABLES) or built()
+    try:
+        tables: dict[str, Any] = json.loads((dsl_directory() / TABLES).read_text(encoding="utf-8"))
+        if tables["stamp"] == stamp():
+            states = tables["data"]["parser"]["parser"]
+            states["states"] = {int(state): actions for state, actions in states["states"].items()}
+            memo = {int(number): value for number, value in tables["memo"].items()}
+            loaded: Lark = Lark._load_from_dict(tables["data"], memo)  # type: ignore[no-untyped-call]
+            return loaded
+    except Exception:  # whatever is wrong with them: the grammar is still there
+        return built()
+    return built()
 
 
 def built() -> Lark:
@@ -59,21 +68,6 @@ def _bounded(terminal: TerminalDef) -> None:
 def stamp() -> str:
     """What tables must have been made from: the grammar and the version of Lark."""
     return hashlib.sha256(f"lark {lark.__version__}\n{grammar_text()}".encode()).hexdigest()
-
-
-def _stored(path: Path) -> Lark | None:
-    """The parser from the tables at ``path``, None when they are missing, damaged or of another grammar."""
-    try:
-        tables: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if tables["stamp"] != stamp():
-            return None
-        states = tables["data"]["parser"]["parser"]
-        states["states"] = {int(state): actions for state, actions in states["states"].items()}
-        memo = {int(number): value for number, value in tables["memo"].items()}
-        loaded: Lark = Lark._load_from_dict(tables["data"], memo)  # type: ignore[no-untyped-call]
-        return loaded
-    except Exception:  # whatever is wrong with them: the grammar is still there
-        return None
 
 
 def text() -> str:

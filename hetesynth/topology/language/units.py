@@ -21,27 +21,18 @@ _DECIMAL = {"": 1, "K": 10**3, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 
 
-def _table() -> dict[str, tuple[Dimension, Fraction]]:
-    table: dict[str, tuple[Dimension, Fraction]] = {
-        "s": ("time", Fraction(1)),
-        "ms": ("time", Fraction(1, 10**3)),
-        "us": ("time", Fraction(1, 10**6)),
-        "\u00b5s": ("time", Fraction(1, 10**6)),
-        "\u03bcs": ("time", Fraction(1, 10**6)),
-        "ns": ("time", Fraction(1, 10**9)),
-        "km": ("length", Fraction(10**3)),
-        "m": ("length", Fraction(1)),
-    }
-    for prefix, factor in (_DECIMAL | _BINARY).items():
-        table[f"{prefix}B"] = ("size", Fraction(factor))
-        for name in (f"{prefix}B/s", f"{prefix}Bps"):
-            table[name] = ("bandwidth", Fraction(factor))
-        for name in (f"{prefix}b/s", f"{prefix}bps", f"{prefix}bit/s"):
-            table[name] = ("bandwidth", Fraction(factor, 8))
-    return table
-
-
-UNITS = _table()
+UNITS: dict[str, tuple[Dimension, Fraction]] = {
+    "s": ("time", Fraction(1)),
+    "ms": ("time", Fraction(1, 10**3)),
+    **dict.fromkeys(("us", "\u00b5s", "\u03bcs"), ("time", Fraction(1, 10**6))),
+    "ns": ("time", Fraction(1, 10**9)),
+    "km": ("length", Fraction(10**3)),
+    "m": ("length", Fraction(1)),
+}
+for _prefix, _factor in (_DECIMAL | _BINARY).items():
+    UNITS[f"{_prefix}B"] = ("size", Fraction(_factor))
+    UNITS |= {f"{_prefix}{byte}": ("bandwidth", Fraction(_factor)) for byte in ("B/s", "Bps")}
+    UNITS |= {f"{_prefix}{bit}": ("bandwidth", Fraction(_factor, 8)) for bit in ("b/s", "bps", "bit/s")}
 _DIMENSIONS: dict[Dimension, tuple[str, str]] = {  # with an example
     "bandwidth": ("a bandwidth", "25 GB/s or 400 Gbps"),
     "time": ("a time", "0.7 us"),
@@ -64,8 +55,19 @@ def measure(amount: Amount, dimension: Dimension, what: str, findings: Findings)
         findings.add("HS204", amount.span, f"{what} needs a unit", f"write it like {example}")
         return None
     if amount.unit not in UNITS:
+        wrong = amount.unit
         fitting = [unit for unit, (dim, _) in UNITS.items() if dim == dimension]
-        help_ = _unit_help(amount.unit, fitting, example)
+        same = [unit for unit in fitting if unit.lower() == wrong.lower()]
+        bits, octets = ([unit for unit in same if letter in unit] for letter in "bB")
+        if wrong.upper().endswith("T/S"):
+            help_ = "transfers are no bytes: PCIe x16 at 8, 16, 32 GT/s carries about 12, 24, 48 GB/s"
+        elif bits and octets and dimension == "bandwidth" and "B" not in wrong:
+            help_ = f"did you mean `{octets[0]}`, bytes, or `{bits[0]}`, bits?"
+        elif same:
+            best = max(same, key=lambda unit: sum(a == b for a, b in zip(unit, wrong, strict=True)))
+            help_ = f"did you mean `{best}`? (b is a bit, B a byte)"
+        else:
+            help_ = did_you_mean(wrong, fitting, f"write it like {example}")
         findings.add("HS205", amount.span, f"unknown unit `{amount.unit[:40]}`", help_)
         return None
     measures, factor = UNITS[amount.unit]
@@ -128,17 +130,3 @@ def _number(amount: Amount, findings: Findings) -> Fraction | None:
         findings.add("HS208", amount.span, f"a number may have at most {MAX_DIGITS} digits", "use a larger unit")
         return None
     return Fraction(amount.number)
-
-
-def _unit_help(wrong: str, fitting: list[str], example: str) -> str:
-    if wrong.upper().endswith("T/S"):
-        return "transfers are no bytes: PCIe x16 at 8, 16, 32 GT/s carries about 12, 24, 48 GB/s"
-    same = [unit for unit in fitting if unit.lower() == wrong.lower()]
-    if len({unit[-3:-2] for unit in same} & {"b", "B"}) == 2 and "B" not in wrong:
-        bits = next(unit for unit in same if "b" in unit)
-        octets = next(unit for unit in same if "B" in unit)
-        return f"did you mean `{octets}`, bytes, or `{bits}`, bits?"
-    if same:
-        best = max(same, key=lambda unit: sum(a == b for a, b in zip(unit, wrong, strict=True)))
-        return f"did you mean `{best}`? (b is a bit, B a byte)"
-    return did_you_mean(wrong, fitting, f"write it like {example}")

@@ -16,7 +16,6 @@ from hetesynth.topology.language.hardware_graph import HardwareGraph, Rate
 from hetesynth.topology.language.names import Part, Scope, declared
 from hetesynth.topology.language.networks import by_server, even
 from hetesynth.topology.language.properties import (
-    Measured,
     lanes_of,
     measured,
     refuse_directions,
@@ -96,35 +95,39 @@ class Wiring:
                     help_ = "set them on the switch, NIC or bus it is joined to"
                     self.findings.add("HS211", change.span, message, help_)
                 values.put_on(part)
-            elif (values.model, values.reduce, values.copy) != (None, None, None):
+                continue
+            if (values.model, values.reduce, values.copy) != (None, None, None):
                 message = f"`{part.name}` is {_WHAT[part.kind]}: only GPUs have `model`, `reduce` and `copy`"
                 self.findings.add("HS211", change.span, message, "name GPUs, or set bandwidth, latency or kind")
-            else:
-                self._change_part(part, change, values)
-
-    def _change_part(self, part: Part, change: Change, values: Measured) -> None:
-        if values.send or values.receive:
-            if values.bandwidth is not None or part.kind == "fabric" or part.bandwidth is None:
-                message = f"`{part.name}` cannot be given `send` and `receive` here"
-                help_ = "state them, without `bandwidth`, of a NIC, a bus with two sides or a switch with `ports`"
-                self.findings.add("HS211", change.span, message, help_)
-            else:
-                back = part.receive or (part.bandwidth, part.lanes)
-                part.bandwidth, part.lanes = values.send or (part.bandwidth, part.lanes)
-                part.receive = values.receive or back
-        if values.bandwidth is not None:
-            if part.bandwidth is None and part.kind == "fabric":
-                message = f"fabric `{part.name}` has no core bandwidth to change"
-                self.findings.add("HS211", change.span, message, "state `bandwidth` where the fabric is declared")
-                return
-            if part.bandwidth is None and not (values.send or values.receive):
-                message = f"`{part.name}` has no bandwidth to change: its ports have their own, or it has none"
-                self.findings.add("HS211", change.span, message, "state the rates where the switch is declared")
-                return
-            part.bandwidth, part.lanes, part.receive = values.bandwidth, values.lanes, None
-        part.latency = values.latency if values.latency is not None else part.latency
-        if values.kind is not None:
-            part.link_kind, part.kind_stated = values.kind, True
+                continue
+            if values.send or values.receive:
+                if values.bandwidth is not None or part.kind == "fabric" or part.bandwidth is None:
+                    message = f"`{part.name}` cannot be given `send` and `receive` here"
+                    help_ = (
+                        "state them, without `bandwidth`, of a NIC, a bus with two sides or a switch with `ports`"
+                    )
+                    self.findings.add("HS211", change.span, message, help_)
+                else:
+                    back = part.receive or (part.bandwidth, part.lanes)
+                    part.bandwidth, part.lanes = values.send or (part.bandwidth, part.lanes)
+                    part.receive = values.receive or back
+            if values.bandwidth is not None:
+                if part.bandwidth is None and part.kind == "fabric":
+                    message = f"fabric `{part.name}` has no core bandwidth to change"
+                    self.findings.add(
+                        "HS211", change.span, message, "state `bandwidth` where the fabric is declared"
+                    )
+                    continue
+                if part.bandwidth is None and not (values.send or values.receive):
+                    message = f"`{part.name}` has no bandwidth to change: its ports have their own, or it has none"
+                    self.findings.add(
+                        "HS211", change.span, message, "state the rates where the switch is declared"
+                    )
+                    continue
+                part.bandwidth, part.lanes, part.receive = values.bandwidth, values.lanes, None
+            part.latency = values.latency if values.latency is not None else part.latency
+            if values.kind is not None:
+                part.link_kind, part.kind_stated = values.kind, True
 
     # --- wires
 
@@ -195,42 +198,38 @@ class Wiring:
         join = require(element.properties, "join", f"fabric `{element.name.text}`", element.span, self.findings)
         if join is None:
             return
-        for part, words in zip(parts, self._joined_words(parts, join, scope), strict=False):
+        words, span = [join.words] * len(parts), join.words[0].span
+        joined = scope.resolve(join.words) if len(parts) > 1 else []
+        if len(parts) > 1 and all(part.kind == "nic" for part in joined):
+            # of several fabrics the i-th joins the i-th NIC of every server
+            servers = by_server(joined)
+            if not servers or even(servers, len(parts), "fabrics", span, self.findings) is None:
+                return
+            names = [[nic.name.removeprefix(scope.prefix) for nic in nics] for _, nics in servers]
+            words = [tuple(Word(of_server[i], span) for of_server in names) for i in range(len(parts))]
+        for part, own in zip(parts, words, strict=True):
             self._pipe(part, part.inlet, part.outlet)
-            joined = self._others(part, words, join.span, scope)
-            nics = [other for other in joined if self._joins_fabric(other, part, join.words[0].span)]
-            if len(joined) == 1 and len(nics) == 1:
-                self._lonely.append((part, nics[0], join.words[0].span))
+            others = self._others(part, own, join.span, scope)
+            nics = []
+            for other in others:
+                first = self._fabric_of.setdefault(other.name, part.name) if other.kind == "nic" else ""
+                if not first:
+                    message = f"a fabric joins NICs; `{other.name}` is {_WHAT.get(other.kind, 'a GPU')}"
+                    help_ = "join its NICs, or use `link` with a bandwidth"
+                    if other.kind == "fabric":
+                        switch = "switch spine { ports leaf0, leaf1; bandwidth 200 GB/s }"
+                        help_ = f"what joins fabrics is a switch: {switch}"
+                    self.findings.add("HS211", span, message, help_)
+                elif first != part.name:
+                    message = f"`{other.name}` is already joined by fabric `{first}`"
+                    self.findings.add("HS218", span, message, "give the server a NIC for each fabric")
+                else:
+                    nics.append(other)
+            if len(others) == 1 and len(nics) == 1:
+                self._lonely.append((part, nics[0], span))
             for nic in nics:
                 kind = nic.link_kind if nic.kind_stated else part.link_kind
                 self.hardware.connect(nic, part, *(replace(rate, kind=kind) for rate in _rates(nic)))
-
-    def _joined_words(self, fabrics: Sequence[Part], join: Property, scope: Scope) -> list[tuple[Word, ...]]:
-        """What each fabric joins: of several the i-th joins the i-th NIC of every server."""
-        nics = scope.resolve(join.words) if len(fabrics) > 1 else []
-        if len(fabrics) == 1 or any(nic.kind != "nic" for nic in nics):
-            return [join.words] * len(fabrics)
-        servers = by_server(nics)
-        if not servers or even(servers, len(fabrics), "fabrics", join.words[0].span, self.findings) is None:
-            return []
-        span = join.words[0].span
-        names = [[nic.name.removeprefix(scope.prefix) for nic in of_server] for _, of_server in servers]
-        return [tuple(Word(of_server[i], span) for of_server in names) for i in range(len(fabrics))]
-
-    def _joins_fabric(self, part: Part, fabric: Part, span: Span) -> bool:
-        if part.kind != "nic":
-            message = f"a fabric joins NICs; `{part.name}` is {_WHAT.get(part.kind, 'a GPU')}"
-            help_ = "join its NICs, or use `link` with a bandwidth"
-            if part.kind == "fabric":
-                help_ = "what joins fabrics is a switch: switch spine { ports leaf0, leaf1; bandwidth 200 GB/s }"
-            self.findings.add("HS211", span, message, help_)
-            return False
-        first = self._fabric_of.setdefault(part.name, fabric.name)
-        if first != fabric.name:
-            message = f"`{part.name}` is already joined by fabric `{first}`"
-            self.findings.add("HS218", span, message, "give the server a NIC for each fabric")
-            return False
-        return True
 
     def _lay_bus(self, element: Element, parts: Sequence[Part], scope: Scope) -> None:
         members = require(element.properties, "members", f"bus `{element.name.text}`", element.span, self.findings)
@@ -302,34 +301,30 @@ class Wiring:
             self.findings.add("HS208", join.span, f"more than {MAX_WIRES} wires", help_)
             self.findings.raise_any()
         for a, b in pairs:
-            if self._may_join(a, b, join):
-                self._linked.update((a.name, b.name))
-                self.hardware.connect(a, b, there, back if join.both_ways else None)
-
-    def _may_join(self, a: Part, b: Part, join: Join) -> bool:
-        if a is b:
-            self.findings.add("HS218", join.span, f"`{a.name}` is joined to itself", "name another end")
-            return False
-        if join.kind == "attach":
-            if b.kind != "nic" or a.kind == "nic" or a.kind in NETWORK_KINDS:
-                message = f"cannot attach `{a.name}` to `{b.name}`"
-                self.findings.add("HS211", join.span, message, "attach a GPU, a switch or a bus to a NIC")
-                return False
-            if self.hardware.join_once(a, b):
-                return True
-            message = f"`{a.name}` and `{b.name}` are joined twice"
-            self.findings.add("HS218", join.span, message, "attach a GPU to a NIC once")
-            return False
-        bus = next((part for part in (a, b) if part.kind == "bus"), None)
-        if bus is not None:
-            message = f"`{bus.name}` is a bus: a {join.kind} cannot end there"
-            self.findings.add("HS211", join.span, message, f"name the other end in the `members` of `{bus.name}`")
-        for one, other in ((a, b), (b, a)):
-            if one.kind == "nic" and other.kind == "switch" and not other.server:
-                self._refuse_network(other, [one], join.span)
-        if join.kind == "mesh" and a.kind != "gpu":
-            self.findings.add("HS211", join.span, f"a mesh joins GPUs; `{a.name}` is none", "use `link`")
-        return bus is None
+            bus = next((part for part in (a, b) if part.kind == "bus"), None)
+            code, message, help_ = "", "", "attach a GPU to a NIC once"
+            if a is b:
+                code, message, help_ = "HS218", f"`{a.name}` is joined to itself", "name another end"
+            elif join.kind == "attach":
+                if b.kind != "nic" or a.kind == "nic" or a.kind in NETWORK_KINDS:
+                    help_ = "attach a GPU, a switch or a bus to a NIC"
+                    code, message = "HS211", f"cannot attach `{a.name}` to `{b.name}`"
+                elif not self.hardware.join_once(a, b):
+                    code, message = "HS218", f"`{a.name}` and `{b.name}` are joined twice"
+            else:
+                if bus is not None:
+                    help_ = f"name the other end in the `members` of `{bus.name}`"
+                    code, message = "HS211", f"`{bus.name}` is a bus: a {join.kind} cannot end there"
+                for one, other in ((a, b), (b, a)):
+                    if one.kind == "nic" and other.kind == "switch" and not other.server:
+                        self._refuse_network(other, [one], join.span)
+                if join.kind == "mesh" and a.kind != "gpu":
+                    self.findings.add("HS211", join.span, f"a mesh joins GPUs; `{a.name}` is none", "use `link`")
+            if code:
+                self.findings.add(code, join.span, message, help_)
+                continue
+            self._linked.update((a.name, b.name))
+            self.hardware.connect(a, b, there, back if join.both_ways else None)
 
 
 def _rates(part: Part) -> tuple[Rate, Rate]:

@@ -14,7 +14,7 @@ from hetesynth.model.diagnostics import Diagnostic
 from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.inspection import Inspection, instances_in
 from hetesynth.topology.language.library import library_path
-from hetesynth.topology.language.names import expand
+from hetesynth.topology.language.names import expand, glob
 from hetesynth.topology.language.parser import parse
 from hetesynth.topology.language.source import no_standard_input, read_source
 from hetesynth.topology.language.syntax import (
@@ -84,9 +84,7 @@ def _repeated(words: Sequence[Word]) -> Iterator[Diagnostic]:
     globs: list[tuple[re.Pattern[str], Word]] = []
     for word in words[:MAX_LISTED]:
         names = expand(word, Findings())
-        patterns = [
-            re.compile("[^.]*".join(map(re.escape, re.split(r"\*+", name)))) for name in names if "*" in name
-        ]
+        patterns = [glob(name) for name in names if "*" in name]
         if (len(first) + len(names)) * (len(globs) + len(patterns)) > MAX_COMPARED:
             return
         # one of the names that stands in the list already, else one of the list that a pattern among them names
@@ -106,24 +104,19 @@ def _repeated(words: Sequence[Word]) -> Iterator[Diagnostic]:
             if by.text == name != word.text:
                 message = f"`{word.text}` names `{name}` again"
             help_ += ": did you mean another range?"
-        elif len(numbers := _numbers(word.text)) > len(set(numbers)):
-            message = f"`{word.text}` names a number twice"
+        else:
+            listed: Counter[tuple[int, int]] = Counter()  # how often a number, by bracket
+            for place, bracket in enumerate(re.findall(r"\[([^\]]*)\]", word.text)):
+                for ends in (re.findall(r"\d+", piece) for piece in bracket.split(",")):
+                    if ends and int(ends[-1]) - int(ends[0]) <= MAX_LISTED:
+                        listed.update((place, i) for i in range(int(ends[0]), int(ends[-1]) + 1))
+            if any(count > 1 for count in listed.values()):
+                message = f"`{word.text}` names a number twice"
         if message:
             yield Diagnostic("HS243", word.span, message, help_, "warning")
         for name in names:
             first.setdefault(name, word)
         globs += [(pattern, word) for pattern in patterns]
-
-
-def _numbers(text: str) -> list[int]:
-    """The numbers that the ranges of a name list, repeated ones too."""
-    numbers: list[int] = []
-    for number, bracket in enumerate(re.findall(r"\[([^\]]*)\]", text)):
-        for piece in bracket.split(","):
-            ends = [int(end) for end in re.findall(r"\d+", piece)]
-            if ends and ends[-1] - ends[0] <= MAX_LISTED:
-                numbers += [(number << 32) + i for i in range(ends[0], ends[-1] + 1)]
-    return numbers
 
 
 def unused(inspection: Inspection) -> Iterator[Diagnostic]:

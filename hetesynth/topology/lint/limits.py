@@ -7,7 +7,7 @@ something is out of order or was slowed by `degrade`; what is too much is.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -42,16 +42,44 @@ def beyond_models(inspection: Inspection) -> Iterator[Diagnostic]:
         if any(other is not limits for _, other, _ in gpus):
             continue
         if len(gpus) > limits.together:
-            message = (
-                f"{len(gpus)} GPUs in a server, where {limits.name} is in servers of at most {limits.together}"
-            )
+            most = f"where {limits.name} is in servers of at most {limits.together}"
+            message = f"{len(gpus)} GPUs in a server, {most}"
             help_ = "say how many GPUs one server has; `instance a[0-1] = ...` makes several"
             parts_of["HS254", server, message, help_] = names
         if server not in damaged and limits.links:
             for message, help_ in _too_little(limits, [reach for _, _, reach in gpus]):
                 parts_of["HS252", server, message, help_] = names
-    for part, (message, help_) in _doubtful_parts(inspection, servers):
-        parts_of["HS252", part.server, message, help_].append(part.name)
+    # buses wider than PCIe, and NICs with an eighth of what is beside such GPUs, where their twins are alike
+    types = dict(inspection.servers)
+    of_server = {server: gpus[0][1] for server, gpus in servers.items()}
+    twins: dict[tuple[str, str], list[tuple[Part, Fraction]]] = defaultdict(list)
+    count: Counter[str] = Counter()
+    for part in (part for part in inspection.parts if part.bandwidth is not None):
+        rate = (part.bandwidth or Fraction(0)) * part.lanes
+        if part.kind == "bus" and part.server in of_server and "pcie" in (part.link_kind + part.name).lower():
+            for said in _wide_slot(of_server[part.server], rate):
+                parts_of[("HS252", part.server, *said)].append(part.name)
+        elif part.kind == "nic" and not part.disabled:
+            key = types.get(part.server, part.server), part.name.removeprefix(part.server)
+            twins[key].append((part, rate))
+            count[part.server] += 1
+    for nics in twins.values():
+        for part, rate in nics if len({rate for _, rate in nics}) == 1 else ():
+            of, gbps = of_server.get(part.server), rate * BITS / GB
+            if of is None:
+                continue
+            if gbps * BITS == of.nic:
+                few = count[part.server] <= max(2, (len(servers[part.server]) - 1) // 2)
+                if gbps in _ETHERNET and few:
+                    continue
+                message = f"{float(gbps):g} Gbps, where a NIC beside {of.name} mostly has {float(of.nic):g}"
+            elif gbps not in _LINE_RATES and gbps * BITS in (100, 200, 400, 800) and of.nic:
+                message = f"{float(gbps):g} Gbps ({gb(rate)}), which no NIC has"
+            else:
+                continue
+            meant = f"{float(gbps):g} GB/s, {float(gbps * BITS):g} Gbps"
+            help_ = f"did you mean {meant}? (b is a bit, B a byte)"
+            parts_of["HS252", part.server, message, help_].append(part.name)
     yield from told(inspection, parts_of)
 
 
@@ -66,89 +94,51 @@ def _servers(topology: Topology) -> dict[str, list[tuple[str, Limits, _Reach]]]:
         if len({link.src for link in links}) == 1 and all(len(link.wires) == 1 for link in links):
             over = sum((k.bandwidth * k.lanes for k in links), Fraction(0)) - group.bandwidth * group.lanes
             saved[links[0].src] = max(saved[links[0].src], over)
-    known_limits: dict[str, Limits | None] = {}
     servers: dict[str, list[tuple[str, Limits, _Reach]]] = defaultdict(list)
     for rank, vertex in enumerate(topology.vertices[: topology.ranks]):
-        if vertex.model not in known_limits:
-            known_limits[vertex.model] = limits_of(vertex.model) if vertex.model else None
-        limits = known_limits[vertex.model]
-        if limits is not None:
-            reach = _reach(topology, leaving[rank], vertex.server, saved[rank])
-            servers[vertex.server].append((vertex.name, limits, reach))
+        limits = limits_of(vertex.model)
+        if limits is None:
+            continue
+        reach = _Reach(-saved[rank])
+        for wire in leaving[rank]:
+            far = topology.vertices[wire.dst]
+            if wire.bandwidth is None or far.kind in NETWORK_KINDS:
+                continue
+            rate, kind = wire.bandwidth * wire.lanes, wire.kind.lower()
+            slot = "pcie" in kind or far.name.rpartition(".")[2].lower().startswith(("pcie", "plx"))
+            if kind in NVLINK_KINDS:  # of POWER to CPUs as well
+                reach.stated += rate
+            elif far.kind == "nic" or far.kind in HOST_KINDS or slot:
+                reach.pcie = max(reach.pcie, rate) if "c2c" not in kind else reach.pcie
+                continue
+            elif kind not in _FAR_KINDS and far.server in (vertex.server, ""):
+                reach.other += rate
+            else:
+                continue
+            reach.switched += rate if far.kind == "switch" else 0
+            reach.pair = max(reach.pair, rate) if far.kind == "gpu" else reach.pair
+        servers[vertex.server].append((vertex.name, limits, reach))
     return servers
 
 
-def _doubtful_parts(
-    inspection: Inspection, servers: Mapping[str, Sequence[tuple[str, Limits, _Reach]]]
-) -> Iterator[tuple[Part, tuple[str, str]]]:
-    """Buses wider than PCIe, and NICs with an eighth of what is beside such GPUs.
-
-    Not where their twins in servers of that type differ.
-    """
-    types = dict(inspection.servers)
-    limits = {server: gpus[0][1] for server, gpus in servers.items()}
-    twins: dict[tuple[str, str], list[tuple[Part, Fraction]]] = defaultdict(list)
-    count: Counter[str] = Counter()
-    for part in inspection.parts:
-        if part.bandwidth is None:
-            continue
-        rate = part.bandwidth * part.lanes
-        if part.kind == "bus" and part.server in limits and "pcie" in (part.link_kind + part.name).lower():
-            for said in _wide_slot(limits[part.server], rate):
-                yield part, said
-        elif part.kind == "nic" and not part.disabled:
-            key = types.get(part.server, part.server), part.name.removeprefix(part.server)
-            twins[key].append((part, rate))
-            count[part.server] += 1
-    for nics in twins.values():
-        for part, rate in nics if len({rate for _, rate in nics}) == 1 else ():
-            few = count[part.server] <= max(2, (len(servers.get(part.server, ())) - 1) // 2)
-            said_of = _nic(rate, limits[part.server], few=few) if part.server in limits else None
-            if said_of is not None:
-                yield part, said_of
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Reach:
     """What leaves a GPU towards others: over NVLink as stated, over wires of no such kind, of both to switches;
     the fastest connection with another GPU, and the fastest over PCIe.
     """
 
     stated: Fraction
-    other: Fraction
-    switched: Fraction
-    pair: Fraction
-    pcie: Fraction
-
-
-def _reach(topology: Topology, wires: list[Wire], server: str, saved: Fraction) -> _Reach:
-    stated, other, switched, pair, pcie = -saved, Fraction(0), Fraction(0), Fraction(0), Fraction(0)
-    for wire in wires:
-        far = topology.vertices[wire.dst]
-        if wire.bandwidth is None or far.kind in NETWORK_KINDS:
-            continue
-        rate, kind = wire.bandwidth * wire.lanes, wire.kind.lower()
-        local = far.name.rpartition(".")[2].lower()
-        if kind in NVLINK_KINDS:  # of POWER to CPUs as well
-            stated += rate
-        elif far.kind == "nic" or far.kind in HOST_KINDS or "pcie" in kind or local.startswith(("pcie", "plx")):
-            pcie = max(pcie, rate) if "c2c" not in kind else pcie
-            continue
-        elif kind not in _FAR_KINDS and far.server in (server, ""):
-            other += rate
-        else:
-            continue
-        switched += rate if far.kind == "switch" else Fraction(0)
-        pair = max(pair, rate if far.kind == "gpu" else Fraction(0))
-    return _Reach(stated, other, switched, pair, pcie)
+    other: Fraction = Fraction(0)
+    switched: Fraction = Fraction(0)
+    pair: Fraction = Fraction(0)
+    pcie: Fraction = Fraction(0)
 
 
 def _wide_slot(limits: Limits, rate: Fraction) -> Iterator[tuple[str, str]]:
     if rate > limits.slot * _SLACK:
-        carried = gb(limits.slot)
-        message = f"{gb(rate)} of PCIe in one direction, where sixteen lanes of {limits.name} carry {carried}"
+        there = f"where sixteen lanes of {limits.name} carry {gb(limits.slot)}"
         help_ = "is it PCIe of a later generation? to a CPU: `kind nvlink` or `c2c`?"
-        yield message, _both(rate, limits.slot) or help_
+        yield f"{gb(rate)} of PCIe in one direction, {there}", _both(rate, limits.slot) or help_
 
 
 def _too_much(limits: Limits, reach: _Reach) -> Iterator[tuple[str, str]]:
@@ -160,10 +150,8 @@ def _too_much(limits: Limits, reach: _Reach) -> Iterator[tuple[str, str]]:
         shown = f"{limits.links} links of {gb(limits.spec)}, {gb(spec)}" if limits.links else gb(slot)
         like = _like(total, name) if reach.switched == total else ""
         help_ = f"at most {gb(spec or slot)} are possible: one direction, bytes and not bits?"
-        yield (
-            f"{gb(total)} to other GPUs in one direction, where {name} has {shown}",
-            (_both(total, spec) or like or help_),
-        )
+        message = f"{gb(total)} to other GPUs in one direction, where {name} has {shown}"
+        yield message, _both(total, spec) or like or help_
 
 
 def _too_little(limits: Limits, reached: list[_Reach]) -> Iterator[tuple[str, str]]:
@@ -177,10 +165,8 @@ def _too_little(limits: Limits, reached: list[_Reach]) -> Iterator[tuple[str, st
     if 0 < total < counted and all(reach.switched == reach.stated + reach.other == total for reach in reached):
         like = _like(total, name)
         if like or 2 * total < counted:
-            message = (
-                f"{gb(total)} to its switch, where {name} has {limits.links} of {gb(limits.spec)}, {gb(spec)}"
-            )
-            yield message, like or _slower(total, spec)
+            has = f"{limits.links} of {gb(limits.spec)}, {gb(spec)}"
+            yield f"{gb(total)} to its switch, where {name} has {has}", like or _slower(total, spec)
     pair = max(reach.pair for reach in reached)
     if 0 < 2 * pair < limits.least:
         message = f"at most {gb(pair)} to another GPU, where one {limits.word} of {name} carries {gb(limits.spec)}"
@@ -205,20 +191,6 @@ def _slower(rate: Fraction, spec: Fraction) -> str:
     return f"where it is slow on purpose, state {gb(spec)} and `degrade` it"
 
 
-def _nic(rate: Fraction, limits: Limits, *, few: bool) -> tuple[str, str] | None:
-    """What is wrong about a NIC of ``rate`` beside GPUs with ``limits``; ``few``: at most two, or under half."""
-    gbps = rate * BITS / GB
-    if gbps * BITS == limits.nic:
-        if gbps in _ETHERNET and few:
-            return None
-        message = f"{float(gbps):g} Gbps, where a NIC beside {limits.name} mostly has {float(limits.nic):g}"
-    elif gbps not in _LINE_RATES and gbps * BITS in (100, 200, 400, 800) and limits.nic:
-        message = f"{float(gbps):g} Gbps ({gb(rate)}), which no NIC has"
-    else:
-        return None
-    return message, f"did you mean {float(gbps):g} GB/s, {float(gbps * BITS):g} Gbps? (b is a bit, B a byte)"
-
-
 def behind_nics(inspection: Inspection) -> Iterator[Diagnostic]:
     """NICs with more than what leads from them to GPUs carries; those with less behind them than their twins."""
     topology = inspection.topology
@@ -227,7 +199,7 @@ def behind_nics(inspection: Inspection) -> Iterator[Diagnostic]:
     leaving: dict[int, list[Wire]] = defaultdict(list)
     for wire in topology.wires:
         leaving[wire.src].append(wire)
-    models = {vertex.model for vertex in topology.vertices[: topology.ranks]} - {""}
+    models = {vertex.model for vertex in topology.vertices[: topology.ranks]}
     slots = {model: limits.slot for model in models if (limits := limits_of(model))}
     parts_of: dict[_Finding, list[str]] = defaultdict(list)
     beside: dict[int, list[Fraction]] = defaultdict(list)  # a GPU: what it has of each NIC attached to it
@@ -246,8 +218,11 @@ def behind_nics(inspection: Inspection) -> Iterator[Diagnostic]:
         if carried * _SLACK >= rate:
             inward[part.server].append((part, carried))
         else:
-            message = f"{gb(rate)}, and what joins it to GPUs carries {gb(carried)}"
-            parts_of["HS253", part.server, message, _meant_nic(rate, carried)].append(part.name)
+            message, bits = f"{gb(rate)}, and what joins it to GPUs carries {gb(carried)}", ""
+            if rate / GB in _LINE_RATES[6:] and rate / BITS <= carried * _SLACK:
+                bits = f"{float(rate / GB):g} Gbps ({gb(rate / BITS)}), or "
+            help_ = f"did you mean {bits}a slot of more lanes (x8, x16) or a later generation?"
+            parts_of["HS253", part.server, message, help_].append(part.name)
     for gpu, rates in beside.items():
         vertex = topology.vertices[gpu]
         slot = slots.get(vertex.model)
@@ -266,13 +241,6 @@ def behind_nics(inspection: Inspection) -> Iterator[Diagnostic]:
     yield from told(inspection, parts_of)
 
 
-def _meant_nic(rate: Fraction, carried: Fraction) -> str:
-    bits = ""
-    if rate / GB in _LINE_RATES[6:] and rate / BITS <= carried * _SLACK:
-        bits = f"{float(rate / GB):g} Gbps ({gb(rate / BITS)}), or "
-    return f"did you mean {bits}a slot of more lanes (x8, x16) or a later generation?"
-
-
 def _carried(
     topology: Topology, leaving: dict[int, list[Wire]], slots: dict[str, Fraction], nic: int
 ) -> Fraction | None:
@@ -285,12 +253,8 @@ def _carried(
         total = Fraction(0)
         for wire in leaving[at]:
             far = topology.vertices[wire.dst]
-            if (
-                wire.dst in seen
-                or far.kind in NETWORK_KINDS
-                or far.kind == "nic"
-                or far.server != topology.vertices[nic].server
-            ):
+            outside = far.kind in NETWORK_KINDS or far.server != topology.vertices[nic].server
+            if wire.dst in seen or outside or far.kind == "nic":
                 continue
             seen.add(wire.dst)
             stated = wire.bandwidth if wire.kind != "upi" else None  # between sockets it is nobody's slot

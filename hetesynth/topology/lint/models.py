@@ -5,6 +5,7 @@ Facts of data sheets, per direction and in B/s. Knows nothing of topologies.
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from fractions import Fraction
@@ -49,6 +50,7 @@ _WHOLE = {100: 8, 90: 8, 80: 16, 70: 16}
 OTHERS = ("V100", "A800", "A100", "H100", "B200")  # by what NVLink of a GPU has
 
 
+@functools.cache
 def limits_of(model: str) -> Limits | None:
     """The limits of ``model`` as people or drivers write it; None where it is not known."""
     for pattern, arch, links, speed, together in _AMD:
@@ -82,9 +84,7 @@ def model_with(rate: Fraction) -> str:
     """The model whose NVLink of a GPU has ``rate``, in the data sheet, as counted or as signalled; "" for none."""
     for name in OTHERS:
         limits = limits_of(name)
-        if limits is not None and any(
-            abs(rate - links_rate * limits.links) * 200 <= rate
-            for links_rate in (limits.spec, limits.least, limits.most)
-        ):
+        links = (limits.spec, limits.least, limits.most) if limits is not None else ()
+        if limits is not None and any(abs(rate - link * limits.links) * 200 <= rate for link in links):
             return name
     return ""

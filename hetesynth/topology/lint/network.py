@@ -118,10 +118,9 @@ def swapped_rails(inspection: Inspection) -> Iterator[Diagnostic]:
                 differ = [(nic, a, b) for (nic, a), (_, b) in zip(mine, usual, strict=True) if a != b]
                 shown = ", ".join(f"{nic} to `{a}`, not `{b}`" for nic, a, b in differ[:4])
                 message = f"plugged in unlike {listed(others[:2])}: {shown}"
+                help_ = "join NIC i of every server with the same fabric"
                 for server in servers:
-                    parts_of["HS257", server, message, "join NIC i of every server with the same fabric"].append(
-                        f"{server}.{differ[0][0]}"
-                    )
+                    parts_of["HS257", server, message, help_].append(f"{server}.{differ[0][0]}")
                 break
     yield from told(inspection, parts_of)
 
@@ -154,9 +153,8 @@ def one_way_between(inspection: Inspection) -> Iterator[Diagnostic]:
     parts_of: Findings = defaultdict(list)
     if 2 * len(alone) <= len(ends):
         for left, right in sorted(alone):
-            message = (
-                f"a link to `{right.removeprefix(f'{servers[right]}.')}` and none back, where the others have both"
-            )
+            far = right.removeprefix(f"{servers[right]}.")
+            message = f"a link to `{far}` and none back, where the others have both"
             parts_of["HS244", servers[left], message, "write `<->`, or add the link back"].append(left)
     yield from told(inspection, parts_of)
     unlike: dict[tuple[str, str], list[Part]] = defaultdict(list)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from hetesynth.model.diagnostics import Diagnostic, Span
@@ -51,54 +51,47 @@ _RATES = ("bandwidth", "send", "receive", "port", "uplink", "spine", "global", "
 _LEAST_LEFT = Fraction(GB, 8)  # what may be left of degraded hardware
 
 
-@dataclass(frozen=True, slots=True)
-class _Stated:
-    """A rate or latency that the file states: of what, and where to point. ``alike``: those it compares with."""
-
-    prop: Property
-    role: Role
-    at: Amount
-    alike: tuple[int, str, str]
-
-
 def doubtful_rates(inspection: Inspection) -> Iterator[Diagnostic]:
-    """Yield the doubtful ones among all rates and latencies that the file states."""
+    """Yield the doubtful ones among all rates and latencies that the types and the cluster of the file state."""
     # rates that look right, by what they compare with
     usual: dict[tuple[int, str, str], dict[Fraction, list[Amount]]] = defaultdict(lambda: defaultdict(list))
-    for stated in _stated(inspection):
-        prop, amount, role = stated.prop, stated.at, stated.role
-        if not amount.number or amount.span.file != inspection.file.name:
-            continue
-        if prop.name == "latency":
-            value = _value(amount, "time")
-            if value and not role.least_latency <= value <= role.most_latency:
-                yield _odd_latency(amount, value, role)
-        elif prop.name in _RATES and (value := _value(amount, "bandwidth")) is not None:
-            lanes = int(Fraction(prop.lanes.number)) if prop.lanes is not None and prop.lanes.number else 1
-            finding = _bandwidth(stated, value * lanes, lanes)
-            if finding is not None:
-                yield finding
-            elif value and role in (INSIDE, NVLINK, NVSWITCH):
-                usual[stated.alike][value].append(amount)
-    for rates in usual.values():
-        yield from _eighths(rates)
-
-
-def _stated(inspection: Inspection) -> Iterator[_Stated]:
-    """Every rate and latency of the types and of the cluster."""
     parts, origins = PartIndex(inspection.parts), Origins(inspection)
     items: list[tuple[str, NodeType | PodType | Cluster]] = [*inspection.expanded.items()]
     items += [("", item) for item in inspection.stated if isinstance(item, Cluster)]
-    for number, (key, item) in enumerate(items):
-        for statement in item.items:
-            for prop, role in _roles(statement, parts, inside=isinstance(item, NodeType)):
-                if prop.amount is None:
+    stated = (
+        (number, key, item, statement, prop, role)
+        for number, (key, item) in enumerate(items)
+        for statement in item.items
+        for prop, role in _roles(statement, parts, inside=isinstance(item, NodeType))
+    )
+    for number, key, item, statement, prop, role in stated:
+        if prop.amount is None:
+            continue
+        for amount in [prop.amount] if isinstance(item, Cluster) else origins.of(prop.amount, key, item):
+            if not amount.number or amount.span.file != inspection.file.name:
+                continue
+            if prop.name == "latency":
+                value = _value(amount, "time")
+                if not value or role.least_latency <= value <= role.most_latency:
                     continue
-                kinds = isinstance(statement, (Element, Join, Network, Change)) and link_kind(statement)
-                alike = (number, role.what, f"{getattr(statement, 'kind', '')} {kinds or ''}")
-                of = [prop.amount] if isinstance(item, Cluster) else origins.of(prop.amount, key, item)
-                for amount in of:
-                    yield _Stated(prop, role, amount, alike)
+                much, units = ("long", _SHORTER) if value > role.most_latency else ("short", _LONGER)
+                help_, other = "a latency is alpha: seconds for each transfer", units.get(amount.unit, "")
+                meant = value / UNITS[amount.unit][1] * UNITS[other][1] if other and not amount.expression else 0
+                if other and role.least_latency <= meant <= role.most_latency:
+                    help_ = f"did you mean `{amount.number} {other}`?"
+                message = f"{_written(amount)} is too {much} for {role.what}"
+                yield Diagnostic("HS242", amount.span, message, help_, "warning")
+            elif prop.name in _RATES and (value := _value(amount, "bandwidth")) is not None:
+                lanes = int(Fraction(prop.lanes.number)) if prop.lanes is not None and prop.lanes.number else 1
+                finding = _bandwidth(prop, amount, role, value * lanes, lanes)
+                if finding is not None:
+                    yield finding
+                elif value and role in (INSIDE, NVLINK, NVSWITCH):
+                    kinds = isinstance(statement, (Element, Join, Network, Change)) and link_kind(statement)
+                    sort = f"{getattr(statement, 'kind', '')} {kinds or ''}"
+                    usual[number, role.what, sort][value].append(amount)
+    for rates in usual.values():
+        yield from _eighths(rates)
 
 
 def _roles(
@@ -135,12 +128,21 @@ def _value(amount: Amount, dimension: str) -> Fraction | None:
     return Fraction(amount.number) * unit[1]
 
 
-def _bandwidth(stated: _Stated, value: Fraction, lanes: int) -> Diagnostic | None:
-    amount, role = stated.at, stated.role
+def _bandwidth(prop: Property, amount: Amount, role: Role, value: Fraction, lanes: int) -> Diagnostic | None:
     if role.least <= value <= role.most:
         return None
-    meant = _meant_bandwidth(amount, value, role)
-    if stated.prop.name == "degrade" and _LEAST_LEFT <= value <= role.most and not meant:
+    meant = ""  # the same number with another unit that such hardware has; the nearest by factor
+    match = re.fullmatch(r"([KMGT]?)(i?)(b|B|bit)(/s|ps)", amount.unit.replace("k", "K"))
+    if match is not None and not amount.expression:
+        prefix, binary, letter, per = match.groups()
+        place = _PREFIXES.index(prefix)
+        near = [_PREFIXES[p] for p in (place - 1, place + 1) if 0 <= p < len(_PREFIXES)]
+        for other, sign in [(prefix, "B" if letter != "B" else "b"), *((other, letter) for other in near)]:
+            unit = f"{other}{binary if other else ''}{sign}{per}"
+            if unit in UNITS and role.least <= value / UNITS[amount.unit][1] * UNITS[unit][1] <= role.most:
+                meant = f"`{amount.number} {unit}`"
+                break
+    if prop.name == "degrade" and _LEAST_LEFT <= value <= role.most and not meant:
         return None
     shown = _written(amount) + (f" x {lanes}" if lanes > 1 else "")
     if role == PCIE and value < LEAST_PCIE:
@@ -156,35 +158,6 @@ def _bandwidth(stated: _Stated, value: Fraction, lanes: int) -> Diagnostic | Non
         else f"{_rate(role.least)} to {_rate(role.most)} is usual"
     )
     return Diagnostic("HS241", amount.span, message, help_, "warning")
-
-
-def _meant_bandwidth(amount: Amount, value: Fraction, role: Role) -> str:
-    """The same number with another unit that such hardware has; the nearest by factor."""
-    match = re.fullmatch(r"([KMGT]?)(i?)(b|B|bit)(/s|ps)", amount.unit.replace("k", "K"))
-    if match is None or amount.expression:
-        return ""
-    prefix, binary, letter, per = match.groups()
-    candidates = [(prefix, "B" if letter != "B" else "b")]
-    place = _PREFIXES.index(prefix)
-    near = [_PREFIXES[p] for p in (place - 1, place + 1) if 0 <= p < len(_PREFIXES)]
-    candidates += [(other, letter) for other in near]
-    for other, sign in candidates:
-        unit = f"{other}{binary if other else ''}{sign}{per}"
-        if unit in UNITS and role.least <= value / UNITS[amount.unit][1] * UNITS[unit][1] <= role.most:
-            return f"`{amount.number} {unit}`"
-    return ""
-
-
-def _odd_latency(amount: Amount, value: Fraction, role: Role) -> Diagnostic:
-    much = "long" if value > role.most_latency else "short"
-    message = f"{_written(amount)} is too {much} for {role.what}"
-    other = (_SHORTER if much == "long" else _LONGER).get(amount.unit, "")
-    help_ = "a latency is alpha: seconds for each transfer"
-    if other and not amount.expression:
-        meant = value / UNITS[amount.unit][1] * UNITS[other][1]
-        if role.least_latency <= meant <= role.most_latency:
-            help_ = f"did you mean `{amount.number} {other}`?"
-    return Diagnostic("HS242", amount.span, message, help_, "warning")
 
 
 def _eighths(rates: dict[Fraction, list[Amount]]) -> Iterator[Diagnostic]:

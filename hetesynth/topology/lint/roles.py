@@ -6,21 +6,19 @@ a sort, derated, to several times the newest. Knows nothing of findings.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
 from hetesynth.topology.language.findings import Findings
-from hetesynth.topology.language.names import Part, expand
+from hetesynth.topology.language.names import Part, expand, glob
 from hetesynth.topology.language.syntax import Change, Element, Instance, Join, Network, Property, Word
 
 BITS = 8  # of a byte
 GB = 10**9
 US = Fraction(1, 10**6)
 LEAST_PCIE = Fraction(GB)  # below it: one lane of the first generation, as virtual bridges say
-_ANYTHING = "[^.]*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +98,7 @@ class PartIndex:
             pieces = part.name.split(".")
             for i in range(len(pieces)):
                 self._by_head[pieces[i]][".".join(pieces[i:])].append(part)
-        self._matches: dict[str, tuple[Part, ...]] = {}
+        self._matches: dict[str, list[Part]] = {}
 
     def matching(self, words: Iterable[Word], instance: Instance | None = None) -> Iterator[Part]:
         """The parts that ``words`` name, of ``instance`` where they stand in its braces."""
@@ -109,24 +107,11 @@ class PartIndex:
             more = "*" if instance.count is not None else ""
             prefixes = [f"{name}{more}." for name in expand(instance.name, Findings())]
         for word in words:
-            for pattern in expand(word, Findings()):
-                for prefix in prefixes:
-                    yield from self._named(prefix + pattern)
-
-    def _named(self, pattern: str) -> tuple[Part, ...]:
-        matches = self._matches.get(pattern)
-        if matches is None:
-            matches = self._matches[pattern] = tuple(self._search(pattern))
-        return matches
-
-    def _search(self, pattern: str) -> Iterator[Part]:
-        head = pattern.partition(".")[0]
-        names = [self._by_head.get(head, {})] if "*" not in head else list(self._by_head.values())
-        regex = re.compile(_ANYTHING.join(map(re.escape, re.split(r"\*+", pattern))))
-        for group in names:
-            if "*" in pattern:
-                for name, parts in group.items():
-                    if regex.fullmatch(name):
-                        yield from parts
-            else:
-                yield from group.get(pattern, ())
+            for pattern in (prefix + name for name in expand(word, Findings()) for prefix in prefixes):
+                if pattern not in self._matches:
+                    regex = glob(pattern)
+                    head = pattern.partition(".")[0]
+                    groups = self._by_head.values() if "*" in head else [self._by_head.get(head, {})]
+                    parts = [group[name] for group in groups for name in group if regex.fullmatch(name)]
+                    self._matches[pattern] = [part for named in parts for part in named]
+                yield from self._matches[pattern]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from decimal import Decimal
 from fractions import Fraction
 
 from hetesynth.errors import HetesynthError
@@ -43,8 +44,22 @@ def distorted(inspection: Inspection, threshold: float) -> Iterator[Diagnostic]:
 
 
 def mended(topology: Topology, chunking: Chunking, threshold: float) -> tuple[str, Fraction] | None:
-    """Return the first options that help, with the largest error that is left then."""
-    for text, options in _trials(chunking):
+    """Return the first options that help, with the largest error that is left then.
+
+    Another rounding is tried first, then longer steps. Times are rounded down: rounding up makes the error.
+    """
+    others = [rounding for rounding in ROUNDINGS if rounding != chunking.options.rounding]
+    trials = [(f"--rounding {rounding}", ChunkingOptions(rounding=rounding)) for rounding in others]
+    for multiple in range(2, MAX_MULTIPLE + 1):
+        micro = chunking.tau_ref * multiple * 10**6
+        places = max(0, _DIGITS - len(str(int(micro))))
+        number = f"{Decimal(math.floor(micro * 10**places)).scaleb(-places).normalize():f}us"
+        if micro < 10:
+            number = f"{max(1, math.floor(micro * 1000))}ns"
+        trials.append(
+            (f"--tau-ref {number}", ChunkingOptions(reference=parse_quantity(number, "time", "--tau-ref")))
+        )
+    for text, options in trials:
         try:
             worst = chunk(topology, options).worst_error()
         except HetesynthError:
@@ -52,25 +67,3 @@ def mended(topology: Topology, chunking: Chunking, threshold: float) -> tuple[st
         if worst is not None and abs(worst.error) <= threshold:
             return text, worst.error
     return None
-
-
-def _trials(chunking: Chunking) -> Iterator[tuple[str, ChunkingOptions]]:
-    """Another rounding, the time of a link type, then longer steps."""
-    for rounding in ROUNDINGS:
-        if rounding != chunking.options.rounding:
-            yield f"--rounding {rounding}", ChunkingOptions(rounding=rounding)
-    for multiple in range(2, MAX_MULTIPLE + 1):
-        text = _time(chunking.tau_ref * multiple)
-        reference = parse_quantity(text, "time", "--tau-ref")
-        yield f"--tau-ref {text}", ChunkingOptions(reference=reference)
-
-
-def _time(seconds: Fraction) -> str:
-    """A time that the command line reads, rounded down: rounding up is what makes the error."""
-    micro = seconds * 10**6
-    if micro < 10:
-        return f"{max(1, math.floor(micro * 1000))}ns"
-    places = max(0, _DIGITS - len(str(int(micro))))
-    whole, part = divmod(math.floor(micro * 10**places), 10**places)
-    fraction = f"{part:0{places}d}".rstrip("0") if places else ""
-    return f"{whole}.{fraction}us" if fraction else f"{whole}us"

@@ -152,9 +152,19 @@ def idle(inspection: Inspection) -> Iterator[Diagnostic]:
     crossed = {topology.wires[w].src for link in topology.links for w in link.wires}
     damaged = broken(inspection)
     spans = {part.name: part.span for part in inspection.parts}
-    several = len(set(topology.servers)) > 1
     by_span: dict[tuple[Span, str], list[str]] = defaultdict(list)
-    to_nics = set() if several else _only_to_nics(topology, crossed)
+    to_nics: set[int] = set()  # NICs, and what stands between them and the rest: a server alone needs neither
+    if len(set(topology.servers)) == 1:
+        beside: dict[int, set[int]] = defaultdict(set)
+        for wire in topology.wires:
+            beside[wire.src].add(wire.dst)
+            beside[wire.dst].add(wire.src)
+        border = [i for i, vertex in enumerate(topology.vertices) if vertex.kind == "nic"]
+        to_nics.update(border)
+        while border:
+            reached = {other for i in border for other in beside[i]} - crossed - to_nics
+            border = [i for i in reached if i >= topology.ranks]
+            to_nics.update(border)
     for number in range(topology.ranks, len(topology.vertices)):
         vertex = topology.vertices[number]
         needless = number in crossed or vertex.server in damaged or number in to_nics or vertex.kind in _SOCKETS
@@ -172,21 +182,6 @@ def idle(inspection: Inspection) -> Iterator[Diagnostic]:
         message = f"no chain of links leads {ends} ({len(pairs)} such pairs)"
         help_ = "write `<->` where data may flow both ways: most collectives need every pair"
         yield Diagnostic("HS245", inspection.cluster.name.span, message, help_, "warning")
-
-
-def _only_to_nics(topology: Topology, crossed: set[int]) -> set[int]:
-    """NICs, and what stands between them and the rest: a server alone needs neither."""
-    beside: dict[int, set[int]] = defaultdict(set)
-    for wire in topology.wires:
-        beside[wire.src].add(wire.dst)
-        beside[wire.dst].add(wire.src)
-    border = [i for i, vertex in enumerate(topology.vertices) if vertex.kind == "nic"]
-    ways = set(border)
-    while border:
-        reached = {other for i in border for other in beside[i]} - crossed - ways
-        border = [i for i in reached if i >= topology.ranks]
-        ways.update(border)
-    return ways
 
 
 def unlike_servers(inspection: Inspection) -> Iterator[Diagnostic]:
