@@ -40,9 +40,8 @@ NAMES: dict[CollectiveName, str] = {
     "scatter": "direct sends from the root",
 }
 
-
-MOST_CHANNELS = 64
 MOST_RANKS_RINGS = 128  # up to here a library is searched for rings and simulated
+MOST_CHANNELS = 64
 """NCCL's (src/include/device.h, MAXCHANNELS)."""
 TREES = (4, 8, 16, 32)
 TREE_PARTS = (4, 16, 64, 1)
