@@ -95,7 +95,7 @@ class Solver:
         if problem.collective.name == "allreduce" and not self.strategy.whole:
             first, second, join = split(problem)
             started = now()
-            half = self._phase("reduce-scatter", self.budget.part(self.policy.steps.first_phase_share))
+            half = self._phase("reduce-scatter", self.budget.part(0.5))
             whole = self.first_candidate
             half = replace(half, first_candidate=_part(whole, reduce=True))
             scatter = half.solve(first)
@@ -111,10 +111,9 @@ class Solver:
                     if abandoned():
                         raise
                     interrupted = True
-            if gather is None:  # the quickest second phase completes the first, unless it takes too long
+            if gather is None:  # the first schedule of the second phase completes the first
                 with finishing():
-                    moment = self.policy.steps.first_schedule_seconds
-                    gather = self._phase("allgather", replace(self.budget, seconds=moment)).solve(second)
+                    gather = self._phase("allgather", replace(self.budget, seconds=1e-3)).solve(second)
             if not isinstance(gather, Solution):
                 return gather
             schedule = join(scatter.schedule, gather.schedule)

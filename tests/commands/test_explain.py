@@ -108,11 +108,6 @@ def test_reasons_name_the_thresholds_of_the_policy() -> None:
     assert told["opening", "few peers"].verdict == "applied"
     assert told["chunks 1", "baselines"].why == "56 transfers are more than 10"
     assert told["opening", "tree packing first"].why.endswith("is not above 1e+09")
-    steps = replace(DEFAULT, steps=replace(DEFAULT.steps, max_sends=0, few_sends=10**9))
-    without_bound = replace(asked("dgx1", "allreduce"), chunks=2, policy=steps)
-    by_rule = {d.what: d.why for d in synthesize(without_bound).decisions}
-    assert by_rule["cegis"].endswith("are more than 0") or "is met" in by_rule["cegis"]
-    assert "not more than 1,000,000,000" in by_rule["lns"] or "is met" in by_rule["lns"]
 
 
 def test_programs_and_files_are_told_of() -> None:
