@@ -101,9 +101,11 @@ def break_symmetry(model: StepModel, exchange: Exchange) -> None:
         prefix.append((send, -image))
 
 
-def synthesize(search: Search, steps: int, *, symmetry: bool = True) -> tuple[Outcome, StepModel | None]:
+def synthesize(
+    search: Search, steps: int, *, rlimit: int | None = None, symmetry: bool = True
+) -> tuple[Outcome, StepModel | None]:
     """Decide ``steps`` steps with the monolithic model."""
-    units = scaled(200_000_000, search.policy.smt.units)
+    units = scaled(200_000_000, search.policy.smt.units) if rlimit is None else rlimit
     tables = CopyProblem(search.problem)
     with deferred() as interrupted:
         stop_check = search.stop_check(interrupted)
