@@ -72,11 +72,14 @@ def _schedule_found(search: Search) -> str | None:
     return _bound_met(search) or _out_of_time(search)
 
 
+def _more(number: int, most: int, what: str) -> str | None:
+    return f"{number:,} {what} are more than {most:,}" if number > most else None
+
+
 def _trees_refuse(search: Search) -> str | None:
-    work, most = search.target * search.problem.collective.deliveries, 15_360_000
-    if work > most:
-        return f"{work:,} deliveries to look at, step by step, are more than {most:,}"
-    return balanced_trees.refuses(search.problem, search.policy)
+    work = search.target * search.problem.collective.deliveries
+    many = _more(work, 15_360_000, "deliveries to look at, step by step,")
+    return many or balanced_trees.refuses(search.problem, search.policy)
 
 
 def _model_small(search: Search) -> str | None:
@@ -85,15 +88,13 @@ def _model_small(search: Search) -> str | None:
 
 
 def _model_large(search: Search) -> str | None:
-    most, sends = 60_000, _sends(search.problem, search.target)
-    return f"{sends:,} Send variables are more than {most:,}" if sends > most else None
+    return _more(_sends(search.problem, search.target), 60_000, "Send variables")
 
 
 def _many_checkpoints(search: Search) -> str | None:
     """Filling steps takes as long as there are ranks, and steps, to look at for each delivery."""
-    problem, most = search.problem, 3_000_000
-    work = problem.collective.deliveries * max(problem.ranks, search.target)
-    return f"{work:,} ranks or steps to look at are more than {most:,}" if work > most else None
+    work = search.problem.collective.deliveries * max(search.problem.ranks, search.target)
+    return _more(work, 3_000_000, "ranks or steps to look at")
 
 
 def _much_relayed(search: Search) -> str | None:

@@ -64,7 +64,12 @@ def pays(kernel: Kernel, seconds: float) -> bool:
     if kernel in _running:
         return True
     _interpreted[kernel] += seconds
-    return _interpreted[kernel] > 0.3 and (_interpreted[kernel] > 5.0 or is_on_disk(kernel))
+    if _interpreted[kernel] < 0.3 or _interpreted[kernel] > 5.0:
+        return _interpreted[kernel] > 5.0
+    # whether it seems to be on disk, said without loading numba
+    source, cache_folder = Path(cast(FunctionType, kernel).__code__.co_filename), os.environ.get("NUMBA_CACHE_DIR")
+    place = Path(cache_folder) if cache_folder else source.parent / "__pycache__"
+    return any(place.rglob(f"{source.stem}.{cast(FunctionType, kernel).__name__}-*.nbc"))
 
 
 def run_kernel(kernel: Kernel, *records: Any, seconds: float) -> Any:
@@ -129,12 +134,3 @@ def _numba_function(kernel: FunctionType, *, cache: bool) -> Kernel:
         names[function.__name__] = njit(own, nogil=True, **options)
     entry: Kernel = names[kernel.__name__]
     return entry
-
-
-def is_on_disk(kernel: Kernel) -> bool:
-    """Whether machine code of ``kernel`` seems to be on disk, said without loading numba: only speed depends on
-    it."""
-    source = Path(cast(FunctionType, kernel).__code__.co_filename)
-    cache_folder = os.environ.get("NUMBA_CACHE_DIR")
-    place = Path(cache_folder) if cache_folder else source.parent / "__pycache__"
-    return any(place.rglob(f"{source.stem}.{cast(FunctionType, kernel).__name__}-*.nbc"))

@@ -228,9 +228,7 @@ def with_few_peers(*, fallback: bool = False, load_first: bool = False) -> list[
     return [*ordered, *(row for row in ROWS if fallback and row.fallback)]
 
 
-def timed_strategies(
-    row: StrategyRow, rates: Rates, policy: AutotunePolicy
-) -> list[tuple[str, Strategy]]:  # fmt: skip
+def timed_strategies(row: StrategyRow, rates: Rates, policy: AutotunePolicy) -> list[tuple[str, Strategy]]:
     """The variants of a strategy that counts seconds, made for ``rates``, each with its label."""
     factory: Callable[..., Strategy] = _code(row)
     if row.prices is None:

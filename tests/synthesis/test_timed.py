@@ -33,7 +33,6 @@ from hetesynth.search.timed.earliest_arrival import (
     TimedRoutes,
     earliest_arrival,
     full_speed_transfers,
-    rounds,
     schedule_of,
     timed_strategy,
 )
@@ -173,12 +172,11 @@ def test_interpreted_and_compiled_kernels_agree() -> None:
 
 def test_rounds_end_when_time_is_up() -> None:
     tables = CopyProblem(problem(full(4), "allgather"))
-    assert len(rounds(tables, link_times(tables), 1.0, lambda: True)) == 1
-    assert len(rounds(tables, link_times(tables), 1.0, lambda: False)) == 4
     rates = Rates([0.0] * len(tables.problem.arcs), tables.resources_of, [1.0] * len(tables.resources), 1.0)
-    search = Search(tables.problem, 1, Budget(1e-9, 0), schedule_violations)
-    negotiated_strategy(rates).improve(search)
-    assert search.best is not None and search.cut_short
+    for strategy in (timed_strategy(rates, 1.0), negotiated_strategy(rates)):
+        search = Search(tables.problem, 1, Budget(1e-9, 0), schedule_violations)
+        strategy.improve(search)
+        assert search.best is not None and search.cut_short
 
 
 @settings(max_examples=12, deadline=None)

@@ -12,7 +12,7 @@ busy for the chunk's bytes at the resource's own rate, so that a wide port serve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -92,25 +92,6 @@ def schedule_of(tables: CopyProblem, timed: TimedRoutes, most: Sequence[int] | N
     return without_useless(problem, transfers, max((t.end for t in transfers), default=0))
 
 
-def rounds(
-    tables: CopyProblem, link_times: LinkTimes, weight: float, ended: Callable[[], bool]
-) -> list[TimedRoutes]:
-    """Four rounds with prices of ``weight`` times the seconds a resource is kept busy, or until ``ended``: at
-    least one, and without prices no more."""
-    scarcity = [1.0] * len(tables.resources)
-    routes: list[TimedRoutes] = []
-    while len(routes) < (4 if weight else 1) and not (routes and ended()):
-        price = [weight * s * b for s, b in zip(scarcity, link_times.busy, strict=True)]
-        timed = earliest_arrival(tables, link_times, price)
-        routes.append(timed)
-        # what each resource costs in the next round
-        most = max(timed.load, default=0.0) or 1.0
-        raised = [dearer(s, seconds / most, 0.5, 2) for s, seconds in zip(scarcity, timed.load, strict=True)]
-        least = min(raised, default=1.0)
-        scarcity = [s / least for s in raised]
-    return routes
-
-
 def earliest_arrival(tables: CopyProblem, link_times: LinkTimes, price: Sequence[float]) -> TimedRoutes:
     """One round: always the delivery with the least arrival time plus price of its resources."""
     arcs, n = tables.problem.arcs, tables.problem.ranks
@@ -180,14 +161,29 @@ class Rates:
 
 
 def timed_strategy(rates: Rates, weight: float) -> Strategy:
-    """A strategy that offers the quickest of a few rounds, as it predicts them itself."""
+    """A strategy that offers the quickest of four rounds, as it predicts them itself, with prices of ``weight``
+    times the seconds a resource is kept busy; without prices there is one round."""
 
     def improve(search: Search) -> None:
         tables = within_peers(search.problem, search.policy.bounds)
         if tables is None:
             return
-        routes = rounds(tables, rates.link_times(tables), weight, search.out_of_time)
-        best = min(routes, key=lambda timed: timed.seconds)
-        search.offer(schedule_of(tables, best), "timed")
+        link_times = rates.link_times(tables)
+        scarcity = [1.0] * len(tables.resources)
+        best: TimedRoutes | None = None
+        for _ in range(4 if weight else 1):
+            if best is not None and search.out_of_time():
+                break
+            price = [weight * s * b for s, b in zip(scarcity, link_times.busy, strict=True)]
+            timed = earliest_arrival(tables, link_times, price)
+            if best is None or timed.seconds < best.seconds:
+                best = timed
+            # what each resource costs in the next round
+            shares = [seconds / (timed.busiest or 1.0) for seconds in timed.load]
+            raised = [dearer(s, share, 0.5, 2) for s, share in zip(scarcity, shares, strict=True)]
+            least = min(raised, default=1.0)
+            scarcity = [s / least for s in raised]
+        if best is not None:
+            search.offer(schedule_of(tables, best), "timed")
 
     return Strategy("timed", improve, without_peers)

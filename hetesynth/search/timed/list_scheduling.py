@@ -4,9 +4,9 @@ In: a copying problem, what its links cost, the arcs that each chunk takes. Out:
 (1966); Jackson (1955): on one machine, the longest tail first. Routes should come balanced; their schedule is then
 hardly longer than the work of the busiest resource.
 
-This is the one list scheduling in seconds, with a rule for each of its callers: ``by_start`` for negotiated loads
-and for very many paths, ``by_urgent_start`` for trees, ``by_path`` for paths. In steps it is another thing
-(``synthesis.list_scheduling``): there a resource has a number of transfers in a step, not a time when it is free.
+This is the one list scheduling in seconds: ``by_start`` for trees, negotiated loads and very many paths, ``Paths``
+looks at every path before each choice. In steps it is another thing (``search.list_scheduling``): there a resource
+has a number of transfers in a step, not a time when it is free.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def timed_trees_strategy(rates: Rates) -> Strategy:
             if number in (0, 2, 3):  # still uneven; but there is a schedule soon
                 continue
             every = [(k, a) for k, tree in enumerate(routing.trees) for _, _, a in tree]
-            timed = by_urgent_start(tables, link_times, every, routing.load * np.array(link_times.busy))
+            timed = by_start(tables, link_times, every, 1.0, routing.load * np.array(link_times.busy))
             if best is None or timed.seconds < best.seconds:
                 best = timed
         if best is not None:
@@ -261,24 +261,19 @@ class Paths:
 Route = Sequence[tuple[int, int]]  # deliveries (chunk, arc) in an order in which they could be made
 
 
-def by_start(tables: CopyProblem, link_times: LinkTimes, deliveries: Route, pressure: float) -> TimedRoutes:
-    """Begin times: what can begin first goes first, of those that begin at the same time the most urgent."""
-    shortest = min((b for b in link_times.busy if b > 0), default=1e-9)
-    rules = QueueRules(pressure, 1e-3 * shortest, 0.0, max(1, len(deliveries) // 60), np.inf)
-    record = records(tables, link_times, deliveries)
-    load = np.zeros(len(record.busy))
-    np.add.at(load, record.uses, record.busy[record.uses])
-    return _by_queue(deliveries, record, rules, load)
-
-
-def by_urgent_start(tables: CopyProblem, link_times: LinkTimes, deliveries: Route, load: Floats) -> TimedRoutes:
-    """Begin times: what can begin first goes first, where the urgent may go ahead of what can begin before it."""
-    rules = QueueRules(1.0, 0.0, 0.05, 2**62, max(load.tolist(), default=0.0) / 60)
-    return _by_queue(deliveries, records(tables, link_times, deliveries), rules, load)
-
-
-def _by_queue(deliveries: Route, record: Deliveries, rules: QueueRules, load: Floats) -> TimedRoutes:
-    number = len(deliveries)
+def by_start(
+    tables: CopyProblem, link_times: LinkTimes, deliveries: Route, pressure: float, load: Floats | None = None
+) -> TimedRoutes:
+    """Begin times: what can begin first goes first, of those that begin at the same time the most urgent; with
+    ``load``, seconds of work of each resource, the urgent may go ahead of what can begin before it."""
+    record, number = records(tables, link_times, deliveries), len(deliveries)
+    if load is None:
+        shortest = min((b for b in link_times.busy if b > 0), default=1e-9)
+        rules = QueueRules(pressure, 1e-3 * shortest, 0.0, max(1, number // 60), np.inf)
+        load = np.zeros(len(record.busy))
+        np.add.at(load, record.uses, record.busy[record.uses])
+    else:
+        rules = QueueRules(pressure, 0.0, 0.05, 2**62, max(load.tolist(), default=0.0) / 60)
     progress = QueueProgress(
         left=load.copy(),
         free=np.zeros(len(load)),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import ceil, floor, gcd
 from typing import Any
@@ -132,22 +131,11 @@ class StepLp:
             heappush(self.waiting[self.column[i]], (self.copy[self.deliveries.all[i][0]], i))
 
 
-@dataclass(frozen=True, slots=True)
-class Packing:
-    """A tree for every chunk, and the chunks of the same tree in the same order: ``copy[k]`` counts them from 0.
-
-    ``fullest``: steps of work on the busiest resource.
-    """
-
-    trees: list[Tree]
-    copy: list[int]
-    fullest: float
-
-
 def packed(
     problem: Problem, bound: int, rng: np.random.Generator, ended: Callable[[], bool], policy: Policy
-) -> Packing | None:
-    """Trees whose load is as even as was found in a bounded number of sweeps; None where peers run out.
+) -> tuple[list[Tree], list[int]] | None:
+    """A tree for every chunk, whose load is as even as was found in a bounded number of sweeps, and the number of
+    each chunk among those of the same tree, from 0; None where peers run out.
 
     A few chunks of every kind are routed and the rest take copies of their trees, as a few trees with integer
     weights carry the optimum (ForestColl, section 5).
@@ -161,10 +149,9 @@ def packed(
     few = max(1, min(13, 320 * common // len(collective.chunks)))  # of a kind that are routed
     copies = next(c for c in range(1, common + 1) if common % c == 0 and (common // c <= few or c == common))
     routed = sorted(k for kind in kinds for k in kind[: len(kind) // copies])
-    routing = _negotiated(of_chunks(problem, routed), bound / copies, rng, ended, policy)
-    if routing is None:
+    routed_trees = _negotiated(of_chunks(problem, routed), bound / copies, rng, ended, policy)
+    if routed_trees is None:
         return None
-    fullest, routed_trees = routing
     tree_of = dict(zip(routed, routed_trees, strict=True))
     trees: list[Tree] = [[] for _ in collective.chunks]
     copy = [0] * len(trees)
@@ -172,13 +159,13 @@ def packed(
         few = len(kind) // copies
         for place, k in enumerate(kind):
             trees[k], copy[k] = tree_of[kind[place % few]], place // few
-    return Packing(trees, copy, fullest * copies)
+    return trees, copy
 
 
 def _negotiated(
     problem: Problem, bound: float, rng: np.random.Generator, ended: Callable[[], bool], policy: Policy
-) -> tuple[float, list[Tree]] | None:
-    """The steps of work on the busiest resource, and the trees.
+) -> list[Tree] | None:
+    """Trees of all chunks.
 
     Balanced trees come within one chunk of the optimum; the last chunk is found by negotiation (PathFinder,
     McMurchie and Ebeling 1995): what stays overfull becomes dearer for good, and only chunks that cross it are
@@ -198,7 +185,8 @@ def _negotiated(
         entering[rank] = sum(tables.resources[r].capacity for r in ingress)
     needed = max(chunks / max(1, room) for chunks, room in zip(lacks, entering, strict=True))
     routing.target = max(1, ceil(bound) - 1, needed)
-    best: tuple[float, list[Tree]] | None = None
+    best: list[Tree] | None = None
+    least = np.inf
     sweeps = min(100, max(5, 600_000 // (len(routing.trees) * problem.ranks)))
     since = 0
     for number in range(sweeps):
@@ -207,9 +195,9 @@ def _negotiated(
         if not routing.sweep(overfull_only=number % 5 > 0):
             break
         since += 1
-        if best is None or routing.fullest < best[0]:
-            best, since = (routing.fullest, routing.trees.copy()), 0
-        if routing.fullest <= routing.target or ended() or (since >= 25 and best[0] <= bound):
+        if routing.fullest < least:
+            best, least, since = routing.trees.copy(), routing.fullest, 0
+        if routing.fullest <= routing.target or ended() or (since >= 25 and least <= bound):
             break
         excess = np.maximum(0.0, routing.load / routing.capacity - routing.target)
         routing.scarcity *= 1.0 + policy.trees.packing_scarcity * excess
@@ -229,7 +217,7 @@ def improve(search: Search, forwarding_delay: int = 0) -> None:
     packing = packed(search.problem, search.target, rng, ended, search.policy)
     if packing is None:
         return
-    schedule = StepLp(CopyProblem(search.problem), packing.trees, packing.copy, forwarding_delay).run(ended)
+    schedule = StepLp(CopyProblem(search.problem), *packing, forwarding_delay).run(ended)
     if schedule is not None:
         search.offer(schedule, "tree-packing")
 
