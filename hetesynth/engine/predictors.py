@@ -78,7 +78,6 @@ class PlanPredictor:
     def __init__(self, topology: Topology, plan: Plan, options: CostOptions) -> None:
         from hetesynth.simulate.plan import plan_tasks
 
-        self._machine_code = options.policy.machine_code
         self.plan = plan
         self.collective: CollectiveName = next(name for name in COLLECTIVE_NAMES if name == plan.collective)
         self._pieces = max(max(gpu.input_chunks, gpu.output_chunks) for gpu in plan.gpus)
@@ -93,7 +92,7 @@ class PlanPredictor:
         """When each task runs for a buffer of ``size`` bytes."""
         from hetesynth.simulate.engine import simulate
 
-        return simulate(self.tasks.tasks.graph(float(Fraction(size) / self._pieces)), policy=self._machine_code)
+        return simulate(self.tasks.tasks.graph(float(Fraction(size) / self._pieces)))
 
     def predict(self, size: int) -> Prediction:
         """The prediction for a buffer of ``size`` bytes."""
@@ -226,7 +225,6 @@ class SchedulePredictor:
     ) -> None:
         from hetesynth.simulate.schedule import schedule_tasks
 
-        self._machine_code = options.policy.machine_code
         self.problem = problem
         self.schedule = schedule
         self.costs: Costs = options.costs(topology)
@@ -238,8 +236,7 @@ class SchedulePredictor:
 
         collective = self.problem.collective
         return simulate(
-            self.tasks.graph(chunk_bytes(collective.name, collective.ranks, collective.chunks_per_rank, size)),
-            policy=self._machine_code,
+            self.tasks.graph(chunk_bytes(collective.name, collective.ranks, collective.chunks_per_rank, size))
         )
 
     def predict(self, size: int) -> Prediction:
@@ -262,7 +259,6 @@ class ProgramPredictor:
     ) -> None:  # fmt: skip
         from hetesynth.simulate.program import ProgramLoops
 
-        self._machine_code = options.policy.machine_code
         self.program = program
         self.collective = program.collective
         self.costs: Costs = options.costs(topology)
@@ -287,7 +283,7 @@ class ProgramPredictor:
 
         tasks = self.tasks(size, alike)
         try:
-            timeline = simulate(tasks.tasks.graph(1.0), policy=self._machine_code)
+            timeline = simulate(tasks.tasks.graph(1.0))
         except ValueError as error:
             raise _misfit(error) from error
         makespan, unsteady = tasks.whole(timeline)

@@ -4,7 +4,7 @@
 with its unit and why it has its value. ``DEFAULT`` is what the command line uses. A ``Request`` and a ``Search``
 carry a policy, so that a test or an experiment replaces what it likes:
 
-    replace(DEFAULT, greedy=replace(DEFAULT.greedy, max_rounds=1))
+    replace(DEFAULT, greedy=replace(DEFAULT.greedy, most_rounds=1))
 
 Not here: limits that protect against hostile input, facts about runtimes and formats, tolerances of arithmetic.
 They stand beside the code that they belong to.

@@ -24,28 +24,16 @@ class Record:
 
     def __init__(self, **values: Any) -> None:
         for declared in fields(self):  # type: ignore[arg-type]
-            default = declared.default
-            if default is MISSING and declared.default_factory is not MISSING:
-                default = declared.default_factory() if declared.name not in values else None
-            object.__setattr__(self, declared.name, values.pop(declared.name, default))
+            default = declared.default if declared.default_factory is MISSING else declared.default_factory()
+            self.__dict__[declared.name] = values.pop(declared.name, default)
         if values:
             raise TypeError(f"{type(self).__name__} has no field {', '.join(values)}")
 
     def __setattr__(self, name: str, value: object) -> None:
         raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
-    def __delattr__(self, name: str) -> None:
-        raise FrozenInstanceError(f"cannot delete field {name!r}")
-
-    def _values(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, declared.name) for declared in fields(self))  # type: ignore[arg-type]
-
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Record) and type(other) is type(self) and other._values() == self._values()
+        return type(other) is type(self) and other.__dict__ == self.__dict__
 
     def __hash__(self) -> int:
-        return hash(self._values())
-
-    def __repr__(self) -> str:
-        shown = (f"{f.name}={value!r}" for f, value in zip(fields(self), self._values(), strict=True))  # type: ignore[arg-type]
-        return f"{type(self).__name__}({', '.join(shown)})"
+        return hash(tuple(self.__dict__.values()))

@@ -17,6 +17,7 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.verdict import GaveUp, Infeasible, Outcome, Synthesized
 from hetesynth.policy import Policy
 from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.effort import scaled
 from hetesynth.search.greedy import direct, greedy
 from hetesynth.search.interrupts import finishing
 from hetesynth.search.registry import TO_EVERYBODY
@@ -29,31 +30,31 @@ StepRule = Rule[Search, LowerBound | None]
 
 
 def applying(rules: tuple[StepRule, ...]) -> Callable[[Search], LowerBound | None]:
-    """What applies ``rules`` in order, and returns the last bound that one of them proved."""
+    """What applies ``rules`` in order, notes how many steps each offered, and returns the last bound that one of
+    them proved."""
 
     def improve(search: Search) -> LowerBound | None:
-        proved: LowerBound | None = None
+        last: LowerBound | None = None
         for rule in applicable(rules, search, search.decisions):
-            proved = _applied(rule, search) or proved
-        return proved
+            before = None if search.best is None else search.best.makespan
+            search.fewest_offered = None
+            proved: LowerBound | None = None
+            try:
+                proved = rule.run(search)
+            finally:
+                offered = search.fewest_offered
+                steps = "no schedule" if offered is None else f"steps: {offered}"
+                best = (
+                    ""
+                    if before is None or (offered is not None and offered < before)
+                    else f"; the best has {before}"
+                )
+                bound = f"; proved that no schedule has fewer than {proved.steps}" if proved is not None else ""
+                search.decisions.note(rule.name, "applied", steps + best + bound)
+            last = proved or last
+        return last
 
     return improve
-
-
-def _applied(rule: StepRule, search: Search) -> LowerBound | None:
-    """Run ``rule``, and note how many steps it offered."""
-    before = None if search.best is None else search.best.makespan
-    search.fewest_offered = None
-    proved: LowerBound | None = None
-    try:
-        proved = rule.run(search)
-    finally:
-        offered = search.fewest_offered
-        steps = "no schedule" if offered is None else f"steps: {offered}"
-        best = "" if before is None or (offered is not None and offered < before) else f"; the best has {before}"
-        bound = f"; proved that no schedule has fewer than {proved.steps}" if proved is not None else ""
-        search.decisions.note(rule.name, "applied", steps + best + bound)
-    return proved
 
 
 def _bound_met(search: Search) -> str | None:
@@ -73,29 +74,29 @@ def _schedule_found(search: Search) -> str | None:
     return _bound_met(search) or _out_of_time(search)
 
 
+def _more(number: int, most: int, what: str) -> str | None:
+    return f"{number:,} {what} are more than {most:,}" if number > most else None
+
+
 def _trees_refuse(search: Search) -> str | None:
-    policy, problem = search.policy.trees, search.problem
-    work, most = search.target * problem.collective.deliveries, policy.max_deliveries * policy.max_ranks
-    if work > most:
-        return f"{work:,} deliveries to look at, step by step, are more than {most:,}"
-    return balanced_trees.refuses(problem, search.policy)
+    work = search.target * search.problem.collective.deliveries
+    many = _more(work, 15_360_000, "deliveries to look at, step by step,")
+    return many or balanced_trees.refuses(search.problem, search.policy)
 
 
 def _model_small(search: Search) -> str | None:
-    few, sends = search.policy.steps.few_sends, _sends(search.problem, search.target)
+    few, sends = 10_000, _sends(search.problem, search.target)
     return None if sends > few else f"{sends:,} Send variables are not more than {few:,}"
 
 
 def _model_large(search: Search) -> str | None:
-    most, sends = search.policy.steps.max_sends, _sends(search.problem, search.target)
-    return f"{sends:,} Send variables are more than {most:,}" if sends > most else None
+    return _more(_sends(search.problem, search.target), 60_000, "Send variables")
 
 
 def _many_checkpoints(search: Search) -> str | None:
     """Filling steps takes as long as there are ranks, and steps, to look at for each delivery."""
-    problem, most = search.problem, search.policy.steps.checkpoint_work
-    work = problem.collective.deliveries * max(problem.ranks, search.target)
-    return f"{work:,} ranks or steps to look at are more than {most:,}" if work > most else None
+    work = search.problem.collective.deliveries * max(search.problem.ranks, search.target)
+    return _more(work, 3_000_000, "ranks or steps to look at")
 
 
 def _much_relayed(search: Search) -> str | None:
@@ -121,20 +122,19 @@ def _few_peers(search: Search) -> None:
 def _neighbourhoods(search: Search) -> None:
     from hetesynth.search.smt import neighbourhood_search
 
-    policy = search.policy.steps
-    share = policy.neighbourhood_share if _model_large(search) is None else 1.0
-    neighbourhood_search.improve(search, rlimit=policy.neighbourhood_rlimit, share=share)
+    units = scaled(10_000_000, search.policy.smt.units_in_auto)
+    share = 0.5 if _model_large(search) is None else 1.0  # of the time left: cegis follows
+    neighbourhood_search.improve(search, rlimit=units, share=share)
 
 
 def _checkpoints(search: Search) -> None:
-    """From checkpoint to checkpoint, for the fewest steps that are not excluded and a few more."""
+    """From checkpoint to checkpoint, for the fewest steps that are not excluded and one more."""
     from hetesynth.search.smt import cegis
 
-    policy, best = search.policy.steps, search.best
-    last = search.target + policy.checkpoint_targets
+    share, best = search.policy.smt.units_in_auto, search.best
+    last = search.target + 2
     for steps in range(search.target, last if best is None else min(last, best.makespan)):
-        units, attempts, share = policy.checkpoint_rlimit, policy.checkpoint_attempts, policy.checkpoint_share
-        schedule = cegis.from_checkpoints(search, steps, units, attempts, share)
+        schedule = cegis.from_checkpoints(search, steps, scaled(40_000_000, share), scaled(40, share), 0.5)
         if schedule is not None:
             search.offer(schedule, "cegis")
             return
@@ -142,18 +142,18 @@ def _checkpoints(search: Search) -> None:
 
 
 def _exact(search: Search) -> LowerBound | None:
-    policy = search.policy.steps
-    return _by_cegis(search, rlimit=policy.cegis_rlimit_small if _model_small(search) else policy.cegis_rlimit)
+    units = 30_000_000 if _model_small(search) else 2_000_000
+    return _by_cegis(search, rlimit=scaled(units, search.policy.smt.units_in_auto))
 
 
 RULES: tuple[StepRule, ...] = (
-    Rule("direct", (lambda search: direct.refuses(search.problem, search.policy),), direct.improve),
+    Rule("direct", (lambda search: direct.refuses(search.problem),), direct.improve),
     Rule("greedy", (_bound_met,), greedy.improve),
     Rule("few peers", (_schedule_found,), _few_peers),
     Rule("checkpoints", (_bound_met, _many_checkpoints, _much_relayed, _out_of_time), _checkpoints),
     Rule(
         "tree-packing",
-        (_bound_met, lambda search: packed_trees.refuses(search.problem, search.policy), _out_of_time),
+        (_bound_met, lambda search: balanced_trees.refuses(search.problem, search.policy), _out_of_time),
         packed_trees.improve,
     ),
     Rule("trees", (_bound_met, _trees_refuse, _out_of_time), balanced_trees.improve),
@@ -180,14 +180,14 @@ def _sends(problem: Problem, steps: int) -> int:
 
 def _too_large(problem: Problem, policy: Policy) -> str | None:
     """Why a problem is too large even for neighbourhood search, or None."""
-    deliveries, most = problem.collective.deliveries, policy.steps.max_deliveries
+    deliveries, most = problem.collective.deliveries, 200_000
     return f"it has more than {most} deliveries ({deliveries})" if deliveries > most else None
 
 
 def _too_many_sends(problem: Problem, policy: Policy) -> str | None:
     """Why a problem is too large for a model of all steps that the user asks for, or None."""
     diameter = max((h for row in CopyProblem(problem).hops for h in row if h < problem.ranks), default=1)
-    sends, most = _sends(problem, diameter), policy.steps.max_sends_requested
+    sends, most = _sends(problem, diameter), 2_000_000
     return f"its model would have more than {most} variables ({sends})" if sends > most else None
 
 

@@ -13,105 +13,87 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import FrameType
-from typing import cast
-
-Handler = Callable[[int, "FrameType | None"], object] | int | None
+from typing import Any
 
 
-class Announcing:
-    """A handler that says at the first Ctrl-C what happens now, and then does what ``before`` does. ``times``: how
-    often Ctrl-C came."""
+class _Handler:
+    """What Ctrl-C does inside of a context. ``before``: the handler outside of it.
 
-    def __init__(self, say: Callable[[], None], before: Handler) -> None:
-        self.say, self.before = say, before
+    With ``say`` it is counted and announced, and goes on to ``before``. With ``event`` it only sets that, and is
+    announced; where it ends ``twice`` all the same, a second Ctrl-C goes on to ``before``, though the first came
+    earlier.
+    """
+
+    def __init__(
+        self, say: Callable[[], None] | None = None, event: threading.Event | None = None, *, twice: bool = False
+    ) -> None:
+        self.say, self.event, self.twice = say, event, twice
+        self.before: Any = None
         self.times = 0
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Ctrl-C arrived."""
-        self.announce()
-        if callable(self.before):
-            self.before(number, frame)
-
-    def announce(self) -> None:
-        """Count it; say what happens now, unless it was said."""
-        self.times += 1
-        if self.times == 1:
-            self.say()
-
-
-@dataclass
-class _Flag:
-    """A handler that only sets ``interrupted``, and announces what ``before`` would announce. With ``once`` a
-    second Ctrl-C is for ``before``, though the first came earlier."""
-
-    interrupted: threading.Event
-    before: Handler
-    once: bool = False
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        if self.once and (self.interrupted.is_set() or _times(self.before)):
+        announcing = _announcing(self)
+        again = self.twice and self.event is not None and (self.event.is_set() or _times(announcing) > 0)
+        if again:
             signal.signal(signal.SIGINT, self.before)
+        elif announcing is not None and announcing.say is not None:
+            announcing.times += 1
+            announcing.say()
+        if self.event is None or again:
             if callable(self.before):
                 self.before(number, frame)
-            return
-        self.announce()
-        self.interrupted.set()
-
-    def announce(self) -> None:
-        if isinstance(self.before, (Announcing, _Flag)):
-            self.before.announce()
+        else:
+            self.event.set()
 
 
-def _times(handler: Handler) -> int:
-    while isinstance(handler, _Flag):
+def _announcing(handler: Any) -> _Handler | None:
+    """The innermost handler that counts."""
+    while isinstance(handler, _Handler) and handler.say is None:
         handler = handler.before
-    return handler.times if isinstance(handler, Announcing) else 0
+    return handler if isinstance(handler, _Handler) else None
+
+
+def _times(announcing: _Handler | None) -> int:
+    return 0 if announcing is None else announcing.times
 
 
 def interrupted() -> bool:
     """Whether Ctrl-C came inside ``announcing``: what can be left out is."""
-    return not _unreachable() and _times(cast("Handler", signal.getsignal(signal.SIGINT))) > 0
+    return not _unreachable() and _times(_announcing(signal.getsignal(signal.SIGINT))) > 0
 
 
 def abandoned() -> bool:
     """Whether it came a second time: what is left to do is to write what there is."""
-    return not _unreachable() and _times(cast("Handler", signal.getsignal(signal.SIGINT))) > 1
+    return not _unreachable() and _times(_announcing(signal.getsignal(signal.SIGINT))) > 1
 
 
 @contextmanager
 def announcing(say: Callable[[], None]) -> Iterator[None]:
-    """``say`` at the first Ctrl-C, at once, wherever it arrives: in foreign code too, which a thread sees to."""
+    """``say`` at the first Ctrl-C, at once, wherever it arrives: in foreign code too, where a thread
+    sees to it."""
     if _unreachable():
         yield
         return
-    once = _Once(say)
-    with _heard(once), _handled(lambda before: Announcing(once, before)):
-        yield
+    first = threading.Lock()
 
+    def once() -> None:
+        if first.acquire(blocking=False):
+            say()
 
-class _Once:
-    """What is said once, by whichever thread comes first."""
+    def listen() -> None:
+        while numbers := os.read(reading, 64):
+            if signal.SIGINT in numbers:
+                once()
 
-    def __init__(self, say: Callable[[], None]) -> None:
-        self._say, self._first = say, threading.Lock()
-
-    def __call__(self) -> None:
-        if self._first.acquire(blocking=False):
-            self._say()
-
-
-@contextmanager
-def _heard(say: Callable[[], None]) -> Iterator[None]:
-    """``say`` when a signal arrives, though the main thread is in foreign code, where handlers wait."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    listener = threading.Thread(target=_listen, args=(reading, say), daemon=True)
+    listener = threading.Thread(target=listen, daemon=True)
     listener.start()
     try:
-        yield
+        with _handled(_Handler(once)):
+            yield
     finally:
         signal.set_wakeup_fd(before)
         os.close(writing)
@@ -119,43 +101,37 @@ def _heard(say: Callable[[], None]) -> Iterator[None]:
         os.close(reading)
 
 
-def _listen(reading: int, say: Callable[[], None]) -> None:
-    while numbers := os.read(reading, 64):
-        if signal.SIGINT in numbers:
-            say()
-
-
 @contextmanager
 def finishing(*, however_often: bool = False) -> Iterator[threading.Event]:
     """What is short and must not be lost: a first Ctrl-C only sets the event, a second ends it all the same, be
     the first inside or, where ``announcing`` counts them, before. ``however_often``: none ends it."""
-    interrupted = threading.Event()
-    with _handled(lambda before: _Flag(interrupted, before, once=not however_often)):
-        yield interrupted
+    event = threading.Event()
+    with _handled(_Handler(event=event, twice=not however_often)):
+        yield event
 
 
 @contextmanager
 def deferred() -> Iterator[threading.Event]:
     """An event that Ctrl-C sets. Outside the main thread, where signals do not arrive, it is never set."""
-    interrupted = threading.Event()
-    with _handled(lambda before: _Flag(interrupted, before)):
-        yield interrupted
-    if interrupted.is_set():
+    event = threading.Event()
+    with _handled(_Handler(event=event)):
+        yield event
+    if event.is_set():
         raise KeyboardInterrupt
 
 
 @contextmanager
-def _handled(handler: Callable[[Handler], Announcing | _Flag]) -> Iterator[None]:
-    """Ctrl-C goes to what ``handler`` makes of the handler before, which comes back at the end."""
+def _handled(handler: _Handler) -> Iterator[None]:
+    """Ctrl-C goes to ``handler``; the handler before comes back at the end."""
     if _unreachable():
         yield
         return
-    before = signal.getsignal(signal.SIGINT)
-    signal.signal(signal.SIGINT, handler(before))
+    handler.before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, handler.before)
 
 
 def _unreachable() -> bool:

@@ -1,16 +1,14 @@
 """Kernels as machine code: how they are compiled, and the one rule for when.
 
-In: the function on arrays by which a kernel is entered, and limits of the policy. Out: the function compiled by
-numba together with those of its module that it calls, and kept on disk where that is possible; the most work for
-which interpreting it is quicker. Kernels give the same results either way.
+In: the function on arrays by which a kernel is entered. Out: the function compiled by numba together with those of
+its module that it calls, and kept on disk where that is possible. Kernels give the same results either way.
 """
 
 from __future__ import annotations
 
-import math
 import os
-import sys
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,10 +18,15 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from hetesynth.policy.machine_code import WorkLimits
-
 T = TypeVar("T")
-POLL_SECONDS = 0.1  # a signal just before the main thread begins to wait does not wake it
+Kernel = Callable[..., Any]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Row = Any  # an array, or a list of numbers where the kernel is interpreted
+
+_running: dict[Kernel, Kernel] = {}  # kernels that were compiled, or read from disk, in this process
+_interpreted: dict[Kernel, float] = defaultdict(float)  # seconds that calls of each kernel took about
 
 
 def leavable(call: Callable[[], T]) -> T:
@@ -47,23 +50,37 @@ def leavable(call: Callable[[], T]) -> T:
     worker = threading.Thread(target=run, daemon=True)
     worker.start()
     while worker.is_alive():
-        worker.join(POLL_SECONDS)
+        worker.join(0.1)  # a signal just before the main thread begins to wait does not wake it
     if errors:
         raise errors[0]
     return results[0]
 
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-Row = Any  # an array, or a list of numbers where the kernel is interpreted
+def pays(kernel: Kernel, seconds: float) -> bool:
+    """Whether machine code is quicker for a call of ``kernel`` that takes about ``seconds`` interpreted: from then
+    on that all calls together take as long as loading it (0.3 s), or where it is not on disk making it (5 s)."""
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        return False
+    if kernel in _running:
+        return True
+    _interpreted[kernel] += seconds
+    if _interpreted[kernel] < 0.3 or _interpreted[kernel] > 5.0:
+        return _interpreted[kernel] > 5.0
+    # whether it seems to be on disk, said without loading numba
+    source, cache_folder = Path(cast(FunctionType, kernel).__code__.co_filename), os.environ.get("NUMBA_CACHE_DIR")
+    place = Path(cache_folder) if cache_folder else source.parent / "__pycache__"
+    return any(place.rglob(f"{source.stem}.{cast(FunctionType, kernel).__name__}-*.nbc"))
 
 
-def run_kernel(kernel: Callable[..., Any], *records: Any, compiled: bool) -> Any:
-    """``kernel`` on ``records``: named tuples of numbers and of arrays. The last is what the kernel changes."""
-    if compiled:
+def run_kernel(kernel: Kernel, *records: Any, seconds: float) -> Any:
+    """``kernel`` on ``records``: named tuples of numbers and of arrays. The last is what the kernel changes.
+    ``seconds``: about as long as it takes interpreted."""
+    if pays(kernel, seconds):
         return machine_code(kernel)(*records)
-    plain = [type(record)(*(_plain(column) for column in record)) for record in records]
+    plain = [
+        type(record)(*(column.tolist() if isinstance(column, np.ndarray) else column for column in record))
+        for record in records
+    ]
     result = kernel(*plain)
     for column, values in zip(records[-1], plain[-1], strict=True):
         if len(column):
@@ -71,31 +88,10 @@ def run_kernel(kernel: Callable[..., Any], *records: Any, compiled: bool) -> Any
     return result
 
 
-def _plain(column: Any) -> Any:
-    return column.tolist() if isinstance(column, np.ndarray) else column
-
-
 def rows(table: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
     """A table for a kernel: where each row begins, one more for the end, and the rows one after the other."""
     start = np.concatenate(([0], np.cumsum([len(row) for row in table]))).astype(np.int64)
     return start, np.array([value for row in table for value in row], dtype=np.int64)
-
-
-Kernel = Callable[..., Any]
-
-_running: dict[Kernel, Kernel] = {}  # kernels that were compiled, or read from disk, in this process
-
-
-def most_interpreted(kernel: Kernel, limits: WorkLimits) -> float:
-    """The most work of ``kernel`` for which interpreting it is quicker, at this moment."""
-    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
-        return math.inf
-    if limits.running is not None and kernel in _running:
-        return limits.running
-    absent, on_disk = limits.load_and_compile, limits.load
-    if "numba" in sys.modules:
-        absent, on_disk = limits.compile, limits.ready
-    return on_disk if absent == on_disk or is_on_disk(kernel) else absent
 
 
 def machine_code(kernel: Kernel) -> Kernel:
@@ -138,13 +134,3 @@ def _numba_function(kernel: FunctionType, *, cache: bool) -> Kernel:
         names[function.__name__] = njit(own, nogil=True, **options)
     entry: Kernel = names[kernel.__name__]
     return entry
-
-
-def is_on_disk(kernel: Kernel) -> bool:
-    """Whether machine code of ``kernel`` seems to be on disk, said without loading numba: only speed depends on
-    it."""
-    source = Path(cast(FunctionType, kernel).__code__.co_filename)
-    cache_folder = os.environ.get("NUMBA_CACHE_DIR")
-    places = [Path(cache_folder)] if cache_folder else [source.parent / "__pycache__"]
-    pattern = f"{source.stem}.{cast(FunctionType, kernel).__name__}-*.nbc"
-    return any(next(place.rglob(pattern), None) is not None for place in places)

@@ -167,10 +167,6 @@ Improve = Callable[[Search], LowerBound | None]
 Accepts = Callable[[Problem, Policy], str | None]
 
 
-def _anything(problem: Problem, policy: Policy) -> str | None:
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class Strategy:
     """``improve`` works on a search; ``refuses`` says in words why a problem is not for it, or None. ``whole``: it
@@ -186,7 +182,7 @@ class Strategy:
 
     name: str
     improve: Improve
-    refuses: Accepts = _anything
+    refuses: Accepts = lambda problem, policy: None
     whole: bool = False
     opening: Improve | None = None
 
@@ -217,7 +213,7 @@ class Rule(Generic[Situation, Outcome]):
 
 def applicable(
     rules: Iterable[Rule[Situation, Outcome]], situation: Situation, decisions: Decisions
-) -> Iterator[Rule[Situation, Outcome]]:  # fmt: skip
+) -> Iterator[Rule[Situation, Outcome]]:
     """The rules that apply. The conditions of one are asked when those before it have been run."""
     for rule in rules:
         reason = rule.reason_against(situation)

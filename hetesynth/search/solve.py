@@ -95,10 +95,8 @@ class Solver:
         if problem.collective.name == "allreduce" and not self.strategy.whole:
             first, second, join = split(problem)
             started = now()
-            half = self._phase("reduce-scatter", self.budget.part(self.policy.steps.first_phase_share))
-            whole = self.first_candidate
-            half = replace(half, first_candidate=_part(whole, reduce=True))
-            scatter = half.solve(first)
+            whole, half = self.first_candidate, self._phase("reduce-scatter", self.budget.part(0.5))
+            scatter = replace(half, first_candidate=_part(whole, reduce=True)).solve(first)
             if not isinstance(scatter, Solution):
                 return scatter
             interrupted = scatter.ending == "interrupt" or pressed()
@@ -111,10 +109,9 @@ class Solver:
                     if abandoned():
                         raise
                     interrupted = True
-            if gather is None:  # the quickest second phase completes the first, unless it takes too long
+            if gather is None:  # the first schedule of the second phase completes the first
                 with finishing():
-                    moment = self.policy.steps.first_schedule_seconds
-                    gather = self._phase("allgather", replace(self.budget, seconds=moment)).solve(second)
+                    gather = self._phase("allgather", replace(self.budget, seconds=1e-3)).solve(second)
             if not isinstance(gather, Solution):
                 return gather
             schedule = join(scatter.schedule, gather.schedule)
@@ -136,19 +133,17 @@ class Solver:
             )
         if problem.collective.name in DUAL:
             dual, recover = invert(problem)
-            solved = self._copying(dual, self.budget, backwards=True)
+            solved = self._copying(dual, backwards=True)
             if not isinstance(solved, Solution):
                 return solved
             return replace(solved, schedule=recover(solved.schedule), bound=_of_the_dual(solved.bound))
-        return self._copying(problem, self.budget)
+        return self._copying(problem)
 
     def _phase(self, name: str, budget: Budget) -> Solver:
-        parts = {"decisions": self.decisions.inside(name), "trace": self.trace.inside(name)}
-        return replace(self, budget=budget, **parts)  # type: ignore[arg-type]
+        decisions, trace = self.decisions.inside(name), self.trace.inside(name)
+        return replace(self, budget=budget, decisions=decisions, trace=trace)
 
-    def _copying(
-        self, problem: Problem, budget: Budget, *, backwards: bool = False
-    ) -> Solution | Infeasible | GaveUp:  # fmt: skip
+    def _copying(self, problem: Problem, *, backwards: bool = False) -> Solution | Infeasible | GaveUp:
         """``backwards``: the problem is a reduction's, reversed, and texts say so."""
         stranded = reach(problem).stranded
         if stranded is not None:
@@ -163,47 +158,47 @@ class Solver:
                 help="use --strategy auto, fewer chunks, or a larger --max-peers; "
                 "`hetesynth strategies` lists which collectives each takes",
             )
+        first = self.first_candidate
+        if backwards and isinstance(first, Schedule):
+            first = reverse_schedule(first)
+
+        def search_for(bound: LowerBound) -> Search:
+            return Search(
+                problem,
+                bound.steps,
+                self.budget,
+                self.oracle,
+                self.progress,
+                self.policy,
+                self.decisions,
+                self.trace,
+                first,
+            )
+
         started = now()
         self.progress("bound", None)
-        opened = self._opened(problem, budget, backwards=backwards)
-        if opened is not None:
-            return opened
-        bound = _known_bound(problem, self.policy.bounds, self.policy.packing)
-        bound_seconds = now() - started
-        search = self._search(problem, bound, budget, backwards=backwards)
-        try:
-            proved = self.strategy.improve(search)
-        except KeyboardInterrupt:
-            if search.best is None:
-                raise
-            proved = None
-            search.interrupted = True
+        search: Search | None = None
+        if self.strategy.opening is not None:
+            bound = quick_bound(problem, self.policy.bounds)
+            bound_seconds = now() - started
+            search = search_for(bound)
+            self.strategy.opening(search)
+        if search is None or not search.done:  # no schedule that meets a bound which is proved in no time
+            bound = _known_bound(problem, self.policy.bounds, self.policy.packing)
+            bound_seconds = now() - started
+            search = search_for(bound)
+            proved: LowerBound | None = None
+            try:
+                proved = self.strategy.improve(search)
+            except KeyboardInterrupt:
+                if search.best is None:
+                    raise
+                search.interrupted = True
+            if proved is not None and proved.steps > bound.steps:
+                bound = proved
+            search.target = max(search.target, bound.steps)
         if search.best is None:
             reason = f"strategy {self.strategy.name} found no schedule"
             return GaveUp(f"{reason} ({search.crowded})" if search.crowded else reason, search.elapsed())
-        if proved is not None and proved.steps > bound.steps:
-            bound = proved
-        search.target = max(search.target, bound.steps)
-        first = search.first_seconds or 0.0
-        return Solution(search.best, bound, search.cut_short, bound_seconds, first, ending=search.ending)
-
-    def _search(self, problem: Problem, bound: LowerBound, budget: Budget, *, backwards: bool) -> Search:
-        first = self.first_candidate
-        return Search(
-            problem, bound.steps, budget, self.oracle, self.progress, self.policy, self.decisions, self.trace,
-            reverse_schedule(first) if backwards and isinstance(first, Schedule) else first,
-        )  # fmt: skip
-
-    def _opened(self, problem: Problem, budget: Budget, *, backwards: bool) -> Solution | None:
-        """What the opening of the strategy finds, if that meets a bound that is proved in no time."""
-        if self.strategy.opening is None:
-            return None
-        started = now()
-        bound = quick_bound(problem, self.policy.bounds)
-        seconds = now() - started
-        search = self._search(problem, bound, budget, backwards=backwards)
-        self.strategy.opening(search)
-        if search.best is None or not search.done:
-            return None
-        first = search.first_seconds or 0.0
-        return Solution(search.best, bound, search.cut_short, seconds, first, ending=search.ending)
+        first_seconds = search.first_seconds or 0.0
+        return Solution(search.best, bound, search.cut_short, bound_seconds, first_seconds, ending=search.ending)

@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 
 from hetesynth.model.timeline import Ints, Timeline, TransferGraph
-from hetesynth.policy import DEFAULT
-from hetesynth.policy.machine_code import MachineCodePolicy
-from hetesynth.search.machine_code import machine_code, most_interpreted
+from hetesynth.search.machine_code import machine_code, pays
 from hetesynth.simulate import fluid_kernel
 from hetesynth.simulate.fluid_kernel import State
 
@@ -59,18 +57,17 @@ RESOURCE: Fields = (
 USE: Fields = (("resource", "i4"), ("task", "i4"), ("seat", "i4"))  # seat: in ``flows``
 
 
-def simulate(
-    graph: TransferGraph, *, compiled: bool | None = None, policy: MachineCodePolicy = DEFAULT.machine_code
-) -> Timeline:
+Records = np.ndarray[Any, np.dtype[Any]]
+
+
+def simulate(graph: TransferGraph, *, compiled: bool | None = None) -> Timeline:
     """When the tasks of ``graph`` run. ``compiled``: the kernel as machine code (None: where it is faster).
 
     Raises ValueError when tasks wait for each other in a circle.
     """
     if compiled is None:
-        compiled = graph.tasks > most_interpreted(fluid_kernel.run, policy.simulated_tasks)
-        if not compiled:
-            pairs = float(np.square(np.bincount(graph.uses), dtype=np.float64).sum())
-            compiled = pairs > most_interpreted(fluid_kernel.run, policy.simulated_pairs)
+        pairs = float(np.square(np.bincount(graph.uses), dtype=np.float64).sum())  # that use the same resource
+        compiled = pays(fluid_kernel.run, 3e-5 * graph.tasks + 6e-7 * pairs)
     state = _state(graph)
     results = ("ready", "begin", "sent", "end")
     if compiled:

@@ -82,13 +82,9 @@ def test_an_effort_refuses_what_exceeds_it_but_the_first() -> None:
 
 def test_without_an_effort_searches_keep_their_limits() -> None:
     assert for_steps(DEFAULT, None) is DEFAULT and for_size(DEFAULT, None) is DEFAULT
-    halved, whole = for_steps(DEFAULT, 5.0), for_steps(DEFAULT, 10.0)
-    assert whole.steps == DEFAULT.steps and halved.steps.cegis_rlimit == DEFAULT.steps.cegis_rlimit // 2
-    strategies = ("cegis_rlimit", "monolithic_rlimit", "neighbourhood_rlimit")
-    for effort, times in ((1.0, 1), (20.0, 20)):
-        of_effort = for_steps(DEFAULT, effort).smt
-        assert all(getattr(of_effort, name) == times * getattr(DEFAULT.smt, name) for name in strategies)
-    assert for_size(DEFAULT, 1.0).greedy.max_rounds == 6
+    tenfold = for_steps(DEFAULT, 10.0)
+    assert tenfold.smt.units == 10.0 and tenfold.smt.units_in_auto == tenfold.greedy.rounds == 1.0
+    assert for_size(DEFAULT, 1.0).greedy.most_rounds == 6
 
 
 @pytest.mark.parametrize(

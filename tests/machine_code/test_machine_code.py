@@ -1,22 +1,18 @@
-"""The rule that decides whether a kernel runs as machine code, and how kernels are compiled."""
+"""The rule that decides whether a kernel runs as machine code, how kernels are compiled, and leaving them."""
 
 from __future__ import annotations
 
-import math
-import sys
+import os
+import signal
 import threading
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-from hetesynth.policy import DEFAULT
-from hetesynth.policy.machine_code import WorkLimits
 from hetesynth.search import machine_code as module
-from hetesynth.search.machine_code import machine_code, most_interpreted
-from hetesynth.simulate import fluid_kernel
-
-LIMITS = WorkLimits(load_and_compile=4, load=3, compile=2, ready=1)
+from hetesynth.search.machine_code import leavable, machine_code, pays
 
 
 def double(value: int) -> int:
@@ -27,37 +23,31 @@ def kernel(value: int) -> int:
     return double(value) + 1
 
 
-@pytest.mark.parametrize(
-    ("loaded", "on_disk", "most"), [(False, False, 4), (False, True, 3), (True, False, 2), (True, True, 1)]
-)
-def test_the_limit_depends_on_what_is_left_to_do(
-    loaded: bool, on_disk: bool, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    if on_disk:
-        (tmp_path / "test_machine_code.kernel-20.py311.1.nbc").touch()
-    if loaded:
-        monkeypatch.setitem(sys.modules, "numba", ModuleType("numba"))
-    else:
-        monkeypatch.delitem(sys.modules, "numba", raising=False)
-    assert most_interpreted(kernel, LIMITS) == most
-
-
-def test_a_kernel_that_runs_already_may_have_a_limit_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = WorkLimits.by_numba(unloaded=4, loaded=4, running=-1)
-    monkeypatch.setattr(module, "_running", {})
-    assert most_interpreted(kernel, limits) == 4
-    monkeypatch.setattr(module, "_running", {kernel: kernel})
-    assert most_interpreted(kernel, limits) == -1
-
-
-def test_a_kernel_is_compiled_with_the_functions_that_it_calls(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture(autouse=True)
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As in a new process without machine code on disk, with the usual handler of Ctrl-C."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(module, "_running", {})
+    monkeypatch.setattr(module, "_interpreted", defaultdict(float))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_calls_are_interpreted_until_they_took_as_long_as_compiling(tmp_path: Path) -> None:
+    assert [pays(kernel, 2.0) for _ in range(3)] == [False, False, True]
+
+
+def test_what_is_on_disk_is_loaded_sooner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "test_machine_code.kernel-20.py311.1.nbc").touch()
+    assert [pays(kernel, 0.2) for _ in range(2)] == [False, True]
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    assert not pays(kernel, 10.0)
+
+
+def test_a_kernel_is_compiled_with_the_functions_that_it_calls() -> None:
     compiled = machine_code(kernel)
-    assert compiled is machine_code(kernel) and compiled is not kernel
+    assert compiled is machine_code(kernel) and compiled is not kernel and pays(kernel, 0.0)
     assert compiled(3) == kernel(3) == 7
 
 
@@ -69,15 +59,40 @@ def test_numba_is_loaded_where_ctrl_c_leaves_it_alone(monkeypatch: pytest.Monkey
         threads.append(threading.current_thread())
         return kernel
 
-    monkeypatch.setattr(module, "_running", {})
     monkeypatch.setattr(module, "_compiled", compiled)
     assert machine_code(kernel) is kernel
     assert threads and threads[0] is not threading.main_thread()
 
 
-def test_nothing_is_compiled_where_numba_is_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kernels are interpreted on lists of records then: arrays of records have no attributes."""
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
-    assert most_interpreted(fluid_kernel.run, DEFAULT.machine_code.simulated_tasks) == math.inf
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "0")
-    assert most_interpreted(fluid_kernel.run, DEFAULT.machine_code.simulated_tasks) < math.inf
+def test_a_call_returns_and_raises_what_it_does_and_ctrl_c_leaves_it() -> None:
+    assert leavable(lambda: 3) == 3
+    with pytest.raises(ZeroDivisionError):
+        leavable(lambda: 1 // 0)
+    begun, end, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def endless() -> None:
+        begun.set()
+        end.wait()
+        ended.set()
+
+    def press() -> None:
+        begun.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    presser = threading.Thread(target=press)
+    presser.start()
+    with pytest.raises(KeyboardInterrupt):
+        leavable(endless)
+    presser.join()
+    assert not ended.is_set()
+    end.set()
+    ended.wait()
+
+
+def test_outside_the_main_thread_it_is_just_called() -> None:
+    threads: list[threading.Thread] = []
+    other = threading.Thread(target=lambda: threads.append(leavable(threading.current_thread)))
+    other.start()
+    other.join()
+    assert threads == [other]
+    assert leavable(threading.current_thread) is not threading.current_thread()

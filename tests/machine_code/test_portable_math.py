@@ -9,7 +9,7 @@ import pytest
 from support.cell_variants import OLD_PROCESSOR
 
 from hetesynth.search.portable_math import added, dot, exp, expm1, log, power
-from hetesynth.search.timed.balanced_paths_kernel import exponential
+from hetesynth.search.timed.kernels import exponential
 
 PLACES = np.concatenate((np.linspace(-40.0, 40.0, 4001), np.linspace(-1e-6, 1e-6, 101)))
 

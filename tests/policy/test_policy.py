@@ -1,90 +1,100 @@
-"""Thresholds: declared with a unit and a reason, listed in the manual, and obeyed where a request replaces one."""
+"""Thresholds: declared with a unit and a reason, and obeyed where a request replaces one.
+
+No code falls back on ``DEFAULT`` where it was handed a policy: a replaced threshold would silently do nothing. A
+request runs with a policy whose sections have classes of their own, which equal no section of another policy, so
+that no cache answers for them. A read of a threshold of any other section is one that the handed policy missed.
+"""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from dataclasses import Field, FrozenInstanceError, dataclass, fields, is_dataclass, replace
+import inspect
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import FrozenInstanceError, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import hetesynth.policy
+from hetesynth.engine.compilation import compilation
+from hetesynth.engine.page.report import report_of_synthesis
 from hetesynth.engine.request import Request
-from hetesynth.engine.synth import synthesize
-from hetesynth.model.collective import CollectiveName
+from hetesynth.engine.synth import synthesized
+from hetesynth.model.problem import Budget
 from hetesynth.model.target import TARGETS
-from hetesynth.policy import DEFAULT
-from hetesynth.policy.lowering import LoweringPolicy
-from hetesynth.policy.machine_code import WorkLimits
-from hetesynth.policy.policy import Policy
-from hetesynth.policy.threshold import threshold
-from hetesynth.programs.summary import ProgramSummary
+from hetesynth.policy import DEFAULT, Policy
+from hetesynth.policy.threshold import Record, threshold
 
-ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SECTIONS = {f.name: getattr(DEFAULT, f.name) for f in fields(Policy)}
-THRESHOLDS = {f"{name}.{f.name}": (f, getattr(section, f.name)) for name, section in SECTIONS.items()
-              for f in fields(section)}  # fmt: skip
 
 
 def is_number(value: object) -> bool:
-    """Whether it is a number, or a tuple or a record of such."""
-    if is_dataclass(value):
-        return all(limit is None or is_number(limit) for limit in (getattr(value, f.name) for f in fields(value)))
+    """Whether it is a number, or a tuple of such."""
     if isinstance(value, tuple):
         return bool(value) and all(map(is_number, value))
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-@pytest.mark.parametrize("name", THRESHOLDS)
-def test_a_threshold_has_a_value_a_unit_and_a_reason(name: str) -> None:
-    field, value = THRESHOLDS[name]
-    assert is_number(value)
-    assert field.name == field.name.lower()
-    assert field.metadata["unit"].strip()
-    assert field.metadata["why"].endswith(".") and "|" not in field.metadata["why"]
-
-
-@pytest.mark.parametrize("name", THRESHOLDS)
-def test_a_reason_names_a_figure_or_says_that_nothing_was_measured(name: str) -> None:
-    why = THRESHOLDS[name][0].metadata["why"]
-    assert any(letter.isdigit() for letter in why) or "Not measured" in why
-
-
-def test_every_section_is_a_frozen_field_of_the_policy() -> None:
-    modules = [m.name for m in pkgutil.iter_modules(hetesynth.policy.__path__, "hetesynth.policy.")]
-    defined = {
-        value
-        for name in modules
-        for value in vars(importlib.import_module(name)).values()
-        if isinstance(value, type) and is_dataclass(value) and value is not Policy
-    }
-    assert defined == {type(section) for section in SECTIONS.values()} | {WorkLimits}
+def test_a_threshold_has_a_value_a_unit_and_a_reason() -> None:
     for section in SECTIONS.values():
-        assert type(section)() == section
-        assert type(section).__module__.startswith("hetesynth.policy.")
-    with pytest.raises(FrozenInstanceError):
-        DEFAULT.lowering.steady_least_piece = 1  # type: ignore[misc]
+        for field in fields(section):
+            why = field.metadata["why"]
+            assert is_number(getattr(section, field.name)) and field.metadata["unit"].strip(), field.name
+            assert why.endswith(".") and "|" not in why, field.name
+            assert any(letter.isdigit() for letter in why) or "Not measured" in why, field.name
 
 
-def test_a_threshold_keeps_what_it_was_declared_with() -> None:
-    @dataclass(frozen=True)
-    class Section:
+def test_a_section_is_a_frozen_record() -> None:
+    @dataclass(init=False, repr=False, eq=False)
+    class Section(Record):
         rounds: int = threshold(3, "rounds", "Not measured.")
 
-    declared: Field[Any] = fields(Section)[0]
-    assert Section().rounds == 3 and replace(Section(), rounds=4).rounds == 4
-    assert dict(declared.metadata) == {"unit": "rounds", "why": "Not measured."}
+    assert Section() == Section() and hash(Section()) == hash(Section()) and Section().rounds == 3
+    assert replace(Section(), rounds=4).rounds == 4 and replace(Section(), rounds=4) != Section()
+    with pytest.raises(FrozenInstanceError):
+        Section().rounds = 1
+    with pytest.raises(TypeError, match="has no field sweeps"):
+        Section(sweeps=1)
 
 
-# -- a request with another policy
+def policy_apart() -> Policy:
+    """The values of ``DEFAULT`` in sections that are told from those of any other policy by their classes."""
+    return Policy(**{n: type(type(s).__name__, (type(s),), {"__slots__": ()})() for n, s in SECTIONS.items()})
 
 
-def figures(policy: LoweringPolicy, target: str, collective: CollectiveName = "alltoall") -> ProgramSummary:
-    """Those of the program of a small request whose lowering decides with ``policy``."""
-    request = Request(
-        ROOT / "examples" / "h20_4x3" / "topo.dsl", collective, strategy="greedy",
-        targets=(TARGETS[target],), policy=replace(DEFAULT, lowering=policy),
-    )  # fmt: skip
-    return next(iter(synthesize(request).programs.values())).figures
+@contextmanager
+def reads_elsewhere() -> Iterator[set[str]]:
+    """Thresholds that functions read meanwhile from sections other than those of ``policy_apart``, and where."""
+    reads: set[str] = set()
+
+    def recording(section: type, names: set[str]) -> Any:
+        def read(self: object, name: str) -> object:
+            code = sys._getframe(1).f_code
+            own = "/hetesynth/" in code.co_filename and code.co_flags & inspect.CO_OPTIMIZED
+            if own and name in names and type(self) is section:
+                reads.add(f"{section.__name__}.{name}: {Path(code.co_filename).name}:{code.co_name}")
+            return object.__getattribute__(self, name)
+
+        return read
+
+    with pytest.MonkeyPatch.context() as patch:
+        for section in map(type, SECTIONS.values()):
+            names = {f.name for f in fields(section)}
+            patch.setattr(section, "__getattribute__", recording(section, names), raising=False)
+        yield reads
+
+
+def test_a_synthesis_and_its_report_decide_by_the_policy_of_the_request() -> None:
+    targets = TARGETS["portable"], TARGETS["mscclpp"]
+    asked = {"size": 64_000, "targets": targets, "budget": Budget(effort=0.1), "policy": policy_apart()}
+    request = Request(EXAMPLES / "ring8" / "topo.dsl", "allgather", **asked)  # type: ignore[arg-type]
+    by_steps = replace(request, size=None)
+    with reads_elsewhere() as reads:
+        for each in (request, by_steps):
+            report_of_synthesis(synthesized(compilation(each)))
+    assert reads == set()
+    with reads_elsewhere() as reads:  # what is missed is noticed
+        synthesized(compilation(replace(by_steps, policy=DEFAULT)))
+    assert any(read.startswith("GreedyPolicy.") for read in reads)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,7 +12,6 @@ from support.graphs import Graph, dgx1, full, line, problem, ring, servers, star
 from support.optimum import copying_optimum
 from support.random_graphs import COPYING, clusters, copying_problems
 from support.replay import accepts
-from support.solving import solve
 
 from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import CollectiveName
@@ -23,15 +23,14 @@ from hetesynth.search.search import Search
 from hetesynth.search.smt import neighbourhood_search
 from hetesynth.search.smt.neighbourhood_search import (
     NeighbourhoodModel,
-    early,
     first_steps,
-    late,
+    pushed,
     size,
     without_step,
 )
 
 fixed = settings(
-    max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None
+    max_examples=12, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None
 )
 
 
@@ -66,28 +65,20 @@ def test_neighbourhood_search_reaches_the_optimum_of_tiny_problems_from_the_wors
 @pytest.mark.parametrize(
     ("graph", "name", "steps"),
     [
-        (dgx1(), "allgather", 2), (ring(8), "allgather", 4), (star(4), "broadcast", 2), (line(4), "allgather", 3),
-        (servers([4, 8]), "allgather", 3), (full(4), "alltoall", 1),
+        (dgx1(), "allgather", 2),
+        (star(4), "broadcast", 2),
+        (servers([4, 8]), "allgather", 3),
+        (full(4), "alltoall", 1),
     ],
-)  # fmt: skip
+)
 def test_neighbourhood_search_reaches_known_optima(graph: Graph, name: CollectiveName, steps: int) -> None:
     wanted = problem(graph, name)
     assert shortened(wanted, one_at_a_time(wanted), steps).done
 
 
-def test_reductions_are_shortened_through_inversion() -> None:
-    for name, steps in (("reducescatter", 2), ("reduce", 2)):
-        assert solve(problem(dgx1(), name), "lns").schedule.makespan == steps  # type: ignore[arg-type]
-
-
-def uneven() -> Graph:
-    """Two servers of 2 and 4; in the larger one two GPUs share a NIC, and the others have one each."""
-    return servers([2, 4], [2, 3], nic=[2, 1])
-
-
 def test_chunks_go_around_where_the_direct_link_is_crowded() -> None:
     """Two GPUs on one NIC have 4 chunks for the other server; passed on inside, no NIC carries more than 3."""
-    wanted = problem(uneven(), "alltoall")
+    wanted = problem(servers([2, 4], [2, 3], nic=[2, 1]), "alltoall")
     search = shortened(wanted, one_at_a_time(wanted), 3)
     assert search.done and search.best is not None
     targets = [next(iter(post)) for post in wanted.collective.post]
@@ -95,12 +86,10 @@ def test_chunks_go_around_where_the_direct_link_is_crowded() -> None:
 
 
 @given(clusters(most_servers=3, most_gpus=3), st.sampled_from(COPYING), st.booleans(), st.integers(0, 3))
-@settings(fixed, max_examples=12)
+@settings(fixed, max_examples=6)
 def test_what_neighbourhood_search_returns_always_verifies(
     graph: Graph, name: CollectiveName, exclusive: bool, peers: int
 ) -> None:
-    from dataclasses import replace
-
     wanted = problem(graph, name, exclusive=exclusive and name in ("broadcast", "allgather"))
     if peers:
         limited = replace(wanted, max_peers=max(2, graph.ranks - peers))
@@ -119,8 +108,8 @@ def test_what_neighbourhood_search_returns_always_verifies(
 def test_schedules_pushed_to_one_end_still_verify(wanted: Problem) -> None:
     tables = CopyProblem(wanted)
     bad = one_at_a_time(wanted)
-    first = early(tables, bad)
-    last = late(tables, first)
+    first = pushed(tables, bad, late=False)
+    last = pushed(tables, first, late=True)
     for moved in (first, last):
         assert accepts(wanted, moved) and moved.makespan == bad.makespan
         assert sorted((t.chunk, t.link) for t in moved.transfers) == sorted(
@@ -160,8 +149,3 @@ def test_without_time_nothing_is_shortened() -> None:
     before = search.best
     neighbourhood_search.improve(search)
     assert search.best is before and search.ending == "time"
-
-
-def test_neighbourhood_search_gives_the_same_schedule_twice() -> None:
-    wanted = problem(ring(6), "alltoall")
-    assert shortened(wanted, one_at_a_time(wanted), 5).best == shortened(wanted, one_at_a_time(wanted), 5).best

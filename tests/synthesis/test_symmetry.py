@@ -18,7 +18,6 @@ from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget, Problem, Resource
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import Infeasible, Synthesized
-from hetesynth.policy import DEFAULT
 from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.search import Search, unsat_bound
 from hetesynth.search.smt import monolithic
@@ -108,7 +107,7 @@ def broken(wanted: Problem, steps: int) -> Iterator[tuple[str, list[str]]]:
     model = StepModel(CopyProblem(wanted), steps)
     before = len(model.smt2().splitlines())
     for exchange in exchanges(wanted):
-        break_symmetry(model, exchange, DEFAULT.smt.symmetry_depth)
+        break_symmetry(model, exchange)
     lines = model.smt2().splitlines()
     head = "\n".join(line for line in lines if line.startswith("(declare"))
     yield head, lines[before - 1 : -1]
@@ -122,7 +121,7 @@ def refused(wanted: Problem, steps: int, head: str, clause: str) -> bool:
 def test_symmetry_clauses_made_stronger_or_for_another_problem_are_refused() -> None:
     wanted = problem(servers([2, 3], [1, 1]), "allgather")
     ((head, clauses),) = broken(wanted, 3)
-    assert len(clauses) == len(list(exchanges(wanted))) * (2**DEFAULT.smt.symmetry_depth - 1)
+    assert len(clauses) == len(list(exchanges(wanted))) * (2**3 - 1)
     other = problem(servers([2, 3], [1, 2]), "allgather")  # ranks 2, 3 and 4 are not all alike any more
     changed = replace(other, arcs=wanted.arcs, segments=other.segments)
     strict = 0

@@ -1,4 +1,7 @@
-"""Budgets, Ctrl-C, and the same answer for the same seed."""
+"""Budgets, Ctrl-C, and the same answer for the same seed.
+
+A first Ctrl-C is answered at once, wherever it arrives, and only once.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,23 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
-from support.graphs import dgx1, fig10, problem, ring, servers
+from support.graphs import fig10, problem, ring, servers
 from support.replay import accepts
 from support.solving import solve
 
 from hetesynth.errors import InternalError
 from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.bound import LowerBound
+from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.verdict import Violation
-from hetesynth.policy import DEFAULT
-from hetesynth.search.interrupts import announcing
+from hetesynth.search.interrupts import announcing, deferred, finishing
 from hetesynth.search.registry import strategy
 from hetesynth.search.search import Search, Strategy
 from hetesynth.search.solve import Solution, Solver
@@ -28,9 +33,59 @@ from hetesynth.search.solve import Solution, Solver
 TESTS = Path(__file__).resolve().parents[1]
 
 
-@pytest.mark.parametrize("method", ["auto", "greedy", "cegis"])
-def test_ctrl_c_after_the_first_schedule_returns_it(method: str) -> None:
-    wanted = problem(fig10(), "allgather")  # its bound of 4 is not met at once
+@pytest.fixture(autouse=True)
+def usual_handler() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background ignore it
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_it_is_said_before_the_search_ends() -> None:
+    said: list[str] = []
+    with pytest.raises(KeyboardInterrupt), announcing(lambda: said.append("x")):
+        signal.raise_signal(signal.SIGINT)
+    assert said == ["x"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize("guard", [finishing, deferred])
+def test_it_is_said_where_ctrl_c_is_put_off(guard: Callable[[], AbstractContextManager[object]]) -> None:
+    said: list[str] = []
+    put_off = False
+    try:
+        with announcing(lambda: said.append("x")), finishing(), guard():
+            signal.raise_signal(signal.SIGINT)
+            put_off = True
+    except KeyboardInterrupt:
+        pass
+    assert put_off and said == ["x"]
+
+
+def test_a_second_one_ends_what_is_being_finished() -> None:
+    said: list[str] = []
+    with pytest.raises(KeyboardInterrupt), announcing(lambda: said.append("x")), finishing() as interrupted:
+        signal.raise_signal(signal.SIGINT)
+        assert interrupted.is_set()
+        signal.raise_signal(signal.SIGINT)
+    assert said == ["x"]
+
+
+def test_it_is_said_though_no_handler_can_run() -> None:
+    """As in foreign code; here the handler is replaced by one that does nothing."""
+    said: list[str] = []
+    with announcing(lambda: said.append("x")):
+        signal.signal(signal.SIGINT, lambda number, frame: None)
+        signal.raise_signal(signal.SIGINT)
+        time.sleep(0.1)
+    assert said == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [("auto", "allgather"), ("cegis", "allgather"), ("auto", "reducescatter"), ("auto", "allreduce")],
+)
+def test_ctrl_c_after_the_first_schedule_returns_a_whole_one(method: str, name: CollectiveName) -> None:
+    asked = problem(fig10(), name, exclusive=name == "allreduce")  # its bound of 4 is not met at once
     seen: list[int | None] = []
 
     def progress(what: str, steps: int | None) -> None:
@@ -38,22 +93,10 @@ def test_ctrl_c_after_the_first_schedule_returns_it(method: str) -> None:
         if steps is not None:
             raise KeyboardInterrupt
 
-    outcome = Solver(strategy(method), Budget(), schedule_violations, progress).solve(wanted)
+    outcome = Solver(strategy(method), Budget(), schedule_violations, progress).solve(asked)
     assert isinstance(outcome, Solution)
-    assert outcome.cut_short and accepts(wanted, outcome.schedule)
-    assert outcome.schedule.makespan == seen[-1]
-
-
-@pytest.mark.parametrize("name", ["reducescatter", "allreduce"])
-def test_ctrl_c_in_a_reduction_returns_a_whole_schedule(name: str) -> None:
-    wanted = problem(fig10(), name, exclusive=name == "allreduce")  # type: ignore[arg-type]
-
-    def progress(what: str, steps: int | None) -> None:
-        if steps is not None:
-            raise KeyboardInterrupt
-
-    outcome = Solver(strategy("auto"), Budget(), schedule_violations, progress).solve(wanted)
-    assert isinstance(outcome, Solution) and outcome.cut_short and accepts(wanted, outcome.schedule)
+    assert outcome.cut_short and accepts(asked, outcome.schedule)
+    assert name == "allreduce" or outcome.schedule.makespan == seen[-1]
 
 
 def test_after_ctrl_c_in_the_first_phase_the_second_is_short() -> None:
@@ -70,14 +113,10 @@ def test_after_ctrl_c_in_the_first_phase_the_second_is_short() -> None:
             signal.raise_signal(signal.SIGINT)
 
     wanted = problem(fig10(), "allreduce", exclusive=True)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background ignore it
-    try:
-        with announcing(lambda: None):
-            outcome = Solver(Strategy("auto", improve), Budget(), schedule_violations, progress).solve(wanted)
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with announcing(lambda: None):
+        outcome = Solver(Strategy("auto", improve), Budget(), schedule_violations, progress).solve(wanted)
     assert isinstance(outcome, Solution) and outcome.ending == "interrupt" and accepts(wanted, outcome.schedule)
-    assert budgets == [None, DEFAULT.steps.first_schedule_seconds]
+    assert budgets == [None, 1e-3]
 
 
 def test_ctrl_c_before_there_is_a_schedule_goes_through() -> None:
@@ -88,7 +127,7 @@ def test_ctrl_c_before_there_is_a_schedule_goes_through() -> None:
         Solver(strategy("auto"), Budget(), schedule_violations, progress).solve(problem(ring(4), "allgather"))
 
 
-@pytest.mark.parametrize("name", ["allgather", "alltoall", "allreduce", "reduce"])
+@pytest.mark.parametrize("name", ["alltoall", "allreduce"])
 def test_a_tiny_budget_still_gives_a_schedule(name: str) -> None:
     wanted = problem(servers([4, 8]), name, 2, exclusive=name == "allreduce")  # type: ignore[arg-type]
     started = time.monotonic()
@@ -117,28 +156,13 @@ def test_the_oracle_handed_in_is_the_one_that_judges() -> None:
     assert isinstance(outcome, Solution) and outcome.schedule.makespan in asked
 
 
-def test_progress_reports_falling_steps() -> None:
-    seen: list[int] = []
-
-    def progress(what: str, steps: int | None) -> None:
-        assert what
-        if steps is not None:
-            seen.append(steps)
-
-    solution = solve(problem(dgx1(), "alltoall"), progress=progress)
-    assert seen == sorted(seen, reverse=True) and seen[-1] == solution.schedule.makespan
-
-
 CASES = """
 from support.graphs import *
 from support.solving import solve
 cases = [
     (problem(fig10(), "allgather"), "auto"),          # through cegis and a proof
-    (problem(fig10(), "allgather"), "cegis"),
-    (problem(star(4), "broadcast"), "monolithic"),
     (problem(servers([3, 5]), "alltoall"), "greedy"),
     (problem(ring(5), "allreduce", exclusive=True), "auto"),
-    (problem(servers([2, 3], [2, 1], 5, [1, 3]), "scatter", 2), "auto"),
 ]
 for wanted, method in cases:
     made = solve(wanted, method, seed=3)
@@ -147,19 +171,8 @@ for wanted, method in cases:
 
 
 def test_the_same_seed_gives_the_same_schedule_in_every_process() -> None:
-    outputs = [
-        subprocess.run(
-            [sys.executable, "-c", CASES], env={"PYTHONHASHSEED": str(seed), "PYTHONPATH": str(TESTS)},
-            capture_output=True, text=True, check=True,
-        ).stdout
-        for seed in (1, 20_261)
-    ]  # fmt: skip
-    assert outputs[0].count("\n") == 6
+    command = [sys.executable, "-c", CASES]
+    environments = [{"PYTHONHASHSEED": seed, "PYTHONPATH": str(TESTS)} for seed in ("1", "20261")]
+    outputs = [subprocess.run(command, env=e, stdout=subprocess.PIPE, check=True).stdout for e in environments]
+    assert outputs[0].count(b"\n") == 3
     assert outputs[0] == outputs[1]
-
-
-def test_the_seed_of_another_run_does_not_leak_into_this_one() -> None:
-    wanted = problem(servers([2, 3]), "alltoall")
-    first = solve(wanted, "greedy", seed=1).schedule
-    solve(wanted, "greedy", seed=2)
-    assert solve(wanted, "greedy", seed=1).schedule == first

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from support.certificates import recheck
-from support.graphs import Graph, dgx1, fig10, full, line, problem, ring, servers, star
+from support.graphs import Graph, dgx1, fig10, line, problem, ring, servers, star
 from support.solving import solve
 
 from hetesynth.engine.problem import verified_solver
@@ -17,21 +17,24 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.policy import DEFAULT
 from hetesynth.search.baselines.table import BASELINES
+from hetesynth.search.effort import for_steps
 from hetesynth.search.registry import names, row_of, strategy
 from hetesynth.search.solve import Solution, Solver
 
 OPTIMA: list[tuple[str, Graph, CollectiveName, int, int]] = [
-    ("dgx1", dgx1(), "allgather", 1, 2), ("dgx1", dgx1(), "allgather", 2, 3),
-    ("dgx1", dgx1(), "broadcast", 1, 2), ("ring8", ring(8), "allgather", 1, 4),
-    ("ring4", ring(4), "allgather", 1, 2), ("oneway4", ring(4, both=False), "allgather", 1, 3),
-    ("full4", full(4), "allgather", 1, 1), ("star4", star(4), "allgather", 1, 3),
-    ("star4", star(4), "broadcast", 1, 2), ("line4", line(4), "allgather", 1, 3),
-    ("fig10", fig10(), "allgather", 1, 5), ("fig10", fig10(), "broadcast", 1, 2),
-    ("4+8", servers([4, 8]), "allgather", 1, 3), ("ring4", ring(4), "alltoall", 1, 2),
-    ("dgx1", dgx1(), "reducescatter", 1, 2), ("fig10", fig10(), "reduce", 1, 2),
-    ("4x3", servers([4, 4, 4]), "allgather", 1, 3), ("full4", full(4), "alltoall", 1, 1),
-    ("4+8", servers([4, 8]), "gather", 1, 3), ("4+8", servers([4, 8]), "scatter", 1, 3),
-]  # fmt: skip
+    ("dgx1", dgx1(), "allgather", 1, 2),
+    ("dgx1", dgx1(), "allgather", 2, 3),
+    ("oneway4", ring(4, both=False), "allgather", 1, 3),
+    ("star4", star(4), "allgather", 1, 3),
+    ("line4", line(4), "allgather", 1, 3),
+    ("fig10", fig10(), "allgather", 1, 5),
+    ("fig10", fig10(), "broadcast", 1, 2),
+    ("4+8", servers([4, 8]), "allgather", 1, 3),
+    ("ring4", ring(4), "alltoall", 1, 2),
+    ("dgx1", dgx1(), "reducescatter", 1, 2),
+    ("fig10", fig10(), "reduce", 1, 2),
+    ("4+8", servers([4, 8]), "gather", 1, 3),
+]
 GREEDY_MISSES = 1  # steps
 HEURISTICS = ("trees", "tree-packing")
 """Strategies that promise no optimum of these tiny cases: they look at load, which few chunks hardly make."""
@@ -52,7 +55,7 @@ def takes(p: Problem) -> bool:
 def test_strategies_agree_on_the_optimum(case: tuple[str, Graph, CollectiveName, int, int], name: str) -> None:
     _, graph, wanted, chunks, steps = case
     if name == "monolithic" and graph.ranks > 8:
-        pytest.skip("the monolithic model takes seconds here; see the slow test")
+        pytest.skip("the monolithic model takes seconds here")
     p = problem(graph, wanted, chunks)
     if name == "direct" and not takes(p):
         pytest.skip("direct exchange is for chunks with one target, a link away")
@@ -72,7 +75,7 @@ def test_strategies_agree_on_the_optimum(case: tuple[str, Graph, CollectiveName,
         assert name == "lns" or solution.certificate.proven_optimal, "neighbourhood search proves nothing"
 
 
-@pytest.mark.parametrize("case", OPTIMA, ids=lambda c: "-".join(map(str, (c[0], *c[2:]))))
+@pytest.mark.parametrize("case", OPTIMA[:8], ids=lambda c: "-".join(map(str, (c[0], *c[2:]))))
 def test_cegis_without_a_first_candidate_asks_z3(case: tuple[str, Graph, CollectiveName, int, int]) -> None:
     """No seed: Z3 decides every step, and the optimum is the same."""
     _, graph, wanted, chunks, steps = case
@@ -82,51 +85,34 @@ def test_cegis_without_a_first_candidate_asks_z3(case: tuple[str, Graph, Collect
     assert solver.trace.calls >= 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("sizes", [[4, 8], [4, 4, 4]])
-def test_the_whole_model_agrees_on_twelve_gpus(sizes: list[int]) -> None:
-    solution = solve(problem(servers(sizes), "allgather"), "monolithic")
-    assert solution.schedule.makespan == 3 and solution.certificate.proven_optimal
-
-
-CLUSTERS = {"dgx1": dgx1, "ring8": lambda: ring(8), "fig10": fig10, "4+8": lambda: servers([4, 8])}
+CLUSTERS = {"dgx1": dgx1(), "fig10": fig10(), "4+8": servers([4, 8])}
 
 
 @pytest.mark.parametrize("name", COLLECTIVE_NAMES)
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_all_eight_collectives(cluster: str, name: CollectiveName) -> None:
     """``solve`` replays twice; for a reduction that means exactly one contribution of every rank."""
-    wanted = problem(CLUSTERS[cluster](), name, exclusive=name == "allreduce")
+    wanted = problem(CLUSTERS[cluster], name, exclusive=name == "allreduce")
     solution = solve(wanted, "greedy")
     assert (solution.within is not None) == (name == "allreduce")
     assert any(t.reduce for t in solution.schedule.transfers) == wanted.collective.reduces
     recheck(wanted, solution.bound)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", COLLECTIVE_NAMES)
-@pytest.mark.parametrize("cluster", CLUSTERS)
-def test_all_eight_collectives_searched(cluster: str, name: CollectiveName) -> None:
-    wanted = problem(CLUSTERS[cluster](), name, 2, exclusive=name == "allreduce")
-    solution = solve(wanted, "auto", 20.0)
-    recheck(wanted, solution.bound)
-
-
-@pytest.mark.parametrize("root", [0, 3, 5])
 @pytest.mark.parametrize("name", ["broadcast", "reduce", "gather", "scatter"])
-def test_any_rank_can_be_the_root(name: CollectiveName, root: int) -> None:
-    solution = solve(problem(fig10(), name, 2, root), "greedy")
-    assert solution.schedule.makespan >= 1
+def test_any_rank_can_be_the_root(name: CollectiveName) -> None:
+    for root in (0, 5):
+        assert solve(problem(fig10(), name, 2, root), "greedy").schedule.makespan >= 1
 
 
 @pytest.mark.parametrize("name", COLLECTIVE_NAMES)
-@pytest.mark.parametrize("method", sorted(names("steps")))
-def test_a_rank_that_cannot_be_reached_is_infeasible(name: CollectiveName, method: str) -> None:
+def test_a_rank_that_cannot_be_reached_is_infeasible(name: CollectiveName) -> None:
     graph = line(3)
     graph.arcs = [a for a in graph.arcs if 2 not in (a.src, a.dst)]
-    outcome = Solver(strategy(method), Budget(), schedule_violations).solve(problem(graph, name))
-    assert isinstance(outcome, Infeasible)
-    assert outcome.steps is None and outcome.reason.startswith("no path leads chunk")
+    for method in names("steps"):
+        outcome = Solver(strategy(method), Budget(), schedule_violations).solve(problem(graph, name))
+        assert isinstance(outcome, Infeasible)
+        assert outcome.steps is None and outcome.reason.startswith("no path leads chunk")
 
 
 def test_the_reason_names_a_chunk_that_the_rank_wants() -> None:
@@ -160,11 +146,12 @@ def test_a_strategy_refuses_what_is_too_large_for_it(method: str) -> None:
     assert caught.value.exit_code == 2 and "auto" in caught.value.help
 
 
-@pytest.mark.parametrize(("peers", "steps"), [(1, None), (2, 12), (3, 12), (5, 12), (7, 12), (11, 8)])
+@pytest.mark.parametrize(("peers", "steps"), [(1, None), (3, 12), (11, 8)])
 def test_ranks_that_may_not_send_to_all_others(peers: int, steps: int | None) -> None:
     """Greedy rounds run out of peers, direct exchange needs too many; by a rank of each server it goes."""
     limited = replace(problem(servers([4, 4, 4]), "alltoall"), max_peers=peers)
-    outcome = Solver(strategy("auto"), Budget(5.0), schedule_violations).solve(limited)
+    little = for_steps(DEFAULT, 0.2)
+    outcome = Solver(strategy("auto"), Budget(), schedule_violations, policy=little).solve(limited)
     if steps is None:
         assert isinstance(outcome, GaveUp)
     else:

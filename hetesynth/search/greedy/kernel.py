@@ -1,7 +1,7 @@
 """The inner loop of the greedy rounds, on arrays: plain Python for small problems, compiled by numba for large.
 
-One source serves both: ``run_round`` is called as it stands, or through ``compiled()``. It uses no randomness of
-its own; noise comes in as arrays, so both ways give the same schedule.
+One source serves both. It uses no randomness of its own; noise comes in as arrays, so both ways give the same
+schedule.
 
 What lies between a sender u and a receiver v:
 
@@ -34,19 +34,14 @@ capacity left. An ingress whose list is used up lists the next ones.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hetesynth.search.machine_code import machine_code
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from hetesynth.search.machine_code import Bools, Floats, Ints
 
 MIN_GAIN = 1e-9  # less is rounding
+LIST_LENGTH = 16  # deliveries that an ingress lists at a time
 GIVEN_UP, STUCK, STOPPED = -1, -2, -3  # instead of a number of steps
 MISSING, MADE = 0, 1  # entries of ``Scratch.counts``
 
@@ -82,11 +77,8 @@ class Rules(NamedTuple):
 
     exclusive: bool  # a rank sends a chunk to one peer a step
     max_peers: int  # ranks that a rank may send to, and receive from
-    new_peer: float  # added to the cost of a link between ranks that have not met
     most_steps: int  # give up after these; less than one: never
-    list_length: int  # deliveries that an ingress lists at a time
     stale_share: float  # a queued delivery whose gain fell below this share of what it was is queued anew
-    full_price: float  # times its price: what a resource costs that is full in this step, an empty one 1 less
 
 
 class Progress(NamedTuple):
@@ -136,9 +128,39 @@ def run_round(network: Network, rules: Rules, progress: Progress, stop: Ints) ->
 
     ``stop`` is one number; when somebody makes it other than zero, the round ends.
     """
-    lists = new_lists(network, rules.list_length)
-    scratch = new_scratch(network, progress)
-    counts = scratch.counts
+    chunks, ranks = progress.holds.shape
+    ingresses = len(network.ingress)
+    rank_of = np.zeros(ingresses, dtype=np.int64)
+    for v in range(ranks):
+        rank_of[network.ingresses_of[v] : network.ingresses_of[v + 1]] = v
+    lists = Lists(
+        rank_of,
+        network.sender_set,
+        network.ingress_class,
+        np.zeros(ingresses, dtype=np.int64),
+        np.zeros(ingresses, dtype=np.int64),
+        np.zeros(ingresses),
+        np.zeros(ingresses, dtype=np.int64),
+        np.zeros(LIST_LENGTH),
+        np.zeros(LIST_LENGTH, dtype=np.int64),
+    )
+    gain = np.zeros((chunks, ranks))
+    counts = np.zeros(2, dtype=np.int64)
+    counts[MISSING] = add_first_gains(gain, progress.lacks, progress.distance, network.towards)
+    arriving = np.zeros((chunks, ranks), dtype=np.bool_)
+    scratch = Scratch(
+        gain,
+        arriving,
+        progress.holds.T.copy(),
+        np.full((chunks, ranks), -1, dtype=np.int64),
+        network.capacity.copy(),
+        np.zeros(ranks, dtype=np.bool_),
+        np.zeros((ranks, ranks), dtype=np.bool_),
+        np.zeros(ranks, dtype=np.int64),
+        np.zeros(ranks, dtype=np.int64),
+        progress.egress_count.copy(),
+        counts,
+    )
     step = 0
     while counts[MISSING] > 0:
         if rules.most_steps > 0 and step >= rules.most_steps:
@@ -153,36 +175,17 @@ def run_round(network: Network, rules: Rules, progress: Progress, stop: Ints) ->
             return counts[MADE], STOPPED
         if counts[MADE] == begin:
             return counts[MADE], STUCK
-        end_step(network, progress, scratch.arriving, begin, counts[MADE])
+        for n in range(begin, counts[MADE]):  # what arrived in this step is held from now on
+            k = progress.transfers[n, 1]
+            for v in range(ranks):
+                if arriving[k, v]:
+                    progress.holds[k, v] = True
+                    arriving[k, v] = False
+                    progress.egress_count[k] += network.egresses[v]
+                    for i in range(network.sets_start[v], network.sets_start[v + 1]):
+                        progress.senders_holding[network.sets_of[i], k] += 1
         step += 1
     return counts[MADE], step
-
-
-def new_lists(network: Network, length: int) -> Lists:
-    """Before the first step."""
-    ingresses = len(network.ingress)
-    rank_of = np.zeros(ingresses, dtype=np.int64)
-    for v in range(len(network.ingresses_of) - 1):
-        rank_of[network.ingresses_of[v] : network.ingresses_of[v + 1]] = v
-    return Lists(
-        rank_of, network.sender_set, network.ingress_class, np.zeros(ingresses, dtype=np.int64),
-        np.zeros(ingresses, dtype=np.int64), np.zeros(ingresses), np.zeros(ingresses, dtype=np.int64),
-        np.zeros(length), np.zeros(length, dtype=np.int64),
-    )  # fmt: skip
-
-
-def new_scratch(network: Network, progress: Progress) -> Scratch:
-    """Before the first step."""
-    chunks, ranks = progress.holds.shape
-    gain = np.zeros((chunks, ranks))
-    counts = np.zeros(2, dtype=np.int64)
-    counts[MISSING] = add_first_gains(gain, progress.lacks, progress.distance, network.towards)
-    return Scratch(
-        gain, np.zeros((chunks, ranks), dtype=np.bool_), progress.holds.T.copy(),
-        np.full((chunks, ranks), -1, dtype=np.int64), network.capacity.copy(), np.zeros(ranks, dtype=np.bool_),
-        np.zeros((ranks, ranks), dtype=np.bool_), np.zeros(ranks, dtype=np.int64), np.zeros(ranks, dtype=np.int64),
-        progress.egress_count.copy(), counts,
-    )  # fmt: skip
 
 
 def add_first_gains(gain: Floats, lacks: Bools, distance: Floats, towards: Floats) -> int:
@@ -200,34 +203,18 @@ def add_first_gains(gain: Floats, lacks: Bools, distance: Floats, towards: Float
     return missing
 
 
-def end_step(network: Network, progress: Progress, arriving: Bools, begin: int, end: int) -> None:
-    """What arrived in this step, by the transfers from number ``begin`` to ``end``, is held from now on."""
-    sets_start = network.sets_start
-    for n in range(begin, end):
-        k = progress.transfers[n, 1]
-        for v in range(arriving.shape[1]):
-            if arriving[k, v]:
-                progress.holds[k, v] = True
-                arriving[k, v] = False
-                progress.egress_count[k] += network.egresses[v]
-                for i in range(sets_start[v], sets_start[v + 1]):
-                    progress.senders_holding[network.sets_of[i], k] += 1
-
-
 def fill_step(
     network: Network, rules: Rules, progress: Progress, scratch: Scratch, lists: Lists, step: int, stop: Ints
-) -> bool:  # fmt: skip
+) -> bool:
     """Make deliveries, best first, while there is capacity; False when stopped.
 
     What happens for each entry of the queue stays in this function: references to the 20 arrays that it reads
     would be counted at every call of another one.
     """
-    (
-        arc_src, into, ingress, ingress_start, ingresses_of, sender_set, _, _,
-        egress_class, ingress_class, leavers, leavers_start, _, uses, uses_start, capacity,
-        price, closest, towards, noise, arc_noise,
-    ) = network  # fmt: skip
-    exclusive, max_peers, new_peer, _, list_length, stale_share, full_price = rules
+    arc_src, into, ingress, ingress_start, ingresses_of, sender_set = network[:6]
+    egress_class, ingress_class, leavers, leavers_start, _, uses, uses_start, capacity = network[8:16]
+    price, closest, towards, noise, arc_noise = network[16:]
+    exclusive, max_peers, _, stale_share = rules
     senders_holding, _, holds, lacks, distance, used, transfers = progress
     gain, arriving, present, sent, residual, blocked, met, receivers, senders, open_egress, counts = scratch
     ranks = len(blocked)
@@ -252,7 +239,7 @@ def fill_step(
         if g >= 0:
             lists.pending[g] -= 1
             full = blocked[v] or (ingress[g] >= 0 and residual[ingress[g]] <= 0)
-            if lists.pending[g] == 0 and lists.length[g] == list_length and not full:
+            if lists.pending[g] == 0 and lists.length[g] == LIST_LENGTH and not full:
                 again = g
                 lists.after_key[g] = -promised
                 lists.after_chunk[g] = k
@@ -280,14 +267,14 @@ def fill_step(
                 if not met[u, v]:
                     if receivers[u] >= max_peers or senders[v] >= max_peers:
                         continue
-                    cost += new_peer
+                    cost += 2e-3  # one more connection
                 fits = True
                 for j in range(uses_start[a], uses_start[a + 1]):
                     r = uses[j]
                     if residual[r] <= 0:
                         fits = False
                         break
-                    cost += price[r] * (full_price - residual[r] / capacity[r])
+                    cost += price[r] * (2.0 - residual[r] / capacity[r])  # dearer when full
                 if fits and (best < 0 or cost < best_cost):
                     best, best_cost = a, cost
         if best < 0:
@@ -298,8 +285,11 @@ def fill_step(
             residual[r] -= 1
             used[r] += 1.0
             if residual[r] == 0 and egress_class[r] >= 0:
-                leaving = leavers[leavers_start[r] : leavers_start[r + 1]]
-                close_egress(open_egress, holds, leaving, egress_class[r])
+                # one resource less leads away from the holders of each chunk
+                for i in range(leavers_start[r], leavers_start[r + 1]):
+                    for c in range(len(holds)):
+                        if holds[c, leavers[i]]:
+                            open_egress[c, egress_class[r]] -= 1
         u = arc_src[best]
         if not met[u, v]:
             met[u, v] = True
@@ -317,9 +307,15 @@ def fill_step(
 
 
 def list_best(
-    lists: Lists, g: int, gain: Floats, noise: Floats, present: Bools, senders_holding: Ints, open_egress: Ints,
+    lists: Lists,
+    g: int,
+    gain: Floats,
+    noise: Floats,
+    present: Bools,
+    senders_holding: Ints,
+    open_egress: Ints,
     queue: list[tuple[float, int, int]],
-) -> None:  # fmt: skip
+) -> None:
     """Queue the best deliveries through ingress ``g`` after the last one listed."""
     best_key, best_chunk = lists.best_key, lists.best_chunk
     chunks, ranks = gain.shape
@@ -333,40 +329,28 @@ def list_best(
             continue
         key = gain[k, v] * noise[k, v]
         if key < after_key or (key == after_key and k > after_chunk):
-            length = insert(best_key, best_chunk, length, key, k)
+            i = length
+            if length < len(best_key):
+                length += 1
+            elif key > best_key[length - 1]:
+                i -= 1
+            else:
+                continue
+            while i > 0 and best_key[i - 1] < key:
+                best_key[i] = best_key[i - 1]
+                best_chunk[i] = best_chunk[i - 1]
+                i -= 1
+            best_key[i] = key
+            best_chunk[i] = k
     lists.length[g] = length
     lists.pending[g] = length
     for i in range(length):
         heapq.heappush(queue, (-best_key[i], best_chunk[i] * ranks + v, g))
 
 
-def insert(best_key: Floats, best_chunk: Ints, length: int, key: float, k: int) -> int:
-    """Insert chunk ``k`` by its key, if the list has room or an entry with a smaller key; its new length."""
-    i = length
-    if length == len(best_key):
-        i -= 1
-        if key <= best_key[i]:
-            return length
-    while i > 0 and best_key[i - 1] < key:
-        best_key[i] = best_key[i - 1]
-        best_chunk[i] = best_chunk[i - 1]
-        i -= 1
-    best_key[i] = key
-    best_chunk[i] = k
-    return min(length + 1, len(best_key))
-
-
-def close_egress(open_egress: Ints, holds: Bools, leaving: Ints, egress_class: int) -> None:
-    """One resource less of ``egress_class`` leads away from the holders of each chunk among ``leaving``."""
-    for u in leaving:
-        for k in range(len(holds)):
-            if holds[k, u]:
-                open_egress[k, egress_class] -= 1
-
-
 def bring_closer(
     gain: Floats, lacks: Bools, distance: Floats, closest: Floats, towards: Floats, k: int, v: int
-) -> int:  # fmt: skip
+) -> int:
     """Distances and gains of chunk ``k`` once rank ``v`` will hold it; how many deliveries that makes."""
     ranks = len(closest)
     deliveries = 0
@@ -388,8 +372,3 @@ def bring_closer(
                 left = new - towards[w, x]
                 gain[k, x] -= (saved if saved > 0.0 else 0.0) - (left if left > 0.0 else 0.0)
     return deliveries
-
-
-def compiled() -> Callable[..., Any]:
-    """``run_round`` as machine code."""
-    return machine_code(run_round)

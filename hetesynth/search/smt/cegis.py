@@ -23,11 +23,13 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import GaveUp, Infeasible, Outcome, Synthesized, Violation
 from hetesynth.search.copy_problem import CopyProblem, excess, of_chunks, start_arrays, without_useless
+from hetesynth.search.effort import scaled
 from hetesynth.search.interrupts import deferred
+from hetesynth.search.machine_code import Bools
 from hetesynth.search.search import Candidate, OutOfTime, Search
 from hetesynth.search.smt.clauses import Answer, Clauses
 from hetesynth.search.smt.monolithic import every_law
-from hetesynth.search.smt.step_choice import Bools, Peers, Refill, Sample, Send, Step, StepChoice, SuffixLaws
+from hetesynth.search.smt.step_choice import Peers, Refill, Send, Step, StepChoice, SuffixLaws
 from hetesynth.search.smt.step_model import Law, Sending, StepModel, size
 
 
@@ -85,9 +87,7 @@ class Checkpoints:
     stop: threading.Event
     first: Candidate
     reserve: float = 0.0
-    laws: SuffixLaws = field(init=False)
     learned: set[int] = field(default_factory=set)  # regions whose laws Z3 was told
-    _began: float = field(init=False)
 
     def __post_init__(self) -> None:
         self.laws = SuffixLaws(self.tables, self.search.policy.bounds)
@@ -95,16 +95,13 @@ class Checkpoints:
 
     def run(self, attempts: int) -> Schedule | None:
         """A verified schedule, or None: nothing is known then. ``attempts``: passes over the steps."""
-        policy = self.search.policy.smt
         prefix, hints = self._verified_seed()
         for number in range(attempts):
             if self.units <= 0:
                 return None
-            frozen = prefix if number < policy.checkpoint_frozen_attempts else []
-            rng = np.random.default_rng([self.search.budget.seed, number])
-            refill = Refill(self.tables, self.laws, rng)
-            unfreeze = number >= policy.checkpoint_plain_attempts
-            schedule = self._attempt(frozen, hints if number == 0 else {}, refill, unfreeze=unfreeze)
+            refill = Refill(self.tables, self.laws, np.random.default_rng([self.search.budget.seed, number]))
+            frozen = prefix if number < 2 else []
+            schedule = self._attempt(frozen, hints if number == 0 else {}, refill, unfreeze=number >= 3)
             if schedule is not None:
                 return schedule
         return None
@@ -122,15 +119,15 @@ class Checkpoints:
             [(t.chunk, t.link) for t in step if 0 <= t.link < arcs and 0 <= t.chunk < chunks]
             for step in seed.steps()
         ]
-        holds = start_arrays(self.tables.problem)[0]
+        holds = self._held([])
         for t, step in enumerate(sends[:checkpoint]):
-            after = self._after(holds, step)
-            broken = self.laws.broken(after, self.steps - t - 1)
+            for k, a in step:
+                holds[k, problem.arcs[a].dst] = True
+            broken = self.laws.broken(holds, self.steps - t - 1)
             if broken:
-                violations = [*violations, *(self._as_violation(i, after, t) for i in broken)]
+                violations = [*violations, *(self._as_violation(i, holds, t) for i in broken)]
                 checkpoint = t
                 break
-            holds = after
         if violations:
             self._note("seed", checkpoint, sends[: checkpoint + 1], violations)
         else:
@@ -150,14 +147,13 @@ class Checkpoints:
             filled = refill.step(holds, hints.get(t, ()), links, rest)
             broken = self.laws.broken(filled.after, rest)
             self._note("fill", t, [*steps, filled.sends], [self._as_violation(i, filled.after, t) for i in broken])
-            policy = self.search.policy.smt
-            few = Sample(policy.sample_steps, policy.sample_senders)
-            for sample, checks in ((few, policy.checkpoint_checks), (Sample(), 1)):
+            # first only the regions that break a law and few of their sends, then all
+            for few, checks in ((True, 4), (False, 1)):
                 for _ in range(checks):
                     if not broken or self.units <= 0:
                         break
                     self.learned.update(broken)
-                    chosen = self._chosen(steps, holds, broken, sample)
+                    chosen = self._chosen(steps, holds, broken, links, few=few)
                     if chosen is None:
                         break
                     filled = refill.step(holds, chosen, links, rest)
@@ -171,23 +167,25 @@ class Checkpoints:
             holds = filled.after
         return self._accepted(steps, [])
 
-    def _chosen(self, steps: Steps, holds: Bools, broken: Sequence[int], sample: Sample) -> list[Send] | None:
-        """What Z3 lets enter the regions after ``steps``; None: it has no answer."""
+    def _chosen(
+        self, steps: Steps, holds: Bools, broken: Sequence[int], links: Sequence[int], *, few: bool
+    ) -> list[Send] | None:
+        """What Z3 lets enter the regions after ``steps``, which use ``links``; None: it has no answer."""
         # regions that are no complement of a smaller one
         ranks = self.tables.problem.ranks
         parts = {i for i, region in enumerate(self.laws.regions) if 2 * len(region.ranks) <= ranks}
-        regions = parts if sample == Sample() else (self.learned & parts) | set(broken)
-        links = [a for step in steps for _, a in step] if self.tables.problem.max_peers is not None else []
+        regions = (self.learned & parts) | set(broken) if few else parts
         rest = self.steps - len(steps) - 1
-        model = StepChoice(self.tables, self.laws, holds, rest, regions, Peers(self.tables, links), sample)
+        model = StepChoice(self.tables, self.laws, holds, rest, regions, Peers(self.tables, links), few=few)
         likely = model.likely()
         if likely is None:
             self._note("solve", len(steps), steps, [], len(model.sends), "infeasible")
             return None
-        policy = self.search.policy.smt
-        small = len(model.sends) <= policy.checkpoint_model_sends
+        # larger models are only shown to Z3 as far as the linear program uses them: 65,056 took all of 20 million
+        # units and had no answer (h20_8x8)
+        small = len(model.sends) <= 6_000
         if small and likely[0] != likely[1]:
-            likely = model.likely(policy.checkpoint_nodes) or likely
+            likely = model.likely(100) or likely
         ways: list[tuple[Sequence[int], Sequence[int]]] = [likely]
         if small:
             ways.append((range(len(model.sends)), ()))
@@ -202,9 +200,8 @@ class Checkpoints:
         return None
 
     def _answer(self, clauses: Clauses, sends: int, assumed: Sequence[int] = ()) -> Answer:
-        """Z3's, within the units of one check."""
-        policy = self.search.policy.smt
-        units = min(self.units, policy.checkpoint_check_rlimit + policy.checkpoint_send_rlimit * sends)
+        """Z3's, within the units of one check: it spends 450 a variable before it begins to search."""
+        units = min(self.units, 300_000 + 700 * sends)
         remaining = self.search.remaining()
         seconds = None if remaining is None else remaining - self.reserve
         answer = clauses.check(assumed, max(1, units), seconds)
@@ -217,29 +214,25 @@ class Checkpoints:
         self.search.stop_check(self.stop, self.reserve)()
 
     def _unfrozen(self, steps: Steps) -> Schedule | None:
-        """The last steps as a whole, more and more of them, while the model is small."""
-        policy = self.search.policy.smt
-        for rest in range(max(2, self.steps - len(steps)), min(self.steps, policy.checkpoint_unfrozen) + 1):
+        """The last steps as a whole, more and more of them, every law told, while the model is small."""
+        for rest in range(max(2, self.steps - len(steps)), min(self.steps, 3) + 1):
             kept = steps[: self.steps - rest]
             residual, chunks = residual_problem(self.tables.problem, self._held(kept))
             tables = CopyProblem(residual)
-            if self.units <= 0 or size(tables, rest) > policy.checkpoint_sends:
+            if self.units <= 0 or size(tables, rest) > 60_000:
                 return None
-            tail = self._last_steps(tables, kept, rest)
-            if tail is not None:
-                return self._accepted(kept, [replace(t, chunk=chunks[t.chunk]) for t in tail])
+            model = StepModel(tables, rest, self._stop_check, self.stop)
+            for law in every_law(tables):
+                model.add(law)
+            answer = self._answer(model.clauses, len(model.send))
+            self._note("whole", len(kept), kept, [], len(model.send), answer, model.clauses.spent)
+            if answer == "sat":
+                later = len(kept)
+                tail = [
+                    Transfer(t.start + later, t.end + later, chunks[t.chunk], t.link) for t in model.transfers()
+                ]
+                return self._accepted(kept, tail)
         return None
-
-    def _last_steps(self, tables: CopyProblem, kept: Steps, rest: int) -> list[Transfer] | None:
-        """Z3's choice for ``rest`` steps after those ``kept``, every law told."""
-        model = StepModel(tables, rest, self._stop_check, self.stop)
-        for law in every_law(tables):
-            model.add(law)
-        answer = self._answer(model.clauses, len(model.send))
-        self._note("whole", len(kept), kept, [], len(model.send), answer, model.spent)
-        if answer != "sat":
-            return None
-        return [replace(t, start=t.start + len(kept), end=t.end + len(kept)) for t in model.transfers()]
 
     def _accepted(self, steps: Steps, tail: Sequence[Transfer]) -> Schedule | None:
         """The schedule if the oracle finds nothing."""
@@ -260,12 +253,6 @@ class Checkpoints:
             holds[k, self.tables.problem.arcs[a].dst] = True
         return holds
 
-    def _after(self, holds: Bools, sends: Sequence[Send]) -> Bools:
-        after = holds.copy()
-        for k, a in sends:
-            after[k, self.tables.problem.arcs[a].dst] = True
-        return after
-
     def _as_violation(self, i: int, after: Bools, step: int) -> Violation:
         """The law of suffixes that region ``i`` breaks after ``step``."""
         region = self.laws.regions[i]
@@ -273,7 +260,7 @@ class Checkpoints:
         first, number = region.ranks[0], len(region.ranks)
         where = f"rank {first}" if number == 1 else f"{number} ranks from {first} on"
         message = f"step {step}: {where} lack {lacking} chunks, and {region.limit(rest)} can still come"
-        return Violation("not-delivered", message, step=step, rank=region.ranks[0])
+        return Violation("not-delivered", message, step=step, rank=first)
 
     def _note(
         self,
@@ -286,19 +273,30 @@ class Checkpoints:
         units: int = 0,
     ) -> None:
         """An entry of the trace."""
-        policy = self.search.policy.smt
-        snapshot: tuple[Sent, ...] | None = None
-        if sum(map(len, steps)) <= policy.snapshot_sends:
-            snapshot = tuple((k, a, t) for t, step in enumerate(steps) for k, a in step)
         now = time.perf_counter()
-        words = tuple(v.message for v in violations[: policy.trace_counterexamples])
-        self.search.trace.note(
-            CegisEntry(
-                self.steps, action, checkpoint, words, len(violations), len(self.learned), sends, answer, units,
-                round(now - self._began, 6), snapshot,
-            )
-        )  # fmt: skip
+        entry = CegisEntry(
+            self.steps,
+            action,
+            checkpoint,
+            laws=len(self.learned),
+            sends=sends,
+            answer=answer,
+            units=units,
+            seconds=round(now - self._began, 6),
+        )
+        transfers = [(k, a, t) for t, step in enumerate(steps) for k, a in step]
+        self.search.trace.note(_with_proposal(entry, violations, transfers))
         self._began = now
+
+
+def _with_proposal(entry: CegisEntry, violations: Sequence[Violation], sent: Sequence[Sent]) -> CegisEntry:
+    """``entry`` with the first counterexamples in words, and what was sent where that is little."""
+    return replace(
+        entry,
+        counterexamples=tuple(v.message for v in violations[:3]),
+        number=len(violations),
+        snapshot=tuple(sent) if len(sent) <= 2_000 else None,
+    )
 
 
 def residual_problem(problem: Problem, holds: Bools) -> tuple[Problem, list[int]]:
@@ -311,16 +309,17 @@ def residual_problem(problem: Problem, holds: Bools) -> tuple[Problem, list[int]
 
 def synthesize(search: Search, steps: int, *, rlimit: int | None = None) -> tuple[Outcome, StepModel | None]:
     """A schedule of ``steps`` steps, a proof that there is none, or neither; and the model that says so."""
-    units = search.policy.smt.cegis_rlimit if rlimit is None else rlimit
+    share = search.policy.smt.units
+    units = scaled(20_000_000, share) if rlimit is None else rlimit
     tables = CopyProblem(search.problem)
     with deferred() as interrupted:
         try:
             if search.first_candidate != "nothing":
                 checkpoints = Checkpoints(search, tables, steps, units, interrupted, search.first_candidate)
-                schedule = checkpoints.run(search.policy.smt.checkpoint_attempts)
+                schedule = checkpoints.run(scaled(16, share))
                 if schedule is not None:
                     return Synthesized(schedule), None
-            if size(tables, steps) > search.policy.smt.whole_sends:
+            if size(tables, steps) > 300_000:
                 return GaveUp(f"no schedule of {steps} steps from any checkpoint", search.elapsed()), None
             model = StepModel(tables, steps, search.stop_check(interrupted), interrupted)
             return _refine(search, model, units), model
@@ -342,27 +341,35 @@ def from_checkpoints(search: Search, steps: int, rlimit: int, attempts: int, sha
 
 
 def _refine(search: Search, model: StepModel, rlimit: int) -> Outcome:
-    """The loop of algorithm 1."""
+    """The loop of algorithm 1; the first half of the best schedule so far is frozen as far as the model has it."""
     steps = model.steps
-    frozen = _seed(search, steps, model)
+    seed = [] if search.best is None else search.best.steps()[: steps // 2]
+    frozen = [{s for s in _sendings(step) if s in model.send} for step in seed]
     while True:
         search.stop_check(model.clauses.stop)()
-        left = rlimit - model.spent
+        left = rlimit - model.clauses.spent
         if left <= 0:
             return GaveUp(f"no answer for {steps} steps within the solver's budget", search.elapsed())
-        spend = max(1, left // search.policy.smt.frozen_share if frozen else left)
-        before, began = model.spent, search.elapsed()
+        # a check with frozen steps gets a part only, as it may have no answer that helps
+        spend = max(1, left // 4 if frozen else left)
+        before, began = model.clauses.spent, search.elapsed()
         answer = model.check([s for step in frozen for s in step], spend, search.remaining())
         entry = CegisEntry(
-            steps, "whole", len(frozen), laws=len(model.laws), sends=len(model.send), answer=answer,
-            units=model.spent - before, seconds=round(search.elapsed() - began, 6),
-        )  # fmt: skip
+            steps,
+            "whole",
+            len(frozen),
+            laws=len(model.laws),
+            sends=len(model.send),
+            answer=answer,
+            units=model.clauses.spent - before,
+            seconds=round(search.elapsed() - began, 6),
+        )
         if answer != "sat":
             search.trace.note(entry)
         if answer == "unknown":
             if model.clauses.timed_out:
                 search.clock_decisions.note("solver")
-            frozen = frozen[: int(search.policy.smt.frozen_kept * len(frozen))]
+            frozen = frozen[: len(frozen) // 2]
         elif answer == "unsat":
             core = model.core()
             if not core:
@@ -371,47 +378,38 @@ def _refine(search: Search, model: StepModel, rlimit: int) -> Outcome:
         else:
             proposal = Schedule.of(model.transfers(), steps)
             violations = search.oracle(search.problem, proposal)
-            words = tuple(v.message for v in violations[: search.policy.smt.trace_counterexamples])
-            seen = _snapshot(search, proposal)
-            search.trace.note(replace(entry, counterexamples=words, number=len(violations), snapshot=seen))
+            sent = [(t.chunk, t.link, t.start) for t in proposal.transfers]
+            search.trace.note(_with_proposal(entry, violations, sent))
             if not violations:
                 return Synthesized(without_useless(search.problem, proposal.transfers, steps))
-            frozen = _revise(model, proposal, violations, at_their_step=bool(search.policy.smt.laws_at_their_step))
-
-
-def _snapshot(search: Search, proposal: Schedule) -> tuple[Sent, ...] | None:
-    if len(proposal.transfers) > search.policy.smt.snapshot_sends:
-        return None
-    return tuple((t.chunk, t.link, t.start) for t in proposal.transfers)
-
-
-def _seed(search: Search, steps: int, model: StepModel) -> list[set[Sending]]:
-    """The first steps of the best schedule so far, as far as the model has them."""
-    if search.best is None:
-        return []
-    number = int(search.policy.smt.frozen_seed * steps)
-    return [{s for s in _sendings(step) if s in model.send} for step in search.best.steps()[:number]]
+            frozen = _revise(model, proposal, violations)
 
 
 def _sendings(transfers: Iterable[Transfer]) -> set[Sending]:
     return {(t.chunk, t.link, t.start) for t in transfers}
 
 
-def _revise(
-    model: StepModel, proposal: Schedule, violations: list[Violation], *, at_their_step: bool
-) -> list[set[Sending]]:  # fmt: skip
-    """REVISEFULL: learn the broken laws, everywhere or ``at_their_step``, keep the steps before the checkpoint,
-    mend the checkpoint."""
-    laws = [_law(model, violation) for violation in violations]
-    if at_their_step:
-        laws = [replace(w, step=v.step) if w.kind != "peers" else w for w, v in zip(laws, violations, strict=True)]
-    learned = [model.add(law) for law in laws]
+def _revise(model: StepModel, proposal: Schedule, violations: list[Violation]) -> list[set[Sending]]:
+    """REVISEFULL: learn the broken laws, keep the steps before the checkpoint, mend the checkpoint."""
+    learned = [model.add(_law(model, violation)) for violation in violations]
     if not any(learned):
         raise InternalError(f"the solver broke a law it was told: {violations[0].message}")
     checkpoint = min((v.step for v in violations if v.step is not None), default=0)
-    steps = proposal.steps()
-    mended = _mended(model.tables, proposal, checkpoint)
-    return [*(_sendings(step) for step in steps[:checkpoint]), {s for s in mended if s in model.send}]
+    before = [_sendings(step) for step in proposal.steps()[:checkpoint]]
+    # the first step that breaks a law: what fits of it, in order, then deliveries while there is room
+    tables, problem = model.tables, model.tables.problem
+    holds, _ = start_arrays(problem)
+    for k, a, _ in chain.from_iterable(before):
+        holds[k, problem.arcs[a].dst] = True
+    filled = Step(tables, holds, Peers(tables, limited=False))
+    for k, a, _ in sorted(_sendings(proposal.steps()[checkpoint])):
+        filled.send(k, a)
+    for k, targets in enumerate(problem.collective.post):
+        for rank in sorted(targets):
+            for a in tables.into[rank]:
+                if filled.send(k, a):
+                    break
+    return [*before, {s for k, a in filled.sends if (s := (k, a, checkpoint)) in model.send}]
 
 
 def _law(model: StepModel, violation: Violation) -> Law:
@@ -428,21 +426,3 @@ def _law(model: StepModel, violation: Violation) -> Law:
         if violation.kind == "not-exclusive":
             return Law("exclusive", violation.chunk, violation.rank)
     raise InternalError(f"the step model allowed what it must not: {violation.message}")
-
-
-def _mended(tables: CopyProblem, proposal: Schedule, step: int) -> set[Sending]:
-    """The first step that breaks a law: what fits of it, in order, then deliveries while there is room."""
-    problem = tables.problem
-    holds, _ = start_arrays(problem)
-    for t in proposal.transfers:
-        if t.start < step:
-            holds[t.chunk, problem.arcs[t.link].dst] = True
-    filled = Step(tables, holds, Peers(tables, limited=False))
-    for k, a, _ in sorted(_sendings(proposal.steps()[step])):
-        filled.send(k, a)
-    for k, targets in enumerate(problem.collective.post):
-        for rank in sorted(targets):
-            for a in tables.into[rank]:
-                if filled.send(k, a):
-                    break
-    return {(k, a, step) for k, a in filled.sends}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import z3
@@ -34,9 +34,6 @@ def unsatisfiable(query: str, seconds: float, units: int = 0) -> bool | None:
 
 
 Answer = Literal["sat", "unsat", "unknown"]
-Options = Mapping[str, "str | bool | int"]
-
-POLL_SECONDS = 0.05
 
 
 def _solver() -> z3.Solver:
@@ -52,7 +49,7 @@ def _decided(solver: z3.Solver, assumptions: Sequence[z3.BoolRef], stop: threadi
     worker = threading.Thread(target=lambda: answers.append(solver.check(*assumptions)), daemon=True)
     worker.start()
     while worker.is_alive():
-        worker.join(POLL_SECONDS)
+        worker.join(0.05)
         if stop.is_set():
             solver.interrupt()
     if not answers or answers[0] == z3.unknown:
@@ -64,13 +61,11 @@ class Clauses:
     """A solver and what it was told. ``stop`` ends a check; ``spent``: solver resource units; ``timed_out``:
     whether the last check ended by its seconds, with units left."""
 
-    def __init__(self, stop: threading.Event | None = None, options: Options | None = None) -> None:
+    def __init__(self, stop: threading.Event | None = None) -> None:
         self.stop = stop or threading.Event()
         self.spent = 0
         self.timed_out = False
         self._solver = _solver()
-        for option, value in (options or {}).items():
-            self._solver.set(option, value)
         self._context = self._solver.ctx.ref()
         self._names: list[str] = [""]
         self._literals: dict[int, z3.BoolRef] = {}
@@ -78,11 +73,11 @@ class Clauses:
         self._stated: list[tuple[int, ...]] = []
         self._counts: list[tuple[tuple[int, ...], int]] = []
 
-    def variable(self, name: str = "") -> int:
-        """A new variable; one without a name is a help of some encoding and not part of what is stated."""
+    def variable(self, name: str) -> int:
+        """A new variable."""
         number = len(self._names)
         self._names.append(name)
-        positive = z3.Bool(name or f"help_{number}", self._solver.ctx)
+        positive = z3.Bool(name, self._solver.ctx)
         negative = z3.BoolRef(z3.Z3_mk_not(self._context, positive.as_ast()), self._solver.ctx)
         for literal, term in ((number, positive), (-number, negative)):
             self._literals[literal] = term
@@ -92,15 +87,15 @@ class Clauses:
     def clause(self, *literals: int) -> None:
         """At least one of ``literals`` holds; none: false."""
         self._stated.append(literals)
-        self.tell(literals)
+        terms = (z3.Ast * len(literals))(*[self._asts[v] for v in literals])
+        z3.Z3_solver_assert(self._context, self._solver.solver, z3.Z3_mk_or(self._context, len(literals), terms))
 
-    def at_most(self, variables: Sequence[int], limit: int, *, native: bool = True) -> None:
-        """At most ``limit`` of ``variables`` hold. ``native=False``: clauses tell the solver."""
+    def at_most(self, variables: Sequence[int], limit: int) -> None:
+        """At most ``limit`` of ``variables`` hold."""
         self._counts.append((tuple(variables), limit))
-        if native:
-            terms = (z3.Ast * len(variables))(*[self._asts[v] for v in variables])
-            counted = z3.Z3_mk_atmost(self._context, len(variables), terms, limit)
-            z3.Z3_solver_assert(self._context, self._solver.solver, counted)
+        terms = (z3.Ast * len(variables))(*[self._asts[v] for v in variables])
+        counted = z3.Z3_mk_atmost(self._context, len(variables), terms, limit)
+        z3.Z3_solver_assert(self._context, self._solver.solver, counted)
 
     def at_least(self, variables: Sequence[int], limit: int) -> None:
         """At least ``limit`` of ``variables`` hold."""
@@ -109,24 +104,19 @@ class Clauses:
         elif limit > 0:
             self.at_most([-v for v in variables], len(variables) - limit)
 
-    def tell(self, literals: Sequence[int]) -> None:
-        """A clause that follows from what is stated, or defines a help: for the solver only."""
-        terms = (z3.Ast * len(literals))(*[self._asts[v] for v in literals])
-        z3.Z3_solver_assert(self._context, self._solver.solver, z3.Z3_mk_or(self._context, len(literals), terms))
-
     def check(self, assumed: Iterable[int], rlimit: int, seconds: float | None) -> Answer:
         """Decide with ``assumed`` literals; ``unknown`` after ``rlimit`` resource units or ``seconds``."""
-        before = self._resources_used()
+        before = self._used()
         self._solver.set("rlimit", rlimit)
         if seconds is not None:
             self._solver.set("timeout", max(1, int(seconds * 1000)))
         answer = _decided(self._solver, [self._literals[v] for v in assumed], self.stop)
-        used = self._resources_used() - before
+        used = self._used() - before
         self.timed_out = answer == "unknown" and seconds is not None and used < rlimit and not self.stop.is_set()
         self.spent += rlimit if answer == "unknown" else used
         return answer
 
-    def _resources_used(self) -> int:
+    def _used(self) -> int:
         statistics = self._solver.statistics()
         counted = "rlimit count" in statistics.keys()  # noqa: SIM118
         return int(statistics.get_key_value("rlimit count")) if counted else 0
@@ -148,13 +138,11 @@ class Clauses:
 
     def smt2(self) -> str:
         """What was stated as SMT-LIB 2, for any solver that knows at-most."""
-        lines = [f"(declare-fun {name} () Bool)" for name in self._names if name]
-        for literals in self._stated:
-            terms = self._terms(literals)
-            lines.append(f"(assert {'(or ' + ' '.join(terms) + ')' if terms else 'false'})")
-        for variables, limit in self._counts:
-            lines.append(f"(assert ((_ at-most {limit}) {' '.join(self._terms(variables))}))")
-        return "\n".join([*lines, "(check-sat)", ""])
 
-    def _terms(self, literals: Sequence[int]) -> list[str]:
-        return [self._names[v] if v > 0 else f"(not {self._names[-v]})" for v in literals]
+        def terms(literals: Sequence[int]) -> str:
+            return " ".join(self._names[v] if v > 0 else f"(not {self._names[-v]})" for v in literals)
+
+        lines = [f"(declare-fun {name} () Bool)" for name in self._names[1:]]
+        lines += [f"(assert {f'(or {terms(literals)})' if literals else 'false'})" for literals in self._stated]
+        lines += [f"(assert ((_ at-most {limit}) {terms(variables)}))" for variables, limit in self._counts]
+        return "\n".join([*lines, "(check-sat)", ""])

@@ -14,9 +14,9 @@ from itertools import combinations, islice, product
 from hetesynth.model.problem import Problem
 from hetesynth.model.verdict import GaveUp, Infeasible, Outcome, Synthesized
 from hetesynth.search.copy_problem import CopyProblem, without_useless
+from hetesynth.search.effort import scaled
 from hetesynth.search.interrupts import deferred
 from hetesynth.search.search import OutOfTime, Search
-from hetesynth.search.smt.clauses import Answer
 from hetesynth.search.smt.step_model import Law, Sending, StepModel
 
 
@@ -84,16 +84,17 @@ def _paired(things: Sequence[Hashable], images: Sequence[Hashable]) -> tuple[int
     return tuple(paired)
 
 
-def _order(sending: Sending) -> tuple[int, int, int]:
-    return sending[2], sending[0], sending[1]
+def break_symmetry(model: StepModel, exchange: Exchange) -> None:
+    """Of a schedule and its image only the one that comes first: by step, chunk and link, true before false. Three
+    positions are compared (docs/decisions.md, 4)."""
 
+    def order(sending: Sending) -> tuple[int, int, int]:
+        return sending[2], sending[0], sending[1]
 
-def break_symmetry(model: StepModel, exchange: Exchange, depth: int) -> None:
-    """Of a schedule and its image only the one that comes first: by step, chunk and link, true before false."""
-    ordered = sorted(model.send, key=_order)
-    moved = (s for s in ordered if _order(s) < _order(exchange.image(s)))  # the others are images of these
+    # the others are images of these
+    moved = (s for s in sorted(model.send, key=order) if order(s) < order(exchange.image(s)))
     prefix: list[tuple[int, int]] = []
-    for sending in islice(moved, depth):
+    for sending in islice(moved, 3):
         send, image = model.send[sending], model.send[exchange.image(sending)]
         for equal in product(*prefix):
             model.clauses.clause(*equal, send, -image)
@@ -104,8 +105,7 @@ def synthesize(
     search: Search, steps: int, *, rlimit: int | None = None, symmetry: bool = True
 ) -> tuple[Outcome, StepModel | None]:
     """Decide ``steps`` steps with the monolithic model."""
-    policy = search.policy.smt
-    units = policy.monolithic_rlimit if rlimit is None else rlimit
+    units = scaled(200_000_000, search.policy.smt.units) if rlimit is None else rlimit
     tables = CopyProblem(search.problem)
     with deferred() as interrupted:
         stop_check = search.stop_check(interrupted)
@@ -116,20 +116,17 @@ def synthesize(
                 model.add(law)
             for exchange in exchanges(search.problem) if symmetry else ():
                 stop_check()
-                break_symmetry(model, exchange, policy.symmetry_depth)
-            return _decided(search, model, model.check((), units, search.remaining())), model
+                break_symmetry(model, exchange)
+            answer = model.check((), units, search.remaining())
         except OutOfTime:
             return GaveUp("out of time", search.elapsed()), None
-
-
-def _decided(search: Search, model: StepModel, answer: Answer) -> Outcome:
     if answer == "sat":
-        return Synthesized(without_useless(search.problem, model.transfers(), model.steps))
+        return Synthesized(without_useless(search.problem, model.transfers(), steps)), model
     if answer == "unsat":
-        return Infeasible("the monolithic step model is unsatisfiable", model.steps)
+        return Infeasible("the monolithic step model is unsatisfiable", steps), model
     if model.clauses.timed_out:
         search.clock_decisions.note("solver")
-    return GaveUp(f"no answer for {model.steps} steps within the solver's budget", search.elapsed())
+    return GaveUp(f"no answer for {steps} steps within the solver's budget", search.elapsed()), model
 
 
 def every_law(tables: CopyProblem) -> list[Law]:

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from random import Random
 
@@ -21,8 +20,8 @@ from hetesynth.errors import InternalError
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import Violation
-from hetesynth.policy.smt import SmtPolicy
 from hetesynth.search.copy_problem import CopyProblem, without_useless
+from hetesynth.search.effort import scaled
 from hetesynth.search.interrupts import deferred
 from hetesynth.search.list_scheduling import Room
 from hetesynth.search.search import OutOfTime, Search
@@ -30,30 +29,21 @@ from hetesynth.search.smt.clauses import Answer, Clauses
 from hetesynth.search.smt.step_model import Law, Sending
 
 
-def early(tables: CopyProblem, schedule: Schedule) -> Schedule:
-    """Every delivery as early as its chunk and the room allow, in the order of the schedule."""
-    moved = [Transfer(at, at + 1, t.chunk, t.link) for t, at in _pushed(tables, schedule.transfers, late=False)]
-    return Schedule.of(moved, schedule.makespan)
-
-
-def late(tables: CopyProblem, schedule: Schedule) -> Schedule:
-    """Every delivery as late as possible, in the reverse order of the schedule."""
-    end = schedule.makespan
-    pushed = _pushed(tables, schedule.transfers[::-1], late=True)
-    return Schedule.of([Transfer(end - at - 1, end - at, t.chunk, t.link) for t, at in pushed], end)
-
-
-def _pushed(tables: CopyProblem, transfers: Sequence[Transfer], *, late: bool) -> Iterator[tuple[Transfer, int]]:
-    """Each transfer with its step, counted from the end where it is to be ``late``."""
+def pushed(tables: CopyProblem, schedule: Schedule, *, late: bool) -> Schedule:
+    """Every delivery as early as its chunk and the room allow, in the order of the schedule; or as late as
+    possible, in the reverse order."""
     room = Room([resource.capacity for resource in tables.resources])
     ready: dict[tuple[int, int], int] = defaultdict(int)  # (chunk, rank) -> first step that what follows may take
-    for t in transfers:
+    moved: list[Transfer] = []
+    for t in schedule.transfers[::-1] if late else schedule.transfers:
         arc = tables.problem.arcs[t.link]
         begin, end = (arc.dst, arc.src) if late else (arc.src, arc.dst)
         sharing = (t.chunk, arc.src) if tables.problem.exclusive_reduction else None  # eq. 8
         at = room.take(tables.resources_of[t.link], ready[t.chunk, begin], sharing)
         ready[t.chunk, end] = max(ready[t.chunk, end], at + 1)
-        yield t, at
+        start = schedule.makespan - at - 1 if late else at
+        moved.append(Transfer(start, start + 1, t.chunk, t.link))
+    return Schedule.of(moved, schedule.makespan)
 
 
 def without_step(
@@ -105,19 +95,23 @@ class NeighbourhoodModel:
         self.send: dict[Sending, int] = {}
         self._has: dict[tuple[int, int, int], int] = {}
         self._fixed: dict[Delivery, int] = {}  # only those that some law told so far speaks of
-        self._ready = ready
-        for delivery in sorted(free):
+        clause, problem = self.clauses.clause, tables.problem
+        for k, rank in sorted(free):
             stop_check()
-            self._declare(*delivery)
-        for delivery in sorted(free):
+            # Send and Has variables, as far as the chunk can be there
+            for t in range(ready.get((k, rank), steps + 1), steps + 1):
+                self._has[k, rank, t] = self.clauses.variable(f"has_{k}_{rank}_{t}")
+            for a in tables.into[rank]:
+                for t in range(ready.get((k, problem.arcs[a].src), steps), steps):
+                    self.send[k, a, t] = self.clauses.variable(f"send_{k}_{a}_{t}")
+        for k, rank in sorted(free):
             stop_check()
-            self._motion(*delivery)
+            self._motion(k, rank)
         # a frozen delivery from a free one needs it before it starts
-        chunks = {k for k, _ in self.free}
-        for delivery, (a, t) in sorted(self.placed.items()):
-            k = delivery[0]
-            if k in chunks and (k, self.tables.problem.arcs[a].src) in self.free:
-                self.clauses.clause(-self._frozen(delivery), *self._holds(k, self.tables.problem.arcs[a].src, t))
+        for delivery, (a, t) in sorted(placed.items()):
+            source = (delivery[0], problem.arcs[a].src)
+            if source in free:
+                clause(-self._frozen(delivery), *self._holds(*source, t))
         self._sends_by_resource: dict[tuple[int, int], list[int]] = defaultdict(list)
         for (_, a, t), send in self.send.items():
             for r in tables.resources_of[a]:
@@ -127,16 +121,6 @@ class NeighbourhoodModel:
             for r in tables.resources_of[a]:
                 if (r, t) in self._sends_by_resource:
                     self._placed_by_resource[r, t].append(delivery)
-
-    def _declare(self, k: int, rank: int) -> None:
-        """Send and Has variables of one free delivery, as far as its chunk can be there."""
-        ready = self._ready
-        for t in range(ready.get((k, rank), self.steps + 1), self.steps + 1):
-            self._has[k, rank, t] = self.clauses.variable(f"has_{k}_{rank}_{t}")
-        for a in self.tables.into[rank]:
-            source = self.tables.problem.arcs[a].src
-            for t in range(ready.get((k, source), self.steps), self.steps):
-                self.send[k, a, t] = self.clauses.variable(f"send_{k}_{a}_{t}")
 
     def _motion(self, k: int, rank: int) -> None:
         """Eq. 2, 3 and single receipt (eq. 6) of one free delivery, and that it is made where it is wanted."""
@@ -187,28 +171,25 @@ class NeighbourhoodModel:
         if law in self.laws:
             return False
         self.laws.add(law)
-        if law.kind == "capacity":
-            self._capacity(law.a)
-        elif law.kind == "exclusive":
-            k = law.a
-            for t in range(self.steps):
-                leaving = self.tables.out_of[law.b]
-                sends = [self.send[k, a, t] for a in leaving if (k, a, t) in self.send]
-                deliveries = [(k, self.tables.problem.arcs[a].dst) for a in leaving]
-                self._at_most(
-                    sends,
-                    [d for d in deliveries if d in self.placed and self.placed[d] in {(a, t) for a in leaving}],
-                    1,
-                )
-        elif law.kind == "peers":
+        resources, arcs = self.tables.resources, self.tables.problem.arcs
+        if law.kind == "peers":
             self._peers(law.a, sending=True)
             self._peers(law.a, sending=False)
+        elif law.kind == "capacity":
+            for t in range(self.steps):
+                sends, placed = (
+                    self._sends_by_resource.get((law.a, t), []),
+                    self._placed_by_resource.get((law.a, t), []),
+                )
+                self._at_most(sends, placed, resources[law.a].capacity)
+        else:  # exclusive
+            k, leaving = law.a, self.tables.out_of[law.b]
+            for t in range(self.steps):
+                sends = [self.send[k, a, t] for a in leaving if (k, a, t) in self.send]
+                deliveries = [(k, arcs[a].dst) for a in leaving]
+                here = {(a, t) for a in leaving}
+                self._at_most(sends, [d for d in deliveries if self.placed.get(d) in here], 1)
         return True
-
-    def _capacity(self, r: int) -> None:
-        for t in range(self.steps):
-            sends = self._sends_by_resource.get((r, t), [])
-            self._at_most(sends, self._placed_by_resource.get((r, t), []), self.tables.resources[r].capacity)
 
     def _peers(self, rank: int, *, sending: bool) -> None:
         """A rank sends to, or receives from, few others over the whole schedule."""
@@ -234,11 +215,6 @@ class NeighbourhoodModel:
         if free and len(free) + len(placed) > limit:
             frozen = [self._frozen(delivery) for delivery in placed]
             self.clauses.at_most([*free, *frozen], limit)
-
-    @property
-    def spent(self) -> int:
-        """Solver resource units."""
-        return self.clauses.spent
 
     def check(self, rlimit: int, seconds: float | None) -> Answer:
         """Solve with everything frozen; ``unknown`` after ``rlimit`` resource units or ``seconds``."""
@@ -292,14 +268,8 @@ class Neighbourhood:
     """The neighbourhoods that begin with one step removed from ``schedule``."""
 
     def __init__(
-        self,
-        tables: CopyProblem,
-        schedule: Schedule,
-        placed: Mapping[Delivery, Place],
-        rng: Random,
-        policy: SmtPolicy,
+        self, tables: CopyProblem, schedule: Schedule, placed: Mapping[Delivery, Place], rng: Random
     ) -> None:
-        self.policy = policy
         self.tables = tables
         self.rng = rng
         self.source = {(t.chunk, tables.problem.arcs[t.link].dst): t.link for t in schedule.transfers}
@@ -313,36 +283,23 @@ class Neighbourhood:
 
     def grown_by(self, free: set[Delivery], core: list[Delivery] | None) -> set[Delivery]:
         """What to free next: what the core blames, what draws from the same resources, and what leads there."""
-        most = max(self.policy.neighbourhood_growth, len(free))
         blamed = list(core or ())
         self.rng.shuffle(blamed)
-        added = set(blamed[:most])
+        added = set(blamed[: max(8, len(free))])
         for k, rank in [*free, *added]:
             at = rank
             while (k, at) in self.source:
                 added.add((k, at))
                 at = self.tables.problem.arcs[self.source[k, at]].src
         added -= free
-        lacking = self.policy.neighbourhood_growth - len(added)
-        if lacking > 0:
-            near = [d for d in self._sharers(blamed or sorted(free)) if d not in free]
-            added.update(near[:lacking])
+        lacking = 8 - len(added)
+        if lacking > 0:  # frozen ones on the scarcest resource of each of those blamed
+            uses = [self.tables.resources_of[self.source[d]] for d in blamed or sorted(free)]
+            scarce = {min(resources, key=lambda r: self.idle[r]) for resources in uses if resources}
+            sharers = [d for r in sorted(scarce) for d in self.users[r]]
+            self.rng.shuffle(sharers)
+            added.update([d for d in sharers if d not in free][:lacking])
         return added
-
-    def _sharers(self, blamed: list[Delivery]) -> list[Delivery]:
-        """Frozen ones on the scarcest resource of each of ``blamed``, in random order."""
-        scarce = {
-            min(resources, key=lambda r: self.idle[r])
-            for d in blamed
-            if (resources := self.tables.resources_of[self.source[d]])
-        }
-        deliveries = [d for r in sorted(scarce) for d in self.users[r]]
-        self.rng.shuffle(deliveries)
-        return deliveries
-
-    def relays(self, free: set[Delivery]) -> set[Delivery]:
-        """Ranks that could pass on what they do not want, where the way around has more room than the direct."""
-        return {relay for delivery in sorted(free) for relay in self._ways_around(*delivery)}
 
     def everyone(self) -> set[Delivery]:
         """Every delivery there could be."""
@@ -350,25 +307,25 @@ class Neighbourhood:
         starts = enumerate(problem.collective.pre)
         return {(k, rank) for k, pre in starts for rank in range(problem.ranks) if rank not in pre}
 
-    def _ways_around(self, k: int, rank: int) -> list[Delivery]:
-        """Through which ranks chunk ``k`` could reach ``rank`` past what is fullest on its way now."""
+    def relays(self, free: set[Delivery]) -> set[Delivery]:
+        """Ranks that could pass on what they do not want, where the way around has more room than the direct: for
+        each chunk the four past which what is fullest on its way now is farthest."""
         problem, of = self.tables.problem, self.tables.resources_of
-        link = self.source[k, rank]
-        source, direct = problem.arcs[link].src, set(of[link])
-        holders = problem.collective.post[k] | problem.collective.pre[k]  # at the end
-        fullest = max(0, min((self.idle[r] for r in direct), default=problem.arcs[link].capacity))
-        detours: list[tuple[int, int]] = []
-        for middle in range(problem.ranks):
-            first, second = self.roomiest.get((source, middle)), self.roomiest.get((middle, rank))
-            if middle in holders or first is None or second is None:
-                continue
-            others = {*of[first], *of[second]} - direct  # what both detours use does not tell them apart
-            detours.append((min((self.idle[r] for r in others), default=fullest), middle))
-        return [
-            (k, middle)
-            for room, middle in sorted(detours, reverse=True)[: self.policy.neighbourhood_relays]
-            if room > fullest
-        ]
+        relays: set[Delivery] = set()
+        for k, rank in free:
+            link = self.source[k, rank]
+            source, direct = problem.arcs[link].src, set(of[link])
+            holders = problem.collective.post[k] | problem.collective.pre[k]  # at the end
+            fullest = max(0, min((self.idle[r] for r in direct), default=problem.arcs[link].capacity))
+            detours: list[tuple[int, int]] = []
+            for middle in range(problem.ranks):
+                first, second = self.roomiest.get((source, middle)), self.roomiest.get((middle, rank))
+                if middle in holders or first is None or second is None:
+                    continue
+                others = {*of[first], *of[second]} - direct  # what both detours use does not tell them apart
+                detours.append((min((self.idle[r] for r in others), default=fullest), middle))
+            relays |= {(k, middle) for room, middle in sorted(detours, reverse=True)[:4] if room > fullest}
+        return relays
 
     @cached_property
     def roomiest(self) -> dict[tuple[int, int], int]:
@@ -383,36 +340,31 @@ class Neighbourhood:
 
 
 def improve(search: Search, *, rlimit: int | None = None, share: float = 1.0) -> None:
-    """Cut the best schedule by a step as often as that succeeds, until the bound is met."""
-    left = search.remaining()
-    units = search.policy.smt.neighbourhood_rlimit if rlimit is None else rlimit
-    until = None if left is None else search.elapsed() + share * left
+    """Cut the best schedule by a step as often as that succeeds, until the bound is met, ``rlimit`` units of the
+    solver are spent or ``share`` of the time left is over."""
+    units = scaled(40_000_000, search.policy.smt.units) if rlimit is None else rlimit
     with deferred() as interrupted:
-        stop_check = search.stop_check(interrupted)
-        shared = _Shared(search, CopyProblem(search.problem), stop_check, interrupted, units, until)
+        shared = _Shared(search, interrupted, units, share)
         try:
-            stop_check()
+            shared.stop_check()
             while not search.done and shared.shorten():
                 pass
         except OutOfTime:
             return
 
 
-@dataclass
 class _Shared:
-    """What the neighbourhoods of one search share."""
+    """What the neighbourhoods of one search share. ``until``: seconds of the search at which its share of time is
+    used up."""
 
-    search: Search
-    tables: CopyProblem
-    stop_check: Callable[[], None]
-    stop: threading.Event
-    rlimit: int
-    until: float | None  # seconds of the search at which the share of time is used up
-    exhausted: bool = False
-    rng: Random = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.rng = Random(self.search.budget.seed)
+    def __init__(self, search: Search, stop: threading.Event, rlimit: int, share: float) -> None:
+        self.search, self.stop, self.rlimit = search, stop, rlimit
+        left = search.remaining()
+        self.until = None if left is None else search.elapsed() + share * left
+        self.stop_check = search.stop_check(stop)
+        self.tables = CopyProblem(search.problem)
+        self.exhausted = False
+        self.rng = Random(search.budget.seed)
 
     def _stop_if_due(self) -> None:
         """OutOfTime or KeyboardInterrupt when the search is to end."""
@@ -421,23 +373,19 @@ class _Shared:
             self.search.clock_decisions.note("lns")
             raise OutOfTime
 
-    @property
-    def policy(self) -> SmtPolicy:
-        return self.search.policy.smt
-
-    def _seconds(self) -> float | None:
-        return None if self.until is None else self.until - self.search.elapsed()
-
     def shorten(self) -> bool:
         """Whether a schedule with a step less was found."""
         best = self.search.best
         if best is None or best.makespan < 2:
             return False
-        if self.search.offer(Schedule.of(early(self.tables, best).transfers), "lns"):
+        first = pushed(self.tables, best, late=False)
+        if self.search.offer(Schedule.of(first.transfers), "lns"):
             return True
-        steps = best.makespan - 1
-        for schedule, step in _removed_steps(self.tables, best, self.policy.neighbourhood_removed_steps):
-            self.search.progress(f"lns: {steps} steps?", best.makespan)
+        # steps to remove: the ends first, then where least is delivered
+        counted = sorted((len(step), t) for t, step in enumerate(first.steps()[:-1]))
+        removed = [(first, best.makespan - 1), (pushed(self.tables, first, late=True), 0)]
+        for schedule, step in [*removed, *((first, t) for _, t in counted[:4])]:
+            self.search.progress(f"lns: {best.makespan - 1} steps?", best.makespan)
             shorter = self._shorter(schedule, step)
             if shorter is not None:
                 return self.search.offer(shorter, "lns")
@@ -450,12 +398,12 @@ class _Shared:
         """A schedule without ``step`` of ``schedule``, looked for in ever larger neighbourhoods of the step."""
         steps = schedule.makespan - 1
         placed, free = without_step(self.tables.problem, schedule, step)
-        choice = Neighbourhood(self.tables, schedule, placed, self.rng, self.policy)
+        choice = Neighbourhood(self.tables, schedule, placed, self.rng)
         unanswered = 0
-        while unanswered < self.policy.neighbourhood_unanswered:
+        while unanswered < 2:
             neighbourhood = free | (choice.relays(free) - placed.keys() if placed else choice.everyone())
             ready = first_steps(self.tables, placed, neighbourhood)
-            if size(self.tables, steps, neighbourhood, ready) > self.policy.neighbourhood_sends:
+            if size(self.tables, steps, neighbourhood, ready) > 40_000:
                 return None
             self._stop_if_due()
             model = NeighbourhoodModel(
@@ -464,7 +412,7 @@ class _Shared:
             for law in model.full():
                 model.add(law)
             answer = self._refine(model)
-            self.rlimit -= model.spent
+            self.rlimit -= model.clauses.spent
             if isinstance(answer, Schedule):
                 return answer
             if self.rlimit <= 0:
@@ -479,13 +427,14 @@ class _Shared:
         return None
 
     def _refine(self, model: NeighbourhoodModel) -> Schedule | list[Delivery] | None:
-        """CEGIS on one neighbourhood: a schedule, the deliveries to blame, or None when the budget ended first."""
+        """CEGIS on one neighbourhood: a schedule, the deliveries to blame, or None when the budget ended first.
+
+        A check may spend 3 million units: a larger neighbourhood is often easier than a hard one."""
         problem = self.tables.problem
         while True:
             self._stop_if_due()
-            answer = model.check(
-                max(1, min(self.policy.neighbourhood_check_rlimit, self.rlimit - model.spent)), self._seconds()
-            )
+            units = max(1, min(3_000_000, self.rlimit - model.clauses.spent))
+            answer = model.check(units, None if self.until is None else self.until - self.search.elapsed())
             if answer == "unknown":
                 if model.clauses.timed_out:
                     self.search.clock_decisions.note("lns")
@@ -513,14 +462,3 @@ def _law(tables: CopyProblem, violation: Violation) -> Law | None:
     if violation.kind == "not-exclusive" and violation.chunk is not None and violation.rank is not None:
         return Law("exclusive", violation.chunk, violation.rank)
     raise InternalError(f"the neighbourhood model allowed what it must not: {violation.message}")
-
-
-def _removed_steps(tables: CopyProblem, schedule: Schedule, number: int) -> Iterator[tuple[Schedule, int]]:
-    """Up to ``number`` schedules as long, with a step to remove from each: the ends first, then where least is
-    delivered."""
-    first = early(tables, schedule)
-    yield first, schedule.makespan - 1
-    yield late(tables, first), 0
-    counted = sorted((len(step), t) for t, step in enumerate(first.steps()[:-1]))
-    for _, t in counted[: number - 2]:
-        yield first, t

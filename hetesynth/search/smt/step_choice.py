@@ -13,20 +13,20 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from hetesynth.model.problem import Problem
 from hetesynth.policy.bounds import BoundsPolicy
 from hetesynth.search.bounds.lower import most_copies
 from hetesynth.search.bounds.regions import Coverer, partitions
 from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.list_scheduling import StepRoom
+from hetesynth.search.machine_code import Bools, Floats
 from hetesynth.search.smt.clauses import Clauses
 
-Bools = npt.NDArray[np.bool_]
+Send = tuple[int, int]  # chunk, arc
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,15 @@ class SuffixLaws:
         parts = [frozenset(part) for level in self.levels for part in level]
         distinct = dict.fromkeys(ranks for part in parts for ranks in (part, everybody - part) if ranks)
         coverer = Coverer(problem)
-        regions = (_region(problem, coverer, ranks) for ranks in distinct)
-        self.regions = tuple(region for region in regions if region is not None)
+        regions: list[Region] = []
+        for ranks in distinct:
+            entering = tuple(a for a, arc in enumerate(problem.arcs) if arc.dst in ranks and arc.src not in ranks)
+            pairs = zip(problem.collective.pre, problem.collective.post, strict=True)
+            wanting = [len(post & ranks) for pre, post in pairs if post & ranks and not pre & ranks]
+            if entering and wanting:
+                capacity, copies = coverer.cover(entering).capacity, most_copies(problem, ranks)
+                regions.append(Region(tuple(sorted(ranks)), entering, capacity, min(wanting), copies))
+        self.regions = tuple(regions)
         self._members = np.zeros((problem.ranks, len(self.regions)), dtype=np.float32)
         for i, region in enumerate(self.regions):
             self._members[list(region.ranks), i] = 1.0
@@ -91,84 +98,56 @@ class SuffixLaws:
         return [i for i, region in enumerate(self.regions) if counts[i] and counts[i] > region.limit(rest)]
 
 
-def _region(problem: Problem, coverer: Coverer, ranks: frozenset[int]) -> Region | None:
-    """None where nothing has to enter, or nothing can."""
-    entering = tuple(a for a, arc in enumerate(problem.arcs) if arc.dst in ranks and arc.src not in ranks)
-    pairs = zip(problem.collective.pre, problem.collective.post, strict=True)
-    wanting = [len(post & ranks) for pre, post in pairs if post & ranks and not pre & ranks]
-    if not entering or not wanting:
-        return None
-    capacity = coverer.cover(entering).capacity
-    return Region(tuple(sorted(ranks)), entering, capacity, min(wanting), most_copies(problem, ranks))
-
-
-Send = tuple[int, int]  # chunk, arc
-Floats = npt.NDArray[np.float64]
-
-
 class Peers:
     """Whom each rank sends to and receives from, where the problem limits that."""
 
     def __init__(self, tables: CopyProblem, links: Iterable[int] = (), *, limited: bool = True) -> None:
         self._arcs = tables.problem.arcs
         self._limit = tables.problem.max_peers if limited else None
-        self._out: dict[int, set[int]] = {}
-        self._in: dict[int, set[int]] = {}
+        self._out: dict[int, set[int]] = defaultdict(set)
+        self._in: dict[int, set[int]] = defaultdict(set)
         for a in links:
             self.meet(a)
 
     def meet(self, a: int) -> None:
         """Arc ``a`` is used."""
         arc = self._arcs[a]
-        self._out.setdefault(arc.src, set()).add(arc.dst)
-        self._in.setdefault(arc.dst, set()).add(arc.src)
+        self._out[arc.src].add(arc.dst)
+        self._in[arc.dst].add(arc.src)
 
     def may(self, a: int) -> bool:
         """Whether arc ``a`` needs no more peers than there may be."""
         if self._limit is None:
             return True
         arc = self._arcs[a]
-        receivers, senders = self._out.get(arc.src, ()), self._in.get(arc.dst, ())
+        receivers, senders = self._out[arc.src], self._in[arc.dst]
         return (arc.dst in receivers or len(receivers) < self._limit) and (
             arc.src in senders or len(senders) < self._limit
         )
 
 
-@dataclass
-class Step:
+class Step(StepRoom):
     """A step being filled: what it still carries, what arrives. ``holds``: chunks x ranks at its start."""
 
-    tables: CopyProblem
-    holds: Bools
-    peers: Peers
-    sends: list[Send] = field(default_factory=list)
-    left: list[int] = field(init=False)
-    after: Bools = field(init=False)
-    _leaving: set[Send] = field(default_factory=set)  # (chunk, rank) that sends it
+    def __init__(self, tables: CopyProblem, holds: Bools, peers: Peers) -> None:
+        super().__init__(tables)
+        self.arcs, self.holds, self.peers = tables.problem.arcs, holds, peers
+        self.after = holds.copy()
+        self.sends: list[Send] = []
 
-    def __post_init__(self) -> None:
-        self.left = [r.capacity for r in self.tables.resources]
-        self.after = self.holds.copy()
-
-    def fits(self, a: int) -> bool:
-        """Whether arc ``a`` carries one chunk more."""
-        left = self.left
-        return all(left[r] > 0 for r in self.tables.resources_of[a]) and self.peers.may(a)
+    def fits(self, arc: int) -> bool:
+        """Whether ``arc`` carries one chunk more, and needs no more peers than there may be."""
+        return super().fits(arc) and self.peers.may(arc)
 
     def may(self, k: int, a: int) -> bool:
         """Whether chunk ``k`` may be sent over arc ``a``, which has room."""
-        arc = self.tables.problem.arcs[a]
-        return bool(self.holds[k, arc.src]) and not (
-            self.after[k, arc.dst] or (self.tables.problem.exclusive_reduction and (k, arc.src) in self._leaving)
-        )
+        arc = self.arcs[a]
+        return bool(self.holds[k, arc.src] and not self.after[k, arc.dst]) and self.may_send(k, arc.src)
 
     def take(self, k: int, a: int) -> None:
         """Send chunk ``k`` over arc ``a``."""
-        arc = self.tables.problem.arcs[a]
-        for r in self.tables.resources_of[a]:
-            self.left[r] -= 1
-        self.after[k, arc.dst] = True
-        self._leaving.add((k, arc.src))
+        self.book(k, self.arcs[a].src, a)
+        self.after[k, self.arcs[a].dst] = True
         self.peers.meet(a)
         self.sends.append((k, a))
 
@@ -181,7 +160,7 @@ class Step:
 
     def room(self, a: int) -> tuple[int, int]:
         """How much room the resources of arc ``a`` have: the fullest, and all together."""
-        rooms = [self.left[r] for r in self.tables.resources_of[a]]
+        rooms = [self.left[r] for r in self.uses[a]]
         return min(rooms, default=0), sum(rooms)
 
 
@@ -215,30 +194,26 @@ class Refill:
         for k, a in keep:
             step.send(k, a)
         tie = self._rng.random(len(holds))
-        for level, entering in zip(self.laws.levels, self._entering, strict=True):
-            self._fill(step, level, entering, tie, rest)
-        return step
-
-    def _fill(
-        self, step: Step, level: Sequence[Sequence[int]], entering: dict[int, list[int]], tie: Floats, rest: int
-    ) -> None:
-        """Regions in turn, those with the least time left first, a chunk each, until nothing more can enter."""
         limit_of = {region.ranks: region.limit(rest) for region in self.laws.regions}
-        limits = [limit_of.get(tuple(sorted(region)), 0) for region in level]
-        present = np.stack([step.after[:, list(region)].any(axis=1) for region in level], axis=1)
-        missed = np.stack([self.laws.wants[:, list(region)].any(axis=1) for region in level], axis=1)
-        rarity = present.sum(axis=1).astype(np.float64) + tie
-        lacking = {i: np.flatnonzero(missed[:, i] & ~present[:, i]).tolist() for i in sorted(entering)}
-        turn = [i for i, chunks in lacking.items() if chunks]
-        while turn:
-            entered = []
-            for i in sorted(turn, key=lambda i: (limits[i] - len(lacking[i]), i)):
-                k = self._enter(step, lacking[i], entering[i], rarity)
-                if k is not None:
-                    rarity[k] += 1.0
-                    lacking[i].remove(k)
-                    entered.append(i)
-            turn = [i for i in entered if lacking[i]]
+        for level, entering in zip(self.laws.levels, self._entering, strict=True):
+            # regions in turn, those with the least time left first, a chunk each, until nothing more can enter
+            limits = [limit_of.get(tuple(sorted(region)), 0) for region in level]
+            present = np.stack([step.after[:, list(region)].any(axis=1) for region in level], axis=1)
+            missed = np.stack([self.laws.wants[:, list(region)].any(axis=1) for region in level], axis=1)
+            rarity = present.sum(axis=1).astype(np.float64) + tie
+            lacking = {i: np.flatnonzero(missed[:, i] & ~present[:, i]).tolist() for i in sorted(entering)}
+            turn = [i for i, chunks in lacking.items() if chunks]
+            while turn:
+                entered = []
+                slack = {i: (limits[i] - len(lacking[i]), i) for i in turn}
+                for i in sorted(turn, key=slack.__getitem__):
+                    chunk = self._enter(step, lacking[i], entering[i], rarity)
+                    if chunk is not None:
+                        rarity[chunk] += 1.0
+                        lacking[i].remove(chunk)
+                        entered.append(i)
+                turn = [i for i in entered if lacking[i]]
+        return step
 
     def _enter(self, step: Step, chunks: list[int], entering: Sequence[int], rarity: Floats) -> int | None:
         """The rarest of ``chunks`` that can enter over one of the arcs now, which it does; None: none can."""
@@ -252,16 +227,11 @@ class Refill:
         for i in np.argsort(rarity[chunks], kind="stable").tolist():
             if possible[i]:
                 k: int = chunks[i]
-                holding = (leaving for sender, leaving in by_sender.items() if step.holds[k, sender])
-                routes = [a for leaving in holding for a in leaving if step.may(k, a)]
+                routes = [a for leaving in by_sender.values() for a in leaving if step.may(k, a)]
                 if routes:
                     step.take(k, max(routes, key=step.room))
                     return k
         return None
-
-
-NEARLY = 1e-6
-ANY = 1e6  # relative gap: the first solution will do
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +272,7 @@ def cheapest(
     if most_nodes:
         model.integrality_ = [highspy.HighsVarType.kInteger] * variables
         solver.setOptionValue("mip_max_nodes", most_nodes)
-        solver.setOptionValue("mip_rel_gap", ANY)
+        solver.setOptionValue("mip_rel_gap", 1e6)  # the first solution will do
     solver.passModel(model)
     solver.run()
     solved = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
@@ -311,31 +281,13 @@ def cheapest(
     ):
         return None
     values = np.array(solver.getSolution().col_value)
-    return np.flatnonzero(values > NEARLY).tolist(), np.flatnonzero(values > 1.0 - NEARLY).tolist()
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """Which sends are looked at: of each region the rarest chunks, ``steps`` times what can enter it, and for each
-    chunk and receiver so many of the senders. None: all."""
-
-    steps: int | None = None
-    most_senders: int | None = None
-
-    def chunks(self, capacity: int) -> int | None:
-        """How many chunks of a region."""
-        return None if self.steps is None else self.steps * capacity
-
-    def senders(self, routes: Sequence[int], first: int) -> Sequence[int]:
-        """Those of ``routes`` that are looked at, spread over them."""
-        if self.most_senders is None or len(routes) <= self.most_senders:
-            return routes
-        turned = [*routes[first % len(routes) :], *routes[: first % len(routes)]]
-        return turned[:: -(-len(turned) // self.most_senders)]
+    return np.flatnonzero(values > 1e-6).tolist(), np.flatnonzero(values > 1.0 - 1e-6).tolist()
 
 
 class StepChoice:
-    """The model of a step after which ``rest`` steps remain. ``regions``: those whose chunks may enter."""
+    """The model of a step after which ``rest`` steps remain. ``regions``: those whose chunks may enter. ``few``:
+    of each region only the rarest chunks are looked at, four times what can enter it, and for each chunk and
+    receiver four of the senders."""
 
     def __init__(
         self,
@@ -345,12 +297,12 @@ class StepChoice:
         rest: int,
         regions: Set[int],
         peers: Peers,
-        sample: Sample,
+        *,
+        few: bool,
     ) -> None:
-        self.tables = tables
         self.sends: list[Send] = []
         self.rows: list[Row] = []
-        self._numbers: dict[Send, int] = {}
+        numbers: dict[Send, int] = {}
         self._rarity: list[float] = holds.mean(axis=1).tolist()
         lacking = laws.lacking(holds)
         arcs = tables.problem.arcs
@@ -362,12 +314,15 @@ class StepChoice:
             for a in region.entering:
                 if peers.may(a):
                     into[arcs[a].dst].append(a)
-            for k in chunks[: sample.chunks(region.capacity)]:
+            for k in chunks[: 4 * region.capacity] if few else chunks:
                 for rank, entering in into.items():
                     routes = [a for a in entering if holds[k, arcs[a].src]]
-                    for a in sample.senders(routes, k + rank):
-                        if (k, a) not in self._numbers:
-                            self._numbers[k, a] = len(self.sends)
+                    if few and len(routes) > 4:  # spread over them
+                        first = (k + rank) % len(routes)
+                        routes = [*routes[first:], *routes[:first]][:: -(-len(routes) // 4)]
+                    for a in routes:
+                        if (k, a) not in numbers:
+                            numbers[k, a] = len(self.sends)
                             self.sends.append((k, a))
         capacity = [resource.capacity for resource in tables.resources]
         self._at_most(((r, n) for n, (_, a) in enumerate(self.sends) for r in tables.resources_of[a]), capacity)
@@ -376,10 +331,16 @@ class StepChoice:
         if tables.problem.exclusive_reduction:
             self._at_most(((k, arcs[a].src), n) for n, (k, a) in enumerate(self.sends))
         for i in sorted(regions):
-            self._enough_enters(laws, i, lacking, rest)
+            # region i lacks no more at the end of the step than can enter it later
+            needed = int(lacking[:, i].sum()) - laws.regions[i].limit(rest)
+            if needed > 0:
+                inside = set(laws.regions[i].entering)
+                entries = [(k, n) for n, (k, a) in enumerate(self.sends) if a in inside and lacking[k, i]]
+                by_chunk = self._at_most(entries)
+                self.rows.append(Row(tuple(n for alike in by_chunk.values() for n in alike), least=needed))
 
-    def _at_most(self, keyed: Iterable[tuple[Any, int]], capacity: Sequence[int] = ()) -> None:
-        """Of the sends with the same key at most the capacity of that key; by default one."""
+    def _at_most(self, keyed: Iterable[tuple[Any, int]], capacity: Sequence[int] = ()) -> dict[Any, list[int]]:
+        """Of the sends with the same key at most the capacity of that key, by default one; the sends by key."""
         alike: dict[Any, list[int]] = defaultdict(list)
         for key, number in keyed:
             alike[key].append(number)
@@ -387,20 +348,7 @@ class StepChoice:
             limit = capacity[key] if capacity else 1
             if len(numbers) > limit:
                 self.rows.append(Row(tuple(numbers), most=limit))
-
-    def _enough_enters(self, laws: SuffixLaws, i: int, lacking: Bools, rest: int) -> None:
-        """Region ``i`` lacks no more at the end of the step than can enter it later."""
-        region = laws.regions[i]
-        needed = int(lacking[:, i].sum()) - region.limit(rest)
-        if needed <= 0:
-            return
-        entering = set(region.entering)
-        entries: dict[int, list[int]] = defaultdict(list)
-        for number, (k, a) in enumerate(self.sends):
-            if a in entering and lacking[k, i]:
-                entries[k].append(number)
-        self.rows += [Row(tuple(numbers), most=1) for numbers in entries.values() if len(numbers) > 1]
-        self.rows.append(Row(tuple(n for numbers in entries.values() for n in numbers), least=needed))
+        return alike
 
     def likely(self, most_nodes: int = 0) -> tuple[list[int], list[int]] | None:
         """The sends that a linear program uses, the rarest chunks first, and of these the whole ones; None: there

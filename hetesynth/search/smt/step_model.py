@@ -10,21 +10,13 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from hetesynth.model.schedule import Transfer
 from hetesynth.search.copy_problem import CopyProblem
-from hetesynth.search.smt.clauses import Answer, Clauses, Options
-
-CardinalityEncoding = Callable[[Clauses, Sequence[int], int], None]
-
-
-def native(clauses: Clauses, variables: Sequence[int], limit: int) -> None:
-    """A cardinality constraint, left to the solver."""
-    clauses.at_most(variables, limit)
-
+from hetesynth.search.smt.clauses import Answer, Clauses
 
 Sending = tuple[int, int, int]  # chunk, arc, step
 
@@ -35,14 +27,13 @@ class Law:
 
     ``peers``: rank ``a`` sends to, and receives from, at most ``max_peers`` others.
     ``capacity``: resource ``a`` (eq. 4, 5). ``once``: chunk ``a`` reaches rank ``b`` over one link (eq. 6).
-    ``exclusive``: rank ``b`` sends chunk ``a`` to one peer a step (eq. 8 in the dual). ``step``: where it holds;
-    None: everywhere. ``peers`` is of all steps.
+    ``exclusive``: rank ``b`` sends chunk ``a`` to one peer a step (eq. 8 in the dual). ``peers`` is of all steps,
+    the others are of each.
     """
 
     kind: Literal["capacity", "once", "exclusive", "peers"]
     a: int
     b: int = 0
-    step: int | None = None
 
 
 def size(tables: CopyProblem, steps: int) -> int:
@@ -62,7 +53,7 @@ class StepModel:
     """Z3's view of one problem with ``steps`` steps.
 
     ``stop_check`` is called now and then while the model is built, and may raise to give it up; ``stop`` ends a
-    check. ``encoding``: of limits; ``options``: of the solver.
+    check.
     """
 
     def __init__(
@@ -71,60 +62,52 @@ class StepModel:
         steps: int,
         stop_check: Callable[[], None] = lambda: None,
         stop: threading.Event | None = None,
-        *,
-        encoding: CardinalityEncoding = native,
-        options: Options | None = None,
     ) -> None:
         self.tables = tables
         self.steps = steps
-        self.encoding = encoding
-        self.clauses = Clauses(stop, options)
+        self.clauses = Clauses(stop)
         self.laws: set[Law] = set()
         self.send: dict[Sending, int] = {}
-        self._has: dict[tuple[int, int, int], int | bool] = {}
-        self._earliest = [
-            [min(tables.hops[u][v] for u in pre) for v in range(tables.problem.ranks)]
-            for pre in tables.problem.collective.pre
-        ]
-        for k in range(len(tables.problem.collective.chunks)):
+        has: dict[tuple[int, int, int], int | bool] = {}
+        problem, clause = tables.problem, self.clauses.clause
+        for k, pre in enumerate(problem.collective.pre):
             stop_check()
+            earliest = [min(tables.hops[u][v] for u in pre) for v in range(problem.ranks)]
             # constants where distance or the start decides
-            problem = self.tables.problem
-            pre = problem.collective.pre[k]
             for rank in range(problem.ranks):
-                for t in range(self.steps + 1):
+                for t in range(steps + 1):
                     if rank in pre:
-                        self._has[k, rank, t] = True
-                    elif t < self._earliest[k][rank]:
-                        self._has[k, rank, t] = False
+                        has[k, rank, t] = True
+                    elif t < earliest[rank]:
+                        has[k, rank, t] = False
                     else:
-                        self._has[k, rank, t] = self.clauses.variable(f"has_{k}_{rank}_{t}")
+                        has[k, rank, t] = self.clauses.variable(f"has_{k}_{rank}_{t}")
             for a, arc in enumerate(problem.arcs):
                 if arc.dst not in pre:
-                    for t in range(self._earliest[k][arc.src], self.steps):
+                    for t in range(earliest[arc.src], steps):
                         self.send[k, a, t] = self.clauses.variable(f"send_{k}_{a}_{t}")
-            self._a_sender_holds_and_a_receiver_lacks(k)
-            self._holding_is_having_received(k)
-            self._every_target_is_served(k)
+            # Send(k,u,v,t) implies Has(k,u,t) and not Has(k,v,t) (eq. 2)
+            for a, arc in enumerate(problem.arcs):
+                for t in range(steps):
+                    send = self.send.get((k, a, t))
+                    if send is not None:
+                        sender, receiver = has[k, arc.src, t], has[k, arc.dst, t]
+                        if not isinstance(sender, bool):
+                            clause(-send, sender)
+                        if not isinstance(receiver, bool):
+                            clause(-send, -receiver)
+            self._holding_is_having_received(k, has)
+            # Has(k,u,T) for every u in post(k)
+            for rank in sorted(problem.collective.post[k]):
+                holds = has[k, rank, steps]
+                if holds is not True:
+                    clause(*(() if holds is False else (holds,)))
 
-    def _a_sender_holds_and_a_receiver_lacks(self, k: int) -> None:
-        """Send(k,u,v,t) implies Has(k,u,t) and not Has(k,v,t) (eq. 2)."""
-        for a, arc in enumerate(self.tables.problem.arcs):
-            for t in range(self.steps):
-                send = self.send.get((k, a, t))
-                if send is None:
-                    continue
-                sender, receiver = self._has[k, arc.src, t], self._has[k, arc.dst, t]
-                if not isinstance(sender, bool):
-                    self.clauses.clause(-send, sender)
-                if not isinstance(receiver, bool):
-                    self.clauses.clause(-send, -receiver)
-
-    def _holding_is_having_received(self, k: int) -> None:
+    def _holding_is_having_received(self, k: int, has: Mapping[tuple[int, int, int], int | bool]) -> None:
         """Has(k,u,t+1) iff Has(k,u,t) or some Send(k,v,u,t) (eq. 3)."""
         for rank in range(self.tables.problem.ranks):
             for t in range(self.steps):
-                now, then = self._has[k, rank, t], self._has[k, rank, t + 1]
+                now, then = has[k, rank, t], has[k, rank, t + 1]
                 if isinstance(then, bool):
                     continue
                 causes = [self.send[k, a, t] for a in self.tables.into[rank] if (k, a, t) in self.send]
@@ -134,17 +117,8 @@ class StepModel:
                 for cause in causes:
                     self.clauses.clause(-cause, then)
 
-    def _every_target_is_served(self, k: int) -> None:
-        """Has(k,u,T) for every u in post(k)."""
-        for rank in sorted(self.tables.problem.collective.post[k]):
-            holds = self._has[k, rank, self.steps]
-            if holds is False:
-                self.clauses.clause()
-            elif holds is not True:
-                self.clauses.clause(holds)
-
     def add(self, law: Law) -> bool:
-        """Demand ``law`` at its step or at every step; False when it was already there."""
+        """Demand ``law``; False when it was already there."""
         if law in self.laws:
             return False
         self.laws.add(law)
@@ -152,7 +126,7 @@ class StepModel:
             self._a_rank_has_few_peers(law.a, sending=True)
             self._a_rank_has_few_peers(law.a, sending=False)
             return True
-        for t in range(self.steps) if law.step is None else (law.step,):
+        for t in range(self.steps):
             if law.kind == "capacity":
                 # eq. 4, 5: the sum of Send over the links of a resource
                 resource = self.tables.problem.resources[law.a]
@@ -180,12 +154,7 @@ class StepModel:
 
     def _at_most(self, sends: list[int], limit: int) -> None:
         if len(sends) > limit:
-            self.encoding(self.clauses, sends, limit)
-
-    @property
-    def spent(self) -> int:
-        """Solver resource units."""
-        return self.clauses.spent
+            self.clauses.at_most(sends, limit)
 
     def check(self, frozen: Iterable[Sending], rlimit: int, seconds: float | None) -> Answer:
         """Solve with ``frozen`` sends forced; ``unknown`` after ``rlimit`` resource units or ``seconds``."""

@@ -12,19 +12,18 @@ busy for the chunk's bytes at the resource's own rate, so that a wide port serve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.policy import Policy
 from hetesynth.search.copy_problem import CopyProblem, start_arrays, without_useless
-from hetesynth.search.machine_code import Floats, most_interpreted, rows, run_kernel
+from hetesynth.search.machine_code import rows, run_kernel
 from hetesynth.search.peers import within_peers, without_peers
 from hetesynth.search.portable_math import added, dearer
 from hetesynth.search.search import Search, Strategy
-from hetesynth.search.timed.earliest_arrival_kernel import Network, Round, run_round
+from hetesynth.search.timed.kernels import Arrival, Network, Round, run_round
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +50,11 @@ class TimedRoutes:
     start: dict[tuple[int, int], float]
     load: list[float]
     seconds: float
+
+    @property
+    def busiest(self) -> float:
+        """Seconds of work of the busiest resource."""
+        return max(self.load, default=0.0)
 
 
 def full_speed_transfers(tables: CopyProblem, link_times: LinkTimes) -> list[int]:
@@ -88,89 +92,49 @@ def schedule_of(tables: CopyProblem, timed: TimedRoutes, most: Sequence[int] | N
     return without_useless(problem, transfers, max((t.end for t in transfers), default=0))
 
 
-def rounds(
-    tables: CopyProblem, link_times: LinkTimes, weight: float, ended: Callable[[], bool], policy: Policy
-) -> list[TimedRoutes]:
-    """Rounds with prices of ``weight`` times the seconds a resource is kept busy, until ``ended``: at least one,
-    and without prices no more."""
-    scarcity = [1.0] * len(tables.resources)
-    routes: list[TimedRoutes] = []
-    number = policy.timed.arrival_rounds if weight else 1
-    while len(routes) < number and not (routes and ended()):
-        price = [weight * s * b for s, b in zip(scarcity, link_times.busy, strict=True)]
-        timed = earliest_arrival(tables, link_times, price, policy)
-        routes.append(timed)
-        # what each resource costs in the next round
-        most = max(timed.load, default=0.0) or 1.0
-        growth, exponent = policy.timed.arrival_growth, policy.timed.arrival_exponent
-        raised = [
-            dearer(s, seconds / most, growth, exponent) for s, seconds in zip(scarcity, timed.load, strict=True)
-        ]
-        least = min(raised, default=1.0)
-        scarcity = [s / least for s in raised]
-    return routes
-
-
-def earliest_arrival(
-    tables: CopyProblem, link_times: LinkTimes, price: Sequence[float], policy: Policy
-) -> TimedRoutes:
+def earliest_arrival(tables: CopyProblem, link_times: LinkTimes, price: Sequence[float]) -> TimedRoutes:
     """One round: always the delivery with the least arrival time plus price of its resources."""
-    chunks, arcs = len(tables.problem.collective.chunks), tables.problem.arcs
-    network, progress = _network(tables, link_times, price), _round(tables)
-    large = chunks * len(arcs) > most_interpreted(run_round, policy.machine_code.earliest_arrival)
-    count, seconds = run_kernel(run_round, network, progress, compiled=large)
-    transfers = zip(progress.chunks[:count].tolist(), progress.arcs[:count].tolist(), strict=True)
-    begins = progress.begins[:count].tolist()
-    return TimedRoutes(dict(zip(transfers, begins, strict=True)), progress.load.tolist(), float(seconds))
-
-
-def _network(tables: CopyProblem, link_times: LinkTimes, price: Sequence[float]) -> Network:
-    """What the kernel reads."""
-    flow = link_times.transfer_seconds(tables)
-    cost = [added(price[r] for r in used) for used in tables.resources_of]
-    (out_start, out_arcs), (uses_start, uses) = rows(tables.out_of), rows(tables.resources_of)
-    return Network(
-        arc_src=np.array([arc.src for arc in tables.problem.arcs]),
-        arc_dst=np.array([arc.dst for arc in tables.problem.arcs]),
-        out_start=out_start,
-        out_arcs=out_arcs,
-        uses_start=uses_start,
-        uses=uses,
-        cost=np.array(cost, dtype=np.float64),
-        flow=np.array(flow),
-        busy=np.array(link_times.busy),
-        distance=_distances(tables, flow).ravel(),
-    )
-
-
-def _round(tables: CopyProblem) -> Round:
-    """What the kernel changes, as it is before the first transfer."""
-    starts, lacks = start_arrays(tables.problem)
-    holds = np.where(starts, 0.0, np.inf)
-    return Round(
-        holds=holds.ravel(),
-        lacks=lacks.ravel(),
-        nearest=np.zeros(holds.size),
-        lacking=np.zeros(len(holds), dtype=np.int64),
-        free=np.zeros(len(tables.resources)),
-        load=np.zeros(len(tables.resources)),
-        chunks=np.zeros(holds.size, dtype=np.int64),
-        arcs=np.zeros(holds.size, dtype=np.int64),
-        begins=np.zeros(holds.size),
-    )
-
-
-def _distances(tables: CopyProblem, flow: Sequence[float]) -> Floats:
-    """Seconds from every rank to every other along the quickest arcs, on idle links."""
-    n = tables.problem.ranks
+    arcs, n = tables.problem.arcs, tables.problem.ranks
+    network = network_of(tables, link_times)
+    # seconds from every rank to every other along the quickest arcs, on idle links
     distance = np.full((n, n), np.inf)
     np.fill_diagonal(distance, 0.0)
-    for a in tables.arcs:
-        arc = tables.problem.arcs[a]
-        distance[arc.src, arc.dst] = min(distance[arc.src, arc.dst], flow[a])
+    usable = np.array(tables.arcs, dtype=np.int64)
+    np.minimum.at(distance, (network.arc_src[usable], network.arc_dst[usable]), network.flow[usable])
     for via in range(n):
         np.minimum(distance, distance[:, via, None] + distance[None, via, :], out=distance)
-    return distance
+    cost = np.array([added(price[r] for r in used) for used in tables.resources_of], dtype=np.float64)
+    starts, lacks = start_arrays(tables.problem)
+    chunks, resources = len(starts), len(tables.resources)
+    progress = Round(
+        holds=np.where(starts, 0.0, np.inf).ravel(),
+        lacks=lacks.ravel(),
+        nearest=np.zeros(starts.size),
+        lacking=np.zeros(chunks, dtype=np.int64),
+        free=np.zeros(resources),
+        left=np.zeros(resources),
+        chunks=np.zeros(starts.size, dtype=np.int64),
+        arcs=np.zeros(starts.size, dtype=np.int64),
+        begins=np.zeros(starts.size),
+    )
+    arrival = Arrival(cost, distance.ravel())
+    count, seconds = run_kernel(run_round, network, arrival, progress, seconds=1.5e-5 * chunks * len(arcs))
+    transfers = zip(progress.chunks[:count].tolist(), progress.arcs[:count].tolist(), strict=True)
+    start = dict(zip(transfers, progress.begins[:count].tolist(), strict=True))
+    return TimedRoutes(start, (0.0 - progress.left).tolist(), float(seconds))
+
+
+def network_of(tables: CopyProblem, link_times: LinkTimes) -> Network:
+    """Arcs and resources as a kernel reads them."""
+    arcs = tables.problem.arcs
+    return Network(
+        np.array([arc.src for arc in arcs], dtype=np.int64),
+        np.array([arc.dst for arc in arcs], dtype=np.int64),
+        *rows(tables.out_of),
+        *rows(tables.resources_of),
+        np.array(link_times.transfer_seconds(tables)),
+        np.array(link_times.busy),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,14 +161,29 @@ class Rates:
 
 
 def timed_strategy(rates: Rates, weight: float) -> Strategy:
-    """A strategy that offers the quickest of a few rounds, as it predicts them itself."""
+    """A strategy that offers the quickest of four rounds, as it predicts them itself, with prices of ``weight``
+    times the seconds a resource is kept busy; without prices there is one round."""
 
     def improve(search: Search) -> None:
         tables = within_peers(search.problem, search.policy.bounds)
         if tables is None:
             return
-        routes = rounds(tables, rates.link_times(tables), weight, search.out_of_time, search.policy)
-        best = min(routes, key=lambda timed: timed.seconds)
-        search.offer(schedule_of(tables, best), "timed")
+        link_times = rates.link_times(tables)
+        scarcity = [1.0] * len(tables.resources)
+        best: TimedRoutes | None = None
+        for _ in range(4 if weight else 1):
+            if best is not None and search.out_of_time():
+                break
+            price = [weight * s * b for s, b in zip(scarcity, link_times.busy, strict=True)]
+            timed = earliest_arrival(tables, link_times, price)
+            if best is None or timed.seconds < best.seconds:
+                best = timed
+            # what each resource costs in the next round
+            shares = [seconds / (timed.busiest or 1.0) for seconds in timed.load]
+            raised = [dearer(s, share, 0.5, 2) for s, share in zip(scarcity, shares, strict=True)]
+            least = min(raised, default=1.0)
+            scarcity = [s / least for s in raised]
+        if best is not None:
+            search.offer(schedule_of(tables, best), "timed")
 
     return Strategy("timed", improve, without_peers)

@@ -4,44 +4,47 @@ In: a copying problem, what its links cost, the arcs that each chunk takes. Out:
 (1966); Jackson (1955): on one machine, the longest tail first. Routes should come balanced; their schedule is then
 hardly longer than the work of the busiest resource.
 
-This is the one list scheduling in seconds, with a rule for each of its callers: ``by_start`` for negotiated loads
-and for very many paths, ``by_urgent_start`` for trees, ``by_path`` for paths. In steps it is another thing
-(``synthesis.list_scheduling``): there a resource has a number of transfers in a step, not a time when it is free.
+This is the one list scheduling in seconds: ``by_start`` for trees, negotiated loads and very many paths, ``Paths``
+looks at every path before each choice. In steps it is another thing (``search.list_scheduling``): there a resource
+has a number of transfers in a step, not a time when it is free.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from hetesynth.model.problem import Problem
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.copy_problem import CopyProblem
-from hetesynth.search.machine_code import Floats, Ints, most_interpreted, rows, run_kernel
+from hetesynth.search.machine_code import Floats, Ints, rows, run_kernel
 from hetesynth.search.peers import stranded, within_peers, without_peers
 from hetesynth.search.portable_math import exp
 from hetesynth.search.search import Search, Strategy
-from hetesynth.search.timed.balanced_paths_kernel import Chunks, Network, Prices, Routing, run_sweep
 from hetesynth.search.timed.earliest_arrival import (
     LinkTimes,
     Rates,
     TimedRoutes,
     earliest_arrival,
     full_speed_transfers,
+    network_of,
     schedule_of,
 )
-from hetesynth.search.timed.list_scheduling_kernel import (
+from hetesynth.search.timed.kernels import (
+    Chunks,
     Deliveries,
+    Prices,
     QueueProgress,
     QueueRules,
+    Routing,
     ScanProgress,
     ScanRules,
     run_queue,
     run_scan,
+    run_sweep,
 )
-from hetesynth.search.timed.list_scheduling_kernel import Paths as PathRows
+from hetesynth.search.timed.kernels import Paths as PathRows
 from hetesynth.search.trees import balanced_trees
 from hetesynth.search.trees.balanced_trees import TreeRouting
 
@@ -55,29 +58,27 @@ def timed_trees_strategy(rates: Rates) -> Strategy:
     """
 
     def improve(search: Search) -> None:
-        policy = search.policy
-        if balanced_trees.refuses(search.problem, policy) is not None:
+        if balanced_trees.refuses(search.problem, search.policy) is not None:
             return
         tables = CopyProblem(search.problem)
         link_times = rates.link_times(tables)
         best: TimedRoutes | None = None
         rng = np.random.default_rng(search.budget.seed)
-        routing = TreeRouting(search.problem, 1, rng, policy)
+        routing = TreeRouting(search.problem, 1, rng, search.policy)
         routing.capacity = 1.0 / np.array(link_times.busy)
         deliveries = len(search.problem.collective.chunks) * (search.problem.ranks - 1)
         target = deliveries / routing.capacity.sum()
-        unscheduled = int(policy.timed.tree_unscheduled * policy.timed.tree_sweeps)
-        for number in range(policy.timed.tree_sweeps):
+        for number in range(8):
             if best is not None and search.out_of_time():
                 break
             routing.target = target
             if not routing.sweep():
                 return
-            target = policy.timed.tree_goal * float((routing.load / routing.capacity).max())
-            if number < unscheduled and number != policy.timed.tree_early_schedule:
+            target = 0.97 * float((routing.load / routing.capacity).max())
+            if number in (0, 2, 3):  # still uneven; but there is a schedule soon
                 continue
             every = [(k, a) for k, tree in enumerate(routing.trees) for _, _, a in tree]
-            timed = by_urgent_start(tables, link_times, every, routing.load * np.array(link_times.busy), policy)
+            timed = by_start(tables, link_times, every, 1.0, routing.load * np.array(link_times.busy))
             if best is None or timed.seconds < best.seconds:
                 best = timed
         if best is not None:
@@ -101,17 +102,29 @@ def negotiated_strategy(rates: Rates) -> Strategy:
         if tables is None:
             return
         link_times = rates.link_times(tables)
+        busy = np.array(link_times.busy)
+        scarcity = np.ones(len(busy))
+        rounds: list[TimedRoutes] = []
+        least, began = np.inf, search.elapsed()
+        for number in range(10):
+            if number and search.out_of_time(2 * (search.elapsed() - began) / number):
+                break
+            routes = earliest_arrival(tables, link_times, (16.0 * scarcity * busy).tolist())
+            rounds.append(routes)
+            if routes.busiest <= 0.0:
+                break
+            least = min(least, routes.busiest)
+            scarcity *= exp(2.0 * (np.array(routes.load) / (0.96 * least) - 1.0))
+            scarcity = np.maximum(scarcity, 1.0)
         # the quickest of rounds and of list schedules of those with the least work of a busiest resource
-        rounds = _rounds(search, tables, link_times)
-        policy = search.policy.timed
+        rounds.sort(key=lambda routes: routes.busiest)
         best = min(rounds, key=lambda timed: timed.seconds)
         for number, routes in enumerate(rounds):
-            enough = number >= policy.negotiated_scheduled and len(routes.start) > policy.negotiated_all_scheduled
-            if enough or best.seconds <= _busiest(routes) or (number and search.out_of_time()):
+            enough = number >= 2 and len(routes.start) > 20_000
+            if enough or best.seconds <= routes.busiest or (number and search.out_of_time()):
                 break
             order = sorted((begins, k, a) for (k, a), begins in routes.start.items())
-            deliveries, pressure = [(k, a) for _, k, a in order], policy.negotiated_pressure
-            again = by_start(tables, link_times, deliveries, pressure, search.policy)
+            again = by_start(tables, link_times, [(k, a) for _, k, a in order], 1.0)
             best = min((best, again), key=lambda timed: timed.seconds)
         apart = all(len(resource.arcs) == 1 for resource in tables.resources)
         most = full_speed_transfers(tables, link_times) if apart else None
@@ -120,41 +133,14 @@ def negotiated_strategy(rates: Rates) -> Strategy:
     return Strategy("negotiated", improve, without_peers)
 
 
-def _rounds(search: Search, tables: CopyProblem, link_times: LinkTimes) -> list[TimedRoutes]:
-    """Routes of several rounds, those with the least work of a busiest resource first; at least of one."""
-    policy = search.policy.timed
-    busy = np.array(link_times.busy)
-    scarcity = np.ones(len(busy))
-    rounds: list[TimedRoutes] = []
-    least, began = np.inf, search.elapsed()
-    for number in range(policy.negotiated_rounds):
-        if number and search.out_of_time(policy.negotiated_scheduled * (search.elapsed() - began) / number):
-            break
-        price = (policy.negotiated_weight * scarcity * busy).tolist()
-        routes = earliest_arrival(tables, link_times, price, search.policy)
-        rounds.append(routes)
-        if _busiest(routes) <= 0.0:
-            break
-        least = min(least, _busiest(routes))
-        goal = policy.negotiated_goal * least
-        scarcity *= exp(policy.negotiated_step * (np.array(routes.load) / goal - 1.0))
-        scarcity = np.maximum(scarcity, 1.0)
-    return sorted(rounds, key=_busiest)
-
-
-def _busiest(routes: TimedRoutes) -> float:
-    return max(routes.load, default=0.0)
-
-
 def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
     """Why the problem is no exchange, or None."""
     collective = problem.collective
     pairs = zip(collective.pre, collective.post, strict=True)
     if any(len(pre) > 1 or len(post - pre) > 1 for pre, post in pairs):
         return "some chunk has several origins or targets"
-    timed = policy.timed
-    most = timed.path_chunks if collective.chunks_per_rank > 1 else timed.path_single_chunks
-    if len(collective.chunks) > most:
+    # an alltoall of 256 GPUs has 65,280
+    if len(collective.chunks) > (20_000 if collective.chunks_per_rank > 1 else 70_000):
         return "it is too large"
     return stranded(problem, policy.bounds)
 
@@ -169,18 +155,18 @@ def exchange_strategy(rates: Rates) -> Strategy:
     """
 
     def improve(search: Search) -> None:
-        tables, policy = within_peers(search.problem, search.policy.bounds), search.policy.timed
+        tables = within_peers(search.problem, search.policy.bounds)
         if tables is None or refuses(search.problem, search.policy) is not None:
             return
-        paths = Paths(tables, rates.link_times(tables), search.budget.seed, search.policy)
-        for number, sharpness in enumerate(policy.path_sharpness):
+        paths = Paths(tables, rates.link_times(tables), search.budget.seed)
+        for number, sharpness in enumerate(SHARPNESS):
             if number and search.out_of_time():
                 break
             if not paths.sweep(sharpness):
                 return
         best: TimedRoutes | None = None
-        for number, pressure in enumerate(policy.path_pressures):
-            if number and search.out_of_time():
+        for pressure in PRESSURES:
+            if best is not None and search.out_of_time():
                 break
             timed = paths.list_schedule(pressure)
             if best is None or timed.seconds < best.seconds:
@@ -191,27 +177,24 @@ def exchange_strategy(rates: Rates) -> Strategy:
     return Strategy("exchange", improve, refuses)
 
 
-@dataclass
+SHARPNESS = (8.0, 16.0, 32.0, 64.0, 128.0)
+"""How steeply prices rise with the load, one sweep of rerouting for each."""
+PRESSURES = (0.0, 0.05, 1.0)
+"""Seconds of urgency for each second of work left, one list schedule of balanced paths for each."""
+
+
 class Paths:
     """A path for every chunk that has to move, and the seconds of work they put on every resource."""
 
-    tables: CopyProblem
-    link_times: LinkTimes
-    seed: int
-    policy: Policy
-
-    def __post_init__(self) -> None:
-        problem = self.tables.problem
-        collective = problem.collective
-        moved = [
-            (k, min(pre), min(post - pre))
-            for k, (pre, post) in enumerate(zip(collective.pre, collective.post, strict=True))
-            if post - pre
-        ]
+    def __init__(self, tables: CopyProblem, link_times: LinkTimes, seed: int) -> None:
+        self.tables, self.link_times = tables, link_times
+        problem = tables.problem
+        ends = enumerate(zip(problem.collective.pre, problem.collective.post, strict=True))
+        moved = [(k, min(pre), min(post - pre)) for k, (pre, post) in ends if post - pre]
         self.chunk = [k for k, _, _ in moved]
         self.origin: Ints = np.array([u for _, u, _ in moved], dtype=np.int64)
         self.goal: Ints = np.array([v for _, _, v in moved], dtype=np.int64)
-        self.network = self._network()
+        self.network = network_of(tables, link_times)
         resources, ranks = len(self.network.busy), problem.ranks
         self.routing = Routing(
             length=np.zeros(len(moved), dtype=np.int64),
@@ -223,19 +206,7 @@ class Paths:
             above=np.zeros(ranks, dtype=np.int64),
             done=np.zeros(ranks, dtype=np.bool_),
         )
-        self.rng = np.random.default_rng(self.seed)
-        most = most_interpreted(run_sweep, self.policy.machine_code.balanced_paths)
-        self.large = len(moved) * len(problem.arcs) > most
-
-    def _network(self) -> Network:
-        arcs = self.tables.problem.arcs
-        return Network(
-            np.array([arc.dst for arc in arcs], dtype=np.int64),
-            *rows(self.tables.out_of),
-            *rows(self.tables.resources_of),
-            np.array(self.link_times.transfer_seconds(self.tables)),
-            np.array(self.link_times.busy),
-        )
+        self.rng = np.random.default_rng(seed)
 
     @property
     def load(self) -> Floats:
@@ -252,95 +223,68 @@ class Paths:
 
     def sweep(self, sharpness: float) -> bool:
         """Reroute every chunk once, in random order; False when one has no path."""
-        target = float(self.load.max(initial=0.0))
-        if not self.load.any():  # as if all took the shortest path
-            sharpness, target = 0.0, 1.0
         chunks = Chunks(self.origin, self.goal, self.rng.permutation(len(self.chunk)))
-        prices = Prices(target, sharpness, self.policy.timed.path_weight)
-        return bool(run_kernel(run_sweep, self.network, chunks, prices, self.routing, compiled=self.large))
+        prices = Prices(float(self.load.max(initial=0.0)), sharpness)
+        if not self.load.any():  # as if all took the shortest path
+            prices = Prices(1.0, 0.0)
+        seconds = 3e-6 * len(self.chunk) * len(self.network.arc_src)
+        return bool(run_kernel(run_sweep, self.network, chunks, prices, self.routing, seconds=seconds))
 
     def list_schedule(self, pressure: float) -> TimedRoutes:
         """When each chunk takes each arc of its path."""
         routes = [[(k, a) for a in path] for k, path in zip(self.chunk, self.paths, strict=True)]
-        policy, busy = self.policy.timed, self.network.busy
-        if len(self.chunk) > policy.scanned_paths:
-            deliveries = [delivery for route in routes for delivery in route]
-            return by_start(self.tables, self.link_times, deliveries, pressure, self.policy)
-        rules = ScanRules(pressure, policy.same_start * float(busy.min()) if len(busy) else 0.0)
-        return by_path(self.tables, self.link_times, routes, self.load, rules, compiled=self.large)
+        deliveries = [delivery for route in routes for delivery in route]
+        if len(routes) > 20_000:  # looking at all before each choice takes quadratic time
+            return by_start(self.tables, self.link_times, deliveries, pressure)
+        record = records(self.tables, self.link_times, deliveries)
+        end: Ints = np.cumsum([len(path) for path in routes], dtype=np.int64)
+        at: Ints = end - np.array([len(path) for path in routes], dtype=np.int64)
+        tail = np.zeros(len(deliveries))
+        for first, last in zip(at.tolist(), end.tolist(), strict=True):
+            for i in range(last - 2, first - 1, -1):
+                tail[i] = tail[i + 1] + record.flow[i + 1]
+        progress = ScanProgress(
+            left=self.load.copy(),
+            free=np.zeros(len(self.load)),
+            begins=np.zeros(len(deliveries)),
+            ready=np.zeros(len(routes)),
+            at=at,
+            open_paths=np.arange(len(routes)),
+        )
+        rules = ScanRules(pressure, 1e-3 * float(record.busy.min()) if len(record.busy) else 0.0)
+        estimate = 1e-6 * len(deliveries) * len(routes)
+        seconds = run_kernel(run_scan, record, PathRows(end, tail), rules, progress, seconds=estimate)
+        start = dict(zip(deliveries, progress.begins.tolist(), strict=True))
+        return TimedRoutes(start, self.load.tolist(), float(seconds))
 
 
-NEVER = 2**62  # deliveries
 Route = Sequence[tuple[int, int]]  # deliveries (chunk, arc) in an order in which they could be made
 
 
 def by_start(
-    tables: CopyProblem, link_times: LinkTimes, deliveries: Route, pressure: float, policy: Policy
+    tables: CopyProblem, link_times: LinkTimes, deliveries: Route, pressure: float, load: Floats | None = None
 ) -> TimedRoutes:
-    """Begin times: what can begin first goes first, of those that begin at the same time the most urgent."""
-    shortest = min((b for b in link_times.busy if b > 0), default=1e-9)
-    update = max(1, len(deliveries) // policy.timed.urgency_updates)
-    rules = QueueRules(pressure, policy.timed.same_start * shortest, 0.0, update, np.inf)
-    return _by_queue(tables, link_times, deliveries, rules, None, policy)
-
-
-def by_urgent_start(
-    tables: CopyProblem, link_times: LinkTimes, deliveries: Route, load: Floats, policy: Policy
-) -> TimedRoutes:
-    """Begin times: what can begin first goes first, where the urgent may go ahead of what can begin before it."""
-    update = max(load.tolist(), default=0.0) / policy.timed.urgency_updates
-    rules = QueueRules(1.0, 0.0, policy.timed.urgent_lead, NEVER, update)
-    return _by_queue(tables, link_times, deliveries, rules, load, policy)
-
-
-def _by_queue(
-    tables: CopyProblem,
-    link_times: LinkTimes,
-    deliveries: Route,
-    rules: QueueRules,
-    load: Floats | None,
-    policy: Policy,
-) -> TimedRoutes:
-    record = records(tables, link_times, deliveries)
+    """Begin times: what can begin first goes first, of those that begin at the same time the most urgent; with
+    ``load``, seconds of work of each resource, the urgent may go ahead of what can begin before it."""
+    record, number = records(tables, link_times, deliveries), len(deliveries)
     if load is None:
+        shortest = min((b for b in link_times.busy if b > 0), default=1e-9)
+        rules = QueueRules(pressure, 1e-3 * shortest, 0.0, max(1, number // 60), np.inf)
         load = np.zeros(len(record.busy))
         np.add.at(load, record.uses, record.busy[record.uses])
-    number = len(deliveries)
-    none: Ints = np.full(number, -1)
+    else:
+        rules = QueueRules(pressure, 0.0, 0.05, 2**62, max(load.tolist(), default=0.0) / 60)
     progress = QueueProgress(
-        left=load.copy(), free=np.zeros(len(load)), begins=np.zeros(number), ready=np.zeros(number),
-        done=np.zeros(number, dtype=np.bool_), urgency=np.zeros(number), child=none, sibling=none.copy(),
-    )  # fmt: skip
-    compiled = number > most_interpreted(run_queue, policy.machine_code.list_scheduling)
-    seconds = run_kernel(run_queue, record, rules, progress, compiled=compiled)
-    start = dict(zip(deliveries, progress.begins.tolist(), strict=True))
-    return TimedRoutes(start, load.tolist(), float(seconds))
-
-
-def by_path(
-    tables: CopyProblem,
-    link_times: LinkTimes,
-    paths: Sequence[Route],
-    load: Floats,
-    rules: ScanRules,
-    *,
-    compiled: bool,
-) -> TimedRoutes:
-    """Begin times of the deliveries of ``paths``, of which none is empty; ``load``: seconds of work of each
-    resource."""
-    deliveries = [delivery for path in paths for delivery in path]
-    record = records(tables, link_times, deliveries)
-    end: Ints = np.cumsum([len(path) for path in paths], dtype=np.int64)
-    at: Ints = end - np.array([len(path) for path in paths], dtype=np.int64)
-    tail = np.zeros(len(deliveries))
-    for first, last in zip(at.tolist(), end.tolist(), strict=True):
-        for i in range(last - 2, first - 1, -1):
-            tail[i] = tail[i + 1] + record.flow[i + 1]
-    progress = ScanProgress(
-        left=load.copy(), free=np.zeros(len(load)), begins=np.zeros(len(deliveries)), ready=np.zeros(len(paths)),
-        at=at, open_paths=np.arange(len(paths)),
-    )  # fmt: skip
-    seconds = run_kernel(run_scan, record, PathRows(end, tail), rules, progress, compiled=compiled)
+        left=load.copy(),
+        free=np.zeros(len(load)),
+        begins=np.zeros(number),
+        ready=np.zeros(number),
+        done=np.zeros(number, dtype=np.bool_),
+        urgency=np.zeros(number),
+        child=np.zeros(number, dtype=np.int64),
+        sibling=np.zeros(number, dtype=np.int64),
+    )
+    seconds = run_kernel(run_queue, record, rules, progress, seconds=1.5e-4 * number)
     start = dict(zip(deliveries, progress.begins.tolist(), strict=True))
     return TimedRoutes(start, load.tolist(), float(seconds))
 

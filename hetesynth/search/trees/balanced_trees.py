@@ -12,19 +12,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hetesynth.errors import InternalError
 from hetesynth.model.problem import Problem
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.copy_problem import cheapest_links
 from hetesynth.search.list_scheduling import Tree, list_schedule_by_work
+from hetesynth.search.machine_code import Floats, Ints
 from hetesynth.search.peers import stranded, within_peers
 from hetesynth.search.portable_math import exp
 from hetesynth.search.search import Search, Strategy
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
@@ -33,26 +30,22 @@ def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
     pairs = zip(collective.pre, collective.post, strict=True)
     if any(len(pre) != 1 or len(pre | post) != problem.ranks for pre, post in pairs):
         return "some chunk does not go from one rank to all others"
-    deliveries = len(collective.chunks) * problem.ranks
-    trees = policy.trees
-    many = deliveries > trees.max_deliveries or len(problem.arcs) > trees.max_arcs
-    if many or problem.ranks > trees.max_ranks:
+    if len(collective.chunks) * problem.ranks > 60_000 or problem.ranks > 256:
         return "it is too large"
     return stranded(problem, policy.bounds)
 
 
-def improve(search: Search, rounds: int | None = None) -> None:
+def improve(search: Search, rounds: int = 8) -> None:
     """Offer schedules along balanced trees until the bound is met, the rounds are used up or time is out."""
-    policy = search.policy.trees
     if refuses(search.problem, search.policy) is not None:
         return
     rng = np.random.default_rng(search.budget.seed)
     routing = TreeRouting(search.problem, max(1, search.target), rng, search.policy)
-    for number in range(policy.rounds if rounds is None else rounds):
-        for _ in range(policy.sweeps):
+    for number in range(rounds):
+        for _ in range(2):
             if search.done or search.out_of_time() or not routing.sweep():
                 return
-        noise = policy.noise * min(number, 1)
+        noise = 0.3 * min(number, 1)
         schedule = list_schedule_by_work(routing.tables, routing.trees, noise, rng, search.may_leave)
         if schedule is None:
             return
@@ -61,20 +54,20 @@ def improve(search: Search, rounds: int | None = None) -> None:
 
 @dataclass
 class TreeRouting:
-    """Trees of all chunks and the load they put on every resource."""
+    """Trees of all chunks and the load they put on every resource. ``target``: steps that the load is to fit into;
+    ``sharpness``: how steeply a resource becomes dearer with the share of these that it is busy."""
 
     problem: Problem
-    target: float  # steps that the load is to fit into
+    target: float
     rng: np.random.Generator
     policy: Policy
-    sharpness: float | None = None  # None: that of balanced trees in the policy
+    sharpness: float = 16.0
 
     def __post_init__(self) -> None:
         tables = within_peers(self.problem, self.policy.bounds)
         if tables is None:
             raise InternalError("trees for a problem that they refuse")
         self.tables = tables
-        self.exponent = self.policy.trees.sharpness if self.sharpness is None else self.sharpness
         self.capacity: Floats = np.array([r.capacity for r in tables.resources], dtype=np.float64)
         self.uses = tables.resources_of
         self.load: Floats = np.zeros(len(self.capacity))
@@ -94,41 +87,34 @@ class TreeRouting:
 
     def sweep(self, *, overfull_only: bool = False) -> bool:
         """Reroute every chunk once, in random order; False when some rank cannot be reached."""
+        most = self.target + 1e-9
         for k in self.rng.permutation(len(self.trees)).tolist():
-            if overfull_only and self.trees[k] and not self._crosses_overfull(self.trees[k]):
+            used = [r for _, _, a in self.trees[k] for r in self.uses[a]]
+            crosses = any(self.load[r] > self.capacity[r] * most for r in used)
+            if overfull_only and self.trees[k] and not crosses:
                 continue
-            self._book(self.trees[k], -1)
+            for r in used:
+                self.load[r] -= 1
             tree = self._tree(min(self.problem.collective.pre[k]))
             if tree is None:
                 return False
             self.trees[k] = tree
-            self._book(tree, 1)
+            for _, _, a in tree:
+                for r in self.uses[a]:
+                    self.load[r] += 1
         return True
-
-    def _crosses_overfull(self, tree: Tree) -> bool:
-        most = self.target + 1e-9
-        return any(self.load[r] > self.capacity[r] * most for _, _, a in tree for r in self.uses[a])
-
-    def _book(self, tree: Tree, times: int) -> None:
-        for _, _, a in tree:
-            for r in self.uses[a]:
-                self.load[r] += times
-
-    def _costs(self) -> tuple[Floats, Ints]:
-        """The cheapest link of every pair of ranks and its cost, at the present load."""
-        share = self.load / (self.capacity * self.target)
-        with np.errstate(over="ignore"):  # what is far overfull costs more than any way around it
-            price = self.scarcity * exp(self.exponent * share) / self.capacity
-        cost = np.zeros(len(self.src))
-        np.add.at(cost, self.link_of_use, price[self.flat])
-        cost *= 1.0 + self.policy.trees.cost_noise * self.rng.random(len(cost))
-        best, place = cheapest_links(self.problem.ranks, self.src, self.dst, cost)
-        return best, np.where(place >= 0, self.links[place], -1)
 
     def _tree(self, root: int) -> Tree | None:
         """A tree from ``root`` to everybody, by the cheapest link out of what is reached (Prim 1957)."""
-        cost, arc = self._costs()
+        # the cheapest link of every pair of ranks and its cost, at the present load
+        share = self.load / (self.capacity * self.target)
+        with np.errstate(over="ignore"):  # what is far overfull costs more than any way around it
+            price = self.scarcity * exp(self.sharpness * share) / self.capacity
+        costs = np.zeros(len(self.src))
+        np.add.at(costs, self.link_of_use, price[self.flat])
+        costs *= 1.0 + 0.01 * self.rng.random(len(costs))  # breaks ties
         ranks = self.problem.ranks
+        cost, arc = cheapest_links(ranks, self.src, self.dst, costs)
         depth = np.zeros(ranks)
         nearest = cost[root].copy()
         parent: Ints = np.full(ranks, root, dtype=np.int64)
@@ -141,7 +127,7 @@ class TreeRouting:
             if nearest[v] == np.inf:
                 return None
             u = int(parent[v])
-            tree.append((u, v, int(arc[u, v])))
+            tree.append((u, v, int(self.links[arc[u, v]])))
             depth[v] = depth[u] + 1
             outside[v] = False
             nearest[v] = np.inf

@@ -1,40 +1,32 @@
 """Packed trees, step by step filled: the strategy for many chunks that go to everybody.
 
 In: a copying problem. Out: a schedule, most often as long as the busiest resource needs and a step more for the
-last delivery. ``tree_packing`` finds the trees, ``step_lp`` their steps. For large buffers there is a variant with
-a forwarding delay, which takes a step more and hides latencies.
+last delivery. ``packed`` finds the trees, ``StepLp`` their steps. For large buffers there is a variant with a
+forwarding delay, which takes a step more and hides latencies.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import ceil, floor, gcd
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hetesynth.model.collective import Collective
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.policy import DEFAULT, Policy
-from hetesynth.policy.trees import TreesPolicy
+from hetesynth.policy import Policy
 from hetesynth.search.copy_problem import CopyProblem, of_chunks
-from hetesynth.search.list_scheduling import Tree, heights, precedence
+from hetesynth.search.list_scheduling import Deliveries, Tree
+from hetesynth.search.machine_code import Floats, Ints
 from hetesynth.search.search import Search, Strategy
-from hetesynth.search.trees import balanced_trees as trees
-from hetesynth.search.trees.balanced_trees import TreeRouting
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from hetesynth.search.trees.balanced_trees import TreeRouting, refuses
 
 ROUND = 1e-6  # an integral solution is this close to integers
 
 
-@dataclass
 class StepLp:
     """The schedule of ``trees``, chunks of a smaller ``copy`` first. ``forwarding_delay``: steps between those in
     which a rank receives a chunk and passes it on.
@@ -49,239 +41,190 @@ class StepLp:
     other chunks are on their way, and the transfers of a step begin and end together.
     """
 
-    tables: CopyProblem
-    trees: Sequence[Tree]
-    copy: Sequence[int]
-    forwarding_delay: int
-    policy: TreesPolicy
-    waiting: list[list[tuple[int, int]]] = field(default_factory=list)  # per column: heap of (copy, delivery)
-    steps: int = 0  # that the schedule is to have
-    most: int = 0
-
-    def __post_init__(self) -> None:
-        self.tasks = [(k, u, a) for k, tree in enumerate(self.trees) for u, _, a in tree]
-        self.below, parent = precedence([*self.trees])
-        self.height = heights(parent)
+    def __init__(
+        self, tables: CopyProblem, trees: Sequence[Tree], copy: Sequence[int], forwarding_delay: int
+    ) -> None:
+        self.tables, self.copy, self.forwarding_delay = tables, copy, forwarding_delay
+        self.deliveries = Deliveries(trees)
         columns: dict[tuple[int, int], int] = {}
-        self.column = [
-            columns.setdefault((a, h), len(columns)) for (_, _, a), h in zip(self.tasks, self.height, strict=True)
+        arcs_and_heights = [
+            (a, h) for (_, _, a), h in zip(self.deliveries.all, self.deliveries.height, strict=True)
         ]
-        self.arc_of = [a for a, _ in columns]
+        self.column = [columns.setdefault(key, len(columns)) for key in arcs_and_heights]
+        self.matrix: Any = tables.use_matrix([a for a, _ in columns])
         self.gain: Floats = np.array([1.0 + h for _, h in columns])
-        self.waiting = [[] for _ in columns]
-        self.capacity: Floats = np.array([r.capacity for r in self.tables.resources], dtype=np.float64)
+        self.waiting: list[list[tuple[int, int]]] = [[] for _ in columns]  # heaps of (copy, delivery)
+        self.capacity: Floats = np.array([r.capacity for r in tables.resources], dtype=np.float64)
         self.left: Floats = np.zeros(len(self.capacity))  # deliveries each resource still has to carry
-        for _, _, a in self.tasks:
-            self.left[self.tables.resources_of[a]] += 1
-        self.postponed: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for _, _, a in self.deliveries.all:
+            self.left[tables.resources_of[a]] += 1
+        self.postponed: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+        # steps that the schedule is to have, and at most
+        self.steps = int(np.ceil((self.left / self.capacity).max(initial=0.0) - ROUND))
+        self.most = 3 * self.steps + max(self.deliveries.height, default=0) + 1
 
     def run(self, ended: Callable[[], bool]) -> Schedule | None:
         """The schedule; None when it was ended or grew too long."""
-        matrix = self.tables.use_matrix(self.arc_of)
-        self.steps = int(np.ceil((self.left / self.capacity).max(initial=0.0) - ROUND))
-        self.most = self.policy.step_lp_growth * self.steps + max(self.height, default=0) + 1
-        self._release(self.below[-1])
+        tasks, below = self.deliveries.all, self.deliveries.below
+        self._release(below[-1])
         transfers: list[Transfer] = []
         later: deque[list[int]] = deque([[]] * self.forwarding_delay)  # what can be passed on in the next steps
         step = 0
-        while len(transfers) < len(self.tasks):
+        while len(transfers) < len(tasks):
             ready: Ints = np.array([c for c, heap in enumerate(self.waiting) if heap], dtype=np.int64)
-            numbers = self._choice(matrix[:, ready], ready, step, ended)
+            numbers = self._choice(ready, step, ended)
             if numbers is None:
                 return None
-            # the deliveries of one step
             columns = zip(ready.tolist(), numbers.tolist(), strict=True)
             sent = [heappop(self.waiting[c])[1] for c, n in columns for _ in range(n)]
             for i in sent:
-                self.left[self.tables.resources_of[self.tasks[i][2]]] -= 1
-                self._next(self.tasks[i][:2])
-            transfers += [Transfer(step, step + 1, self.tasks[i][0], self.tasks[i][2]) for i in sent]
-            later.append([i for t in sent for i in self.below[t]])
+                self.left[self.tables.resources_of[tasks[i][2]]] -= 1
+                self._next(tasks[i][:2])
+            transfers += [Transfer(step, step + 1, tasks[i][0], tasks[i][2]) for i in sent]
+            later.append([i for t in sent for i in below[t]])
             self._release(later.popleft())
             step += 1
         return Schedule.of(transfers, step)
 
-    def _choice(self, matrix: Any, ready: Ints, step: int, ended: Callable[[], bool]) -> Ints | None:
-        """How many of each column ``step`` takes; more steps where there is no choice within ``steps``."""
+    def _choice(self, ready: Ints, step: int, ended: Callable[[], bool]) -> Ints | None:
+        """How many of each column in ``ready`` ``step`` takes, so that the gain is largest and each resource keeps
+        time for the rest; more steps where there is no choice within ``steps``."""
+        from scipy.optimize import Bounds, LinearConstraint, milp
+
         many = np.array([len(self.waiting[c]) for c in ready], dtype=np.int64)
         if not len(ready):  # all that is left is delayed
             return many
+        matrix, gain = self.matrix[:, ready], self.gain[ready]
         while self.steps <= self.most and not ended():
             after = self.capacity * max(0, self.steps - step - 1)
             least = np.clip(self.left - after, 0.0, self.capacity)
-            if (matrix @ many >= least).all():
-                numbers = self._most(self.gain[ready], matrix, least, many)
-                if numbers is not None:
+            for integral in (0, 1) if (matrix @ many >= least).all() else ():
+                solution = milp(
+                    -gain,
+                    constraints=LinearConstraint(matrix, least, self.capacity),
+                    bounds=Bounds(0, many),
+                    integrality=np.full(len(gain), integral),
+                    options={"node_limit": 200} if integral else {},
+                ).x
+                if solution is None:
+                    break
+                numbers: Ints = np.rint(solution).astype(np.int64)
+                if np.abs(numbers - solution).max(initial=0.0) < ROUND:
                     return numbers
             self.steps += 1
         return None
 
-    def _most(self, gain: Floats, matrix: Any, least: Floats, many: Ints) -> Ints | None:
-        """How many of each column to take, out of ``many``, so that the gain is largest and each resource carries
-        ``least`` at least; None where there is no such choice."""
-        from scipy.optimize import Bounds, LinearConstraint, milp
-
-        for integral in (0, 1):
-            solution = milp(
-                -gain,
-                constraints=LinearConstraint(matrix, least, self.capacity),
-                bounds=Bounds(0, many),
-                integrality=np.full(len(gain), integral),
-                options={"node_limit": self.policy.step_lp_nodes} if integral else {},
-            ).x
-            if solution is None:
-                return None
-            numbers: Ints = np.rint(solution).astype(np.int64)
-            if np.abs(numbers - solution).max(initial=0.0) < ROUND:
-                return numbers
-        return None
-
     def _release(self, deliveries: Sequence[int]) -> None:
         """Siblings are ready together; where a rank sends a chunk to one peer in a step, one after the other."""
-        if self.tables.problem.exclusive_reduction:
-            of: dict[tuple[int, int], list[tuple[int, int]]] = {}
-            for i in deliveries:
-                of.setdefault(self.tasks[i][:2], []).append((self.height[i], i))
-            for sending, siblings in of.items():
-                self.postponed[sending] = sorted(siblings)
-                self._next(sending)
-            return
+        of: dict[tuple[int, ...], list[tuple[int, int]]] = {}
         for i in deliveries:
-            self._ready(i)
+            alone = self.tables.problem.exclusive_reduction
+            key = self.deliveries.all[i][:2] if alone else (i,)
+            of.setdefault(key, []).append((self.deliveries.height[i], i))
+        for sending, siblings in of.items():
+            self.postponed[sending] = sorted(siblings)
+            self._next(sending)
 
-    def _next(self, sending: tuple[int, int]) -> None:
+    def _next(self, sending: tuple[int, ...]) -> None:
         if self.postponed.get(sending):
-            self._ready(self.postponed[sending].pop()[1])
-
-    def _ready(self, i: int) -> None:
-        heappush(self.waiting[self.column[i]], (self.copy[self.tasks[i][0]], i))
-
-
-@dataclass(frozen=True, slots=True)
-class Packing:
-    """A tree for every chunk, and the chunks of the same tree in the same order: ``copy[k]`` counts them from 0.
-
-    ``fullest``: steps of work on the busiest resource.
-    """
-
-    trees: list[Tree]
-    copy: list[int]
-    fullest: float
+            i = self.postponed[sending].pop()[1]
+            heappush(self.waiting[self.column[i]], (self.copy[self.deliveries.all[i][0]], i))
 
 
 def packed(
     problem: Problem, bound: int, rng: np.random.Generator, ended: Callable[[], bool], policy: Policy
-) -> Packing | None:
-    """Trees whose load is as even as was found in a bounded number of sweeps; None where peers run out.
+) -> tuple[list[Tree], list[int]] | None:
+    """A tree for every chunk, whose load is as even as was found in a bounded number of sweeps, and the number of
+    each chunk among those of the same tree, from 0; None where peers run out.
 
     A few chunks of every kind are routed and the rest take copies of their trees, as a few trees with integer
-    weights carry the optimum (ForestColl, section 5). Balanced trees come within one chunk of the optimum; the
-    last chunk is found by negotiation (PathFinder, McMurchie and Ebeling 1995): what stays overfull becomes dearer
-    for good, and only chunks that cross it are routed anew.
+    weights carry the optimum (ForestColl, section 5).
     """
-    kinds = _kinds(problem.collective)
-    copies = _copies([len(kind) for kind in kinds], policy.trees)
+    collective = problem.collective
+    of_ends: dict[tuple[frozenset[int], frozenset[int]], list[int]] = defaultdict(list)
+    for k, ends in enumerate(zip(collective.pre, collective.post, strict=True)):
+        of_ends[ends].append(k)
+    kinds = list(of_ends.values())  # chunks that start and end at the same ranks
+    common = gcd(*map(len, kinds))
+    few = max(1, min(13, 320 * common // len(collective.chunks)))  # of a kind that are routed
+    copies = next(c for c in range(1, common + 1) if common % c == 0 and (common // c <= few or c == common))
     routed = sorted(k for kind in kinds for k in kind[: len(kind) // copies])
-    routing = _negotiated(of_chunks(problem, routed), bound / copies, rng, ended, policy)
-    if routing is None:
+    routed_trees = _negotiated(of_chunks(problem, routed), bound / copies, rng, ended, policy)
+    if routed_trees is None:
         return None
-    fullest, routed_trees = routing
     tree_of = dict(zip(routed, routed_trees, strict=True))
-    trees: list[Tree] = [[] for _ in problem.collective.chunks]
+    trees: list[Tree] = [[] for _ in collective.chunks]
     copy = [0] * len(trees)
     for kind in kinds:
         few = len(kind) // copies
         for place, k in enumerate(kind):
             trees[k], copy[k] = tree_of[kind[place % few]], place // few
-    return Packing(trees, copy, fullest * copies)
+    return trees, copy
 
 
 def _negotiated(
-    problem: Problem, bound: float, rng: np.random.Generator, ended: Callable[[], bool], thresholds: Policy
-) -> tuple[float, list[Tree]] | None:
-    """The steps of work on the busiest resource, and the trees."""
-    policy = thresholds.trees
-    routing = TreeRouting(problem, 1, rng, thresholds, policy.packing_sharpness)
+    problem: Problem, bound: float, rng: np.random.Generator, ended: Callable[[], bool], policy: Policy
+) -> list[Tree] | None:
+    """Trees of all chunks.
+
+    Balanced trees come within one chunk of the optimum; the last chunk is found by negotiation (PathFinder,
+    McMurchie and Ebeling 1995): what stays overfull becomes dearer for good, and only chunks that cross it are
+    routed anew.
+    """
+    routing = TreeRouting(problem, 1, rng, policy, policy.trees.packing_sharpness)
     # steps in which all that a rank lacks can enter it, at least, by the resources most shared by its links
     lacks, entering = [0] * problem.ranks, [0] * problem.ranks
     for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True):
         for rank in post - pre:
             lacks[rank] += 1
     tables = CopyProblem(problem)
-    resources = tables.resources
     for rank in range(problem.ranks):
         into = [routing.uses[a] for a in tables.into[rank]]
         shared = Counter(r for used in into for r in used)
         ingress = {max(used, key=lambda r: (shared[r], -r)) for used in into}
-        entering[rank] = sum(resources[r].capacity for r in ingress)
+        entering[rank] = sum(tables.resources[r].capacity for r in ingress)
     needed = max(chunks / max(1, room) for chunks, room in zip(lacks, entering, strict=True))
     routing.target = max(1, ceil(bound) - 1, needed)
-    best: tuple[float, list[Tree]] | None = None
-    full_sweep = policy.packing_full_sweep
-    affordable = policy.packing_work // (len(routing.trees) * problem.ranks)
-    sweeps = min(policy.packing_sweeps, max(full_sweep, affordable))
+    best: list[Tree] | None = None
+    least = np.inf
+    sweeps = min(100, max(5, 600_000 // (len(routing.trees) * problem.ranks)))
     since = 0
     for number in range(sweeps):
-        if number == int(policy.packing_below_bound * sweeps):
+        if number == sweeps // 2:  # the first half aims at a step less than the bound
             routing.target = max(routing.target, floor(bound))
-        if not routing.sweep(overfull_only=number % full_sweep > 0):
+        if not routing.sweep(overfull_only=number % 5 > 0):
             break
         since += 1
-        if best is None or routing.fullest < best[0]:
-            best, since = (routing.fullest, routing.trees.copy()), 0
-        if routing.fullest <= routing.target or ended() or (since >= policy.packing_stale and best[0] <= bound):
+        if routing.fullest < least:
+            best, least, since = routing.trees.copy(), routing.fullest, 0
+        if routing.fullest <= routing.target or ended() or (since >= 25 and least <= bound):
             break
         excess = np.maximum(0.0, routing.load / routing.capacity - routing.target)
-        routing.scarcity *= 1.0 + policy.packing_scarcity * excess
+        routing.scarcity *= 1.0 + policy.trees.packing_scarcity * excess
     return best
 
 
-def _kinds(collective: Collective) -> list[list[int]]:
-    """Chunks that start and end at the same ranks."""
-    kinds: dict[tuple[frozenset[int], frozenset[int]], list[int]] = defaultdict(list)
-    for k, ends in enumerate(zip(collective.pre, collective.post, strict=True)):
-        kinds[ends].append(k)
-    return list(kinds.values())
-
-
-def _copies(sizes: list[int], policy: TreesPolicy) -> int:
-    common = gcd(*sizes)
-    few = max(1, min(policy.routed_of_kind, policy.routed * common // sum(sizes)))
-    return next(c for c in range(1, common + 1) if common % c == 0 and (common // c <= few or c == common))
-
-
-def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
-    """Why the problem is not for trees to everybody, or None."""
-    return trees.refuses(problem, policy)
-
-
 def improve(search: Search, forwarding_delay: int = 0) -> None:
-    """Offer the schedule of packed trees, if they can be had in time; ``forwarding_delay``: see ``step_lp``."""
-    policy = search.policy.trees
-    if trees.refuses(search.problem, search.policy) is not None:
+    """Offer the schedule of packed trees, if they can be had in time; a first schedule may take 10 seconds more
+    than a deadline that is not strict."""
+    if refuses(search.problem, search.policy) is not None:
         return
-    extension = 0.0 if search.budget.strict_deadline else policy.packing_extension
 
     def ended() -> bool:
-        return search.out_of_time(-extension)
+        return search.out_of_time(0.0 if search.budget.strict_deadline else -10.0)
 
     rng = np.random.default_rng(search.budget.seed)
     packing = packed(search.problem, search.target, rng, ended, search.policy)
     if packing is None:
         return
-    step_lp = StepLp(CopyProblem(search.problem), packing.trees, packing.copy, forwarding_delay, policy)
-    schedule = step_lp.run(ended)
+    schedule = StepLp(CopyProblem(search.problem), *packing, forwarding_delay).run(ended)
     if schedule is not None:
         search.offer(schedule, "tree-packing")
 
 
 def forwarding_delay_strategy() -> Strategy:
     """The variant whose ranks pass a chunk on one step later than they could."""
-
-    def improve_with_forwarding_delay(search: Search) -> None:
-        improve(search, 1)
-
-    return Strategy("tree-packing", improve_with_forwarding_delay, refuses)
+    return Strategy("tree-packing", lambda search: improve(search, 1), refuses)
 
 
 STRATEGY = Strategy("tree-packing", improve, refuses)

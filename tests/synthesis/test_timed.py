@@ -1,0 +1,255 @@
+"""Strategies that count seconds: schedules that verify, known times, both forms of the kernels, known bounds."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.graphs import Graph, full, line, problem, ring, servers
+from support.random_graphs import COPYING, clusters
+from support.replay import complaint
+
+from hetesynth.engine.predictors import SchedulePredictor
+from hetesynth.engine.problem import ProblemFactory
+from hetesynth.engine.request import Request
+from hetesynth.judge.schedule.judge import schedule_violations
+from hetesynth.model.cost import chunk_bytes, costs
+from hetesynth.model.problem import Budget, Problem
+from hetesynth.model.time_bound import tightest
+from hetesynth.search import machine_code
+from hetesynth.search.bounds.throughput import time_bounds
+from hetesynth.search.chunking import ChunkingOptions, chunk
+from hetesynth.search.copy_problem import CopyProblem
+from hetesynth.search.search import Search
+from hetesynth.search.timed.earliest_arrival import (
+    LinkTimes,
+    Rates,
+    TimedRoutes,
+    earliest_arrival,
+    full_speed_transfers,
+    schedule_of,
+    timed_strategy,
+)
+from hetesynth.search.timed.list_scheduling import (
+    PRESSURES,
+    SHARPNESS,
+    Paths,
+    by_start,
+    exchange_strategy,
+    negotiated_strategy,
+    timed_trees_strategy,
+)
+from hetesynth.topology.language import load_topology
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def link_times(tables: CopyProblem) -> LinkTimes:
+    """A second of latency on every arc, every resource busy for a second over its capacity."""
+    return LinkTimes([1.0] * len(tables.problem.arcs), [1.0 / r.capacity for r in tables.resources])
+
+
+def checked(tables: CopyProblem, routes: TimedRoutes, most: list[int] | None = None) -> TimedRoutes:
+    schedule = schedule_of(tables, routes, most)
+    assert not schedule_violations(tables.problem, schedule)
+    assert complaint(tables.problem, schedule) is None
+    return routes
+
+
+def arrival(instance: Problem, price: float = 0.0) -> TimedRoutes:
+    tables = CopyProblem(instance)
+    return checked(
+        tables, earliest_arrival(tables, link_times(tables), [price / r.capacity for r in tables.resources])
+    )
+
+
+def listed(instance: Problem, pressure: float = 1.0) -> tuple[TimedRoutes, TimedRoutes]:
+    """Routes of earliest arrival, and their list schedule."""
+    tables, routes = CopyProblem(instance), arrival(instance, 0.5)
+    order = [(k, a) for _, k, a in sorted((begins, k, a) for (k, a), begins in routes.start.items())]
+    return routes, by_start(tables, link_times(tables), order, pressure)
+
+
+def paths(instance: Problem) -> Paths:
+    tables = CopyProblem(instance)
+    balanced = Paths(tables, link_times(tables), 0)
+    assert all(balanced.sweep(sharpness) for sharpness in SHARPNESS)
+    return balanced
+
+
+def exchanged(instance: Problem, pressure: float = 0.0) -> TimedRoutes:
+    balanced = paths(instance)
+    return checked(balanced.tables, balanced.list_schedule(pressure))
+
+
+@settings(max_examples=30, deadline=None)
+@given(clusters(), st.sampled_from(COPYING), st.integers(1, 2), st.sampled_from(PRESSURES))
+def test_schedules_keep_every_law_on_random_clusters(
+    graph: Graph, name: str, chunks: int, pressure: float
+) -> None:
+    """Routes stay; nothing leaves before it came, no resource serves two at once beyond its rate."""
+    instance = problem(graph, name, chunks)  # type: ignore[arg-type]
+    tables = CopyProblem(instance)
+    routes, timed = listed(instance, pressure)
+    assert timed.start.keys() == routes.start.keys() and timed.load == pytest.approx(routes.load)
+    for r, resource in enumerate(tables.resources):
+        begins = sorted(t for (_, a), t in timed.start.items() if a in resource.arcs)
+        busy = 1.0 / resource.capacity
+        assert all(later >= earlier + busy - 1e-9 for earlier, later in itertools.pairwise(begins)), r
+    checked(tables, timed)
+    checked(tables, timed, full_speed_transfers(tables, link_times(tables)))
+    if name in ("alltoall", "gather", "scatter"):
+        exchanged(instance, pressure)
+
+
+@pytest.mark.parametrize(
+    ("graph", "name", "seconds"),
+    [
+        (line(4), "broadcast", 6.0),
+        (ring(5, both=False), "allgather", 8.0),
+        (full(5), "alltoall", 2.0),
+    ],
+)
+def test_known_times_of_earliest_arrival(graph: Graph, name: str, seconds: float) -> None:
+    """One second of latency and one of bytes a hop, nothing in the way."""
+    assert arrival(problem(graph, name)).seconds == pytest.approx(seconds)  # type: ignore[arg-type]
+
+
+def test_what_goes_farthest_goes_first() -> None:
+    """On a line, by balanced paths and by list scheduling."""
+    for name in ("scatter", "gather"):
+        assert exchanged(problem(line(4), name)).seconds == pytest.approx(6.0)  # type: ignore[arg-type]
+    timed = listed(problem(line(4), "scatter"))[1]
+    assert timed.seconds == pytest.approx(6.0)
+    first = min(timed.start, key=lambda at: timed.start[at])
+    assert problem(line(4), "scatter").collective.post[first[0]] == {3}
+
+
+def test_an_exclusive_reduction_sends_a_chunk_once_a_step() -> None:
+    arrival(problem(full(4), "allgather", exclusive=True))
+
+
+def test_with_prices_every_chunk_crosses_between_servers_once() -> None:
+    instance = problem(servers([4, 4]), "allgather")
+    ends = [instance.arcs[a] for _, a in arrival(instance, price=5.0).start]
+    assert sum(arc.src // 4 != arc.dst // 4 for arc in ends) == 8
+
+
+def test_work_is_even() -> None:
+    """What leaves a server of four through four links is spread over them."""
+    balanced = paths(problem(servers([4, 4]), "alltoall"))
+    arcs, resources = balanced.tables.problem.arcs, balanced.tables.resources
+    between = [i for i, r in enumerate(resources) if all(arcs[a].src // 4 != arcs[a].dst // 4 for a in r.arcs)]
+    load = balanced.load[between]
+    assert between and load.max() <= load.mean() + 1.0
+
+
+@contextmanager
+def always_compiled() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(machine_code, "pays", lambda kernel, seconds: True)
+        yield
+
+
+def test_interpreted_and_compiled_kernels_agree() -> None:
+    gathered, exchange = problem(servers([4, 3]), "allgather", 2), problem(servers([4, 3]), "alltoall", 2)
+
+    def results() -> list[object]:
+        balanced = paths(exchange)
+        schedules = [balanced.list_schedule(pressure) for pressure in PRESSURES]
+        return [listed(gathered), balanced.paths, balanced.load.tolist(), schedules]
+
+    interpreted = results()
+    with always_compiled():
+        assert results() == interpreted
+
+
+def test_rounds_end_when_time_is_up() -> None:
+    tables = CopyProblem(problem(full(4), "allgather"))
+    rates = Rates([0.0] * len(tables.problem.arcs), tables.resources_of, [1.0] * len(tables.resources), 1.0)
+    for strategy in (timed_strategy(rates, 1.0), negotiated_strategy(rates)):
+        search = Search(tables.problem, 1, Budget(1e-9, 0), schedule_violations)
+        strategy.improve(search)
+        assert search.best is not None and search.cut_short
+
+
+@settings(max_examples=12, deadline=None)
+@given(clusters(), st.sampled_from(["allgather", "broadcast", "alltoall"]))
+def test_strategies_verify(graph: Graph, name: str) -> None:
+    instance = problem(graph, name)  # type: ignore[arg-type]
+    tables = CopyProblem(instance)
+    rates = Rates(
+        [1e-6] * len(instance.arcs), tables.resources_of, [float(r.capacity) for r in tables.resources], 1.0
+    )
+    strategies = [timed_strategy(rates, 0.5), negotiated_strategy(rates), timed_trees_strategy(rates)]
+    for strategy in [*strategies, exchange_strategy(rates)]:
+        search = Search(instance, 1, Budget(None, 0), schedule_violations)
+        strategy.improve(search)
+        assert (search.best is None) == (strategy.refuses(instance, search.policy) is not None)
+        assert search.best is None or complaint(instance, search.best) is None
+
+
+def test_a_wide_port_serves_several_transfers_at_full_speed() -> None:
+    tables = CopyProblem(problem(servers([4, 4]), "allgather"))
+    wide = LinkTimes([0.0] * len(tables.problem.arcs), [1.0] * len(tables.resources))
+    assert full_speed_transfers(tables, wide) == [1] * len(tables.resources)
+    shared = next(r for r, resource in enumerate(tables.resources) if len(resource.arcs) > 1)
+    quick = [0.25 if r == shared else 1.0 for r in range(len(tables.resources))]
+    through = {r for a in tables.resources[shared].arcs for r in tables.resources_of[a]}
+    assert full_speed_transfers(tables, LinkTimes(wide.alpha, quick))[shared] == (4 if len(through) > 1 else 1)
+
+
+def of_example(name: str, collective: str, chunks: int, size: int) -> tuple[Search, Rates]:
+    """A search for a size on an example, and its rates."""
+    path = EXAMPLES / name / "topo.dsl"
+    topology = load_topology(path)
+    exact = chunk_bytes(collective, topology.ranks, chunks, size)  # type: ignore[arg-type]
+    factory = ProblemFactory(topology, Request(path, collective, chunks))  # type: ignore[arg-type]
+    instance = factory.problem(chunk(topology, ChunkingOptions(chunk_bytes=int(exact))))
+    paid = costs(topology)
+    rates = Rates(paid.link_alpha, paid.link_resources, paid.resource_rate, exact)
+    return Search(instance, 1, Budget(None, 0), schedule_violations), rates
+
+
+def seconds_of(search: Search, name: str, size: int) -> float:
+    assert search.best is not None
+    topology = load_topology(EXAMPLES / name / "topo.dsl")
+    return SchedulePredictor(topology, search.problem, search.best).timeline(size).makespan
+
+
+def test_dgx2_alltoall_is_at_its_bound() -> None:
+    """Of 16 GPUs 8 send to the other server and 8 receive: relays before and behind scarce links."""
+    size = 10**9
+    search, rates = of_example("dgx2_x2", "alltoall", 1, size)
+    exchange_strategy(rates).improve(search)
+    seconds = seconds_of(search, "dgx2_x2", size)
+    topology = load_topology(EXAMPLES / "dgx2_x2" / "topo.dsl")
+    bound = float(tightest(time_bounds(topology, "alltoall", None), size).seconds(size))
+    assert size / seconds / 1e9 >= 12.4
+    assert bound <= seconds * (1 + 1e-9) <= bound * 1.001
+
+
+@pytest.mark.slow
+def test_the_hetero_mesh_is_near_its_bound() -> None:
+    """TACOS needs 513.8 us on 8 x 8 GPUs with rows of 50 and columns of 75 GiB/s, 1 MiB a rank."""
+    size = 64 * 2**20
+    search, rates = of_example("mesh_8x8_hetero", "allgather", 2, size)
+    negotiated_strategy(rates).improve(search)
+    assert seconds_of(search, "mesh_8x8_hetero", size) <= 500e-6
+
+
+def test_a_law_is_as_fast_as_what_all_its_arcs_share() -> None:
+    search, rates = of_example("h20_4p8", "allgather", 1, 12 * 10**6)
+    tables = CopyProblem(search.problem)
+    busy = rates.link_times(tables).busy
+    by_name = {r.name: seconds for r, seconds in zip(tables.resources, busy, strict=True)}
+    ports = [s for name, s in by_name.items() if "nvswitch" in name]
+    cards = [s for name, s in by_name.items() if name.startswith("a.nic0->")]
+    assert ports and np.allclose(ports, rates.chunk_bytes / 450e9)
+    assert cards and np.allclose(cards, rates.chunk_bytes / 50e9)
