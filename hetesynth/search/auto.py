@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from math import inf
 from typing import Any
 
@@ -18,12 +19,10 @@ from hetesynth.model.verdict import GaveUp, Infeasible, Outcome, Synthesized
 from hetesynth.policy import Policy
 from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.effort import scaled
-from hetesynth.search.greedy import direct, greedy
 from hetesynth.search.interrupts import finishing
 from hetesynth.search.registry import TO_EVERYBODY
 from hetesynth.search.registry import strategy as registered
 from hetesynth.search.search import Rule, Search, Strategy, applicable, unsat_bound
-from hetesynth.search.trees import balanced_trees, packed_trees
 
 StepRule = Rule[Search, LowerBound | None]
 """One technique of ``auto``, which may prove a bound."""
@@ -78,10 +77,22 @@ def _more(number: int, most: int, what: str) -> str | None:
     return f"{number:,} {what} are more than {most:,}" if number > most else None
 
 
+def _not_direct(search: Search) -> str | None:
+    from hetesynth.search.greedy import direct
+
+    return direct.refuses(search.problem)
+
+
+def _trees_refuse_any(search: Search) -> str | None:
+    from hetesynth.search.trees import balanced_trees
+
+    return balanced_trees.refuses(search.problem, search.policy)
+
+
 def _trees_refuse(search: Search) -> str | None:
     work = search.target * search.problem.collective.deliveries
     many = _more(work, 15_360_000, "deliveries to look at, step by step,")
-    return many or balanced_trees.refuses(search.problem, search.policy)
+    return many or _trees_refuse_any(search)
 
 
 def _model_small(search: Search) -> str | None:
@@ -116,7 +127,12 @@ def _few_peers(search: Search) -> None:
         search.decisions.note(name, "refused", reason)
 
 
-# Z3 is imported when it runs, not before: hence the imports inside of functions
+# solvers are imported when they run, not before: hence the imports inside of functions
+
+
+def _of(module: str, function: str) -> Callable[[Search], Any]:
+    """``function`` of a module of ``search``, imported when it is called."""
+    return lambda search: getattr(import_module(f"hetesynth.search.{module}"), function)(search)
 
 
 def _neighbourhoods(search: Search) -> None:
@@ -147,16 +163,16 @@ def _exact(search: Search) -> LowerBound | None:
 
 
 RULES: tuple[StepRule, ...] = (
-    Rule("direct", (lambda search: direct.refuses(search.problem),), direct.improve),
-    Rule("greedy", (_bound_met,), greedy.improve),
+    Rule("direct", (_not_direct,), _of("greedy.direct", "improve")),
+    Rule("greedy", (_bound_met,), _of("greedy.greedy", "improve")),
     Rule("few peers", (_schedule_found,), _few_peers),
     Rule("checkpoints", (_bound_met, _many_checkpoints, _much_relayed, _out_of_time), _checkpoints),
     Rule(
         "tree-packing",
-        (_bound_met, lambda search: balanced_trees.refuses(search.problem, search.policy), _out_of_time),
-        packed_trees.improve,
+        (_bound_met, _trees_refuse_any, _out_of_time),
+        _of("trees.packed_trees", "improve"),
     ),
-    Rule("trees", (_bound_met, _trees_refuse, _out_of_time), balanced_trees.improve),
+    Rule("trees", (_bound_met, _trees_refuse, _out_of_time), _of("trees.balanced_trees", "improve")),
     Rule(
         "lns",
         (_bound_met, _model_small, lambda search: _too_large(search.problem, search.policy), _out_of_time),
@@ -230,14 +246,14 @@ def _cegis(search: Search) -> LowerBound | None:
     finally:
         if search.best is None:
             with finishing(however_often=True):  # short, and without it there is nothing
-                greedy.one_round(search)
+                _of("greedy.greedy", "one_round")(search)
 
 
 def _lns(search: Search) -> None:
     """One greedy round as the schedule to shorten."""
     from hetesynth.search.smt import neighbourhood_search
 
-    greedy.one_round(search)
+    _of("greedy.greedy", "one_round")(search)
     if not search.done:
         neighbourhood_search.improve(search)
 
