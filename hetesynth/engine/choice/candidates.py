@@ -48,7 +48,7 @@ def safe_chunking(
         rounded = chunk(topology, stated)
         if topology.ranks > policy.compile.max_compared_ranks:
             return rounded
-        bounds = cut_bounds(_as_promised(topology, rounded), name, root, policy.bounds)
+        bounds = cut_bounds(_as_promised(topology, rounded), name, root)
         loss = max(float(b.seconds_per_byte) for b in bounds) / ideal - 1
         if best is None or loss < best[0] - policy.compile.little_bandwidth:
             best = loss, rounded
@@ -125,7 +125,7 @@ class CandidateSpecs:
     def _by_cuts(self) -> Fraction:
         """Seconds that each byte takes at least at the stated rates, by cuts and volume."""
         root = ProblemFactory(self.topology, self.request).root
-        bounds = cut_bounds(self.topology, self.request.collective, root, self.request.policy.bounds)
+        bounds = cut_bounds(self.topology, self.request.collective, root)
         return max(b.seconds_per_byte for b in bounds)
 
     @cached_property

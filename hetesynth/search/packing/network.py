@@ -94,9 +94,13 @@ class Network:
 
     @classmethod
     def of_links(
-        cls, ranks: int, ends: Sequence[tuple[Rank, Rank]], resources: Sequence[Sequence[int]],
-        rates: Sequence[Fraction], latency: Sequence[float],
-    ) -> Network:  # fmt: skip
+        cls,
+        ranks: int,
+        ends: Sequence[tuple[Rank, Rank]],
+        resources: Sequence[Sequence[int]],
+        rates: Sequence[Fraction],
+        latency: Sequence[float],
+    ) -> Network:
         """Link i joins ``ends[i]`` and draws from ``resources[i]``."""
         users: list[list[int]] = [[] for _ in rates]
         for i, used in enumerate(resources):
@@ -108,17 +112,23 @@ class Network:
     @classmethod
     def _of_limits(
         cls, ranks: int, ends: Sequence[tuple[Rank, Rank]], limits: list[Limit], latency: Sequence[float]
-    ) -> Network:  # fmt: skip
-        # limits without those whose links all draw from another limit that is no faster, in their order
+    ) -> Network:
         by_link: dict[int, list[int]] = defaultdict(list)
         for number, (_, _, links) in enumerate(limits):
             for i in links:
                 by_link[i].append(number)
-        kept = []
-        for number, (_, rate, links) in enumerate(limits):
-            rarest = min(links, key=lambda i: len(by_link[i]))
-            if not any(_implies(limits[other], other, rate, links, number) for other in by_link[rarest]):
-                kept.append(limits[number])
+
+        def implied(number: int) -> bool:
+            """Whether its links all draw from another limit that is no faster."""
+            _, rate, links = limits[number]
+            for other in by_link[min(links, key=lambda i: len(by_link[i]))]:
+                _, other_rate, others = limits[other]
+                less = other_rate < rate or len(links) < len(others) or other < number
+                if other != number and other_rate <= rate and links <= others and less:
+                    return True
+            return False
+
+        kept = [limit for number, limit in enumerate(limits) if not implied(number)]
         users: list[list[int]] = [[] for _ in ends]
         for number, (_, _, links) in enumerate(kept):
             for i in links:
@@ -175,9 +185,3 @@ class Network:
 
 
 Limit = tuple[tuple[str, int], Fraction, frozenset[int]]  # what it is, its rate, the links that draw from it
-
-
-def _implies(limit: Limit, place: int, rate: Fraction, links: frozenset[int], number: int) -> bool:
-    if place == number or limit[1] > rate or not links <= limit[2]:
-        return False
-    return limit[1] < rate or len(links) < len(limit[2]) or place < number

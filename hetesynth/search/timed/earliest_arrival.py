@@ -21,7 +21,7 @@ from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy import Policy
 from hetesynth.search.copy_problem import CopyProblem, start_arrays, without_useless
 from hetesynth.search.machine_code import Floats, most_interpreted, rows, run_kernel
-from hetesynth.search.peers import within_peers, without_peers
+from hetesynth.search.peers import stranded, within_peers
 from hetesynth.search.portable_math import added, dearer
 from hetesynth.search.search import Search, Strategy
 from hetesynth.search.timed.earliest_arrival_kernel import Network, Round, run_round
@@ -200,11 +200,11 @@ def timed_strategy(rates: Rates, weight: float) -> Strategy:
     """A strategy that offers the quickest of a few rounds, as it predicts them itself."""
 
     def improve(search: Search) -> None:
-        tables = within_peers(search.problem, search.policy.bounds)
+        tables = within_peers(search.problem)
         if tables is None:
             return
         routes = rounds(tables, rates.link_times(tables), weight, search.out_of_time, search.policy)
         best = min(routes, key=lambda timed: timed.seconds)
         search.offer(schedule_of(tables, best), "timed")
 
-    return Strategy("timed", improve, without_peers)
+    return Strategy("timed", improve, stranded)

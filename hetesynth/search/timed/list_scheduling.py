@@ -20,7 +20,7 @@ from hetesynth.model.problem import Problem
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.machine_code import Floats, Ints, most_interpreted, rows, run_kernel
-from hetesynth.search.peers import stranded, within_peers, without_peers
+from hetesynth.search.peers import stranded, within_peers
 from hetesynth.search.portable_math import exp
 from hetesynth.search.search import Search, Strategy
 from hetesynth.search.timed.balanced_paths_kernel import Chunks, Network, Prices, Routing, run_sweep
@@ -97,7 +97,7 @@ def negotiated_strategy(rates: Rates) -> Strategy:
     """
 
     def improve(search: Search) -> None:
-        tables = within_peers(search.problem, search.policy.bounds)
+        tables = within_peers(search.problem)
         if tables is None:
             return
         link_times = rates.link_times(tables)
@@ -117,7 +117,7 @@ def negotiated_strategy(rates: Rates) -> Strategy:
         most = full_speed_transfers(tables, link_times) if apart else None
         search.offer(schedule_of(tables, best, most), "negotiated")
 
-    return Strategy("negotiated", improve, without_peers)
+    return Strategy("negotiated", improve, stranded)
 
 
 def _rounds(search: Search, tables: CopyProblem, link_times: LinkTimes) -> list[TimedRoutes]:
@@ -156,7 +156,7 @@ def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
     most = timed.path_chunks if collective.chunks_per_rank > 1 else timed.path_single_chunks
     if len(collective.chunks) > most:
         return "it is too large"
-    return stranded(problem, policy.bounds)
+    return stranded(problem, policy)
 
 
 def exchange_strategy(rates: Rates) -> Strategy:
@@ -169,7 +169,7 @@ def exchange_strategy(rates: Rates) -> Strategy:
     """
 
     def improve(search: Search) -> None:
-        tables, policy = within_peers(search.problem, search.policy.bounds), search.policy.timed
+        tables, policy = within_peers(search.problem), search.policy.timed
         if tables is None or refuses(search.problem, search.policy) is not None:
             return
         paths = Paths(tables, rates.link_times(tables), search.budget.seed, search.policy)

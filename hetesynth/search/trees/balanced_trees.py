@@ -38,7 +38,7 @@ def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
     many = deliveries > trees.max_deliveries or len(problem.arcs) > trees.max_arcs
     if many or problem.ranks > trees.max_ranks:
         return "it is too large"
-    return stranded(problem, policy.bounds)
+    return stranded(problem, policy)
 
 
 def improve(search: Search, rounds: int | None = None) -> None:
@@ -70,7 +70,7 @@ class TreeRouting:
     sharpness: float | None = None  # None: that of balanced trees in the policy
 
     def __post_init__(self) -> None:
-        tables = within_peers(self.problem, self.policy.bounds)
+        tables = within_peers(self.problem)
         if tables is None:
             raise InternalError("trees for a problem that they refuse")
         self.tables = tables
