@@ -17,7 +17,6 @@ from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.verdict import Synthesized
-from hetesynth.policy import DEFAULT
 from hetesynth.search.bounds.lower import lower_bound
 from hetesynth.search.collectives import invert
 from hetesynth.search.copy_problem import CopyProblem
@@ -173,7 +172,7 @@ def test_no_prefix_of_a_schedule_breaks_a_law_of_suffixes(graph: object) -> None
     search = search_from(asked, "nothing")
     outcome, _ = cegis.synthesize(search, best)
     assert isinstance(outcome, Synthesized)
-    laws = SuffixLaws(CopyProblem(asked), DEFAULT.bounds)
+    laws = SuffixLaws(CopyProblem(asked))
     holds = np.zeros((len(asked.collective.chunks), asked.ranks), dtype=np.bool_)
     for k, pre in enumerate(asked.collective.pre):
         holds[k, sorted(pre)] = True
@@ -189,7 +188,7 @@ def test_no_prefix_of_a_schedule_breaks_a_law_of_suffixes(graph: object) -> None
 def test_filled_steps_break_no_law(graph: Graph, exclusive: bool) -> None:
     asked = replace(problem(graph, "allgather", 2), exclusive_reduction=exclusive)
     tables = CopyProblem(asked)
-    laws = SuffixLaws(tables, DEFAULT.bounds)
+    laws = SuffixLaws(tables)
     refill = Refill(tables, laws, np.random.default_rng(1))
     holds = np.zeros(laws.wants.shape, dtype=np.bool_)
     for k, pre in enumerate(asked.collective.pre):

@@ -12,7 +12,6 @@ from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.policy import DEFAULT
-from hetesynth.search.baselines.table import RING
 from hetesynth.search.greedy import direct, greedy
 from hetesynth.search.search import Search
 from hetesynth.search.smt import cegis, monolithic, neighbourhood_search
@@ -74,14 +73,3 @@ def test_neighbourhoods_are_limited_by_the_policy() -> None:
         neighbourhood_search.improve(search)
         makespans.append(search.best.makespan)
     assert makespans == [4, 3]
-
-
-def test_baselines_take_their_channels_from_the_policy() -> None:
-    asked = problem(ring(4), "allgather", 4)
-    schedules = []
-    for channels in (1, 4):
-        search = search_with(asked, baselines=replace(DEFAULT.baselines, max_channels=channels))
-        RING.improve(search)
-        assert search.best is not None
-        schedules.append(search.best)
-    assert schedules[0] != schedules[1]

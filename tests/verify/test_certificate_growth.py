@@ -10,14 +10,13 @@ from support.verdicts import certificate_violations
 
 from hetesynth.model.bound import GrowthWitness, LowerBound
 from hetesynth.model.problem import Problem
-from hetesynth.policy import DEFAULT
 from hetesynth.search.bounds.lower import growth_bound
 
 
 @pytest.fixture(scope="module")
 def proved() -> tuple[Problem, LowerBound, GrowthWitness]:
     wanted = problem(servers([4] * 8 + [8] * 4), "broadcast")
-    bound = growth_bound(wanted, DEFAULT.bounds)
+    bound = growth_bound(wanted)
     assert bound is not None and isinstance(bound.witness, GrowthWitness)
     assert certificate_violations(wanted, bound) == []
     return wanted, bound, bound.witness

@@ -218,10 +218,8 @@ def test_queries_that_are_not_about_the_problem_are_refused(query: tuple[Problem
 @pytest.fixture
 def unaided(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the last-step bound, which would spare the solver, and without bounds of tests before."""
-    monkeypatch.setattr("hetesynth.search.solve._known_bound", lower_bound)
-    monkeypatch.setattr(
-        "hetesynth.search.bounds.lower.cut_bounds", lambda p, policy: (cut_bounds(p, policy)[0], None)
-    )
+    monkeypatch.setattr("hetesynth.search.solve.lower_bound", lower_bound.__wrapped__)
+    monkeypatch.setattr("hetesynth.search.bounds.lower.cut_bounds", lambda p: (cut_bounds(p)[0], None))
 
 
 @pytest.mark.usefixtures("unaided")
