@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -224,9 +225,9 @@ def test_what_is_far_from_the_bound_is_searched_anew(
     """Where neither mending nor greedy rounds come near the bound: no more than a step above a fresh run."""
     old = written(made(mixed, "allreduce", strategy="greedy"), tmp_path)
     losses = overridden(mixed, [], ["a.nvswitch=10%"])
-    monkeypatch.setattr("hetesynth.search.repair.greedy.improve", lambda search, rounds, enough: None)
+    monkeypatch.setattr("hetesynth.search.repair.greedy", SimpleNamespace(improve=lambda *question: None))
     monkeypatch.setattr("hetesynth.search.repair.mended", lambda *question: islice(mended(*question), 1))
-    monkeypatch.setattr("hetesynth.search.smt.cegis.from_checkpoints", lambda *question, share: None)
+    monkeypatch.setattr("hetesynth.search.repair.NEAR_STEPS", 100)
     steps = []
     for near in (100, 1):
         monkeypatch.setattr("hetesynth.engine.repair.NEAR_STEPS", near)

@@ -71,15 +71,6 @@ def test_symmetry_changes_no_optimum(cluster: str, name: CollectiveName) -> None
     assert one.seconds == pytest.approx(other.seconds, rel=2.1 * GAP)
 
 
-@pytest.mark.parametrize("name", ["allgather", "allreduce", "alltoall"])
-def test_the_fullest_resource_takes_the_seconds_of_the_packing(name: CollectiveName) -> None:
-    """Without symmetry the loads of all structures are those of the packing; prices are of one unit."""
-    topology = example("h20_4p8")
-    network, packing = Network.of(topology), packed(topology, name, alike=False)
-    assert seconds_of(packing, network) == pytest.approx(packing.seconds, rel=1e-6)
-    assert packing.prices @ network.rate == pytest.approx(1.0) and (packing.prices >= 0).all()
-
-
 def seconds_of(packing: FractionalPacking, network: Network) -> float:
     crossings = np.zeros(len(network.src))
     for structure, weight in zip(packing.structures, packing.weights, strict=True):

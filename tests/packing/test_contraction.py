@@ -40,27 +40,6 @@ def test_every_root_costs_what_networkx_says(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_joins_and_payments_are_those_of_the_nested_sets(seed: int) -> None:
-    """Worked out from the parents alone: for every vertex the sets that hold it, the smallest first."""
-    costs = random_costs(seed)
-    contraction = contract(costs)
-    n = len(costs)
-    chains = []
-    for v in range(n):
-        chain = [v]
-        while chain[-1] != len(contraction.dual) - 1:
-            chain.append(int(contraction.parent[chain[-1]]))
-        chains.append(chain)
-    for u in range(n):
-        for v in range(n):
-            smallest = next(s for s in chains[v] if s in chains[u])
-            assert contraction.join[u, v] == smallest
-            below = chains[v][: chains[v].index(smallest)]
-            assert contraction.paid[u, v] == sum(contraction.dual[s] for s in below)
-            assert u == v or contraction.paid[u, v] <= costs[u, v]
-
-
-@pytest.mark.parametrize("seed", range(10))
 def test_earliest_trees_span_and_cost_the_least(seed: int) -> None:
     costs = random_costs(seed)
     n = len(costs)

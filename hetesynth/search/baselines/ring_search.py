@@ -147,7 +147,20 @@ class ServerPaths:
         """All paths over these links, where they can be listed."""
         joined = np.isfinite(prices)
         if joined.tobytes() != self._links:
-            self._links, self._listed = joined.tobytes(), _every_path(joined, self._starts)
+            self._links, self._listed = joined.tobytes(), None
+            onward = [[int(v) for v in np.flatnonzero(row)] for row in joined]
+            paths: list[list[int]] = []
+            stack = [([rank], 1 << rank) for rank in self._starts]
+            for _ in range(PATH_TRIES):
+                if not stack:
+                    break
+                path, visited = stack.pop()
+                if len(path) == len(joined):
+                    paths.append(path)
+                    continue
+                stack += [([*path, v], visited | 1 << v) for v in onward[path[-1]] if not visited >> v & 1]
+            if not stack:
+                self._listed = np.asarray(paths, dtype=np.int64).reshape(-1, len(joined))
 
     def path(self, first: int, last: int) -> list[int]:
         """The path whose price is ``cost[first, last]``, which is finite."""
@@ -184,24 +197,6 @@ def _held_karp(key: bytes, number: int) -> tuple[Floats, NDArray[np.int8]]:
     for answer in (cost, before):
         answer.setflags(write=False)
     return cost, before
-
-
-def _every_path(joined: NDArray[np.bool_], starts: range) -> Ints | None:
-    """All paths from ``starts`` through all ranks, one a row; None where there are too many to be listed."""
-    number = len(joined)
-    onward = [[int(v) for v in np.flatnonzero(row)] for row in joined]
-    paths: list[list[int]] = []
-    stack, tries = [([rank], 1 << rank) for rank in starts], PATH_TRIES
-    while stack:
-        tries -= 1
-        if tries < 0:
-            return None
-        path, visited = stack.pop()
-        if len(path) == number:
-            paths.append(path)
-            continue
-        stack += [([*path, v], visited | 1 << v) for v in onward[path[-1]] if not visited >> v & 1]
-    return np.asarray(paths, dtype=np.int64).reshape(-1, number)
 
 
 def _nearest_next(prices: Floats) -> Ints:

@@ -253,7 +253,7 @@ class _Priced:
 
     def any_algorithm(self) -> TimeBound:
         """What every allreduce costs, by the parts that links without a price join."""
-        costs, _ = self.network.pairs.cheapest(self.network.link_prices(self.prices))
+        costs, _ = self.network.cheapest(self.network.link_prices(self.prices))
         # ranks in parts: those that reach each other without a price
         n = len(costs)
         reach = ((costs == 0) | np.eye(n, dtype=np.bool_)).astype(np.float32)
@@ -271,7 +271,7 @@ class _Priced:
 
 def tree_costs(network: Network, prices: Floats) -> Floats:
     """By root, what the cheapest tree to all ranks costs. Raises ValueError where it cannot reach one."""
-    return contract(network.pairs.cheapest(network.link_prices(prices))[0]).root_costs()
+    return contract(network.cheapest(network.link_prices(prices))[0]).root_costs()
 
 
 def _gossip(costs: Floats, parts: Parts) -> int:

@@ -304,7 +304,7 @@ class _Exchange:
         """What the cheapest link of each pair costs, which it is, and what it costs to turn around the links from
         each rank of ``part`` up to its first."""
         by_link: Floats = steep.growth()[self.loads.columns].sum(axis=1)
-        costs, links = tree.network.pairs.cheapest(by_link)
+        costs, links = tree.network.cheapest(by_link)
         relief = steep.relief()
         turned = np.zeros(self.network.ranks)
         for rank in part[1:]:

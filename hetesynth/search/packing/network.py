@@ -17,43 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetesynth.model.topology import Rank, Topology
+from hetesynth.search.copy_problem import cheapest_links
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class Pairs:
-    """The pairs of ranks that links join: ``order`` sorts links by pair, ``start`` says where each pair
-    begins."""
-
-    ranks: int
-    order: Ints
-    start: Ints
-    pair: Ints
-
-    @classmethod
-    def of(cls, ranks: int, src: Ints, dst: Ints) -> Pairs:
-        """The pairs of links from ``src[i]`` to ``dst[i]``."""
-        key = src * ranks + dst
-        order = np.argsort(key, kind="stable")
-        pair, start = np.unique(key[order], return_index=True)
-        return cls(ranks, order, start, pair)
-
-    def cheapest(self, prices: Floats) -> tuple[Floats, Ints]:
-        """The least price between every two ranks (infinite without a link), and the link that has it (or -1)."""
-        n = self.ranks
-        sorted_prices = prices[self.order]
-        least = np.minimum.reduceat(sorted_prices, self.start)
-        width = np.diff(np.append(self.start, len(self.order)))
-        first = np.flatnonzero(sorted_prices == np.repeat(least, width))
-        group = np.repeat(np.arange(len(self.start)), width)[first]
-        place = first[np.unique(group, return_index=True)[1]]
-        costs = np.full(n * n, np.inf)
-        links = np.full(n * n, -1, dtype=np.int64)
-        costs[self.pair] = least
-        links[self.pair] = self.order[place]
-        return costs.reshape(n, n), links.reshape(n, n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,10 +126,10 @@ class Network:
         """The link of each entry of ``uses``."""
         return np.repeat(np.arange(len(self.src)), np.diff(self.uses_start))
 
-    @cached_property
-    def pairs(self) -> Pairs:
-        """The links by pairs of ranks."""
-        return Pairs.of(self.ranks, self.src, self.dst)
+    def cheapest(self, by_link: Floats) -> tuple[Floats, Ints]:
+        """The least price between every two ranks (infinite: no link), and the first link with it (or -1)."""
+        costs, link = cheapest_links(self.ranks, self.src[::-1], self.dst[::-1], by_link[::-1])
+        return costs, np.where(link < 0, link, len(by_link) - 1 - link)
 
     def reversed(self) -> Network:
         """The same network with every link turned around: on it a reduction is a copy."""

@@ -209,7 +209,7 @@ class Trees:
     def priced(self, prices: Floats) -> PricedTrees:
         """The cheapest trees at ``prices`` of resources."""
         by_link = self.network.link_prices(prices)
-        costs, links = self.network.pairs.cheapest(by_link)
+        costs, links = self.network.cheapest(by_link)
         return PricedTrees(self, costs, links, contract(costs), float(by_link.max()))
 
 
@@ -252,7 +252,7 @@ class ShortestPaths:
     def priced(self, prices: Floats) -> tuple[Floats, Ints, Ints]:
         """``distance[i, t]`` from source i; ``before[i, t]``: the rank before t on the way; the link of each
         pair."""
-        costs, links = self.network.pairs.cheapest(self.network.link_prices(prices))
+        costs, links = self.network.cheapest(self.network.link_prices(prices))
         n = self.network.ranks
         distance = np.full((len(self.sources), n), np.inf)
         distance[np.arange(len(self.sources)), self.sources] = 0.0
@@ -335,18 +335,14 @@ class Exchanging:
     def offer(self, prices: Floats, places: Ints | None) -> Offer:
         """The cheapest paths of the sources, or to the targets, at ``places``, by default of all."""
         distance, before, links = self.paths.priced(prices)
+        targets, every = self.targets, range(self.paths.network.ranks)
         structures = []
-        if self.targets is not None:
-            least = float(dot(distance[0, self.targets], self.amounts))
-            for row in self.every_place if places is None else places:
-                used, counts = self.paths.crossings(before, links, 0, [int(self.targets[row])])
-                structures.append(Structure(int(row), int(self.paths.sources[0]), used, counts))
-            return Offer(least, structures)
-        least = float(dot(distance.sum(axis=1), self.amounts))
         for row in self.every_place if places is None else places:
-            used, counts = self.paths.crossings(before, links, row, range(self.paths.network.ranks))
-            structures.append(Structure(int(row), int(self.paths.sources[row]), used, counts))
-        return Offer(least, structures)
+            source, ends = (row, every) if targets is None else (0, [int(targets[row])])
+            used, counts = self.paths.crossings(before, links, source, ends)
+            structures.append(Structure(int(row), int(self.paths.sources[source]), used, counts))
+        costs = distance.sum(axis=1) if targets is None else distance[0, targets]
+        return Offer(float(dot(costs, self.amounts)), structures)
 
 
 Demands = Copying | Reducing | Exchanging

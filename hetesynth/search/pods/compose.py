@@ -187,7 +187,7 @@ class _Pipeline:
                 loads = self._step(k, step, home=spread)
                 if counts.any() and loads.wires.any():
                     np.add.at(load, self._wires[k], counts @ loads.wires)
-                    wait = max(wait, loads.wait)
+                    wait = max(wait, int(loads.waits.max()))
                 rates = loads.group_rates
                 total = counts @ loads.groups + (0 if total is None else total)
             if total is not None and rates:

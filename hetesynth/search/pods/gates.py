@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.pods import PodCluster, rate_of
-from hetesynth.model.topology import Rank, Topology
+from hetesynth.model.topology import Rank
 
 
 class Move(NamedTuple):
@@ -272,7 +272,18 @@ def gates_of(cluster: PodCluster) -> Gates:
     for p, pod in enumerate(cluster.pods):
         key = pod.type, tuple(sorted(leaving[p])), tuple(sorted(entering[p]))
         if key not in memo:
-            memo[key] = _gates(cluster.types[pod.type], leaving[p], entering[p])
+            kind, nearest = cluster.types[pod.type], list[Gate]()
+            out_of, into = defaultdict(list), defaultdict(list)
+            for number, wire in enumerate(kind.wires):
+                out_of[wire.src].append((number, wire.dst))
+                into[wire.dst].append((number, wire.src))
+            for gpu in range(kind.ranks):  # its nearest vertices of the edge, out i-th with in i-th
+                outs = _nearest(gpu, out_of.__getitem__, leaving[p], kind.ranks)
+                ins = _nearest(gpu, into.__getitem__, entering[p], kind.ranks)
+                for i in range(max(len(outs), len(ins)) if outs and ins else 0):
+                    (leave, out), (enter, back) = outs[i % len(outs)], ins[i % len(ins)]
+                    nearest.append(Gate(gpu, out, back[::-1], leave, enter))
+            memo[key] = tuple(nearest)
         gates = memo[key]
         if not gates and len(cluster.pods) > 1:
             raise HetesynthError(
@@ -289,22 +300,6 @@ def gates_of(cluster: PodCluster) -> Gates:
             share.append(min((rate / users for rate, users in ways if rate is not None), default=Fraction(1)))
         kind_of.append(kinds.setdefault(Kind(pod.type, gates, tuple(share)), len(kinds)))
     return Gates(cluster, tuple(kinds), tuple(kind_of), tuple(uplinks))
-
-
-def _gates(pod: Topology, leaving: Mapping[int, int], entering: Mapping[int, int]) -> tuple[Gate, ...]:
-    """For each GPU its nearest vertices of the edge, out i-th with in i-th."""
-    out_of, into = defaultdict(list), defaultdict(list)
-    for number, wire in enumerate(pod.wires):
-        out_of[wire.src].append((number, wire.dst))
-        into[wire.dst].append((number, wire.src))
-    gates = []
-    for gpu in range(pod.ranks):
-        outs = _nearest(gpu, out_of.__getitem__, leaving, pod.ranks)
-        ins = _nearest(gpu, into.__getitem__, entering, pod.ranks)
-        for i in range(max(len(outs), len(ins)) if outs and ins else 0):
-            (leave, out), (enter, back) = outs[i % len(outs)], ins[i % len(ins)]
-            gates.append(Gate(gpu, out, back[::-1], leave, enter))
-    return tuple(gates)
 
 
 def _nearest(

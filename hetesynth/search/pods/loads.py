@@ -219,27 +219,19 @@ class Inside:
         """Picoseconds of each step of ``spread`` with ``count[i]`` chunks in slot i."""
         key = number, spread, count
         if key not in self._durations:
-            pod = self.types[number]
-            self._durations[key] = tuple(self._step(pod, step, count) for step in spread.steps)
+            pod, counts, durations = self.types[number], np.array(count, np.int64), []
+            for step in spread.steps:
+                loads = StepLoads.of(pod, step, len(count))
+                carried = zip((counts @ loads.wires).tolist(), map(rate_of, pod.wires), strict=True)
+                seconds = [n * self.chunk_bytes / rate for n, rate in carried if rate is not None]
+                groups = zip((counts @ loads.groups).tolist(), loads.group_rates, strict=True)
+                seconds += [n * self.chunk_bytes / rate for n, rate in groups]
+                lasting = int(loads.waits[counts > 0].max(initial=-1))  # -1: nothing is sent
+                if lasting >= 0:
+                    lasting += picoseconds(max(seconds)) + (_addition(pod, self.chunk_bytes) if self.adding else 0)
+                durations.append(max(0, lasting))
+            self._durations[key] = tuple(durations)
         return self._durations[key]
-
-    def _step(self, pod: Topology, step: Sequence[tuple[int, int]], count: Sequence[int]) -> int:
-        on_link: dict[int, int] = defaultdict(int)
-        for slot, link in step:
-            on_link[link] += count[slot]
-        used = {link: n for link, n in on_link.items() if n}
-        if not used:
-            return 0
-        load: dict[int, int] = defaultdict(int)
-        for link, n in used.items():
-            for wire in pod.links[link].wires:
-                load[wire] += n
-        seconds = [n * self.chunk_bytes / r for w, n in load.items() if (r := rate_of(pod.wires[w])) is not None]
-        for group in pod.groups:
-            in_group = sum(used.get(link, 0) for link in group.links)
-            seconds.append(in_group * self.chunk_bytes / (group.bandwidth * group.lanes))
-        wait = max(sum(picoseconds(pod.wires[w].latency) for w in pod.links[link].wires) for link in used)
-        return wait + picoseconds(max(seconds)) + (_addition(pod, self.chunk_bytes) if self.adding else 0)
 
 
 @dataclass(frozen=True)
@@ -249,17 +241,19 @@ class StepLoads:
     wires: Ints
     groups: Ints
     group_rates: tuple[Fraction, ...]
-    wait: int
+    waits: Ints  # of the slowest link of each slot, -1 where it has none
 
     @classmethod
     def of(cls, pod: Topology, step: Sequence[tuple[int, int]], slots: int) -> StepLoads:
         """The loads of ``step``."""
         wires = np.zeros((slots, len(pod.wires)), np.int64)
         groups = np.zeros((slots, len(pod.groups)), np.int64)
+        waits = np.full(slots, -1, np.int64)
         for slot, link in step:
             wires[slot, list(pod.links[link].wires)] += 1
+            wait = sum(picoseconds(pod.wires[w].latency) for w in pod.links[link].wires)
+            waits[slot] = max(waits[slot], wait)
             for g, group in enumerate(pod.groups):
                 groups[slot, g] += link in group.links
         rates = tuple(group.bandwidth * group.lanes for group in pod.groups)
-        waits = [sum(picoseconds(pod.wires[w].latency) for w in pod.links[i].wires) for _, i in step]
-        return cls(wires, groups, rates, max(waits, default=0))
+        return cls(wires, groups, rates, waits)

@@ -34,7 +34,7 @@ def pod_ranks(problem: Problem) -> list[list[Rank]]:
     return list(pods.values())
 
 
-def _refuses(problem: Problem, policy: Policy) -> str | None:
+def refuses(problem: Problem, policy: Policy) -> str | None:
     """Why ``problem`` is not composed; None: it is."""
     pods = pod_ranks(problem)
     if len(pods) < 2:
@@ -49,7 +49,8 @@ def _refuses(problem: Problem, policy: Policy) -> str | None:
     return None
 
 
-def _improve(search: Search) -> None:
+def improve(search: Search) -> None:
+    """Offer what rings and doubling between pods give, along trees inside each."""
     problem = search.problem
     pods = pod_ranks(problem)
     trees = _trees(search, pods)
@@ -137,4 +138,4 @@ def _inside(problem: Problem, ranks: Sequence[Rank]) -> tuple[Problem, list[int]
     return replace(problem, ranks=len(ranks), vertices=len(number), collective=goal, **graph), arcs  # type: ignore[arg-type]
 
 
-STRATEGY = Strategy("composition", _improve, _refuses)
+STRATEGY = Strategy("composition", improve, refuses)
