@@ -199,47 +199,36 @@ def server_ring_routes(tables: CopyProblem) -> Routes:
     if len(graph.servers) < 2:
         raise NoRoute("there is one server only")
     rings: list[ServerRing] = []
-    passing: dict[Rank, int] = defaultdict(int)
+    passing: dict[Rank, int] = defaultdict(int)  # how many rings enter and leave by a rank
     best: tuple[float, Routes] | None = None
     for _ in range(8):
-        rings.append(_server_ring(graph, passing))
+        ring = ServerRing()
+        for s, sources in enumerate(graph.servers):
+            following = (s + 1) % len(graph.servers)
+            targets = graph.servers[following]
+            arcs = [(a, u, v) for u in sources for v in targets for a in graph.between.get((u, v), ())]
+            if not arcs:
+                raise NoRoute(f"no link from ranks {list(sources)} to ranks {list(targets)}")
+            into, out = ring.enters.get(s), ring.leaves.get(following)
+            # the least loaded arc; of equal ones that which stays with the ranks where the ring enters one server
+            # and leaves the other, then with ranks that few rings use
+            moved = ((into not in (None, u)) + (out not in (None, v)) for _, u, v in arcs)
+            *_, bridge, leave, enter = min(
+                (graph.load.after(a), away, passing[u] + passing[v], a, u, v)
+                for away, (a, u, v) in zip(moved, arcs, strict=True)
+            )
+            ring.bridges.append(bridge)
+            ring.leaves[s], ring.enters[following] = leave, enter
+        for arc in ring.bridges:
+            graph.load.take(arc)
+            for rank in (graph.tables.problem.arcs[arc].src, graph.tables.problem.arcs[arc].dst):
+                passing[rank] += 1
+        rings.append(ring)
         routing = _RingRouting(tables, graph, rings)
         routes = routing.routes()
         if best is None or routing.busiest() < 0.999 * best[0]:
             best = routing.busiest(), routes
     return best[1] if best else []
-
-
-def _server_ring(graph: ServerGraph, passing: dict[Rank, int]) -> ServerRing:
-    """One more ring; ``passing`` counts how many enter and leave by a rank."""
-    ring = ServerRing()
-    for s, sources in enumerate(graph.servers):
-        following = (s + 1) % len(graph.servers)
-        targets = graph.servers[following]
-        arcs = [(a, u, v) for u in sources for v in targets for a in graph.between.get((u, v), ())]
-        if not arcs:
-            raise NoRoute(f"no link from ranks {list(sources)} to ranks {list(targets)}")
-        into, out = ring.enters.get(s), ring.leaves.get(following)
-        # the least loaded arc; of equal ones that which stays with the ranks where the ring enters one server and
-        # leaves the other, then with ranks that few rings use
-        *_, bridge, leave, enter = min(
-            (
-                graph.load.after(a),
-                (into not in (None, u)) + (out not in (None, v)),
-                passing[u] + passing[v],
-                a,
-                u,
-                v,
-            )
-            for a, u, v in arcs
-        )
-        ring.bridges.append(bridge)
-        ring.leaves[s], ring.enters[following] = leave, enter
-    for arc in ring.bridges:
-        graph.load.take(arc)
-        for rank in (graph.tables.problem.arcs[arc].src, graph.tables.problem.arcs[arc].dst):
-            passing[rank] += 1
-    return ring
 
 
 class _RingRouting:

@@ -232,7 +232,7 @@ class _Priced:
 
     def bound(
         self, cost: Fraction, name: CollectiveName, scope: Scope, parts: Parts = (), *, backwards: bool = False
-    ) -> TimeBound:  # fmt: skip
+    ) -> TimeBound:
         """That the collective costs at least ``cost`` for each byte of the buffer."""
         of = {"wire": [0] * len(self.topology.wires), "group": [0] * len(self.topology.groups)}
         for (what, place), price in zip(self.network.limits, self.prices, strict=True):
