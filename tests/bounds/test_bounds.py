@@ -79,11 +79,10 @@ GRAPHS = {
 @pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize("name", COLLECTIVE_NAMES)
 def test_every_witness_proves_its_bound(graph: str, name: CollectiveName) -> None:
-    for chunks in (2,):
-        p = problem(GRAPHS[graph](), name, chunks, exclusive=name == "allreduce")
-        for bound in bounds_of(p):
-            recheck(p, bound)
-            assert bound.proof
+    p = problem(GRAPHS[graph](), name, 2, exclusive=name == "allreduce")
+    for bound in bounds_of(p):
+        recheck(p, bound)
+        assert bound.proof
 
 
 def test_the_recheck_notices_a_false_witness() -> None:
@@ -109,7 +108,6 @@ def test_the_recheck_notices_a_false_witness() -> None:
     ("sizes", "steps"),
     [
         ([4, 8], 2),  # across and along at once, then the rest
-        ([8] * 8, 4),  # 1, 2, 7 servers reached; the last has 8 GPUs behind 4 NICs
         ([4] * 8 + [8] * 4, 4),  # 1, 2, 7 reached; five servers of four cannot all be served in step 3
         ([4] * 2, 2),
     ],

@@ -166,14 +166,6 @@ def test_a_faster_clock_is_refused_on_every_network(name: str) -> None:
     assert "overloaded" in kinds
 
 
-def test_without_a_cluster_data_is_judged_and_loads_are_not() -> None:
-    values = copy.deepcopy(_good("4x2", "allgather"))
-    larger_chunks(values)
-    assert judge_composition(encoded(values), None).violations == ()
-    drop_a_move(values)
-    assert judge_composition(encoded(values), None).violations != ()
-
-
 @pytest.mark.parametrize("text", [b"", b"[]", b"{", b'{"format": "hetesynth-composition"}', b"\xff", b"9" * 5000])
 def test_what_is_no_composition_is_said_to_be_none(text: bytes) -> None:
     verdict = judge_composition(text, None)
