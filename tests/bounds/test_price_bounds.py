@@ -66,14 +66,14 @@ def random_cluster(seed: int) -> Topology:
     n = rng.randint(2, 4)
     pairs = [(i, (i + 1) % n) for i in range(n)]
     pairs += [p for p in itertools.permutations(range(n), 2) if rng.random() < 0.35]
-    rates = [Fraction(rng.randint(1, 9), rng.randint(1, 2)) for _ in pairs]
+    rates = [GB * Fraction(rng.randint(1, 9), rng.randint(1, 2)) for _ in pairs]
     wires = tuple(
         Wire(u, v, "wire", rate, 1, Fraction(rng.randint(1, 9))) for (u, v), rate in zip(pairs, rates, strict=True)
     )
     links = tuple(Link.over(u, v, [i], wires) for i, (u, v) in enumerate(pairs))
     groups = tuple(
         SharedGroup(
-            f"g{k}", "shared", Fraction(rng.randint(1, 6), 2), tuple(sorted(rng.sample(range(len(pairs)), 2)))
+            f"g{k}", "shared", GB * Fraction(rng.randint(1, 6), 2), tuple(sorted(rng.sample(range(len(pairs)), 2)))
         )
         for k in range(rng.randint(0, 2))
     )
