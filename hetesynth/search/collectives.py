@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from hetesynth.errors import HetesynthError, InternalError, did_you_mean
+from hetesynth.errors import HetesynthError, did_you_mean
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, Chunk, Collective, CollectiveName
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
@@ -29,8 +29,6 @@ Join = Callable[[Schedule, Schedule], Schedule]
 def split(problem: Problem) -> tuple[Problem, Problem, Join]:
     """The reduce-scatter phase, the allgather phase, and the function that joins their schedules."""
     whole = problem.collective
-    if whole.name != "allreduce":
-        raise InternalError(f"{whole.name} is not composed")
     roots = tuple(frozenset(chunk.block) for chunk in whole.chunks)
     scatter = Collective("reducescatter", whole.ranks, whole.chunks_per_rank, None, whole.chunks, whole.pre, roots)
     gather = Collective("allgather", whole.ranks, whole.chunks_per_rank, None, whole.chunks, roots, whole.post)
@@ -56,8 +54,6 @@ Recover = Callable[[Schedule], Schedule]
 def invert(problem: Problem) -> tuple[Problem, Recover]:
     """The dual copying problem of a reduction to one rank per chunk, and the function that recovers a schedule."""
     collective = problem.collective
-    if collective.name not in DUAL:
-        raise InternalError(f"{collective.name} has no dual")
     turned = problem.reversed()
     dual = replace(turned.collective, name=DUAL[collective.name])
     return replace(turned, collective=dual), reverse_schedule

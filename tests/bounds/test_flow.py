@@ -27,14 +27,6 @@ def test_a_ring_with_one_point_marked_is_folded() -> None:
     assert classes(around, (at == 0).astype(np.int64)).tolist() == [0, 1, 2, 3, 4, 4, 3, 2, 1]
 
 
-def test_capacity_and_direction_tell_vertices_apart() -> None:
-    src, dst = np.array([0, 1, 2]), np.array([1, 2, 0])
-    assert len(set(classes(StepGraph(src, dst, np.array([1, 1, 1])), np.zeros(3, dtype=np.int64)).tolist())) == 1
-    assert len(set(classes(StepGraph(src, dst, np.array([1, 1, 2])), np.zeros(3, dtype=np.int64)).tolist())) == 3
-    path = StepGraph(src[:2], dst[:2], np.ones(2, dtype=np.int64))
-    assert len(set(classes(path, np.zeros(3, dtype=np.int64)).tolist())) == 3
-
-
 def unlumped(p: Problem, destination: int, steps: int) -> int:
     """The flow with a node for every vertex, by networkx."""
     graph: nx.DiGraph = nx.DiGraph()

@@ -10,8 +10,7 @@ from support.pods import CHUNK, SMALL, complaints, composed, document, encoded, 
 from hetesynth.engine.problem import verified_solver
 from hetesynth.judge.composition.judge import judge_composition
 from hetesynth.judge.schedule.judge import schedule_violations
-from hetesynth.model.problem import Arc, Budget, Problem
-from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.model.problem import Budget
 from hetesynth.model.time_bound import tightest
 from hetesynth.policy import DEFAULT
 from hetesynth.search.bounds.pods import composed_bound
@@ -40,29 +39,6 @@ def test_both_judges_pass_it_and_it_is_not_below_the_bound(name: str, collective
     assert verdict.deliveries == chunks * ranks * (ranks - 1) * len(values["phases"])
     bound = composed_bound(composition.task.cluster, collective_name, chunks, CHUNK)
     assert 0 < bound.seconds * 10**12 <= composition.picoseconds
-
-
-@pytest.mark.parametrize("name", ["4p8", "racks", "uplinks"])
-def test_the_flat_judge_passes_an_expanded_allgather(name: str) -> None:
-    """Every event is a tick of a schedule on all pairs of GPUs, which the ordinary judge replays."""
-    values = document(composed(SMALL[name], "allgather"))
-    ranks = values["ranks"]
-    pairs = [(u, v) for u in range(ranks) for v in range(ranks) if u != v]
-    link = {pair: i for i, pair in enumerate(pairs)}
-    goal = collective("allgather", ranks, 1)
-    everything = Problem(ranks, ranks, (), tuple(Arc(u, v, ranks) for u, v in pairs), (), goal)
-    phase = values["phases"][0]
-    rows = transfers(values, phase)
-    pods = zip(phase["kind_of"], values["pods"], strict=True)
-    owner = [first + gpu for k, (_, first, _) in pods for gpu in phase["kinds"][k]["order"]]
-    times = {t: i for i, t in enumerate(sorted({t for start, end, *_ in rows for t in (start, end)}))}
-    schedule = Schedule.of(
-        Transfer(times[start], times[end], owner[position], link[src, dst])
-        for start, end, position, src, dst in rows
-    )
-    # the judge replays steps: later ends do not change who may send, as arrivals are in order
-    schedule = Schedule.of([Transfer(t.end - 1, t.end, t.chunk, t.link) for t in schedule.transfers])
-    assert schedule_violations(everything, schedule) == []
 
 
 @pytest.mark.parametrize("name", FLAT)

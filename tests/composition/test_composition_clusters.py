@@ -41,7 +41,6 @@ NETWORKS = {
         between="switch spine { ports *.leaf; bandwidth 40 GB/s; latency 1 us }",
     ),
 }
-Damage = tuple[str, str, PodCluster]
 Table = Callable[[Path, bytes], None]
 
 
@@ -139,7 +138,6 @@ TABLES = Path(__file__).parent / "golden"
 
 
 CASES: list[tuple[str, ComposedName]] = [
-    ("2x2", "allreduce"),
     ("pipe", "allgather"),
 ]
 
