@@ -57,9 +57,6 @@ from hetesynth.topology.language import TopologySource, load_topology
 
 NEAR_LIMIT = 0.98
 """A program made like the old one that is so near to the limit, as a share of it, is taken."""
-EXPLORED = 4_000
-"""Transfers of one chunk per rank up to which what a fresh choice opens with is tried too: of 56 losses on two
-clusters of 12 and 16 GPUs, seven were 2 to 43 % slower than fresh without, and none with them."""
 
 
 @dataclass(frozen=True)
@@ -239,7 +236,7 @@ class Repair:
         if seconds is not None and limit >= NEAR_LIMIT * seconds:
             return ranked
         far = seconds is None or limit < 0.8 * seconds
-        if self._transfers > (10_000 if far else EXPLORED):
+        if not self._explored and not (far and self._transfers <= 10_000):
             return ranked
         record = self.run.decisions.inside("further")
         with self.run.timer.phase("choice"):
@@ -265,6 +262,12 @@ class Repair:
     def _transfers(self) -> int:
         return transfers(self.run.request.collective, self.changes.after.ranks, 1)
 
+    @property
+    def _explored(self) -> bool:
+        """Whether what a fresh choice opens with is tried too: of 56 losses on two clusters of 12 and 16 GPUs,
+        seven were 2 to 43 % slower than fresh without, and none with them."""
+        return self._transfers <= 4_000
+
     def _library(self, specs: CandidateSpecs, target: Target, record: Decisions) -> Ranked | None:
         """The quickest program that the library runs, if there is one."""
         programs = library_candidates(self.factory, specs, target, self.run.deadline, record)
@@ -274,7 +277,7 @@ class Repair:
         """Along what the old schedule still has; none where chunks are cut otherwise now."""
         chunks = self.document.chunks_per_rank
         problem = self.factory.problem(specs.paper_chunking(chunks), chunks)
-        few = self._transfers <= EXPLORED  # others follow
+        few = self._explored  # others follow
         solved = cache(partial(self._solution, problem, quick=few))
         outcome = solved()
         if isinstance(outcome, Infeasible):

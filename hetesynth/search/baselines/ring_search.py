@@ -24,12 +24,6 @@ from hetesynth.search.portable_math import power
 Ints = NDArray[np.int64]
 
 
-PATH_TRIES = 20_000
-"""After so many partial paths the search for paths through a server, or for an order of servers, is given up."""
-EXACT = 8
-"""Up to so many ranks the cheapest path through a server is exact; its table doubles with each rank."""
-
-
 def patched_cycle(prices: Floats) -> list[int] | None:
     """The ranks in the order of a cheap cycle; None where 32 assignments give none.
 
@@ -120,7 +114,7 @@ class ServerPaths:
         if key == self._priced:
             return
         self._priced, self._parents, self._choice = key, None, {}
-        if len(prices) <= EXACT:
+        if len(prices) <= 8:  # the table doubles with each rank
             self.cost, self._parents = _held_karp(key, len(prices))
             return
         self._list(prices)
@@ -138,7 +132,7 @@ class ServerPaths:
 
     def exact(self, prices: Floats) -> bool:
         """Whether the cheapest path between two ranks is found where there is one."""
-        if len(prices) <= EXACT:
+        if len(prices) <= 8:  # the table doubles with each rank
             return True
         self._list(prices)
         return self._listed is not None
@@ -151,7 +145,7 @@ class ServerPaths:
             onward = [[int(v) for v in np.flatnonzero(row)] for row in joined]
             paths: list[list[int]] = []
             stack = [([rank], 1 << rank) for rank in self._starts]
-            for _ in range(PATH_TRIES):
+            for _ in range(20_000):  # partial paths
                 if not stack:
                     break
                 path, visited = stack.pop()
@@ -391,7 +385,7 @@ class _RingSearch:
             return servers
         home = {int(r): s for s, ranks in enumerate(servers) for r in ranks}
         joined = {(home[u], home[v]) for u, v in self.wiring.ends}
-        stack, tries = [[0]], PATH_TRIES  # orders from the first on, in numeric order
+        stack, tries = [[0]], 20_000  # orders from the first on, in numeric order
         while stack and tries > 0:
             tries -= 1
             order = stack.pop()

@@ -18,9 +18,6 @@ from hetesynth.search.peers import within_peers
 from hetesynth.search.search import Search, Strategy
 from hetesynth.search.server_groups import ServerGraph, ring_servers
 
-MAX_CHANNELS = 32
-"""Rings or trees that a schedule is spread over at most, as over NCCL's channels."""
-
 
 def _origins(tables: CopyProblem) -> list[Rank]:
     """Where each chunk starts. NoRoute: one does at several ranks."""
@@ -130,7 +127,7 @@ def ring_routes(tables: CopyProblem, orders: Sequence[Sequence[Rank]]) -> Routes
     rings: Sequence[Ring]
     if orders:
         graph, stated = ServerGraph(tables), list[Ring]()
-        for order in orders[:MAX_CHANNELS]:
+        for order in orders[:32]:
             if sorted(order) != list(range(tables.problem.ranks)):
                 raise NoRoute("a ring must visit every rank once")
             stated.append(tuple(graph.need(u, v) for u, v in zip(order, [*order[1:], order[0]], strict=True)))
@@ -138,7 +135,7 @@ def ring_routes(tables: CopyProblem, orders: Sequence[Sequence[Rank]]) -> Routes
                 graph.load.take(arc)
         rings = stated
     else:
-        on, parts = wiring(tables), min(MAX_CHANNELS, collective.chunks_per_rank)
+        on, parts = wiring(tables), min(32, collective.chunks_per_rank)
 
         def cost(rings: RingSet) -> float:
             """Steps that the fullest resource works for a chunk of each part, parts in turn."""
@@ -321,7 +318,7 @@ def double_tree_routes(tables: CopyProblem) -> Routes:
     NICs. NoRoute: a link the tree needs is missing in one direction."""
     graph = ServerGraph(tables)
     collective = tables.problem.collective
-    number = min(MAX_CHANNELS, max(2, collective.chunks_per_rank))
+    number = min(32, max(2, collective.chunks_per_rank))
     trees = [_tree(graph, part) for part in range(number)]
     routes = []
     for k, chunk in enumerate(collective.chunks):

@@ -36,8 +36,6 @@ from hetesynth.search.packing.structures import BACKWARDS, ShortestPaths, contra
 
 Ints = NDArray[np.int64]
 
-SCALE = 1_000_000  # integer price of the dearest resource: how finely prices are rounded
-
 
 def price_bound(problem: Problem) -> LowerBound | None:
     """The best price bound found, or None where it does not apply.
@@ -64,7 +62,7 @@ def price_bound(problem: Problem) -> LowerBound | None:
     price = 1.0 / routing.capacity
     best, prices = -1, np.zeros(0, dtype=np.int64)
     for _ in range(60):
-        whole = np.maximum(np.rint(price / price.max() * SCALE), 1).astype(np.int64)
+        whole = np.maximum(np.rint(price / price.max() * 1_000_000), 1).astype(np.int64)
         cost, load = routing.route(whole, demand)
         steps = -(-cost // int(whole @ routing.capacity_int))
         if steps > best:
@@ -145,7 +143,7 @@ def tree_price_bound(problem: Problem, policy: PackingPolicy) -> LowerBound | No
     sees.
     """
     everyone, chunks = frozenset(range(problem.ranks)), Counter[Rank]()
-    if not 1 < problem.ranks <= MOST_RANKS:
+    if not 1 < problem.ranks <= 256:
         return None
     for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True):
         if len(pre) != 1 or (pre | post) != everyone:
@@ -177,8 +175,6 @@ def tree_price_bound(problem: Problem, policy: PackingPolicy) -> LowerBound | No
     return _bound_of_prices(zip(charged, whole, strict=True), paid, "trees")
 
 
-MOST_RANKS = 256
-"""Of which prices are sought: 256, all different, take 2 s for an allgather, 4 to 13 s for an allreduce."""
 GRAIN = lcm(*range(1, 25))  # the highest price: how finely prices are rounded; simple ratios stay what they are
 EXACT = 2**53  # below it floating point holds every whole number
 
@@ -188,7 +184,7 @@ Parts = tuple[tuple[Rank, ...], ...]
 def price_bounds(topology: Topology, name: CollectiveName, root: Rank | None, policy: Policy) -> list[TimeBound]:
     """What prices prove; of allreduce for every algorithm, and for trees where that is more."""
     n = topology.ranks
-    if not 1 < n <= MOST_RANKS:
+    if not 1 < n <= 256:  # all different, 256 take 2 s for an allgather, 4 to 13 s for an allreduce
         return []
     network = Network.of(topology)
     try:

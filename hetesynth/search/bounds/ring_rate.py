@@ -17,8 +17,6 @@ from hetesynth.model.cost import Costs
 from hetesynth.model.topology import Rank
 from hetesynth.search.bounds.flow import maximum_flow
 
-SLACK = 1e-6
-"""Of the solver: its optimum may be so much above the true one."""
 _WHOLE = 1_000_000
 """Of a ring, in the integers of a maximum flow."""
 
@@ -42,7 +40,7 @@ def ring_seconds(prices: Costs, servers: tuple[tuple[Rank, ...], ...]) -> float:
         flows = [maximum_flow(ranks, edges, 0, rank) for rank in range(1, ranks)]
         narrow = {frozenset(side) for value, side in flows if value < _WHOLE * (1 - 1e-3)}
         sets = sorted(narrow, key=sorted)
-    return seconds * (1 - SLACK)
+    return seconds * (1 - 1e-6)  # the solver's optimum may be so much above the true one
 
 
 class _Mixes:

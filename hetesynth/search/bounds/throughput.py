@@ -124,9 +124,6 @@ def narrowest(
     return None if flow >= total else Fraction(flow) / graph.scale, side - {source}
 
 
-INT62 = 2**62
-
-
 def time_bounds(
     topology: Topology, name: CollectiveName, root: Rank | None = None, policy: Policy = DEFAULT
 ) -> tuple[TimeBound, ...]:
@@ -144,7 +141,7 @@ def time_bounds(
     # least sums of link latencies between all ranks, in whole units (Floyd 1962)
     unit = lcm(*(link.latency.denominator for link in topology.links))
     far = sum(int(latency * unit) for latency in {link.latency for link in topology.links}) * n + 1
-    reach = np.full((n, n), far, dtype=np.int64 if far < INT62 else object)
+    reach = np.full((n, n), far, dtype=np.int64 if far < 2**62 else object)
     for link in topology.links:
         reach[link.src, link.dst] = min(reach[link.src, link.dst], int(link.latency * unit))
     np.fill_diagonal(reach, 0)

@@ -22,7 +22,6 @@ from hetesynth.search.packing.rounding import NONE, ROUND, Carrier, Expansion, W
 from hetesynth.search.portable_math import dot, exp, expm1
 
 LARGEST = 500.0  # exponent that a float holds
-SHARPNESS = 20.0  # how steeply the sum of loads grows where moves end; 3 to 40 end alike on six clusters
 
 
 def few_trees(expansion: Expansion, trees: int, connections: int | None, rounds: int) -> WholePacking:
@@ -214,7 +213,7 @@ class _Exchange:
 
     def improve(self) -> None:
         """Moves, then the trees of each carrier laid anew and moves from there, until nothing falls."""
-        for sharpness in (8.0, SHARPNESS):
+        for sharpness in (8.0, 20.0):  # 3 to 40 end alike on six clusters
             self._settle(sharpness)
         for _ in range(self.rounds):
             fallen = False
@@ -222,7 +221,7 @@ class _Exchange:
                 if self._ended:
                     break
                 top = max(1.0, self.loads.highest)
-                steep = _Steep(self.loads, SHARPNESS, top)
+                steep = _Steep(self.loads, sharpness, top)
                 before, load = steep.sum, self.loads.load.copy()
                 saved = [(tree, tree.root, tree.link_to) for tree in self.all]
                 for tree in trees:
@@ -233,7 +232,7 @@ class _Exchange:
                 for tree, fresh in zip(trees, self._trees(next(own)), strict=True):
                     tree.root, tree.link_to = fresh.root, fresh.link_to
                     self.loads.add(tree.links, 1)
-                self._settle(SHARPNESS, top)
+                self._settle(sharpness, top)
                 if steep.sum < before * (1.0 - ROUND):
                     fallen = True
                     continue

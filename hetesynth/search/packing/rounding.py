@@ -65,8 +65,6 @@ class Candidates:
 
 
 NONE: Ints = np.array([], dtype=np.int64)
-LEAST_WEIGHT = 1e-9  # of the buffer: structures that carry less are left out
-TREES_OF_ROOT = 6  # that chunks may choose among at least
 SHARPNESS = 40.0  # how steeply the sum of loads grows by which chunks are put on trees
 ROUND = 1e-6  # of a chunk, or of a sum of loads: less is no difference
 
@@ -96,9 +94,10 @@ class Expansion:
         for i, structure in enumerate(packing.structures):
             by_row[structure.row].append(i)
         kept: list[int] = []
+        least, few = 1e-9, 6  # a share of the buffer that counts; trees of each root to choose among
         for _, members in sorted(by_row.items()):
-            ordered = sorted(members, key=lambda i: (packing.weights[i] <= LEAST_WEIGHT, costs[i], i))
-            kept += ordered[: max(sum(packing.weights[i] > LEAST_WEIGHT for i in ordered), TREES_OF_ROOT)]
+            ordered = sorted(members, key=lambda i: (packing.weights[i] <= least, costs[i], i))
+            kept += ordered[: max(sum(packing.weights[i] > least for i in ordered), few)]
         for i in kept:
             structure = self.packing.structures[i]
             towards = self.free_root and structure.row >= rows
@@ -118,9 +117,9 @@ class Expansion:
                 sorted(sides[root, True].values(), key=lambda tree: -tree[1]) if self.free_root else [(NONE, 1.0)]
             )
             total = added(w for _, w in outward)
-            if self.free_root and total <= LEAST_WEIGHT:
+            if self.free_root and total <= least:
                 continue
-            most = TREES_OF_ROOT if self.free_root else len(outward)
+            most = few if self.free_root else len(outward)
             for (out, w), (back, v) in [(o, i) for o in outward[:most] for i in inward[:most]]:
                 carriers.append(Carrier(root, out, back))
                 group.append(0 if self.free_root else root)
