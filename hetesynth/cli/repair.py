@@ -138,6 +138,8 @@ def repair_summary(repaired: Repaired, paths: Iterable[Path]) -> dict[str, Any]:
 
 def repair_report(repaired: Repaired, paths: Iterable[Path]) -> str:
     """Return what became of the schedule, what changed, and the files."""
+    from hetesynth.engine.repair import NEAR_LIMIT
+
     synthesis, timer = repaired.synthesis, repaired.synthesis.timer
     optimality, program, lines = synthesis.time_optimality, synthesis.program_seconds, []
     limit, solution = optimality.bound_seconds, synthesis.solution
@@ -145,7 +147,7 @@ def repair_report(repaired: Repaired, paths: Iterable[Path]) -> str:
     if program is not None:
         rates = "" if synthesis.request.runtime is None else AT_RATES
         near = "" if limit is None else f": {of_limit(whole_percent(100 * limit / program), rates=rates)}"
-        if limit is not None and limit < synthesis.request.policy.repair.near_limit * program:
+        if limit is not None and limit < NEAR_LIMIT * program:
             near += "; a fresh run may find a quicker one"
         lines.append(f"program {microseconds(program)} for {size_text(optimality.size)}{near}")
     phases = "" if within is None else f", {within} for a reduce-scatter followed by an allgather"

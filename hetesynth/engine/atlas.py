@@ -49,7 +49,7 @@ def features(topology: Topology, bounds: Bounds, policy: Policy) -> dict[str, An
     """The features as JSON values; the bisection is null where wires do not limit it or no link crosses it."""
     from hetesynth.search.bounds.throughput import WireGraph, narrowest
 
-    graph, most = WireGraph.of(topology, policy.bounds), 64
+    graph, most = WireGraph.of(topology), 64
     widths = [narrowest(topology, part, graph)[0] for part in halves(topology, most)]
     narrow = min((w for w in widths if w is not None), default=None)
     per_byte = max(b.seconds_per_byte for b in bounds.bounds)

@@ -229,15 +229,14 @@ def composed(run: Compilation) -> Composed:
     exclusive = request.exclusion == "step"  # auto: additions to one chunk count their own time each, side by side
     chunking = replace(request.chunking, chunk_bytes=size)
     task = Task(cluster, request.collective, request.chunks, size, chunking, exclusive)
-    policy = request.policy.pods
-    budget = run.budget.part(policy.inside_share)
+    budget = run.budget.part(0.5)  # what the searches inside pods get together
     if budget.seconds is None:
-        budget = replace(budget, seconds=policy.inside_seconds)
+        budget = replace(budget, seconds=20.0)
     solvers = tuple(
         replace(verified_solver(strategy(name), budget, request.policy), progress=run.progress) for name in INSIDE
     )
     with timer.phase("synthesis"):
-        composition = compose(task, solvers, policy, run.progress)
+        composition = compose(task, solvers, run.progress)
     with timer.phase("bound"):
         run.progress("pods: bound", None)
         shape = task.chunks, task.chunk_bytes

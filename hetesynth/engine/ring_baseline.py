@@ -19,7 +19,6 @@ from hetesynth.model.cost import Costs, chunk_bytes, costs
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program
 from hetesynth.model.topology import Rank, Topology
-from hetesynth.policy import Policy
 from hetesynth.programs.msccl.library_programs import direct_program, ring_program, tree_program
 from hetesynth.search.baselines.ring_search import Wiring, orders, ring_sets
 from hetesynth.search.baselines.table import Tree, trees_of
@@ -43,6 +42,8 @@ NAMES: dict[CollectiveName, str] = {
 MOST_RANKS_RINGS = 128  # up to here a library is searched for rings and simulated
 MOST_CHANNELS = 64
 """NCCL's (src/include/device.h, MAXCHANNELS)."""
+CHAIN_PARTS = (1, 4, 16, 32, 64)
+"""Chunks per channel: 5x5 GPUs, broadcast of 16 MB: 3,869 us with 16, 3,465 us with 64."""
 TREES = (4, 8, 16, 32)
 TREE_PARTS = (4, 16, 64, 1)
 MOST_TREE_MOVES = 40_000
@@ -125,8 +126,8 @@ def _simulated(
     if name in PERSONALIZED:
         return _widened(topology, one, 1, size, options, "there is no program")
     try:
-        wiring = ring_wiring(topology, prices, options.policy)
-        sets = ring_sets(wiring, options.policy.baselines)
+        wiring = ring_wiring(topology, prices)
+        sets = ring_sets(wiring)
     except NoRoute as missing:
         return str(missing)
     cheapest = min(sets, key=lambda s: (_significant(s.cost), len(s.rings)))
@@ -157,7 +158,7 @@ def _pipelined(
 ) -> Baseline | str:
     """The quicker of ``best`` and the chains ``shape``, in as many parts and on as many channels as pay."""
     quickest: Baseline | str = "there is no program"
-    for parts in options.policy.baselines.chain_parts:
+    for parts in CHAIN_PARTS:
         if parts > 1 and size < shape.times(1, parts).chunks:
             break
         least = 1 if isinstance(quickest, str) else quickest.alike // 2
@@ -209,7 +210,7 @@ def tree_baseline(topology: Topology, size: int, options: CostOptions) -> Baseli
 @lru_cache(maxsize=64)
 def _simulated_trees(topology: Topology, size: int, options: CostOptions) -> Baseline | None:
     try:
-        trees = tuple(trees_of(CopyProblem(_problem(topology)), TREES[-1], options.policy))
+        trees = tuple(trees_of(CopyProblem(_problem(topology)), TREES[-1]))
         best = Baseline("NCCL's trees", math.inf, 0, 1, 1, 1, "allreduce", topology.ranks, None)
         for parts in TREE_PARTS:
             if parts < TREE_PARTS[0] and best.chunks > TREE_PARTS[0] * best.channels:
@@ -253,7 +254,7 @@ def _side_by_side(prices: Costs) -> int:
 def ring_limit(topology: Topology, name: CollectiveName, size: int, options: CostOptions) -> float:
     """Seconds that the bytes alone take on any rings; 0 where there are none."""
     prices, ranks = costs(topology, options.rates, options.alpha), topology.ranks
-    each = ring_seconds(prices, tuple(map(tuple, ring_servers(_problem(topology), options.policy.bounds))))
+    each = ring_seconds(prices, tuple(map(tuple, ring_servers(_problem(topology)))))
     turns = {"allreduce": 2 * (1 - 1 / ranks), "broadcast": 1.0, "reduce": 1.0}.get(name, 1 - 1 / ranks)
     return turns * size * each if math.isfinite(each) else 0.0
 
@@ -263,7 +264,7 @@ def _significant(value: float) -> float:
     return float(f"{value:.9g}")
 
 
-def ring_wiring(topology: Topology, prices: Costs, policy: Policy) -> Wiring:
+def ring_wiring(topology: Topology, prices: Costs) -> Wiring:
     """What rings are searched on: of the links between two ranks those that programs use, the fastest."""
     best: dict[tuple[Rank, Rank], tuple[float, float]] = {}
     speeds = [(prices.link_rate[i], -prices.link_alpha[i]) for i in range(len(prices.link_ends))]
@@ -274,7 +275,7 @@ def ring_wiring(topology: Topology, prices: Costs, policy: Policy) -> Wiring:
         ends=tuple(prices.link_ends[i] for i in used),
         uses=tuple(prices.link_resources[i] for i in used),
         rates=prices.resource_rate,
-        servers=tuple(ring_servers(_problem(topology), policy.bounds)),
+        servers=tuple(ring_servers(_problem(topology))),
     )
 
 

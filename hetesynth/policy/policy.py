@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hetesynth.policy.baselines import BaselinesPolicy
-from hetesynth.policy.bounds import BoundsPolicy
 from hetesynth.policy.compile import CompilePolicy
 from hetesynth.policy.lowering import LoweringPolicy
 from hetesynth.policy.packing import PackingPolicy
 from hetesynth.policy.pods import PodsPolicy
-from hetesynth.policy.repair import RepairPolicy
 from hetesynth.policy.search import GreedyPolicy, SmtPolicy, TreesPolicy
 from hetesynth.policy.threshold import Record
 
@@ -22,13 +19,10 @@ class Policy(Record):
     greedy: GreedyPolicy = field(default_factory=GreedyPolicy)
     smt: SmtPolicy = field(default_factory=SmtPolicy)
     trees: TreesPolicy = field(default_factory=TreesPolicy)
-    repair: RepairPolicy = field(default_factory=RepairPolicy)
     pods: PodsPolicy = field(default_factory=PodsPolicy)
-    baselines: BaselinesPolicy = field(default_factory=BaselinesPolicy)
     compile: CompilePolicy = field(default_factory=CompilePolicy)
     lowering: LoweringPolicy = field(default_factory=LoweringPolicy)
     packing: PackingPolicy = field(default_factory=PackingPolicy)
-    bounds: BoundsPolicy = field(default_factory=BoundsPolicy)
 
 
 DEFAULT = Policy()

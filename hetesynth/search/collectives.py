@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from hetesynth.errors import HetesynthError, InternalError, did_you_mean
+from hetesynth.errors import HetesynthError, did_you_mean
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, Chunk, Collective, CollectiveName
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
@@ -29,8 +29,6 @@ Join = Callable[[Schedule, Schedule], Schedule]
 def split(problem: Problem) -> tuple[Problem, Problem, Join]:
     """The reduce-scatter phase, the allgather phase, and the function that joins their schedules."""
     whole = problem.collective
-    if whole.name != "allreduce":
-        raise InternalError(f"{whole.name} is not composed")
     roots = tuple(frozenset(chunk.block) for chunk in whole.chunks)
     scatter = Collective("reducescatter", whole.ranks, whole.chunks_per_rank, None, whole.chunks, whole.pre, roots)
     gather = Collective("allgather", whole.ranks, whole.chunks_per_rank, None, whole.chunks, roots, whole.post)
@@ -39,13 +37,13 @@ def split(problem: Problem) -> tuple[Problem, Problem, Join]:
         few = max(1, few // 2)  # the phases share the connections
     first = replace(problem, collective=scatter, max_peers=few)
     second = replace(problem, collective=gather, exclusive_reduction=False, max_peers=few)
-    return first, second, _one_after_the_other
 
+    def join(before: Schedule, after: Schedule) -> Schedule:
+        offset = before.makespan
+        later = (replace(t, start=t.start + offset, end=t.end + offset) for t in after.transfers)
+        return Schedule.of([*before.transfers, *later], makespan=offset + after.makespan)
 
-def _one_after_the_other(first: Schedule, second: Schedule) -> Schedule:
-    offset = first.makespan
-    later = (replace(t, start=t.start + offset, end=t.end + offset) for t in second.transfers)
-    return Schedule.of([*first.transfers, *later], makespan=offset + second.makespan)
+    return first, second, join
 
 
 DUAL: dict[CollectiveName, CollectiveName] = {"reducescatter": "allgather", "reduce": "broadcast"}
@@ -56,8 +54,6 @@ Recover = Callable[[Schedule], Schedule]
 def invert(problem: Problem) -> tuple[Problem, Recover]:
     """The dual copying problem of a reduction to one rank per chunk, and the function that recovers a schedule."""
     collective = problem.collective
-    if collective.name not in DUAL:
-        raise InternalError(f"{collective.name} has no dual")
     turned = problem.reversed()
     dual = replace(turned.collective, name=DUAL[collective.name])
     return replace(turned, collective=dual), reverse_schedule
@@ -71,34 +67,6 @@ def reverse_schedule(schedule: Schedule) -> Schedule:
 
 
 MAX_CHUNKS = 4_000_000
-
-Ranks = frozenset[Rank]
-Piece = tuple[tuple[Rank, ...], int, Ranks, Ranks]
-"""A block, a part of it, where it starts and where it ends."""
-
-
-def _pieces(name: CollectiveName, ranks: int, parts: int, root: Rank) -> list[Piece]:
-    everyone = frozenset(range(ranks))
-    alone = [frozenset({rank}) for rank in range(ranks)]  # shared by all chunks of a rank: they may be millions
-    blocks = [(rank, part) for rank in range(ranks) for part in range(parts)]
-    match name:
-        case "allgather":
-            return [((rank,), part, alone[rank], everyone) for rank, part in blocks]
-        case "reducescatter":
-            return [((rank,), part, everyone, alone[rank]) for rank, part in blocks]
-        case "allreduce":  # chunk k is reduced at rank k mod n (HeteCCL eq. 7)
-            return [((k % ranks,), k // ranks, everyone, everyone) for k in range(ranks * parts)]
-        case "broadcast":
-            return [((root,), part, alone[root], everyone) for part in range(parts)]
-        case "reduce":
-            return [((root,), part, everyone, alone[root]) for part in range(parts)]
-        case "gather":
-            return [((rank,), part, alone[rank], alone[root]) for rank, part in blocks]
-        case "scatter":
-            return [((rank,), part, alone[root], alone[rank]) for rank, part in blocks]
-        case "alltoall":
-            pairs = ((src, dst) for src in range(ranks) for dst in range(ranks))
-            return [((src, dst), part, alone[src], alone[dst]) for src, dst in pairs for part in range(parts)]
 
 
 def collective(name: CollectiveName, ranks: int, chunks_per_rank: int = 1, root: Rank | None = None) -> Collective:
@@ -123,7 +91,29 @@ def collective(name: CollectiveName, ranks: int, chunks_per_rank: int = 1, root:
             code="HS304",
             help="use fewer chunks per rank",
         )
-    pieces = _pieces(name, ranks, chunks_per_rank, root or 0)
+    parts, home = range(chunks_per_rank), root or 0
+    everyone = frozenset(range(ranks))
+    alone = [frozenset({rank}) for rank in range(ranks)]  # shared by all chunks of a rank: they may be millions
+    blocks = [((rank,), part) for rank in range(ranks) for part in parts]
+    pieces: list[tuple[tuple[Rank, ...], int, frozenset[Rank], frozenset[Rank]]]
+    match name:  # the block of each chunk, a part of it, where it starts and where it ends
+        case "allgather":
+            pieces = [(b, part, alone[b[0]], everyone) for b, part in blocks]
+        case "reducescatter":
+            pieces = [(b, part, everyone, alone[b[0]]) for b, part in blocks]
+        case "allreduce":  # chunk k is reduced at rank k mod n (HeteCCL eq. 7)
+            pieces = [((k % ranks,), k // ranks, everyone, everyone) for k in range(total)]
+        case "broadcast":
+            pieces = [((home,), part, alone[home], everyone) for part in parts]
+        case "reduce":
+            pieces = [((home,), part, everyone, alone[home]) for part in parts]
+        case "gather":
+            pieces = [(b, part, alone[b[0]], alone[home]) for b, part in blocks]
+        case "scatter":
+            pieces = [(b, part, alone[home], alone[b[0]]) for b, part in blocks]
+        case "alltoall":
+            pairs = [(src, dst) for src in range(ranks) for dst in range(ranks)]
+            pieces = [(pair, part, alone[pair[0]], alone[pair[1]]) for pair in pairs for part in parts]
     return Collective(
         name=name,
         ranks=ranks,

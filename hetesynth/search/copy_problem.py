@@ -6,7 +6,7 @@ incidence of arcs and resources, and hop distances.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -110,25 +110,22 @@ class CopyProblem:
     @cached_property
     def hops(self) -> list[list[int]]:
         """``hops[u][v]``: links on the shortest path from u to v; ``unreachable`` where there is none."""
-        return [self._hops_from(u) for u in range(self.problem.ranks)]
+        table = [[self.unreachable] * self.problem.ranks for _ in range(self.problem.ranks)]
+        for start, hops in enumerate(table):
+            hops[start] = 0
+            queue = [start]
+            for at in queue:
+                for a in self.out_of[at]:
+                    to = self.problem.arcs[a].dst
+                    if hops[to] == self.unreachable:
+                        hops[to] = hops[at] + 1
+                        queue.append(to)
+        return table
 
     @property
     def unreachable(self) -> int:
         """A hop count no path has."""
         return self.problem.ranks
-
-    def _hops_from(self, start: int) -> list[int]:
-        hops = [self.unreachable] * self.problem.ranks
-        hops[start] = 0
-        queue = deque([start])
-        while queue:
-            at = queue.popleft()
-            for a in self.out_of[at]:
-                to = self.problem.arcs[a].dst
-                if hops[to] == self.unreachable:
-                    hops[to] = hops[at] + 1
-                    queue.append(to)
-        return hops
 
 
 def start_arrays(problem: Problem) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 
 from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Rank
-from hetesynth.policy import Policy
-from hetesynth.policy.bounds import BoundsPolicy
 from hetesynth.search.bounds.regions import partitions
 from hetesynth.search.copy_problem import CopyProblem, Load, NoRoute, arcs_between
 
@@ -19,12 +17,11 @@ from hetesynth.search.copy_problem import CopyProblem, Load, NoRoute, arcs_betwe
 class ServerGraph:
     """A problem's ranks and arcs with its servers, and the load of its resources so far."""
 
-    def __init__(self, tables: CopyProblem, policy: Policy) -> None:
-        self.policy = policy.baselines
+    def __init__(self, tables: CopyProblem) -> None:
         self.tables = tables
         self.between: Mapping[tuple[int, int], list[int]] = arcs_between(tables)
         self.load = Load(tables)
-        self.servers = servers(tables, policy.bounds)
+        self.servers = servers(tables.problem)
         self.server_of = {r: s for s, ranks in enumerate(self.servers) for r in ranks}
 
     def arc(self, src: Rank, dst: Rank) -> int | None:
@@ -63,7 +60,7 @@ class ServerGraph:
             tries += 1
             if len(seen) == len(goals):
                 return True
-            if tries > self.policy.path_tries:
+            if tries > 20_000:
                 return False
             steps = [self.arc(at, to) for to in sorted(goals - seen)]
             for arc in sorted((a for a in steps if a is not None), key=lambda a: (self.load.after(a), a)):
@@ -81,17 +78,16 @@ class ServerGraph:
         return path
 
 
-def servers(tables: CopyProblem, policy: BoundsPolicy) -> list[tuple[Rank, ...]]:
+def servers(problem: Problem) -> list[tuple[Rank, ...]]:
     """The servers that the topology tells apart; where it tells none, groups by the width of links."""
-    problem = tables.problem
-    return told_apart(problem.servers) or by_width(problem, policy)
+    return told_apart(problem.servers) or by_width(problem)
 
 
-def ring_servers(problem: Problem, policy: BoundsPolicy) -> list[tuple[Rank, ...]]:
+def ring_servers(problem: Problem) -> list[tuple[Rank, ...]]:
     """The same for rings: one server, or GPUs that are a server each, is passed in whatever order links lead."""
     if any(problem.servers):
         return told_apart(problem.servers) or [tuple(range(problem.ranks))]
-    return by_width(problem, policy)
+    return by_width(problem)
 
 
 def told_apart(names: Sequence[str]) -> list[tuple[Rank, ...]]:
@@ -102,7 +98,7 @@ def told_apart(names: Sequence[str]) -> list[tuple[Rank, ...]]:
     return [tuple(ranks) for ranks in members.values()] if 1 < len(members) < len(names) else []
 
 
-def by_width(problem: Problem, policy: BoundsPolicy) -> list[tuple[Rank, ...]]:
+def by_width(problem: Problem) -> list[tuple[Rank, ...]]:
     """The coarsest groups of ranks that links of some width join; all ranks when there is one such group only."""
-    groups = [parts for parts in partitions(problem, policy) if len(parts) < problem.ranks]
+    groups = [parts for parts in partitions(problem) if len(parts) < problem.ranks]
     return groups[-1] if groups else [tuple(range(problem.ranks))]

@@ -7,7 +7,6 @@ In: a problem, a strategy, a budget, an oracle. Out: the best schedule found wit
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.bound import Certificate, LowerBound
@@ -18,8 +17,6 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.policy import DEFAULT, Policy
-from hetesynth.policy.bounds import BoundsPolicy
-from hetesynth.policy.packing import PackingPolicy
 from hetesynth.search.bounds.lower import all_bounds, lower_bound, quick_bound, reach
 from hetesynth.search.collectives import DUAL, invert, reverse_schedule, split
 from hetesynth.search.copy_problem import excess
@@ -55,13 +52,8 @@ def bounds_of(problem: Problem, policy: Policy = DEFAULT) -> list[LowerBound]:
     """Every lower bound for any collective, best first; a reduction to one rank is bounded by its dual."""
     if problem.collective.name in DUAL:
         dual, _ = invert(problem)
-        return [_of_the_dual(bound) for bound in all_bounds(dual, policy.bounds, policy.packing)]
-    return all_bounds(problem, policy.bounds, policy.packing)
-
-
-@lru_cache(maxsize=16)
-def _known_bound(problem: Problem, policy: BoundsPolicy, packing: PackingPolicy) -> LowerBound:
-    return lower_bound(problem, policy, packing)
+        return [_of_the_dual(bound) for bound in all_bounds(dual, policy.packing)]
+    return all_bounds(problem, policy.packing)
 
 
 def _of_the_dual(bound: LowerBound) -> LowerBound:
@@ -120,7 +112,7 @@ class Solver:
                 return GaveUp(f"both phases together: {crowded}", now() - started)
             before = now()
             with finishing(however_often=True) as interrupt:
-                bound = _known_bound(problem, self.policy.bounds, self.policy.packing)
+                bound = lower_bound(problem, self.policy.packing)
             interrupted |= interrupt.is_set()
             return Solution(
                 schedule=schedule,
@@ -179,12 +171,12 @@ class Solver:
         self.progress("bound", None)
         search: Search | None = None
         if self.strategy.opening is not None:
-            bound = quick_bound(problem, self.policy.bounds)
+            bound = quick_bound(problem)
             bound_seconds = now() - started
             search = search_for(bound)
             self.strategy.opening(search)
         if search is None or not search.done:  # no schedule that meets a bound which is proved in no time
-            bound = _known_bound(problem, self.policy.bounds, self.policy.packing)
+            bound = lower_bound(problem, self.policy.packing)
             bound_seconds = now() - started
             search = search_for(bound)
             proved: LowerBound | None = None

@@ -8,8 +8,8 @@ ForestColl; Edmonds 1973). Chunks of an allreduce may be reduced at any rank, un
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -28,7 +28,7 @@ from hetesynth.search.packing.network import Network
 from hetesynth.search.packing.rounding import Carrier, Expansion, WholePacking
 from hetesynth.search.packing.structures import demands
 from hetesynth.search.packing.symmetry import trivial
-from hetesynth.search.peers import reachable, within_peers, without_peers
+from hetesynth.search.peers import reachable, stranded, within_peers
 from hetesynth.search.search import Search, Strategy
 from hetesynth.search.timed.earliest_arrival import Rates
 
@@ -41,8 +41,22 @@ def schedule_of(problem: Problem, carriers: Sequence[Carrier]) -> Schedule:
     ready: dict[tuple[int, int], int] = defaultdict(int)  # (chunk, rank) -> step from which it may send
     copying = not problem.collective.reduces  # also the dual of a reduction
     transfers = []
+    deliveries: list[
+        tuple[int, int, int, bool]
+    ] = []  # minus those on the longest path from here on, chunk, arc, sum
+    for chunk, carrier in enumerate(carriers):  # additions towards the root, and copies from it
+        arcs = problem.arcs
+        copies = _from_root(carrier.root, [(arcs[a].src, arcs[a].dst, a) for a in carrier.outward.tolist()])
+        additions = _from_root(carrier.root, [(arcs[a].dst, arcs[a].src, a) for a in carrier.inward.tolist()])
+        below: dict[int, int] = defaultdict(int)  # by rank, deliveries on the longest path that begins there
+        for src, dst, a in reversed(copies):
+            deliveries.append((-below[dst] - 1, chunk, a, False))
+            below[src] = max(below[src], below[dst] + 1)
+        depth = {carrier.root: below[carrier.root]}
+        for parent, child, a in additions:
+            depth[child] = depth[parent] + 1
+            deliveries.append((-depth[child], chunk, a, True))
     # as this order has senders before receivers, each delivery is placed once
-    deliveries = [d for chunk, carrier in enumerate(carriers) for d in _deliveries(problem, chunk, carrier)]
     for _, k, a, reduce in sorted(deliveries):
         arc = problem.arcs[a]
         excluded = problem.exclusive_reduction and (copying or reduce)
@@ -51,22 +65,6 @@ def schedule_of(problem: Problem, carriers: Sequence[Carrier]) -> Schedule:
         ready[k, arc.dst] = max(ready[k, arc.dst], step + 1)
         transfers.append(Transfer(step, step + 1, k, a, reduce))
     return Schedule.of(transfers)
-
-
-def _deliveries(problem: Problem, chunk: int, carrier: Carrier) -> Iterator[tuple[int, int, int, bool]]:
-    """(minus the deliveries on the longest path from here on, chunk, arc, whether it adds): additions towards the
-    root, and copies from it."""
-    arcs = problem.arcs
-    copies = _from_root(carrier.root, [(arcs[a].src, arcs[a].dst, a) for a in carrier.outward.tolist()])
-    additions = _from_root(carrier.root, [(arcs[a].dst, arcs[a].src, a) for a in carrier.inward.tolist()])
-    below: dict[int, int] = defaultdict(int)  # by rank, deliveries on the longest path that begins there
-    for src, dst, a in reversed(copies):
-        yield -below[dst] - 1, chunk, a, False
-        below[src] = max(below[src], below[dst] + 1)
-    depth = {carrier.root: below[carrier.root]}
-    for parent, child, a in additions:
-        depth[child] = depth[parent] + 1
-        yield -depth[child], chunk, a, True
 
 
 def _from_root(root: int, edges: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
@@ -93,7 +91,6 @@ class _Question:
     name: CollectiveName
     root: int | None
     ranks: int
-    arcs: tuple[int, ...]
     ends: tuple[tuple[int, int], ...]
     resources: tuple[tuple[int, ...], ...]
     rate: tuple[float, ...]
@@ -102,48 +99,33 @@ class _Question:
     policy: PackingPolicy
 
 
-@dataclass(frozen=True)
-class _Entry:
-    """An expansion, the deadline that it was made under, and what it was rounded to."""
-
-    expansion: Expansion
-    deadline: Deadline
-    rounded: dict[tuple[int, int | None], WholePacking] = field(default_factory=dict)
-
-
 class Expansions:
-    """The last few expansions by what was asked; what a deadline cut short is not used under another one."""
+    """The last few expansions, by what was asked, with what they were rounded to; what a deadline cut short is not
+    used under another one."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._entries: OrderedDict[_Question, _Entry] = OrderedDict()
+        self._entries: OrderedDict[_Question, tuple[Expansion, Deadline, dict[object, WholePacking]]] = (
+            OrderedDict()
+        )
 
-    def of(self, question: _Question, deadline: Deadline) -> Expansion:
-        """The fractional packing of ``question``, or what there is of it at ``deadline``, ready to be rounded."""
-        return self._entry(question, deadline).expansion
-
-    def whole(
-        self, question: _Question, deadline: Deadline, trees: int, connections: int | None
-    ) -> WholePacking:  # fmt: skip
-        """``trees`` trees of each root, or in all, from the expansion of ``question``; worked out once."""
-        entry, asked = self._entry(question, deadline), (trees, connections)
-        if asked not in entry.rounded:
-            entry.rounded[asked] = few_trees(entry.expansion, trees, connections)
-        return entry.rounded[asked]
-
-    def _entry(self, question: _Question, deadline: Deadline) -> _Entry:
-        entry = self._entries.pop(question, None)
-        if entry is None or (entry.expansion.packing.cut_short and entry.deadline is not deadline):
-            policy = question.policy
+    def whole(self, question: _Question, deadline: Deadline, trees: int, connections: int | None) -> WholePacking:
+        """``trees`` trees of each root, or in all, from the fractional packing of ``question``, or what there
+        is of it at ``deadline``; worked out once."""
+        entry, policy = self._entries.pop(question, None), question.policy
+        if entry is None or (entry[0].packing.cut_short and entry[1] is not deadline):
             rates, name, root = tuple(map(Fraction, question.rate)), question.name, question.root
             network = Network.of_links(question.ranks, question.ends, question.resources, rates, question.alpha)
             alike, packing = optimal_packing(network, name, root, question.servers, policy, deadline)
             every = demands(network, name, root, trivial(network), policy)
-            entry = _Entry(Expansion(network, alike, every, packing, name == "allreduce", policy), deadline)
+            entry = Expansion(network, alike, every, packing, name == "allreduce"), deadline, {}
         self._entries[question] = entry
         while len(self._entries) > self._most:
             self._entries.popitem(last=False)
-        return entry
+        expansion, _, rounded = entry
+        if (trees, connections) not in rounded:
+            rounded[trees, connections] = few_trees(expansion, trees, connections, policy.exchange_rounds)
+        return rounded[trees, connections]
 
     def clear(self) -> None:
         """Forget all."""
@@ -153,37 +135,32 @@ class Expansions:
 EXPANSIONS = Expansions(4)
 
 
-def question_of(problem: Problem, rates: Rates, policy: Policy) -> _Question:
-    """What has to be packed for ``problem`` on links of ``rates``."""
-    collective = problem.collective
-    tables = within_peers(problem, policy.bounds)
+def whole_packing(
+    problem: Problem,
+    rates: Rates,
+    policy: Policy,
+    deadline: Deadline,
+    trees: int | None = None,
+    connections: int | None = None,
+) -> WholePacking:
+    """Trees for the chunks of ``problem`` on links of ``rates``, in their order; links are its arcs."""
+    collective, tables = problem.collective, within_peers(problem)
     usable = range(len(problem.arcs)) if tables is None else tables.arcs
-    servers = tuple(rates.servers) or ("",) * problem.ranks  # where none are told apart, one
-    return _Question(
+    question = _Question(
         name=collective.name,
         root=next(iter(collective.pre[0])) if collective.name == "broadcast" else None,
         ranks=problem.ranks,
-        arcs=tuple(usable),
         ends=tuple((problem.arcs[a].src, problem.arcs[a].dst) for a in usable),
         resources=tuple(tuple(rates.resources[a]) for a in usable),
         rate=tuple(rates.rate),
         alpha=tuple(rates.alpha[a] for a in usable),
-        servers=servers,
+        servers=tuple(rates.servers) or ("",) * problem.ranks,  # where none are told apart, one
         policy=policy.packing,
     )
-
-
-def whole_packing(
-    problem: Problem, rates: Rates, policy: Policy, deadline: Deadline, trees: int | None = None,
-    connections: int | None = None,
-) -> WholePacking:  # fmt: skip
-    """Trees for the chunks of ``problem``, in their order; links are its arcs."""
-    collective = problem.collective
-    question = question_of(problem, rates, policy)
     chunks = len(collective.chunks) // (problem.ranks if collective.name == "allgather" else 1)
     number = trees or chunks
     packed = EXPANSIONS.whole(question, deadline, number, connections)
-    arcs, each = np.array(question.arcs), chunks // number
+    arcs, each = np.array(usable), chunks // number
     carriers = [Carrier(c.root, arcs[c.outward], arcs[c.inward]) for c in packed.carriers]
     repeated = tuple(carrier for carrier in carriers for _ in range(each))
     return replace(packed, carriers=repeated, chunks_on=packed.chunks_on * each)
@@ -193,9 +170,9 @@ def refuses(problem: Problem, policy: Policy) -> str | None:
     """Why ``problem`` is not for trees."""
     if problem.collective.name not in PACKED:
         return "every chunk is for one rank"
-    tables = within_peers(problem, policy.bounds)
+    tables = within_peers(problem)
     if tables is None:
-        return without_peers(problem, policy)
+        return stranded(problem, policy)
     ends = [(problem.arcs[a].src, problem.arcs[a].dst) for a in tables.arcs]
     return None if reachable(problem.ranks, ends).all() else "links do not lead from every rank to every other"
 

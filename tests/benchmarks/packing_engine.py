@@ -117,7 +117,7 @@ def row(cluster: str, topology: Topology, name: CollectiveName) -> list[str]:
     missed = [w for w, yes in (("proof", wrong or gap > GAP), ("seconds", seconds > most)) if yes]
     cells = [
         cluster, topology.ranks, len(alike.representatives), name, f"{packing.seconds * GB * 1e6:,.1f}",
-        f"{max(gap, 0.0):.4%}", (packing.weights > DEFAULT.packing.least_weight).sum(), f"{seconds:.2f}",
+        f"{max(gap, 0.0):.4%}", (packing.weights > 1e-9).sum(), f"{seconds:.2f}",
         f"{bound_seconds:.2f}", f"{judge_seconds:.2f}", f"no: {', '.join(missed)}" if missed else "yes",
     ]  # fmt: skip
     return list(map(str, cells))

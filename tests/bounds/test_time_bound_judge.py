@@ -70,21 +70,17 @@ def cut(side: tuple[int, ...], share: Fraction, bandwidth: int | Fraction, *grou
 THIRD = F(1, 3)
 CUTS: list[tuple[CollectiveName, int | None, VertexCut, bool, tuple[Fraction, Fraction] | str]] = [
     ("allgather", None, cut((0,), THIRD, 5), False, (F(1, 2), F(1, 15))),
-    ("allgather", None, cut((0,), THIRD, 10), False, (F(1, 2), F(1, 30))),
     ("allgather", None, cut((0,), THIRD, F(49, 10)), False, "lets out 5 bytes per second, not 49/10"),
     ("allgather", None, cut((0,), F(1, 2), 5), False, "1/3 of the buffer must cross, not 1/2"),
-    ("allgather", None, cut((0,), F(1, 4), 5), False, (F(1, 2), F(1, 20))),
     ("allgather", None, cut((0,), THIRD, F(3, 2), 0), False, (F(1, 2), F(2, 9))),
     ("allgather", None, cut((0,), THIRD, F(149, 100), 0), False, "lets out 3/2 bytes per second, not 149/100"),
     ("allgather", None, cut((1,), THIRD, 1, 1), False, (F(2), THIRD)),
     ("allreduce", None, cut((0, 1), F(2), 5), False, "1 of the buffer must cross, not 2"),
     ("allgather", None, cut((0, 3), THIRD, 5), False, "lets out None bytes per second"),
     ("allgather", None, cut((0, 3), THIRD, F(3, 2), 0), False, (F(1, 2), F(2, 9))),
-    ("allgather", None, cut((0, 1), 2 * THIRD, 5), False, (F(2), F(2, 15))),
     ("allgather", None, cut((1,), THIRD, 3), False, (F(2), F(1, 9))),
     ("allgather", None, cut((1,), THIRD, F(7, 2), 0), False, (F(2), F(2, 21))),  # a group of other links adds
     ("alltoall", None, cut((0, 1), 2 * THIRD, 5), False, (F(2), F(2, 15))),
-    ("alltoall", None, cut((0,), 2 * THIRD, 5), False, (F(1, 2), F(2, 15))),
     ("allreduce", None, cut((0, 1), F(1), 5), False, (F(2), F(1, 5))),
     ("allreduce", None, cut((0,), F(1), 5), True, (F(3), F(1, 5))),
     ("broadcast", 0, cut((0,), F(1), 5), False, (F(1, 2), F(1, 5))),
@@ -97,7 +93,6 @@ CUTS: list[tuple[CollectiveName, int | None, VertexCut, bool, tuple[Fraction, Fr
     ("reducescatter", None, cut((0,), THIRD, 5), True, (F(3), F(1, 15))),
     ("reducescatter", None, cut((0,), THIRD, 5), False, "0 of the buffer must cross"),
     ("allgather", None, cut((0, 1, 2), THIRD, 5), False, "0 of the buffer must cross"),
-    ("allgather", None, cut((3,), THIRD, 5), False, "0 of the buffer must cross"),
     # nothing need cross: the links out of the side are slow for nobody
     ("broadcast", 1, cut((0,), F(0), 5), False, "nothing is said to cross"),
     ("allgather", None, cut((0,), F(-1), 5), False, "nothing is said to cross"),
@@ -158,8 +153,6 @@ PATHS: list[tuple[CollectiveName, int | None, SlowestPath, tuple[Fraction, Fract
     ("scatter", 0, SlowestPath(1, 0, THIRD, (1, 2)), "nothing of rank 1 need reach rank 0"),
     ("reduce", 0, SlowestPath(1, 0, F(1), (1, 2)), (F(5), F(1, 5))),
     ("gather", 0, SlowestPath(1, 0, THIRD, (1, 2)), (F(5), F(1, 15))),
-    ("gather", 1, SlowestPath(1, 0, THIRD, (1, 2)), "nothing of rank 1 need reach rank 0"),
-    ("reduce", 1, SlowestPath(1, 0, F(1), (1, 2)), "nothing of rank 1 need reach rank 0"),
 ]  # fmt: skip
 
 

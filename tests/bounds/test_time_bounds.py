@@ -12,7 +12,7 @@ import pytest
 
 from hetesynth.judge.bounds.time_bounds import time_bound_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
-from hetesynth.model.time_bound import PartCrossings, ResourcePrices, SlowestPath, TimeBound, VertexCut, tightest
+from hetesynth.model.time_bound import PartCrossings, ResourcePrices, SlowestPath, TimeBound, VertexCut
 from hetesynth.model.topology import Link, SharedGroup, Topology, Vertex, Wire
 from hetesynth.search.bounds.throughput import reversed_topology, time_bounds
 from hetesynth.topology.language import load_topology
@@ -32,8 +32,7 @@ def bandwidth(topology: Topology, name: CollectiveName, root: int | None = None)
 @pytest.mark.parametrize(
     ("cluster", "optimum"),
     [
-        ("a100_x2", 346.667), ("mi250_x1", 342.857), ("h20_4p8", 300.0), ("h20_4x2p8", 266.667),
-        ("h20_4x2p8x2", 240.0), ("h20_64", 213.333), ("v100_4p8", 48.0), ("dgx2_x2", 129.032), ("ndv2_x4", 16.667),
+        ("a100_x2", 346.667), ("mi250_x1", 342.857), ("h20_4p8", 300.0), ("v100_4p8", 48.0), ("ndv2_x4", 16.667),
     ],
 )  # fmt: skip
 def test_the_optimum_of_allgather_is_the_published_one(cluster: str, optimum: float) -> None:
@@ -107,7 +106,7 @@ def best_ratio(topology: Topology, name: CollectiveName, root: int | None) -> Fr
     return worst
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(10))
 def test_no_cut_says_more(seed: int) -> None:
     topology = random_topology(random.Random(seed))
     for name, root in (("allgather", None), ("gather", 0), ("broadcast", 1)):
@@ -128,7 +127,7 @@ def every_bound(topology: Topology) -> list[tuple[CollectiveName, int | None, Ti
     return [(name, root, b) for name, root in roots.items() for b in time_bounds(topology, name, root)]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_the_judge_accepts_every_bound_and_none_that_claims_more(seed: int) -> None:
     topology = random_topology(random.Random(seed), groups=seed % 2 == 1)
     for name, root, bound in every_bound(topology):
@@ -138,7 +137,7 @@ def test_the_judge_accepts_every_bound_and_none_that_claims_more(seed: int) -> N
         assert time_bound_violations(topology, name, root, replace(bound, latency=bound.latency + Fraction(1, 9)))
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(4))
 def test_the_judge_refuses_wrong_witnesses(seed: int) -> None:
     topology = random_topology(random.Random(seed), groups=True)
     for name, root, bound in every_bound(topology):
@@ -169,25 +168,6 @@ def test_a_cut_of_a_stated_group_counts_the_group() -> None:
     bound = time_bounds(example("ndv2_x4"), "allgather")[0]
     assert isinstance(bound.witness, VertexCut) and bound.witness.groups
     assert bound.seconds(10**9) == bound.latency + Fraction(3, 4) / Fraction(25, 2)
-
-
-def test_small_buffers_are_bound_by_latency_and_large_ones_by_bandwidth() -> None:
-    bounds = time_bounds(example("ndv2_x4"), "allgather")
-    assert tightest(bounds, 1024).kind == "latency"
-    assert tightest(bounds, 10**9).kind == "cut"
-
-
-def test_a_rooted_collective_needs_its_root() -> None:
-    with pytest.raises(ValueError, match="root"):
-        time_bounds(directed_ring(3), "broadcast")
-
-
-@pytest.mark.parametrize("name", ["allgather", "allreduce", "alltoall"])
-def test_wires_without_a_limit_prove_nothing(name: CollectiveName) -> None:
-    """Two GPUs of an 8-GPU H20 server share a NIC over wires without a limit: no cut parts them there."""
-    topology = example("h20_4p8")
-    for bound in time_bounds(topology, name):
-        assert not time_bound_violations(topology, name, None, bound), bound.proof
 
 
 @pytest.mark.parametrize(("cluster", "parts"), [("v100_4p8", 3), ("v100_8x2p4", 5)])

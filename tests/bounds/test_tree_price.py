@@ -33,30 +33,28 @@ CLUSTER = """cluster buses {
   chunk 16 MB
   instance a = s3
   instance b = s5
-  instance c = s6
   fabric ib { join *.nic*; latency 1.3 us }
 }
 """
 
 
 def bound_of(instance: Problem) -> LowerBound | None:
-    return tree_price_bound(instance, DEFAULT.bounds, DEFAULT.packing)
+    return tree_price_bound(instance, DEFAULT.packing)
 
 
 def buses(tmp_path: object, rate: int, chunks: int) -> Problem:
     path = tmp_path / "topo.dsl"  # type: ignore[operator]
-    path.write_text("".join(SERVER.format(gpus=g, last=g - 1, rate=rate) for g in (3, 5, 6)) + CLUSTER)
+    path.write_text("".join(SERVER.format(gpus=g, last=g - 1, rate=rate) for g in (3, 5)) + CLUSTER)
     chunking = chunk(load_topology(path))
     return chunking.problem(collective("allgather", chunking.topology.ranks, chunks))
 
 
-@pytest.mark.parametrize("chunks", [1, 3])
-@pytest.mark.parametrize(("rate", "a_step"), [(32, 3), (64, 5)])
+@pytest.mark.parametrize(("rate", "a_step", "chunks"), [(32, 3, 3), (64, 5, 1)])
 def test_a_bus_is_paid_once_for_every_delivery(tmp_path: object, rate: int, a_step: int, chunks: int) -> None:
-    """78 deliveries to six GPUs at three a step, two by the bus and one by the NIC; or of twice as fast a bus."""
+    """35 deliveries to five GPUs at three a step, two by the bus and one by the NIC; or of twice as fast a bus."""
     instance = buses(tmp_path, rate, chunks)
     bound = bound_of(instance)
-    assert bound is not None and bound.steps == math.ceil(78 * chunks / a_step)
+    assert bound is not None and bound.steps == math.ceil(35 * chunks / a_step)
     recheck(instance, bound)
     assert not certificate_violations(instance, bound)
 
@@ -73,7 +71,7 @@ def test_no_more_is_accepted_than_trees_pay() -> None:
         recheck(instance, raised)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(tiny_graphs(most=3), st.sampled_from(["allgather", "broadcast"]), st.integers(1, 2))
 def test_no_schedule_is_shorter(graph: object, name: str, chunks: int) -> None:
     instance = problem(graph, name, chunks)  # type: ignore[arg-type]

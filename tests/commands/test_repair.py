@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,7 +32,6 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Topology
-from hetesynth.policy import DEFAULT
 from hetesynth.search.collectives import collective
 from hetesynth.search.repair import mended
 from hetesynth.topology.language import load_topology
@@ -191,7 +192,7 @@ def test_any_transfers_are_mended(data: st.DataObject) -> None:
     asked = replace(
         problem, collective=collective(name, problem.ranks, 1, root), exclusive_reduction=name == "allreduce"
     )
-    schedules = list(mended(asked, transfers, 3, DEFAULT.repair))
+    schedules = list(mended(asked, transfers, 3))
     assert schedules
     assert all(not schedule_violations(asked, schedule) for schedule in schedules)
     assert [s.makespan for s in schedules] == sorted((s.makespan for s in schedules), reverse=True)
@@ -207,7 +208,6 @@ def _problem() -> Problem:
 
 def test_a_mended_schedule_that_still_holds_is_as_short() -> None:
     """In the order of the old starts nothing that still holds comes later."""
-    from hetesynth.policy import DEFAULT
     from hetesynth.search.greedy import greedy
     from hetesynth.search.search import Search
 
@@ -215,19 +215,23 @@ def test_a_mended_schedule_that_still_holds_is_as_short() -> None:
     search = Search(problem, 1, BUDGET, schedule_violations)
     greedy.one_round(search)
     assert search.best is not None
-    first = next(iter(mended(problem, search.best.transfers, search.best.makespan, DEFAULT.repair)))
+    first = next(iter(mended(problem, search.best.transfers, search.best.makespan)))
     assert first.makespan <= search.best.makespan
 
 
-def test_what_is_far_from_the_bound_is_searched_anew(mixed: Path, tmp_path: Path) -> None:
+def test_what_is_far_from_the_bound_is_searched_anew(
+    mixed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where neither mending nor greedy rounds come near the bound: no more than a step above a fresh run."""
     old = written(made(mixed, "allreduce", strategy="greedy"), tmp_path)
     losses = overridden(mixed, [], ["a.nvswitch=10%"])
-    weak = replace(DEFAULT.repair, greedy_work=1, min_greedy_rounds=1, justifications=0, checkpoint_work=0)
+    monkeypatch.setattr("hetesynth.search.repair.greedy", SimpleNamespace(improve=lambda *question: None))
+    monkeypatch.setattr("hetesynth.search.repair.mended", lambda *question: islice(mended(*question), 1))
+    monkeypatch.setattr("hetesynth.search.repair.NEAR_STEPS", 100)
     steps = []
-    for near in (100, DEFAULT.repair.near_steps):
-        policy = replace(DEFAULT, repair=replace(weak, near_steps=near))
-        repaired = repair(RepairRequest(old, mixed, losses, BUDGET, policy=policy)).synthesis
+    for near in (100, 1):
+        monkeypatch.setattr("hetesynth.engine.repair.NEAR_STEPS", near)
+        repaired = repair(RepairRequest(old, mixed, losses, BUDGET)).synthesis
         assert not schedule_violations(repaired.problem, repaired.solution.schedule)
         steps.append(repaired.solution.schedule.makespan)
     assert steps[0] > 8 and steps[1] <= 8  # the bound of two phases is 7

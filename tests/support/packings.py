@@ -11,7 +11,6 @@ import pytest
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.deadline import no_deadline
 from hetesynth.policy import DEFAULT
-from hetesynth.policy.packing import PackingPolicy
 from hetesynth.search.packing.column_generation import optimal_packing
 from hetesynth.search.packing.network import Network
 from hetesynth.search.packing.rounding import Expansion, WholePacking
@@ -20,16 +19,15 @@ from hetesynth.search.packing.symmetry import trivial
 from hetesynth.topology.language import load_topology
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-POLICY = DEFAULT.packing
 
 
-def expansion(cluster: str, name: CollectiveName, policy: PackingPolicy = POLICY) -> Expansion:
+def expansion(cluster: str, name: CollectiveName) -> Expansion:
     topology = load_topology(EXAMPLES / cluster / "topo.dsl")
     root = 0 if name == "broadcast" else None
     network = Network.of(topology)
-    alike, packing = optimal_packing(network, name, root, topology.servers, policy, no_deadline())
-    every = demands(network, name, root, trivial(network), policy)
-    return Expansion(network, alike, every, packing, name == "allreduce", policy)
+    alike, packing = optimal_packing(network, name, root, topology.servers, DEFAULT.packing, no_deadline())
+    every = demands(network, name, root, trivial(network), DEFAULT.packing)
+    return Expansion(network, alike, every, packing, name == "allreduce")
 
 
 def worst(fractional: Expansion, packed: WholePacking) -> float:

@@ -74,7 +74,7 @@ def composed(text: str, collective: ComposedName, chunks: int = 1, chunk_bytes: 
         parse_pods(text), collective, chunks, chunk_bytes, ChunkingOptions(chunk_bytes), collective == "allreduce"
     )
     solvers = tuple(verified_solver(strategy(n), Budget(None), DEFAULT) for n in ("greedy", "hierarchical"))
-    return compose(task, solvers, DEFAULT.pods, lambda what, steps: None)
+    return compose(task, solvers, lambda what, steps: None)
 
 
 def claims(composition: Composition) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,10 +17,12 @@ from hetesynth.errors import HetesynthError
 from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.problem import Budget, Problem
-from hetesynth.policy import DEFAULT
 from hetesynth.search.baselines.table import BASELINES, parents, ring_routes
+from hetesynth.search.chunking import Chunking
 from hetesynth.search.copy_problem import CopyProblem, NoRoute
+from hetesynth.search.registry import strategy
 from hetesynth.search.search import Search
+from hetesynth.search.solve import Solution, Solver
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = [s.name for s in BASELINES]
@@ -42,16 +46,11 @@ def steps(wanted: Problem, strategy: str) -> int:
     ("graph", "collective", "strategy", "expected"),
     [
         (ring(8), "allgather", "ring", 7),
-        (ring(8), "reducescatter", "ring", 7),
         (ring(8), "allreduce", "ring", 14),
-        (ring(5), "broadcast", "ring", 4),
         (full(8), "allgather", "doubling", 4),  # half of the chunks cross one link
-        (full(8), "broadcast", "doubling", 3),
         (full(8), "allgather", "all-pairs", 1),
         (full(6), "alltoall", "all-pairs", 1),
-        (full(6), "alltoall", "ring", 1),
         (line(5), "broadcast", "sph", 4),
-        (line(4), "allgather", "sph", 3),
     ],
 )  # fmt: skip
 def test_known_steps(graph: Graph, collective: CollectiveName, strategy: str, expected: int) -> None:
@@ -60,9 +59,9 @@ def test_known_steps(graph: Graph, collective: CollectiveName, strategy: str, ex
 
 @pytest.mark.parametrize("strategy", NAMES)
 @pytest.mark.parametrize("collective", COLLECTIVE_NAMES)
-@pytest.mark.parametrize("name", ["h20_4p8", "dgx1", "fig10", "v100_fail_one8"])
+@pytest.mark.parametrize("name", ["dgx1", "h20_4x3"])
 def test_a_schedule_that_verifies_or_a_reason(name: str, collective: CollectiveName, strategy: str) -> None:
-    wanted = cluster(name, collective, 2)
+    wanted = cluster(name, collective, 1)
     try:
         solved = solve(wanted, strategy)
     except HetesynthError as refusal:
@@ -72,10 +71,10 @@ def test_a_schedule_that_verifies_or_a_reason(name: str, collective: CollectiveN
         assert solved.schedule.makespan >= solved.bound.steps
 
 
-@pytest.mark.parametrize("name", ["h20_4p8", "h20_4x2p8x2", "dgx1", "ring8", "v100_4p8"])
+@pytest.mark.parametrize("name", ["h20_4p8", "dgx1", "ring8"])
 def test_rings_visit_every_rank_once_and_spread_over_nics(name: str) -> None:
     wanted = cluster(name, "allgather", 4)
-    routes = ring_routes(CopyProblem(wanted), (), DEFAULT)
+    routes = ring_routes(CopyProblem(wanted), ())
     crossings = set()
     for chunk, route in zip(wanted.collective.chunks, routes, strict=True):
         at = [wanted.arcs[a].src for a in route]
@@ -89,13 +88,13 @@ def test_rings_visit_every_rank_once_and_spread_over_nics(name: str) -> None:
 
 def test_rings_of_a_stated_order() -> None:
     wanted = problem(full(4), "allgather")
-    routes = ring_routes(CopyProblem(wanted), [[0, 2, 1, 3]], DEFAULT)
+    routes = ring_routes(CopyProblem(wanted), [[0, 2, 1, 3]])
     assert [wanted.arcs[a].dst for a in routes[0]] == [2, 1, 3]
     with pytest.raises(NoRoute, match="every rank once"):
-        ring_routes(CopyProblem(wanted), [[0, 2, 1]], DEFAULT)
+        ring_routes(CopyProblem(wanted), [[0, 2, 1]])
 
 
-@pytest.mark.parametrize("n", range(2, 40))
+@pytest.mark.parametrize("n", [2, 3, 8, 13])
 def test_double_trees_are_trees_and_share_the_work(n: int) -> None:
     first, second = parents(n)
     for tree in (first, second):
@@ -110,21 +109,17 @@ def test_double_trees_are_trees_and_share_the_work(n: int) -> None:
     assert len(inner[0] & inner[1]) <= 1 + (n % 2)  # a server is inner in one tree and a leaf in the other
 
 
-def test_no_ring_is_a_reason() -> None:
-    with pytest.raises(HetesynthError, match="ring"):
-        solve(problem(line(3), "allgather"), "ring")
-
-
-def test_doubling_wants_a_power_of_two() -> None:
-    with pytest.raises(HetesynthError, match="power of two"):
-        solve(problem(full(6), "allgather"), "doubling")
-
-
-def test_a_baseline_says_when_it_needs_more_peers() -> None:
-    from dataclasses import replace
-
-    with pytest.raises(HetesynthError, match="may only 2"):
-        solve(replace(problem(full(6), "allgather"), max_peers=2), "all-pairs")
+@pytest.mark.parametrize(
+    ("graph", "peers", "strategy", "reason"),
+    [
+        (line(3), None, "ring", "ring"),
+        (full(6), None, "doubling", "power of two"),
+        (full(6), 2, "all-pairs", "may only 2"),
+    ],
+)
+def test_a_refusal_has_a_reason(graph: Graph, peers: int | None, strategy: str, reason: str) -> None:
+    with pytest.raises(HetesynthError, match=reason):
+        solve(replace(problem(graph, "allgather"), max_peers=peers), strategy)
 
 
 def test_a_punctual_budget_ends_the_listing() -> None:
@@ -133,3 +128,43 @@ def test_a_punctual_budget_ends_the_listing() -> None:
         search = Search(wanted, 1, budget, schedule_violations)
         BASELINES[NAMES.index("ring")].improve(search)
         assert (search.best is not None) == is_found
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def solved(cluster: str, collective: CollectiveName, chunks: int) -> tuple[Chunking, Problem, Solution]:
+    request = Request(EXAMPLES / cluster / "topo.dsl", collective, chunks)
+    chunking, problem = load_problem(request, PhaseTimer())
+    found = Solver(strategy("server-rings"), Budget(), schedule_violations).solve(problem)
+    assert isinstance(found, Solution)
+    return chunking, problem, found
+
+
+def nic_peers(chunking: Chunking, problem: Problem, found: Solution) -> dict[int, set[int]]:
+    """The NICs that each NIC sends to."""
+    names = [v.name for v in chunking.topology.vertices]
+    peers: dict[int, set[int]] = defaultdict(set)
+    for t in found.schedule.transfers:
+        ends = [problem.segments[s] for s in problem.arcs[t.link].segments]
+        nics = [v for s in ends for v in (s.src, s.dst) if "nic" in names[v]]
+        if nics:
+            peers[nics[0]].add(nics[-1])
+    return peers
+
+
+@pytest.mark.parametrize("collective", ["allgather", "allreduce"])
+def test_a_nic_sends_to_one_other_and_no_chunk_enters_a_server_twice(collective: CollectiveName) -> None:
+    chunking, problem, solution = solved("h20_4x3", collective, 1)
+    peers = nic_peers(chunking, problem, solution)
+    assert len(peers) == 12 and all(len(others) == 1 for others in peers.values())
+    where = chunking.topology.servers
+    ends = [(t.chunk, problem.arcs[t.link]) for t in solution.schedule.transfers if not t.reduce]
+    entered = Counter((k, where[arc.dst]) for k, arc in ends if where[arc.src] != where[arc.dst])
+    assert set(entered.values()) == {1} and len(entered) == len(problem.collective.chunks) * 2
+
+
+def test_rings_use_every_nic_alike() -> None:
+    """32 chunks enter a server of 4 GPUs by four NICs, so 8 steps at least; a few more to fill."""
+    _, _, found = solved("h20_4x3", "allgather", 4)
+    assert found.bound.steps <= found.schedule.makespan <= found.bound.steps + 2

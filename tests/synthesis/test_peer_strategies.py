@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from typing import get_args
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.graphs import Graph, full, problem, servers
+from support.graphs import problem as problem_on
 from support.random_graphs import clusters
 from support.replay import complaint
 
@@ -18,9 +19,8 @@ from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.policy import DEFAULT
 from hetesynth.search.copy_problem import CopyProblem, excess, most_peers
-from hetesynth.search.peers import reachable, within_peers
+from hetesynth.search.peers import within_peers
 from hetesynth.search.registry import ROWS, names, strategy, timed_strategies
 from hetesynth.search.search import Search, Strategy
 from hetesynth.search.solve import Solution, Solver
@@ -54,48 +54,29 @@ def solved_or_declined(wanted: Problem, found: Strategy) -> bool:
     return True
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(clusters(3, 3), st.sampled_from(COLLECTIVES), st.integers(1, 6), st.integers(1, 2))
 def test_every_strategy_verifies_or_declines(graph: Graph, name: CollectiveName, most: int, chunks: int) -> None:
-    all_without_a_solver(replace(problem(graph, name, chunks), max_peers=most))
-
-
-@pytest.mark.slow
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(clusters(), st.sampled_from(COLLECTIVES), st.integers(1, 6), st.integers(1, 2))
-def test_many_clusters_with_few_peers(graph: Graph, name: CollectiveName, most: int, chunks: int) -> None:
-    all_without_a_solver(replace(problem(graph, name, chunks), max_peers=most))
-
-
-def all_without_a_solver(wanted: Problem) -> None:
-    for known, found in every(wanted).items():
+    wanted = replace(problem(graph, name, chunks), max_peers=most)
+    for known, tried in every(wanted).items():
         if known not in SLOW:
-            solved_or_declined(wanted, found)
-
-
-@pytest.mark.slow
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(clusters(3, 3), st.sampled_from(COLLECTIVES), st.integers(1, 6))
-def test_the_solvers_verify_or_decline(graph: Graph, name: CollectiveName, most: int) -> None:
-    wanted = replace(problem(graph, name), max_peers=most)
-    for known in SLOW:
-        solved_or_declined(wanted, strategy(known))
+            solved_or_declined(wanted, tried)
 
 
 @pytest.mark.parametrize(
     "name", ["earliest arrival, price 0.5", "negotiated", "timed-trees", "trees", "tree-packing"]
 )
 def test_few_peers_are_enough_on_servers(name: str) -> None:
-    """Three servers of four: two peers make a ring of servers and a ring in each."""
-    for most in (2, 3, 5, 10):
-        wanted = replace(problem(servers([4, 4, 4]), "allgather"), max_peers=most)
+    """Three servers of two: two peers make a ring of servers and a ring in each."""
+    for most in (2, 5):
+        wanted = replace(problem(servers([2, 2, 2]), "allgather"), max_peers=most)
         assert solved_or_declined(wanted, every(wanted)[name])
 
 
 @pytest.mark.parametrize("name", ["alltoall", "gather", "scatter"])
 def test_an_exchange_relays_where_peers_are_few(name: CollectiveName) -> None:
-    for most in (2, 3, 5, 10):
-        wanted = replace(problem(servers([4, 4, 4]), name), max_peers=most)
+    for most in (2, 4):
+        wanted = replace(problem(servers([2, 2, 2]), name), max_peers=most)
         assert solved_or_declined(wanted, every(wanted)["exchange"])
 
 
@@ -110,27 +91,18 @@ def gateways(count: int) -> Graph:
     return graph
 
 
-@pytest.mark.parametrize("name", ["sph", "auto"])
-def test_servers_with_one_way_out_are_joined_by_few_peers(name: str) -> None:
+def test_servers_with_one_way_out_are_joined_by_few_peers() -> None:
     """One GPU of each server has a NIC: pairs with the same number in the next server are no links there."""
     collectives: tuple[CollectiveName, ...] = ("gather", "alltoall", "reduce")
     for asked in collectives:
         wanted = replace(problem(gateways(5), asked), max_peers=5)
-        assert solved_or_declined(wanted, strategy(name)), asked
-    assert within_peers(replace(problem(gateways(5), "alltoall"), max_peers=5), DEFAULT.bounds) is not None
-
-
-def test_both_phases_of_an_allreduce_count() -> None:
-    """With one peer each, a phase may use other links than the other: then the answer is no schedule."""
-    for graph in (servers([1, 1, 1]), servers([2, 2])):
-        for name in ("ring", "greedy", "trees"):
-            wanted = replace(problem(graph, "allreduce"), max_peers=1)
-            solved_or_declined(wanted, strategy(name))
+        assert solved_or_declined(wanted, strategy("sph")), asked
+    assert within_peers(replace(problem(gateways(5), "alltoall"), max_peers=5)) is not None
 
 
 def test_chosen_arcs_keep_the_limit_and_join_all() -> None:
     wanted = replace(problem(servers([4, 4, 2]), "allgather"), max_peers=3)
-    tables = within_peers(wanted, DEFAULT.bounds)
+    tables = within_peers(wanted)
     assert tables is not None and tables.usable is not None
     assert most_peers(wanted, tables.arcs) == 3
     assert (
@@ -138,14 +110,7 @@ def test_chosen_arcs_keep_the_limit_and_join_all() -> None:
         == "a rank would send to, or receive from, 9 others, and may only 3"
     )
     assert all(hops < wanted.ranks for row in tables.hops for hops in row)
-    assert within_peers(replace(wanted, max_peers=9), DEFAULT.bounds) == CopyProblem(replace(wanted, max_peers=9))
-
-
-@pytest.mark.parametrize("ranks", [1, 2, 3, 7, 8, 9])
-def test_a_one_way_chain_is_reachable_in_its_direction_only(ranks: int) -> None:
-    chain = [(rank, rank + 1) for rank in range(ranks - 1)]
-    assert (reachable(ranks, chain) == np.triu(np.ones((ranks, ranks), dtype=np.bool_))).all()
-    assert reachable(ranks, [*chain, (ranks - 1, 0)]).all()
+    assert within_peers(replace(wanted, max_peers=9)) == CopyProblem(replace(wanted, max_peers=9))
 
 
 def test_peers_that_join_nobody_are_no_choice() -> None:
@@ -153,8 +118,8 @@ def test_peers_that_join_nobody_are_no_choice() -> None:
     graph = Graph(4)
     for leaf in (1, 2, 3):
         graph.link(0, leaf, 1)
-    assert within_peers(replace(problem(graph, "broadcast"), max_peers=1), DEFAULT.bounds) is None
-    assert within_peers(replace(problem(graph, "broadcast"), max_peers=3), DEFAULT.bounds) is not None
+    assert within_peers(replace(problem(graph, "broadcast"), max_peers=1)) is None
+    assert within_peers(replace(problem(graph, "broadcast"), max_peers=3)) is not None
 
 
 def test_a_schedule_with_too_many_peers_is_not_taken() -> None:
@@ -165,3 +130,46 @@ def test_a_schedule_with_too_many_peers_is_not_taken() -> None:
     search = Search(replace(free, max_peers=2), 1, Budget(), schedule_violations)
     assert not search.offer(schedule, "all at once")
     assert search.best is None and search.crowded is not None and "may only 2" in search.crowded
+
+
+def peers_of(problem: Problem, schedule: Schedule) -> int:
+    to, of = defaultdict(set), defaultdict(set)
+    for t in schedule.transfers:
+        arc = problem.arcs[t.link]
+        to[arc.src].add(arc.dst)
+        of[arc.dst].add(arc.src)
+    return max(len(peers) for side in (to, of) for peers in side.values())
+
+
+def solved(problem: Problem, name: str = "auto") -> Schedule:
+    found = Solver(strategy(name), Budget(30.0), schedule_violations).solve(problem)
+    assert isinstance(found, Solution)
+    assert schedule_violations(problem, found.schedule) == []
+    return found.schedule
+
+
+@pytest.mark.parametrize(("name", "most"), [("greedy", 2), ("cegis", 1), ("monolithic", 1)])
+def test_every_strategy_keeps_the_limit(name: str, most: int) -> None:
+    problem = replace(problem_on(full(4), "allgather"), max_peers=most)
+    assert peers_of(problem, solved(problem, name)) <= most
+
+
+def test_a_limit_holds_over_both_phases() -> None:
+    problem = replace(problem_on(full(4), "allreduce"), max_peers=2)
+    assert peers_of(problem, solved(problem, "greedy")) <= 2
+
+
+def test_the_judge_refuses_too_many_peers() -> None:
+    problem = problem_on(full(4), "allgather")
+    schedule = solved(problem)
+    limited = replace(problem, max_peers=1)
+    assert {v.kind for v in schedule_violations(limited, schedule)} == {"too-many-peers"}
+
+
+def test_servers_talk_over_few_rails_without_losing_a_step() -> None:
+    """Two servers of four: nobody needs all seven others."""
+    problem = problem_on(servers([4, 4]), "allgather")
+    free = solved(problem)
+    limited = solved(replace(problem, max_peers=5))
+    assert peers_of(problem, limited) <= 5
+    assert limited.makespan == free.makespan

@@ -137,10 +137,8 @@ def test_a_wire_of_one_link_limits_only_as_its_link_does() -> None:
 @pytest.fixture
 def unaided(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the last-step bound, which would spare the solver, and without bounds of tests before."""
-    monkeypatch.setattr("hetesynth.search.solve._known_bound", lower_bound)
-    monkeypatch.setattr(
-        "hetesynth.search.bounds.lower.cut_bounds", lambda p, policy: (cut_bounds(p, policy)[0], None)
-    )
+    monkeypatch.setattr("hetesynth.search.solve.lower_bound", lower_bound.__wrapped__)
+    monkeypatch.setattr("hetesynth.search.bounds.lower.cut_bounds", lambda p: (cut_bounds(p)[0], None))
 
 
 @pytest.mark.usefixtures("unaided")

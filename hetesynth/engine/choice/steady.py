@@ -249,7 +249,7 @@ class SteadyCandidates:
             entry = self._packed(packing, chunks, trees, problem)
             packings.append(entry)
             self.limit = max(self.limit, packing.least * self.specs.size)
-            if packing.least >= (1.0 - policy.packing.gap) * packing.seconds:
+            if packing.near_bound:
                 slow = self._slowdown(entry) > HOPE
                 enough = math.inf if slow else min(enough, 2 * trees)
         return [replace(entry, slowdown=self._slowdown(entry)) for entry in packings] if slow else packings

@@ -9,7 +9,7 @@ search (src/graph/search.cc) tries fixed rates, the highest first, and takes the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -18,60 +18,54 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetesynth.model.topology import Rank
-from hetesynth.policy.baselines import BaselinesPolicy
 from hetesynth.search.copy_problem import NoRoute, cheapest_links
 from hetesynth.search.portable_math import power
 
 Ints = NDArray[np.int64]
 
 
-def patched_cycle(prices: Floats, tries: int, enough: int) -> list[int] | None:
-    """The ranks in the order of the cheapest of ``enough`` cycles; None where ``tries`` assignments give none.
+def patched_cycle(prices: Floats) -> list[int] | None:
+    """The ranks in the order of a cheap cycle; None where 32 assignments give none.
 
     The cheapest assignment of a successor to each rank is a set of cycles; two become one where their links can be
     exchanged.
     """
+    from scipy.optimize import linear_sum_assignment
+
     rng = np.random.default_rng(len(prices))
     both_ways = np.maximum(prices, prices.T)
     # at prices alike both ways the cheapest assignment is of pairs, which can be joined in either direction
     if not np.isfinite(both_ways).any(axis=1).all():
         both_ways = prices
     never = float(prices[np.isfinite(prices)].max(initial=0.0) + 1.0) * prices.size
-    cycles: list[tuple[float, list[int]]] = []
-    for _ in range(tries):
+    for _ in range(32):
         noise = rng.random(prices.shape)
         noisy = np.where(np.isfinite(both_ways), both_ways * (1.0 + noise + noise.T), never)
-        # the successor of each rank, all different
-        from scipy.optimize import linear_sum_assignment
-
         np.fill_diagonal(noisy, never)
-        rows, columns = linear_sum_assignment(noisy)
-        successor = None if (noisy[rows, columns] >= never).any() else np.asarray(columns, dtype=np.int64)
-        cycle = None if successor is None else _joined(prices, successor)
-        if cycle is None:
-            continue
-        cycles += [(float(prices[c, np.roll(c, -1)].sum()), c) for c in (cycle, cycle[::-1])]
-        if len(cycles) >= 2 * enough:
-            break
-    return min(cycles)[1] if cycles else None
+        rows, columns = linear_sum_assignment(noisy)  # the successor of each rank, all different
+        if (noisy[rows, columns] < never).all():
+            cycle = _joined(prices, np.asarray(columns, dtype=np.int64))
+            if cycle is not None:
+                return min((float(prices[c, np.roll(c, -1)].sum()), c) for c in (cycle, cycle[::-1]))[1]
+    return None
 
 
 def _joined(prices: Floats, successor: Ints) -> list[int] | None:
     """One cycle out of all: the two that are cheapest to join first, one of them turned around where need be."""
-    cycles = [0] * len(prices)
+    ranks = np.arange(len(prices))
     while True:
-        number = _numbered(successor, cycles)
+        of, number = np.full(len(prices), -1), 0  # the cycle of each rank
+        while (of < 0).any():
+            of[_cycle_of(successor, int((of < 0).argmax()))] = number
+            number += 1
         if number == 1:
             return _cycle_of(successor, 0)
-        of = np.asarray(cycles)
-        now = prices[np.arange(len(of)), successor]
+        now, back = prices[ranks, successor], prices[successor, ranks]
         apart = np.where(of[:, None] != of[None, :], 0.0, np.inf) - now[:, None] - now[None, :]
-        back = prices[successor, np.arange(len(of))]
         turning = np.asarray([(back - now)[of == c].sum() for c in range(number)])[of]
         turning = np.where(np.isnan(turning), np.inf, turning)
-        straight = (
-            apart + prices[:, successor] + prices[:, successor].T
-        )  # a -> a', b -> b' become a -> b', b -> a'
+        # a -> a', b -> b' become a -> b', b -> a'
+        straight = apart + prices[:, successor] + prices[:, successor].T
         # or a -> b and b' -> a', with the cycle of b turned around, which then has no link b' -> b
         saved = np.where(np.isfinite(turning), turning - np.where(np.isfinite(back), back - now, 0.0), np.inf)
         turned = apart + prices + prices[np.ix_(successor, successor)].T + saved[None, :]
@@ -86,17 +80,6 @@ def _joined(prices: Floats, successor: Ints) -> list[int] | None:
             for at, before in zip(around[1:], around, strict=False):
                 successor[at] = before
             successor[a], successor[around[0]] = b, after
-
-
-def _numbered(successor: Ints, cycles: list[int]) -> int:
-    """The number of cycles; ``cycles`` gets that of each rank."""
-    left, number = set(range(len(successor))), 0
-    while left:
-        for rank in (cycle := _cycle_of(successor, min(left))):
-            cycles[rank] = number
-        left.difference_update(cycle)
-        number += 1
-    return number
 
 
 def _cycle_of(successor: Ints, start: int) -> list[int]:
@@ -116,8 +99,8 @@ class ServerPaths:
     nearest rank comes next.
     """
 
-    def __init__(self, policy: BaselinesPolicy, starts: range) -> None:
-        self._policy, self._starts = policy, starts
+    def __init__(self, starts: range) -> None:
+        self._starts = starts
         self._priced: bytes | None = None
         self._listed: Ints | None = None  # every path there is, one a row
         self._links: bytes | None = None
@@ -131,16 +114,25 @@ class ServerPaths:
         if key == self._priced:
             return
         self._priced, self._parents, self._choice = key, None, {}
-        if len(prices) <= self._policy.exact_path_ranks:
+        if len(prices) <= 8:  # the table doubles with each rank
             self.cost, self._parents = _held_karp(key, len(prices))
             return
         self._list(prices)
         paths = _nearest_next(prices) if self._listed is None else self._listed
-        self._keep_cheapest(prices, paths)
+        self.cost = np.full(prices.shape, np.inf)
+        if not len(paths):
+            return
+        costs = prices[paths[:, :-1], paths[:, 1:]].sum(axis=1)
+        for i in np.argsort(-costs, kind="stable"):
+            if np.isfinite(costs[i]):
+                ends = int(paths[i, 0]), int(paths[i, -1])
+                self.cost[ends] = costs[i]
+                self._choice[ends] = i
+        self._choice = {ends: paths[i].tolist() for ends, i in self._choice.items()}
 
     def exact(self, prices: Floats) -> bool:
         """Whether the cheapest path between two ranks is found where there is one."""
-        if len(prices) <= self._policy.exact_path_ranks:
+        if len(prices) <= 8:  # the table doubles with each rank
             return True
         self._list(prices)
         return self._listed is not None
@@ -149,10 +141,20 @@ class ServerPaths:
         """All paths over these links, where they can be listed."""
         joined = np.isfinite(prices)
         if joined.tobytes() != self._links:
-            self._links, self._listed = (
-                joined.tobytes(),
-                _every_path(joined, self._policy.path_tries, self._starts),
-            )
+            self._links, self._listed = joined.tobytes(), None
+            onward = [[int(v) for v in np.flatnonzero(row)] for row in joined]
+            paths: list[list[int]] = []
+            stack = [([rank], 1 << rank) for rank in self._starts]
+            for _ in range(20_000):  # partial paths
+                if not stack:
+                    break
+                path, visited = stack.pop()
+                if len(path) == len(joined):
+                    paths.append(path)
+                    continue
+                stack += [([*path, v], visited | 1 << v) for v in onward[path[-1]] if not visited >> v & 1]
+            if not stack:
+                self._listed = np.asarray(paths, dtype=np.int64).reshape(-1, len(joined))
 
     def path(self, first: int, last: int) -> list[int]:
         """The path whose price is ``cost[first, last]``, which is finite."""
@@ -164,19 +166,6 @@ class ServerPaths:
             backwards.append(int(self._parents[ranks, at, first]))
             ranks ^= 1 << at
         return backwards[::-1]
-
-    def _keep_cheapest(self, prices: Floats, paths: Ints) -> None:
-        number = len(prices)
-        self.cost = np.full((number, number), np.inf)
-        if not len(paths):
-            return
-        costs = prices[paths[:, :-1], paths[:, 1:]].sum(axis=1)
-        for i in np.argsort(-costs, kind="stable"):
-            if np.isfinite(costs[i]):
-                ends = int(paths[i, 0]), int(paths[i, -1])
-                self.cost[ends] = costs[i]
-                self._choice[ends] = i
-        self._choice = {ends: paths[i].tolist() for ends, i in self._choice.items()}
 
 
 @lru_cache(maxsize=16)
@@ -202,24 +191,6 @@ def _held_karp(key: bytes, number: int) -> tuple[Floats, NDArray[np.int8]]:
     for answer in (cost, before):
         answer.setflags(write=False)
     return cost, before
-
-
-def _every_path(joined: NDArray[np.bool_], tries: int, starts: range) -> Ints | None:
-    """All paths from ``starts`` through all ranks, one a row; None where there are too many to be listed."""
-    number = len(joined)
-    onward = [[int(v) for v in np.flatnonzero(row)] for row in joined]
-    paths: list[list[int]] = []
-    stack = [([rank], 1 << rank) for rank in starts]
-    while stack:
-        tries -= 1
-        if tries < 0:
-            return None
-        path, visited = stack.pop()
-        if len(path) == number:
-            paths.append(path)
-            continue
-        stack += [([*path, v], visited | 1 << v) for v in onward[path[-1]] if not visited >> v & 1]
-    return np.asarray(paths, dtype=np.int64).reshape(-1, number)
 
 
 def _nearest_next(prices: Floats) -> Ints:
@@ -272,31 +243,22 @@ class RingSet:
 
 
 @lru_cache(maxsize=8)
-def ring_sets(wiring: Wiring, policy: BaselinesPolicy) -> tuple[RingSet, ...]:
-    """Sets of growing numbers of rings, until several more rings cost no less. NoRoute: there is no ring."""
-    try:
-        return _sets(_RingSearch(wiring, policy), policy)
-    except NoRoute:
-        if len(wiring.servers) == 1:
-            raise
-    together = tuple(rank for ranks in wiring.servers for rank in ranks)
-    return _sets(_RingSearch(replace(wiring, servers=(together,)), policy), policy)
-
-
-def _sets(search: _RingSearch, policy: BaselinesPolicy) -> tuple[RingSet, ...]:
+def ring_sets(wiring: Wiring) -> tuple[RingSet, ...]:
+    """Sets of growing numbers of rings, 16 at most, until four more rings cost no less. NoRoute: there is none."""
     sets: list[RingSet] = []
     least, best = float("inf"), 0
-    while len(sets) < policy.max_rings and len(sets) - best <= policy.ring_patience:
-        try:
+    try:
+        search = _RingSearch(wiring)
+        while len(sets) < 16 and len(sets) - best <= 4:
             search.add()
-        except NoRoute:
-            if not sets:
-                raise
-            break
-        sets.append(search.settled())
-        if sets[-1].cost < least * policy.ring_gain:
-            least, best = sets[-1].cost, len(sets)
-    return tuple(sets)
+            sets.append(search.settled())
+            if sets[-1].cost < least * 0.999:
+                least, best = sets[-1].cost, len(sets)
+    except NoRoute:
+        if not sets and len(wiring.servers) == 1:
+            raise
+    together = tuple(rank for ranks in wiring.servers for rank in ranks)
+    return tuple(sets) or ring_sets(replace(wiring, servers=(together,)))
 
 
 def orders(wiring: Wiring, rings: Sequence[Ring]) -> tuple[tuple[Rank, ...], ...]:
@@ -307,8 +269,8 @@ def orders(wiring: Wiring, rings: Sequence[Ring]) -> tuple[tuple[Rank, ...], ...
 class _RingSearch:
     """Rings so far and the load of resources."""
 
-    def __init__(self, wiring: Wiring, policy: BaselinesPolicy) -> None:
-        self.wiring, self.policy = wiring, policy
+    def __init__(self, wiring: Wiring) -> None:
+        self.wiring = wiring
         self.rings: list[Ring] = []
         rates = np.asarray(wiring.rates, dtype=np.float64)
         self._time = rates.min() / rates  # of one unit, in that of the slowest resource
@@ -319,7 +281,7 @@ class _RingSearch:
         self._ranks = sum(map(len, wiring.servers))
         self._slowest = float(rates.min())
         self._servers = self._in_a_circle([np.asarray(s, dtype=np.int64) for s in wiring.servers])
-        self._paths = [ServerPaths(policy, range(len(s) if len(self._servers) > 1 else 1)) for s in self._servers]
+        self._paths = [ServerPaths(range(len(s) if len(self._servers) > 1 else 1)) for s in self._servers]
 
     def add(self) -> None:
         self.rings.append(self._cheapest())
@@ -328,7 +290,7 @@ class _RingSearch:
     def settled(self) -> RingSet:
         """The best that searching each ring again gives; the rings stay as they were last."""
         best = self._set()
-        for _ in range(self.policy.ring_sweeps):
+        for _ in range(4):
             before = tuple(self.rings)
             for k, ring in enumerate(before):
                 self._book(ring, -1)
@@ -358,8 +320,7 @@ class _RingSearch:
 
     def _cheapest(self) -> Ring:
         """The cheapest ring at the prices of now."""
-        exponent = self.policy.load_exponent
-        price = power((self._load + 1) * self._time, exponent) - power(self._load * self._time, exponent)
+        price = power((self._load + 1) * self._time, 8.0) - power(self._load * self._time, 8.0)
         prices: Floats = np.bincount(self._link, price[self._flat], len(self.wiring.ends)).astype(np.float64)
         cost, link = cheapest_links(self._ranks, self._ends[:, 0], self._ends[:, 1], prices)
         order = self._circle(cost) if len(self._servers) > 1 else self._cycle(cost)
@@ -377,7 +338,7 @@ class _RingSearch:
             if np.isfinite(closed[first, last]):
                 cycle = paths.path(int(first), int(last))
         else:
-            patched = patched_cycle(inside, self.policy.patching_tries, self.policy.patched_cycles)
+            patched = patched_cycle(inside)
             local = {int(rank): i for i, rank in enumerate(ranks)}
             back = [[local[self.wiring.ends[a][1]] for a in reversed(ring)] for ring in self.rings]
             cycles = back if patched is None else [patched, *back]  # and whatever the rings so far are backwards
@@ -424,21 +385,12 @@ class _RingSearch:
             return servers
         home = {int(r): s for s, ranks in enumerate(servers) for r in ranks}
         joined = {(home[u], home[v]) for u, v in self.wiring.ends}
-        order = next(_circles(len(servers), joined, self.policy.path_tries), None)
-        if order is None:
-            raise NoRoute("no order of servers was found in which links lead from each to the next")
-        return [servers[s] for s in order]
-
-
-def _circles(number: int, joined: set[tuple[int, int]], tries: int) -> Iterator[list[int]]:
-    """Orders of servers from the first on, each joined to the next and the last to the first; in numeric order."""
-    stack: list[list[int]] = [[0]]
-    while stack and tries > 0:
-        tries -= 1
-        order = stack.pop()
-        if len(order) == number:
-            if (order[-1], 0) in joined:
-                yield order
-            continue
-        onward = [s for s in range(1, number) if s not in order and (order[-1], s) in joined]
-        stack += [[*order, s] for s in reversed(onward)]
+        stack, tries = [[0]], 20_000  # orders from the first on, in numeric order
+        while stack and tries > 0:
+            tries -= 1
+            order = stack.pop()
+            if len(order) == len(servers) and (order[-1], 0) in joined:
+                return [servers[s] for s in order]
+            onward = [s for s in range(1, len(servers)) if s not in order and (order[-1], s) in joined]
+            stack += [[*order, s] for s in reversed(onward)]
+        raise NoRoute("no order of servers was found in which links lead from each to the next")

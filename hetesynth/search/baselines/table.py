@@ -26,10 +26,10 @@ def _origins(tables: CopyProblem) -> list[Rank]:
     return [min(pre) for pre in tables.problem.collective.pre]
 
 
-def all_pairs_routes(tables: CopyProblem, policy: Policy) -> Routes:
+def all_pairs_routes(tables: CopyProblem) -> Routes:
     """Every chunk straight to each that wants it, as NCCL sends alltoall, gather and scatter. NoRoute: two ranks
     have no link."""
-    origins, graph = _origins(tables), ServerGraph(tables, policy)
+    origins, graph = _origins(tables), ServerGraph(tables)
     targets = zip(origins, tables.problem.collective.post, strict=True)
     return [[graph.take(origin, r) for r in sorted(post - {origin})] for origin, post in targets]
 
@@ -66,14 +66,14 @@ def shortest_path_routes(tables: CopyProblem) -> Routes:
     return routes
 
 
-def doubling_routes(tables: CopyProblem, policy: Policy) -> Routes:
+def doubling_routes(tables: CopyProblem) -> Routes:
     """In round i every rank passes all it holds to the one whose number differs in bit i (Thakur, Rabenseifner and
     Gropp 2005); halving is the same backwards. NoRoute: the number of ranks is no power of two, or such a pair has
     no link."""
     n = tables.problem.ranks
     if n & (n - 1):
         raise NoRoute(f"{n} ranks are no power of two")
-    graph = ServerGraph(tables, policy)
+    graph = ServerGraph(tables)
     routes = []
     for origin, targets in zip(_origins(tables), tables.problem.collective.post, strict=True):
         route, holders = [], [origin]
@@ -87,10 +87,10 @@ def doubling_routes(tables: CopyProblem, policy: Policy) -> Routes:
     return routes
 
 
-def hierarchical_routes(tables: CopyProblem, policy: Policy) -> Routes:
+def hierarchical_routes(tables: CopyProblem) -> Routes:
     """Between servers first, each time to the rank with the same number in its server, then inside each server; a
     chunk that one rank wants goes inside its own server first. NoRoute: links between servers are missing."""
-    graph = ServerGraph(tables, policy)
+    graph = ServerGraph(tables)
     routes = []
     for origin, post in zip(_origins(tables), tables.problem.collective.post, strict=True):
         targets = post - {origin}
@@ -102,7 +102,13 @@ def hierarchical_routes(tables: CopyProblem, policy: Policy) -> Routes:
             if s == home:
                 route += [graph.take(origin, r) for r in inside]
             elif len(targets) == 1:
-                route += _through_home(graph, origin, inside[0])
+                # first to the rank of the own server with the goal's number, then across
+                goal, mates = inside[0], graph.servers[home]
+                mate = mates[graph.servers[s].index(goal) % len(mates)]
+                if mate == origin or graph.arc(mate, goal) is None or graph.arc(origin, mate) is None:
+                    route.append(graph.take(origin, goal))
+                else:
+                    route += [graph.take(origin, mate), graph.take(mate, goal)]
             else:
                 landing = graph.servers[s][number % len(graph.servers[s])]
                 if graph.arc(origin, landing) is None:
@@ -112,27 +118,36 @@ def hierarchical_routes(tables: CopyProblem, policy: Policy) -> Routes:
     return routes
 
 
-def _through_home(graph: ServerGraph, origin: Rank, goal: Rank) -> list[int]:
-    """First to the rank of the own server with the goal's number, then across."""
-    mates = graph.servers[graph.server_of[origin]]
-    mate = mates[graph.servers[graph.server_of[goal]].index(goal) % len(mates)]
-    if mate == origin or graph.arc(mate, goal) is None or graph.arc(origin, mate) is None:
-        return [graph.take(origin, goal)]
-    return [graph.take(origin, mate), graph.take(mate, goal)]
-
-
-def ring_routes(tables: CopyProblem, orders: Sequence[Sequence[Rank]], policy: Policy) -> Routes:
+def ring_routes(tables: CopyProblem, orders: Sequence[Sequence[Rank]]) -> Routes:
     """Rings as NCCL has them, one a channel: every chunk around the ring of its part, as far as somebody wants it.
     ``orders``: a ring's ranks in order, one list per channel, as read from a dump of NCCL's own graph; by default
     rings are searched. NoRoute: there is no ring."""
     collective, arcs = tables.problem.collective, tables.problem.arcs
     origins = _origins(tables)
-    most = policy.baselines.max_channels
+    rings: Sequence[Ring]
     if orders:
-        graph = ServerGraph(tables, policy)
-        rings: Sequence[Ring] = [_stated_ring(graph, order) for order in orders[:most]]
+        graph, stated = ServerGraph(tables), list[Ring]()
+        for order in orders[:32]:
+            if sorted(order) != list(range(tables.problem.ranks)):
+                raise NoRoute("a ring must visit every rank once")
+            stated.append(tuple(graph.need(u, v) for u, v in zip(order, [*order[1:], order[0]], strict=True)))
+            for arc in stated[-1]:
+                graph.load.take(arc)
+        rings = stated
     else:
-        rings = _best(tables, min(most, collective.chunks_per_rank), policy)
+        on, parts = wiring(tables), min(32, collective.chunks_per_rank)
+
+        def cost(rings: RingSet) -> float:
+            """Steps that the fullest resource works for a chunk of each part, parts in turn."""
+            load = Counter[int]()
+            for k, ring in enumerate(rings.rings):
+                for a in ring:
+                    for r in on.uses[a]:
+                        load[r] += len(range(k, parts, len(rings.rings)))
+            return max(carried / on.rates[r] for r, carried in load.items())
+
+        sets = [s for s in ring_sets(on) if len(s.rings) <= parts]
+        rings = min(sets, key=lambda s: (cost(s), -len(s.rings))).rings
     routes = []
     for chunk, origin, post in zip(collective.chunks, origins, collective.post, strict=True):
         ring = rings[chunk.part % len(rings)]
@@ -143,40 +158,14 @@ def ring_routes(tables: CopyProblem, orders: Sequence[Sequence[Rank]], policy: P
     return routes
 
 
-def wiring(tables: CopyProblem, policy: Policy) -> Wiring:
+def wiring(tables: CopyProblem) -> Wiring:
     """What rings are searched on, in chunks per step."""
     return Wiring(
         ends=tuple((arc.src, arc.dst) for arc in tables.problem.arcs),
         uses=tuple(map(tuple, tables.resources_of)),
         rates=tuple(float(resource.capacity) for resource in tables.resources),
-        servers=tuple(ring_servers(tables.problem, policy.bounds)),
+        servers=tuple(ring_servers(tables.problem)),
     )
-
-
-def _best(tables: CopyProblem, parts: int, policy: Policy) -> Sequence[Ring]:
-    """Of the sets of up to ``parts`` rings the one whose fullest resource has the least work, parts in turn."""
-    on = wiring(tables, policy)
-
-    def cost(rings: RingSet) -> float:
-        """Steps that the fullest resource works for a chunk of each part."""
-        load = Counter[int]()
-        for k, ring in enumerate(rings.rings):
-            for a in ring:
-                for r in on.uses[a]:
-                    load[r] += len(range(k, parts, len(rings.rings)))
-        return max(carried / on.rates[r] for r, carried in load.items())
-
-    candidates = [s for s in ring_sets(on, policy.baselines) if len(s.rings) <= parts]
-    return min(candidates, key=lambda s: (cost(s), -len(s.rings))).rings
-
-
-def _stated_ring(graph: ServerGraph, order: Sequence[Rank]) -> Ring:
-    if sorted(order) != list(range(graph.tables.problem.ranks)):
-        raise NoRoute("a ring must visit every rank once")
-    ring = tuple(graph.need(u, v) for u, v in zip(order, [*order[1:], order[0]], strict=True))
-    for arc in ring:
-        graph.load.take(arc)
-    return ring
 
 
 @dataclass
@@ -188,7 +177,7 @@ class ServerRing:
     bridges: list[int] = field(default_factory=list)
 
 
-def server_ring_routes(tables: CopyProblem, policy: Policy) -> Routes:
+def server_ring_routes(tables: CopyProblem) -> Routes:
     """Every chunk around a ring of servers, as many rings as spread the load best. NoRoute: one server only,
     chunks not for all, or links are missing.
 
@@ -203,51 +192,40 @@ def server_ring_routes(tables: CopyProblem, policy: Policy) -> Routes:
     if any(len(pre) != 1 or len(pre | post) != tables.problem.ranks for pre, post in pairs):
         raise NoRoute("some chunk does not go from one rank to all others")
     forward = CopyProblem(tables.problem.reversed()) if tables.problem.exclusive_reduction else tables
-    graph = ServerGraph(forward, policy)
+    graph = ServerGraph(forward)
     if len(graph.servers) < 2:
         raise NoRoute("there is one server only")
     rings: list[ServerRing] = []
-    passing: dict[Rank, int] = defaultdict(int)
+    passing: dict[Rank, int] = defaultdict(int)  # how many rings enter and leave by a rank
     best: tuple[float, Routes] | None = None
-    while len(rings) < policy.baselines.max_rings_of_servers:
-        rings.append(_server_ring(graph, passing))
+    for _ in range(8):
+        ring = ServerRing()
+        for s, sources in enumerate(graph.servers):
+            following = (s + 1) % len(graph.servers)
+            targets = graph.servers[following]
+            arcs = [(a, u, v) for u in sources for v in targets for a in graph.between.get((u, v), ())]
+            if not arcs:
+                raise NoRoute(f"no link from ranks {list(sources)} to ranks {list(targets)}")
+            into, out = ring.enters.get(s), ring.leaves.get(following)
+            # the least loaded arc; of equal ones that which stays with the ranks where the ring enters one server
+            # and leaves the other, then with ranks that few rings use
+            moved = ((into not in (None, u)) + (out not in (None, v)) for _, u, v in arcs)
+            *_, bridge, leave, enter = min(
+                (graph.load.after(a), away, passing[u] + passing[v], a, u, v)
+                for away, (a, u, v) in zip(moved, arcs, strict=True)
+            )
+            ring.bridges.append(bridge)
+            ring.leaves[s], ring.enters[following] = leave, enter
+        for arc in ring.bridges:
+            graph.load.take(arc)
+            for rank in (graph.tables.problem.arcs[arc].src, graph.tables.problem.arcs[arc].dst):
+                passing[rank] += 1
+        rings.append(ring)
         routing = _RingRouting(tables, graph, rings)
         routes = routing.routes()
-        if best is None or routing.busiest() < policy.baselines.ring_of_servers_gain * best[0]:
+        if best is None or routing.busiest() < 0.999 * best[0]:
             best = routing.busiest(), routes
     return best[1] if best else []
-
-
-def _server_ring(graph: ServerGraph, passing: dict[Rank, int]) -> ServerRing:
-    """One more ring; ``passing`` counts how many enter and leave by a rank."""
-    ring = ServerRing()
-    for s, sources in enumerate(graph.servers):
-        following = (s + 1) % len(graph.servers)
-        targets = graph.servers[following]
-        arcs = [(a, u, v) for u in sources for v in targets for a in graph.between.get((u, v), ())]
-        if not arcs:
-            raise NoRoute(f"no link from ranks {list(sources)} to ranks {list(targets)}")
-        into, out = ring.enters.get(s), ring.leaves.get(following)
-        # the least loaded arc; of equal ones that which stays with the ranks where the ring enters one server and
-        # leaves the other, then with ranks that few rings use
-        *_, bridge, leave, enter = min(
-            (
-                graph.load.after(a),
-                (into not in (None, u)) + (out not in (None, v)),
-                passing[u] + passing[v],
-                a,
-                u,
-                v,
-            )
-            for a, u, v in arcs
-        )
-        ring.bridges.append(bridge)
-        ring.leaves[s], ring.enters[following] = leave, enter
-    for arc in ring.bridges:
-        graph.load.take(arc)
-        for rank in (graph.tables.problem.arcs[arc].src, graph.tables.problem.arcs[arc].dst):
-            passing[rank] += 1
-    return ring
 
 
 class _RingRouting:
@@ -320,9 +298,9 @@ Tree = tuple[Rank, ...]
 """The parent of each rank; the root is its own."""
 
 
-def trees_of(tables: CopyProblem, number: int, policy: Policy) -> list[Tree]:
+def trees_of(tables: CopyProblem, number: int) -> list[Tree]:
     """``number`` trees over all ranks. NoRoute: a link the tree needs is missing."""
-    graph = ServerGraph(tables, policy)
+    graph = ServerGraph(tables)
     trees = []
     for part in range(number):
         edges = _tree(graph, part)
@@ -334,13 +312,13 @@ def trees_of(tables: CopyProblem, number: int, policy: Policy) -> list[Tree]:
     return trees
 
 
-def double_tree_routes(tables: CopyProblem, policy: Policy) -> Routes:
+def double_tree_routes(tables: CopyProblem) -> Routes:
     """Double binary trees as in NCCL: two trees over the servers, a rank inner in one is a leaf of the other, and
     a chain inside each server. Even parts take the first, odd parts the second; every part has its own chains and
     NICs. NoRoute: a link the tree needs is missing in one direction."""
-    graph = ServerGraph(tables, policy)
+    graph = ServerGraph(tables)
     collective = tables.problem.collective
-    number = min(policy.baselines.max_channels, max(2, collective.chunks_per_rank))
+    number = min(32, max(2, collective.chunks_per_rank))
     trees = [_tree(graph, part) for part in range(number)]
     routes = []
     for k, chunk in enumerate(collective.chunks):
@@ -397,50 +375,41 @@ def _from(graph: ServerGraph, edges: list[tuple[Rank, Rank]], origins: frozenset
     return route
 
 
-Router = Callable[[CopyProblem, Policy], Routes]
+Router = Callable[[CopyProblem], Routes]
 
 
 def _or_all_pairs(router: Router) -> Router:
     """``router``, where NCCL has it; alltoall, gather and scatter are sends to each."""
-
-    def routes(tables: CopyProblem, policy: Policy) -> Routes:
-        personalized = tables.problem.collective.name in PERSONALIZED
-        return (all_pairs_routes if personalized else router)(tables, policy)
-
-    return routes
+    return lambda tables: (all_pairs_routes if tables.problem.collective.name in PERSONALIZED else router)(tables)
 
 
-def _shortest(tables: CopyProblem, policy: Policy) -> Routes:
+def few_peers_routes(tables: CopyProblem) -> Routes:
     """Shortest paths; where these take too many peers, over links to few others."""
     routes = shortest_path_routes(tables)
-    if excess(tables.problem, {a for route in routes for a in route}) is None:
-        return routes
-    few = within_peers(tables.problem, policy.bounds)
+    few = None if excess(tables.problem, {a for r in routes for a in r}) is None else within_peers(tables.problem)
     return routes if few is None else shortest_path_routes(few)
 
 
 def baseline(name: str, router: Router) -> Strategy:
     """A strategy that offers the one schedule of its routes."""
-    # the last problem by its identity, which the tables keep, and the policy
-    latest: dict[tuple[int, Policy], tuple[CopyProblem, Routes]] = {}
+    latest: dict[int, tuple[CopyProblem, Routes]] = {}  # of the last problem, which the tables keep
 
-    def routed(problem: Problem, policy: Policy) -> tuple[CopyProblem, Routes]:
-        key = id(problem), policy
-        if key not in latest:
+    def routed(problem: Problem) -> tuple[CopyProblem, Routes]:
+        if id(problem) not in latest:
             latest.clear()
             tables = CopyProblem(problem)
-            latest[key] = tables, router(tables, policy)
-        return latest[key]
+            latest[id(problem)] = tables, router(tables)
+        return latest[id(problem)]
 
     def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
         try:
-            _, routes = routed(problem, policy)
+            _, routes = routed(problem)
         except NoRoute as missing:
             return str(missing)
         return excess(problem, (a for route in routes for a in route))
 
     def improve(search: Search) -> None:
-        tables, routes = routed(search.problem, search.policy)
+        tables, routes = routed(search.problem)
         latest.clear()
         schedule = list_schedule(tables, routes, search.may_leave)
         if schedule is not None:
@@ -454,16 +423,16 @@ def ring_strategy(orders: Sequence[Sequence[int]], first_link: tuple[int, int]) 
     that is solved backwards is told, so that its rings turn the same way in the end."""
     backwards = [list(reversed(order)) for order in orders]
 
-    def router(tables: CopyProblem, policy: Policy) -> Routes:
+    def router(tables: CopyProblem) -> Routes:
         arc = tables.problem.arcs[0]
-        return ring_routes(tables, orders if (arc.src, arc.dst) == first_link else backwards, policy)
+        return ring_routes(tables, orders if (arc.src, arc.dst) == first_link else backwards)
 
     return baseline("ring", _or_all_pairs(router))
 
 
-RING = baseline("ring", _or_all_pairs(lambda tables, policy: ring_routes(tables, (), policy)))
+RING = baseline("ring", _or_all_pairs(lambda tables: ring_routes(tables, ())))
 DOUBLE_TREE = baseline("double-tree", _or_all_pairs(double_tree_routes))
-SHORTEST_PATHS = baseline("sph", _shortest)
+SHORTEST_PATHS = baseline("sph", few_peers_routes)
 ALL_PAIRS = baseline("all-pairs", all_pairs_routes)
 DOUBLING = baseline("doubling", doubling_routes)
 SERVER_RINGS = baseline("server-rings", server_ring_routes)

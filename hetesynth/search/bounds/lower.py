@@ -7,7 +7,7 @@ bounded through their dual, which takes exactly as many steps: the caller invert
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Set
+from collections.abc import Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
@@ -22,7 +22,6 @@ from hetesynth.model.bound import (
 )
 from hetesynth.model.problem import Problem
 from hetesynth.policy import DEFAULT
-from hetesynth.policy.bounds import BoundsPolicy
 from hetesynth.policy.packing import PackingPolicy
 from hetesynth.search.bounds.regions import Coverer, Region, partitions
 
@@ -98,15 +97,15 @@ def doubling_bound(problem: Problem) -> LowerBound | None:
 Direction = Literal["in", "out"]
 
 
-def cut_bounds(problem: Problem, policy: BoundsPolicy) -> tuple[LowerBound | None, LowerBound | None]:
+def cut_bounds(problem: Problem) -> tuple[LowerBound | None, LowerBound | None]:
     """The best cut and the best last-step bound over single ranks and groups of well-joined ranks, in both
     directions: what must enter a region, over what can enter it in a step (SCCL 3.1, the bandwidth bound)."""
     coverer = Coverer(problem)
-    alike: set[tuple[int, ...]] | None = set() if len(problem.arcs) > policy.cut_every_region_arcs else None
+    alike: set[tuple[int, ...]] | None = set() if len(problem.arcs) > 20_000 else None
     cut: LowerBound | None = None
     last_step: LowerBound | None = None
     seen: set[Region] = set()
-    for parts in partitions(problem, policy):
+    for parts in partitions(problem):
         crossing = _crossing(problem, parts)
         for p, region in enumerate(parts):
             if region in seen:
@@ -120,11 +119,20 @@ def cut_bounds(problem: Problem, policy: BoundsPolicy) -> tuple[LowerBound | Non
                     if look in alike:
                         continue
                     alike.add(look)
-                bound = _cut_bound(problem, coverer, region, direction, arcs[p])
-                if bound is None:
+                crossed = _must_cross(problem, frozenset(region), direction)
+                if not crossed or not arcs[p]:
                     continue
+                cover = coverer.cover(arcs[p])
+                named = f"{region[0]}-{region[-1]}"
+                if region != tuple(range(region[0], region[-1] + 1)):
+                    named = ", ".join(map(str, region))
+                where = f"rank {region[0]}" if len(region) == 1 else f"ranks {named}"
+                verb = "enter" if direction == "in" else "leave"
+                proof = f"{len(crossed)} chunks must {verb} {where}, at most {cover.capacity} can in a step"
+                witness = CutWitness(region, direction, cover.resources, len(crossed), cover.capacity)
+                bound = LowerBound(-(-len(crossed) // cover.capacity), "cut", proof, witness)
                 cut = bound if cut is None or bound.steps > cut.steps else cut
-                arrived = None if problem.collective.reduces else _last_step_bound(problem, bound)
+                arrived = None if problem.collective.reduces else _last_step_bound(problem, bound, witness)
                 if arrived is not None and (last_step is None or arrived.steps > last_step.steps):
                     last_step = arrived
     return cut, last_step
@@ -141,23 +149,7 @@ def _crossing(problem: Problem, parts: list[Region]) -> dict[Direction, dict[int
     return crossing
 
 
-def _cut_bound(
-    problem: Problem, coverer: Coverer, region: Region, direction: Direction, arcs: list[int]
-) -> LowerBound | None:
-    needed = sum(1 for _ in _must_cross(problem, frozenset(region), direction))
-    if not needed or not arcs:
-        return None
-    cover = coverer.cover(arcs)
-    steps = -(-needed // cover.capacity)
-    consecutive = region == tuple(range(region[0], region[-1] + 1))
-    named = f"{region[0]}-{region[-1]}" if consecutive else ", ".join(map(str, region))
-    where = f"rank {region[0]}" if len(region) == 1 else f"ranks {named}"
-    verb = "enter" if direction == "in" else "leave"
-    proof = f"{needed} chunks must {verb} {where}, at most {cover.capacity} can in a step"
-    return LowerBound(steps, "cut", proof, CutWitness(region, direction, cover.resources, needed, cover.capacity))
-
-
-def _last_step_bound(problem: Problem, cut: LowerBound) -> LowerBound | None:
+def _last_step_bound(problem: Problem, cut: LowerBound, w: CutWitness) -> LowerBound | None:
     """What ``cut`` proves when the last step is looked at; None when that is no more.
 
     A copied chunk that crosses when r steps are left, that one included, reaches (1 + d)^(r - 1) ranks of the far
@@ -165,14 +157,18 @@ def _last_step_bound(problem: Problem, cut: LowerBound) -> LowerBound | None:
     adds one value at a time (HeteCCL eq. 8). So with w ranks at least that want each of n chunks and a capacity of
     C, n w <= C (min(w, 1) + min(w, 1 + d) + ... + min(w, (1 + d)^(T - 1))).
     """
-    w = cut.witness
-    if not isinstance(w, CutWitness):
-        return None
     far = frozenset(w.region) if w.direction == "in" else frozenset(range(problem.ranks)) - set(w.region)
     posts = problem.collective.post
     listeners = min(len(posts[k] & far) for k in _must_cross(problem, frozenset(w.region), w.direction))
     copies = most_copies(problem, far)
-    steps = _steps(w, listeners, copies)
+    steps, reach, served = 0, 1, 0
+    while (short := w.needed * listeners - w.capacity * served) > 0:
+        if reach >= listeners or not copies:  # every step more serves as much
+            steps += -(-short // (w.capacity * min(listeners, reach)))
+            break
+        served += reach
+        reach *= 1 + copies
+        steps += 1
     if steps <= cut.steps:
         return None
     witness = LastStepWitness(w.region, w.direction, w.resources, w.needed, w.capacity, listeners, copies)
@@ -194,22 +190,10 @@ def most_copies(problem: Problem, ranks: Set[int]) -> int:
     return max(map(len, others.values()), default=0)
 
 
-def _steps(cut: CutWitness, listeners: int, copies: int) -> int:
-    """The least T with n w <= C times the ranks that arrivals reach."""
-    steps, reach, served = 0, 1, 0
-    while cut.capacity * served < cut.needed * listeners:
-        if reach >= listeners or not copies:  # every step more serves as much
-            short = cut.needed * listeners - cut.capacity * served
-            return steps + -(-short // (cut.capacity * min(listeners, reach)))
-        served += reach
-        reach *= 1 + copies
-        steps += 1
-    return steps
-
-
-def _must_cross(problem: Problem, region: frozenset[int], direction: Direction) -> Iterator[int]:
+def _must_cross(problem: Problem, region: frozenset[int], direction: Direction) -> list[int]:
     """Chunks that cannot be complete where they must be unless something crosses in ``direction``."""
     collective = problem.collective
+    crossing = []
     for k, (pre, post) in enumerate(zip(collective.pre, collective.post, strict=True)):
         inside, outside = not pre.isdisjoint(region), not pre <= region
         goes_in, goes_out = not post.isdisjoint(region), not post <= region
@@ -218,17 +202,18 @@ def _must_cross(problem: Problem, region: frozenset[int], direction: Direction) 
         else:
             crosses = goes_out and inside and (collective.reduces or not outside)
         if crosses:
-            yield k
+            crossing.append(k)
+    return crossing
 
 
-def volume_bound(problem: Problem, policy: BoundsPolicy) -> LowerBound | None:
+def volume_bound(problem: Problem) -> LowerBound | None:
     """Allreduce over m parts moves every chunk at least 2 (m - 1) times between parts: full exchange by one-way
     calls needs 2m - 2 of them (Harary and Schwenk 1974), contracted to the parts."""
     if problem.collective.name != "allreduce":
         return None
     coverer = Coverer(problem)
     best: LowerBound | None = None
-    for parts in partitions(problem, policy):
+    for parts in partitions(problem):
         crossing = [a for arcs in _crossing(problem, parts)["in"].values() for a in arcs]
         if not crossing:
             continue
@@ -245,7 +230,7 @@ def volume_bound(problem: Problem, policy: BoundsPolicy) -> LowerBound | None:
     return best
 
 
-def growth_bound(problem: Problem, policy: BoundsPolicy) -> LowerBound | None:
+def growth_bound(problem: Problem) -> LowerBound | None:
     """The best growth bound over the candidate partitions, or None where no single source serves everybody.
 
     Split the ranks into parts (servers). A part that held the chunk a step ago may be full of it and sends on at
@@ -262,20 +247,34 @@ def growth_bound(problem: Problem, policy: BoundsPolicy) -> LowerBound | None:
         return None  # several sources: the flow into one destination asks for more
     ends = enumerate(zip(problem.collective.pre, problem.collective.post, strict=True))
     chunk = next((k for k, (pre, post) in ends if len(post) == problem.ranks > len(pre)), None)
-    if chunk is None or len(problem.arcs) > policy.growth_arcs:
+    if chunk is None or len(problem.arcs) > 20_000:
         return None
     coverer = Coverer(problem)
+    holders = problem.collective.pre[chunk]
     best: LowerBound | None = None
-    for parts in partitions(problem, policy):
+    for parts in partitions(problem):
         home = {r: p for p, part in enumerate(parts) for r in part}
-        between = [a for a, arc in enumerate(problem.arcs) if home[arc.src] != home[arc.dst]]
-        out_of = _covers(coverer, len(parts), between, [home[problem.arcs[a].src] for a in between])
-        into = _covers(coverer, len(parts), between, [home[problem.arcs[a].dst] for a in between])
-        rank_out = _covers(coverer, problem.ranks, between, [problem.arcs[a].src for a in between])
-        most = (max(c for _, c in out_of), max(c for _, c in rank_out))
-        steps = _growth_steps(problem, chunk, parts, most, [c for _, c in into])
+        leaving: list[list[int]] = [[] for _ in parts]
+        entering: list[list[int]] = [[] for _ in parts]
+        sent: list[list[int]] = [[] for _ in range(problem.ranks)]
+        for a, arc in enumerate(problem.arcs):
+            if home[arc.src] != home[arc.dst]:
+                leaving[home[arc.src]].append(a)
+                entering[home[arc.dst]].append(a)
+                sent[arc.src].append(a)
+        out_of, into, rank_out = ([coverer.cover(arcs) for arcs in side] for side in (leaving, entering, sent))
+        most = max(c.capacity for c in out_of), max(c.capacity for c in rank_out)
+        # the least number of steps that the recurrence leaves open
+        first = reached = sum(not holders.isdisjoint(part) for part in parts)
+        new = [(part, c) for part, c in zip(parts, into, strict=True) if holders.isdisjoint(part)]
+        slow, sizes = sum(len(part) > c.capacity for part, c in new), sorted(len(part) for part, _ in new)
+        sends, steps = min(most[0] * reached, most[1] * len(holders)), 1
+        # where nothing spreads the caller has seen that every rank can be reached
+        while sends and (sum(sizes[: len(parts) - reached]) > sends or reached - first < slow):
+            reached, sends = min(len(parts), reached + sends), most[0] * reached + min(most) * sends
+            steps += 1
         if best is None or steps > best.steps:
-            names = tuple(tuple(n for n, _ in side) for side in (out_of, into, rank_out))
+            names = [tuple(c.resources for c in side) for side in (out_of, into, rank_out)]
             witness = GrowthWitness(chunk, tuple(parts), names[0], names[1], names[2])
             what = "ranks" if len(parts) == problem.ranks else "groups of ranks"
             proof = f"spreading over {len(parts)} {what}, of which at most {most[0]} chunks leave one in a step"
@@ -283,99 +282,44 @@ def growth_bound(problem: Problem, policy: BoundsPolicy) -> LowerBound | None:
     return best
 
 
-Named = tuple[tuple[str, ...], int]
-
-
-def _covers(coverer: Coverer, groups: int, arcs: list[int], group_of: list[int]) -> list[Named]:
-    """For each group, resources that carry all of its ``arcs`` (arc i belongs to group_of[i]), and how much."""
-    members: dict[int, list[int]] = defaultdict(list)
-    for a, group in zip(arcs, group_of, strict=True):
-        members[group].append(a)
-    covers = [coverer.cover(members[g]) for g in range(groups)]
-    return [(cover.resources, cover.capacity) for cover in covers]
-
-
-def _growth_steps(
-    problem: Problem, chunk: int, parts: list[Region], most: tuple[int, int], into: list[int]
-) -> int:
-    """The least number of steps that the recurrence leaves open."""
-    holders = problem.collective.pre[chunk]
-    reached = sum(not holders.isdisjoint(part) for part in parts)
-    slow = sum(len(part) > enters and holders.isdisjoint(part) for part, enters in zip(parts, into, strict=True))
-    sizes = sorted(len(part) for part in parts if holders.isdisjoint(part))
-    first = reached
-    sends = min(most[0] * reached, most[1] * len(holders))
-    steps = 1
-    while True:
-        left = len(parts) - reached
-        if sum(sizes[:left]) <= sends and reached - first >= slow:
-            return steps
-        if sends == 0:
-            return steps  # nothing spreads: the caller has seen that every rank can be reached
-        reached, sends = min(len(parts), reached + sends), most[0] * reached + min(most) * sends
-        steps += 1
-
-
-def all_bounds(
-    problem: Problem, policy: BoundsPolicy = DEFAULT.bounds, packing: PackingPolicy = DEFAULT.packing
-) -> list[LowerBound]:
+def all_bounds(problem: Problem, packing: PackingPolicy = DEFAULT.packing) -> list[LowerBound]:
     """Every bound that applies, best first; among equals the simplest proof first."""
-    cheap, last_step = _without_flows(problem, policy)
-    bounds = list(cheap)
+    bounds, last_step = _without_flows(problem)
     if not problem.collective.reduces:
-        bounds += _flow_bounds(problem, max(b.steps for b in bounds), policy, packing)
+        from hetesynth.search.bounds.flow import flow_bound
+        from hetesynth.search.bounds.packing import price_bound, tree_price_bound
+
+        at_least, collective = max(b.steps for b in bounds), problem.collective
+        further = [flow_bound(problem, at_least)]
+        if all(len(ends) == 1 for ends in (*collective.post, *collective.pre)):
+            out_of = flow_bound(problem.reversed(), at_least)
+            if out_of is not None:
+                out_of = replace(out_of, proof=out_of.proof.replace("can reach", "can leave"), backwards=True)
+            further.append(out_of)
+        further += [price_bound(problem), tree_price_bound(problem, packing)]
+        bounds += tuple(bound for bound in further if bound is not None)
     return sorted([*bounds, *last_step], key=lambda b: -b.steps)
 
 
-def quick_bound(problem: Problem, policy: BoundsPolicy = DEFAULT.bounds) -> LowerBound:
+def quick_bound(problem: Problem) -> LowerBound:
     """The best of those that take no flows and no linear programs."""
-    cheap, last_step = _without_flows(problem, policy)
+    cheap, last_step = _without_flows(problem)
     return max((*cheap, *last_step), key=lambda b: b.steps)
 
 
 @lru_cache(maxsize=16)
-def _without_flows(
-    problem: Problem, policy: BoundsPolicy
-) -> tuple[tuple[LowerBound, ...], tuple[LowerBound, ...]]:  # fmt: skip
-    cut, last_step = cut_bounds(problem, policy)
-    return tuple(_cheap_bounds(problem, cut, policy)), () if last_step is None else (last_step,)
-
-
-def _flow_bounds(
-    problem: Problem, at_least: int, policy: BoundsPolicy, packing: PackingPolicy
-) -> Iterator[LowerBound]:  # fmt: skip
-    """What enters each destination; what leaves each source, where every chunk has one target; prices of paths and
-    of trees."""
-    from hetesynth.search.bounds.flow import flow_bound
-    from hetesynth.search.bounds.packing import price_bound, tree_price_bound
-
-    into = flow_bound(problem, at_least, policy)
-    if into is not None:
-        yield into
-    collective = problem.collective
-    if all(len(post) == 1 for post in collective.post) and all(len(pre) == 1 for pre in collective.pre):
-        out_of = flow_bound(problem.reversed(), at_least, policy)
-        if out_of is not None:
-            yield replace(out_of, proof=out_of.proof.replace("can reach", "can leave"), backwards=True)
-    for prices in (price_bound(problem, policy), tree_price_bound(problem, policy, packing)):
-        if prices is not None:
-            yield prices
-
-
-def lower_bound(
-    problem: Problem, policy: BoundsPolicy = DEFAULT.bounds, packing: PackingPolicy = DEFAULT.packing
-) -> LowerBound:
-    """The best bound known."""
-    return all_bounds(problem, policy, packing)[0]
-
-
-def _cheap_bounds(problem: Problem, cut: LowerBound | None, policy: BoundsPolicy) -> Iterator[LowerBound]:
+def _without_flows(problem: Problem) -> tuple[tuple[LowerBound, ...], tuple[LowerBound, ...]]:
+    cut, last_step = cut_bounds(problem)
     collective = problem.collective
     pairs = zip(collective.pre, collective.post, strict=True)
     moving = any(post - pre or (collective.reduces and len(pre) > 1) for pre, post in pairs)
-    yield LowerBound(int(moving), "trivial", "something must move" if moving else "nothing has to move")
-    yield distance_bound(problem)
-    growth = None if problem.collective.reduces else growth_bound(problem, policy)
-    for bound in (doubling_bound(problem), cut, volume_bound(problem, policy), growth):
-        if bound is not None:
-            yield bound
+    trivial = LowerBound(int(moving), "trivial", "something must move" if moving else "nothing has to move")
+    growth = None if collective.reduces else growth_bound(problem)
+    cheap = (trivial, distance_bound(problem), doubling_bound(problem), cut, volume_bound(problem), growth)
+    return tuple(b for b in cheap if b is not None), () if last_step is None else (last_step,)
+
+
+@lru_cache(maxsize=16)
+def lower_bound(problem: Problem, packing: PackingPolicy = DEFAULT.packing) -> LowerBound:
+    """The best bound known."""
+    return all_bounds(problem, packing)[0]

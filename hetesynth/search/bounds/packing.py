@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import replace
 from fractions import Fraction
 from math import lcm
 from typing import SupportsInt
@@ -24,13 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetesynth.model.bound import LowerBound, PriceWitness
-from hetesynth.model.collective import CollectiveName
+from hetesynth.model.collective import PERSONALIZED, CollectiveName
 from hetesynth.model.deadline import no_deadline
 from hetesynth.model.problem import Problem, Resource
 from hetesynth.model.time_bound import ResourcePrices, Scope, TimeBound
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import Policy
-from hetesynth.policy.bounds import BoundsPolicy
 from hetesynth.policy.packing import PackingPolicy
 from hetesynth.search.packing.column_generation import optimal_packing
 from hetesynth.search.packing.network import Floats, Network
@@ -38,10 +36,8 @@ from hetesynth.search.packing.structures import BACKWARDS, ShortestPaths, contra
 
 Ints = NDArray[np.int64]
 
-SCALE = 1_000_000  # integer price of the dearest resource: how finely prices are rounded
 
-
-def price_bound(problem: Problem, policy: BoundsPolicy) -> LowerBound | None:
+def price_bound(problem: Problem) -> LowerBound | None:
     """The best price bound found, or None where it does not apply.
 
     In: a copying problem whose chunks each have one target besides their holders (alltoall, gather, scatter). Give
@@ -51,47 +47,40 @@ def price_bound(problem: Problem, policy: BoundsPolicy) -> LowerBound | None:
     weights: route on cheapest paths, raise the price of what is busy, repeat. The final prices are integers and
     the bound is computed from them exactly.
     """
-    demand = _demand(problem)
-    if demand is None or problem.ranks > policy.price_ranks:
+    if problem.ranks > 256:  # a round takes cubic time
+        return None
+    demand = np.zeros((problem.ranks, problem.ranks), dtype=np.int64)
+    for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True):
+        targets = post - pre
+        if targets and (len(pre) > 1 or len(targets) > 1):
+            return None
+        if targets:
+            demand[min(pre), min(targets)] += 1
+    if not demand.any():
         return None
     routing = _Routing(problem)
     price = 1.0 / routing.capacity
-    best: tuple[int, Ints] | None = None
-    for _ in range(policy.price_rounds):
-        whole = np.maximum(np.rint(price / price.max() * SCALE), 1).astype(np.int64)
+    best, prices = -1, np.zeros(0, dtype=np.int64)
+    for _ in range(60):
+        whole = np.maximum(np.rint(price / price.max() * 1_000_000), 1).astype(np.int64)
         cost, load = routing.route(whole, demand)
         steps = -(-cost // int(whole @ routing.capacity_int))
-        if best is None or steps > best[0]:
-            best = (steps, whole)
+        if steps > best:
+            best, prices = steps, whole
         busy = load / routing.capacity
-        price = price * (1.0 + policy.price_step * busy / busy.max())
+        price = price * (1.0 + 0.3 * busy / busy.max())
         price = price / price.max()
-    if best is None:
-        return None
-    _, whole = best
-    return bound_of_prices(zip(routing.resources, whole, strict=True), routing.route(whole, demand)[0], "paths")
+    paid = routing.route(prices, demand)[0]
+    return _bound_of_prices(zip(routing.resources, prices, strict=True), paid, "paths")
 
 
-def bound_of_prices(priced: Iterable[tuple[Resource, SupportsInt]], paid: int, what: str) -> LowerBound:
+def _bound_of_prices(priced: Iterable[tuple[Resource, SupportsInt]], paid: int, what: str) -> LowerBound:
     """That a schedule pays ``paid`` at least, for its cheapest ``what``, at these whole-number prices."""
     listed = [(resource, int(price)) for resource, price in priced]
     earned = sum(price * resource.capacity for resource, price in listed)
     proof = f"the cheapest {what} cost {paid} at prices that let a step earn {earned}"
     witness = PriceWitness(tuple((resource.name, price) for resource, price in listed), paid, earned)
     return LowerBound(-(-paid // earned), "price", proof, witness)
-
-
-def _demand(problem: Problem) -> Ints | None:
-    """``demand[u, v]``: chunks that start at u only and end at v only; None when some chunk has more targets."""
-    demand = np.zeros((problem.ranks, problem.ranks), dtype=np.int64)
-    for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True):
-        targets = post - pre
-        if not targets:
-            continue
-        if len(pre) > 1 or len(targets) > 1:
-            return None
-        demand[min(pre), min(targets)] += 1
-    return demand if demand.any() else None
 
 
 class _Routing:
@@ -144,7 +133,7 @@ class _Routing:
         return total, load
 
 
-def tree_price_bound(problem: Problem, policy: BoundsPolicy, packing: PackingPolicy) -> LowerBound | None:
+def tree_price_bound(problem: Problem, policy: PackingPolicy) -> LowerBound | None:
     """The bound, or None where it does not apply: other chunks, too many ranks, ranks that cannot be reached.
 
     A chunk crosses at least the links of a tree that spans the ranks, so it pays at least the cheapest one from
@@ -153,18 +142,29 @@ def tree_price_bound(problem: Problem, policy: BoundsPolicy, packing: PackingPol
     the rounded ones exactly. A bus that several links share is paid as often as a tree crosses it, which no cut
     sees.
     """
-    chunks = _chunks_by_rank(problem)
-    if chunks is None or not 1 < problem.ranks <= policy.tree_price_ranks:
+    everyone, chunks = frozenset(range(problem.ranks)), Counter[Rank]()
+    if not 1 < problem.ranks <= 256:
         return None
-    network = _network(problem)
+    for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True):
+        if len(pre) != 1 or (pre | post) != everyone:
+            return None
+        chunks[min(pre)] += 1
+    if not chunks:
+        return None
+    used: list[list[int]] = [[] for _ in problem.arcs]
+    for number, resource in enumerate(problem.binding_resources):
+        for arc in resource.arcs:
+            used[arc].append(number)
+    capacities = [Fraction(resource.capacity) for resource in problem.binding_resources]
+    ends = [(arc.src, arc.dst) for arc in problem.arcs]
+    network = Network.of_links(problem.ranks, ends, used, capacities, [0.0] * len(ends))
     # prices for other shares of the ranks prove less, nothing false
     name: CollectiveName = "allgather" if len(chunks) == problem.ranks else "broadcast"
     root = None if name == "allgather" else chunks.most_common(1)[0][0]
-    within = replace(packing, gap=policy.tree_price_gap, most_rounds=policy.packing_rounds)
-    servers = problem.servers or tuple("" for _ in range(problem.ranks))
+    servers = problem.servers or ("",) * problem.ranks
     try:
-        prices = optimal_packing(network, name, root, servers, within, no_deadline())[1].prices
-        whole = in_whole_numbers(prices, policy.tree_price_scale)
+        prices = optimal_packing(network, name, root, servers, policy, no_deadline())[1].prices
+        whole = _in_whole_numbers(prices, 72_072_000)  # a multiple of 1 to 24: simple ratios stay what they are
         costs = tree_costs(network, whole)
     except ValueError:
         return None
@@ -172,28 +172,7 @@ def tree_price_bound(problem: Problem, policy: BoundsPolicy, packing: PackingPol
     if not paid:
         return None
     charged = [problem.binding_resources[place] for _, place in network.limits]
-    return bound_of_prices(zip(charged, whole, strict=True), paid, "trees")
-
-
-def _chunks_by_rank(problem: Problem) -> Counter[Rank] | None:
-    """How many chunks start at each rank; None where one starts at several, or does not go to all."""
-    everyone, chunks = frozenset(range(problem.ranks)), Counter[Rank]()
-    for pre, post in zip(problem.collective.pre, problem.collective.post, strict=True):
-        if len(pre) != 1 or (pre | post) != everyone:
-            return None
-        chunks[min(pre)] += 1
-    return chunks or None
-
-
-def _network(problem: Problem) -> Network:
-    """The links with what a step lets through."""
-    used: list[list[int]] = [[] for _ in problem.arcs]
-    for number, resource in enumerate(problem.binding_resources):
-        for arc in resource.arcs:
-            used[arc].append(number)
-    capacities = [Fraction(resource.capacity) for resource in problem.binding_resources]
-    ends = [(arc.src, arc.dst) for arc in problem.arcs]
-    return Network.of_links(problem.ranks, ends, used, capacities, [0.0] * len(ends))
+    return _bound_of_prices(zip(charged, whole, strict=True), paid, "trees")
 
 
 GRAIN = lcm(*range(1, 25))  # the highest price: how finely prices are rounded; simple ratios stay what they are
@@ -205,23 +184,24 @@ Parts = tuple[tuple[Rank, ...], ...]
 def price_bounds(topology: Topology, name: CollectiveName, root: Rank | None, policy: Policy) -> list[TimeBound]:
     """What prices prove; of allreduce for every algorithm, and for trees where that is more."""
     n = topology.ranks
-    if not 1 < n <= policy.bounds.packing_ranks:
+    if not 1 < n <= 256:  # all different, 256 take 2 s for an allgather, 4 to 13 s for an allreduce
         return []
     network = Network.of(topology)
     try:
-        packing = replace(policy.packing, gap=policy.bounds.packing_gap, most_rounds=policy.bounds.packing_rounds)
-        prices = optimal_packing(network, name, root, topology.servers, packing, no_deadline())[1].prices
-        priced = _Priced(
-            topology,
-            network,
-            (
-                in_whole_numbers(
-                    prices, min(GRAIN, EXACT // (4 * topology.ranks * int(np.diff(network.uses_start).max())))
-                )
-            ),
-        )
-        if name != "allreduce":
-            return [priced.bound(_copies(network, priced.prices, name, root), name, "all")]
+        servers = topology.servers
+        prices = optimal_packing(network, name, root, servers, policy.packing, no_deadline(), gap=1e-6)[1].prices
+        grain = min(GRAIN, EXACT // (4 * n * int(np.diff(network.uses_start).max())))
+        priced = _Priced(topology, network, _in_whole_numbers(prices, grain))
+        if name != "allreduce":  # the cheapest trees, or paths, of each byte of the buffer
+            graph = network.reversed() if name in BACKWARDS else network
+            if name in PERSONALIZED:
+                sources = np.arange(n) if root is None else np.array([root])
+                costs = ShortestPaths(graph, sources).priced(priced.prices)[0].ravel()
+            else:
+                costs = tree_costs(graph, priced.prices)
+            each = root is None or name in PERSONALIZED
+            paid = Fraction(sum(map(int, costs)), n) if each else Fraction(int(costs[root]))
+            return [priced.bound(paid, name, "all")]
         outward, inward = (tree_costs(g, priced.prices) for g in (network, network.reversed()))
         trees = priced.bound(Fraction(int((outward + inward).min())), name, "tree-based")
         every = priced.any_algorithm()
@@ -230,7 +210,7 @@ def price_bounds(topology: Topology, name: CollectiveName, root: Rank | None, po
     return [b for b in (every, trees) if b is every or b.seconds_per_byte > every.seconds_per_byte]
 
 
-def in_whole_numbers(prices: Floats, grain: int) -> Floats:
+def _in_whole_numbers(prices: Floats, grain: int) -> Floats:
     """Prices rounded so that the highest is ``grain``, without a common divisor."""
     whole = np.round(prices * (grain / prices.max()))
     smallest: Floats = whole / np.gcd.reduce(whole.astype(np.int64))
@@ -248,27 +228,28 @@ class _Priced:
 
     def bound(
         self, cost: Fraction, name: CollectiveName, scope: Scope, parts: Parts = (), *, backwards: bool = False
-    ) -> TimeBound:  # fmt: skip
+    ) -> TimeBound:
         """That the collective costs at least ``cost`` for each byte of the buffer."""
         of = {"wire": [0] * len(self.topology.wires), "group": [0] * len(self.topology.groups)}
         for (what, place), price in zip(self.network.limits, self.prices, strict=True):
             of[what][place] = int(price)
         witness = ResourcePrices(tuple(of["wire"]), tuple(of["group"]), parts)
-        proof = f"{_lightest(name, scope)} is lighter on {self._weights()}"
-        return TimeBound("prices", self.latency, cost / self.supply, proof, witness, backwards, scope)
-
-    def _weights(self) -> str:
-        """The kinds of resources with their shares of the supply."""
-        shares: dict[str, Fraction] = defaultdict(Fraction)
+        shares: dict[str, Fraction] = defaultdict(Fraction)  # of the supply, by kind of resource
         for (what, place), price, rate in zip(self.network.limits, self.prices, self.network.rates, strict=True):
             kind = self.topology.wires[place].kind if what == "wire" else self.topology.groups[place].kind
             shares[kind] += int(price) * rate / self.supply
         ordered = sorted(((-share, kind) for kind, share in shares.items() if share))
-        return ", ".join(f"{kind} ({float(-share):.0%} of the price)" for share, kind in ordered)
+        weights = ", ".join(f"{kind} ({float(-share):.0%} of the price)" for share, kind in ordered)
+        lightest = "no set of paths" if name in PERSONALIZED else "no set of trees"
+        if name == "allreduce":
+            trees = scope == "tree-based"
+            lightest = "no in-tree and out-tree of one root" if trees else "no order of sums and copies"
+        proof = f"{lightest} is lighter on {weights}"
+        return TimeBound("prices", self.latency, cost / self.supply, proof, witness, backwards, scope)
 
     def any_algorithm(self) -> TimeBound:
         """What every allreduce costs, by the parts that links without a price join."""
-        costs = _costs(self.network, self.prices)
+        costs, _ = self.network.cheapest(self.network.link_prices(self.prices))
         # ranks in parts: those that reach each other without a price
         n = len(costs)
         reach = ((costs == 0) | np.eye(n, dtype=np.bool_)).astype(np.float32)
@@ -284,35 +265,9 @@ class _Priced:
         return self.bound(most, "allreduce", "all", parts, backwards=backwards > forwards)
 
 
-def _lightest(name: CollectiveName, scope: Scope) -> str:
-    if name == "allreduce":
-        return "no in-tree and out-tree of one root" if scope == "tree-based" else "no order of sums and copies"
-    return "no set of paths" if name in ("alltoall", "scatter", "gather") else "no set of trees"
-
-
-def _costs(network: Network, prices: Floats) -> Floats:
-    costs, _ = network.pairs.cheapest(network.link_prices(prices))
-    return costs
-
-
 def tree_costs(network: Network, prices: Floats) -> Floats:
     """By root, what the cheapest tree to all ranks costs. Raises ValueError where it cannot reach one."""
-    return contract(_costs(network, prices)).root_costs()
-
-
-def _copies(network: Network, prices: Floats, name: CollectiveName, root: Rank | None) -> Fraction:
-    """The cheapest trees, or paths, of each byte of the buffer."""
-    n = network.ranks
-    graph = network.reversed() if name in BACKWARDS else network
-    if name in ("alltoall", "scatter", "gather"):
-        sources = np.arange(n) if root is None else np.array([root])
-        return Fraction(_total(ShortestPaths(graph, sources).priced(prices)[0].ravel()), n)
-    of_roots = tree_costs(graph, prices)
-    return Fraction(_total(of_roots), n) if root is None else Fraction(int(of_roots[root]))
-
-
-def _total(costs: Floats) -> int:
-    return sum(int(cost) for cost in costs)
+    return contract(network.cheapest(network.link_prices(prices))[0]).root_costs()
 
 
 def _gossip(costs: Floats, parts: Parts) -> int:

@@ -32,7 +32,17 @@ def composed_bound(cluster: PodCluster, collective: str, chunks: int, chunk_byte
         return replace(best, proof=f"{best.proof} (every direction turned around)")
     if collective == "allgather":
         return max(_gather_bounds(cluster, chunks * chunk_bytes), key=lambda b: b.seconds)
-    return max(_sum_bounds(cluster, cluster.ranks * chunks * chunk_bytes), key=lambda b: b.seconds)
+    # an allreduce: each byte must hear of every side, and be heard of
+    buffer = cluster.ranks * chunks * chunk_bytes
+    bounds: list[PodBound] = []
+    for side in _sides(cluster):
+        for wires, way in ((side.into, "enter"), (side.out, "leave")):
+            bounds += _crossing(buffer, wires, f"{buffer} bytes must {way} {side.name}")
+    for what, sides in _partitions(cluster):
+        moves = 2 * (len(sides) - 1)
+        bounds += _volume(sides, moves * buffer, f"each byte moves {moves} times between {what}")
+    bounds += _through_pipes(cluster, 2 * (len(cluster.pods) - 1) * buffer)
+    return max(bounds, key=lambda b: b.seconds)
 
 
 def _gather_bounds(cluster: PodCluster, block: int) -> Iterator[PodBound]:
@@ -51,17 +61,6 @@ def _gather_bounds(cluster: PodCluster, block: int) -> Iterator[PodBound]:
     yield from _through_pipes(cluster, everywhere)
 
 
-def _sum_bounds(cluster: PodCluster, buffer: int) -> Iterator[PodBound]:
-    """Of an allreduce of ``buffer`` bytes: each byte must hear of every side, and be heard of."""
-    for side in _sides(cluster):
-        for wires, way in ((side.into, "enter"), (side.out, "leave")):
-            yield from _crossing(buffer, wires, f"{buffer} bytes must {way} {side.name}")
-    for what, sides in _partitions(cluster):
-        moves = 2 * (len(sides) - 1)
-        yield from _volume(sides, moves * buffer, f"each byte moves {moves} times between {what}")
-    yield from _through_pipes(cluster, 2 * (len(cluster.pods) - 1) * buffer)
-
-
 def _partitions(cluster: PodCluster) -> Iterator[tuple[str, list[_Side]]]:
     """Sides that together have every GPU once: the pods, and the servers where all pods hold several."""
     yield "pods", _pods(cluster)
@@ -78,7 +77,7 @@ def _crossing(load: int, wires: Sequence[Wire], what: str) -> Iterator[PodBound]
     rates = [rate_of(wire) for wire in wires]
     together = sum((rate for rate in rates if rate is not None), Fraction(0))
     if any(rate is None for rate in rates):
-        yield PodBound(wait, f"{what}, at {_us(wait)} at least", load, None)
+        yield PodBound(wait, f"{what}, at {float(wait * 1_000_000):g} us at least", load, None)
     else:
         words = f"{what}, over {len(wires)} wires of {float(together / 10**9):g} GB/s together"
         yield PodBound(wait + load / together, words, load, together)
@@ -90,9 +89,15 @@ def _volume(sides: Sequence[_Side], load: int, what: str) -> Iterator[PodBound]:
 
 
 def _through_pipes(cluster: PodCluster, load: int) -> Iterator[PodBound]:
-    for wire in _pipes(cluster):
-        what = f"{load} bytes between pods all cross {cluster.vertices[wire.src].name}"
-        yield from _crossing(load, [wire], what)
+    """A wire of the network out of a vertex that has no other, where every wire of a pod leads there."""
+    owner = {v: p for p, pod in enumerate(cluster.pods) for v in pod.vertices}
+    ends = [(owner.get(wire.src), owner.get(wire.dst), wire.dst) for wire in cluster.wires]
+    entered = {vertex for src, dst, vertex in ends if src is not None and dst is None}
+    crossed = any(src != dst and src is not None and dst is not None for src, dst, _ in ends)
+    leaving = [wire for wire in cluster.wires if wire.src in entered]
+    if len(entered) == 1 and not crossed and len(leaving) == 1 and rate_of(leaving[0]) is not None:
+        what = f"{load} bytes between pods all cross {cluster.vertices[leaving[0].src].name}"
+        yield from _crossing(load, leaving, what)
 
 
 def _pods(cluster: PodCluster) -> list[_Side]:
@@ -144,9 +149,7 @@ def _servers(cluster: PodCluster) -> list[_Side]:
     return _cut(cluster, side_of, [(f"server {name}", gpus[i]) for name, i in number.items()])
 
 
-def _cut(
-    cluster: PodCluster, side_of: dict[int, int], named: Sequence[tuple[str, int]]
-) -> list[_Side]:  # fmt: skip
+def _cut(cluster: PodCluster, side_of: dict[int, int], named: Sequence[tuple[str, int]]) -> list[_Side]:
     """The wires into and out of each side; sides are disjoint."""
     into: list[list[Wire]] = [[] for _ in named]
     out: list[list[Wire]] = [[] for _ in named]
@@ -158,26 +161,3 @@ def _cut(
             if dst is not None:
                 into[dst].append(wire)
     return [_Side(name, gpus, tuple(into[i]), tuple(out[i])) for i, (name, gpus) in enumerate(named)]
-
-
-def _pipes(cluster: PodCluster) -> list[Wire]:
-    """Wires of the network out of vertices that have no other, and that every wire from a pod leads to."""
-    owner = {v for pod in cluster.pods for v in pod.vertices}
-    entered = {wire.dst for wire in cluster.wires if wire.src in owner and wire.dst not in owner}
-    crossed = any(wire.src in owner and wire.dst in owner for wire in _between(cluster))
-    if len(entered) != 1 or crossed:
-        return []
-    leaving = [wire for wire in cluster.wires if wire.src in entered]
-    return leaving if len(leaving) == 1 and rate_of(leaving[0]) is not None else []
-
-
-def _between(cluster: PodCluster) -> Iterator[Wire]:
-    """Wires from one pod straight to another."""
-    owner = {v: p for p, pod in enumerate(cluster.pods) for v in pod.vertices}
-    for wire in cluster.wires:
-        if owner.get(wire.src, -1) != owner.get(wire.dst, -1):
-            yield wire
-
-
-def _us(seconds: Fraction) -> str:
-    return f"{float(seconds * 1_000_000):g} us"

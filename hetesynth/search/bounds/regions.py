@@ -8,9 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 
-from hetesynth.model.problem import Problem, Resource
+from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Rank
-from hetesynth.policy.bounds import BoundsPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,8 @@ class Coverer:
             for a in resource.arcs:
                 self.of_arc[a].append(r)
         self.arcs_of = [frozenset(resource.arcs) for resource in self.resources]
-        self.at_receiver = [_at_receiver(problem, resource) for resource in self.resources]
+        ends = [[problem.arcs[a] for a in resource.arcs] for resource in self.resources]
+        self.at_receiver = [len({arc.dst for arc in arcs}) <= len({arc.src for arc in arcs}) for arcs in ends]
 
     def cover(self, arcs: Iterable[int]) -> Cover:
         """The least of three covers of ``arcs``: any resources, those at receivers first, at senders first."""
@@ -75,29 +75,25 @@ class Coverer:
         return Cover(names, sum(self.resources[r].capacity for r in kept))
 
 
-def _at_receiver(problem: Problem, resource: Resource) -> bool:
-    senders = {problem.arcs[a].src for a in resource.arcs}
-    receivers = {problem.arcs[a].dst for a in resource.arcs}
-    return len(receivers) <= len(senders)
-
-
 Region = tuple[Rank, ...]
 
 
-def partitions(problem: Problem, policy: BoundsPolicy) -> list[list[Region]]:
+def partitions(problem: Problem) -> list[list[Region]]:
     """Partitions of the ranks, finest first: into single ranks, then into the components that remain when only
     links of at least a given capacity are kept, for each capacity. The trivial partition is left out."""
-    levels = sorted({arc.capacity for arc in problem.arcs}, reverse=True)[: policy.region_levels]
+    levels = sorted({arc.capacity for arc in problem.arcs}, reverse=True)[:12]
     distinct: list[list[Region]] = [[(r,) for r in range(problem.ranks)]] if problem.ranks > 1 else []
     for level in levels:
-        parts = _components(problem, level)
+        wide = ((arc.src, arc.dst) for arc in problem.arcs if arc.capacity >= level)
+        parts = components(problem.ranks, wide)
         if len(parts) > 1 and parts not in distinct:
             distinct.append(parts)
     return distinct
 
 
-def _components(problem: Problem, level: int) -> list[Region]:
-    leader = list(range(problem.ranks))
+def components(ranks: int, pairs: Iterable[tuple[Rank, Rank]]) -> list[Region]:
+    """The ranks that ``pairs`` join, taken in both directions, in the order of the first of each."""
+    leader = list(range(ranks))
 
     def find(r: int) -> int:
         while leader[r] != r:
@@ -105,11 +101,10 @@ def _components(problem: Problem, level: int) -> list[Region]:
             r = leader[r]
         return r
 
-    for arc in problem.arcs:
-        if arc.capacity >= level:
-            a, b = find(arc.src), find(arc.dst)
-            leader[max(a, b)] = min(a, b)
+    for u, v in pairs:
+        a, b = find(u), find(v)
+        leader[max(a, b)] = min(a, b)
     members: dict[int, list[Rank]] = {}
-    for r in range(problem.ranks):
+    for r in range(ranks):
         members.setdefault(find(r), []).append(r)
-    return [tuple(members[r]) for r in sorted(members)]
+    return [tuple(part) for part in members.values()]

@@ -15,9 +15,8 @@ import numpy as np
 
 from hetesynth.model.cost import Costs
 from hetesynth.model.topology import Rank
+from hetesynth.search.bounds.flow import maximum_flow
 
-SLACK = 1e-6
-"""Of the solver: its optimum may be so much above the true one."""
 _WHOLE = 1_000_000
 """Of a ring, in the integers of a maximum flow."""
 
@@ -34,8 +33,14 @@ def ring_seconds(prices: Costs, servers: tuple[tuple[Rank, ...], ...]) -> float:
         if solution is None:
             return float("inf")
         seconds, flow = solution
-        sets = _narrow_sets(prices.link_ends, flow)
-    return seconds * (1 - SLACK)
+        # sets that less than a ring leaves: what a maximum flow from rank 0 to another one is stopped by
+        carried = np.rint(np.asarray(flow) * _WHOLE).astype(np.int64).tolist()
+        edges = [(*ends, wide) for ends, wide in zip(prices.link_ends, carried, strict=True)]
+        ranks = 1 + max(map(max, prices.link_ends))
+        flows = [maximum_flow(ranks, edges, 0, rank) for rank in range(1, ranks)]
+        narrow = {frozenset(side) for value, side in flows if value < _WHOLE * (1 - 1e-3)}
+        sets = sorted(narrow, key=sorted)
+    return seconds * (1 - 1e-6)  # the solver's optimum may be so much above the true one
 
 
 class _Mixes:
@@ -80,22 +85,3 @@ class _Mixes:
             return None
         flow = list(self._solver.getSolution().col_value)
         return flow[-1] / self._unit, flow[:-1]
-
-
-def _narrow_sets(ends: Sequence[tuple[Rank, Rank]], flow: Sequence[float]) -> list[frozenset[Rank]]:
-    """Sets of ranks that less than a ring leaves: what a maximum flow from rank 0 to another one is stopped by."""
-    from scipy.sparse import csr_matrix
-    from scipy.sparse.csgraph import breadth_first_order, maximum_flow
-
-    ranks = 1 + max(map(max, ends))
-    carried = np.rint(np.asarray(flow) * _WHOLE).astype(np.int32)
-    graph = csr_matrix((carried, tuple(np.array(ends).T)), shape=(ranks, ranks))
-    sets = set()
-    for rank in range(1, ranks):
-        result = maximum_flow(graph, 0, rank)
-        if result.flow_value < _WHOLE * (1 - 1e-3):
-            left = graph - result.flow
-            left.eliminate_zeros()
-            reached = breadth_first_order(left, 0, return_predecessors=False)
-            sets.add(frozenset(int(r) for r in reached))
-    return sorted(sets, key=sorted)

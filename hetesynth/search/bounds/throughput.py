@@ -23,11 +23,11 @@ import numpy as np
 
 from hetesynth.model.collective import ROOTED, CollectiveName
 from hetesynth.model.time_bound import PartCrossings, SlowestPath, TimeBound, VertexCut
-from hetesynth.model.topology import Link, Rank, Topology, Wire
+from hetesynth.model.topology import Rank, Topology, Wire
 from hetesynth.policy import DEFAULT, Policy
-from hetesynth.policy.bounds import BoundsPolicy
 from hetesynth.search.bounds.flow import maximum_flow
 from hetesynth.search.bounds.packing import price_bounds
+from hetesynth.search.bounds.regions import components
 
 Ratio = tuple[Fraction, frozenset[int]]  # bytes per second for each unit of supply, and the side of the cut
 
@@ -46,10 +46,9 @@ class WireGraph:
     dst: tuple[int, ...]
     capacity: tuple[int | None, ...]
     scale: Fraction
-    policy: BoundsPolicy
 
     @classmethod
-    def of(cls, topology: Topology, policy: BoundsPolicy) -> WireGraph:
+    def of(cls, topology: Topology) -> WireGraph:
         """Those of the wires of ``topology`` that links use, with whole-number rates."""
         used = sorted({w for link in topology.links for w in link.wires})
         rates = [rate(topology.wires[w]) for w in used]
@@ -63,7 +62,6 @@ class WireGraph:
             tuple(topology.wires[w].dst for w in used),
             tuple(None if r is None else int(r * scale) for r in rates),
             scale,
-            policy,
         )
 
     def smallest_ratio(self, supply: Mapping[Rank, int], sink: Rank, best: Ratio | None) -> Ratio | None:
@@ -101,15 +99,13 @@ class WireGraph:
         merged: dict[tuple[int, int], int] = defaultdict(int)
         for s, d, c in edges:
             merged[s, d] += c
-        flow, side = _flow(merged, self.vertices, sink, self.policy)
-        return frozenset() if flow >= needed else frozenset(v for v in side if v != self.vertices)
+        flow, side = _flow(merged, self.vertices, sink)
+        return frozenset() if flow >= needed else side - {self.vertices}
 
 
-def _flow(
-    edges: Mapping[tuple[int, int], int], source: int, sink: int, policy: BoundsPolicy
-) -> tuple[int, set[int]]:
-    flow, side = maximum_flow(source + 1, [(s, d, c) for (s, d), c in sorted(edges.items())], source, sink, policy)
-    return flow, set(side)
+def _flow(edges: Mapping[tuple[int, int], int], source: int, sink: int) -> tuple[int, frozenset[int]]:
+    flow, side = maximum_flow(source + 1, [(s, d, c) for (s, d), c in sorted(edges.items())], source, sink)
+    return flow, frozenset(side)
 
 
 def narrowest(
@@ -124,11 +120,8 @@ def narrowest(
     source, sink = graph.vertices + 1, graph.vertices
     for r in range(topology.ranks):
         merged[(r, sink) if r in inside else (source, r)] = total
-    flow, side = _flow(merged, source, sink, graph.policy)
-    return None if flow >= total else Fraction(flow) / graph.scale, frozenset(side - {source})
-
-
-INT62 = 2**62
+    flow, side = _flow(merged, source, sink)
+    return None if flow >= total else Fraction(flow) / graph.scale, side - {source}
 
 
 def time_bounds(
@@ -138,21 +131,29 @@ def time_bounds(
     hold for every algorithm come last. Raises ValueError when a rooted collective has no root."""
     if (name in ROOTED) != (root is not None):
         raise ValueError(f"{name}: root {root} does not fit")
-    bounds = cut_bounds(topology, name, root, policy.bounds)
+    bounds = cut_bounds(topology, name, root)
     bounds += price_bounds(topology, name, root, policy)
     # the farthest pair that must hear of each other, by sums of link latencies, and the bytes that go there
     n = topology.ranks
     outward, inward = name in ("broadcast", "scatter"), name in ("gather", "reduce")
     sources = [root or 0] if outward else list(range(n))
-    best: tuple[Fraction, Rank, Rank] = (Fraction(-1), 0, 0)
-    reach = _latencies(topology)
+    best: tuple[int, Rank, Rank] = (-1, 0, 0)
+    # least sums of link latencies between all ranks, in whole units (Floyd 1962)
+    unit = lcm(*(link.latency.denominator for link in topology.links))
+    far = sum(int(latency * unit) for latency in {link.latency for link in topology.links}) * n + 1
+    reach = np.full((n, n), far, dtype=np.int64 if far < 2**62 else object)
+    for link in topology.links:
+        reach[link.src, link.dst] = min(reach[link.src, link.dst], int(link.latency * unit))
+    np.fill_diagonal(reach, 0)
+    for via in range(n):
+        np.minimum(reach, reach[:, via, None] + reach[None, via, :], out=reach)
     for u in sources:
         for v in [root or 0] if inward else range(n):
-            if u != v and reach[u][v] > best[0]:
-                best = (reach[u][v], u, v)
-    latency, u, v = best
+            if u != v and int(reach[u, v]) > best[0]:
+                best = int(reach[u, v]), u, v
+    latency, u, v = Fraction(best[0], unit), best[1], best[2]
     share = Fraction(1) if name in ("allreduce", "broadcast", "reduce") else Fraction(1, n)
-    entering, side = narrowest(topology, (v,), WireGraph.of(topology, policy.bounds))
+    entering, side = narrowest(topology, (v,), WireGraph.of(topology))
     if entering is None:  # wires without a limit lead there: only latency counts
         share, entering = Fraction(0), Fraction(1)
     proof = f"from {topology.vertices[u].name} to {topology.vertices[v].name} takes {float(latency) * 1e6:g} us"
@@ -162,13 +163,38 @@ def time_bounds(
     return tuple(sorted(bounds, key=lambda b: (b.scope != "all", -b.seconds_per_byte, -b.latency, b.kind)))
 
 
-def cut_bounds(
-    topology: Topology, name: CollectiveName, root: Rank | None, policy: BoundsPolicy
-) -> list[TimeBound]:  # fmt: skip
+def cut_bounds(topology: Topology, name: CollectiveName, root: Rank | None) -> list[TimeBound]:
     """The bounds by cuts and by volume, which are quicker to compute than prices."""
-    bounds = _by_cuts(topology, name, root, policy)
-    if name in ("allgather", "reducescatter", "allreduce", "alltoall"):
-        bounds += _by_volume(topology, name, policy)
+    n, graph = topology.ranks, WireGraph.of(topology)
+    backwards = reversed_topology(topology)
+    everyone = dict.fromkeys(range(n), 1)
+    copying, summing = (topology, graph, False), (backwards, WireGraph.of(backwards), True)
+    others = [r for r in range(n) if r != root]
+    match name:
+        case "allgather" | "reducescatter":
+            way = copying if name == "allgather" else summing
+            bounds = _cuts(*way, everyone, Fraction(1, n), range(n))
+        case "gather" | "scatter":
+            way = copying if name == "gather" else summing
+            bounds = _cuts(*way, everyone, Fraction(1, n), (root or 0,))
+        case "broadcast" | "reduce":
+            way = copying if name == "broadcast" else summing
+            bounds = _cuts(*way, {root or 0: 1}, Fraction(1), others)
+        case "allreduce":  # whatever is on one side, a sum of it must reach the other
+            bounds = _cuts(*copying, {0: 1}, Fraction(1), range(1, n))
+            bounds += _cuts(*summing, {0: 1}, Fraction(1), range(1, n))
+        case _:  # from every rank inside a server (or a rank alone) to every one outside, and back
+            servers = _servers(topology)
+            parts = servers if len(servers) > 1 else tuple((r,) for r in range(n))
+            rest = [tuple(r for r in range(n) if r not in part) for part in parts]
+            bounds = []
+            for width, side in (narrowest(topology, part, graph) for part in (*parts, *rest)):
+                if width is not None:
+                    outside = Fraction(sum(1 for r in range(n) if r not in side), n)
+                    bounds.append(_cut_bound(topology, side, everyone, outside, False))
+            bounds = [max(bounds, key=lambda b: b.seconds_per_byte)] if bounds else []
+    if name not in ROOTED:
+        bounds += _by_volume(topology, name, graph)
     return bounds
 
 
@@ -179,64 +205,31 @@ def reversed_topology(topology: Topology) -> Topology:
     return replace(topology, wires=wires, links=links)
 
 
-def _by_cuts(topology: Topology, name: CollectiveName, root: Rank | None, policy: BoundsPolicy) -> list[TimeBound]:
-    """The cut bounds: one for a copy, seen from both sides for allreduce and alltoall."""
-    n = topology.ranks
-    backwards = reversed_topology(topology)
-    match name:
-        case "allgather":
-            return _cuts(topology, _everyone(n), Fraction(1, n), range(n), False, policy)
-        case "reducescatter":
-            return _cuts(backwards, _everyone(n), Fraction(1, n), range(n), True, policy)
-        case "gather" | "scatter":
-            graph = topology if name == "gather" else backwards
-            return _cuts(graph, _everyone(n), Fraction(1, n), (root or 0,), name == "scatter", policy)
-        case "broadcast" | "reduce":
-            graph = topology if name == "broadcast" else backwards
-            others = [r for r in range(n) if r != root]
-            return _cuts(graph, {root or 0: 1}, Fraction(1), others, name == "reduce", policy)
-        case "allreduce":  # whatever is on one side, a sum of it must reach the other
-            out_of = _cuts(topology, {0: 1}, Fraction(1), range(1, n), False, policy)
-            return out_of + _cuts(backwards, {0: 1}, Fraction(1), range(1, n), True, policy)
-        case _:
-            return _exchange_cuts(topology, policy)
-
-
-def _exchange_cuts(topology: Topology, policy: BoundsPolicy) -> list[TimeBound]:
-    """Alltoall: from every rank inside a server (or a rank alone) to every one outside, and back."""
-    n = topology.ranks
-    parts = _servers(topology) if len(_servers(topology)) > 1 else tuple((r,) for r in range(n))
-    others = [tuple(r for r in range(n) if r not in part) for part in parts]
-    graph = WireGraph.of(topology, policy)
-    bounds = []
-    for part in (*parts, *others):
-        width, side = narrowest(topology, part, graph)
-        if width is not None:
-            outside = Fraction(sum(1 for r in range(n) if r not in side), n)
-            bounds.append(_cut_bound(topology, side, _everyone(n), outside, False))
-    return [max(bounds, key=lambda b: b.seconds_per_byte)] if bounds else []
-
-
-def _everyone(ranks: int) -> dict[Rank, int]:
-    return dict.fromkeys(range(ranks), 1)
-
-
 def _cuts(
     topology: Topology,
+    graph: WireGraph,
+    backwards: bool,
     supply: Mapping[Rank, int],
     unit: Fraction,
     sinks: Sequence[Rank],
-    backwards: bool,
-    policy: BoundsPolicy,
 ) -> list[TimeBound]:
     """The smallest cut ratio over all sinks, and the same with stated groups counted where they bind."""
-    graph = WireGraph.of(topology, policy)
+    hardest = sinks
+    if len(sinks) > 128:  # of very many those that least bandwidth leads to, which leaves the bound valid
+        entering = dict.fromkeys(sinks, Fraction(0))
+        for rank, w in sorted({(link.dst, link.wires[-1]) for link in topology.links}):
+            if rank in entering:
+                entering[rank] += rate(topology.wires[w]) or 0
+        hardest = sorted(sinks, key=lambda r: (entering[r], r))[:128]
     worst: Ratio | None = None
-    for sink in _hardest(topology, sinks, policy):
+    for sink in hardest:
         worst = graph.smallest_ratio({r: s for r, s in supply.items() if r != sink}, sink, worst)
     if worst is None:
         return []
-    sides = [worst[1], *_server_sides(topology, graph)] if topology.groups else [worst[1]]
+    sides, servers = [worst[1]], _servers(topology)
+    if topology.groups and len(servers) > 1:
+        cuts = (narrowest(topology, part, graph) for part in servers)
+        sides += [side for width, side in cuts if width is not None]
     bounds = [
         _cut_bound(topology, side, supply, unit, backwards)
         for side in sides
@@ -245,50 +238,23 @@ def _cuts(
     return [max(bounds, key=lambda b: b.seconds_per_byte)]
 
 
-def _hardest(topology: Topology, sinks: Sequence[Rank], policy: BoundsPolicy) -> Sequence[Rank]:
-    """All of ``sinks``; of very many those that least bandwidth leads to, which leaves the bound valid."""
-    if len(sinks) <= policy.cut_sinks:
-        return sinks
-    last = {(link.dst, link.wires[-1]) for link in topology.links}
-    entering = dict.fromkeys(sinks, Fraction(0))
-    for rank, w in sorted(last):
-        if rank in entering:
-            entering[rank] += rate(topology.wires[w]) or 0
-    return sorted(sinks, key=lambda r: (entering[r], r))[: policy.cut_sinks]
-
-
-def _server_sides(topology: Topology, graph: WireGraph) -> list[frozenset[int]]:
-    servers = _servers(topology)
-    cuts = [narrowest(topology, part, graph) for part in servers if len(servers) > 1]
-    return [side for width, side in cuts if width is not None]
-
-
 def _cut_bound(
     topology: Topology, side: frozenset[int], supply: Mapping[Rank, int], unit: Fraction, backwards: bool
 ) -> TimeBound:
     share = unit * sum(units for rank, units in supply.items() if rank in side)
     bandwidth, groups = bandwidth_out_of(topology, side)
-    crossing = [link for link in topology.links if _leaves(link, side, topology.wires)]
-    latency = min((link.latency for link in crossing), default=Fraction(0))
+    leaving = {w for w, wire in enumerate(topology.wires) if wire.src in side and wire.dst not in side}
+    crossing = (link.latency for link in topology.links if not leaving.isdisjoint(link.wires))
+    latency = min(crossing, default=Fraction(0))
     inside = sum(1 for r in range(topology.ranks) if r in side)
     verb = "enter" if backwards else "leave"
-    proof = (
-        f"{_amount(share)} must {verb} {inside} of {topology.ranks} GPUs, at no more than "
-        f"{float(bandwidth) / 1e9:g} GB/s"
-    )
+    amount = "all" if share == 1 else f"{share}" if share < 1 else f"{share} times"
+    amount += " the buffer" if share > 1 else " of the buffer"
+    speed = f"{float(bandwidth) / 1e9:g} GB/s"
+    proof = f"{amount} must {verb} {inside} of {topology.ranks} GPUs, at no more than {speed}"
     stated = tuple(sorted(groups))
     witness = VertexCut(tuple(sorted(side)), share, bandwidth, stated)
     return TimeBound("cut", latency, share / bandwidth, proof, witness, backwards)
-
-
-def _amount(share: Fraction) -> str:
-    if share < 1:
-        return f"{share} of the buffer"
-    return "all of the buffer" if share == 1 else f"{share} times the buffer"
-
-
-def _leaves(link: Link, side: frozenset[int], wires: tuple[Wire, ...]) -> bool:
-    return any(wires[w].src in side and wires[w].dst not in side for w in link.wires)
 
 
 def bandwidth_out_of(topology: Topology, side: frozenset[int]) -> tuple[Fraction, frozenset[int]]:
@@ -320,15 +286,6 @@ def bandwidth_out_of(topology: Topology, side: frozenset[int]) -> tuple[Fraction
     return total, frozenset(counted)
 
 
-def _by_volume(topology: Topology, name: CollectiveName, policy: BoundsPolicy) -> list[TimeBound]:
-    """What all parts together must take in against what they can: GPUs, servers, GPUs joined by wide links."""
-    single = tuple((r,) for r in range(topology.ranks))
-    partitions = [single, _servers(topology), *_neighbourhoods(topology, policy)]
-    graph = WireGraph.of(topology, policy)
-    bounds = [_volume_bound(topology, name, p, graph) for p in partitions if 1 < len(p) <= policy.volume_parts]
-    return [bound for bound in bounds if bound is not None]
-
-
 def _servers(topology: Topology) -> tuple[tuple[Rank, ...], ...]:
     members: dict[str, list[Rank]] = defaultdict(list)
     for rank in range(topology.ranks):
@@ -336,53 +293,32 @@ def _servers(topology: Topology) -> tuple[tuple[Rank, ...], ...]:
     return tuple(tuple(ranks) for ranks in members.values())
 
 
-def _neighbourhoods(topology: Topology, policy: BoundsPolicy) -> list[tuple[tuple[Rank, ...], ...]]:
-    """Ranks joined by links of some rate or a higher one, for the highest rates: NVLink's modules in a server."""
-    rates = sorted({link.bandwidth * link.lanes for link in topology.links}, reverse=True)
-    of = list(range(topology.ranks))
-    partitions = []
-    for least in rates[: policy.volume_tiers]:
-        for link in topology.links:
-            if link.bandwidth * link.lanes >= least and of[link.src] != of[link.dst]:
-                old, new = of[link.dst], of[link.src]
-                of = [new if x == old else x for x in of]
-        members: dict[int, list[Rank]] = defaultdict(list)
-        for rank, part in enumerate(of):
-            members[part].append(rank)
-        partitions.append(tuple(tuple(ranks) for ranks in members.values()))
-    return [parts for parts in dict.fromkeys(partitions) if 1 < len(parts) < topology.ranks]
-
-
-def _volume_bound(
-    topology: Topology, name: CollectiveName, parts: tuple[tuple[Rank, ...], ...], graph: WireGraph
-) -> TimeBound | None:
-    """Each byte enters p - 1 parts (allreduce: another p - 1 to be summed). None: a part has no limit."""
-    narrow: list[tuple[Fraction, frozenset[int]]] = []
-    for part in parts:
-        width, side = narrowest(topology, part, graph)
-        if width is None:
-            return None
-        narrow.append((width, side))
-    bandwidth = sum((width for width, _ in narrow), Fraction(0))
-    share = Fraction((len(parts) - 1) * (2 if name == "allreduce" else 1))
-    if name == "alltoall":  # a block for every pair of ranks in different parts, each crossing once
-        share = Fraction(topology.ranks**2 - sum(len(p) ** 2 for p in parts), topology.ranks)
-    latency = min((link.latency for link in topology.links), default=Fraction(0))
-    proof = f"{len(parts)} parts take in {float(share):g} buffers at {float(bandwidth) / 1e9:g} GB/s together"
-    witness = PartCrossings(parts, tuple(tuple(sorted(side)) for _, side in narrow), share)
-    return TimeBound("volume", latency, share / bandwidth, proof, witness)
-
-
-def _latencies(topology: Topology) -> list[list[Fraction]]:
-    """The least sum of link latencies between every two ranks, exact (Floyd 1962)."""
+def _by_volume(topology: Topology, name: CollectiveName, graph: WireGraph) -> list[TimeBound]:
+    """What all parts together must take in against what they can: each byte enters p - 1 parts (allreduce: another
+    p - 1 to be summed). Parts are GPUs, servers, and GPUs joined by links of at least some rate, for the four
+    highest rates: NVLink's modules in a server."""
     n = topology.ranks
-    unit = lcm(*(link.latency.denominator for link in topology.links))
-    far = sum(int(latency * unit) for latency in {link.latency for link in topology.links}) * n + 1
-    reach = np.full((n, n), far, dtype=np.int64 if far < INT62 else object)
-    for link in topology.links:
-        reach[link.src, link.dst] = min(reach[link.src, link.dst], int(link.latency * unit))
-    np.fill_diagonal(reach, 0)
-    for via in range(n):
-        np.minimum(reach, reach[:, via, None] + reach[None, via, :], out=reach)
-    seconds = {int(x): Fraction(int(x), unit) for x in np.unique(reach)}
-    return [[seconds[int(x)] for x in row] for row in reach]
+    joined = [((link.src, link.dst), link.bandwidth * link.lanes) for link in topology.links]
+    partitions = [tuple((r,) for r in range(n)), _servers(topology)]
+    tiers = [
+        tuple(components(n, (ends for ends, wide in joined if wide >= least)))
+        for least in sorted({wide for _, wide in joined}, reverse=True)[:4]
+    ]
+    partitions += [parts for parts in dict.fromkeys(tiers) if len(parts) < n]
+    bounds = []
+    for parts in partitions:
+        if not 1 < len(parts) <= 256:  # each part takes a maximum flow
+            continue
+        narrow = [narrowest(topology, part, graph) for part in parts]
+        widths = [width for width, _ in narrow if width is not None]
+        if len(widths) < len(parts):
+            continue
+        bandwidth = sum(widths, Fraction(0))
+        share = Fraction((len(parts) - 1) * (2 if name == "allreduce" else 1))
+        if name == "alltoall":  # a block for every pair of ranks in different parts, each crossing once
+            share = Fraction(n**2 - sum(len(p) ** 2 for p in parts), n)
+        latency = min((link.latency for link in topology.links), default=Fraction(0))
+        proof = f"{len(parts)} parts take in {float(share):g} buffers at {float(bandwidth) / 1e9:g} GB/s together"
+        witness = PartCrossings(parts, tuple(tuple(sorted(side)) for _, side in narrow), share)
+        bounds.append(TimeBound("volume", latency, share / bandwidth, proof, witness))
+    return bounds

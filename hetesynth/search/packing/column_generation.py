@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,8 +35,9 @@ from hetesynth.search.packing.structures import Demands, Exchanging, Offer, Redu
 from hetesynth.search.packing.symmetry import Symmetry, symmetry
 from hetesynth.search.portable_math import dot, exp
 
-PRIMAL_SIMPLEX = 4
-"""HiGHS' name for it; columns that are added leave the basis feasible."""
+PACKING = "packings cut short"  # what the clock decided
+GAP = 1e-3
+"""A packing that is proved to be so near to the optimum, as a share of its seconds, ends the search."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,9 +71,9 @@ class Master:
         self._infinite = highspy.kHighsInf
         self._optimal = highspy.HighsModelStatus.kOptimal
         self._too_late = highspy.HighsModelStatus.kTimeLimit
-        for option, value in (("output_flag", False), ("threads", 1), ("presolve", "off"), ("random_seed", 0)):
+        options = {"output_flag": False, "threads": 1, "presolve": "off", "random_seed": 0}
+        for option, value in {**options, "simplex_strategy": 4}.items():  # primal: added columns leave it feasible
             self._highs.setOptionValue(option, value)
-        self._highs.setOptionValue("simplex_strategy", PRIMAL_SIMPLEX)
         for _ in range(self._resources):
             self._row(-self._infinite, 0.0)
         for amount in np.zeros(2 * roots) if amounts is None else amounts:
@@ -115,17 +116,18 @@ class Master:
 
 
 def optimal_packing(
-    network: Network, name: CollectiveName, root: Rank | None, servers: Sequence[str], policy: PackingPolicy,
+    network: Network,
+    name: CollectiveName,
+    root: Rank | None,
+    servers: Sequence[str],
+    policy: PackingPolicy,
     deadline: Deadline,
-) -> tuple[Symmetry, FractionalPacking]:  # fmt: skip
-    """The packing within the policy's gap, or the best so far at ``deadline``. Raises ValueError where some rank
-    cannot be reached."""
-    alike = symmetry(network, servers, policy.largest_group * network.ranks, root)
-    asked = demands(network, name, root, alike, policy)
-    return alike, pack(network, asked, alike, policy, deadline)
-
-
-PACKING = "packings cut short"  # what the clock decided
+    gap: float = GAP,
+) -> tuple[Symmetry, FractionalPacking]:
+    """The packing within ``gap`` of the optimum, or the best so far at ``deadline``. Raises ValueError where some
+    rank cannot be reached."""
+    alike = symmetry(network, servers, 4 * network.ranks, root)
+    return alike, pack(network, demands(network, name, root, alike, policy), alike, policy, deadline, gap)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,39 +149,26 @@ class FractionalPacking:
     rounds: int
     cut_short: bool
 
-    @property
-    def gap(self) -> float:
-        """How far the packing may be from the optimum, as a share of its seconds."""
-        return 1.0 - self.bound / self.seconds
 
-
-@dataclass
 class _Generation:
-    network: Network
-    demands: Demands
-    alike: Symmetry
-    policy: PackingPolicy
-    deadline: Deadline
-    master: Master = field(init=False)
-    structures: list[Structure] = field(default_factory=list)
-    numbers: dict[tuple[int, bytes, bytes], int] = field(default_factory=dict)  # of structures
-    turns: Counter[int] = field(default_factory=Counter)  # how often each was offered in sweeps
-    last: MasterSolution | None = None
-    bound: float = 0.0
-    prices: Floats = field(init=False)  # of orbits, those of the bound
-    rounds: int = 0
-    cut_short: bool = False
-
-    def __post_init__(self) -> None:
-        orbit = self.alike.resource_orbit
-        self.rate: Floats = np.bincount(orbit, self.network.rate).astype(np.float64)
-        self.prices = np.zeros(len(self.rate))
-        self.orbits = len(self.alike.representatives)
-        self.in_turns = self.orbits > self.policy.ranks_together and not isinstance(self.demands, Exchanging)
-        if isinstance(self.demands, Reducing):
-            self.master = Master(self.rate, None, len(self.demands.out_trees.roots))
+    def __init__(
+        self, network: Network, demands: Demands, alike: Symmetry, policy: PackingPolicy, deadline: Deadline
+    ) -> None:
+        self.network, self.demands, self.alike = network, demands, alike
+        self.policy, self.deadline = policy, deadline
+        self.rate: Floats = np.bincount(alike.resource_orbit, network.rate).astype(np.float64)
+        self.orbits = len(alike.representatives)
+        self.in_turns = self.orbits > policy.ranks_together and not isinstance(demands, Exchanging)
+        if isinstance(demands, Reducing):
+            self.master = Master(self.rate, None, len(demands.out_trees.roots))
         else:
-            self.master = Master(self.rate, self.demands.amounts, 0)
+            self.master = Master(self.rate, demands.amounts, 0)
+        self.structures: list[Structure] = []
+        self.numbers: dict[tuple[int, bytes, bytes], int] = {}  # of structures
+        self.turns: Counter[int] = Counter()  # how often each was offered in sweeps
+        self.last: MasterSolution | None = None
+        self.bound, self.prices = 0.0, np.zeros(len(self.rate))  # of orbits, those of the bound
+        self.rounds, self.cut_short = 0, False
 
     def loads(self, structure: Structure) -> Floats:
         of_resources = self.network.loads_of(structure.links, structure.crossings)
@@ -210,8 +199,8 @@ class _Generation:
             self.sweep(total, self.policy.sweeps)
             self.rounds = self.policy.sweeps
             return
-        for _ in range(self.policy.warm_up_rounds):
-            total = total + self._offered(total, self.policy.warm_up_sharpness, self.demands.every_place)
+        for _ in range(12):
+            total = total + self._offered(total, 8.0, self.demands.every_place)
             if self.late():
                 break
 
@@ -249,22 +238,18 @@ class _Generation:
 
     def solve(self) -> MasterSolution:
         """The optimum over the structures so far; where the deadline comes first, the best packing before."""
-        solution = self.master.solve(self._seconds_left())
+        left = math.inf
+        if self.in_turns:  # trees that only share evenly take two to four times as long as the first packing
+            left = max(self.deadline.left(), 2.0 if self.last is None else 0.0)
+        solution = self.master.solve(left)
         if solution is not None:
             return solution
         if not self.late():  # the solver's clock is another one
             self.deadline.clock_decisions.note(PACKING)
             self.cut_short = True
-        return self.last or self._average()
-
-    def _seconds_left(self) -> float:
-        if not self.in_turns:
-            return math.inf
-        return max(self.deadline.left(), self.policy.first_solution_seconds if self.last is None else 0.0)
-
-    def _average(self) -> MasterSolution:
-        """All that was offered in sweeps, every offer of a row alike."""
-        of_row: Counter[int] = Counter()
+        if self.last is not None:
+            return self.last
+        of_row: Counter[int] = Counter()  # all that was offered in sweeps, every offer of a row alike
         for i, times in self.turns.items():
             of_row[self.structures[i].row] += times
         weights = np.zeros(len(self.structures))
@@ -278,16 +263,16 @@ class _Generation:
         seconds: Floats = np.sum(carried, axis=0) / self.rate
         return seconds
 
-    def round(self, solution: MasterSolution) -> bool:
+    def round(self, solution: MasterSolution, gap: float) -> bool:
         """More structures; whether new came."""
         if not self.in_turns:
             return self.smoothed(solution)
         self.rounds += 1
-        gained = self.last is None or solution.seconds <= self.last.seconds * (1.0 - self.policy.gap)
+        gained = self.last is None or solution.seconds <= self.last.seconds * (1.0 - gap)
         self.last = solution
         before = len(self.structures)
         self.add(self.ask(solution.prices, None))
-        if solution.seconds * (1.0 - self.policy.gap) <= self.bound:
+        if solution.seconds * (1.0 - gap) <= self.bound:
             return True
         if gained:
             rows = len(self.demands.every_place) * (2 if isinstance(self.demands, Reducing) else 1)
@@ -299,25 +284,30 @@ class _Generation:
     def smoothed(self, solution: MasterSolution) -> bool:
         """Ask once at smoothed prices and, where that gives nothing new, at those of the master; whether new
         came."""
-        share = self.policy.smoothing
+        share = 0.6
         if self.add(self.ask(share * self.prices + (1.0 - share) * solution.prices, None)):
             return True
         return bool(self.add(self.ask(solution.prices, self.demands.every_place)))
 
 
 def pack(
-    network: Network, demands: Demands, alike: Symmetry, policy: PackingPolicy, deadline: Deadline
-) -> FractionalPacking:  # fmt: skip
-    """The optimal packing within the policy's gap; the best so far at ``deadline`` or where rounds run out. Raises
+    network: Network,
+    demands: Demands,
+    alike: Symmetry,
+    policy: PackingPolicy,
+    deadline: Deadline,
+    gap: float = GAP,
+) -> FractionalPacking:
+    """The optimal packing within ``gap``; the best so far at ``deadline`` or where rounds run out. Raises
     ValueError where some rank cannot be reached."""
     generation = _Generation(network, demands, alike, policy, deadline)
     generation.warm_up()
     while True:
         solution = generation.solve()
-        optimal = solution.seconds * (1.0 - policy.gap) <= generation.bound
-        if optimal or generation.rounds >= policy.most_rounds or generation.late():
+        optimal = solution.seconds * (1.0 - gap) <= generation.bound
+        if optimal or generation.rounds >= 400 or generation.late():
             break
-        if not generation.round(solution):
+        if not generation.round(solution, gap):
             break
     return FractionalPacking(
         structures=tuple(generation.structures),

@@ -11,11 +11,12 @@ own, connections that begin or end there, as each has a thread block.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from hetesynth.search.packing.column_generation import GAP
 from hetesynth.search.packing.network import Floats, Ints, Network
 from hetesynth.search.packing.rounding import NONE, ROUND, Carrier, Expansion, WholePacking, whole
 from hetesynth.search.portable_math import dot, exp, expm1
@@ -23,11 +24,11 @@ from hetesynth.search.portable_math import dot, exp, expm1
 LARGEST = 500.0  # exponent that a float holds
 
 
-def few_trees(expansion: Expansion, trees: int, connections: int | None) -> WholePacking:
+def few_trees(expansion: Expansion, trees: int, connections: int | None, rounds: int) -> WholePacking:
     """``trees`` trees of each root, or in all in an allreduce, with no more than ``connections`` of a rank where
-    that can be. Absent: any number."""
+    that can be. Absent: any number. ``rounds``: in which each tree is laid anew."""
     rounded = whole(expansion, trees)
-    exchange = _Exchange(expansion, rounded.carriers, connections)
+    exchange = _Exchange(expansion, rounded.carriers, connections, rounds)
     fitted = exchange.loads.within_connections
     exchange.improve()
     packing = exchange.packing(rounded.least)
@@ -155,7 +156,7 @@ class _Rehang:
     @classmethod
     def of(
         cls, tree: _Tree, top: int, entry: int, link: int, cheapest: Ints, parents: Sequence[int]
-    ) -> _Rehang | None:  # fmt: skip
+    ) -> _Rehang | None:
         """The change; None where a link on the way has no counterpart. ``cheapest``: the link of each pair."""
         link_to = tree.link_to.copy()
         removed = [] if tree.link_to[top] < 0 else [int(tree.link_to[top])]
@@ -177,14 +178,17 @@ class _Rehang:
 class _Exchange:
     """The trees of some carriers, and moves that make their loads more even."""
 
-    def __init__(self, expansion: Expansion, carriers: Sequence[Carrier], connections: int | None) -> None:
+    def __init__(
+        self, expansion: Expansion, carriers: Sequence[Carrier], connections: int | None, rounds: int
+    ) -> None:
         network = expansion.network
-        self.expansion, self.policy, self.network = expansion, expansion.policy, network
+        self.expansion, self.rounds, self.network = expansion, rounds, network
         self.unit: Floats = len(carriers) * expansion.packing.seconds * network.rate
         self.loads = _Loads(network, self.unit, connections)
         self.backwards = network.reversed()
         self.carriers = [self._trees(carrier) for carrier in carriers]
-        for tree in self._all():
+        self.all = [tree for trees in self.carriers for tree in trees]
+        for tree in self.all:
             self.loads.add(tree.links, 1)
         self.tries = 0
 
@@ -194,33 +198,48 @@ class _Exchange:
             trees.append(_Tree.of(self.backwards, carrier.root, carrier.inward))
         return trees
 
-    def _all(self) -> Iterator[_Tree]:
-        for trees in self.carriers:
-            yield from trees
-
     @property
     def _ended(self) -> bool:
-        return self.tries >= self.policy.exchange_tries or (
-            self.loads.within_connections and not self._may_be_less(self.loads.fullest)
-        )
-
-    def _may_be_less(self, fullest: float) -> bool:
-        """Whether whole trees may load the fullest resource less."""
-        below, packing = fullest * (1.0 - self.policy.gap), self.expansion.packing
+        """Whether tries are spent (about 1 s on 64 ranks), or no whole trees load the fullest resource less."""
+        if self.tries >= 1_500 or not self.loads.within_connections:
+            return self.tries >= 1_500
+        below, packing = self.loads.fullest * (1.0 - GAP), self.expansion.packing
         least = packing.bound / packing.seconds * (1.0 - ROUND)
         if below < least:
-            return False
+            return True
         worth = packing.prices * self.network.rate
         share = self.loads.weight[: self.loads.resources]
-        return bool(dot(worth, np.floor(below / share + ROUND) * share) >= worth.sum() * least)
+        return bool(dot(worth, np.floor(below / share + ROUND) * share) < worth.sum() * least)
 
     def improve(self) -> None:
-        """Moves, then trees laid anew, until nothing falls or the tries are spent."""
-        for sharpness in self.policy.exchange_sharpness:
+        """Moves, then the trees of each carrier laid anew and moves from there, until nothing falls."""
+        for sharpness in (8.0, 20.0):  # 3 to 40 end alike on six clusters
             self._settle(sharpness)
-        for _ in range(self.policy.exchange_rounds):
-            fallen = [self._lay_anew(k) for k in range(len(self.carriers)) if not self._ended]
-            if not any(fallen):
+        for _ in range(self.rounds):
+            fallen = False
+            for trees in self.carriers:
+                if self._ended:
+                    break
+                top = max(1.0, self.loads.highest)
+                steep = _Steep(self.loads, sharpness, top)
+                before, load = steep.sum, self.loads.load.copy()
+                saved = [(tree, tree.root, tree.link_to) for tree in self.all]
+                for tree in trees:
+                    self.loads.add(tree.links, -1)
+                growth = steep.growth()[: self.loads.resources]
+                offered = self.expansion.cheapest(growth + ROUND * growth.max())
+                own = (c for c in offered if self.expansion.free_root or c.root == trees[0].root)
+                for tree, fresh in zip(trees, self._trees(next(own)), strict=True):
+                    tree.root, tree.link_to = fresh.root, fresh.link_to
+                    self.loads.add(tree.links, 1)
+                self._settle(sharpness, top)
+                if steep.sum < before * (1.0 - ROUND):
+                    fallen = True
+                    continue
+                for tree, root, link_to in saved:
+                    tree.root, tree.link_to = root, link_to
+                self.loads.load = load
+            if not fallen:
                 return
 
     def _settle(self, sharpness: float, top: float | None = None) -> None:
@@ -230,9 +249,9 @@ class _Exchange:
             steep = _Steep(self.loads, sharpness, max(1.0, self.loads.highest) if top is None else top)
             # every link on what is nearly full may be exchanged, every root of an allreduce moved
             moved = False
-            for tree in self._all():
+            for tree in self.all:
                 high = np.append(self.loads.by_link, 0.0)[tree.link_to]
-                full = np.flatnonzero(high >= self.policy.exchange_from * steep.top)
+                full = np.flatnonzero(high >= 0.85 * steep.top)
                 for rank in full[np.argsort(-high[full], kind="stable")].tolist():
                     if tree.link_to[rank] >= 0 and not self._ended:
                         moved |= self._rehang(steep, tree, rank)
@@ -284,7 +303,7 @@ class _Exchange:
         """What the cheapest link of each pair costs, which it is, and what it costs to turn around the links from
         each rank of ``part`` up to its first."""
         by_link: Floats = steep.growth()[self.loads.columns].sum(axis=1)
-        costs, links = tree.network.pairs.cheapest(by_link)
+        costs, links = tree.network.cheapest(by_link)
         relief = steep.relief()
         turned = np.zeros(self.network.ranks)
         for rank in part[1:]:
@@ -305,32 +324,6 @@ class _Exchange:
         self.loads.add(added, -1)
         self.loads.add(removed, 1)
         return False
-
-    def _lay_anew(self, number: int) -> bool:
-        """Lay the trees of a carrier anew and move from there; whether the sum fell. Else all is as before."""
-        top = max(1.0, self.loads.highest)
-        steep = _Steep(self.loads, self.policy.exchange_sharpness[-1], top)
-        before, load = steep.sum, self.loads.load.copy()
-        saved = [(tree, tree.root, tree.link_to) for tree in self._all()]
-        trees = self.carriers[number]
-        for tree in trees:
-            self.loads.add(tree.links, -1)
-        growth = steep.growth()[: self.loads.resources]
-        carrier = self._cheapest(growth + ROUND * growth.max(), trees[0].root)
-        for tree, fresh in zip(trees, self._trees(carrier), strict=True):
-            tree.root, tree.link_to = fresh.root, fresh.link_to
-            self.loads.add(tree.links, 1)
-        self._settle(steep.sharpness, top)
-        if steep.sum < before * (1.0 - ROUND):
-            return True
-        for tree, root, link_to in saved:
-            tree.root, tree.link_to = root, link_to
-        self.loads.load = load
-        return False
-
-    def _cheapest(self, prices: Floats, root: int) -> Carrier:
-        offered = self.expansion.cheapest(prices)
-        return offered[0] if self.expansion.free_root else next(c for c in offered if c.root == root)
 
     def packing(self, least: float) -> WholePacking:
         """The carriers as they are."""

@@ -17,43 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetesynth.model.topology import Rank, Topology
+from hetesynth.search.copy_problem import cheapest_links
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class Pairs:
-    """The pairs of ranks that links join: ``order`` sorts links by pair, ``start`` says where each pair
-    begins."""
-
-    ranks: int
-    order: Ints
-    start: Ints
-    pair: Ints
-
-    @classmethod
-    def of(cls, ranks: int, src: Ints, dst: Ints) -> Pairs:
-        """The pairs of links from ``src[i]`` to ``dst[i]``."""
-        key = src * ranks + dst
-        order = np.argsort(key, kind="stable")
-        pair, start = np.unique(key[order], return_index=True)
-        return cls(ranks, order, start, pair)
-
-    def cheapest(self, prices: Floats) -> tuple[Floats, Ints]:
-        """The least price between every two ranks (infinite without a link), and the link that has it (or -1)."""
-        n = self.ranks
-        sorted_prices = prices[self.order]
-        least = np.minimum.reduceat(sorted_prices, self.start)
-        width = np.diff(np.append(self.start, len(self.order)))
-        first = np.flatnonzero(sorted_prices == np.repeat(least, width))
-        group = np.repeat(np.arange(len(self.start)), width)[first]
-        place = first[np.unique(group, return_index=True)[1]]
-        costs = np.full(n * n, np.inf)
-        links = np.full(n * n, -1, dtype=np.int64)
-        costs[self.pair] = least
-        links[self.pair] = self.order[place]
-        return costs.reshape(n, n), links.reshape(n, n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,9 +61,13 @@ class Network:
 
     @classmethod
     def of_links(
-        cls, ranks: int, ends: Sequence[tuple[Rank, Rank]], resources: Sequence[Sequence[int]],
-        rates: Sequence[Fraction], latency: Sequence[float],
-    ) -> Network:  # fmt: skip
+        cls,
+        ranks: int,
+        ends: Sequence[tuple[Rank, Rank]],
+        resources: Sequence[Sequence[int]],
+        rates: Sequence[Fraction],
+        latency: Sequence[float],
+    ) -> Network:
         """Link i joins ``ends[i]`` and draws from ``resources[i]``."""
         users: list[list[int]] = [[] for _ in rates]
         for i, used in enumerate(resources):
@@ -108,17 +79,23 @@ class Network:
     @classmethod
     def _of_limits(
         cls, ranks: int, ends: Sequence[tuple[Rank, Rank]], limits: list[Limit], latency: Sequence[float]
-    ) -> Network:  # fmt: skip
-        # limits without those whose links all draw from another limit that is no faster, in their order
+    ) -> Network:
         by_link: dict[int, list[int]] = defaultdict(list)
         for number, (_, _, links) in enumerate(limits):
             for i in links:
                 by_link[i].append(number)
-        kept = []
-        for number, (_, rate, links) in enumerate(limits):
-            rarest = min(links, key=lambda i: len(by_link[i]))
-            if not any(_implies(limits[other], other, rate, links, number) for other in by_link[rarest]):
-                kept.append(limits[number])
+
+        def implied(number: int) -> bool:
+            """Whether its links all draw from another limit that is no faster."""
+            _, rate, links = limits[number]
+            for other in by_link[min(links, key=lambda i: len(by_link[i]))]:
+                _, other_rate, others = limits[other]
+                less = other_rate < rate or len(links) < len(others) or other < number
+                if other != number and other_rate <= rate and links <= others and less:
+                    return True
+            return False
+
+        kept = [limit for number, limit in enumerate(limits) if not implied(number)]
         users: list[list[int]] = [[] for _ in ends]
         for number, (_, _, links) in enumerate(kept):
             for i in links:
@@ -149,10 +126,10 @@ class Network:
         """The link of each entry of ``uses``."""
         return np.repeat(np.arange(len(self.src)), np.diff(self.uses_start))
 
-    @cached_property
-    def pairs(self) -> Pairs:
-        """The links by pairs of ranks."""
-        return Pairs.of(self.ranks, self.src, self.dst)
+    def cheapest(self, by_link: Floats) -> tuple[Floats, Ints]:
+        """The least price between every two ranks (infinite: no link), and the first link with it (or -1)."""
+        costs, link = cheapest_links(self.ranks, self.src[::-1], self.dst[::-1], by_link[::-1])
+        return costs, np.where(link < 0, link, len(by_link) - 1 - link)
 
     def reversed(self) -> Network:
         """The same network with every link turned around: on it a reduction is a copy."""
@@ -175,9 +152,3 @@ class Network:
 
 
 Limit = tuple[tuple[str, int], Fraction, frozenset[int]]  # what it is, its rate, the links that draw from it
-
-
-def _implies(limit: Limit, place: int, rate: Fraction, links: frozenset[int], number: int) -> bool:
-    if place == number or limit[1] > rate or not links <= limit[2]:
-        return False
-    return limit[1] < rate or len(links) < len(limit[2]) or place < number

@@ -15,8 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hetesynth.policy.packing import PackingPolicy
-from hetesynth.search.packing.column_generation import FractionalPacking
+from hetesynth.search.packing.column_generation import GAP, FractionalPacking
 from hetesynth.search.packing.network import Floats, Ints, Network
 from hetesynth.search.packing.structures import Demands
 from hetesynth.search.packing.symmetry import Automorphisms, Symmetry
@@ -48,6 +47,11 @@ class WholePacking:
     seconds: float
     least: float
 
+    @property
+    def near_bound(self) -> bool:
+        """Whether it is as near to the optimum as a fractional packing has to be."""
+        return self.least >= (1.0 - GAP) * self.seconds
+
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
@@ -61,6 +65,7 @@ class Candidates:
 
 
 NONE: Ints = np.array([], dtype=np.int64)
+SHARPNESS = 40.0  # how steeply the sum of loads grows by which chunks are put on trees
 ROUND = 1e-6  # of a chunk, or of a sum of loads: less is no difference
 
 
@@ -74,7 +79,6 @@ class Expansion:
     demands: Demands
     packing: FractionalPacking
     free_root: bool
-    policy: PackingPolicy
 
     @cached_property
     def candidates(self) -> Candidates:
@@ -82,35 +86,27 @@ class Expansion:
         sides: dict[tuple[int, bool], dict[bytes, tuple[Ints, float]]] = defaultdict(dict)
         rows = len(self.alike.representatives)
         automorphisms = Automorphisms(self.network)
-        for i in self._near_optimal():
-            structure = self.packing.structures[i]
-            inward = self.free_root and structure.row >= rows
-            for ranks in self.alike.ranks:
-                root, links = int(ranks[structure.root]), automorphisms.images(structure.links, ranks)
-                trees = sides[root, inward]
-                key = np.sort(links).tobytes()
-                before = trees[key][1] if key in trees else 0.0
-                trees[key] = links, before + float(self.packing.weights[i]) / len(self.alike.ranks)
-        return self._combined(sides)
-
-    def _near_optimal(self) -> list[int]:
-        """Structures with a weight, and the cheapest others of each row."""
+        # structures with a weight, and the cheapest others of each row
         packing = self.packing
         by_link = self.network.link_prices(packing.prices)
-        costs = np.array([dot(by_link[s.links], s.crossings) for s in packing.structures])
+        costs = [dot(by_link[s.links], s.crossings) for s in packing.structures]
         by_row: dict[int, list[int]] = defaultdict(list)
         for i, structure in enumerate(packing.structures):
             by_row[structure.row].append(i)
         kept: list[int] = []
-        for row in sorted(by_row):
-            ordered = sorted(
-                by_row[row], key=lambda i: (packing.weights[i] <= self.policy.least_weight, costs[i], i)
-            )
-            weighty = sum(packing.weights[i] > self.policy.least_weight for i in ordered)
-            kept += ordered[: max(weighty, self.policy.trees_of_root)]
-        return kept
-
-    def _combined(self, sides: dict[tuple[int, bool], dict[bytes, tuple[Ints, float]]]) -> Candidates:
+        least, few = 1e-9, 6  # a share of the buffer that counts; trees of each root to choose among
+        for _, members in sorted(by_row.items()):
+            ordered = sorted(members, key=lambda i: (packing.weights[i] <= least, costs[i], i))
+            kept += ordered[: max(sum(packing.weights[i] > least for i in ordered), few)]
+        for i in kept:
+            structure = self.packing.structures[i]
+            towards = self.free_root and structure.row >= rows
+            for ranks in self.alike.ranks:
+                root, links = int(ranks[structure.root]), automorphisms.images(structure.links, ranks)
+                trees = sides[root, towards]
+                key = np.sort(links).tobytes()
+                before = trees[key][1] if key in trees else 0.0
+                trees[key] = links, before + float(self.packing.weights[i]) / len(self.alike.ranks)
         carriers: list[Carrier] = []
         group: list[int] = []
         loads: list[Floats] = []
@@ -121,9 +117,9 @@ class Expansion:
                 sorted(sides[root, True].values(), key=lambda tree: -tree[1]) if self.free_root else [(NONE, 1.0)]
             )
             total = added(w for _, w in outward)
-            if self.free_root and total <= self.policy.least_weight:
+            if self.free_root and total <= least:
                 continue
-            most = self.policy.trees_of_root if self.free_root else len(outward)
+            most = few if self.free_root else len(outward)
             for (out, w), (back, v) in [(o, i) for o in outward[:most] for i in inward[:most]]:
                 carriers.append(Carrier(root, out, back))
                 group.append(0 if self.free_root else root)
@@ -133,8 +129,7 @@ class Expansion:
                     if self.free_root
                     else w / max(total, 1e-300)
                 )
-        matrix = np.array(loads)
-        return Candidates(tuple(carriers), np.array(group), matrix, np.array(shares))
+        return Candidates(tuple(carriers), np.array(group), np.array(loads), np.array(shares))
 
     def cheapest(self, prices: Floats) -> list[Carrier]:
         """The cheapest trees of every root at ``prices``, or of an allreduce's cheapest roots."""
@@ -156,32 +151,17 @@ def whole(expansion: Expansion, chunks: int) -> WholePacking:
     search = _Search(expansion, chunks)
     search.begin()
     search.improve()
-    for _ in range(expansion.policy.rounding_repricings):
+    for _ in range(20):
         if search.near_optimal or not search.add(expansion.cheapest(search.pressure() / expansion.network.rate)):
             break
         search.improve()
     return search.packing()
 
 
-@dataclass(frozen=True, eq=False)
-class _SteepSum:
-    """The sum of exp(sharpness x (load / top - 1)) over all resources; ``factors[k]``: by what a chunk more of
-    candidate k multiplies its terms."""
-
-    top: float
-    sharpness: float
-    factors: Floats
-
-    def sum(self, load: Floats) -> float:
-        return float(_steep_terms(load, self.top, self.sharpness).sum())
-
-    def best(self, load: Floats, of: Ints) -> int:
-        return int(of[dot(self.factors[of], _steep_terms(load, self.top, self.sharpness)).argmin()])
-
-
-def _steep_terms(load: Floats, top: float, sharpness: float) -> Floats:
-    with np.errstate(over="ignore"):
-        terms: Floats = exp(sharpness * (load / top - 1.0))
+def _steep(load: Floats, top: float) -> Floats:
+    """The terms of a steep sum of loads."""
+    with np.errstate(over="ignore"):  # of a few chunks one may be many times what a resource should carry
+        terms: Floats = exp(SHARPNESS * (load / top - 1.0))
     return terms
 
 
@@ -191,7 +171,7 @@ class _Search:
 
     def __init__(self, expansion: Expansion, chunks: int) -> None:
         candidates = expansion.candidates
-        self.policy, self.rate = expansion.policy, expansion.network.rate
+        self.rate = expansion.network.rate
         self.expansion, self.chunks = expansion, chunks
         self.carriers, self.group = list(candidates.carriers), candidates.group
         self.keys = {carrier.key for carrier in self.carriers}
@@ -201,14 +181,14 @@ class _Search:
         self.numbers: Ints = np.floor(candidates.shares * chunks + ROUND).astype(np.int64)
         self.load: Floats = (self.numbers[:, None] * self.scaled).sum(axis=0)
         self.members = self._members()
-        self._last: _SteepSum | None = None
+        self._factors: tuple[float, Floats] = 0.0, self.scaled[:0]
 
     def _members(self) -> dict[int, Ints]:
         return {int(g): np.flatnonzero(self.group == g) for g in np.unique(self.group)}
 
     @property
     def near_optimal(self) -> bool:
-        return bool(self.load.max() <= 1.0 + self.policy.gap)
+        return bool(self.load.max() <= 1.0 + GAP)
 
     def begin(self) -> None:
         """Put every chunk on some candidate, a chunk of each group in turn."""
@@ -217,41 +197,39 @@ class _Search:
             for g, of in self.members.items():
                 if lacking[g] > 0:
                     lacking[g] -= 1
-                    steep = self._steep(max(1.0, float(self.load.max())))
-                    best = steep.best(self.load, of)
+                    best = self._best(self.load, of, max(1.0, float(self.load.max())))
                     self.numbers[best] += 1
                     self.load = self.load + self.scaled[best]
 
     def improve(self) -> None:
-        for _ in range(self.policy.rounding_sweeps):
-            if self.near_optimal or not self._sweep():
+        """Offer every chunk another candidate, those on full resources first, as long as some move."""
+        for _ in range(30):
+            top, moved_some = max(1.0, float(self.load.max())), False
+            if self.near_optimal:
+                break
+            value = float(_steep(self.load, top).sum())
+            carried = np.flatnonzero(self.numbers)
+            for k in carried[np.argsort(-dot(self.scaled[carried], self.pressure()), kind="stable")]:
+                without = self.load - self.scaled[k]
+                to = self._best(without, self.members[int(self.group[k])], top)
+                moved = without + self.scaled[to]
+                fallen = float(_steep(moved, top).sum())
+                if to != k and fallen < value * (1.0 - ROUND):
+                    self.numbers[k] -= 1
+                    self.numbers[to] += 1
+                    self.load, value, moved_some = moved, fallen, True
+            if not moved_some:
                 break
 
-    def _sweep(self) -> bool:
-        """Offer every chunk another candidate, those on full resources first; whether some moved."""
-        steep, moved_some = self._steep(max(1.0, float(self.load.max()))), False
-        value = steep.sum(self.load)
-        carried = np.flatnonzero(self.numbers)
-        for k in carried[np.argsort(-dot(self.scaled[carried], self.pressure()), kind="stable")]:
-            without = self.load - self.scaled[k]
-            to = steep.best(without, self.members[int(self.group[k])])
-            moved = without + self.scaled[to]
-            if to != k and steep.sum(moved) < value * (1.0 - ROUND):
-                self.numbers[k] -= 1
-                self.numbers[to] += 1
-                self.load, value, moved_some = moved, steep.sum(moved), True
-        return moved_some
-
     def pressure(self) -> Floats:
-        return _steep_terms(self.load, max(1.0, float(self.load.max())), self.policy.rounding_sharpness)
+        return _steep(self.load, max(1.0, float(self.load.max())))
 
-    def _steep(self, top: float) -> _SteepSum:
-        if self._last is None or self._last.top != top or len(self._last.factors) != len(self.scaled):
-            sharpness = self.policy.rounding_sharpness
-            with np.errstate(over="ignore"):  # of a few chunks one may be many times what a resource should carry
-                factors: Floats = exp(sharpness * self.scaled / top)
-            self._last = _SteepSum(top, sharpness, factors)
-        return self._last
+    def _best(self, load: Floats, of: Ints, top: float) -> int:
+        """The candidate of ``of`` by which the steep sum grows least; a chunk multiplies the terms by factors."""
+        if self._factors[0] != top or len(self._factors[1]) != len(self.scaled):
+            with np.errstate(over="ignore"):
+                self._factors = top, exp(SHARPNESS * self.scaled / top)
+        return int(of[dot(self._factors[1][of], _steep(load, top)).argmin()])
 
     def add(self, carriers: Sequence[Carrier]) -> bool:
         """More candidates; whether there are any."""

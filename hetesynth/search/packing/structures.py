@@ -85,7 +85,7 @@ def contract(costs: Floats) -> Contraction:
     name = list(range(n))  # the set that a row stands for
     parent, dual = [0] * (2 * n), np.zeros(2 * n)
     charged = np.zeros(n)
-    unions: list[_Union] = []
+    unions: list[tuple[int, list[int], Floats]] = []  # first vertex, sizes of parts, charged by vertex
     path = [0]
     on_path = np.zeros(n, dtype=np.bool_)
     on_path[0] = True
@@ -116,42 +116,26 @@ def contract(costs: Floats) -> Contraction:
         entering[kept, kept] = np.inf
         parts = [len(sets[row]) for row in cycle]
         sets[kept] = np.concatenate([sets[row] for row in cycle])
-        unions.append(_Union(int(sets[kept][0]), parts, charged[sets[kept]]))
+        unions.append((int(sets[kept][0]), parts, charged[sets[kept]]))
         name[kept] = created
         on_path[others] = False
         path.append(kept)
         left -= len(others)
-    join, paid = _joined(sets[path[-1]], unions)
-    return Contraction(dual[: n + len(unions)], np.array(parent[: n + len(unions)]), join, paid)
-
-
-@dataclass(frozen=True, eq=False)
-class _Union:
-    """A contracted cycle: its first vertex, how many vertices each of its parts has, and what has been charged
-    for each vertex of them, in the order of the parts."""
-
-    first: int
-    parts: list[int]
-    charged: Floats
-
-
-def _joined(order: Ints, unions: Sequence[_Union]) -> tuple[Ints, Floats]:
-    """``join`` and ``paid`` of a contraction; in ``order`` the vertices of every set stand together."""
-    n = len(order)
+    order = sets[path[-1]]  # the vertices of every set stand together
     join, paid = np.diag(order), np.zeros((n, n))
     place = np.empty(n, dtype=np.int64)
     place[order] = np.arange(n)
-    for created, union in enumerate(unions, start=n):
-        begin = start = int(place[union.first])
-        end = begin + len(union.charged)
-        for size in union.parts:
+    for created, (vertex, parts, paying) in enumerate(unions, start=n):
+        begin = start = int(place[vertex])
+        end = begin + len(paying)
+        for size in parts:
             stop = start + size
-            charged = union.charged[start - begin : stop - begin]
-            for others in (slice(begin, start), slice(stop, end)):
-                join[others, start:stop] = created
-                paid[others, start:stop] = charged
+            for outside in (slice(begin, start), slice(stop, end)):
+                join[outside, start:stop] = created
+                paid[outside, start:stop] = paying[start - begin : stop - begin]
             start = stop
-    return join[np.ix_(place, place)], paid[np.ix_(place, place)]
+    both = np.ix_(place, place)
+    return Contraction(dual[: n + len(unions)], np.array(parent[: n + len(unions)]), join[both], paid[both])
 
 
 def earliest(
@@ -225,7 +209,7 @@ class Trees:
     def priced(self, prices: Floats) -> PricedTrees:
         """The cheapest trees at ``prices`` of resources."""
         by_link = self.network.link_prices(prices)
-        costs, links = self.network.pairs.cheapest(by_link)
+        costs, links = self.network.cheapest(by_link)
         return PricedTrees(self, costs, links, contract(costs), float(by_link.max()))
 
 
@@ -245,12 +229,11 @@ class PricedTrees:
         costs: Floats = self.contraction.root_costs()[self.trees.roots]
         return costs
 
-    def structures(self, places: Sequence[int] | Ints, slack: float) -> list[Structure]:
-        """An early tree for each of the roots at ``places``; ``slack``: in shares of the highest price of a
-        link."""
+    def structures(self, places: Sequence[int] | Ints) -> list[Structure]:
+        """An early tree for each of the roots at ``places``, of links whose cost is tight or nearly so."""
         roots = self.trees.roots[places]
         seconds = np.where(self.links >= 0, self.trees.seconds[self.links], np.inf)
-        parent, _ = earliest(self.contraction, self.costs, seconds, roots, slack * self.highest)
+        parent, _ = earliest(self.contraction, self.costs, seconds, roots, 1e-7 * self.highest)
         structures = []
         for place, root, before in zip(places, roots, parent, strict=True):
             below = np.flatnonzero(before >= 0)
@@ -269,7 +252,7 @@ class ShortestPaths:
     def priced(self, prices: Floats) -> tuple[Floats, Ints, Ints]:
         """``distance[i, t]`` from source i; ``before[i, t]``: the rank before t on the way; the link of each
         pair."""
-        costs, links = self.network.pairs.cheapest(self.network.link_prices(prices))
+        costs, links = self.network.cheapest(self.network.link_prices(prices))
         n = self.network.ranks
         distance = np.full((len(self.sources), n), np.inf)
         distance[np.arange(len(self.sources)), self.sources] = 0.0
@@ -301,8 +284,8 @@ class ShortestPaths:
 class Copying:
     """Allgather and broadcast, or backwards reduce-scatter and reduce: trees of given roots."""
 
-    def __init__(self, trees: Trees, amounts: Floats, slack: float) -> None:
-        self.trees, self.amounts, self.slack = trees, amounts, slack
+    def __init__(self, trees: Trees, amounts: Floats) -> None:
+        self.trees, self.amounts = trees, amounts
 
     @property
     def every_place(self) -> Ints:
@@ -312,15 +295,15 @@ class Copying:
     def offer(self, prices: Floats, places: Ints | None) -> Offer:
         """The cheapest trees of the roots at ``places``, by default of all."""
         priced = self.trees.priced(prices)
-        structures = priced.structures(self.every_place if places is None else places, self.slack)
+        structures = priced.structures(self.every_place if places is None else places)
         return Offer(float(dot(priced.root_costs, self.amounts)), structures)
 
 
 class Reducing:
     """Allreduce: an in-tree and an out-tree of the same root, whichever it is. Rows: out-trees, then in-trees."""
 
-    def __init__(self, out_trees: Trees, in_trees: Trees, few_roots: int, slack: float) -> None:
-        self.out_trees, self.in_trees, self.few_roots, self.slack = out_trees, in_trees, few_roots, slack
+    def __init__(self, out_trees: Trees, in_trees: Trees, few_roots: int) -> None:
+        self.out_trees, self.in_trees, self.few_roots = out_trees, in_trees, few_roots
 
     @property
     def every_place(self) -> Ints:
@@ -333,7 +316,7 @@ class Reducing:
         both = outward.root_costs + inward.root_costs
         cheapest = np.argsort(both, kind="stable")
         places = cheapest[: self.few_roots] if places is None else cheapest[np.isin(cheapest, places)]
-        structures = [*outward.structures(places, self.slack), *inward.structures(places, self.slack)]
+        structures = [*outward.structures(places), *inward.structures(places)]
         return Offer(float(both.min()), structures)
 
 
@@ -352,18 +335,14 @@ class Exchanging:
     def offer(self, prices: Floats, places: Ints | None) -> Offer:
         """The cheapest paths of the sources, or to the targets, at ``places``, by default of all."""
         distance, before, links = self.paths.priced(prices)
+        targets, every = self.targets, range(self.paths.network.ranks)
         structures = []
-        if self.targets is not None:
-            least = float(dot(distance[0, self.targets], self.amounts))
-            for row in self.every_place if places is None else places:
-                used, counts = self.paths.crossings(before, links, 0, [int(self.targets[row])])
-                structures.append(Structure(int(row), int(self.paths.sources[0]), used, counts))
-            return Offer(least, structures)
-        least = float(dot(distance.sum(axis=1), self.amounts))
         for row in self.every_place if places is None else places:
-            used, counts = self.paths.crossings(before, links, row, range(self.paths.network.ranks))
-            structures.append(Structure(int(row), int(self.paths.sources[row]), used, counts))
-        return Offer(least, structures)
+            source, ends = (row, every) if targets is None else (0, [int(targets[row])])
+            used, counts = self.paths.crossings(before, links, source, ends)
+            structures.append(Structure(int(row), int(self.paths.sources[source]), used, counts))
+        costs = distance.sum(axis=1) if targets is None else distance[0, targets]
+        return Offer(float(dot(costs, self.amounts)), structures)
 
 
 Demands = Copying | Reducing | Exchanging
@@ -374,7 +353,7 @@ def demands(
 ) -> Demands:
     """What ``name`` asks for on ``network``: rows for one of the ranks that stand alike, amounts for all of
     them."""
-    seconds, slack = network.latency + policy.slice_bytes / network.link_rate, policy.slack
+    seconds = network.latency + 2**21 / network.link_rate  # of a slice of 2 MB
     n = network.ranks
     roots = alike.representatives
     orbit_size = np.bincount(alike.rank_orbit).astype(np.float64)
@@ -382,13 +361,13 @@ def demands(
     single = np.array([root or 0])
     match name:
         case "allgather" | "reducescatter":
-            return Copying(Trees(graph, roots, 0, seconds), orbit_size / n, slack)
+            return Copying(Trees(graph, roots, 0, seconds), orbit_size / n)
         case "broadcast" | "reduce":
-            return Copying(Trees(graph, single, 0, seconds), np.ones(1), slack)
+            return Copying(Trees(graph, single, 0, seconds), np.ones(1))
         case "allreduce":
             out_trees = Trees(network, roots, 0, seconds)
             in_trees = Trees(network.reversed(), roots, len(roots), seconds)
-            return Reducing(out_trees, in_trees, policy.few_roots, slack)
+            return Reducing(out_trees, in_trees, policy.few_roots)
         case "alltoall":
             return Exchanging(ShortestPaths(graph, roots), orbit_size / n, None)
         case _:

@@ -1,4 +1,5 @@
-"""Ranks that stand alike: a small group of automorphisms of a network, so that alike ranks are priced once.
+"""What stands alike: a small group of automorphisms of a network, so that alike ranks are priced once; and classes
+of vertices by colour refinement, so that flows are sought between few nodes.
 
 In: a network and the server of each rank. Out: ``Symmetry``: permutations of the ranks that map every link to a
 link and every resource to a resource of the same rate, closed under composition, and the orbits of ranks and
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hetesynth.model.topology import Rank
 from hetesynth.search.packing.network import Ints, Network
@@ -39,30 +41,22 @@ class Symmetry:
         return first
 
 
-@dataclass(frozen=True, eq=False)
-class _Element:
-    ranks: Ints
-    resources: Ints
-
-
 def symmetry(network: Network, servers: Sequence[str], largest: int, fixed: Rank | None = None) -> Symmetry:
     """A group of at most ``largest`` automorphisms, of those that leave rank ``fixed`` where it is."""
     checker = Automorphisms(network)
-    generators: list[_Element] = []
+    generators: list[tuple[Ints, Ints]] = []
     group = [np.arange(network.ranks)]
     rank_orbit, resource_orbit = group[0], np.arange(len(network.rates))
     for candidate in _candidates(servers, network.ranks, fixed):
         if np.array_equal(rank_orbit[candidate], rank_orbit):
             continue
-        element = checker.element(candidate)
-        if element is None:
-            continue
-        closed = _closure([*(g.ranks for g in generators), candidate], largest)
-        if closed is not None:
-            generators.append(element)
+        resources = checker.resources(candidate)
+        closed = None if resources is None else _closure([*(ranks for ranks, _ in generators), candidate], largest)
+        if resources is not None and closed is not None:
+            generators.append((candidate, resources))
             group = closed
-            rank_orbit = _orbits([g.ranks for g in generators], network.ranks)
-            resource_orbit = _orbits([g.resources for g in generators], len(network.rates))
+            rank_orbit = _orbits([ranks for ranks, _ in generators], network.ranks)
+            resource_orbit = _orbits([moved for _, moved in generators], len(network.rates))
     return Symmetry(np.array(group), rank_orbit, resource_orbit)
 
 
@@ -78,11 +72,13 @@ class Automorphisms:
     def __init__(self, network: Network) -> None:
         self.network = network
         n, links = network.ranks, len(network.src)
-        words = np.random.default_rng(0).integers(0, 2**63, size=links, dtype=np.uint64)
-        self.words = words
+        self.words = np.random.default_rng(0).integers(0, 2**63, size=links, dtype=np.uint64)
         rates = np.unique(np.array([float(r) for r in network.rates]), return_inverse=True)[1]
         self.rate_class = rates.astype(np.uint64)
-        self.kind = self._kinds()
+        # parallel links told apart by latency and rate
+        rate = np.minimum.reduceat(network.rate[network.uses], network.uses_start[:-1])
+        looks = np.stack([network.latency, rate, np.diff(network.uses_start).astype(np.float64)], axis=1)
+        self.kind: Ints = np.unique(looks, axis=0, return_inverse=True)[1].reshape(-1)
         self.key = (network.src * n + network.dst) * (self.kind.max() + 1) + self.kind
         self.order = np.argsort(self.key, kind="stable")
         self.sorted_key = self.key[self.order]
@@ -91,15 +87,7 @@ class Automorphisms:
         self.sums = self._sums(np.arange(links))
         self.sum_order = np.argsort(self.sums, kind="stable")
 
-    def _kinds(self) -> Ints:
-        """Parallel links told apart by latency and rate."""
-        network = self.network
-        rate = np.minimum.reduceat(network.rate[network.uses], network.uses_start[:-1])
-        looks = np.stack([network.latency, rate, np.diff(network.uses_start).astype(np.float64)], axis=1)
-        kinds: Ints = np.unique(looks, axis=0, return_inverse=True)[1].reshape(-1)
-        return kinds
-
-    def _sums(self, image: Ints) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
+    def _sums(self, image: Ints) -> Words:
         """One word for each resource: of the images of its links and its rate."""
         network = self.network
         sums = np.zeros(len(network.rates), dtype=np.uint64)
@@ -114,8 +102,9 @@ class Automorphisms:
         image: Ints = self.order[np.searchsorted(self.sorted_key, moved) + self.place[links]]
         return image
 
-    def element(self, ranks: Ints) -> _Element | None:
-        """The automorphism that moves ``ranks``; None where there is none (that keeps parallel links in order)."""
+    def resources(self, ranks: Ints) -> Ints | None:
+        """Where the automorphism that moves ``ranks`` takes resources; None where there is none (that keeps
+        parallel links in order)."""
         network = self.network
         moved = (ranks[network.src] * network.ranks + ranks[network.dst]) * (self.kind.max() + 1) + self.kind
         order = np.argsort(moved, kind="stable")
@@ -129,7 +118,7 @@ class Automorphisms:
             return None
         resources = np.empty(len(sums), dtype=np.int64)
         resources[image_order] = self.sum_order
-        return _Element(ranks, resources)
+        return resources
 
 
 def _closure(generators: Sequence[Ints], largest: int) -> list[Ints] | None:
@@ -166,67 +155,96 @@ def _candidates(servers: Sequence[str], n: int, fixed: Rank | None) -> Iterator[
     for rank, server in enumerate(servers):
         members[server].append(rank)
     blocks = [np.array(ranks) for ranks in members.values() if fixed not in ranks]
-    if len(members) == 1 and fixed is None:
-        yield from _grids(n)
+    if len(members) == 1 and fixed is None:  # a ring, and rows and columns of grids in turn or mirrored
+        yield np.roll(np.arange(n), -1)
+        for rows in (rows for rows in range(2, n // 2 + 1) if n % rows == 0):
+            grid = np.arange(n).reshape(rows, n // rows)
+            yield np.roll(grid, 1, axis=0).ravel()
+            yield np.roll(grid, 1, axis=1).ravel()
+            yield grid[::-1].ravel()
+            yield grid[:, ::-1].ravel()
+            if rows * rows == n:
+                yield grid.T.ravel()
     sizes = sorted({len(block) for block in blocks}, reverse=True)
     if len(blocks) > 1:
-        yield _servers_in_turn(blocks, sizes, n)
-        for size in sizes:
-            yield _servers_in_turn(blocks, [size], n)
+        for some in (sizes, *([size] for size in sizes)):  # each server to the next of its size
+            image = np.arange(n)
+            for size in some:
+                alike = [block for block in blocks if len(block) == size]
+                for block, following in zip(alike, alike[1:] + alike[:1], strict=True):
+                    image[block] = following
+            yield image
         for a, b in pairwise(blocks):
             if len(a) == len(b):
                 image = np.arange(n)
                 image[a], image[b] = b, a
                 yield image
-    for step in (1, 2, 4):
-        yield _inside([_turned(len(block), step) for block in blocks], blocks, n)
-        yield _inside([_paired(len(block), step) for block in blocks], blocks, n)
-    for place in range(len(blocks)):
-        for step in (1, 2):
-            moves = [_turned(len(b), step if i == place else 0) for i, b in enumerate(blocks)]
-            yield _inside(moves, blocks, n)
+
+    def turned(block: Ints, step: int) -> Ints:
+        return np.roll(block, -step)
+
+    def paired(block: Ints, step: int) -> Ints:
+        return block[np.arange(len(block)) ^ step] if len(block) % (2 * step) == 0 else block
+
+    moves = [(move, step, blocks) for step in (1, 2, 4) for move in (turned, paired)]
+    moves += [(turned, step, [block]) for block in blocks for step in (1, 2)]
     if fixed is not None:
         home = next(ranks for ranks in members.values() if fixed in ranks)
-        others = [np.array([r for r in home if r != fixed], dtype=np.int64)]
-        yield _inside([_turned(len(others[0]), 1)], others, n)
+        moves.append((turned, 1, [np.array([r for r in home if r != fixed], dtype=np.int64)]))
+    for move, step, some_blocks in moves:
+        image = np.arange(n)
+        for block in some_blocks:
+            image[block] = move(block, step)
+        yield image
 
 
-def _grids(n: int) -> Iterator[Ints]:
-    """A ring, and rows and columns of grids in turn or mirrored."""
-    ranks = np.arange(n)
-    yield (ranks + 1) % n
-    for rows in range(2, n // 2 + 1):
-        if n % rows == 0:
-            grid = ranks.reshape(rows, n // rows)
-            for axis in (0, 1):
-                yield np.roll(grid, 1, axis=axis).ravel()
-            yield grid[::-1].ravel()
-            yield grid[:, ::-1].ravel()
-            if rows * rows == n:
-                yield grid.T.ravel()
+@dataclass(frozen=True, slots=True)
+class StepGraph:
+    """The edges of one step: (src vertex, dst vertex, capacity or -1 for unlimited)."""
+
+    src: Ints
+    dst: Ints
+    capacity: Ints
 
 
-def _servers_in_turn(blocks: Sequence[Ints], sizes: Sequence[int], n: int) -> Ints:
-    """Each server of some of the ``sizes`` to the next of its size."""
-    image = np.arange(n)
-    for size in sizes:
-        alike = [block for block in blocks if len(block) == size]
-        for block, following in zip(alike, alike[1:] + alike[:1], strict=True):
-            image[block] = following
-    return image
+Words = NDArray[np.uint64]
 
 
-def _turned(size: int, step: int) -> Ints:
-    return (np.arange(size) + step) % size
+def classes(graph: StepGraph, colour: Ints) -> Ints:
+    """The class of each vertex, numbered from 0 by first appearance; refines ``colour``.
+
+    A flow that treats the members of a class alike is as large as any: average over the class, all along the
+    refinement (Ramana, Scheinerman and Ullman 1994). So flows may be sought between classes, and a cut between
+    classes is a cut.
+
+    Colours are compared by 64-bit sums of mixed words. Nothing rests on it: what comes of it is rechecked vertex
+    by vertex.
+    """
+    current = _numbered(colour)
+    count = int(current.max()) + 1
+    width = _mixed(graph.capacity.astype(np.uint64))
+    while True:
+        seen = _mixed(current.astype(np.uint64))
+        look = _mixed(seen)
+        np.add.at(look, graph.src, _mixed(seen[graph.dst] + width))
+        np.add.at(look, graph.dst, _mixed(~seen[graph.src] + width))
+        refined = _numbered(look)
+        number = int(refined.max()) + 1
+        if number == count:
+            return refined
+        current, count = refined, number
 
 
-def _paired(size: int, step: int) -> Ints:
-    places = np.arange(size)
-    return places ^ step if size % (2 * step) == 0 else places
+def _numbered(values: NDArray[np.generic]) -> Ints:
+    """The same partition with numbers from 0, by first appearance."""
+    _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    numbered: Ints = np.argsort(np.argsort(first))[inverse]
+    return numbered
 
 
-def _inside(moves: Sequence[Ints], blocks: Sequence[Ints], n: int) -> Ints:
-    image = np.arange(n)
-    for move, block in zip(moves, blocks, strict=True):
-        image[block] = block[move]
-    return image
+def _mixed(words: Words) -> Words:
+    """Words in which every bit depends on every bit (the finalizer of SplitMix64, Steele et al. 2014)."""
+    words = words + np.uint64(0x9E3779B97F4A7C15)
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))

@@ -16,18 +16,15 @@ from numpy.typing import NDArray
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.pods import PodCluster
-from hetesynth.policy.pods import PodsPolicy
 from hetesynth.search.chunking import ChunkingOptions
 from hetesynth.search.pods.gates import (
     Entries,
+    GateTable,
     Move,
     Round,
     doubling,
     entries,
-    gate_table,
     gates_of,
-    gpus_of_slots,
-    home_of,
     ring,
 )
 from hetesynth.search.pods.loads import Crossings, Inside, NoPath, Spread, Spreads, StepLoads, picoseconds
@@ -80,9 +77,10 @@ class Timer:
 
     def phase(self, rounds: Sequence[Round]) -> Phase:
         """``rounds`` in time. NoPath: two gates between which chunks are to move are not joined."""
-        table, serial = gate_table(self.entries), self.serial()
+        table, serial = GateTable(self.entries), self.serial()
         kinds = range(len(self.home))
-        batches: list[list[Times]] = [[self._batch(k, self.home[k], [self._all(k)], 0)] for k in kinds]
+        whole = [(self.entries.chunks,) * len(spread.origins) for spread in self.home]
+        batches: list[list[Times]] = [[self._batch(k, self.home[k], [whole[k]], 0)] for k in kinds]
         waits = serial or not self.entries.own
         now = max((b[0][-1] for b in batches), default=0) if waits else 0
         spans = []
@@ -96,10 +94,8 @@ class Timer:
                 batches[k].append(self._batch(k, self.entered[k], counts[k], begin))
             now = max([end] + [b[-1][-1] for b in batches]) if serial else end
         paths = tuple((a, b, path) for (a, b), path in sorted(self.crossings.paths.items()))
-        return Phase(
-            self.entries, self.home, self.entered, tuple(rounds), tuple(spans),
-            tuple(tuple(b) for b in batches), paths,
-        )  # fmt: skip
+        ends = tuple(spans), tuple(tuple(b) for b in batches)
+        return Phase(self.entries, self.home, self.entered, tuple(rounds), *ends, paths)
 
     def lockstep(self, rounds: Sequence[Round]) -> Phase:
         """``rounds`` and the steps of batches in common intervals. NoPath as above."""
@@ -122,9 +118,6 @@ class Timer:
         spans = tuple((times[first + r], times[first + r + 1]) for r in range(len(rounds)))
         paths = tuple((a, b, path) for (a, b), path in sorted(self.crossings.paths.items()))
         return Phase(self.entries, self.home, self.entered, tuple(rounds), spans, batches, paths)
-
-    def _all(self, kind: int) -> tuple[int, ...]:
-        return (self.entries.chunks,) * len(self.home[kind].origins)
 
     def _batch(self, kind: int, spread: Spread, counts: Sequence[tuple[int, ...]], begin: int) -> Times:
         """The steps of a spread one after another, each as long as in the pod of this kind that is last."""
@@ -173,7 +166,7 @@ class _Pipeline:
         self._timer, self._rounds = timer, rounds
         gates = timer.entries.gates
         cluster = gates.cluster
-        self._table = gate_table(timer.entries)
+        self._table = GateTable(timer.entries)
         self._pods = [np.flatnonzero(np.array(gates.kind_of) == k) for k in range(len(gates.kinds))]
         self._wires = [np.array([cluster.pods[p].wires for p in pods], np.int64) for pods in self._pods]
         self._loads: dict[tuple[bool, int, int], StepLoads] = {}
@@ -186,14 +179,20 @@ class _Pipeline:
         if 0 <= number < len(self._rounds):
             src, dst, position = expanded(self._rounds[number])
             load, wait = crossings.load(self._table.at(src, position), self._table.at(dst, position))
-        in_groups = Fraction(0)
+        in_groups = Fraction(0)  # chunks over rate of the fullest stated group
         for k in range(len(self._pods)):
+            total: Ints | None = None
+            rates: tuple[Fraction, ...] = ()
             for step, counts, spread in self._active(k, stage, number):
                 loads = self._step(k, step, home=spread)
                 if counts.any() and loads.wires.any():
                     np.add.at(load, self._wires[k], counts @ loads.wires)
-                    wait = max(wait, loads.wait)
-            in_groups = max(in_groups, self._fullest_group(k, stage, number))
+                    wait = max(wait, int(loads.waits.max()))
+                rates = loads.group_rates
+                total = counts @ loads.groups + (0 if total is None else total)
+            if total is not None and rates:
+                shares = zip(total.max(axis=0), rates, strict=True)
+                in_groups = max(in_groups, *(Fraction(int(most)) / rate for most, rate in shares))
         if not load.any() and not in_groups:
             return 0
         least = wait + picoseconds(in_groups * self._timer.inside.chunk_bytes)
@@ -208,18 +207,6 @@ class _Pipeline:
         for step in range(len(entered.steps)):
             if 0 <= number - 1 - step < len(self._rounds):
                 yield step, self._entered(kind, number - 1 - step), False
-
-    def _fullest_group(self, kind: int, stage: int, number: int) -> Fraction:
-        """Chunks over rate of the fullest stated group in the pods of a kind."""
-        total: Ints | None = None
-        rates: tuple[Fraction, ...] = ()
-        for step, counts, home in self._active(kind, stage, number):
-            loads = self._step(kind, step, home=home)
-            rates = loads.group_rates
-            total = counts @ loads.groups + (0 if total is None else total)
-        if total is None or not rates:
-            return Fraction(0)
-        return max(Fraction(int(most)) / rate for most, rate in zip(total.max(axis=0), rates, strict=True))
 
     def _step(self, kind: int, step: int, *, home: bool) -> StepLoads:
         key = home, kind, step
@@ -302,7 +289,7 @@ class Composition:
         return all(s.optimal for phase in self.phases for s in (*phase.home, *phase.entered))
 
 
-def compose(task: Task, solvers: tuple[Solver, ...], policy: PodsPolicy, progress: Progress) -> Composition:
+def compose(task: Task, solvers: tuple[Solver, ...], progress: Progress) -> Composition:
     """The composition for ``task``; ``solvers`` search inside pods, the first for all of them. HetesynthError: no
     pods, no gates, or no path between them."""
     if len(task.cluster.pods) < 2:
@@ -313,52 +300,40 @@ def compose(task: Task, solvers: tuple[Solver, ...], policy: PodsPolicy, progres
         )
     phases, ways = [], []
     if task.collective != "allgather":
-        phase, way = _gathered(task, task.cluster.reversed(), solvers, policy, progress, adding=True)
+        phase, way = _gathered(task, task.cluster.reversed(), solvers, progress, adding=True)
         phases.append(backwards(phase))
         ways.append(way)
     if task.collective != "reducescatter":
-        phase, way = _gathered(task, task.cluster, solvers, policy, progress, adding=False)
+        phase, way = _gathered(task, task.cluster, solvers, progress, adding=False)
         phases.append(phase)
         ways.append(way)
     return Composition(task, tuple(phases), tuple(ways))
 
 
 def _gathered(
-    task: Task,
-    cluster: PodCluster,
-    solvers: tuple[Solver, ...],
-    policy: PodsPolicy,
-    progress: Progress,
-    *,
-    adding: bool,
+    task: Task, cluster: PodCluster, solvers: tuple[Solver, ...], progress: Progress, *, adding: bool
 ) -> tuple[Phase, str]:
     """The quickest allgather of ``cluster`` and how it sends between pods."""
     gates = gates_of(cluster)
     inside = Inside(cluster.types, task.chunk_bytes, adding)
-    types = gates.cluster.types
-    spreads = Spreads(
-        cluster.types,
-        task.options,
-        solvers,
-        (
-            frozenset(
-                kind.type
-                for kind in gates.kinds
-                if not {w for link in types[kind.type].links for w in link.wires}.isdisjoint(
-                    w for gate in kind.gates for w in (*gate.out, *gate.into)
-                )
-            )
-        ),
-        adding and task.exclusive,
-    )
+    sharing = set()  # types whose wires also lead out of the pod
+    for kind in gates.kinds:
+        used = {w for link in gates.cluster.types[kind.type].links for w in link.wires}
+        if any(not used.isdisjoint((*gate.out, *gate.into)) for gate in kind.gates):
+            sharing.add(kind.type)
+    spreads = Spreads(cluster.types, task.options, solvers, frozenset(sharing), adding and task.exclusive)
     best: tuple[Phase, str] | None = None
     reason = "no GPU has a gate"
     for spread_first in (False, True):
-        pattern = entries(gates, task.chunks, policy, spread_first=spread_first)
+        pattern = entries(gates, task.chunks, spread_first=spread_first)
         if pattern is None or (spread_first and best is not None and len(gates.kinds) == 1):
             continue
-        timer = _timer(pattern, Crossings(gates, task.chunk_bytes, adding=adding), inside, spreads)
-        for way, rounds in _ways(pattern, policy):
+        kinds = gates.kinds
+        slots = [tuple(k.gates[g].gpu for g in slots) for k, slots in zip(kinds, pattern.slots, strict=True)]
+        home = tuple(spreads.spread(k.type, gpus) for k, gpus in zip(kinds, pattern.order, strict=True))
+        entered = tuple(spreads.spread(k.type, gpus) for k, gpus in zip(kinds, slots, strict=True))
+        timer = Timer(pattern, Crossings(gates, task.chunk_bytes, adding=adding), inside, home, entered)
+        for way, rounds in _ways(pattern):
             name = f"{way} of {len(cluster.pods)} pods" + (", own chunks spread first" if spread_first else "")
             progress(f"pods: {name}", None)
             try:
@@ -378,16 +353,8 @@ def _gathered(
     return best
 
 
-def _timer(pattern: Entries, crossings: Crossings, inside: Inside, spreads: Spreads) -> Timer:
-    kinds = pattern.gates.kinds
-    home = tuple(spreads.spread(k.type, gpus) for k, gpus in zip(kinds, home_of(pattern), strict=True))
-    entered = tuple(spreads.spread(k.type, gpus) for k, gpus in zip(kinds, gpus_of_slots(pattern), strict=True))
-    return Timer(pattern, crossings, inside, home, entered)
-
-
-def _ways(pattern: Entries, policy: PodsPolicy) -> Iterator[tuple[str, list[Round]]]:
-    """Ways to send between pods, as rounds."""
-    # the pods with neighbours in the network next to each other
+def _ways(pattern: Entries) -> Iterator[tuple[str, list[Round]]]:
+    """Ways to send between pods, as rounds, the pods with neighbours in the network next to each other."""
     gates = pattern.gates
     wires = gates.cluster.wires
 
@@ -400,6 +367,7 @@ def _ways(pattern: Entries, policy: PodsPolicy) -> Iterator[tuple[str, list[Roun
     edges = max(len({(gate.leave, gate.enter) for gate in kind.gates}) for kind in pattern.gates.kinds)
     whole = {max(*blocks.count, longest), min(blocks.count)}
     for at_once in sorted({*whole, longest, edges}, reverse=True):
-        most = policy.max_moves if at_once in whole else policy.max_moves_in_parts
+        # moves of one ring; one of 512 pods has 261,632 and is composed, timed and judged in some 20 s
+        most = 2_000_000 if at_once in whole else 20_000
         if len(order) * sum(blocks.count) <= most * at_once:
             yield f"ring, {at_once} chunks a round,", ring(blocks, order, at_once)

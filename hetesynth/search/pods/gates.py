@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.pods import PodCluster, rate_of
-from hetesynth.model.topology import Rank, Topology
-from hetesynth.policy.pods import PodsPolicy
+from hetesynth.model.topology import Rank
 
 
 class Move(NamedTuple):
@@ -51,7 +50,17 @@ def ring(blocks: Blocks, order: Sequence[int], at_once: int) -> list[Round]:
     queues = [deque([(blocks.first[p], blocks.count[p], p)]) for p in order]
     rounds: list[Round] = []
     while any(queues):
-        sends = [list(_popped(queue, at_once)) for queue in queues]
+        sends: list[list[tuple[int, int, int]]] = []
+        for queue in queues:  # the first chunks of each leave it
+            sends.append([])
+            most = at_once
+            while queue and most:
+                first, count, origin = queue.popleft()
+                if count > most:
+                    queue.appendleft((first + most, count - most, origin))
+                    count = most
+                most -= count
+                sends[-1].append((first, count, origin))
         for i, sent in enumerate(sends):
             behind = order[(i + 2) % pods]
             queues[(i + 1) % pods].extend(run for run in sent if run[2] != behind)
@@ -65,18 +74,7 @@ def ring(blocks: Blocks, order: Sequence[int], at_once: int) -> list[Round]:
     return rounds
 
 
-def _popped(queue: deque[tuple[int, int, int]], most: int) -> Iterator[tuple[int, int, int]]:
-    """The first ``most`` chunks of a queue, which loses them."""
-    while queue and most:
-        first, count, origin = queue.popleft()
-        if count > most:
-            queue.appendleft((first + most, count - most, origin))
-            count = most
-        most -= count
-        yield first, count, origin
-
-
-def _joined(runs: Iterator[tuple[int, int]]) -> list[tuple[int, int]]:
+def _joined(runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Runs of positions with neighbours joined."""
     joined: list[tuple[int, int]] = []
     for first, count in sorted(runs):
@@ -135,7 +133,7 @@ class Entries:
         )
 
 
-def entries(gates: Gates, chunks: int, policy: PodsPolicy, *, spread_first: bool) -> Entries | None:
+def entries(gates: Gates, chunks: int, *, spread_first: bool) -> Entries | None:
     """Patterns for all pods. ``spread_first``: chunks leave their pod by the pattern too, once they are spread;
     else from their own GPU: None where one has no gate.
 
@@ -145,7 +143,7 @@ def entries(gates: Gates, chunks: int, policy: PodsPolicy, *, spread_first: bool
     own: list[tuple[int, ...]] = []
     order: list[tuple[int, ...]] = []  # all GPUs, in the order in which the pattern of gates first names them
     for kind in gates.kinds:
-        first = (kind.gates[g].gpu for g in _pattern(kind, policy))
+        first = (kind.gates[g].gpu for g in _pattern(kind))
         order.append(tuple(dict.fromkeys([*first, *range(gates.cluster.types[kind.type].ranks)])))
     for number, kind in enumerate(gates.kinds if not spread_first else ()):
         of_gpu = defaultdict(list)
@@ -156,25 +154,23 @@ def entries(gates: Gates, chunks: int, policy: PodsPolicy, *, spread_first: bool
             return None
         turns = [of_gpu[gpu] for gpu in order[number]]
         own.append(tuple(turns[x % ranks][x // ranks % len(turns[x % ranks])] for x in range(ranks * chunks)))
-    slots = tuple(_aligned(gates, own) or _pattern(kind, policy) for kind in gates.kinds)
+    slots = tuple(_pattern(kind) for kind in gates.kinds)
+    kind = gates.kinds[0]
+    alike = len(gates.kinds) == 1 and len(set(kind.share)) == 1
+    if own and alike and len(kind.gates) == gates.cluster.types[kind.type].ranks:
+        slots = (own[0][: len(kind.gates)],)  # a chunk stays on the gate of its own GPU
     return Entries(gates, chunks, tuple(order), slots, tuple(own))
 
 
-def _aligned(gates: Gates, own: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """Each GPU's gate in turn, where all pods are alike, so that a chunk stays on the gate of its own GPU; empty
-    where GPUs have several gates or these are not equally fast."""
-    if len(gates.kinds) > 1 or not own:
-        return ()
-    kind = gates.kinds[0]
-    if len(kind.gates) != gates.cluster.types[kind.type].ranks or len(set(kind.share)) > 1:
-        return ()
-    return own[0][: len(kind.gates)]
-
-
-def _pattern(kind: Kind, policy: PodsPolicy) -> tuple[int, ...]:
+def _pattern(kind: Kind) -> tuple[int, ...]:
     """Gates in proportion to their rates, so that any stretch of the pattern loads the edge evenly: edges by
     smooth weighted round robin, the gates of an edge in turn."""
-    weights = _weights(kind.share, policy.max_slots)
+    scale = math.lcm(*(s.denominator for s in kind.share))
+    whole = [int(s * scale) for s in kind.share]
+    weights = [w // math.gcd(*whole) for w in whole]
+    most = max(64, len(weights))  # a longer pattern is rounded
+    if sum(weights) > most:
+        weights = [max(1, round(w * most / sum(weights))) for w in weights]
     at_edge: dict[tuple[int, int], list[int]] = defaultdict(list)
     for number, gate in enumerate(kind.gates):
         at_edge[gate.leave, gate.enter].append(number)
@@ -191,29 +187,20 @@ def _pattern(kind: Kind, policy: PodsPolicy) -> tuple[int, ...]:
     return tuple(pattern)
 
 
-def _weights(share: Sequence[Fraction], most: int) -> list[int]:
-    """Whole numbers in the proportion of ``share``, rounded where they would sum to more than ``most``."""
-    scale = math.lcm(*(s.denominator for s in share))
-    whole = [int(s * scale) for s in share]
-    divisor = math.gcd(*whole)
-    weights = [w // divisor for w in whole]
-    if sum(weights) <= max(most, len(weights)):
-        return weights
-    return [max(1, round(w * max(most, len(weights)) / sum(weights))) for w in weights]
-
-
-@dataclass(frozen=True)
 class GateTable:
     """The gates of positions as arrays; gates of all pods are numbered one after another."""
 
-    entries: Entries
-    base: Ints
-    _kind: Ints
-    _length: Ints
-    _slots: Ints
-    _own: Ints
-    _first: Ints
-    _count: Ints
+    def __init__(self, entries: Entries) -> None:
+        gates, blocks = entries.gates, entries.blocks
+        sizes = [len(gates.kind(p).gates) for p in range(len(gates.cluster.pods))]
+        self._base = np.cumsum([0, *sizes], dtype=np.int64)
+        self._kind = np.array(gates.kind_of, np.int64)
+        self._length = np.array([len(pattern) for pattern in entries.slots], np.int64)
+        self._first, self._count = np.array(blocks.first, np.int64), np.array(blocks.count, np.int64)
+        self._slots, self._own = (
+            np.array([[*row, *[0] * (max(map(len, rows)) - len(row))] for row in rows], np.int64)
+            for rows in (entries.slots, entries.own)
+        )
 
     def at(self, pod: Ints, position: Ints) -> Ints:
         """The gate at which each position is in each pod."""
@@ -222,43 +209,7 @@ class GateTable:
         if self._own.size:
             mine = (inside >= 0) & (inside < self._count[pod])
             gate = np.where(mine, self._own[kind, np.where(mine, inside, 0)], gate)
-        return np.asarray(self.base[pod] + gate, np.int64)
-
-
-def gate_table(entries: Entries) -> GateTable:
-    """``entries`` as arrays."""
-    gates, blocks = entries.gates, entries.blocks
-    sizes = [len(gates.kind(p).gates) for p in range(len(gates.cluster.pods))]
-    return GateTable(
-        entries,
-        np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        np.array(gates.kind_of, np.int64),
-        np.array([len(pattern) for pattern in entries.slots], np.int64),
-        _padded(entries.slots),
-        _padded(entries.own),
-        np.array(blocks.first, np.int64),
-        np.array(blocks.count, np.int64),
-    )
-
-
-def _padded(rows: Sequence[Sequence[int]]) -> Ints:
-    table = np.zeros((len(rows), max(map(len, rows), default=0)), np.int64)
-    for i, row in enumerate(rows):
-        table[i, : len(row)] = row
-    return table
-
-
-def home_of(entries: Entries) -> Sequence[tuple[int, ...]]:
-    """By kind, the GPU of each chunk that a pod starts with, by its position in the pod modulo its GPUs."""
-    return entries.order
-
-
-def gpus_of_slots(entries: Entries) -> Sequence[tuple[int, ...]]:
-    """By kind, the GPU at which each slot's chunks enter."""
-    return [
-        tuple(kind.gates[g].gpu for g in pattern)
-        for kind, pattern in zip(entries.gates.kinds, entries.slots, strict=True)
-    ]
+        return np.asarray(self._base[pod] + gate, np.int64)
 
 
 _FABRIC_COST = 1 << 20  # more than any path has wires, so that fabrics count first
@@ -316,12 +267,23 @@ def gates_of(cluster: PodCluster) -> Gates:
         elif src is None and dst is not None:
             entering[dst[0]].setdefault(dst[1], number)
     kinds: dict[Kind, int] = {}
-    kind_of, uplinks = [], []
+    kind_of, uplinks = [], list[tuple[Uplink, ...]]()
     memo: dict[object, tuple[Gate, ...]] = {}
     for p, pod in enumerate(cluster.pods):
         key = pod.type, tuple(sorted(leaving[p])), tuple(sorted(entering[p]))
         if key not in memo:
-            memo[key] = _gates(cluster.types[pod.type], leaving[p], entering[p])
+            kind, nearest = cluster.types[pod.type], list[Gate]()
+            out_of, into = defaultdict(list), defaultdict(list)
+            for number, wire in enumerate(kind.wires):
+                out_of[wire.src].append((number, wire.dst))
+                into[wire.dst].append((number, wire.src))
+            for gpu in range(kind.ranks):  # its nearest vertices of the edge, out i-th with in i-th
+                outs = _nearest(gpu, out_of.__getitem__, leaving[p], kind.ranks)
+                ins = _nearest(gpu, into.__getitem__, entering[p], kind.ranks)
+                for i in range(max(len(outs), len(ins)) if outs and ins else 0):
+                    (leave, out), (enter, back) = outs[i % len(outs)], ins[i % len(ins)]
+                    nearest.append(Gate(gpu, out, back[::-1], leave, enter))
+            memo[key] = tuple(nearest)
         gates = memo[key]
         if not gates and len(cluster.pods) > 1:
             raise HetesynthError(
@@ -330,39 +292,14 @@ def gates_of(cluster: PodCluster) -> Gates:
                 help="pods are composed over fabrics and switches of the cluster; join their NICs by a fabric, or "
                 "choose another strategy",
             )
-        links = tuple(Uplink(leaving[p][g.leave], entering[p][g.enter]) for g in gates)
-        uplinks.append(links)
-        kind_of.append(kinds.setdefault(Kind(pod.type, gates, _shares(cluster, gates, links)), len(kinds)))
+        uplinks.append(tuple(Uplink(leaving[p][g.leave], entering[p][g.enter]) for g in gates))
+        share = []  # the rate of each gate's uplinks, shared with the other gates there
+        for gate, uplink in zip(gates, uplinks[p], strict=True):
+            ways = [(rate_of(cluster.wires[uplink.out]), sum(g.leave == gate.leave for g in gates))]
+            ways.append((rate_of(cluster.wires[uplink.into]), sum(g.enter == gate.enter for g in gates)))
+            share.append(min((rate / users for rate, users in ways if rate is not None), default=Fraction(1)))
+        kind_of.append(kinds.setdefault(Kind(pod.type, gates, tuple(share)), len(kinds)))
     return Gates(cluster, tuple(kinds), tuple(kind_of), tuple(uplinks))
-
-
-def _shares(cluster: PodCluster, gates: tuple[Gate, ...], uplinks: tuple[Uplink, ...]) -> tuple[Fraction, ...]:
-    """The rate of each gate's uplinks, shared with the other gates there."""
-    shares = []
-    for gate, uplink in zip(gates, uplinks, strict=True):
-        rates = []
-        for wire, end in ((uplink.out, 3), (uplink.into, 4)):
-            rate = rate_of(cluster.wires[wire])
-            if rate is not None:
-                rates.append(rate / sum(other[end] == gate[end] for other in gates))
-        shares.append(min(rates, default=Fraction(1)))
-    return tuple(shares)
-
-
-def _gates(pod: Topology, leaving: Mapping[int, int], entering: Mapping[int, int]) -> tuple[Gate, ...]:
-    """For each GPU its nearest vertices of the edge, out i-th with in i-th."""
-    out_of, into = defaultdict(list), defaultdict(list)
-    for number, wire in enumerate(pod.wires):
-        out_of[wire.src].append((number, wire.dst))
-        into[wire.dst].append((number, wire.src))
-    gates = []
-    for gpu in range(pod.ranks):
-        outs = _nearest(gpu, out_of.__getitem__, leaving, pod.ranks)
-        ins = _nearest(gpu, into.__getitem__, entering, pod.ranks)
-        for i in range(max(len(outs), len(ins)) if outs and ins else 0):
-            (leave, out), (enter, back) = outs[i % len(outs)], ins[i % len(ins)]
-            gates.append(Gate(gpu, out, back[::-1], leave, enter))
-    return tuple(gates)
 
 
 def _nearest(
@@ -399,12 +336,9 @@ class Network:
 
     def path(self, src: int, dst: int) -> tuple[int, ...] | None:
         """The wires from vertex ``src`` to vertex ``dst``; None: there is no path."""
-        if src not in self._from:
-            self._from[src] = self._paths(src)
-        return self._from[src].get(dst)
-
-    def _paths(self, src: int) -> dict[int, tuple[int, ...]]:
-        best: dict[int, tuple[int, ...]] = {}
+        if src in self._from:
+            return self._from[src].get(dst)
+        best = self._from[src] = {}
         queue: list[tuple[int, tuple[int, ...], int]] = [(0, (), src)]
         while queue:
             cost, path, at = heapq.heappop(queue)
@@ -414,23 +348,4 @@ class Network:
             fabric = self._cluster.vertices[at].kind == "fabric"
             for wire, to in self._next[at]:
                 heapq.heappush(queue, (cost + 1 + fabric * _FABRIC_COST, (*path, wire), to))
-        return best
-
-
-def components(cluster: PodCluster) -> dict[int, int]:
-    """The part of the network in which each of its vertices lies, wires taken in both directions."""
-    inside = {v for pod in cluster.pods for v in pod.vertices}
-    near: dict[int, list[int]] = {v: [] for v in range(len(cluster.vertices)) if v not in inside}
-    for wire in cluster.wires:
-        if wire.src in near and wire.dst in near:
-            near[wire.src].append(wire.dst)
-            near[wire.dst].append(wire.src)
-    part: dict[int, int] = {}
-    for start in near:
-        queue = deque([start] if start not in part else [])
-        while queue:
-            at = queue.popleft()
-            if at not in part:
-                part[at] = start
-                queue.extend(near[at])
-    return part
+        return best.get(dst)

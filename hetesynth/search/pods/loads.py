@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetesynth.errors import HetesynthError
-from hetesynth.model.collective import Chunk, Collective
-from hetesynth.model.pods import PodCluster, rate_of
-from hetesynth.model.problem import Problem
+from hetesynth.model.collective import Chunk
+from hetesynth.model.pods import rate_of
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.search.chunking import ChunkingOptions, chunk
 from hetesynth.search.collectives import collective
@@ -57,73 +56,53 @@ class Spreads:
     def spread(self, number: int, origins: Sequence[Rank]) -> Spread:
         """How the chunks that start at ``origins`` reach every GPU of a pod of type ``number``."""
         key = number, tuple(origins)
-        if key not in self.solved:
-            self.solved[key] = self._solve(number, tuple(origins))
-        return self.solved[key]
-
-    def _solve(self, number: int, origins: tuple[Rank, ...]) -> Spread:
+        if key in self.solved:
+            return self.solved[key]
         pod = self.types[number]
         if pod.ranks == 1:
-            return Spread(origins, (), True)
-        goal, chunk_of = _goal(pod.ranks, origins)
+            return self.solved.setdefault(key, Spread(key[1], (), True))
+        often, everyone = Counter(origins), frozenset(range(pod.ranks))
+        parts = len(origins) // pod.ranks
+        goal, slot_of = collective("allgather", pod.ranks, max(1, parts)), {}
+        if all(often[rank] == parts for rank in range(pod.ranks)):  # every GPU is the origin of equally many
+            before: Counter[Rank] = Counter()
+            for slot, rank in enumerate(origins):
+                slot_of[rank * parts + before[rank]] = slot
+                before[rank] += 1
+        else:
+            slot_of = {slot: slot for slot in range(len(origins))}
+            goal = replace(
+                goal,
+                chunks_per_rank=1,
+                chunks=tuple(Chunk(i, (rank,), 0) for i, rank in enumerate(origins)),
+                pre=tuple(frozenset({rank}) for rank in origins),
+                post=(everyone,) * len(origins),
+            )
         problem = chunk(pod, self.options).problem(goal, exclusive_reduction=self.exclusive)
-        solution = self._searched(problem, pod.name)
-        if number in self.sharing:
-            solution = min([solution, *self._others(problem)], key=lambda s: _cost(pod, s))
-        slot_of = {c: slot for slot, c in enumerate(chunk_of)}
-        steps = tuple(
-            tuple((slot_of[t.chunk], t.link) for t in transfers) for transfers in solution.schedule.steps()
-        )
-        return Spread(origins, steps, solution.certificate.proven_optimal)
-
-    def _others(self, problem: Problem) -> Iterator[Solution]:
-        """What the other searches find."""
-        for solver in self.solvers[1:]:
-            with suppress(HetesynthError):  # it does not take this problem
-                solution = solver.solve(problem)
-                if isinstance(solution, Solution):
-                    yield solution
-
-    def _searched(self, problem: Problem, name: str) -> Solution:
         solution = self.solvers[0].solve(problem)
         if not isinstance(solution, Solution):
             raise HetesynthError(
-                f"pod {name}: {solution.reason}",
+                f"pod {pod.name}: {solution.reason}",
                 code="HS411",
                 help="give more time with --time-budget, or check the links of the pod",
                 exit_code=3,
             )
-        return solution
+        solutions = [solution]
+        for solver in self.solvers[1:] if number in self.sharing else ():
+            with suppress(HetesynthError):  # it does not take this problem
+                other = solver.solve(problem)
+                solutions += [other] if isinstance(other, Solution) else []
 
+        def cost(solution: Solution) -> tuple[Fraction, int]:
+            """Chunks over rate of the fullest wire in all steps together; the number of steps."""
+            load = Counter(w for t in solution.schedule.transfers for w in pod.links[t.link].wires)
+            rates = {w: rate_of(pod.wires[w]) for w in load}
+            fullest = max((load[w] / rate for w, rate in rates.items() if rate is not None), default=Fraction(0))
+            return fullest, solution.schedule.makespan
 
-def _cost(pod: Topology, solution: Solution) -> tuple[Fraction, int]:
-    """Chunks over rate of the fullest wire in all steps together; the number of steps."""
-    load = Counter(w for t in solution.schedule.transfers for w in pod.links[t.link].wires)
-    rates = {w: rate_of(pod.wires[w]) for w in load}
-    fullest = max((load[w] / rate for w, rate in rates.items() if rate is not None), default=Fraction(0))
-    return fullest, solution.schedule.makespan
-
-
-def _goal(ranks: int, origins: tuple[Rank, ...]) -> tuple[Collective, list[int]]:
-    """The collective that takes each chunk from its origin to everybody, and the chunk of each slot: an allgather
-    where every GPU is the origin of equally many."""
-    often = Counter(origins)
-    parts = len(origins) // ranks
-    if all(often[rank] == parts for rank in range(ranks)):
-        before: Counter[Rank] = Counter()
-        chunks = []
-        for rank in origins:
-            chunks.append(rank * parts + before[rank])
-            before[rank] += 1
-        return collective("allgather", ranks, parts), chunks
-    everyone = frozenset(range(ranks))
-    goal = Collective(
-        "allgather", ranks, 1, None,
-        tuple(Chunk(i, (rank,), 0) for i, rank in enumerate(origins)),
-        tuple(frozenset({rank}) for rank in origins),
-        tuple(everyone for _ in origins),
-    )  # fmt: skip
-    return goal, list(range(len(origins)))
+        best = min(solutions, key=cost)
+        steps = tuple(tuple((slot_of[t.chunk], t.link) for t in ts) for ts in best.schedule.steps())
+        return self.solved.setdefault(key, Spread(key[1], steps, best.certificate.proven_optimal))
 
 
 Ints = NDArray[np.int64]
@@ -179,7 +158,15 @@ class Crossings:
         self._heads, self._tails = np.array(heads, np.int64), np.array(tails, np.int64)
         self.network = Network(cluster)
         self.paths: dict[tuple[int, int], tuple[int, ...]] = {}
-        self._rates, self._by_rate, self._begin = _rates(cluster)
+        # the different rates, the wires that have one ordered by it, and where each rate begins
+        wires: dict[Fraction, list[int]] = defaultdict(list)
+        for number, wire in enumerate(cluster.wires):
+            rate = rate_of(wire)
+            if rate is not None:
+                wires[rate].append(number)
+        self._rates, ordered = list(wires), list(wires.values())
+        self._by_rate = np.array([w for numbers in ordered for w in numbers], np.int64)
+        self._begin = np.cumsum([0, *map(len, ordered[:-1])], dtype=np.int64)[: len(ordered)]
         self.after = max((_addition(t, chunk_bytes) for t in cluster.types), default=0) if adding else 0
 
     def duration(self, src: Ints, dst: Ints) -> int:
@@ -198,39 +185,21 @@ class Crossings:
         gates, wires = len(self._heads), len(self._cluster.wires)
         load = self._out.load(np.bincount(src, minlength=gates), wires)
         load += self._in.load(np.bincount(dst, minlength=gates), wires)
-        pairs, of_pair, often = np.unique(
-            self._heads[src] * len(self._cluster.vertices) + self._tails[dst],
-            return_inverse=True, return_counts=True,
-        )  # fmt: skip
+        numbers = self._heads[src] * len(self._cluster.vertices) + self._tails[dst]
+        pairs, of_pair, often = np.unique(numbers, return_inverse=True, return_counts=True)
         between = []
         for pair, count in zip(pairs.tolist(), often.tolist(), strict=True):
-            path = self._path(*divmod(pair, len(self._cluster.vertices)))
+            head, tail = divmod(pair, len(self._cluster.vertices))
+            path = self.paths.get((head, tail)) or self.network.path(head, tail)
+            if path is None:
+                names = self._cluster.vertices[head].name, self._cluster.vertices[tail].name
+                raise NoPath(f"nothing leads from {names[0]} to {names[1]}")
+            self.paths[head, tail] = path
             between.append(sum(self._latency[w] for w in path))
             for wire in path:
                 load[wire] += count
         waits = self._out.latency[src] + self._in.latency[dst] + np.array(between, np.int64)[of_pair.ravel()]
         return load, int(waits.max(initial=0))
-
-    def _path(self, head: int, tail: int) -> tuple[int, ...]:
-        if (head, tail) not in self.paths:
-            path = self.network.path(head, tail)
-            if path is None:
-                names = self._cluster.vertices[head].name, self._cluster.vertices[tail].name
-                raise NoPath(f"nothing leads from {names[0]} to {names[1]}")
-            self.paths[head, tail] = path
-        return self.paths[head, tail]
-
-
-def _rates(cluster: PodCluster) -> tuple[list[Fraction], Ints, Ints]:
-    """The different rates, the wires that have one ordered by it, and where each rate begins."""
-    wires: dict[Fraction, list[int]] = defaultdict(list)
-    for number, wire in enumerate(cluster.wires):
-        rate = rate_of(wire)
-        if rate is not None:
-            wires[rate].append(number)
-    sizes = [len(numbers) for numbers in wires.values()]
-    begin = np.cumsum([0, *sizes[:-1]]) if sizes else np.zeros(0)
-    return list(wires), np.array([w for ws in wires.values() for w in ws], np.int64), begin.astype(np.int64)
 
 
 def _addition(pod: Topology, chunk_bytes: int) -> int:
@@ -250,27 +219,19 @@ class Inside:
         """Picoseconds of each step of ``spread`` with ``count[i]`` chunks in slot i."""
         key = number, spread, count
         if key not in self._durations:
-            pod = self.types[number]
-            self._durations[key] = tuple(self._step(pod, step, count) for step in spread.steps)
+            pod, counts, durations = self.types[number], np.array(count, np.int64), []
+            for step in spread.steps:
+                loads = StepLoads.of(pod, step, len(count))
+                carried = zip((counts @ loads.wires).tolist(), map(rate_of, pod.wires), strict=True)
+                seconds = [n * self.chunk_bytes / rate for n, rate in carried if rate is not None]
+                groups = zip((counts @ loads.groups).tolist(), loads.group_rates, strict=True)
+                seconds += [n * self.chunk_bytes / rate for n, rate in groups]
+                lasting = int(loads.waits[counts > 0].max(initial=-1))  # -1: nothing is sent
+                if lasting >= 0:
+                    lasting += picoseconds(max(seconds)) + (_addition(pod, self.chunk_bytes) if self.adding else 0)
+                durations.append(max(0, lasting))
+            self._durations[key] = tuple(durations)
         return self._durations[key]
-
-    def _step(self, pod: Topology, step: Sequence[tuple[int, int]], count: Sequence[int]) -> int:
-        on_link: dict[int, int] = defaultdict(int)
-        for slot, link in step:
-            on_link[link] += count[slot]
-        used = {link: n for link, n in on_link.items() if n}
-        if not used:
-            return 0
-        load: dict[int, int] = defaultdict(int)
-        for link, n in used.items():
-            for wire in pod.links[link].wires:
-                load[wire] += n
-        seconds = [n * self.chunk_bytes / r for w, n in load.items() if (r := rate_of(pod.wires[w])) is not None]
-        for group in pod.groups:
-            in_group = sum(used.get(link, 0) for link in group.links)
-            seconds.append(in_group * self.chunk_bytes / (group.bandwidth * group.lanes))
-        wait = max(sum(picoseconds(pod.wires[w].latency) for w in pod.links[link].wires) for link in used)
-        return wait + picoseconds(max(seconds)) + (_addition(pod, self.chunk_bytes) if self.adding else 0)
 
 
 @dataclass(frozen=True)
@@ -280,17 +241,19 @@ class StepLoads:
     wires: Ints
     groups: Ints
     group_rates: tuple[Fraction, ...]
-    wait: int
+    waits: Ints  # of the slowest link of each slot, -1 where it has none
 
     @classmethod
     def of(cls, pod: Topology, step: Sequence[tuple[int, int]], slots: int) -> StepLoads:
         """The loads of ``step``."""
         wires = np.zeros((slots, len(pod.wires)), np.int64)
         groups = np.zeros((slots, len(pod.groups)), np.int64)
+        waits = np.full(slots, -1, np.int64)
         for slot, link in step:
             wires[slot, list(pod.links[link].wires)] += 1
+            wait = sum(picoseconds(pod.wires[w].latency) for w in pod.links[link].wires)
+            waits[slot] = max(waits[slot], wait)
             for g, group in enumerate(pod.groups):
                 groups[slot, g] += link in group.links
         rates = tuple(group.bandwidth * group.lanes for group in pod.groups)
-        waits = [sum(picoseconds(pod.wires[w].latency) for w in pod.links[i].wires) for _, i in step]
-        return cls(wires, groups, rates, max(waits, default=0))
+        return cls(wires, groups, rates, waits)

@@ -9,7 +9,7 @@ solved once. For clusters that are small enough for their links to be listed; ``
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hetesynth.model.problem import Arc, Problem, Resource, Segment
@@ -19,7 +19,7 @@ from hetesynth.search.collectives import collective
 from hetesynth.search.copy_problem import CopyProblem, Load, arcs_between
 from hetesynth.search.greedy.greedy import STRATEGY as GREEDY
 from hetesynth.search.list_scheduling import list_schedule
-from hetesynth.search.pods.gates import Blocks, Round, doubling, ring
+from hetesynth.search.pods.gates import Blocks, doubling, ring
 from hetesynth.search.search import Search, Strategy
 from hetesynth.search.solve import Solution, Solver
 
@@ -34,7 +34,7 @@ def pod_ranks(problem: Problem) -> list[list[Rank]]:
     return list(pods.values())
 
 
-def _refuses(problem: Problem, policy: Policy) -> str | None:
+def refuses(problem: Problem, policy: Policy) -> str | None:
     """Why ``problem`` is not composed; None: it is."""
     pods = pod_ranks(problem)
     if len(pods) < 2:
@@ -49,69 +49,44 @@ def _refuses(problem: Problem, policy: Policy) -> str | None:
     return None
 
 
-def _improve(search: Search) -> None:
+def improve(search: Search) -> None:
+    """Offer what rings and doubling between pods give, along trees inside each."""
     problem = search.problem
     pods = pod_ranks(problem)
     trees = _trees(search, pods)
     if trees is None:
         return
     tables = CopyProblem(problem)
-    for name, rounds in _ways(problem, pods):
-        routes = _routes(tables, pods, trees, rounds)
-        schedule = list_schedule(tables, routes, lambda: search.budget.strict_deadline and search.out_of_time())
-        if schedule is not None:
-            search.offer(schedule, f"composition, {name}")
-
-
-def _ways(problem: Problem, pods: Sequence[Sequence[Rank]]) -> Iterable[tuple[str, list[Round]]]:
-    """Rounds between pods; positions count the chunks of pod after pod."""
-    origins = _by_pod(problem, pods)
-    counts = tuple(map(len, origins))
-    firsts = tuple(sum(counts[:p]) for p in range(len(pods)))
-    blocks, order = Blocks(firsts, counts), range(len(pods))
-    yield "ring", ring(blocks, order, max(counts))
-    yield "doubling", doubling(blocks, order)
-
-
-def _by_pod(problem: Problem, pods: Sequence[Sequence[Rank]]) -> list[list[int]]:
-    """The chunks that start in each pod, one of each rank in turn."""
     pod_of = {rank: p for p, ranks in enumerate(pods) for rank in ranks}
-    chunks: list[list[int]] = [[] for _ in pods]
-    ordered = sorted(problem.collective.chunks, key=lambda chunk: (chunk.part, chunk.index))
-    for chunk in ordered:
-        chunks[pod_of[min(problem.collective.pre[chunk.index])]].append(chunk.index)
-    return chunks
-
-
-def _routes(
-    tables: CopyProblem, pods: Sequence[Sequence[Rank]], trees: Sequence[Trees], rounds: Iterable[Round]
-) -> list[list[int]]:
-    """The arcs of every chunk."""
-    problem, load, between = tables.problem, Load(tables), arcs_between(tables)
-    routes: list[list[int]] = [[] for _ in problem.collective.chunks]
-    at: dict[tuple[int, int], Rank] = {}  # pod, chunk -> where it entered
-    chunk_at = [k for chunks in _by_pod(problem, pods) for k in chunks]
-    pod_of = {rank: p for p, ranks in enumerate(pods) for rank in ranks}
-    for k, pre in enumerate(problem.collective.pre):
-        origin = min(pre)
-        at[pod_of[origin], k] = origin
-        routes[k] += trees[pod_of[origin]][origin]
-    for moves in rounds:
-        for move in moves:
+    origins: list[list[int]] = [[] for _ in pods]  # the chunks that start in each pod, one of each rank in turn
+    for chunk in sorted(problem.collective.chunks, key=lambda chunk: (chunk.part, chunk.index)):
+        origins[pod_of[min(problem.collective.pre[chunk.index])]].append(chunk.index)
+    counts = tuple(map(len, origins))  # positions count the chunks of pod after pod
+    blocks, order = Blocks(tuple(sum(counts[:p]) for p in range(len(pods))), counts), range(len(pods))
+    chunk_at = [k for chunks in origins for k in chunks]
+    for name, rounds in (("ring", ring(blocks, order, max(counts))), ("doubling", doubling(blocks, order))):
+        load, between = Load(tables), arcs_between(tables)
+        routes: list[list[int]] = []
+        at: dict[tuple[int, int], Rank] = {}  # pod, chunk -> where it entered
+        for k, (origin,) in enumerate(problem.collective.pre):
+            at[pod_of[origin], k] = origin
+            routes.append([*trees[pod_of[origin]][origin]])
+        for move in (move for moves in rounds for move in moves):
             for k in chunk_at[move.first : move.first + move.chunks]:
                 src = at[move.src, k]
                 arcs = [a for dst in pods[move.dst] for a in between.get((src, dst), ())]
                 arc = min(arcs, key=lambda a: (load.after(a), a))
                 load.take(arc)
-                entry = problem.arcs[arc].dst
-                at[move.dst, k] = entry
+                entry = at[move.dst, k] = problem.arcs[arc].dst
                 routes[k] += [arc, *trees[move.dst][entry]]
-    return routes
+        schedule = list_schedule(tables, routes, lambda: search.budget.strict_deadline and search.out_of_time())
+        if schedule is not None:
+            search.offer(schedule, f"composition, {name}")
 
 
 def _trees(search: Search, pods: Sequence[Sequence[Rank]]) -> list[Trees] | None:
     """For each pod the trees of its own allgather; None: the search inside one has none."""
-    budget = search.budget.part(search.policy.pods.inside_share)
+    budget = search.budget.part(0.5)
     solver = Solver(GREEDY, budget, search.oracle, search.progress, search.policy)
     solved: dict[Problem, Solution | None] = {}
     trees: list[Trees] = []
@@ -158,11 +133,9 @@ def _inside(problem: Problem, ranks: Sequence[Rank]) -> tuple[Problem, list[int]
         members = tuple(local[a] for a in group.arcs if a in local)
         if members:
             groups.append(Resource(f"group {len(groups)}", members, group.capacity))
-    alone = replace(
-        problem, ranks=len(ranks), vertices=len(number), segments=segments, arcs=inner, groups=tuple(groups),
-        collective=collective("allgather", len(ranks), 1), servers=(),
-    )  # fmt: skip
-    return alone, arcs
+    goal = collective("allgather", len(ranks), 1)
+    graph = {"segments": segments, "arcs": inner, "groups": tuple(groups), "servers": ()}
+    return replace(problem, ranks=len(ranks), vertices=len(number), collective=goal, **graph), arcs  # type: ignore[arg-type]
 
 
-STRATEGY = Strategy("composition", _improve, _refuses)
+STRATEGY = Strategy("composition", improve, refuses)

@@ -90,7 +90,7 @@ class Checkpoints:
     learned: set[int] = field(default_factory=set)  # regions whose laws Z3 was told
 
     def __post_init__(self) -> None:
-        self.laws = SuffixLaws(self.tables, self.search.policy.bounds)
+        self.laws = SuffixLaws(self.tables)
         self._began = time.perf_counter()
 
     def run(self, attempts: int) -> Schedule | None:

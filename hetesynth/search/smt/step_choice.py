@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from hetesynth.policy.bounds import BoundsPolicy
 from hetesynth.search.bounds.lower import most_copies
 from hetesynth.search.bounds.regions import Coverer, partitions
 from hetesynth.search.copy_problem import CopyProblem
@@ -63,13 +62,13 @@ class SuffixLaws:
     x ranks.
     """
 
-    def __init__(self, tables: CopyProblem, policy: BoundsPolicy) -> None:
+    def __init__(self, tables: CopyProblem) -> None:
         problem = tables.problem
         everybody = frozenset(range(problem.ranks))
         self.wants: Bools = np.zeros((len(problem.collective.post), problem.ranks), dtype=np.bool_)
         for k, post in enumerate(problem.collective.post):
             self.wants[k, sorted(post)] = True
-        self.levels = list(reversed(partitions(problem, policy)))
+        self.levels = list(reversed(partitions(problem)))
         parts = [frozenset(part) for level in self.levels for part in level]
         distinct = dict.fromkeys(ranks for part in parts for ranks in (part, everybody - part) if ranks)
         coverer = Coverer(problem)

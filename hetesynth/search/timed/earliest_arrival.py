@@ -20,7 +20,7 @@ import numpy as np
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.search.copy_problem import CopyProblem, start_arrays, without_useless
 from hetesynth.search.machine_code import rows, run_kernel
-from hetesynth.search.peers import within_peers, without_peers
+from hetesynth.search.peers import stranded, within_peers
 from hetesynth.search.portable_math import added, dearer
 from hetesynth.search.search import Search, Strategy
 from hetesynth.search.timed.kernels import Arrival, Network, Round, run_round
@@ -165,7 +165,7 @@ def timed_strategy(rates: Rates, weight: float) -> Strategy:
     times the seconds a resource is kept busy; without prices there is one round."""
 
     def improve(search: Search) -> None:
-        tables = within_peers(search.problem, search.policy.bounds)
+        tables = within_peers(search.problem)
         if tables is None:
             return
         link_times = rates.link_times(tables)
@@ -186,4 +186,4 @@ def timed_strategy(rates: Rates, weight: float) -> Strategy:
         if best is not None:
             search.offer(schedule_of(tables, best), "timed")
 
-    return Strategy("timed", improve, without_peers)
+    return Strategy("timed", improve, stranded)

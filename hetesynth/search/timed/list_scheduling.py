@@ -19,7 +19,7 @@ from hetesynth.model.problem import Problem
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.machine_code import Floats, Ints, rows, run_kernel
-from hetesynth.search.peers import stranded, within_peers, without_peers
+from hetesynth.search.peers import stranded, within_peers
 from hetesynth.search.portable_math import exp
 from hetesynth.search.search import Search, Strategy
 from hetesynth.search.timed.earliest_arrival import (
@@ -98,7 +98,7 @@ def negotiated_strategy(rates: Rates) -> Strategy:
     """
 
     def improve(search: Search) -> None:
-        tables = within_peers(search.problem, search.policy.bounds)
+        tables = within_peers(search.problem)
         if tables is None:
             return
         link_times = rates.link_times(tables)
@@ -130,7 +130,7 @@ def negotiated_strategy(rates: Rates) -> Strategy:
         most = full_speed_transfers(tables, link_times) if apart else None
         search.offer(schedule_of(tables, best, most), "negotiated")
 
-    return Strategy("negotiated", improve, without_peers)
+    return Strategy("negotiated", improve, stranded)
 
 
 def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
@@ -142,7 +142,7 @@ def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
     # an alltoall of 256 GPUs has 65,280
     if len(collective.chunks) > (20_000 if collective.chunks_per_rank > 1 else 70_000):
         return "it is too large"
-    return stranded(problem, policy.bounds)
+    return stranded(problem, policy)
 
 
 def exchange_strategy(rates: Rates) -> Strategy:
@@ -155,7 +155,7 @@ def exchange_strategy(rates: Rates) -> Strategy:
     """
 
     def improve(search: Search) -> None:
-        tables = within_peers(search.problem, search.policy.bounds)
+        tables = within_peers(search.problem)
         if tables is None or refuses(search.problem, search.policy) is not None:
             return
         paths = Paths(tables, rates.link_times(tables), search.budget.seed)

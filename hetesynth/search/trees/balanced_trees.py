@@ -32,7 +32,7 @@ def refuses(problem: Problem, policy: Policy = DEFAULT) -> str | None:
         return "some chunk does not go from one rank to all others"
     if len(collective.chunks) * problem.ranks > 60_000 or problem.ranks > 256:
         return "it is too large"
-    return stranded(problem, policy.bounds)
+    return stranded(problem, policy)
 
 
 def improve(search: Search, rounds: int = 8) -> None:
@@ -64,7 +64,7 @@ class TreeRouting:
     sharpness: float = 16.0
 
     def __post_init__(self) -> None:
-        tables = within_peers(self.problem, self.policy.bounds)
+        tables = within_peers(self.problem)
         if tables is None:
             raise InternalError("trees for a problem that they refuse")
         self.tables = tables
