@@ -9,10 +9,11 @@ from typing import Any
 
 import click
 
+from hetesynth import api
 from hetesynth.cli.options import json_option
 from hetesynth.cli.terminal import show, table
 from hetesynth.model.collective import COLLECTIVE_NAMES, PERSONALIZED
-from hetesynth.search.registry import ROWS, TO_EVERYBODY, StrategyRow
+from hetesynth.search.registry import TO_EVERYBODY, StrategyRow
 
 
 @click.command(name="strategies")
@@ -23,7 +24,8 @@ def command(as_json: bool) -> None:
     Those that count seconds need --size. "auto" in the fourth column: synth --size tries it by itself. s/transfer:
     what a search costs on one core for each transfer, as a power of ten (docs/strategies.md).
     """
-    show(json.dumps(strategies_document(ROWS), indent=2) if as_json else strategies_report(ROWS))
+    rows = api.strategies()
+    show(json.dumps(strategies_document(rows), indent=2) if as_json else strategies_report(rows))
 
 
 def strategies_document(rows: Sequence[StrategyRow]) -> list[dict[str, Any]]:

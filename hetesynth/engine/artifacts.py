@@ -187,6 +187,12 @@ class Synthesis:
         return self.problem.collective.chunks_per_rank
 
     @property
+    def name(self) -> str:
+        """That the files have where nobody names them."""
+        chunks = f"-c{self.by_steps.chunks}" if self.by_steps.chunks > 1 else ""
+        return f"{self.topology.name}-{self.request.collective}{chunks}"
+
+    @property
     def by_steps(self) -> Synthesis | StepModel:
         """What the step model says: of the schedule of the fewest steps, or of the one for a stated size."""
         return self.step_model or self
@@ -209,6 +215,15 @@ class Synthesis:
         strange = vendor_warnings(self.targets, self.topology.models, request.collective)
         calls = call_warnings(self.targets, request.collective, root, every=self.every_root)
         return strange + calls + hangs + slower + left
+
+    def write(self, stem: Path) -> list[Path]:
+        """Write every file next to each other, all or none; the paths, XML first."""
+        from hetesynth.files.atomic import write_all
+
+        paths = {stem.with_name(stem.name + suffix): data for suffix, data in self.files.items()}
+        with self.timer.phase("write"):
+            write_all(paths)
+        return list(paths)
 
     @property
     def advice(self) -> RuntimeAdvice | None:
@@ -361,10 +376,16 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
             name = _program_name(topology.name, problem, "inplace" if in_place else "")
             with timer.phase("lower"):
                 options = LoweringOptions(
-                    name, in_place, not in_place, target=target, servers=topology.servers,
-                    min_bytes=spec.min_bytes, max_bytes=spec.max_bytes, throttling=spec.throttling,
+                    name,
+                    in_place,
+                    not in_place,
+                    target=target,
+                    servers=topology.servers,
+                    min_bytes=spec.min_bytes,
+                    max_bytes=spec.max_bytes,
+                    throttling=spec.throttling,
                     policy=request.policy.lowering,
-                )  # fmt: skip
+                )
                 costs = CostOptions.of(request)
                 program = (
                     steady_emitted(problem, solution.schedule, spec.steady, options)
@@ -407,9 +428,12 @@ def _schedule_json(solved: SolvedRequest) -> bytes:
     problem, solution, chunking = solved.problem, solved.solution, solved.chunking
     choice = solved.choice
     recipe = recipe_of(
-        solved.compilation.request, solved.programs.steady, solved.programs.throttling,
-        by_time=choice is not None, trees=None if choice is None else choice.trees,
-    )  # fmt: skip
+        solved.compilation.request,
+        solved.programs.steady,
+        solved.programs.throttling,
+        by_time=choice is not None,
+        trees=None if choice is None else choice.trees,
+    )
     header: dict[str, JsonValue] = {
         "cluster": chunking.topology.name,
         "ranks": [dict(place) for place in places_document(chunking.topology)],
@@ -429,13 +453,3 @@ def _schedule_json(solved: SolvedRequest) -> bytes:
     if chunking.topology.notes:
         header["losses"] = list(chunking.topology.notes)
     return write_schedule_json(problem, solution.schedule, header)
-
-
-def write(synthesis: Synthesis, stem: Path) -> list[Path]:
-    """Write every file of ``synthesis`` next to each other, all or none; the paths, XML first."""
-    from hetesynth.files.atomic import write_all
-
-    paths = {stem.with_name(stem.name + suffix): data for suffix, data in synthesis.files.items()}
-    with synthesis.timer.phase("write"):
-        write_all(paths)
-    return list(paths)

@@ -12,8 +12,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from itertools import combinations, islice
+from pathlib import Path
 from typing import Any
 
 from hetesynth import __version__
@@ -32,12 +33,11 @@ from hetesynth.engine.choice.pool import Pool, library_seconds, pool, sample_pla
 from hetesynth.engine.compilation import Compilation, compilation
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
 from hetesynth.engine.predictors import CostOptions, first_predictor
-from hetesynth.engine.program_warnings import Warned
 from hetesynth.engine.recipe import topology_hash
 from hetesynth.engine.request import Request
 from hetesynth.engine.time_verdict import ALIKE, Bounds, Timed, TimeVerdict, time_verdict, verdict_line
 from hetesynth.errors import HetesynthError
-from hetesynth.files.folders import PLOT, with_digests
+from hetesynth.files.folders import PLOT, with_digests, write_folder
 from hetesynth.model.size_range import SizeRange, spelled_range
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import Policy
@@ -132,6 +132,10 @@ class Range:
         """The largest size, None: there is none."""
         return self.extent.high if self.extent.closed or self.extent.high is None else self.extent.high - 1
 
+    def holds(self, size: int) -> bool:
+        """Whether ``size`` is in the range."""
+        return self.low <= size and (self.high is None or size <= self.high)
+
 
 @dataclass(frozen=True)
 class Atlas:
@@ -155,14 +159,103 @@ class Atlas:
         """Whether the clock or Ctrl-C decided anything."""
         return self.pool.cut_short or bool(self.compilation.budget.clock_decisions)
 
-    @property
-    def left(self) -> list[int]:
-        """Sizes of the pool that are left to the library."""
-        return [size for size in self.pool.sizes if not any(_holds(entry, size) for entry in self.ranges)]
+    def write(self, folder: Path) -> list[Path]:
+        """Write the folder, which is new, empty or an atlas that it replaces, whole; the paths in it."""
+        write_folder(folder, self.files, MARK)
+        return [folder / name for name in self.files]
 
+    @cached_property
+    def files(self) -> dict[str, bytes]:
+        """Every file by its name in the folder: programs by target, schedules, index and plot."""
+        from hetesynth.report.size_plot import size_plot
 
-def _holds(entry: Range, size: int) -> bool:
-    return entry.low <= size and (entry.high is None or size <= entry.high)
+        contents = {
+            self._name(k, suffix): data
+            for k, entry in enumerate(self.ranges)
+            for suffix, data in entry.synthesis.files.items()
+        }
+        title = f"{self.topology.name}: {self.request.collective}, {self.topology.ranks} GPUs"
+        borders = [r.high for r in self.ranges if r.high is not None]
+        lines: dict[str, list[tuple[int, float]]] = {}
+        for k, entry in enumerate(self.ranges):
+            timed = zip(self.pool.sizes, self.pool.seconds[entry.member], strict=True)
+            label = f"{k}: {self.pool.candidates[entry.member].label}"
+            lines[label] = [(size, size / s / 1e9) for size, s in timed if math.isfinite(s)]
+        lines["bound"] = [(size, size / self.pool.bounds.seconds(size) / 1e9) for size in self.pool.sizes]
+        contents[PLOT] = size_plot(title, lines, borders).encode()
+        contents["index.json"] = (json.dumps(with_digests(self.index, contents), indent=2) + "\n").encode()
+        return contents
+
+    def _name(self, k: int, suffix: str) -> str:
+        """Programs of each target have a folder of their own: some runtimes read every file of a folder."""
+        stem = f"{self.topology.name}-{self.request.collective}-{k}"
+        program = self.ranges[k].synthesis.programs.get(suffix)
+        if program is None:
+            return f"schedules/{stem}{SCHEDULE_SUFFIX}"
+        return f"{program.target.name}/{stem}{suffix}"
+
+    @cached_property
+    def index(self) -> dict[str, Any]:
+        """The JSON index: ranges with their files and times, the frontier, the topology's features."""
+        request, members, first = self.request, self.pool, self.ranges[:1]
+        advice = first[0].synthesis.advice if first else None
+        slower = [w for _, verdict in self.verdicts for w in library_warnings(verdict, request.targets)]
+        warnings = [*slower, *(warned for entry in first for warned in entry.synthesis.warnings)]
+        ranges = []
+        for k, entry in enumerate(self.ranges):
+            candidate, throttling = members.candidates[entry.member], members.members[entry.member].throttling
+            took, sizes = dict(entry.seconds), []
+            for j, size in enumerate(members.sizes):
+                if entry.holds(size):
+                    us = None if took.get(size) is None else took[size] * 1e6
+                    figures = members.time_optimality(entry.member, j).figures()
+                    sizes.append({**figures, "program_predicted_us": us})
+            ranges.append(
+                {
+                    "low": entry.low,
+                    "high": entry.high,
+                    "min_bytes": entry.min_bytes,
+                    "max_bytes": entry.max_bytes or None,
+                    "mscclpp_max_bytes": entry.plan_bytes,
+                    "candidate": candidate.label,
+                    "strategy": candidate.name,
+                    "chunks": candidate.chunks,
+                    "steps": candidate.solution.schedule.makespan,
+                    "lower_bound": candidate.solution.bound.steps,
+                    "files": [self._name(k, suffix) for suffix in entry.synthesis.files],
+                    "throttling": None if throttling is None else throttling.after,
+                    "sizes": sizes,
+                }
+            )
+        left = [size for size in members.sizes if not any(entry.holds(size) for entry in self.ranges)]
+        return {
+            "kind": "hetesynth atlas",
+            "generator": f"hetesynth {__version__}",
+            "verdict": verdict_line([v for _, v in self.verdicts]) if self.verdicts else LEFT,
+            "verdicts": [
+                {"size": v.size, "candidate": members.candidates[member].label, **v.figures()}
+                for member, v in self.verdicts
+            ],
+            "cluster": self.topology.name,
+            "topology_sha256": topology_hash(self.topology),
+            **({"losses": list(self.topology.notes)} if self.topology.notes else {}),
+            "collective": request.collective,
+            "ranks": self.topology.ranks,
+            "root": members.candidates[0].problem.collective.root,
+            "simulated": True,
+            "runtime_costs": request.runtime is not None,
+            "cut_short": self.cut_short,
+            "ended_by": members.ending,
+            "decided_by_clock": list(self.compilation.budget.clock_decisions.told()),
+            "targets": [t.name for t in request.targets],
+            "warnings": [warned.plain() for warned in warnings],
+            "runtime_advice": None if advice is None else advice.plain(),
+            "topology": features(self.topology, members.bounds, request.policy),
+            "ranges": ranges,
+            "left_to_library": left,
+            "frontier": frontier(self),
+            "unfit": [{"candidate": label, "reason": why} for label, why in self.unfit],
+        }
 
 
 def atlas(
@@ -221,7 +314,7 @@ def _verdicts(
     root, options = members.candidates[0].problem.collective.root, CostOptions.of(run.request)
     for place in sample_places(members.sizes, request.policy.autotune):
         size = members.sizes[place]
-        entry = next((r for r in ranges if _holds(r, size)), None)
+        entry = next((r for r in ranges if r.holds(size)), None)
         if entry is None:
             continue
         seconds = dict(entry.seconds).get(size)
@@ -391,104 +484,6 @@ class _RangeFiles:
                 raise
             spec = ProgramSpec(others, entry.throttling, least, most, entry.steady)
             return finished(candidate.solved(self.run, spec, time_optimality))
-
-
-def files(result: Atlas) -> dict[str, bytes]:
-    """Every file of the atlas by its name in the folder: programs by target, schedules, index and plot."""
-    from hetesynth.report.size_plot import size_plot
-
-    contents: dict[str, bytes] = {}
-    for k, entry in enumerate(result.ranges):
-        for suffix, data in entry.synthesis.files.items():
-            contents[_name(result, k, suffix)] = data
-    title = f"{result.topology.name}: {result.request.collective}, {result.topology.ranks} GPUs"
-    borders = [r.high for r in result.ranges if r.high is not None]
-    lines: dict[str, list[tuple[int, float]]] = {}
-    sizes = result.pool.sizes
-    for k, entry in enumerate(result.ranges):
-        seconds = result.pool.seconds[entry.member]
-        lines[f"{k}: {result.pool.candidates[entry.member].label}"] = [
-            (size, size / s / 1e9) for size, s in zip(sizes, seconds, strict=True) if math.isfinite(s)
-        ]
-    lines["bound"] = [(size, size / result.pool.bounds.seconds(size) / 1e9) for size in sizes]
-    contents[PLOT] = size_plot(title, lines, borders).encode()
-    contents["index.json"] = (json.dumps(with_digests(index(result), contents), indent=2) + "\n").encode()
-    return contents
-
-
-def _name(result: Atlas, k: int, suffix: str) -> str:
-    """Programs of each target have a folder of their own: some runtimes read every file of a folder."""
-    stem = f"{result.topology.name}-{result.request.collective}-{k}"
-    program = result.ranges[k].synthesis.programs.get(suffix)
-    if program is None:
-        return f"schedules/{stem}{SCHEDULE_SUFFIX}"
-    return f"{program.target.name}/{stem}{suffix}"
-
-
-def index(result: Atlas) -> dict[str, Any]:
-    """The JSON index: ranges with their files and times, the frontier, the topology's features."""
-    advice = result.ranges[0].synthesis.advice if result.ranges else None
-    return {
-        "kind": "hetesynth atlas",
-        "generator": f"hetesynth {__version__}",
-        "verdict": verdict_line([v for _, v in result.verdicts]) if result.verdicts else LEFT,
-        "verdicts": [
-            {"size": v.size, "candidate": result.pool.candidates[member].label, **v.figures()}
-            for member, v in result.verdicts
-        ],
-        "cluster": result.topology.name,
-        "topology_sha256": topology_hash(result.topology),
-        **({"losses": list(result.topology.notes)} if result.topology.notes else {}),
-        "collective": result.request.collective,
-        "ranks": result.topology.ranks,
-        "root": result.pool.candidates[0].problem.collective.root,
-        "simulated": True,
-        "runtime_costs": result.request.runtime is not None,
-        "cut_short": result.cut_short,
-        "ended_by": result.pool.ending,
-        "decided_by_clock": list(result.compilation.budget.clock_decisions.told()),
-        "targets": [t.name for t in result.request.targets],
-        "warnings": [warned.plain() for warned in _warnings(result)],
-        "runtime_advice": None if advice is None else advice.plain(),
-        "topology": features(result.topology, result.pool.bounds, result.request.policy),
-        "ranges": [_range(result, k) for k in range(len(result.ranges))],
-        "left_to_library": result.left,
-        "frontier": frontier(result),
-        "unfit": [{"candidate": label, "reason": why} for label, why in result.unfit],
-    }
-
-
-def _warnings(result: Atlas) -> list[Warned]:
-    """Where a library is quicker, and what holds of the files of every range."""
-    targets = result.request.targets
-    slower = [warned for _, verdict in result.verdicts for warned in library_warnings(verdict, targets)]
-    return [*slower, *(warned for entry in result.ranges[:1] for warned in entry.synthesis.warnings)]
-
-
-def _range(result: Atlas, k: int) -> dict[str, Any]:
-    entry = result.ranges[k]
-    candidate, throttling = result.pool.candidates[entry.member], result.pool.members[entry.member].throttling
-    took = dict(entry.seconds)
-    sizes = []
-    for j, size in enumerate(result.pool.sizes):
-        if _holds(entry, size):
-            us = None if took.get(size) is None else took[size] * 1e6
-            sizes.append({**result.pool.time_optimality(entry.member, j).figures(), "program_predicted_us": us})
-    return {
-        "low": entry.low,
-        "high": entry.high,
-        "min_bytes": entry.min_bytes,
-        "max_bytes": entry.max_bytes or None,
-        "mscclpp_max_bytes": entry.plan_bytes,
-        "candidate": candidate.label,
-        "strategy": candidate.name,
-        "chunks": candidate.chunks,
-        "steps": candidate.solution.schedule.makespan,
-        "lower_bound": candidate.solution.bound.steps,
-        "files": [_name(result, k, suffix) for suffix in entry.synthesis.files],
-        "throttling": None if throttling is None else throttling.after,
-        "sizes": sizes,
-    }
 
 
 def frontier(result: Atlas) -> list[dict[str, Any]]:

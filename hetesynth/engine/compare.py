@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from hetesynth.engine.choice.pool import Pool, pool
@@ -88,6 +89,23 @@ class Comparison:
                 for e in self.entries
             ],
         }
+
+    def write(self, file: Path) -> list[Path]:
+        """Draw algorithm bandwidth in GB/s against size, of every strategy and of the bound; the path."""
+        from hetesynth.files.atomic import write_atomically
+        from hetesynth.report.size_plot import size_plot
+
+        lines: dict[str, list[tuple[int, float]]] = {}
+        bounds: dict[int, float] = {}
+        for entry in self.entries:
+            optimality = entry.time_optimality
+            if optimality is not None and optimality.seconds:
+                lines.setdefault(entry.strategy, []).append((entry.size, entry.size / optimality.seconds / 1e9))
+                if optimality.bound_seconds:
+                    bounds[entry.size] = entry.size / optimality.bound_seconds / 1e9
+        title = f"{self.topology.name}: {self.request.collective}, {self.topology.ranks} GPUs"
+        write_atomically(file, size_plot(title, lines | {"bound": sorted(bounds.items())}).encode())
+        return [file]
 
 
 def compare(
@@ -190,17 +208,3 @@ def _entry(name: str, members: Pool, j: int) -> Entry:
     optimality = replace(members.time_optimality(i, j), seconds=members.seconds[i][j])
     simulated = members.members[i].predictor is not None
     return Entry(name, size, optimality, best.label, best.chunks, simulated=simulated)
-
-
-def curves(comparison: Comparison) -> dict[str, list[tuple[int, float]]]:
-    """Algorithm bandwidth in GB/s against size, of every strategy and of the bound."""
-    lines: dict[str, list[tuple[int, float]]] = {}
-    bounds: dict[int, float] = {}
-    for entry in comparison.entries:
-        if entry.time_optimality is not None and entry.time_optimality.seconds:
-            lines.setdefault(entry.strategy, []).append(
-                (entry.size, entry.size / entry.time_optimality.seconds / 1e9)
-            )
-            if entry.time_optimality.bound_seconds:
-                bounds[entry.size] = entry.size / entry.time_optimality.bound_seconds / 1e9
-    return lines | {"bound": sorted(bounds.items())}

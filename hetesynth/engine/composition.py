@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from hetesynth import __version__
 from hetesynth.engine.compilation import Compilation, compilation
+from hetesynth.engine.places import COMPOSITION, COMPOSITION_SUFFIX
 from hetesynth.engine.problem import verified_solver
 from hetesynth.errors import HetesynthError, InternalError
-from hetesynth.model.diagnostics import SourceError
 from hetesynth.model.pods import PodBound
 from hetesynth.model.rank_places import places_document
 from hetesynth.model.topology import Topology
@@ -45,14 +44,19 @@ class ComposedFiles:
     synthesis: Synthesis | None
     no_program: str | None
 
+    @property
+    def name(self) -> str:
+        """That the files have where nobody names them."""
+        task = self.composed.composition.task
+        return f"{task.cluster.name}-{task.collective}" + (f"-c{task.chunks}" if task.chunks > 1 else "")
+
     def write(self, stem: Path) -> list[Path]:
         """All files next to each other, all or none."""
-        from hetesynth.engine.artifacts import write
         from hetesynth.files.atomic import write_all
 
         if self.synthesis is not None:
             files = {**self.synthesis.files, COMPOSITION_SUFFIX: self.composed.document}
-            return write(replace(self.synthesis, files=files), stem)
+            return replace(self.synthesis, files=files).write(stem)
         path = stem.with_name(stem.name + COMPOSITION_SUFFIX)
         with self.composed.run.timer.phase("write"):
             write_all({path: self.composed.document})
@@ -70,7 +74,7 @@ def compose_files(request: Request, progress: Progress) -> ComposedFiles:
         return ComposedFiles(done, None, f"{ranks} GPUs are more than the {most} of which programs are tried")
     from hetesynth.engine.synth import synthesize
 
-    flat = replace(request, strategy=STRATEGY, objective="steps")
+    flat = replace(request, strategy=COMPOSITION, objective="steps")
     try:
         return ComposedFiles(done, synthesize(flat, progress, run.budget_left), None)
     except HetesynthError as error:
@@ -163,9 +167,7 @@ def _text(value: object) -> str:
     return json.dumps(value, sort_keys=True, allow_nan=False, ensure_ascii=True, separators=(",", ":"))
 
 
-STRATEGY = "composition"
 INSIDE = ("auto", "tree-packing", "server-rings", "hierarchical")  # what searches inside pods
-COMPOSITION_SUFFIX = ".composition.json"
 
 
 @dataclass(frozen=True)
@@ -189,23 +191,6 @@ class Composed:
     def gap(self) -> float:
         """Its time over the bound, minus 1."""
         return float(self.seconds / self.bound.seconds) - 1 if self.bound.seconds else math.inf
-
-
-def is_composed(request: Request) -> bool:
-    """Whether strategy auto composes: the cluster has several pods and too many GPUs to be solved flat."""
-    if request.strategy == STRATEGY:
-        return True
-    if (
-        request.strategy != "auto"
-        or request.collective not in COMPOSED
-        or not isinstance(request.topology, str | os.PathLike)
-    ):
-        return False
-    try:
-        cluster = load_pods(request.file)
-    except SourceError:
-        return False  # whoever reads the whole cluster says what is wrong with it
-    return len(cluster.pods) > 1 and cluster.ranks > request.policy.pods.flat_ranks
 
 
 def composed(run: Compilation) -> Composed:
@@ -273,7 +258,7 @@ def _header(composition: Composition, bound: PodBound, request: Request) -> dict
     places = places_document(composition.task.cluster)
     return {
         "hetesynth": __version__,
-        "strategy": STRATEGY,
+        "strategy": COMPOSITION,
         "between_pods": list(composition.ways),
         "seed": request.budget.seed,
         "picoseconds": composition.picoseconds,

@@ -47,7 +47,7 @@ from hetesynth.model.verdict import Violation
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.chunking import Chunking, ChunkingOptions, chunk
 from hetesynth.search.collectives import collective
-from hetesynth.topology.language import load_topology
+from hetesynth.topology.language import TopologySource, load_topology
 
 if TYPE_CHECKING:
     from hetesynth.files.schedule_json import JsonValue
@@ -65,7 +65,7 @@ class ImportRequest:
     ``single_root``, ``policy``: as in compile.request.Request."""
 
     path: Path
-    topology: os.PathLike[str] | None = None
+    topology: TopologySource | None = None
     root: Rank | None = None
     single_root: bool = False
     chunking: ChunkingOptions = field(default_factory=ChunkingOptions)
@@ -103,6 +103,19 @@ class Imported:
         strange = vendor_warnings(self.request.targets, models, collective.name)
         return strange + call_warnings(self.request.targets, collective.name, collective.root) + hangs
 
+    def write(self, stem: Path) -> list[Path]:
+        """Write every file, all or none; the paths, programs first. Refuses to write over what was imported."""
+        from hetesynth.files.atomic import write_all
+
+        paths = {stem.with_name(stem.name + suffix): data for suffix, data in self.files.items()}
+        for path in paths:
+            if os.path.exists(path) and path.samefile(self.request.path):
+                raise HetesynthError(
+                    f"{path} is the file that is imported", code="HS707", help="choose another name with -o"
+                )
+        write_all(paths)
+        return list(paths)
+
 
 def import_file(request: ImportRequest) -> Imported:
     """Read, judge, lift, judge. Raises HetesynthError: HS702 (exit 1) a judge refuses the file, HS520 and HS542 it
@@ -133,7 +146,7 @@ def import_file(request: ImportRequest) -> Imported:
         from hetesynth.search.solve import bounds_of
 
         bound = bounds_of(imported.problem, request.policy)[0]
-        wrong = recheck_bound(imported.problem, bound, request.policy.compile.recheck_seconds).violations
+        wrong = recheck_bound(imported.problem, bound).violations
         if wrong or bound.steps > imported.schedule.makespan:
             raise InternalError(f"the bound of {bound.steps} steps is wrong: {bound.proof}")
         imported = replace(imported, certificate=Certificate(imported.schedule.makespan, bound))
@@ -356,17 +369,3 @@ def _schedule_json(imported: Imported) -> bytes:
 def _title(text: str) -> str:
     """``text`` as a name that every reader takes."""
     return re.sub(r"[^A-Za-z0-9_.-]", "_", text)[: MAX_PROGRAM_NAME - len("_inplace")] or "imported"
-
-
-def write(imported: Imported, stem: Path) -> list[Path]:
-    """Write every file, all or none; the paths, programs first. Refuses to write over what was imported."""
-    from hetesynth.files.atomic import write_all
-
-    paths = {stem.with_name(stem.name + suffix): data for suffix, data in imported.files.items()}
-    for path in paths:
-        if os.path.exists(path) and path.samefile(imported.request.path):
-            raise HetesynthError(
-                f"{path} is the file that is imported", code="HS707", help="choose another name with -o"
-            )
-    write_all(paths)
-    return list(paths)

@@ -257,9 +257,8 @@ class ProgramPredictor:
     kind: ClassVar[FileKind] = "program"
 
     def __init__(
-        self, topology: Topology, program: Program, options: CostOptions = CostOptions(),
-        target: Target = PORTABLE,
-    ) -> None:  # fmt: skip
+        self, topology: Topology, program: Program, options: CostOptions = CostOptions(), target: Target = PORTABLE
+    ) -> None:
         from hetesynth.simulate.program import ProgramLoops
 
         self._machine_code = options.policy.machine_code

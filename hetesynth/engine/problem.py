@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hetesynth.engine.compilation import PhaseTimer
 from hetesynth.engine.formats import contents
@@ -150,6 +150,31 @@ def demand_several_ranks(topology: Topology) -> None:
         )
 
 
+def bounds_document(request: Request, *, check: bool) -> dict[str, Any]:
+    """What ``bounds --json`` prints; with ``check`` what rechecking says, else null under ``rechecked``."""
+    goal, every = bounds(request)
+    rows = []
+    for bound in every:
+        recheck = recheck_bound(goal, bound) if check else None
+        row = {
+            "steps": bound.steps,
+            "method": bound.method,
+            "proof": bound.proof,
+            "backwards": bound.backwards,
+            "witness": None if bound.witness is None else asdict(bound.witness),
+            "rechecked": None if recheck is None else recheck.complete,
+            "violations": [violation.message for violation in recheck.violations] if recheck else [],
+        }
+        rows.append(row)
+    return {
+        "collective": goal.collective.name,
+        "ranks": goal.ranks,
+        "chunks": goal.collective.chunks_per_rank,
+        "lower_bound": every[0].steps,
+        "bounds": rows,
+    }
+
+
 def bounds(request: Request) -> tuple[Problem, list[LowerBound]]:
     """Every lower bound for ``request``, best first, without a search."""
     from hetesynth.search.bounds.lower import reach
@@ -163,9 +188,12 @@ def bounds(request: Request) -> tuple[Problem, list[LowerBound]]:
 
 
 def recheck_bound(
-    problem: Problem, bound: LowerBound, seconds: float,
-    clock_decisions: ClockDecisions | None = None, units: int = 0,
-) -> Recheck:  # fmt: skip
+    problem: Problem,
+    bound: LowerBound,
+    seconds: float = 10.0,
+    clock_decisions: ClockDecisions | None = None,
+    units: int = 0,
+) -> Recheck:
     """What the judge of bounds says of ``bound``; a solver's query is put to a fresh solver for ``seconds`` and
     ``units`` of its resources (0: no limit).
 

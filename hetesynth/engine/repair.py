@@ -138,8 +138,10 @@ class Repair:
             strategy = registry.strategy("auto")
             fresh = replace(
                 verified_solver(strategy, budget, for_steps(request.policy, budget.effort)),
-                progress=self.run.progress, decisions=self.run.decisions.inside("fresh"), trace=self.run.trace,
-            ).solve(solved.problem)  # fmt: skip
+                progress=self.run.progress,
+                decisions=self.run.decisions.inside("fresh"),
+                trace=self.run.trace,
+            ).solve(solved.problem)
         if not isinstance(fresh, Solution) or fresh.schedule.makespan >= steps:
             return solved
         return replace(solved, strategy=strategy.name, solution=fresh)
@@ -166,9 +168,12 @@ class Repair:
         searched = MENDED if quick else strategy()
         solver = verified_solver(WHOLE if whole else searched, self.run.budget, self.run.request.policy)
         return replace(
-            solver, first_candidate=old, progress=self.run.progress, decisions=self.run.decisions,
+            solver,
+            first_candidate=old,
+            progress=self.run.progress,
+            decisions=self.run.decisions,
             trace=self.run.trace,
-        ).solve(problem)  # fmt: skip
+        ).solve(problem)
 
     def carried(self, problem: Problem) -> Schedule:
         """What is left of the old schedule, in the words of ``problem``."""
@@ -183,9 +188,15 @@ class Repair:
         predictor = SchedulePredictor(topology, solved.problem, schedule, options)
         chunks = solved.problem.collective.chunks_per_rank
         candidate = Candidate(
-            f"{NAME}, c={chunks}", NAME, chunks, solved.chunking, solved.problem, solved.solution, predictor,
+            f"{NAME}, c={chunks}",
+            NAME,
+            chunks,
+            solved.chunking,
+            solved.problem,
+            solved.solution,
+            predictor,
             predictor.timeline(size).makespan,
-        )  # fmt: skip
+        )
         if target is None or len(schedule.transfers) > request.policy.autotune.max_program_transfers:
             return Ranked(candidate)
         lowering = timed_lowering(request, target, topology)
@@ -241,9 +252,15 @@ class Repair:
             if target is None:
                 try:
                     tuning = tune(
-                        self.changes.after, self._sized, specs.size, self.run.progress, programs=False,
-                        budget=self.run.budget_left, decisions=record, trace=self.run.trace,
-                    )  # fmt: skip
+                        self.changes.after,
+                        self._sized,
+                        specs.size,
+                        self.run.progress,
+                        programs=False,
+                        budget=self.run.budget_left,
+                        decisions=record,
+                        trace=self.run.trace,
+                    )
                 except HetesynthError:
                     return ranked
                 best = tuning.candidates[0]
@@ -461,28 +478,47 @@ class Repaired:
     synthesis: Synthesis
     difference: ScheduleDifference
 
+    def write(self, stem: Path) -> list[Path]:
+        """Write the files, all or none; their paths."""
+        return self.synthesis.write(stem)
+
 
 def repair(asked: RepairRequest, progress: Progress = no_progress) -> Repaired:
     """Repair the schedule. Raises HetesynthError where files do not fit together or there is no schedule."""
-    document, recipe = _read(asked)
-    before = load_topology(asked.before)
-    demand_same_cluster(document, before, str(asked.schedule))
+    if asked.schedule is None:
+        raise InternalError("a repair of no schedule file")
+    document, name = read_document(asked.schedule), str(asked.schedule)
+    recipe, before = recipe_in(document, name), load_topology(asked.before)
+    demand_same_cluster(document, before, name)
     return repaired(asked, document, recipe, CarryOver(before, load_topology(asked.after)), progress)
 
 
 def repaired(
-    asked: RepairRequest, document: ScheduleDocument, recipe: Recipe, changes: CarryOver,
+    asked: RepairRequest,
+    document: ScheduleDocument,
+    recipe: Recipe,
+    changes: CarryOver,
     progress: Progress = no_progress,
-) -> Repaired:  # fmt: skip
+) -> Repaired:
     """The same where the files were read."""
     targets = asked.targets or tuple(target(name) for name in recipe.targets)
     request = Request(  # what the old schedule was asked for with, on the changed cluster
-        topology=asked.after, collective=document.collective, chunks=recipe.chunks,
-        root=changes.root(document.root), budget=asked.budget, chunking=recipe.chunking,
-        exclusion=recipe.exclusion, schedule_only=asked.schedule_only or not recipe.programs,
-        max_peers=recipe.max_peers, targets=targets, single_root=asked.single_root, size=recipe.size,
-        runtime=NCCL_TABLES if recipe.runtime_costs else None, objective="time", policy=asked.policy,
-    )  # fmt: skip
+        topology=asked.after,
+        collective=document.collective,
+        chunks=recipe.chunks,
+        root=changes.root(document.root),
+        budget=asked.budget,
+        chunking=recipe.chunking,
+        exclusion=recipe.exclusion,
+        schedule_only=asked.schedule_only or not recipe.programs,
+        max_peers=recipe.max_peers,
+        targets=targets,
+        single_root=asked.single_root,
+        size=recipe.size,
+        runtime=NCCL_TABLES if recipe.runtime_costs else None,
+        objective="time",
+        policy=asked.policy,
+    )
     demand_callable(request)
     run = compilation(request, progress)
     work = Repair(run, document, recipe, changes)
@@ -498,20 +534,18 @@ def repaired(
     return Repaired(asked, document, changes, synthesis, difference)
 
 
-def suffixes_of(asked: RepairRequest) -> list[str]:
-    """Of the files that a repair writes."""
-    document, recipe = _read(asked)
-    targets = asked.targets or tuple(target(name) for name in recipe.targets)
-    schedule_only = asked.schedule_only or not recipe.programs
-    return [*suffixes(Request(asked.after, document.collective, schedule_only=schedule_only, targets=targets))]
-
-
-def _read(asked: RepairRequest) -> tuple[ScheduleDocument, Recipe]:
-    """The old schedule and how it was made."""
-    if asked.schedule is None:
-        raise InternalError("a repair of no schedule file")
-    document = read_document(asked.schedule)
-    return document, recipe_in(document, str(asked.schedule))
+def suffixes_of(schedule: Path, targets: tuple[Target, ...], *, schedule_only: bool) -> list[str]:
+    """Of the files that a repair of the file writes."""
+    document = read_document(schedule)
+    recipe = recipe_in(document, str(schedule))
+    return suffixes(
+        Request(
+            schedule,
+            document.collective,
+            schedule_only=schedule_only or not recipe.programs,
+            targets=targets or tuple(target(name) for name in recipe.targets),
+        )
+    )
 
 
 def read_document(path: Path) -> ScheduleDocument:

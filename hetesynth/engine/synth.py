@@ -64,9 +64,12 @@ FIRST_ONLY = 0.01
 
 
 def for_every_root(
-    request: Request, progress: Progress = no_progress, trace: CegisTrace | None = None, *,
+    request: Request,
+    progress: Progress = no_progress,
+    trace: CegisTrace | None = None,
+    *,
     began: float | None = None,
-) -> list[Synthesis]:  # fmt: skip
+) -> list[Synthesis]:
     """One synthesis a root, in order. ``trace``: what CEGIS did. ``began``: as ``synthesize`` takes it.
 
     With a time budget the work is done in a process that makes the first program of every root, then searches for
@@ -124,9 +127,14 @@ def write_every_root(syntheses: Sequence[Synthesis], stem: Path) -> list[Path]:
 
 
 def synthesize(
-    request: Request, progress: Progress = no_progress, budget: Budget | None = None,
-    decisions: Decisions | None = None, trace: CegisTrace | None = None, *, began: float | None = None,
-) -> Synthesis:  # fmt: skip
+    request: Request,
+    progress: Progress = no_progress,
+    budget: Budget | None = None,
+    decisions: Decisions | None = None,
+    trace: CegisTrace | None = None,
+    *,
+    began: float | None = None,
+) -> Synthesis:
     """The main job. Raises HetesynthError when there is no schedule (exit 1) or none was found (exit 3).
 
     ``budget``: what is spent, by default that of the request. Where it has seconds the work is done in a process
@@ -165,9 +173,13 @@ def synthesize(
 
 
 def _last_in_time(
-    work: Callable[[Tell], T], request: Request, until: float, progress: Progress, keep: Callable[[Any], None],
+    work: Callable[[Tell], T],
+    request: Request,
+    until: float,
+    progress: Progress,
+    keep: Callable[[Any], None],
     lacking: str,
-) -> tuple[T, Ended]:  # fmt: skip
+) -> tuple[T, Ended]:
     """The last result of ``work``, in a process that is killed at ``until``, and what ended it.
 
     ``keep``: is handed the records that it tells. Raises HetesynthError HS602 with the message ``lacking`` where
@@ -198,10 +210,13 @@ def _cut(synthesis: Synthesis, ending: Ending, seconds: float) -> Synthesis:
     timer.phases["search"] = timer.phases.get("search", 0.0) + max(0.0, seconds - timer.total)
     solution = replace(synthesis.solution, cut_short=True, ending=ending)
     cut = replace(
-        synthesis, cut_short=True, ending=ending, solution=solution,
+        synthesis,
+        cut_short=True,
+        ending=ending,
+        solution=solution,
         choice=None if choice is None else replace(choice, cut_short=True, ending=ending),
         decided_by_clock=tuple(dict.fromkeys((*synthesis.decided_by_clock, *by_clock))),
-    )  # fmt: skip
+    )
     vars(cut)["warnings"] = synthesis.warnings  # they do not depend on the ending
     return cut
 
@@ -260,14 +275,26 @@ def verdict_of(synthesis: Synthesis, *, hurried: bool = False) -> TimeVerdict | 
         bounds = bounds_of(synthesis.topology, request.collective, root, options)
         if not synthesis.programs:
             return time_verdict(
-                synthesis.topology, root, bounds, optimality.size, optimality.seconds, options, "schedule",
+                synthesis.topology,
+                root,
+                bounds,
+                optimality.size,
+                optimality.seconds,
+                options,
+                "schedule",
                 without_library=without_library,
-            )  # fmt: skip
+            )
         plan = synthesis.targets[0].format == "mscclpp-json"
         return time_verdict(
-            synthesis.topology, root, bounds, optimality.size, synthesis.program_seconds, options,
-            "plan" if plan else "program", without_library=without_library,
-        )  # fmt: skip
+            synthesis.topology,
+            root,
+            bounds,
+            optimality.size,
+            synthesis.program_seconds,
+            options,
+            "plan" if plan else "program",
+            without_library=without_library,
+        )
 
 
 def _by_steps(run: Compilation, shown: Shown) -> Synthesis:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hetesynth.cli.atlas import atlas_report
+from hetesynth.cli.atlas import atlas_lines
 from hetesynth.cli.main import run
 from hetesynth.engine import atlas
 from hetesynth.engine.artifacts import SolvedRequest, demand_carried
@@ -35,7 +35,7 @@ XML_TARGETS = ("portable", "msccl", "rccl-6", "msccl-executor")
 def few_counts(patch: pytest.MonkeyPatch, counts: tuple[int, ...]) -> None:
     """Requests of the command line have a policy with few numbers of chunks."""
     policy = replace(DEFAULT, autotune=replace(DEFAULT.autotune, chunk_counts=counts))
-    patch.setattr("hetesynth.cli.options.Request", partial(Request, policy=policy))
+    patch.setattr("hetesynth.api.Request", partial(Request, policy=policy))
 
 
 @pytest.fixture(scope="module")
@@ -234,9 +234,9 @@ def test_a_refusal_of_what_was_made_counts_sizes_as_they_were_asked_for() -> Non
 
 def test_the_report_says_where_plans_end_beside_other_targets(made: Path) -> None:
     index = index_of(made)
-    told = [line for line in atlas_report(index, "x", 1).splitlines() if "plans for MSCCL++" in line]
+    told = [line for line in atlas_lines(index) if "plans for MSCCL++" in line]
     assert len(told) == 1 and "end at 4.295 GB" in told[0]
     index["ranges"][0]["mscclpp_max_bytes"] = None
-    assert "without plans for MSCCL++" in atlas_report(index, "x", 1)
+    assert "without plans for MSCCL++" in "".join(atlas_lines(index))
     index["targets"].remove("mscclpp")
-    assert "MSCCL++" not in atlas_report(index, "x", 1)
+    assert "MSCCL++" not in "".join(atlas_lines(index))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hetesynth.cli.main import run
-from hetesynth.cli.synth import stem_of
+from hetesynth.engine.places import stem_of
 from hetesynth.errors import HetesynthError
 from hetesynth.model.target import TARGETS
 

@@ -48,7 +48,7 @@ def synth(**options: object) -> Callable[[Budget], tuple[bytes, bool]]:
 
 def atlas(budget: Budget) -> tuple[bytes, bool]:
     made = atlases.atlas(Request(cluster("fig10"), "allgather", budget=budget), SMALL)
-    files = {name: data for name, data in atlases.files(made).items() if name != "index.json"}
+    files = {name: data for name, data in made.files.items() if name != "index.json"}
     return b"".join(files[name] for name in sorted(files)), made.cut_short
 
 

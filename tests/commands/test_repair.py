@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from support.random_sources import random_source
 
 from hetesynth.cli.main import run
-from hetesynth.engine.artifacts import Synthesis, write
+from hetesynth.engine.artifacts import Synthesis
 from hetesynth.engine.carry_over import CarryOver
-from hetesynth.engine.n_minus_one import index, isomorphism, n_minus_one, single_losses
+from hetesynth.engine.n_minus_one import isomorphism, n_minus_one, single_losses
 from hetesynth.engine.recipe import recipe_in
 from hetesynth.engine.repair import Repaired, RepairRequest, repair, schedule_difference
 from hetesynth.engine.request import Request
@@ -85,7 +85,7 @@ def made(topology: Path, name: str, **options: object) -> Synthesis:
 
 
 def written(synthesis: Synthesis, folder: Path) -> Path:
-    write(synthesis, folder / "old")
+    synthesis.write(folder / "old")
     return folder / "old.schedule.json"
 
 
@@ -307,17 +307,17 @@ def timed_document(topology: Path, name: str, tmp_path: Path, way: str = "steps"
 
 def test_another_way_is_tried_far_from_the_limit(mixed: Path, tmp_path: Path) -> None:
     """Step by step this program takes 1.43 times as long as one in steady state; see the reason in words, too."""
-    from hetesynth.cli.repair import repair_report
+    from hetesynth.cli.repair import repair_report, repair_summary
 
     old = timed_document(mixed, "alltoall", tmp_path)
     repaired = after(old, mixed, degrade="b1.nic1=50%")
     synthesis, limit = repaired.synthesis, repaired.synthesis.time_optimality.bound_seconds
     assert synthesis.program_seconds is not None and limit is not None
     assert limit >= 0.94 * synthesis.program_seconds
-    assert "a fresh run may find a quicker one" in repair_report(repaired, ())
+    assert "a fresh run may find a quicker one" in repair_report(repaired, repair_summary(repaired, ()))
     near = after(old, mixed, "b1")
     assert near.synthesis.strategy == "repair"
-    assert "a fresh run" not in repair_report(near, ())
+    assert "a fresh run" not in repair_report(near, repair_summary(near, ()))
 
 
 @pytest.mark.slow
@@ -452,7 +452,7 @@ def test_every_single_loss_has_a_schedule(topology: Path) -> None:
     for loss in alike[::5]:
         problem = made(overridden(topology, [loss.name]), "allgather").problem  # type: ignore[arg-type]
         assert not schedule_violations(problem, _renumbered(schedules[loss.like], problem, loss.ranks))
-    entries = index(result)["losses"]
+    entries = result.index["losses"]
     assert all("folder" in entry for entry in entries)
 
 

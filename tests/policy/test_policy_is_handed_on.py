@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from hetesynth.engine.artifacts import write
-from hetesynth.engine.atlas import atlas, index
+from hetesynth.engine.atlas import atlas
 from hetesynth.engine.choice.program_ranking import throttlings
 from hetesynth.engine.compilation import compilation
 from hetesynth.engine.import_file import ImportRequest, import_file
@@ -124,7 +123,7 @@ def test_a_synthesis_and_its_report_decide_by_the_policy_of_the_request(case: st
 
 def test_an_atlas_decides_by_the_policy_of_the_request() -> None:
     with reads_elsewhere() as reads:
-        index(atlas(request("ring8", **LITTLE), (1_000, 1_000_000)))
+        assert atlas(request("ring8", **LITTLE), (1_000, 1_000_000)).index
     assert reads == set()
 
 
@@ -136,7 +135,7 @@ def test_bounds_decide_by_the_policy_of_the_request() -> None:
 
 def test_files_are_imported_and_predicted_by_the_policy_that_is_handed_in(tmp_path: Path) -> None:
     asked = request(targets=TARGETS_OF_BOTH_FORMATS)
-    written = write(synthesized(compilation(asked)), tmp_path / "out")
+    written = synthesized(compilation(asked)).write(tmp_path / "out")
     options, sizes = CostOptions(policy=asked.policy), (1_000, 1_000_000)
     with reads_elsewhere() as reads:
         for path in written:

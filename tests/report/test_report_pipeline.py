@@ -10,8 +10,9 @@ from xml.etree import ElementTree
 import pytest
 from support.reports import EXAMPLES, made, report
 
+from hetesynth import api
 from hetesynth.cli.main import run
-from hetesynth.engine.page.report import baseline_curves, check_reports, report_of_file, report_of_synthesis
+from hetesynth.engine.page.report import baseline_curves, report_of_file, report_of_synthesis
 from hetesynth.engine.page.report_blocks import chunks_moved
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.synth import synthesize
@@ -178,4 +179,4 @@ def test_baselines_of_large_problems_have_fewer_chunks_or_are_left_out() -> None
 def test_the_same_file_by_two_names_is_refused(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     with pytest.raises(HetesynthError, match="same file"):
-        check_reports(tmp_path / "r", tmp_path / "sub" / ".." / "r")
+        api.check_places(None, (), tmp_path / "r", tmp_path / "sub" / ".." / "r")

@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from hetesynth.cli.options import TOPOLOGY, bytes_of, json_option
+from hetesynth.api import size_of
+from hetesynth.cli.options import TOPOLOGY, json_option
 from hetesynth.cli.terminal import show, show_lines
 from hetesynth.errors import HetesynthError
 from hetesynth.topology.calibrate.calibrate_topology import Calibrated
@@ -86,7 +87,7 @@ def _range(text: str | None) -> tuple[float, float] | None:
     low, dots, high = text.partition("..")
     if not dots:
         raise HetesynthError("--sizes takes a range", code="HS001", help="write it like 64KB..1GB")
-    least, most = bytes_of(low, "--sizes"), bytes_of(high, "--sizes")
+    least, most = size_of(low, "--sizes"), size_of(high, "--sizes")
     if most < least:
         raise HetesynthError("--sizes ends before it begins", code="HS001", help="write the smaller size first")
     return float(least), float(most)

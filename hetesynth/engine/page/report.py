@@ -5,13 +5,11 @@ The same input gives the same bytes.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hetesynth.engine.places import demand_place
 from hetesynth.engine.predictors import (
     CostOptions,
     PlanPredictor,
@@ -189,9 +187,16 @@ def report_of_synthesis(synthesis: Synthesis) -> Report:
 
 
 def report_of_file(
-    path: Path, topology: TopologySource, sizes: Sequence[int], options: CostOptions, *,
-    shown: int | None = None, title: str = "", verdict: str = "", target: Target = PORTABLE,
-) -> Report:  # fmt: skip
+    path: Path,
+    topology: TopologySource,
+    sizes: Sequence[int],
+    options: CostOptions,
+    *,
+    shown: int | None = None,
+    title: str = "",
+    verdict: str = "",
+    target: Target = PORTABLE,
+) -> Report:
     """The report of a schedule JSON, an MSCCL XML with the messages of ``target``, or an MSCCL++ plan, at the size
     ``shown``: without one, at the largest of ``sizes`` up to 256 MB. ``title``: instead of the file's name.
 
@@ -272,15 +277,6 @@ def write_reports(report: Report, page: Path | None, trace: Path | None) -> list
     files = report_files(report, page, trace)
     write_all(files)
     return list(files)
-
-
-def check_reports(page: Path | None, trace: Path | None) -> None:
-    """Fail before the work, not after it: a folder that is not there, the same name twice."""
-    if page is not None and trace is not None and os.path.realpath(page) == os.path.realpath(trace):
-        raise HetesynthError("--report and --trace name the same file", code="HS570", help="give them two names")
-    for path in (page, trace):
-        if path is not None:
-            demand_place(path)
 
 
 # -- parts of a report

@@ -74,14 +74,28 @@ def _sent(program: Program) -> dict[Place, tuple[int, ...]]:
 
 BUFFERS = {"i": "input", "o": "output", "s": "scratch"}
 OPERATIONS: dict[Op, str] = {
-    "s": "send", "r": "receive", "cpy": "copy", "re": "reduce", "nop": "nop", "rcs": "receive, copy, send",
-    "rrs": "receive, reduce, send", "rrc": "receive, reduce, copy", "rrcs": "receive, reduce, copy, send",
-}  # fmt: skip
+    "s": "send",
+    "r": "receive",
+    "cpy": "copy",
+    "re": "reduce",
+    "nop": "nop",
+    "rcs": "receive, copy, send",
+    "rrs": "receive, reduce, send",
+    "rrc": "receive, reduce, copy",
+    "rrcs": "receive, reduce, copy, send",
+}
 PLAN_OPERATIONS: dict[PlanOp, str] = {
-    "re": "reduce", "res": "reduce, send", "rre": "read, reduce", "rres": "read, reduce, send",
-    "pws": "put with signal", "pwsf": "put with signal and flush", "rlxsignal": "relaxed signal",
-    "rlxwait": "relaxed wait", "sem_acquire": "acquire", "sem_release": "release",
-}  # fmt: skip
+    "re": "reduce",
+    "res": "reduce, send",
+    "rre": "read, reduce",
+    "rres": "read, reduce, send",
+    "pws": "put with signal",
+    "pwsf": "put with signal and flush",
+    "rlxsignal": "relaxed signal",
+    "rlxwait": "relaxed wait",
+    "sem_acquire": "acquire",
+    "sem_release": "release",
+}
 
 
 def program_run(predictor: ProgramPredictor, size: int) -> ProgramRun:
