@@ -11,8 +11,9 @@ from typing import Any, ClassVar, TypeVar, cast, get_args
 
 import click
 
+from hetesynth import api
 from hetesynth.engine.request import FirstCandidate
-from hetesynth.errors import HetesynthError, did_you_mean
+from hetesynth.errors import did_you_mean
 from hetesynth.model.collective import COLLECTIVE_NAMES, collective_name
 from hetesynth.model.target import TARGETS
 from hetesynth.search.chunking import ROUNDINGS
@@ -243,10 +244,8 @@ class Output(NewPath):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """HetesynthError HS511 for a folder that is not there."""
-        if str(value).endswith(os.sep) and not Path(value).is_dir():
-            raise HetesynthError(
-                f"{value} is not a directory", code="HS511", help="create it first, or choose another -o"
-            )
+        if str(value).endswith(os.sep):
+            api.check_folder(Path(value) / "name")
         return super().convert(value, param, ctx)
 
 

@@ -44,13 +44,11 @@ from hetesynth.cli.synth_report import (
 )
 from hetesynth.cli.terminal import show
 from hetesynth.engine.places import COMPOSITION_SUFFIX
+from hetesynth.engine.problem import MANY_RANKS, PEER_SHARE
 from hetesynth.errors import HetesynthError
 from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.target import PORTABLE
-from hetesynth.policy import DEFAULT
-
-COMPILE = DEFAULT.compile
 
 
 @click.command(name="synth")
@@ -84,8 +82,8 @@ COMPILE = DEFAULT.compile
     "--max-peers",
     type=click.IntRange(1),
     metavar="N",
-    help=f"Ranks that a rank may send to, and receive from [default: none up to {COMPILE.many_ranks} ranks, then "
-    f"{int(COMPILE.peer_share * PORTABLE.thread_blocks)}].",
+    help=f"Ranks that a rank may send to, and receive from [default: none up to {MANY_RANKS} ranks, then "
+    f"{int(PEER_SHARE * PORTABLE.thread_blocks)}].",
 )
 @report_options
 @log_option

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from hetesynth import __version__
 from hetesynth.engine.compilation import Compilation, PhaseTimer
 from hetesynth.engine.formats import FORMATS, SCHEDULE_SUFFIX, Emitted, demand_collective, variants
-from hetesynth.engine.problem import recheck_bound
+from hetesynth.engine.problem import MANY_RANKS, recheck_bound
 from hetesynth.engine.program_warnings import (
     RuntimeAdvice,
     Warned,
@@ -272,7 +272,7 @@ def judged_files(solved: SolvedRequest) -> Synthesis:
 
 def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
     """The files, judged. ``bare``: the schedule and no programs."""
-    from hetesynth.engine.predictors import CostOptions, first_predictor
+    from hetesynth.engine.predictors import MAX_PROGRAM_TRANSFERS, CostOptions, first_predictor
 
     run, problem, solution, choice = solved.compilation, solved.problem, solved.solution, solved.choice
     timer, request = run.timer, run.request
@@ -288,7 +288,7 @@ def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
         files[SCHEDULE_SUFFIX] = _schedule_json(solved)
     with timer.phase("predict"):
         program_seconds = None  # as the first program's trial said, or simulated from its bytes
-        if programs and len(solution.schedule.transfers) <= request.policy.compile.max_program_transfers:
+        if programs and len(solution.schedule.transfers) <= MAX_PROGRAM_TRANSFERS:
             program_seconds = solved.programs.seconds
             if program_seconds is None:
                 predictor = first_predictor(solved.chunking.topology, programs, CostOptions.of(request))
@@ -337,10 +337,9 @@ def _verified(solved: SolvedRequest) -> Recheck:
     timer, request, budget = run.timer, run.request, run.budget
     with timer.phase("verify"):
         _demand_clean(schedule_violations(problem, solution.schedule, request.policy.verify), "schedule")
-        policy = request.policy.compile
         timed = budget.seconds is not None
-        seconds = min(policy.recheck_seconds, max(0.1, run.deadline.left())) if timed else math.inf
-        units = 0 if timed else policy.recheck_rlimit
+        seconds = min(10.0, max(0.1, run.deadline.left())) if timed else math.inf
+        units = 0 if timed else 20_000_000  # as much as strategy cegis spends on one number of steps
         rechecked = recheck_bound(problem, solution.bound, seconds, budget.clock_decisions, units)
         _demand_clean(list(rechecked.violations), "bound")
     return rechecked
@@ -354,9 +353,9 @@ def _implied_time(solved: SolvedRequest, *, simulated: bool) -> TimeOptimality:
 
     request, problem = solved.compilation.request, solved.problem
     size = implied_size(problem, solved.chunking.chunk_bytes)
-    most = request.policy.compile.max_predicted_unasked if simulated else -1
     options = CostOptions.of(request)
-    return time_optimality(solved.chunking.topology, problem, solved.solution.schedule, size, options, most)
+    question = solved.chunking.topology, problem, solved.solution.schedule, size, options
+    return time_optimality(*question) if simulated else time_optimality(*question, -1)
 
 
 def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
@@ -394,7 +393,7 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
                 )
                 if target.format == "msccl-xml" and comment:
                     program = replace(program, data=program.data + comment)
-                if problem.ranks > request.policy.compile.many_ranks:
+                if problem.ranks > MANY_RANKS:
                     gc.collect()  # gives back what the lowering used before the judge needs as much
             with timer.phase("verify"):
                 judge = FORMATS[target.format].judge

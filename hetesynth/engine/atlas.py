@@ -32,7 +32,7 @@ from hetesynth.engine.artifacts import (
 from hetesynth.engine.choice.pool import Pool, library_seconds, pool, sample_places
 from hetesynth.engine.compilation import Compilation, compilation
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
-from hetesynth.engine.predictors import CostOptions, first_predictor
+from hetesynth.engine.predictors import MAX_PROGRAM_TRANSFERS, CostOptions, first_predictor
 from hetesynth.engine.recipe import topology_hash
 from hetesynth.engine.request import Request
 from hetesynth.engine.time_verdict import ALIKE, Bounds, Timed, TimeVerdict, time_verdict, verdict_line
@@ -463,7 +463,7 @@ class _RangeFiles:
         plan_bytes = None if limit is None else min(most or limit, limit)
         inside = [size for size in self.members.sizes if extent.holds(size)]
         options = CostOptions.of(self.run.request)
-        transfers, largest = synthesis.solution.schedule.transfers, options.policy.compile.max_program_transfers
+        transfers, largest = synthesis.solution.schedule.transfers, MAX_PROGRAM_TRANSFERS
         predictor = None  # of the first program or plan, as a reader reads its bytes
         if len(transfers) <= largest:
             predictor = first_predictor(synthesis.topology, synthesis.programs, options)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 
 MAX_SIZES = 256
+MAX_PROGRAM_TRANSFERS = 5_000  # of a schedule whose program is simulated too
 MAX_SIZE = 2**50
 
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from hetesynth.search.solve import Solver
 
 
+MANY_RANKS = 64  # past which peers are limited, and memory is given back between lowering and judging
+PEER_SHARE = 0.75  # of the thread blocks, for the peers of a rank
 CEGIS = "cegis"  # beside it only a repair begins with a candidate
 
 
@@ -121,12 +123,12 @@ class ProblemFactory:
 
     def problem(self, chunking: Chunking, chunks: int | None = None) -> Problem:
         """The problem with these capacities; ``chunks`` per rank, by default those of the request."""
-        request, ranks, policy = self.request, self.topology.ranks, self.request.policy.compile
+        request, ranks = self.request, self.topology.ranks
         goal = self.collective(request.chunks if chunks is None else chunks)
         step = request.exclusion == "step" or (request.exclusion == "auto" and goal.name == "allreduce")
         peers = request.max_peers
-        if peers is None and ranks > policy.many_ranks and not request.schedule_only:
-            peers = int(policy.peer_share * min(t.thread_blocks for t in request.targets))
+        if peers is None and ranks > MANY_RANKS and not request.schedule_only:
+            peers = int(PEER_SHARE * min(t.thread_blocks for t in request.targets))
         return chunking.problem(goal, exclusive_reduction=step and goal.reduces, max_peers=peers)
 
 

@@ -28,13 +28,13 @@ from hetesynth.policy import DEFAULT
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RING, FIG10 = (EXAMPLES / name / "topo.dsl" for name in ("ring8", "fig10"))
 LONG, SHORT = 600.0, 0.01  # with the seconds of grace there is time for the first result alone
-PATIENT = replace(DEFAULT, compile=replace(DEFAULT.compile, grace=LONG))
 SIZE = 64_000_000
-BY_TIME = Request(FIG10, "allgather", budget=Budget(SHORT), policy=PATIENT, objective="time", runtime=NCCL_TABLES)
+BY_TIME = Request(FIG10, "allgather", budget=Budget(SHORT), objective="time", runtime=NCCL_TABLES)
 
 
 @pytest.fixture(autouse=True)
-def usual_handler() -> Iterator[None]:
+def patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(synth, "GRACE", LONG)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -172,8 +172,8 @@ def test_errors_and_decisions_come_from_the_process() -> None:
     assert record.entries
 
 
-def test_where_nothing_is_found_in_time_it_says_so() -> None:
-    policy = replace(DEFAULT, compile=replace(DEFAULT.compile, grace=0.0))
+def test_where_nothing_is_found_in_time_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(synth, "GRACE", 0.0)
     with pytest.raises(HetesynthError, match="nothing was found, judged and timed") as found:
-        synthesize(replace(BY_TIME, policy=policy))
+        synthesize(BY_TIME)
     assert (found.value.code, found.value.exit_code) == ("HS602", 3) and "--time-budget" in found.value.help

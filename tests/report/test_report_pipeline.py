@@ -19,7 +19,6 @@ from hetesynth.engine.synth import synthesize
 from hetesynth.errors import HetesynthError
 from hetesynth.judge.msccl.reader import read_program
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
-from hetesynth.policy import DEFAULT
 from hetesynth.report.contents import Report
 from hetesynth.search.collectives import collective
 
@@ -162,17 +161,18 @@ def test_too_many_transfers_are_refused_in_words(monkeypatch: pytest.MonkeyPatch
         report_of_synthesis(made("h20_4p8"))
 
 
-def test_baselines_of_large_problems_have_fewer_chunks_or_are_left_out() -> None:
-    def options(most: int) -> CostOptions:
-        return CostOptions(policy=replace(DEFAULT, compile=replace(DEFAULT.compile, max_baseline_deliveries=most)))
+def test_baselines_of_large_problems_have_fewer_chunks_or_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def patched(most: int) -> CostOptions:
+        monkeypatch.setattr("hetesynth.engine.page.report.MAX_BASELINE_MOVES", most)
+        return CostOptions()
 
     problem, topology = made("h20_4p8").problem, made("h20_4p8").topology
-    curves, notes = baseline_curves(topology, problem, (1000,), options(131))
+    curves, notes = baseline_curves(topology, problem, (1000,), patched(131))
     assert [c.name for c in curves] == ["NCCL's rings, program"] and "left out" in notes[0]
     finer = replace(problem, collective=collective("allgather", 12, 2))
-    curves, notes = baseline_curves(topology, finer, (1000,), options(132))
+    curves, notes = baseline_curves(topology, finer, (1000,), patched(132))
     assert curves and notes[0] == "Baselines have 1 chunk per rank."
-    _, notes = baseline_curves(topology, problem, (1000,), CostOptions())
+    _, notes = baseline_curves(topology, problem, (1000,), patched(10_000))
     assert notes[0] == "Baselines have 4 chunks per rank."  # as many channels
 
 

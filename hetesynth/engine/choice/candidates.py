@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from hetesynth.search.search import Strategy
     from hetesynth.search.timed.earliest_arrival import Rates
 
+LITTLE_BANDWIDTH = 0.005  # share, for which no longer step is tried
+
 
 def safe_chunking(
     topology: Topology, paper: Chunking, name: CollectiveName, root: Rank | None, ideal: float,
@@ -43,16 +45,16 @@ def safe_chunking(
     """
     step = max(paper.chunk_bytes / link.bandwidth for link in topology.links)
     best: tuple[float, Chunking] | None = None
-    for multiple in range(1, policy.compile.max_step_multiple + 1):
+    for multiple in range(1, 5):
         stated = replace(paper.options, reference=step * multiple, rounding="floor", latencies=False)
         rounded = chunk(topology, stated)
-        if topology.ranks > policy.compile.max_compared_ranks:
+        if topology.ranks > 64:
             return rounded
         bounds = cut_bounds(_as_promised(topology, rounded), name, root, policy.bounds)
         loss = max(float(b.seconds_per_byte) for b in bounds) / ideal - 1
-        if best is None or loss < best[0] - policy.compile.little_bandwidth:
+        if best is None or loss < best[0] - LITTLE_BANDWIDTH:
             best = loss, rounded
-        if loss <= policy.compile.little_bandwidth:
+        if loss <= LITTLE_BANDWIDTH:
             break
     return best[1] if best else paper
 

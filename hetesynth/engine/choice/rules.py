@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import islice
 
 from hetesynth.engine.choice.candidates import CandidateSpec, CandidateSpecs, strategy_of
+from hetesynth.engine.problem import MANY_RANKS
 from hetesynth.model.decisions import Decisions
 from hetesynth.policy.autotune import AutotunePolicy
 from hetesynth.search import registry
@@ -249,7 +250,7 @@ def _few_peers(situation: Situation) -> Iterator[CandidateSpec]:
 def _last_resort(situation: Situation) -> Iterator[CandidateSpec]:
     """A ring, or where chunks have to be relayed all with few peers; then what takes any cluster."""
     specs, rows = situation.specs, registry.with_few_peers(fallback=True)
-    relayed = specs.personalized and specs.topology.ranks > specs.request.policy.compile.many_ranks
+    relayed = specs.personalized and specs.topology.ranks > MANY_RANKS
     return _fixed_routes(situation, [row for row in rows if relayed or row.fallback or row.name == "ring"])
 
 
