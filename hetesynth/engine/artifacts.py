@@ -273,6 +273,8 @@ def judged_files(solved: SolvedRequest) -> Synthesis:
 def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
     """The files, judged. ``bare``: the schedule and no programs."""
     from hetesynth.engine.predictors import MAX_PROGRAM_TRANSFERS, CostOptions, first_predictor
+    from hetesynth.engine.recipe import recipe_of, topology_hash
+    from hetesynth.files.schedule_json import write_schedule_json
 
     run, problem, solution, choice = solved.compilation, solved.problem, solved.solution, solved.choice
     timer, request = run.timer, run.request
@@ -285,7 +287,26 @@ def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
     unmade = len(programs) < len(forms)
     files = {suffix: program.data for suffix, program in programs.items()}
     with timer.phase("lower"):
-        files[SCHEDULE_SUFFIX] = _schedule_json(solved)
+        trees = None if choice is None else choice.trees
+        spec, chunking = solved.programs, solved.chunking
+        recipe = recipe_of(request, spec.steady, spec.throttling, by_time=choice is not None, trees=trees)
+        header: dict[str, JsonValue] = {
+            "cluster": chunking.topology.name,
+            "ranks": [dict(place) for place in places_document(chunking.topology)],
+            "generator": f"hetesynth {__version__}",
+            "chunk_bytes": chunking.chunk_bytes,
+            "tau_ref_us": float(chunking.tau_ref * 1_000_000),
+            "rounding": chunking.options.rounding,
+            "lower_bound": solution.bound.steps,
+            "bound_method": solution.bound.method,
+            "bound_proof": solution.bound.proof,
+            "proven_optimal": solution.certificate.proven_optimal,
+            "recipe": recipe.plain(),
+            "topology_sha256": topology_hash(chunking.topology),
+            **({} if chunking.options.latencies else {"latencies": False}),
+            **({"losses": list(chunking.topology.notes)} if chunking.topology.notes else {}),
+        }
+        files[SCHEDULE_SUFFIX] = write_schedule_json(problem, solution.schedule, header)
     with timer.phase("predict"):
         program_seconds = None  # as the first program's trial said, or simulated from its bytes
         if programs and len(solution.schedule.transfers) <= MAX_PROGRAM_TRANSFERS:
@@ -369,10 +390,12 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
     problem, solution = solved.problem, solved.solution
     spec, topology = solved.programs, solved.chunking.topology
     comment = places_comment(topology)  # where each rank runs; readers of MSCCL XML skip it
-    programs: dict[str, Emitted] = {}
+    goal, programs = problem.collective, dict[str, Emitted]()
+    said = [goal.name, f"c{goal.chunks_per_rank}", *([] if goal.root is None else [f"root{goal.root}"])]
     try:
         for target, in_place, suffix in variants(spec.targets, problem.collective.name):
-            name = _program_name(topology.name, problem, "inplace" if in_place else "")
+            what = "_".join([*said, "inplace"] if in_place else said)
+            name = f"{topology.name[: MAX_PROGRAM_NAME - 1 - len(what)]}_{what}"
             with timer.phase("lower"):
                 options = LoweringOptions(
                     name,
@@ -406,49 +429,6 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
     return programs
 
 
-def _program_name(cluster: str, problem: Problem, kind: str) -> str:
-    """Name of the program; of a long name of the cluster the beginning, as runtimes keep so many letters."""
-    collective = problem.collective
-    root = "" if collective.root is None else f"root{collective.root}"
-    parts = [collective.name, f"c{collective.chunks_per_rank}", root, kind]
-    what = "_".join(p for p in parts if p)
-    return f"{cluster[: MAX_PROGRAM_NAME - 1 - len(what)]}_{what}"
-
-
 def _demand_clean(violations: list[Violation], what: str) -> None:
     if violations:
         raise InternalError(f"the {what} does not verify ({len(violations)} findings): {violations[0].message}")
-
-
-def _schedule_json(solved: SolvedRequest) -> bytes:
-    from hetesynth.engine.recipe import recipe_of, topology_hash
-    from hetesynth.files.schedule_json import write_schedule_json
-
-    problem, solution, chunking = solved.problem, solved.solution, solved.chunking
-    choice = solved.choice
-    recipe = recipe_of(
-        solved.compilation.request,
-        solved.programs.steady,
-        solved.programs.throttling,
-        by_time=choice is not None,
-        trees=None if choice is None else choice.trees,
-    )
-    header: dict[str, JsonValue] = {
-        "cluster": chunking.topology.name,
-        "ranks": [dict(place) for place in places_document(chunking.topology)],
-        "generator": f"hetesynth {__version__}",
-        "chunk_bytes": chunking.chunk_bytes,
-        "tau_ref_us": float(chunking.tau_ref * 1_000_000),
-        "rounding": chunking.options.rounding,
-        "lower_bound": solution.bound.steps,
-        "bound_method": solution.bound.method,
-        "bound_proof": solution.bound.proof,
-        "proven_optimal": solution.certificate.proven_optimal,
-        "recipe": recipe.plain(),
-        "topology_sha256": topology_hash(chunking.topology),
-    }
-    if not chunking.options.latencies:
-        header["latencies"] = False
-    if chunking.topology.notes:
-        header["losses"] = list(chunking.topology.notes)
-    return write_schedule_json(problem, solution.schedule, header)

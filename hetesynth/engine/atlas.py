@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cached_property, partial
 from itertools import combinations, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hetesynth import __version__
 from hetesynth.engine.artifacts import (
@@ -287,45 +287,47 @@ def atlas(
     while True:
         with run.timer.phase("predict"):
             chosen = [(one, *piece) for one in asked for piece in program_ranges(members, one, library, policy)]
-        ranges, refused = _RangeFiles(run, members).of(chosen)
-        if refused is None:
-            for _, extent, i in chosen:
-                span = "bytes and more" if extent.high is None else f"to {extent.high} bytes"
-                why = f"for {extent.low} {span}: near the best there, for the longest range"
-                record.note(_made_for(members, i), "chosen", why)
-            for i in sorted(set(range(len(members.members))) - {i for _, _, i in chosen}):
-                why = "where it is near the best, and no library is quicker, another one is for more sizes"
-                record.note(_made_for(members, i), "skipped", why)
-            verdicts = _verdicts(run, topology, members, ranges)
-            return Atlas(run, topology, members, tuple(ranges), tuple(unfit), verdicts)
-        member, error = refused
-        unfit.append((members.candidates[member].label, error.message))
-        record.note(members.candidates[member].label, "refused", error.message)
-        if len(members.candidates) == 1:
-            raise error
-        members = members.without(member)
-
-
-def _verdicts(
-    run: Compilation, topology: Topology, members: Pool, ranges: Sequence[Range]
-) -> tuple[tuple[int, TimeVerdict], ...]:
-    """The files of the ranges beside the limit and the library, at some of their sizes."""
-    request, bounds, verdicts = run.request, members.bounds, []
-    root, options = members.candidates[0].problem.collective.root, CostOptions.of(run.request)
-    for place in sample_places(members.sizes, request.policy.autotune):
+        ranges: list[Range] = []
+        for one, extent, i in chosen:
+            least, most = extent.calls(request.collective, members.bounds.ranks)
+            if most and most < least:  # rounding left nothing of this range
+                continue
+            try:
+                ranges.append(_made_range(run, members, i, one, extent, (least, most)))
+            except HetesynthError as error:
+                if error.code not in UNFIT:
+                    raise
+                unfit.append((members.candidates[i].label, error.message))
+                record.note(members.candidates[i].label, "refused", error.message)
+                if len(members.candidates) == 1:
+                    raise
+                members = members.without(i)
+                break
+        else:
+            break
+    for _, extent, i in chosen:
+        span = "bytes and more" if extent.high is None else f"to {extent.high} bytes"
+        why = f"for {extent.low} {span}: near the best there, for the longest range"
+        record.note(_made_for(members, i), "chosen", why)
+    for i in sorted(set(range(len(members.members))) - {i for _, _, i in chosen}):
+        why = "where it is near the best, and no library is quicker, another one is for more sizes"
+        record.note(_made_for(members, i), "skipped", why)
+    verdicts = []
+    root, options = members.candidates[0].problem.collective.root, CostOptions.of(request)
+    for place in sample_places(members.sizes, policy):
         size = members.sizes[place]
         entry = next((r for r in ranges if r.holds(size)), None)
         if entry is None:
             continue
-        seconds = dict(entry.seconds).get(size)
-        timed: Timed = "program"
+        seconds, timed = dict(entry.seconds).get(size), "program"
         if request.schedule_only:
-            timed, seconds = "schedule", members.time_optimality(entry.member, place).seconds
+            seconds, timed = members.time_optimality(entry.member, place).seconds, "schedule"
         elif entry.synthesis.targets[0].format == "mscclpp-json":
             timed = "plan"
         finite = seconds if seconds is not None and math.isfinite(seconds) else None
-        verdicts.append((entry.member, time_verdict(topology, root, bounds, size, finite, options, timed)))
-    return tuple(verdicts)
+        question = topology, root, members.bounds, size, finite, options, cast("Timed", timed)
+        verdicts.append((entry.member, time_verdict(*question)))
+    return Atlas(run, topology, members, tuple(ranges), tuple(unfit), tuple(verdicts))
 
 
 def _made_for(members: Pool, i: int) -> str:
@@ -424,66 +426,41 @@ def _round(low: int, high: int) -> int:
     return min(size + size % 2, high)
 
 
-@dataclass(frozen=True)
-class _RangeFiles:
-    """Makes the files of ranges from members of a pool."""
+def _made_range(
+    run: Compilation, members: Pool, member: int, asked: SizeRange, extent: SizeRange, calls: tuple[int, int]
+) -> Range:
+    """A range's files. ``calls``: the least and most bytes as the runtime counts, but for where plans end."""
+    (least, most), options = calls, CostOptions.of(run.request)
+    synthesis = member_files(run, members, member, least, most)
+    limit = carried(synthesis)
+    short = limit is not None and all(t.format == "mscclpp-json" for t in run.request.targets)
+    if limit is not None and short and (most == 0 or limit < most):
+        most = limit
+        blocks = members.bounds.ranks if run.request.collective in ("gather", "scatter") else 1
+        extent = replace(extent, high=limit * blocks, closed=True)
+        if any(program.carries != limit for program in synthesis.programs.values()):  # some go on for longer
+            synthesis = member_files(run, members, member, least, most)
+    plan_bytes = None if limit is None else min(most or limit, limit)
+    predictor = None  # of the first program or plan, as a reader reads its bytes
+    if len(synthesis.solution.schedule.transfers) <= MAX_PROGRAM_TRANSFERS:
+        predictor = first_predictor(synthesis.topology, synthesis.programs, options)
+    inside = [size for size in members.sizes if extent.holds(size)]
+    seconds = () if predictor is None else tuple((n, predictor.timeline(n).makespan) for n in inside)
+    return Range(asked, extent, least, most, member, synthesis, plan_bytes, seconds)
 
-    run: Compilation
-    members: Pool
 
-    def of(
-        self, chosen: list[tuple[SizeRange, SizeRange, int]]
-    ) -> tuple[list[Range], tuple[int, HetesynthError] | None]:
-        """The files of every range, or the first member that does not fit its target."""
-        ranges: list[Range] = []
-        for asked, extent, member in chosen:
-            least, most = extent.calls(self.run.request.collective, self.members.bounds.ranks)
-            if most and most < least:  # rounding left nothing of this range
-                continue
-            try:
-                ranges.append(self._range(member, asked, extent, (least, most)))
-            except HetesynthError as error:
-                if error.code not in UNFIT:
-                    raise
-                return [], (member, error)
-        return ranges, None
-
-    def _range(self, member: int, asked: SizeRange, extent: SizeRange, calls: tuple[int, int]) -> Range:
-        """``calls``: of the runtime's; plans for MSCCL++ alone may end before."""
-        least, most = calls
-        synthesis = self.files(member, least, most)
-        limit = carried(synthesis)
-        short = limit is not None and all(t.format == "mscclpp-json" for t in self.run.request.targets)
-        if limit is not None and short and (most == 0 or limit < most):
-            most = limit
-            blocks = self.members.bounds.ranks if self.run.request.collective in ("gather", "scatter") else 1
-            extent = replace(extent, high=limit * blocks, closed=True)
-            if any(program.carries != limit for program in synthesis.programs.values()):  # some go on for longer
-                synthesis = self.files(member, least, most)
-        plan_bytes = None if limit is None else min(most or limit, limit)
-        inside = [size for size in self.members.sizes if extent.holds(size)]
-        options = CostOptions.of(self.run.request)
-        transfers, largest = synthesis.solution.schedule.transfers, MAX_PROGRAM_TRANSFERS
-        predictor = None  # of the first program or plan, as a reader reads its bytes
-        if len(transfers) <= largest:
-            predictor = first_predictor(synthesis.topology, synthesis.programs, options)
-        seconds = () if predictor is None else tuple((n, predictor.timeline(n).makespan) for n in inside)
-        return Range(asked, extent, least, most, member, synthesis, plan_bytes, seconds)
-
-    def files(self, member: int, least: int, most: int) -> Synthesis:
-        """What ``member`` becomes for a range; without plans for MSCCL++ where all of it is past their limit."""
-        candidate, entry = self.members.candidates[member], self.members.members[member]
-        time_optimality = self.members.schedule_at(member, entry.made_for)
-        targets = self.run.request.targets
-        try:
-            spec = ProgramSpec(targets, entry.throttling, least, most, entry.steady)
-            return finished(candidate.solved(self.run, spec, time_optimality))
-        except HetesynthError as error:
-            others = tuple(t for t in targets if t.format != "mscclpp-json")
-            if error.code != "HS509" or not others:
-                raise
-            spec = ProgramSpec(others, entry.throttling, least, most, entry.steady)
-            return finished(candidate.solved(self.run, spec, time_optimality))
+def member_files(run: Compilation, members: Pool, member: int, least: int, most: int) -> Synthesis:
+    """What a member becomes for a range; without plans for MSCCL++ where all of it is past their limit."""
+    candidate, entry = members.candidates[member], members.members[member]
+    time_optimality = members.schedule_at(member, entry.made_for)
+    spec = ProgramSpec(run.request.targets, entry.throttling, least, most, entry.steady)
+    try:
+        return finished(candidate.solved(run, spec, time_optimality))
+    except HetesynthError as error:
+        others = tuple(t for t in run.request.targets if t.format != "mscclpp-json")
+        if error.code != "HS509" or not others:
+            raise
+        return finished(candidate.solved(run, replace(spec, targets=others), time_optimality))
 
 
 def frontier(result: Atlas) -> list[dict[str, Any]]:

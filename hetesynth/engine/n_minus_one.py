@@ -51,12 +51,22 @@ def isomorphism(one: Topology, other: Topology) -> tuple[int, ...] | None:
         several = [colour for colour, members in sorted(cells[0].items()) if len(members) > 1]
         if not several:
             mapping = tuple(cells[1][colour][0] for colour in both[0])
-            return mapping if _holds(one, other, mapping) else None
+            same = tuple(range(len(other.vertices)))
+            return mapping if _described(one, mapping) == _described(other, same) else None
         fresh = len(one.vertices) + 1
         for colours, members in zip(both, cells, strict=True):
             colours[members[several[0]][0]] = fresh
         both = _refined(wirings, [list(colours) for colours in both])
     return None
+
+
+def _described(topology: Topology, to: tuple[int, ...]) -> tuple[Counter[Hashable], Counter[Hashable]]:
+    """The wires and the links, vertices renamed by ``to``."""
+    wires, links = topology.wires, topology.links
+    return (
+        Counter((to[w.src], to[w.dst], w.kind, w.bandwidth, w.lanes, w.latency) for w in wires),
+        Counter((to[x.src], to[x.dst], x.kind, tuple(to[wires[w].dst] for w in x.wires)) for x in links),
+    )
 
 
 def _wiring(topology: Topology) -> Wiring:
@@ -101,22 +111,6 @@ def _numbered(both: list[list[Hashable]]) -> list[Colours]:
     """A number for each colour, in the order in which the first cluster has them."""
     numbers: dict[Hashable, int] = {}
     return [[numbers.setdefault(colour, len(numbers)) for colour in colours] for colours in both]
-
-
-def _holds(one: Topology, other: Topology, mapping: tuple[int, ...]) -> bool:
-    """Whether ``mapping`` takes the wires and links of ``one`` to those of ``other``."""
-
-    def wires(topology: Topology, to: tuple[int, ...]) -> Counter[Hashable]:
-        return Counter((to[w.src], to[w.dst], w.kind, w.bandwidth, w.lanes, w.latency) for w in topology.wires)
-
-    def links(topology: Topology, to: tuple[int, ...]) -> Counter[Hashable]:
-        return Counter(
-            (to[x.src], to[x.dst], x.kind, tuple(to[topology.wires[w].dst] for w in x.wires))
-            for x in topology.links
-        )
-
-    same = tuple(range(len(other.vertices)))
-    return wires(one, mapping) == wires(other, same) and links(one, mapping) == links(other, same)
 
 
 Kind = Literal["gpu", "nic", "link", "server"]
@@ -205,10 +199,37 @@ def n_minus_one(request: Request, kinds: Sequence[Kind] = KINDS, progress: Progr
     unlike: list[tuple[Loss, Topology]] = []
     for kind, name in single_losses(before, kinds):
         progress(f"without {name}", None)
-        loss, after = _loss(request, whole, before, (kind, name), unlike)
-        losses.append(loss)
-        if loss.repaired is not None and after is not None:
-            unlike.append((loss, after))
+        path = overridden(request.file, [name])
+        try:
+            after = load_topology(path)
+            changes = CarryOver(before, after)
+            root = changes.root(whole.problem.collective.root)
+            for other, topology in unlike:
+                mapping = isomorphism(after, topology) if other.kind == kind else None
+                if mapping is None or other.repaired is None:
+                    continue
+                if root is None or mapping[root] == other.repaired.synthesis.problem.collective.root:
+                    losses.append(Loss(kind, name, like=other.name, ranks=mapping[: after.ranks]))
+                    break
+            else:
+                document = read_schedule_json(whole.files[SCHEDULE_SUFFIX], "the schedule of the whole cluster")
+                asked = RepairRequest(
+                    None,
+                    request.topology,
+                    path,
+                    request.budget,
+                    request.targets,
+                    request.schedule_only,
+                    request.single_root,
+                    request.policy,
+                )
+                loss = Loss(kind, name, repaired(asked, document, recipe_in(document, "it"), changes))
+                losses.append(loss)
+                unlike.append((loss, after))
+        except SourceError as error:
+            losses.append(Loss(kind, name, refusal=error.diagnostics[0].message))
+        except HetesynthError as error:
+            losses.append(Loss(kind, name, refusal=error.message))
     return NMinusOne(request, whole, tuple(losses))
 
 
@@ -225,44 +246,6 @@ def single_losses(topology: Topology, kinds: Sequence[Kind] = KINDS) -> Iterator
     servers = dict.fromkeys(topology.servers)
     if "server" in kinds and len(servers) > 2:
         yield from (("server", name) for name in servers)
-
-
-def _loss(
-    request: Request,
-    whole: Synthesis,
-    before: Topology,
-    named: tuple[Kind, str],
-    unlike: Sequence[tuple[Loss, Topology]],
-) -> tuple[Loss, Topology | None]:
-    """One loss; what is left of the cluster, where something is."""
-    kind, name = named
-    path = overridden(request.file, [name])
-    try:
-        after = load_topology(path)
-        changes = CarryOver(before, after)
-        root = changes.root(whole.problem.collective.root)
-        for other, topology in unlike:
-            mapping = isomorphism(after, topology) if other.kind == kind else None
-            if mapping is None or other.repaired is None:
-                continue
-            if root is None or mapping[root] == other.repaired.synthesis.problem.collective.root:
-                return Loss(kind, name, like=other.name, ranks=mapping[: after.ranks]), None
-        document = read_schedule_json(whole.files[SCHEDULE_SUFFIX], "the schedule of the whole cluster")
-        asked = RepairRequest(
-            schedule=None,
-            before=request.topology,
-            after=path,
-            budget=request.budget,
-            targets=request.targets,
-            schedule_only=request.schedule_only,
-            single_root=request.single_root,
-            policy=request.policy,
-        )
-        return Loss(kind, name, repaired(asked, document, recipe_in(document, "it"), changes)), after
-    except SourceError as error:
-        return Loss(kind, name, refusal=error.diagnostics[0].message), None
-    except HetesynthError as error:
-        return Loss(kind, name, refusal=error.message), None
 
 
 def _figures(synthesis: Synthesis) -> dict[str, Any]:

@@ -24,7 +24,6 @@ from hetesynth.search.search import Candidate
 from hetesynth.topology.language import load_topology
 
 if TYPE_CHECKING:
-    from hetesynth.files.schedule_json import ScheduleDocument
     from hetesynth.judge.bounds.judge import Recheck
     from hetesynth.search.search import Strategy
     from hetesynth.search.solve import Solver
@@ -66,7 +65,21 @@ def first_candidate(request: Request, problem: Problem) -> Candidate:
 
     data = contents(stated, MAX_BYTES, "--from takes greedy, flood, nothing, or a schedule JSON")
     document = read_schedule_json(data, str(stated))
-    difference = _difference(document, problem)
+    asked, difference = problem.collective, None
+    for what, theirs, ours in (
+        ("collective", document.collective, asked.name),
+        ("ranks", document.ranks, asked.ranks),
+        ("chunks per rank", document.chunks_per_rank, asked.chunks_per_rank),
+        ("root", document.root, asked.root),
+    ):
+        if theirs != ours and difference is None:
+            difference = f"{what} {theirs}, here {ours}"
+    for index, src, dst in document.links:  # which go by their index
+        arc = problem.arcs[index] if index < len(problem.arcs) else None
+        if difference is None and arc is None:
+            difference = f"link {index}, where the cluster has {len(problem.arcs)} links"
+        elif difference is None and arc is not None and (src, dst) != (arc.src, arc.dst):
+            difference = f"link {index} joins ranks {src} and {dst}, here {arc.src} and {arc.dst}"
     if difference is not None:
         raise HetesynthError(
             f"{stated} is a schedule of another problem: {difference}",
@@ -75,26 +88,6 @@ def first_candidate(request: Request, problem: Problem) -> Candidate:
             "it need not keep any law",
         )
     return document.schedule
-
-
-def _difference(document: ScheduleDocument, problem: Problem) -> str | None:
-    """What the file says otherwise than ``problem``, or None. Links go by their index."""
-    asked = problem.collective
-    for what, theirs, ours in (
-        ("collective", document.collective, asked.name),
-        ("ranks", document.ranks, asked.ranks),
-        ("chunks per rank", document.chunks_per_rank, asked.chunks_per_rank),
-        ("root", document.root, asked.root),
-    ):
-        if theirs != ours:
-            return f"{what} {theirs}, here {ours}"
-    for index, src, dst in document.links:
-        if index >= len(problem.arcs):
-            return f"link {index}, where the cluster has {len(problem.arcs)} links"
-        arc = problem.arcs[index]
-        if (src, dst) != (arc.src, arc.dst):
-            return f"link {index} joins ranks {src} and {dst}, here {arc.src} and {arc.dst}"
-    return None
 
 
 def verified_solver(strategy: Strategy, budget: Budget, policy: Policy) -> Solver:

@@ -5,6 +5,7 @@ The program is lowered as the one before; where that is not near the limit, some
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -79,41 +80,61 @@ class Repair:
         return implied_size(self.factory.problem(chunking, self.recipe.chunks), chunking.chunk_bytes)
 
     @cached_property
-    def _bounds(self) -> Bounds:
-        return bounds_of(
-            self.changes.after, self.run.request.collective, self.factory.root, CostOptions.of(self.run.request)
-        )
+    def bounds(self) -> Bounds:
+        """Of time, on the changed cluster."""
+        options = CostOptions.of(self.run.request)
+        return bounds_of(self.changes.after, self.run.request.collective, self.factory.root, options)
 
     def solved(self) -> SolvedRequest:
         """The repaired schedule with its program. Raises HetesynthError where there is none."""
         demand_several_ranks(self.changes.after)
-        target = timed_target(self.run.request)
+        request, target = self.run.request, timed_target(self.run.request)
         if self.size is None:
             return self._by_steps(target)
-        specs = CandidateSpecs(self.changes.after, self._sized, self.size, self._bounds.bounds)
-        ranked = self._like_before(specs, target) if target is not None else None
+        sized = replace(request, size=self.size, chunking=replace(request.chunking, chunk_bytes=None))
+        specs = CandidateSpecs(self.changes.after, sized, self.size, self.bounds.bounds)
+        ranked, record = None, self.run.decisions.inside("opening")
+        with self.run.timer.phase("choice"):  # the program that is made as the old winner was, if there is one
+            if target is not None and self.recipe.way == "rings":
+                ranked = self._library(specs, target, record)
+            elif target is not None and self.recipe.way == "trees":
+                candidates = self._steady(specs, target, record)
+                for plan in sorted(self._plans(specs, target, candidates), key=lambda plan: plan.seconds):
+                    candidates.try_plan(plan)
+                    if candidates.ranked:
+                        break
+                ranked = next(iter(candidates.quickest_first()), None)
         if ranked is None:
             solved = self._mended(specs.paper_chunking(self.document.chunks_per_rank))
             ranked = self._timed(solved, target, self.size)
-        ranked = self._quickest(specs, target, ranked)
-        choice = Choice(ranked.candidate.label, 1, cut_short=False)
-        pipelined = ranked.candidate.pipelined
-        trees = None if pipelined is None else pipelined.trees
-        spec = ProgramSpec(self.run.request.targets, ranked.throttling, steady=ranked.steady)
+        ranked = self._quickest(specs, sized, target, ranked)
+        spec = ProgramSpec(request.targets, ranked.throttling, steady=ranked.steady)
         if target is not None and target.format == "msccl-xml" and ranked.steady is not None:
             spec = replace(spec, seconds=ranked.seconds)
-        choice = replace(choice, pipelined=pipelined is not None, trees=trees)
-        optimality = self._bounds.optimality(self.size, ranked.candidate.seconds)
-        return ranked.candidate.solved(self.run, spec, optimality, choice)
-
-    @property
-    def _sized(self) -> Request:
-        request = self.run.request
-        return replace(request, size=self.size, chunking=replace(request.chunking, chunk_bytes=None))
+        candidate = ranked.candidate
+        trees = None if candidate.pipelined is None else candidate.pipelined.trees
+        pipelined = candidate.pipelined is not None
+        choice = Choice(candidate.label, 1, cut_short=False, pipelined=pipelined, trees=trees)
+        return candidate.solved(self.run, spec, self.bounds.optimality(self.size, candidate.seconds), choice)
 
     def _by_steps(self, target: Target | None) -> SolvedRequest:
-        """The schedule of the fewest steps, with a program lowered like the one before."""
-        solved = self._fewer_steps(self._mended(chunk(self.changes.after, self.recipe.chunking)))
+        """The schedule of the fewest steps, with a program lowered like the one before; where it is not near the
+        bound, what a fresh run finds, if that has fewer steps."""
+        solved, request = self._mended(chunk(self.changes.after, self.recipe.chunking)), self.run.request
+        mended, policy, budget = solved.solution, request.policy.repair, self.run.budget_left
+        bound = mended.bound.steps if mended.within is None else mended.within
+        steps, large = mended.schedule.makespan, solved.problem.collective.deliveries > policy.fresh_deliveries
+        if steps > bound + policy.near_steps and not (large and steps <= (1.0 + policy.near_share) * bound):
+            with self.run.timer.phase("search"):
+                auto = registry.strategy("auto")
+                fresh = replace(
+                    verified_solver(auto, budget, for_steps(request.policy, budget.effort)),
+                    progress=self.run.progress,
+                    decisions=self.run.decisions.inside("fresh"),
+                    trace=self.run.trace,
+                ).solve(solved.problem)
+            if isinstance(fresh, Solution) and fresh.schedule.makespan < steps:
+                solved = replace(solved, strategy=auto.name, solution=fresh)
         size = implied_size(solved.problem, solved.chunking.chunk_bytes)
         if target is None:  # bounds in seconds take longer than all else
             name, ranks = solved.problem.collective.name, solved.problem.ranks
@@ -124,27 +145,6 @@ class Repair:
         return replace(
             solved, programs=replace(solved.programs, throttling=ranked.throttling, steady=ranked.steady)
         )
-
-    def _fewer_steps(self, solved: SolvedRequest) -> SolvedRequest:
-        """``solved``, or, where that is not near the bound, what a fresh run finds, if that has fewer steps."""
-        mended, request, budget = solved.solution, self.run.request, self.run.budget_left
-        policy = request.policy.repair
-        bound = mended.bound.steps if mended.within is None else mended.within
-        steps = mended.schedule.makespan
-        large = solved.problem.collective.deliveries > policy.fresh_deliveries
-        if steps <= bound + policy.near_steps or (large and steps <= (1.0 + policy.near_share) * bound):
-            return solved
-        with self.run.timer.phase("search"):
-            strategy = registry.strategy("auto")
-            fresh = replace(
-                verified_solver(strategy, budget, for_steps(request.policy, budget.effort)),
-                progress=self.run.progress,
-                decisions=self.run.decisions.inside("fresh"),
-                trace=self.run.trace,
-            ).solve(solved.problem)
-        if not isinstance(fresh, Solution) or fresh.schedule.makespan >= steps:
-            return solved
-        return replace(solved, strategy=strategy.name, solution=fresh)
 
     def _mended(self, chunking: Chunking) -> SolvedRequest:
         """The old schedule on the changed cluster, step by step."""
@@ -163,7 +163,9 @@ class Repair:
 
     def _solution(self, problem: Problem, *, quick: bool = False) -> Solution | Infeasible | GaveUp:
         """``quick``: what is mended, with no search for fewer steps."""
-        old = self.carried(problem)
+        document = self.document
+        before = collective(document.collective, document.ranks, document.chunks_per_rank, document.root)
+        old = self.changes.transfers(document.schedule, before, problem.collective)  # what is left of it
         whole = problem.collective.name == "allreduce" and not _in_two_phases(problem, old)
         searched = MENDED if quick else strategy()
         solver = verified_solver(WHOLE if whole else searched, self.run.budget, self.run.request.policy)
@@ -174,12 +176,6 @@ class Repair:
             decisions=self.run.decisions,
             trace=self.run.trace,
         ).solve(problem)
-
-    def carried(self, problem: Problem) -> Schedule:
-        """What is left of the old schedule, in the words of ``problem``."""
-        document = self.document
-        before = collective(document.collective, document.ranks, document.chunks_per_rank, document.root)
-        return self.changes.transfers(document.schedule, before, problem.collective)
 
     def _timed(self, solved: SolvedRequest, target: Target | None, size: int) -> Ranked:
         """The mended schedule with the time of its program, lowered like the one before."""
@@ -208,39 +204,20 @@ class Repair:
         with self.run.timer.phase("choice"):
             return ranking.like(candidate, self.recipe.way, self.recipe.after)
 
-    def _like_before(self, specs: CandidateSpecs, target: Target) -> Ranked | None:
-        """The program that is made as the old winner was; None where it was step by step, or there is none."""
-        record = self.run.decisions.inside("opening")
-        with self.run.timer.phase("choice"):
-            if self.recipe.way == "rings":
-                return self._library(specs, target, record)
-            if self.recipe.way != "trees":
-                return None
-            return self._along_trees(specs, self._steady(specs, target, record))
-
     def _steady(
         self, specs: CandidateSpecs, target: Target, record: Decisions, before: Ranked | None = None
     ) -> _SteadyCandidates:
         """Programs in steady state, with the effort of a fresh choice."""
         request = self.run.request
         effort = efforts(self.run.budget, self.changes.after.ranks, request.policy.effort).steady
-        limit = self._bounds.seconds(specs.size)
+        limit = self.bounds.seconds(specs.size)
         question = (self.factory, specs, target, limit, self.run.deadline, record, effort, lambda _: None)
         return _SteadyCandidates(*question, before=before)
 
-    def _along_trees(self, specs: CandidateSpecs, candidates: SteadyCandidates) -> Ranked | None:
-        """The quicker program of those along the mended trees and along as many packed anew, by estimate."""
-        plans = [*self._mended_trees(specs, candidates), *self._packed_trees(specs, candidates)]
-        for plan in sorted(plans, key=lambda plan: plan.seconds):
-            candidates.try_plan(plan)
-            if candidates.ranked:
-                break
-        return next(iter(candidates.quickest_first()), None)
-
-    def _quickest(self, specs: CandidateSpecs, target: Target | None, ranked: Ranked) -> Ranked:
+    def _quickest(self, specs: CandidateSpecs, sized: Request, target: Target | None, ranked: Ranked) -> Ranked:
         """``ranked``, or where that is not near the limit and the cluster not large what is quicker of what a
         fresh choice tries: of programs only those it opens with."""
-        policy, limit = self.run.request.policy.repair, self._bounds.seconds(specs.size)
+        policy, limit = self.run.request.policy.repair, self.bounds.seconds(specs.size)
         seconds = ranked.candidate.seconds if target is None else ranked.seconds
         if seconds is not None and limit >= policy.near_limit * seconds:
             return ranked
@@ -253,7 +230,7 @@ class Repair:
                 try:
                     tuning = tune(
                         self.changes.after,
-                        self._sized,
+                        sized,
                         specs.size,
                         self.run.progress,
                         programs=False,
@@ -282,55 +259,46 @@ class Repair:
         programs = library_candidates(self.factory, specs, target, self.run.deadline, record)
         return min(programs, key=lambda r: r.seconds or 0.0, default=None)
 
-    def _mended_trees(self, specs: CandidateSpecs, candidates: SteadyCandidates) -> list[Plan]:
-        """Along what the old schedule still has; none where chunks are cut otherwise now."""
-        chunks = self.document.chunks_per_rank
+    def _plans(self, specs: CandidateSpecs, target: Target, candidates: SteadyCandidates) -> Iterator[Plan]:
+        """Programs along the mended trees, unless chunks are cut otherwise now, and along as many packed anew,
+        where chunks do not go along paths; arranged as the old winner was."""
+        request, recipe, ranks = self.run.request, self.recipe, self.changes.after.ranks
+        chunks, trees = self.document.chunks_per_rank, recipe.trees
+
+        def alike(problem: Problem, schedule: Schedule) -> list[Arrangement]:
+            costs = CostOptions.of(request).costs(self.changes.after)
+            lowering = timed_lowering(request, target, self.changes.after)
+            listed = arrangements(problem, schedule, costs, lowering, specs.size)
+            like = [a for a in listed if a.division == recipe.division] or listed
+            return sorted(like, key=lambda a: (abs(a.pieces - (recipe.pieces or 1)), a.turn != recipe.turn))[:1]
+
         problem = self.factory.problem(specs.paper_chunking(chunks), chunks)
-        few = self._transfers <= self.run.request.policy.repair.explored_transfers  # others follow
-        solved = cache(partial(self._solution, problem, quick=few))
-        outcome = solved()
+        few = self._transfers <= request.policy.repair.explored_transfers  # others follow
+        mended = cache(partial(self._solution, problem, quick=few))
+        outcome = mended()
         if isinstance(outcome, Infeasible):
             raise no_schedule(outcome.reason)
-        if not isinstance(outcome, Solution):
-            return []
-        schedule = outcome.schedule
-        plan = partial(
-            Plan, candidates.of_paths(problem, schedule, chunks), chunks, self.recipe.trees or chunks, solved
-        )
-        return list(candidates.arranged(plan, problem, schedule, partial(self._alike, specs, problem, schedule)))
-
-    def _packed_trees(self, specs: CandidateSpecs, candidates: SteadyCandidates) -> list[Plan]:
-        """Along as many trees as before, packed anew; none where chunks go along paths."""
-        request, trees = self.run.request, self.recipe.trees
-        chunks = self.document.chunks_per_rank
+        if isinstance(outcome, Solution):
+            schedule = outcome.schedule
+            seconds = candidates.of_paths(problem, schedule, chunks)
+            plan = partial(Plan, seconds, chunks, trees or chunks, mended)
+            yield from candidates.arranged(plan, problem, schedule, partial(alike, problem, schedule))
         if specs.personalized or trees is None:
-            return []
-        if request.collective == "allreduce" and chunks * self.changes.after.ranks % trees:
-            ranks = self.changes.after.ranks  # the fewest chunks per rank of which each tree carries as many
+            return
+        if request.collective == "allreduce" and chunks * ranks % trees:
+            # the fewest chunks per rank of which each tree carries as many
             chunks = next(chunks for chunks in range(1, trees + 1) if chunks * ranks % trees == 0)
         problem = self.factory.problem(specs.paper_chunking(chunks), chunks)
         packed = copied(problem)
         if packed.collective.name not in PACKED or refuses(packed, request.policy) is not None:
-            return []
+            return
         packing = whole_packing(
             packed, specs.rates(chunks), request.policy, self.run.deadline, trees, candidates.connections(trees)
         )
         schedule = schedule_along(problem, packing)
         solved = cache(partial(candidates.solved_by, problem, along(packing)))
         plan = partial(Plan, packing.seconds, chunks, trees, solved)
-        return list(candidates.arranged(plan, problem, schedule, partial(self._alike, specs, problem, schedule)))
-
-    def _alike(self, specs: CandidateSpecs, problem: Problem, schedule: Schedule) -> list[Arrangement]:
-        """The arrangement most like that of the old winner; with its division of channels, where there is one."""
-        request, recipe = self.run.request, self.recipe
-        target = timed_target(request)
-        if target is None:
-            return []
-        costs = CostOptions.of(request).costs(self.changes.after)
-        lowering = timed_lowering(request, target, self.changes.after)
-        listed = arrangements(problem, schedule, costs, lowering, specs.size)
-        alike = [a for a in listed if a.division == recipe.division] or listed
-        return sorted(alike, key=lambda a: (abs(a.pieces - (recipe.pieces or 1)), a.turn != recipe.turn))[:1]
+        yield from candidates.arranged(plan, problem, schedule, partial(alike, problem, schedule))
 
 
 @dataclass

@@ -203,11 +203,11 @@ def test_a_range_past_what_plans_can_address_has_programs_for_the_other_targets(
     )  # fmt: skip
     both = (TARGETS["portable"], TARGETS["mscclpp"])
     request = Request(Path(DGX1), "allgather", targets=both)
-    names: Any = atlas._RangeFiles(compilation(request), members).files(0, 2**33, 0)
+    names: Any = atlas.member_files(compilation(request), members, 0, 2**33, 0)
     assert names == ["portable"]
     alone = compilation(replace(request, targets=both[1:]))
     with pytest.raises(HetesynthError, match="cannot carry 8589934592 bytes"):
-        atlas._RangeFiles(alone, members).files(0, 2**33, 0)
+        atlas.member_files(alone, members, 0, 2**33, 0)
 
 
 def test_sizes_that_no_plan_can_have_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
