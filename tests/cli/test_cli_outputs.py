@@ -267,12 +267,3 @@ def test_an_interrupt_during_the_report_says_what_is_written(
     shown = capsys.readouterr().err
     assert "HS002" in shown and all(name in shown for name in NAMES) and "report is not" in shown
     assert sorted(os.listdir()) == NAMES
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_is_read_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    tmp_path.chmod(0o500)
-    try:
-        assert "HS510" in _refused([*SYNTH, "-o", str(tmp_path / "ar")], capsys)
-    finally:
-        tmp_path.chmod(0o700)

@@ -51,9 +51,11 @@ def test_a_budget_that_is_not_used_up_changes_nothing(size: int | None) -> None:
     free, record, steps = synthesize(asked), Decisions(), CegisTrace()
     told: list[str] = []
     within = synthesize(
-        replace(asked, budget=Budget(LONG, effort=1.0)), lambda what, best: told.append(what),
-        decisions=record, trace=steps,
-    )  # fmt: skip
+        replace(asked, budget=Budget(LONG, effort=1.0)),
+        lambda what, best: told.append(what),
+        decisions=record,
+        trace=steps,
+    )
     assert within.files == free.files and within.verdict == free.verdict
     assert not within.cut_short and not within.decided_by_clock and within.ending == free.ending
     assert tuple(record.entries) == within.decisions == free.decisions and any("steady" in what for what in told)
@@ -104,31 +106,6 @@ def _seconds_of_results(handed: list[float]) -> Callable[..., Any]:
         return work(tell), "done"
 
     return here
-
-
-def test_without_a_size_the_program_is_there_before_the_fewest_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(synth, "_step_search", endless)
-    made = synthesize(BY_TIME)
-    assert made.cut_short and made.step_model is None and made.programs and made.verdict is not None
-    assert made.verdict.factor_over_library is not None and made.verdict.factor_over_library > 0.99
-
-
-@pytest.mark.parametrize("strategy", ["auto", "greedy"])
-def test_a_schedule_alone_is_found_within_its_share(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first schedule goes on beyond the deadline; what ends the search is noted."""
-    monkeypatch.setattr("hetesynth.engine.time_verdict.library_rival", endless)
-    asked = replace(BY_TIME, topology=RING, collective="alltoall", strategy=strategy, schedule_only=True)
-    made = synthesize(asked)
-    assert made.cut_short and set(made.files) == {".schedule.json"} and made.decided_by_clock[-1] == "search"
-    assert made.verdict is not None and made.verdict.rings == "the time budget is over"
-
-
-def test_of_a_strategy_for_a_size_a_candidate_with_its_program_is_handed_over(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(choice, "ranked_programs", endless)
-    made = synthesize(replace(BY_TIME, topology=RING, size=1 << 20, strategy="greedy"))
-    assert made.cut_short and made.programs and made.program_seconds and made.strategy == "greedy"
 
 
 def test_ctrl_c_ends_it_like_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,17 +90,6 @@ def frozen_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deadline, "source", lambda: 0.0)
 
 
-def test_a_cut_is_told_to_the_whole() -> None:
-    whole = deadline.ClockDecisions()
-    part = whole.inside("greedy, c=1")
-    other = whole.inside()
-    assert not whole and not part
-    for _ in range(2):
-        part.note("search")
-    assert whole.told() == ("greedy, c=1: search (2 times)",) and part.told() == ("search (2 times)",)
-    assert not other
-
-
 def test_a_deadline_is_noted_only_when_it_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deadline, "source", lambda: 5.0)
     budget = Budget(2.0)
@@ -118,12 +107,6 @@ def test_a_candidate_that_was_cut_short_cuts_the_tuning_run_short(monkeypatch: p
     assert held.cut_short and held.ending == "time"
     assert [place for place in asked.budget.clock_decisions.told() if "greedy, c=3" in place]
     assert not [place for place in asked.budget.clock_decisions.told() if "untried" in place]
-
-
-def test_a_search_that_was_not_cut_short_ends_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    frozen_clock(monkeypatch)
-    made = synthesized(compilation(Request(FIG10, "allgather", budget=Budget(LONG))))
-    assert (made.cut_short, made.ending, made.decided_by_clock) == (False, "bound", ())
 
 
 def test_a_timeout_of_the_solver_is_told() -> None:

@@ -18,7 +18,7 @@ from hetesynth.model.collective import CollectiveName
 from hetesynth.model.decisions import Decision, Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.policy import DEFAULT
-from hetesynth.search import auto, registry
+from hetesynth.search import auto
 from hetesynth.search.greedy import greedy
 from hetesynth.search.search import Search, Strategy
 from hetesynth.search.solve import Solver
@@ -86,17 +86,6 @@ def test_a_rule_by_steps_is_told_once_it_is_in_the_table() -> None:
     assert record.entries[0].why.startswith("steps: ") and record.entries[1].why == "left out in this test"
 
 
-def test_a_rule_by_time_is_told_once_it_is_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    resting = rules.Rule("resting", (lambda situation: "left out in this test",), lambda situation: ())
-    shortest = rules.Rule("paths first", (), lambda s: s.specs.named("sph", s.chunks, s.chunkings[:1]))
-    monkeypatch.setattr(rules, "OPENING", (resting, shortest))
-    request, record = asked("fig10", "allgather", 1 << 20), Decisions()
-    tune(load_topology(request.topology), request, 1 << 20, decisions=record)
-    assert record.entries[0] == Decision("opening", "resting", "skipped", "left out in this test")
-    assert record.entries[1].what == "paths first" and record.entries[2].what.startswith("sph, c=")
-    assert record.entries[2].verdict == "tried"
-
-
 @pytest.mark.slow
 def test_reasons_name_the_thresholds_of_the_policy() -> None:
     """A threshold that is replaced in the request changes what is tried, and the reason."""
@@ -113,13 +102,6 @@ def test_reasons_name_the_thresholds_of_the_policy() -> None:
     by_rule = {d.what: d.why for d in synthesize(without_bound).decisions}
     assert by_rule["cegis"].endswith("are more than 0") or "is met" in by_rule["cegis"]
     assert "not more than 1,000,000,000" in by_rule["lns"] or "is met" in by_rule["lns"]
-
-
-def test_programs_and_files_are_told_of() -> None:
-    decisions = synthesize(asked("ring8", "allgather", 1 << 20)).decisions
-    stages = {d.stage for d in decisions}
-    assert {"opening", "programs", "files"} <= stages
-    assert [d.verdict for d in decisions if d.stage == "files"] == ["chosen"]
 
 
 def test_the_command_prints_it_on_demand(
@@ -139,29 +121,3 @@ def test_the_command_prints_it_on_demand(
     assert run([*atlas, "--strategy", "ring", "-o", "atlas", "--json", "--explain"]) == 0
     stages = {d["stage"] for d in json.loads(capsys.readouterr().out)["decisions"]}
     assert "ranges" in stages and any(stage.startswith("1000000 bytes, chunks ") for stage in stages)
-
-
-@pytest.mark.slow
-def test_all_roots_have_their_decisions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    arguments = [
-        str(EXAMPLES / "fig10" / "topo.dsl"),
-        "--coll",
-        "broadcast",
-        "--root",
-        "all",
-        "--target",
-        "mscclpp",
-    ]
-    assert run(["synth", *arguments, "--json", "--explain"]) == 0
-    roots = json.loads(capsys.readouterr().out)["roots"]
-    assert len(roots) > 1 and all(root["decisions"] for root in roots)
-
-
-def test_rows_say_what_rules_need() -> None:
-    assert [row.name for row in registry.keeping_time()] == ["server-rings", "ring"]
-    few = ["hierarchical", "doubling", "server-rings", "ring"]
-    assert [row.name for row in registry.with_few_peers(fallback=True)] == [*few, "sph"]
-    assert registry.with_few_peers(load_first=True)[0].name == "server-rings"

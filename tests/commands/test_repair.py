@@ -27,7 +27,6 @@ from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES
 from hetesynth.model.diagnostics import SourceError
 from hetesynth.model.problem import Budget, Problem
-from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT
@@ -141,12 +140,6 @@ def test_ranks_are_renumbered_by_name(topology: Path, tmp_path: Path) -> None:
     assert [row["old_rank"] for row in rows] == [0, *range(2, 12)]
 
 
-def test_the_same_twice(topology: Path, tmp_path: Path) -> None:
-    old = written(made(topology, "allreduce"), tmp_path)
-    first, second = (after(old, topology, "b.gpu3").synthesis.files for _ in range(2))
-    assert first == second
-
-
 @given(
     seed=st.integers(0, 400),
     number=st.integers(0, 10**6),
@@ -205,20 +198,6 @@ def _problem() -> Problem:
     return chunk(topology).problem(collective("allgather", topology.ranks))
 
 
-def test_a_mended_schedule_that_still_holds_is_as_short() -> None:
-    """In the order of the old starts nothing that still holds comes later."""
-    from hetesynth.policy import DEFAULT
-    from hetesynth.search.greedy import greedy
-    from hetesynth.search.search import Search
-
-    problem = _problem()
-    search = Search(problem, 1, BUDGET, schedule_violations)
-    greedy.one_round(search)
-    assert search.best is not None
-    first = next(iter(mended(problem, search.best.transfers, search.best.makespan, DEFAULT.repair)))
-    assert first.makespan <= search.best.makespan
-
-
 def test_what_is_far_from_the_bound_is_searched_anew(mixed: Path, tmp_path: Path) -> None:
     """Where neither mending nor greedy rounds come near the bound: no more than a step above a fresh run."""
     old = written(made(mixed, "allreduce", strategy="greedy"), tmp_path)
@@ -231,14 +210,6 @@ def test_what_is_far_from_the_bound_is_searched_anew(mixed: Path, tmp_path: Path
         assert not schedule_violations(repaired.problem, repaired.solution.schedule)
         steps.append(repaired.solution.schedule.makespan)
     assert steps[0] > 8 and steps[1] <= 8  # the bound of two phases is 7
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("loss", ["a.nvswitch=10%", "b0.nic0=50%", "b1.gpu0<->b1.gpu1=20%"])
-def test_allreduce_stays_near_a_fresh_run(loss: str, mixed: Path, tmp_path: Path) -> None:
-    old = written(made(mixed, "allreduce"), tmp_path)
-    fresh = made(overridden(mixed, [], [loss]), "allreduce").solution.schedule.makespan  # type: ignore[arg-type]
-    assert after(old, mixed, degrade=loss).synthesis.solution.schedule.makespan <= fresh + 1
 
 
 # -- what is new
@@ -320,29 +291,6 @@ def test_another_way_is_tried_far_from_the_limit(mixed: Path, tmp_path: Path) ->
     assert "a fresh run" not in repair_report(near, repair_summary(near, ()))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "without", "degrade"),
-    [
-        ("alltoall", "", "b1.nic1=50%"),
-        ("alltoall", "b0.gpu0", ""),
-        ("alltoall", "a.nic1", ""),
-        ("allreduce", "a.gpu0", ""),
-        ("allgather", "b0.nic0", ""),
-    ],
-)
-def test_programs_are_near_those_of_a_fresh_run(
-    name: str, without: str, degrade: str, mixed: Path, tmp_path: Path
-) -> None:
-    options = {"schedule_only": False, "objective": "time", "runtime": NCCL_TABLES}
-    old = written(made(mixed, name, **options), tmp_path)
-    repaired = after(old, mixed, without, degrade).synthesis.program_seconds
-    losses = overridden(mixed, [without] if without else [], [degrade] if degrade else [])
-    fresh = made(losses, name, **options).program_seconds  # type: ignore[arg-type]
-    assert repaired is not None and fresh is not None
-    assert repaired <= 1.02 * fresh
-
-
 @pytest.mark.parametrize("name", ["allgather", pytest.param("allreduce", marks=pytest.mark.slow)])
 def test_programs_are_made_like_the_old_winner(name: str, topology: Path, tmp_path: Path) -> None:
     old = made(topology, name, schedule_only=False, objective="time")
@@ -412,12 +360,22 @@ def test_a_composition_is_refused(topology: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("way", "sideways"), ("chunks", -1), ("chunks", True), ("size", "64MB"), ("targets", []),
-        ("targets", ["nobody"]), ("tau_ref", "1/0"), ("tau_ref", "0"), ("rounding", None), ("turn", "x"),
+        ("way", "sideways"),
+        ("chunks", -1),
+        ("chunks", True),
+        ("size", "64MB"),
+        ("targets", []),
+        ("targets", ["nobody"]),
+        ("tau_ref", "1/0"),
+        ("tau_ref", "0"),
+        ("rounding", None),
+        ("turn", "x"),
         ("turn", 10**400),
-        ("by_time", 1), ("pieces", 2**80), ("division", ["own"]),
+        ("by_time", 1),
+        ("pieces", 2**80),
+        ("division", ["own"]),
     ],
-)  # fmt: skip
+)
 def test_recipes_are_not_trusted(key: str, value: object, topology: Path, tmp_path: Path) -> None:
     old = written(made(topology, "allgather"), tmp_path)
     document = json.loads(old.read_text())
@@ -426,16 +384,6 @@ def test_recipes_are_not_trusted(key: str, value: object, topology: Path, tmp_pa
     with pytest.raises(HetesynthError) as caught:
         after(old, topology, "b.gpu3")
     assert caught.value.code == "HS520"
-
-
-def test_a_document_without_a_recipe_is_repaired(topology: Path, tmp_path: Path) -> None:
-    old = written(made(topology, "allgather"), tmp_path)
-    document = json.loads(old.read_text())
-    del document["header"]["recipe"], document["header"]["topology_sha256"]
-    document["transfers"] = document["transfers"][::2]  # nor need it be valid
-    old.write_text(json.dumps(document))
-    repaired = repair(RepairRequest(old, topology, overridden(topology, ["b.gpu3"]), BUDGET, schedule_only=True))
-    assert not schedule_violations(repaired.synthesis.problem, repaired.synthesis.solution.schedule)
 
 
 # -- every single loss
@@ -509,42 +457,3 @@ def test_options_of_the_other_kind_of_atlas_are_refused(
     exit_code, said = refusal("atlas", topology, "--coll", "allgather", *options, "-o", tmp_path / "atlas")
     assert exit_code == 2 and "--n-minus-1" in said
     assert not (tmp_path / "atlas").exists()
-
-
-@pytest.mark.slow
-def test_losses_have_the_quickest_programs_of_a_size(topology: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "losses"
-    options = ["--coll", "allgather", "--size", "64MB", "--losses", "nic", "-o", str(folder)]
-    assert run(["atlas", str(topology), "--n-minus-1", *options]) == 0
-    index = json.loads((folder / "index.json").read_text())
-    whole = made(
-        topology, "allgather", schedule_only=False, size=64_000_000, objective="time", runtime=NCCL_TABLES
-    )
-    assert whole.program_seconds is not None
-    assert index["whole"]["program_predicted_us"] == pytest.approx(whole.program_seconds * 1e6)
-    for entry in index["losses"]:
-        names = {path.name for path in (folder / entry["folder"]).iterdir()}
-        assert {f"two-allgather{suffix}" for suffix in whole.files} == names
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["allgather", "allreduce"])
-def test_small_problems_have_as_many_rounds_as_a_step_is_worth(name: str, tmp_path: Path) -> None:
-    """A NIC of 24 GPUs that is far from the bound once its trees are mended."""
-    topology = Path(__file__).resolve().parents[2] / "examples" / "v100_4x2p8x2" / "topo.dsl"
-    old = written(made(topology, name), tmp_path)
-    repaired = after(old, topology, "b1.nic2").synthesis
-    fresh = made(overridden(topology, ["b1.nic2"]), name)  # type: ignore[arg-type]
-    assert repaired.solution.schedule.makespan <= fresh.solution.schedule.makespan + 1
-
-
-def test_phases_share_the_step_above_the_bound() -> None:
-    """An allreduce accepts one step more than the bound once, and only where the bound is many steps."""
-    from hetesynth.search.repair import _Progress
-    from hetesynth.search.search import Search
-
-    problem, progress = _problem(), _Progress()
-    assert progress.enough(Search(problem, 6, BUDGET, schedule_violations)) == 6
-    assert progress.enough(Search(problem, 16, BUDGET, schedule_violations)) == 17
-    progress.used = True
-    assert progress.enough(Search(problem, 16, BUDGET, schedule_violations)) == 16

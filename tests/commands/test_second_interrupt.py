@@ -13,7 +13,6 @@ import pytest
 from hetesynth.cli.synth_report import synthesis_report
 from hetesynth.engine import artifacts
 from hetesynth.engine.artifacts import Synthesis
-from hetesynth.engine.choice.steady import SteadyCandidates
 from hetesynth.engine.request import Request
 from hetesynth.engine.synth import synthesize
 from hetesynth.model.problem import Budget
@@ -88,14 +87,6 @@ def test_a_second_one_keeps_programs_that_were_judged(size: int | None, monkeypa
     assert kept.abandoned and kept.ending == "interrupt" and kept.cut_short
     assert "those that are missing" in kept.warnings[-1].message
     assert "time budget" not in "".join(synthesis_report(kept, []))
-
-
-def test_what_was_found_is_written_with_its_programs_and_a_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C in the search loses neither the program of the best so far nor what it is held against."""
-    monkeypatch.setattr(SteadyCandidates, "try_all", lambda candidates: press())
-    kept = made(asked())
-    assert kept.programs and not kept.abandoned and kept.ending == "interrupt" and kept.cut_short
-    assert kept.verdict is not None and kept.verdict.seconds and kept.verdict.factor_over_library
 
 
 def test_how_often_it_came_is_counted_in_announcing_alone() -> None:

@@ -16,7 +16,6 @@ from hetesynth.engine.fused_receives import emitted, lowering_variants, seconds
 from hetesynth.engine.predictors import CostOptions, ProgramPredictor
 from hetesynth.engine.problem import load_problem
 from hetesynth.engine.request import Request
-from hetesynth.engine.synth import synthesize
 from hetesynth.engine.time_verdict import implied_size
 from hetesynth.errors import HetesynthError
 from hetesynth.judge.msccl.reader import read_program
@@ -96,30 +95,6 @@ def test_the_quicker_program_is_written(cluster: str, name: CollectiveName, fact
         assert not fuses(written(made)) and any(n.startswith("no fused receives: ") for n in made.notes)
     else:
         assert fuses(written(made)) and any(n.startswith("fused receives: ") for n in made.notes)
-
-
-def test_both_are_quicker_somewhere() -> None:
-    """Else the test above could not tell a choice from a habit."""
-    quicker = set()
-    for cluster, name in CASES:
-        topology, problem, schedule, size = found(cluster, name)
-        fused, plain = (time(topology, program, size) for program in both(problem, schedule))
-        if abs(fused - plain) > 1e-6 * fused:
-            quicker.add(fused < plain)
-    assert quicker == {True, False}
-
-
-def test_without_a_size_that_of_the_topology_is_taken() -> None:
-    made = synthesize(
-        Request(EXAMPLES / "a100_x2" / "topo.dsl", "allgather", strategy="greedy", targets=(EXECUTOR,))
-    )
-    program = next(iter(made.programs.values()))
-    fused, plain = (
-        time(made.topology, p, made.time_optimality.size) for p in both(made.problem, made.solution.schedule)
-    )
-    assert time(made.topology, written(program), made.time_optimality.size) == pytest.approx(
-        min(fused, plain), rel=1e-9
-    )
 
 
 def test_what_does_not_fit_without_fused_receives_is_written_with_them() -> None:

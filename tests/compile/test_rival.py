@@ -63,29 +63,6 @@ def test_switches_that_add_pass_the_limit() -> None:
     assert not switch_reduces(topology("a100x8"), "allreduce")
 
 
-def test_a_formula_below_the_limit_is_left_out() -> None:
-    """On the cluster of Figure 10 GPUs share links that the library's tables do not know."""
-    machine = machine_of(topology("fig10"))
-    assert machine is not None
-    assert chosen(machine, "allgather", 10**9).expected < limit("fig10", "allgather", 10**9)
-    found = rival("fig10", "allgather", 10**9)
-    simulated = ring_baseline(topology("fig10"), "allgather", None, 10**9, OPTIONS)
-    assert isinstance(simulated, Baseline) and found.seconds == simulated.seconds
-
-
-@pytest.mark.parametrize(
-    ("name", "checked"), [("h100x8", True), ("mi300x8", True), ("h20_4p8", False), ("dgx1", False)]
-)
-def test_only_machines_with_published_runs_are_checked(name: str, checked: bool) -> None:
-    assert rival(name, "allgather", 1 << 20).checked is checked
-    assert rival(name, "allgather", 1 << 20).library == ("RCCL" if name.startswith("mi") else "NCCL")
-
-
-def test_without_links_and_formula_there_is_none() -> None:
-    none = library_rival(topology("dgx1"), "alltoall", None, 1 << 20, OPTIONS, 0.0)
-    assert isinstance(none, str) and "no link" in none
-
-
 @pytest.mark.parametrize(
     ("model", "library", "checked"),
     [

@@ -6,7 +6,6 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from support.clusters import cluster, ring
 
 from hetesynth.engine.choice.candidates import safe_chunking
 from hetesynth.model.topology import Topology
@@ -50,11 +49,3 @@ def test_the_paper_s_rounding_promises_more_than_a_nic_gives() -> None:
     paper = chunk(topology, LARGE)
     assert longest_step(paper) > Fraction(5, 4) * paper.tau_ref  # NICs of 12.5 GB/s, two chunks a step of 8 GB/s
     assert longest_step(safe(topology)) <= paper.tau_ref
-
-
-def test_unequal_rates_take_a_longer_step() -> None:
-    """Rings of 2 and 3: rounded down to 1 each, half of the wider would be lost."""
-    topology = cluster(4, [*ring(4, 20, 0), *((b, a, 30, 0) for a, b, _, _ in ring(4, 1, 0))])
-    made = safe(topology)
-    assert {c.chunks for c in made.links} == {2, 3}
-    assert longest_step(made) <= made.tau_ref
