@@ -80,25 +80,6 @@ def test_each_named_candidate_leads_to_the_bound(
     assert (entries[0]["number"] > 0) and all(set(e) - {"snapshot"} == FIELDS for e in entries)
 
 
-def test_the_log_sums_up_to_the_json_and_the_report(tmp_path: Path, capsys: Captured) -> None:
-    log = tmp_path / "cegis.jsonl"
-    arguments = cegis("h20_4p8", "allreduce", "--log", str(log), "-o", str(tmp_path / "x"))
-    said = summary(capsys, arguments)["cegis"]
-    entries = lines(log)
-    wrong = [e for e in entries if e["number"]]
-    calls = [e for e in entries if e["answer"] in ("sat", "unsat", "unknown")]
-    assert said["iterations"] == len(entries) and said["counterexamples"] == sum(e["number"] for e in entries)
-    assert said["calls"] == len(calls) > 0 and said["units"] == sum(e["units"] for e in entries) > 0
-    assert said["first"]["counterexample"] == wrong[0]["counterexamples"][0]
-    assert said["first"]["checkpoint"] == wrong[0]["checkpoint"]
-    assert said["largest_model"] == max(e["sends"] for e in entries) and said["laws"] > 0
-    assert {e["phase"] for e in entries} == {"reduce-scatter", "allgather"}
-    assert run(arguments) == 0
-    shown = capsys.readouterr().out
-    assert f"{len(entries)} iterations, {said['counterexamples']} counterexamples" in shown
-    assert said["first"]["counterexample"] in shown
-
-
 def test_where_cegis_does_not_run_nothing_is_reported_and_the_log_is_empty(
     tmp_path: Path, capsys: Captured
 ) -> None:
@@ -113,12 +94,6 @@ def test_where_cegis_does_not_run_nothing_is_reported_and_the_log_is_empty(
 
 
 # -- a file
-
-
-def test_a_valid_file_has_no_counterexample(schedule: Path, tmp_path: Path, capsys: Captured) -> None:
-    arguments = cegis("h20_4p8", "allgather", "--from", str(schedule), "-o", str(tmp_path / "x"))
-    said = summary(capsys, arguments)["cegis"]
-    assert said["counterexamples"] == 0 and said["first"] is None
 
 
 def everything_at_once(document: dict[str, Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -66,43 +65,3 @@ def test_wrong_names_and_sizes_are_refused(capsys: pytest.CaptureFixture[str]) -
     assert run(["compare", FIG10, "--coll", "allgather", "--strategies", ","]) == 2
     assert run(["compare", FIG10, "--coll", "allgather", "--sizes", "big"]) == 2
     assert "HS307" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", ["allgather", "reducescatter", "allreduce"])
-def test_the_ring_goes_in_the_order_of_the_dump(
-    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Every transfer joins neighbours of the stated ring, in one direction."""
-    dump = tmp_path / "graph.xml"
-    gpus = "".join(f'<gpu dev="{d}"/>' for d in (0, 2, 1, 3))
-    dump.write_text(f'<graphs><graph pattern="4"><channel>{gpus}</channel></graph></graphs>')
-    stem = tmp_path / "r"
-    topology = str(EXAMPLES / "h20_4x3" / "topo.dsl")
-    said(
-        capsys,
-        "synth",
-        topology,
-        "--coll",
-        name,
-        "--strategy",
-        "ring",
-        "--rings",
-        str(dump),
-        "-o",
-        str(stem),
-        "--schedule-only",
-    )
-    from hetesynth.files.schedule_json import read_schedule_json
-
-    document = read_schedule_json(Path(f"{stem}.schedule.json").read_bytes(), "r")
-    ring = [4 * server + gpu for server in range(3) for gpu in (0, 2, 1, 3)]
-    after = dict(zip(ring, [*ring[1:], ring[0]], strict=True))
-    ends = {i: (src, dst) for i, src, dst in document.links}
-    assert all(after[ends[t.link][0]] == ends[t.link][1] for t in document.schedule.transfers)
-
-
-def test_too_small_a_size_is_told_what_would_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    wanted = ["synth", FIG10, "--coll", "allgather", "--schedule-only", "-o", str(tmp_path / "x")]
-    assert run([*wanted, "--size", "1B"]) == 2
-    least = re.search(r"use --size ([0-9]+B) or more", capsys.readouterr().err)
-    assert least is not None and run([*wanted, "--size", least[1], "--strategy", "ring"]) == 0

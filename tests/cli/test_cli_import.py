@@ -10,7 +10,6 @@ from verify.program_builders import (
     chain_broadcast,
     chain_reduce,
     good_programs,
-    ring_allgather,
     to_xml,
     with_step,
 )
@@ -49,16 +48,6 @@ def test_every_good_program_is_imported_and_emitted(name: str, capsys: pytest.Ca
         if path.suffix == ".xml":
             assert run(["verify", str(path)]) == 0
     assert found["steps"] == found["depth"] and found["dropped"] == 0
-
-
-def test_on_a_topology_the_bound_and_the_gap_are_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """A ring allgather of 8 ranks one way takes 7 steps; both ways 4 would do."""
-    Path("ring.xml").write_bytes(to_xml(ring_allgather(8, in_place=True)))
-    found = asked(capsys, "ring.xml", "--topo", RING8)
-    assert (found["steps"], found["lower_bound"], found["gap"]) == (7, 4, 3)
-    assert found["cluster"] == "ring8" and found["proven_optimal"] is False
-    again = asked(capsys, "ring-imported.schedule.json", "--topo", RING8, "-o", "again")
-    assert (again["kind"], again["steps"], again["crossings"]) == ("schedule", 7, None)
 
 
 def test_a_schedule_is_mapped_to_another_cluster(capsys: pytest.CaptureFixture[str]) -> None:

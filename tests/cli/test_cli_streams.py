@@ -56,17 +56,6 @@ def test_closed_streams_change_no_file_and_no_exit_code(
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == made
 
 
-def test_a_closed_descriptor_is_given_to_no_file(tmp_path: Path) -> None:
-    code = (
-        "import hetesynth.cli, os, sys; file = open('mine', 'w'); "
-        "print('out'); print('err', file=sys.stderr); sys.stdout.flush(); "
-        "os.system('echo child; echo child >&2'); sys.exit(file.fileno() < 3)"
-    )
-    command = ["bash", "-c", '"$@" <&- >&- 2>&-', "bash", sys.executable, "-c", code]
-    assert subprocess.run(command, cwd=tmp_path, check=False).returncode == 0
-    assert (tmp_path / "mine").read_bytes() == b""
-
-
 def test_a_reader_that_leaves_early_does_not_change_the_verdict(tmp_path: Path, made: dict[str, bytes]) -> None:
     lines = made["ar.xml"].splitlines(keepends=True)
     receive = next(i for i, line in enumerate(lines) if b'type="r"' in line)

@@ -106,13 +106,3 @@ def test_every_target_has_a_hint(name: str, tmp_path: Path, capsys: pytest.Captu
     words = " ".join([*hint["environment"].values(), *hint["steps"]])
     assert hint["steps"] and "DIRECTORY" not in words
     assert name in ("portable",) or str(tmp_path) in words
-
-
-def test_a_hint_for_a_file_that_the_target_does_not_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "x.xml").write_text("")
-    assert run(["install-hint", "mscclpp", str(tmp_path / "x.xml")]) == 2
-    assert run(["install-hint", "rccl-6", str(tmp_path / "none.xml")]) == 2
-    err = capsys.readouterr().err
-    assert "HS603" in err and "HS540" in err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ import pytest
 
 from hetesynth.cli.synth_report import synthesis_report, synthesis_summary
 from hetesynth.engine import synth
-from hetesynth.engine.choice import choice
 from hetesynth.engine.choice.steady import SteadyCandidates
 from hetesynth.engine.request import Request
 from hetesynth.engine.synth import synthesize
@@ -23,7 +22,6 @@ from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES
-from hetesynth.policy import DEFAULT
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RING, FIG10 = (EXAMPLES / name / "topo.dsl" for name in ("ring8", "fig10"))
@@ -77,35 +75,6 @@ def test_the_first_result_is_what_the_library_runs(size: int | None, monkeypatch
     assert "warnings" in vars(made), "they may take seconds once the time is over"
     report = "\n".join(synthesis_report(made, []))
     assert "cut short" in report and "not simulated" not in report.splitlines()[0]
-
-
-def test_what_is_better_takes_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The budget ends among the others, once the opening is over."""
-    monkeypatch.setattr(choice, "tune", endless)
-    policy = replace(DEFAULT, autotune=replace(DEFAULT.autotune, steady_near=2.0, steady_enough=2.0))
-    asked = replace(BY_TIME, size=SIZE, policy=policy, budget=Budget(effort=1.0))
-    handed: list[float] = []
-    monkeypatch.setattr(synth, "last_result", _seconds_of_results(handed))
-    with pytest.raises(StopIteration):
-        synthesize(replace(asked, budget=Budget(1.0, effort=1.0)))
-    assert len(handed) >= 2 and handed == sorted(handed, reverse=True)
-
-
-def _seconds_of_results(handed: list[float]) -> Callable[..., Any]:
-    """Runs the work here, until it would not end."""
-
-    def here(work: Any, *_: Any) -> Any:
-        def tell(kind: str, value: Any) -> None:
-            if kind == "result":
-                handed.append(value.program_seconds)
-
-        def stop(*_: Any, **__: Any) -> None:
-            raise StopIteration
-
-        choice.tune = stop  # type: ignore[assignment]
-        return work(tell), "done"
-
-    return here
 
 
 def test_ctrl_c_ends_it_like_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,6 @@ from hetesynth.engine.synth import synthesized
 from hetesynth.errors import HetesynthError
 from hetesynth.model import deadline
 from hetesynth.model.problem import Budget
-from hetesynth.search.smt.clauses import Clauses
 from hetesynth.topology.language import load_topology
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -107,19 +106,6 @@ def test_a_candidate_that_was_cut_short_cuts_the_tuning_run_short(monkeypatch: p
     assert held.cut_short and held.ending == "time"
     assert [place for place in asked.budget.clock_decisions.told() if "greedy, c=3" in place]
     assert not [place for place in asked.budget.clock_decisions.told() if "untried" in place]
-
-
-def test_a_timeout_of_the_solver_is_told() -> None:
-    """Of the pigeonhole principle: seconds end the first check, resource units the second."""
-    for units, seconds, late in ((10**9, 0.05, True), (1_000, 60.0, False)):
-        holes = Clauses()
-        inside = {(i, j): holes.variable(f"in_{i}_{j}") for i in range(12) for j in range(11)}
-        for i in range(12):
-            holes.clause(*[inside[i, j] for j in range(11)])
-        for j in range(11):
-            for a, b in itertools.combinations(range(12), 2):
-                holes.clause(-inside[a, j], -inside[b, j])
-        assert holes.check((), units, seconds) == "unknown" and holes.timed_out is late
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in COMMANDS])

@@ -16,7 +16,6 @@ from hetesynth.engine.compare import INTERRUPTED, compare
 from hetesynth.engine.request import Request
 from hetesynth.model.problem import Budget
 from hetesynth.model.topology import Topology
-from hetesynth.policy import DEFAULT
 from hetesynth.search.search import Progress
 
 RING8 = Path(__file__).resolve().parents[2] / "examples" / "ring8" / "topo.dsl"
@@ -50,14 +49,6 @@ def test_what_is_known_is_told(monkeypatch: pytest.MonkeyPatch, at_once: bool) -
     by_name = {name: [e for e in found.entries if e.strategy == name] for name in NAMES}
     assert all(e.time_optimality is not None for e in (*by_name["sph"], *by_name["double-tree"]))
     assert [e.refusal for e in by_name["greedy"]] == [INTERRUPTED] * len(SIZES)
-
-
-def test_the_last_predictions_have_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    interrupted_in(1, monkeypatch, at_once=False)
-    policy = replace(DEFAULT, autotune=replace(DEFAULT.autotune, seconds_after_interrupt=-1.0))
-    found = compare(replace(ASKED, policy=policy), SIZES, NAMES)
-    assert {e.refusal for e in found.entries} == {INTERRUPTED} and found.cut_short
-    assert all(row["refused"] == INTERRUPTED for row in found.figures()["results"])
 
 
 def test_an_interrupt_while_a_strategy_is_predicted_keeps_those_before(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 
 from hetesynth.engine.choice.tuning import tune
-from hetesynth.engine.page.report import report_of_synthesis
-from hetesynth.engine.predictors import CostOptions, ProgramPredictor, SchedulePredictor, first_predictor
+from hetesynth.engine.predictors import CostOptions, SchedulePredictor, first_predictor
 from hetesynth.engine.request import Request
 from hetesynth.engine.synth import synthesize
 from hetesynth.engine.time_verdict import bounds_of
-from hetesynth.judge.msccl.reader import read_program
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES
@@ -38,22 +36,6 @@ def test_tuning_chooses_by_the_same_times(size: int) -> None:
     for label in shared:
         assert after[label] == pytest.approx(before[label] + 8.4e-6, rel=1e-9)
     assert costed.candidates[0].seconds >= costed.bounds.least_predicted(size) * (1 - 1e-9)
-
-
-def test_a_synthesis_tells_the_time_of_its_program_with_runtime_costs() -> None:
-    synthesis = synthesize(replace(REQUEST, runtime=NCCL_TABLES))
-    program = read_program(synthesis.files[".xml"], "x").program
-    assert program is not None
-    size = synthesis.time_optimality.size
-    costs = CostOptions(runtime=NCCL_TABLES)
-    seconds = ProgramPredictor(synthesis.topology, program, costs).timeline(size).makespan
-    assert synthesis.program_seconds == pytest.approx(seconds, rel=1e-9)
-    report = report_of_synthesis(synthesis)
-    assert any("runtime costs counted" in line for line in report.certificate)
-    assert report.program is not None
-    names = {use.name for use in report.program.timeline.uses()}
-    assert "thread block 0 of gpu 0" in names
-    assert any("runtime costs left out" in line for line in report_of_synthesis(synthesize(REQUEST)).certificate)
 
 
 @pytest.mark.parametrize("name", COLLECTIVE_NAMES)

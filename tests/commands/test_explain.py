@@ -13,15 +13,11 @@ from hetesynth.engine.choice import rules
 from hetesynth.engine.choice.tuning import tune
 from hetesynth.engine.request import Request
 from hetesynth.engine.synth import synthesize
-from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.decisions import Decision, Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.policy import DEFAULT
 from hetesynth.search import auto
-from hetesynth.search.greedy import greedy
-from hetesynth.search.search import Search, Strategy
-from hetesynth.search.solve import Solver
 from hetesynth.topology.language import load_topology
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -67,41 +63,6 @@ def test_a_search_by_steps_tells_every_rule(cluster: str, name: CollectiveName) 
     last = [d for d in first if d.stage == "steps"][-1]
     assert last.verdict == "chosen" and str(made.solution.schedule.makespan) in last.why
     assert first[-1].stage == "files" and first[-1].verdict == "chosen"
-
-
-def test_a_rule_by_steps_is_told_once_it_is_in_the_table() -> None:
-    def novel(search: Search) -> None:
-        greedy.improve(search, rounds=1)
-
-    refusing = auto.Rule("refusing", (lambda search: "left out in this test",), lambda search: None)
-    chain = (auto.Rule("novel", (), novel), refusing)
-    record = Decisions("steps")
-    request = asked("fig10", "allgather")
-    from hetesynth.engine.compilation import PhaseTimer
-    from hetesynth.engine.problem import load_problem
-
-    problem = load_problem(request, PhaseTimer())[1]
-    Solver(Strategy("auto", auto.applying(chain)), Budget(), schedule_violations, decisions=record).solve(problem)
-    assert [(d.what, d.verdict) for d in record.entries] == [("novel", "applied"), ("refusing", "skipped")]
-    assert record.entries[0].why.startswith("steps: ") and record.entries[1].why == "left out in this test"
-
-
-@pytest.mark.slow
-def test_reasons_name_the_thresholds_of_the_policy() -> None:
-    """A threshold that is replaced in the request changes what is tried, and the reason."""
-    small = replace(DEFAULT.autotune, chunk_counts=(1,), max_transfers_fixed_routes=10, ratio_trees_first=1e9)
-    request = replace(asked("dgx1", "allgather", 1 << 20), policy=replace(DEFAULT, autotune=small))
-    record = Decisions()
-    tune(load_topology(request.topology), request, 1 << 20, decisions=record)
-    told = {(d.stage, d.what): d for d in record.entries}
-    assert told["opening", "few peers"].verdict == "applied"
-    assert told["chunks 1", "baselines"].why == "56 transfers are more than 10"
-    assert told["opening", "tree packing first"].why.endswith("is not above 1e+09")
-    steps = replace(DEFAULT, steps=replace(DEFAULT.steps, max_sends=0, few_sends=10**9))
-    without_bound = replace(asked("dgx1", "allreduce"), chunks=2, policy=steps)
-    by_rule = {d.what: d.why for d in synthesize(without_bound).decisions}
-    assert by_rule["cegis"].endswith("are more than 0") or "is met" in by_rule["cegis"]
-    assert "not more than 1,000,000,000" in by_rule["lns"] or "is met" in by_rule["lns"]
 
 
 def test_the_command_prints_it_on_demand(

@@ -43,19 +43,6 @@ def test_a_rack_is_a_pod() -> None:
     assert refused.value.code == "HS645"
 
 
-@pytest.mark.parametrize("servers", [1, 2])
-def test_trays_without_a_link_are_told(servers: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "trays.dsl"
-    assert run(["init", str(path), "--node-type", "gb200_tray", "--servers", str(servers)]) == 0
-    assert (
-        "nothing joins the GPUs inside a gb200_tray; a rack with NVLink is gb200_nvl72" in capsys.readouterr().out
-    )
-    assert "  # Nothing joins the GPUs inside a gb200_tray" in path.read_text()
-    assert load_topology(path).ranks == 4 * servers
-    told = [entry.name for entry in library_types() if first_topology(tmp_path, entry.name, None, "")[1].remark]
-    assert told == ["gb200_tray"]
-
-
 @pytest.mark.parametrize(
     ("hosts", "names"),
     [

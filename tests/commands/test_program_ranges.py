@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hetesynth.engine.atlas import _round, program_ranges, selected_ranges
+from hetesynth.engine.atlas import program_ranges, selected_ranges
 from hetesynth.engine.time_verdict import ALIKE
 from hetesynth.model.size_range import SizeRange
 from hetesynth.policy import DEFAULT
@@ -142,9 +142,3 @@ def test_ranges_lie_in_what_was_asked_for_and_meet() -> None:
     for (before, _), (after, _) in pairwise(found):
         assert before.high == after.low
         assert before.calls("allreduce", 8)[1] + 1 == after.calls("allreduce", 8)[0]
-
-
-@given(st.integers(0, 1 << 40), st.integers(1, 1 << 40))
-def test_borders_are_even_and_round_and_between(low: int, more: int) -> None:
-    border = _round(low, low + more)
-    assert low < border <= low + more and (border % 2 == 0 or border == low + more)

@@ -16,7 +16,7 @@ from hetesynth.engine.artifacts import Synthesis
 from hetesynth.engine.request import Request
 from hetesynth.engine.synth import synthesize
 from hetesynth.model.problem import Budget
-from hetesynth.search.interrupts import abandoned, announcing, interrupted
+from hetesynth.search.interrupts import announcing
 
 FIG10 = Path(__file__).parents[2] / "examples" / "fig10" / "topo.dsl"
 SIZE = 64 << 20
@@ -87,18 +87,6 @@ def test_a_second_one_keeps_programs_that_were_judged(size: int | None, monkeypa
     assert kept.abandoned and kept.ending == "interrupt" and kept.cut_short
     assert "those that are missing" in kept.warnings[-1].message
     assert "time budget" not in "".join(synthesis_report(kept, []))
-
-
-def test_how_often_it_came_is_counted_in_announcing_alone() -> None:
-    assert not interrupted() and not abandoned()
-    with announcing(lambda: None):
-        seen: list[tuple[bool, bool]] = []
-        for _ in range(2):
-            with pytest.raises(KeyboardInterrupt):
-                press()
-            seen.append((interrupted(), abandoned()))
-    assert seen == [(True, False), (True, True)]
-    assert not interrupted()
 
 
 def test_a_report_without_a_verdict_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from hetesynth.engine import fused_receives
 from hetesynth.engine.compilation import PhaseTimer
 from hetesynth.engine.formats import Emitted
 from hetesynth.engine.fused_receives import emitted, lowering_variants, seconds
@@ -122,28 +120,3 @@ def test_targets_without_fused_receives_have_no_choice() -> None:
     options = replace(OPTIONS, target=TARGETS["rccl-6"])
     (only,) = lowering_variants(topology, problem, schedule, size, options, CostOptions())
     assert (only.seconds, only.note) == (None, "")
-
-
-def test_variants_of_one_schedule_are_timed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The choice among programs asks for them, and then the file under its own name."""
-    topology, problem, schedule, size = found("fig10", "allgather")
-    costs, questions = CostOptions(), list[LoweringOptions]()
-    real = fused_receives._receiving
-
-    def counting(question: Any) -> Any:
-        questions.append(question.options)
-        return real(question)
-
-    monkeypatch.setattr(fused_receives, "_receiving", counting)
-    fused_receives._timed_variants.cache_clear()
-    named = [replace(OPTIONS, name=name, max_bytes=most) for name, most in (("a", 0), ("b", 4096))]
-    first, second = (lowering_variants(topology, problem, schedule, size, options, costs) for options in named)
-    assert len(questions) == 1
-    assert [v.seconds for v in first] == [v.seconds for v in second]
-    assert {(v.options.name, v.options.max_bytes) for v in second} == {("b", 4096)}
-    lowering_variants(topology, problem, schedule, size + 1, named[0], costs)
-    lowering_variants(
-        topology, problem, schedule, size, replace(named[0], in_place=True, out_of_place=False), costs
-    )
-    lowering_variants(topology, problem, replace(schedule), size, named[0], costs)
-    assert len(questions) == 4

@@ -41,9 +41,3 @@ def check(cluster: str, name: CollectiveName, chunks: int = 1) -> None:
 @pytest.mark.parametrize("name", COLLECTIVE_NAMES)
 def test_every_collective_on_a_small_cluster(name: CollectiveName) -> None:
     check("fig10", name)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["allgather", "reducescatter"])
-def test_64_gpus(name: CollectiveName) -> None:
-    check("h20_64", name)

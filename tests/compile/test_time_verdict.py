@@ -10,7 +10,7 @@ import pytest
 from hetesynth.engine.choice.choice import choose
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.request import Request
-from hetesynth.engine.time_verdict import TimeVerdict, bounds_of, verdict_line
+from hetesynth.engine.time_verdict import TimeVerdict, bounds_of
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import PORTABLE
@@ -18,12 +18,6 @@ from hetesynth.topology.language import load_topology
 
 NCCL = "NCCL (ring, 24 channels, Simple)"
 USUAL = TimeVerdict("program", 192_000_000, 1.425e-3, 1.3839e-3, 1.3839e-3, None, NCCL, 1.796e-3)
-
-
-def test_several_sizes_say_the_least_and_the_most() -> None:
-    other = replace(USUAL, size=10**9, limit=0.5e-3, line_limit=0.5e-3, rings=1.425e-3)
-    expected = f"programs for 192 MB to 1 GB: 35 to 97 % of the proved limit (simulated), 1.00 to 1.26 x {NCCL}"
-    assert verdict_line([USUAL, other]) == expected
 
 
 @pytest.mark.parametrize(("limit", "percent"), [(1.425e-3, "100 %"), (1.4249e-3, "99 %"), (1.4e-3, "98 %")])
@@ -45,12 +39,6 @@ def test_a_quicker_library_shows(rings: float, factor: str, slower: bool) -> Non
     assert f", {factor} NCCL (ring," in verdict.line
     assert verdict.slower_than_library is slower is (verdict.warning(PORTABLE) is not None)
     assert verdict.figures()["slower_than_library"] is slower
-
-
-def test_a_limit_that_switches_pass_says_so() -> None:
-    verdict = replace(USUAL, switch_reduces=True)
-    assert "97 % of the proved limit without switch reduction (simulated), 1.26 x" in verdict.line
-    assert verdict.figures()["limit_without_switch_reduction"] is True
 
 
 def test_trees_no_rings_and_no_time() -> None:
