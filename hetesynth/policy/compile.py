@@ -31,7 +31,7 @@ class CompilePolicy(Record):
         "parts of a chunk",
         "Into how many every chunk is cut in programs that are timed too, where one thread block does not fill a "
         "link: greedy schedules on 16 clusters of up to 24 GPUs take 4 % less time on average than with whole "
-        "chunks. More parts were not tried.",
+        "chunks. Without any 23 % more (seed 203), with 8 parts 0.6 % less for half as much work again.",
     )
     max_cut: int = threshold(
         2_500,
