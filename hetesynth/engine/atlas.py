@@ -66,17 +66,10 @@ def features(topology: Topology, bounds: Bounds, policy: Policy) -> dict[str, An
 
 def diameter(topology: Topology) -> int:
     """Links on the shortest path between the two ranks that are farthest apart."""
-    near: dict[Rank, set[Rank]] = defaultdict(set)
-    for link in topology.links:
-        near[link.src].add(link.dst)
-    most = 0
-    for start in range(topology.ranks):
-        reached, layer, hops = {start}, {start}, 0
-        while layer := {v for u in layer for v in near[u]} - reached:
-            reached |= layer
-            hops += 1
-        most = max(most, hops)
-    return most
+    import networkx as nx
+
+    lengths = nx.all_pairs_shortest_path_length(nx.DiGraph((link.src, link.dst) for link in topology.links))
+    return max((max(hops.values()) for _, hops in lengths), default=0)
 
 
 def halves(topology: Topology, most: int) -> Iterator[tuple[Rank, ...]]:
