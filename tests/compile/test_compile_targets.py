@@ -9,7 +9,7 @@ import pytest
 from benchmarks.programs import known_rows, measured, page
 
 from hetesynth.engine.compilation import PhaseTimer
-from hetesynth.engine.formats import suffixes
+from hetesynth.engine.formats import FORMATS, suffixes
 from hetesynth.engine.problem import load_problem
 from hetesynth.engine.request import Request
 from hetesynth.engine.synth import synthesize
@@ -28,6 +28,10 @@ BACK = "link gpu1 -> gpu0 { bandwidth 9 GB/s; latency 1 us }"
 def request(cluster: str, name: CollectiveName, *targets: str) -> Request:
     wanted = tuple(TARGETS[t] for t in targets)
     return Request(EXAMPLES / cluster / "topo.dsl", name, strategy="greedy", budget=Budget(10.0), targets=wanted)
+
+
+def test_every_format_has_a_backend() -> None:
+    assert {target.format for target in TARGETS.values()} <= set(FORMATS)
 
 
 @pytest.mark.parametrize(
