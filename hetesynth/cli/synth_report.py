@@ -167,7 +167,10 @@ def synthesis_summary(synthesis: Synthesis, paths: Iterable[Path], *, explain: b
             ],
         },
         "programs": {
-            _program_label(synthesis, program): program_figures(program) for program in synthesis.programs.values()
+            program.target.name + (".inplace" if program.in_place else "")
+            if len(synthesis.targets) > 1
+            else ("inplace" if program.in_place else "outofplace"): program_figures(program)
+            for program in synthesis.programs.values()
         },
         "cegis": totals(synthesis.cegis).plain() if synthesis.cegis else None,
         "warnings": [warned.plain() for warned in synthesis.warnings],
@@ -178,13 +181,6 @@ def synthesis_summary(synthesis: Synthesis, paths: Iterable[Path], *, explain: b
 
 def _microseconds(seconds: float | None) -> float | None:
     return None if seconds is None else seconds * 1e6
-
-
-def _program_label(synthesis: Synthesis, program: Emitted) -> str:
-    """``outofplace`` and ``inplace``; with several targets ``rccl-6`` and ``rccl-6.inplace``."""
-    if len(synthesis.targets) == 1:
-        return "inplace" if program.in_place else "outofplace"
-    return program.target.name + (".inplace" if program.in_place else "")
 
 
 def program_figures(program: Emitted) -> dict[str, Any]:
@@ -218,6 +214,27 @@ def synthesis_report(synthesis: Synthesis, paths: Iterable[Path], *, explain: bo
     rechecked = "bound rechecked" + (f" but for {by_steps.recheck.open}" if by_steps.recheck.open else "")
     size = size_text(synthesis.time_optimality.size, EXACT)
     why = "interrupted" if synthesis.ending == "interrupt" else "too many transfers (--size asks for it)"
+    chunking, worst = by_steps.chunking, by_steps.chunking.worst_error()
+    rounding = "exact"
+    if worst is not None and worst.error != 0:
+        large = abs(worst.error) > synthesis.request.policy.compile.large_rounding_error
+        rounding = (
+            f"worst rounding error {float(worst.error):+.1%} ({worst.kind} {worst.name}: {worst.chunks} per step)"
+            + ("; LARGE: steps tell little of time, --size chooses by time" if large else "")
+        )
+    programs = []
+    for program in synthesis.programs.values():
+        figures, target = program.figures, f"{program.target.name}: " if len(synthesis.targets) > 1 else ""
+        low, high = figures.min_channels_per_link, figures.max_channels_per_link
+        saved = ", ".join(f"{s.by} {s.count} {s.what}" for s in program.savings if s.count)
+        programs += [
+            f"  {'in place    ' if program.in_place else 'out of place'} {target}"
+            f"at most {counted(figures.max_thread_blocks, 'thread block')} per GPU, "
+            f"{counted(figures.max_steps, 'step')} per block, {counted(figures.channels, 'channel')}, "
+            f"{low if low == high else f'{low}-{high}'} per link",
+            *([f"               saved: {saved}"] if saved else []),
+            *(f"               {note}" for note in program.notes),
+        ]
     return [
         f"not simulated for {size}: {why}" if synthesis.verdict is None else synthesis.verdict.line,
         f"{topology.name}: {synthesis.request.collective}, {topology.ranks} ranks, {chunks} per rank"
@@ -231,8 +248,9 @@ def synthesis_report(synthesis: Synthesis, paths: Iterable[Path], *, explain: bo
         f"  quality      {_quality(synthesis)}",
         *(f"  {line}" for line in cegis_lines(synthesis.cegis)),
         *(f"  {line}" for line in time_optimality_lines(synthesis)),
-        f"  capacities   {_capacities(synthesis)}",
-        *(f"  {line}" for line in _programs(synthesis)),
+        f"  capacities   chunk {size_text(chunking.chunk_bytes, EXACT)}, tau_ref "
+        f"{float(chunking.tau_ref * 1_000_000):.4g} us ({chunking.reference}), {rounding}",
+        *programs,
         f"  seconds      {synthesis.timer.total:.2f}  ({phases})",
         f"  verified     schedule replayed{executed}, {rechecked}",
         *([f"  clock        {clock_line(synthesis.decided_by_clock)}"] if synthesis.decided_by_clock else []),
@@ -371,41 +389,6 @@ def time_optimality_lines(synthesis: Synthesis) -> Iterable[str]:
         f"{way} {size} in {figures['predicted_us']:,.2f} us (the schedule, {how}, {costs}), "
         f"algbw {figures['algbw_GBps']:.2f} GB/s, busbw {figures['busbw_GBps']:.2f} GB/s"
     )
-
-
-def _capacities(synthesis: Synthesis) -> str:
-    chunking = synthesis.by_steps.chunking
-    worst = chunking.worst_error()
-    size = f"chunk {size_text(chunking.chunk_bytes, EXACT)}, tau_ref {float(chunking.tau_ref * 1_000_000):.4g} us"
-    if worst is None or worst.error == 0:
-        return f"{size} ({chunking.reference}), exact"
-    flag = (
-        "; LARGE: steps tell little of time, --size chooses by time"
-        if abs(worst.error) > synthesis.request.policy.compile.large_rounding_error
-        else ""
-    )
-    return (
-        f"{size} ({chunking.reference}), worst rounding error {float(worst.error):+.1%} "
-        f"({worst.kind} {worst.name}: {worst.chunks} per step){flag}"
-    )
-
-
-def _programs(synthesis: Synthesis) -> Iterable[str]:
-    several = len(synthesis.targets) > 1
-    for program in synthesis.programs.values():
-        figures = program.figures
-        label = "in place    " if program.in_place else "out of place"
-        low, high = figures.min_channels_per_link, figures.max_channels_per_link
-        yield (
-            f"{label} {program.target.name + ': ' if several else ''}"
-            f"at most {counted(figures.max_thread_blocks, 'thread block')} per GPU, "
-            f"{counted(figures.max_steps, 'step')} per block, {counted(figures.channels, 'channel')}, "
-            f"{low if low == high else f'{low}-{high}'} per link"
-        )
-        saved = ", ".join(f"{s.by} {s.count} {s.what}" for s in program.savings if s.count)
-        if saved:
-            yield f"             saved: {saved}"
-        yield from (f"             {note}" for note in program.notes)
 
 
 def _install(synthesis: Synthesis) -> Iterable[str]:

@@ -100,7 +100,7 @@ def check_places(
         message = f"{str(path)!r} is the name of a program or of the schedule"
         if path is log and os.path.realpath(path) in others:
             message = f"--log and another option name {str(log)!r}"
-        elif os.path.realpath(path) not in ours and not (ends and path.name.endswith(ends)):
+        elif os.path.realpath(path) not in ours and not path.name.endswith(ends):
             demand_place(path)
             continue
         raise HetesynthError(message, code="HS570", help="give it another name")

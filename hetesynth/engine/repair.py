@@ -166,7 +166,12 @@ class Repair:
         document = self.document
         before = collective(document.collective, document.ranks, document.chunks_per_rank, document.root)
         old = self.changes.transfers(document.schedule, before, problem.collective)  # what is left of it
-        whole = problem.collective.name == "allreduce" and not _in_two_phases(problem, old)
+        chunks, arcs = problem.collective.chunks, problem.arcs
+        last_sum = max((t.end for t in old.transfers if t.reduce), default=0)
+        first_copy = min((t.start for t in old.transfers if not t.reduce), default=last_sum)
+        at_home = all(arcs[t.link].src not in chunks[t.chunk].block for t in old.transfers if t.reduce)
+        in_two_phases = last_sum <= first_copy and at_home  # adds first, each chunk at its own rank (eq. 7)
+        whole = problem.collective.name == "allreduce" and not in_two_phases
         searched = MENDED if quick else strategy()
         solver = verified_solver(WHOLE if whole else searched, self.run.budget, self.run.request.policy)
         return replace(
@@ -320,15 +325,6 @@ class _SteadyCandidates(SteadyCandidates):
             return
         self.effort.spend(self._work(plan))
         self.ranked.append(before)
-
-
-def _in_two_phases(problem: Problem, schedule: Schedule) -> bool:
-    """Whether an allreduce adds first, each chunk at its own rank (HeteCCL eq. 7), and copies then."""
-    last_sum = max((t.end for t in schedule.transfers if t.reduce), default=0)
-    first_copy = min((t.start for t in schedule.transfers if not t.reduce), default=last_sum)
-    chunks, arcs = problem.collective.chunks, problem.arcs
-    at_home = all(arcs[t.link].src not in chunks[t.chunk].block for t in schedule.transfers if t.reduce)
-    return last_sum <= first_copy and at_home
 
 
 @dataclass(frozen=True, slots=True)
