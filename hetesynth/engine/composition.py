@@ -79,7 +79,6 @@ def compose_files(request: Request, progress: Progress) -> ComposedFiles:
 
 
 FORMAT = "hetesynth-composition"
-VERSION = 1
 
 
 def composition_document(composition: Composition, header: Mapping[str, Any]) -> bytes:
@@ -128,7 +127,7 @@ def composition_document(composition: Composition, header: Mapping[str, Any]) ->
         phases.append(f'  {{\n{rows}   "moves": [\n{moves}\n   ]\n  }}')
     values = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": 1,
         "header": header,
         "cluster": cluster.name,
         "collective": task.collective,

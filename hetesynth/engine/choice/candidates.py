@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from hetesynth.search.search import Strategy
     from hetesynth.search.timed.earliest_arrival import Rates
 
-LITTLE_BANDWIDTH = 0.005  # share, for which no longer step is tried
-
 
 def safe_chunking(
     topology: Topology, paper: Chunking, name: CollectiveName, root: Rank | None, ideal: float,
@@ -45,6 +43,7 @@ def safe_chunking(
     """
     step = max(paper.chunk_bytes / link.bandwidth for link in topology.links)
     best: tuple[float, Chunking] | None = None
+    little = 0.005  # for which no longer step is tried
     for multiple in range(1, 5):
         stated = replace(paper.options, reference=step * multiple, rounding="floor", latencies=False)
         rounded = chunk(topology, stated)
@@ -52,9 +51,9 @@ def safe_chunking(
             return rounded
         bounds = cut_bounds(_as_promised(topology, rounded), name, root, policy.bounds)
         loss = max(float(b.seconds_per_byte) for b in bounds) / ideal - 1
-        if best is None or loss < best[0] - LITTLE_BANDWIDTH:
+        if best is None or loss < best[0] - little:
             best = loss, rounded
-        if loss <= LITTLE_BANDWIDTH:
+        if loss <= little:
             break
     return best[1] if best else paper
 

@@ -98,7 +98,6 @@ def baseline_curves(
 
 MAX_BASELINE_MOVES = 10_000  # of chunks, and of parts of sums
 SMALLEST, LARGEST = 1_000, 4_000_000_000
-USUAL_SIZE = 256_000_000
 MAX_TRANSFERS = 200_000  # of a schedule that is drawn
 
 
@@ -237,7 +236,7 @@ def report_of_file(
         _Subject(
             title=title or f"{cluster.name}: {path.name}",
             topology=cluster,
-            size=shown or max((s for s in sizes if s <= USUAL_SIZE), default=min(sizes)),
+            size=shown or max((s for s in sizes if s <= 256_000_000), default=min(sizes)),
             sizes=tuple(sizes),
             options=options,
             problem=goal,

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 200  # of the table
 MAX_SNAPSHOTS = 6  # of a phase
-MAX_RESOURCES = 24  # that a snapshot shows
-MAX_COLUMNS = 40  # steps of a snapshot
 CHUNKS_NAMED = 6  # in a cell
 OTHERS = "Other techniques ran as well, and the schedule may be theirs: --explain says what became of each."
 
@@ -101,7 +99,7 @@ def _phases(synthesis: Synthesis) -> Iterable[Snapshots]:
         shown = [
             (number, entry, entry.snapshot)
             for number, entry in enumerate(synthesis.cegis, 1)
-            if entry.phase == phase and entry.snapshot is not None and entry.steps <= MAX_COLUMNS
+            if entry.phase == phase and entry.snapshot is not None and entry.steps <= 40
         ]
         if len(shown) > MAX_SNAPSHOTS:
             between = [drawn for drawn in shown[1:-1] if drawn[1].number or drawn[1].answer == "sat"] or shown[
@@ -130,7 +128,7 @@ def _snapshots(problem: Problem, drawn: Sequence[tuple[int, CegisEntry, tuple[Se
         first += sorted(shares, key=lambda r: (-shares[r], r))[:1]
         in_any = {r: max(in_any.get(r, 0.0), shares.get(r, 0.0)) for r in in_any.keys() | shares.keys()}
     fullest = sorted(in_any, key=lambda r: (-in_any[r], r))
-    listed = sorted(list(dict.fromkeys([*first, *fullest]))[:MAX_RESOURCES])
+    listed = sorted(list(dict.fromkeys([*first, *fullest]))[:24])
     for (number, entry, sent), load in zip(drawn, loads, strict=True):
         resources = []
         for r in listed:
