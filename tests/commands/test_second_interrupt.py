@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hetesynth.cli.synth_report import synthesis_report
-from hetesynth.engine import artifacts
+from hetesynth.engine import steady_programs
 from hetesynth.engine.artifacts import Synthesis
 from hetesynth.engine.request import Request
 from hetesynth.engine.synth import synthesize
@@ -36,9 +36,9 @@ def press() -> None:
 def pressing(monkeypatch: pytest.MonkeyPatch, times: int, after: int = 0) -> None:
     """Ctrl-C ``times`` times when the first program is about to be judged, or the one ``after`` so many."""
     left, before = [times], [after]
-    real = artifacts._program_name
+    real = steady_programs.steady_emitted
 
-    def name(*arguments: Any) -> str:
+    def emitted(*arguments: Any) -> Any:
         if before[0]:
             before[0] -= 1
             return real(*arguments)
@@ -47,7 +47,7 @@ def pressing(monkeypatch: pytest.MonkeyPatch, times: int, after: int = 0) -> Non
             press()
         return real(*arguments)
 
-    monkeypatch.setattr(artifacts, "_program_name", name)
+    monkeypatch.setattr(steady_programs, "steady_emitted", emitted)
 
 
 def made(request: Request) -> Synthesis:
