@@ -75,7 +75,7 @@ def test_gather_and_scatter_are_not_written_for_the_executor(capsys: pytest.Capt
 
 
 def test_an_atlas_and_an_import_ask_for_the_promise_too(capsys: pytest.CaptureFixture[str]) -> None:
-    sizes = ["--sizes", "1KB", "--strategy", "greedy", "--chunks", "1"]
+    sizes = ["--sizes", "1KB,1MB", "--strategy", "greedy", "--chunks", "1"]
     atlas = ["atlas", FIG10, "--coll", "broadcast", *sizes, "-o", "atlas"]
     assert run([*atlas, "--target", "rccl-6"]) == 2
     assert "HS514" in capsys.readouterr().err and not Path("atlas").exists()
