@@ -1,4 +1,4 @@
-"""The whole tool as functions, with the defaults of the command line.
+"""The whole tool as functions, with the defaults of the command line, which does its work by them.
 
     from hetesynth import api
 
@@ -14,32 +14,76 @@ way out.
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
-from hetesynth.engine.request import Request
+from hetesynth.engine.request import Exclusion, FirstCandidate, Objective, Request
+from hetesynth.errors import HetesynthError
 from hetesynth.model.bound import LowerBound
+from hetesynth.model.calibration import CalibrationName
+from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.collective import CollectiveName
+from hetesynth.model.cost import AlphaReading
+from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES
-from hetesynth.model.target import PORTABLE, Target, targets_of
+from hetesynth.model.target import Target, targets_of
 from hetesynth.model.target import target as target_named
 from hetesynth.model.topology import Rank, Topology
+from hetesynth.search.chunking import ChunkingOptions, Rounding
+from hetesynth.search.registry import ROWS, StrategyRow
+from hetesynth.search.search import Progress, no_progress
 from hetesynth.topology.language import TopologySource, load_topology, parse_topology
+from hetesynth.topology.language.quantity import parse_quantity
 
 if TYPE_CHECKING:  # results, whose modules take time to load
+    from typing_extensions import Unpack
+
+    from hetesynth.deploy.atlas_destination import Destination
+    from hetesynth.deploy.manifest.first_manifest import FirstManifest
     from hetesynth.engine.artifacts import Synthesis
     from hetesynth.engine.atlas import Atlas
+    from hetesynth.engine.compare import Comparison
+    from hetesynth.engine.composition import ComposedFiles
+    from hetesynth.engine.import_file import Imported
+    from hetesynth.engine.n_minus_one import Kind, NMinusOne
     from hetesynth.engine.repair import Repaired
     from hetesynth.engine.simulate import FilePredictions
     from hetesynth.engine.time_verdict import Bounds
     from hetesynth.engine.verify import Judged
+    from hetesynth.simulate.schedule import StepReading
+    from hetesynth.topology.first_topology import FirstTopology
 
 Size = int | str
 Targets = str | Sequence[str]
 Pathlike = str | os.PathLike[str]
+
+
+class Options(TypedDict, total=False):
+    """What may be stated beside the cluster and the collective; after each name the default."""
+
+    size: Size | None  # None; of the collective's buffer: what is not stated is then chosen by predicted time
+    target: Targets  # "portable"
+    strategy: str  # "auto"
+    root: Rank | None  # 0 for a rooted collective
+    chunks: int | None  # per rank: 1, or with a size what suits it
+    chunk_size: Size | None  # the topology's, else 1 MB
+    tau_ref: str  # "slowest", or a kind of link, or a time
+    rounding: Rounding  # "ceil"
+    exclusion: Exclusion  # "auto"
+    max_peers: int | None  # what thread blocks allow
+    rings: Sequence[str]  # (); files of NCCL's graph, [INSTANCE=]FILE
+    first_candidate: FirstCandidate | Path | None  # greedy, for strategy cegis
+    objective: Objective  # "time"; what strategy auto writes without a size
+    schedule_only: bool  # False
+    single_root: bool  # False; the promise that all calls have this root
+    runtime_costs: bool  # True
+    time_budget: float | None  # None; seconds after which the best so far is returned (``cut_short``)
+    seed: int  # 0
+    effort: float  # 1.0
 
 
 def load(file: Pathlike) -> Topology:
@@ -52,35 +96,112 @@ def parse(text: str, name: str = "<text>") -> Topology:
     return parse_topology(text, name)
 
 
-def synthesize(  # noqa: PLR0913 - the options of the command, by name
-    topology: TopologySource, collective: CollectiveName, *, size: Size | None = None,
-    target: Targets = "portable", strategy: str = "auto", root: Rank | None = None, chunks: int | None = None,
-    time_budget: float | None = None, seed: int = 0, effort: float | None = None, schedule_only: bool = False,
-    single_root: bool = False, runtime_costs: bool = True,
-) -> Synthesis:  # fmt: skip
-    """Return judged files of ``collective`` and what is proved of them: the quickest program for ``size``.
+def request(topology: TopologySource, collective: CollectiveName, **options: Unpack[Options]) -> Request:
+    """Return what the other functions make of the same words."""
+    rest: dict[str, Any] = {"objective": "time", **options}
+    targets = _targets(rest.pop("target", "portable") or "portable")
+    size, chunk_size, chunks = (rest.pop(name, None) for name in ("size", "chunk_size", "chunks"))
+    if size is not None and chunk_size is not None:
+        raise HetesynthError(
+            "--size and --chunk-size contradict each other", code="HS612", help="use --size with --chunks"
+        )
+    rings = []
+    for value in rest.pop("rings", ()):
+        from hetesynth.topology.language.nccl_graph import RingFile
 
-    Without ``size`` the schedule of the fewest steps is searched for, and the program is the quickest for the size
-    that its chunks make. ``time_budget``: seconds after which the best so far is returned (``cut_short``).
+        instance, equals, path = value.partition("=")
+        rings.append(RingFile(Path(path if equals else value), instance if equals else None))
+    return Request(
+        topology=Path(topology) if isinstance(topology, str) else topology,
+        collective=collective,
+        chunks=chunks or 1,
+        chunks_stated=chunks is not None,
+        budget=Budget(rest.pop("time_budget", None), rest.pop("seed", 0), effort=rest.pop("effort", 1.0)),
+        chunking=chunking_options(chunk_size, rest.pop("tau_ref", "slowest"), rest.pop("rounding", "ceil")),
+        targets=targets,
+        size=None if size is None else size_of(size, "--size"),
+        rings=tuple(rings),
+        runtime=NCCL_TABLES if rest.pop("runtime_costs", True) else None,
+        **rest,
+    )
+
+
+def synthesize(
+    topology: TopologySource,
+    collective: CollectiveName,
+    *,
+    progress: Progress = no_progress,
+    decisions: Decisions | None = None,
+    trace: CegisTrace | None = None,
+    began: float | None = None,
+    **options: Unpack[Options],
+) -> Synthesis:
+    """Return judged files of ``collective`` and what is proved of them: the quickest program for the size.
+
+    Without a size the schedule of the fewest steps is searched for, and the program is the quickest for the size
+    that its chunks make. ``decisions``, ``trace``: are told what was decided, and what CEGIS did, where nothing is
+    found too. ``began``: from when, of ``time.monotonic``, the time budget counts.
     """
     from hetesynth.engine import synth
 
-    request = _request(
-        topology, collective, size, target, root, runtime_costs,
-        strategy=strategy, chunks=chunks or 1, chunks_stated=chunks is not None, schedule_only=schedule_only,
-        single_root=single_root, budget=Budget(time_budget, seed, effort=effort),
-    )  # fmt: skip
-    return synth.synthesize(request)
+    asked = request(topology, collective, **options)
+    return synth.synthesize(asked, progress, decisions=decisions, trace=trace, began=began)
+
+
+def synthesize_roots(
+    topology: TopologySource,
+    collective: CollectiveName,
+    *,
+    progress: Progress = no_progress,
+    trace: CegisTrace | None = None,
+    began: float | None = None,
+    **options: Unpack[Options],
+) -> list[Synthesis]:
+    """Return the same for every root, within one time budget."""
+    from hetesynth.engine import synth
+
+    return synth.for_every_root(request(topology, collective, **options), progress, trace, began=began)
+
+
+def compose(
+    topology: TopologySource,
+    collective: CollectiveName,
+    *,
+    progress: Progress = no_progress,
+    **options: Unpack[Options],
+) -> ComposedFiles:
+    """Return the judged composition of schedules of pods, with programs where the cluster is small enough."""
+    from hetesynth.engine.composition import compose_files
+
+    return compose_files(request(topology, collective, **options), progress)
+
+
+def suffixes(topology: TopologySource, collective: CollectiveName, **options: Unpack[Options]) -> list[str]:
+    """Return what follows the common part of the names of all files that are made, the program's first; a
+    composition's last, where pods are composed."""
+    from hetesynth.engine import formats
+    from hetesynth.engine.places import COMPOSITION_SUFFIX, is_composed
+
+    asked = request(topology, collective, **options)
+    return formats.suffixes(asked) + [COMPOSITION_SUFFIX] * is_composed(asked)
 
 
 def bounds(
-    topology: TopologySource, collective: CollectiveName, *, root: Rank | None = None, chunks: int = 1
+    topology: TopologySource, collective: CollectiveName, **options: Unpack[Options]
 ) -> tuple[LowerBound, ...]:
     """Return the proved lower bounds on the steps of ``collective``, each with the witness that proves it."""
     from hetesynth.engine import problem
 
-    _, lower = problem.bounds(_request(topology, collective, None, "portable", root, chunks=chunks))
-    return tuple(lower)
+    return tuple(problem.bounds(request(topology, collective, **options))[1])
+
+
+def bounds_document(
+    topology: TopologySource, collective: CollectiveName, *, check: bool = False, **options: Unpack[Options]
+) -> dict[str, Any]:
+    """Return the same as plain values; with ``check`` each is rechecked from its witness."""
+    from hetesynth.engine import problem
+
+    return problem.bounds_document(request(topology, collective, **options), check=check)
 
 
 def limits(
@@ -90,19 +211,38 @@ def limits(
     from hetesynth.engine.predictors import CostOptions
     from hetesynth.engine.time_verdict import bounds_of
 
-    request = _request(topology, collective, None, "portable", root, runtime_costs)
-    return bounds_of(load_topology(topology), collective, root, CostOptions.of(request))
+    asked = request(topology, collective, root=root, runtime_costs=runtime_costs)
+    return bounds_of(load_topology(topology), collective, root, CostOptions.of(asked))
 
 
 def simulate(
-    file: Pathlike, topology: TopologySource, size: Size, *, target: str = "portable", runtime_costs: bool = True
+    file: Pathlike,
+    topology: TopologySource,
+    size: Size = "1KB..4GB",
+    *,
+    target: str = "portable",
+    runtime_costs: bool = True,
+    calibration: CalibrationName | None = None,
+    alpha: AlphaReading = "overlap",
+    steps: StepReading = "order",
+    page: Path | None = None,
+    trace: Path | None = None,
 ) -> FilePredictions:
-    """Return what the schedule, program or plan in ``file`` takes on the cluster; ``size`` may be a range."""
+    """Return what the schedule, program or plan in ``file`` takes on the cluster; ``size`` may be a range.
+
+    ``page``, ``trace``: files to write, of the run as a page or a picture, and as a Chrome trace.
+    """
     from hetesynth.engine.predictors import CostOptions
     from hetesynth.engine.simulate import simulate_file
 
-    options = CostOptions(runtime=NCCL_TABLES if runtime_costs else None)
-    return simulate_file(Path(file), topology, sizes_of(size), options, target_named(target))
+    sizes, runtime = sizes_of(size, named="--size"), target_named(target)
+    costs = CostOptions(calibration, alpha, steps, runtime=NCCL_TABLES if runtime_costs else None)
+    if page is not None or trace is not None:
+        from hetesynth.engine.page.report import report_of_file, write_reports
+
+        check_places(None, (), page, trace)
+        write_reports(report_of_file(Path(file), topology, sizes, costs, target=runtime), page, trace)
+    return simulate_file(Path(file), topology, sizes, costs, runtime)
 
 
 def verify(
@@ -116,78 +256,230 @@ def verify(
 
 
 def repair(
-    schedule: Pathlike, before: TopologySource, after: TopologySource, *, target: Targets = (),
-    time_budget: float | None = None, schedule_only: bool = False, single_root: bool = False,
-) -> Repaired:  # fmt: skip
+    schedule: Pathlike,
+    before: TopologySource,
+    after: TopologySource,
+    *,
+    target: Targets = (),
+    time_budget: float | None = None,
+    seed: int = 0,
+    effort: float = 1.0,
+    schedule_only: bool = False,
+    single_root: bool = False,
+    progress: Progress = no_progress,
+) -> Repaired:
     """Return the schedule JSON in ``schedule``, made for ``before``, repaired for what is left of the cluster."""
     from hetesynth.engine import repair as repairs
 
-    asked = repairs.RepairRequest(
-        Path(schedule), before, after, Budget(time_budget), _targets(target), schedule_only, single_root
+    budget, targets = Budget(time_budget, seed, effort=effort), _targets(target)
+    asked = repairs.RepairRequest(Path(schedule), before, after, budget, targets, schedule_only, single_root)
+    return repairs.repair(asked, progress)
+
+
+def repair_suffixes(schedule: Pathlike, *, target: Targets = (), schedule_only: bool = False) -> list[str]:
+    """Return what follows the common part of the names of the files of a repair."""
+    from hetesynth.engine.repair import suffixes_of
+
+    return suffixes_of(Path(schedule), _targets(target), schedule_only=schedule_only)
+
+
+def import_file(
+    file: Pathlike,
+    topology: TopologySource | None = None,
+    *,
+    root: Rank | None = None,
+    target: Targets = (),
+    single_root: bool = False,
+    chunk_size: Size | None = None,
+    tau_ref: str = "slowest",
+    rounding: Rounding = "ceil",
+) -> Imported:
+    """Return what the MSCCL XML or schedule JSON in ``file`` moves as a judged schedule, with programs for
+    ``target``, on the links of the cluster if one is given."""
+    from hetesynth.engine import import_file as importing
+
+    chunking = chunking_options(chunk_size, tau_ref, rounding)
+    return importing.import_file(
+        importing.ImportRequest(Path(file), topology, root, single_root, chunking, _targets(target))
     )
-    return repairs.repair(asked)
+
+
+def compare(
+    topology: TopologySource,
+    collective: CollectiveName,
+    *,
+    sizes: Size | Sequence[int] = "1KB..4GB",
+    strategies: Sequence[str] = ("auto", "ring", "double-tree"),
+    progress: Progress = no_progress,
+    **options: Unpack[Options],
+) -> Comparison:
+    """Return what the strategies take at all sizes, beside the bound; the time budget is for all together."""
+    from hetesynth.engine import compare as comparing
+
+    buffers = sizes_of(sizes, named="--sizes")
+    return comparing.compare(request(topology, collective, **options), buffers, strategies, progress)
 
 
 def atlas(
-    topology: TopologySource, collective: CollectiveName, *, sizes: Size | Sequence[int] = "1KB..4GB",
-    target: Targets = "portable", root: Rank | None = None, time_budget: float | None = None,
-    single_root: bool = False, runtime_costs: bool = True,
-) -> Atlas:  # fmt: skip
+    topology: TopologySource,
+    collective: CollectiveName,
+    *,
+    sizes: Size | Sequence[int] = "1KB..4GB",
+    progress: Progress = no_progress,
+    **options: Unpack[Options],
+) -> Atlas:
     """Return the right program for every size: ranges with their programs, where the library is not quicker."""
     from hetesynth.engine import atlas as atlases
 
-    request = _request(
-        topology, collective, None, target, root, runtime_costs,
-        single_root=single_root, budget=Budget(time_budget),
-    )  # fmt: skip
-    return atlases.atlas(request, sizes_of(sizes, 2) if isinstance(sizes, int | str) else tuple(sizes))
+    buffers = sizes_of(sizes, 2, "--sizes")
+    return atlases.atlas(request(topology, collective, **options), buffers, progress)
 
 
-def write(result: Synthesis | Repaired | Atlas, where: Pathlike) -> list[Path]:
+def single_losses(
+    topology: TopologySource,
+    collective: CollectiveName,
+    *,
+    losses: Sequence[Kind] = ("gpu", "nic", "link", "server"),
+    progress: Progress = no_progress,
+    **options: Unpack[Options],
+) -> NMinusOne:
+    """Return files for the whole cluster and, repaired from them, for each single loss."""
+    from hetesynth.engine.n_minus_one import n_minus_one
+
+    return n_minus_one(request(topology, collective, **options), losses, progress)
+
+
+def first_topology(
+    place: Pathlike, node_type: str = "h100x8", servers: int | None = None, hosts: str = ""
+) -> tuple[Path, FirstTopology]:
+    """Write a topology of alike servers to be edited, to the file or into the folder; its path, what is in it."""
+    from hetesynth.topology.first_topology import first_topology, write_first_topology
+
+    path, first = first_topology(Path(place), node_type, servers, hosts)
+    write_first_topology(path, first)
+    return path, first
+
+
+def first_manifest(folder: Pathlike) -> tuple[tuple[Path, ...], FirstManifest]:
+    """Write a manifest of the topologies in ``folder`` to be edited; the paths of all files, what is in it."""
+    from hetesynth.deploy.manifest.first_manifest import first_manifest, write_first_manifest
+
+    first = first_manifest(Path(folder))
+    return write_first_manifest(first), first
+
+
+def strategies() -> Sequence[StrategyRow]:
+    """Return what is said of every strategy."""
+    return ROWS
+
+
+def write(
+    result: Synthesis | Sequence[Synthesis] | Repaired | Imported | ComposedFiles | Comparison | Atlas | NMinusOne,
+    where: Pathlike,
+) -> list[Path]:
     """Write the files of ``result``, all or none, and return their paths.
 
     ``where``: the common part of their names (``out/name`` becomes ``out/name.xml`` and so on); of an atlas a
-    folder that is new or empty.
+    folder that is new or empty, of a comparison the file of its plot.
     """
-    from hetesynth.engine import artifacts
-    from hetesynth.engine import atlas as atlases
-    from hetesynth.files.folders import write_folder
+    if isinstance(result, Sequence):
+        from hetesynth.engine.synth import write_every_root
 
-    if isinstance(result, atlases.Atlas):
-        folder = Path(where)
-        contents = atlases.files(result)
-        write_folder(folder, contents, atlases.MARK)
-        return [folder / name for name in contents]
-    synthesis = result if isinstance(result, artifacts.Synthesis) else result.synthesis
-    return artifacts.write(synthesis, Path(where))
+        return write_every_root(result, Path(where))
+    return result.write(Path(where))
 
 
-def size_of(size: Size) -> int:
+def destination(
+    folder: Pathlike,
+    topology: TopologySource,
+    collective: CollectiveName,
+    *,
+    replace: bool = False,
+    losses: bool = False,
+    **options: Unpack[Options],
+) -> Destination:
+    """Return where an atlas of ranges, or of single ``losses``, goes: ``folder`` may have those of others.
+
+    Asked before the work; HetesynthError where it may not go there.
+    """
+    from hetesynth.deploy.atlas_destination import destination_of
+    from hetesynth.deploy.folder_index import ATLAS, LOSSES
+
+    asked = request(topology, collective, **options)
+    return destination_of(Path(folder), replace, asked, LOSSES if losses else ATLAS)
+
+
+def write_reports(result: Synthesis, page: Path | None, trace: Path | None) -> list[Path]:
+    """Write the page or picture, and the Chrome trace, of ``result``; their paths."""
+    from hetesynth.engine.page import report
+
+    return report.write_reports(report.report_of_synthesis(result), page, trace)
+
+
+def output_stem(output: Path | None, suffixes: Collection[str]) -> Path | None:
+    """Return the common part of all names, of which ``output`` is one or the common part itself; None where it is
+    a folder or nothing. HetesynthError before the work where they cannot be written."""
+    from hetesynth.engine.places import named_stem
+
+    check_folder(output)
+    return named_stem(output, suffixes)
+
+
+def check_folder(output: Path | None) -> None:
+    """HetesynthError before the work where the folder of ``output`` cannot be written to."""
+    from hetesynth.engine import places
+
+    places.check_folder(output)
+
+
+def check_places(
+    stem: Path | None,
+    names: Collection[str],
+    page: Path | None = None,
+    trace: Path | None = None,
+    log: Path | None = None,
+    inputs: Iterable[object] = (),
+) -> None:
+    """HetesynthError before the work where a page, trace or log cannot be written, or two names are of one file.
+
+    ``names``: suffixes of the files at ``stem``, None where it is not known yet; ``inputs``: what is read.
+    """
+    from hetesynth.engine import places
+
+    places.check_places(stem, names, page, trace, log, inputs)
+
+
+def write_log(log: Path, trace: CegisTrace) -> None:
+    """Write what CEGIS did, a JSON object a line; an empty file where that is nothing."""
+    from hetesynth.files.atomic import write_atomically
+
+    text = "".join(json.dumps(entry.plain(), allow_nan=False) + "\n" for entry in trace.entries)
+    write_atomically(log, text.encode("ascii"))
+
+
+def size_of(size: Size, named: str = "size") -> int:
     """Return the bytes that ``size`` states. HetesynthError HS307 where it states none."""
     from hetesynth.engine.predictors import buffer_size
 
-    return size if isinstance(size, int) else buffer_size(size, "size")
+    return size if isinstance(size, int) else buffer_size(size, named)
 
 
-def sizes_of(size: Size, factor: int = 4) -> tuple[int, ...]:
+def sizes_of(size: Size | Sequence[int], factor: int = 4, named: str = "size") -> tuple[int, ...]:
     """Return the sizes that ``size`` states: one, several with commas, or a range in steps of ``factor``."""
     from hetesynth.engine.predictors import buffer_sizes
 
-    return (size,) if isinstance(size, int) else buffer_sizes(size, "size", factor)
+    if isinstance(size, str):
+        return buffer_sizes(size, named, factor)
+    return (size,) if isinstance(size, int) else tuple(size)
+
+
+def chunking_options(chunk_size: Size | None, tau_ref: str, rounding: str) -> ChunkingOptions:
+    """Return how a cluster's rates become chunks per step."""
+    size = None if chunk_size is None else size_of(chunk_size, "--chunk-size")
+    reference = parse_quantity(tau_ref, "time", "--tau-ref") if tau_ref[:1].isdigit() else tau_ref
+    return ChunkingOptions(size, reference, cast("Rounding", rounding))
 
 
 def _targets(named: Targets) -> tuple[Target, ...]:
     names = (named,) if isinstance(named, str) else tuple(named)
     return targets_of(names) if names else ()
-
-
-def _request(
-    topology: TopologySource, collective: CollectiveName, size: Size | None, target: Targets, root: Rank | None,
-    runtime_costs: bool = True, **others: Any,
-) -> Request:  # fmt: skip
-    """What the command line makes of the same words."""
-    return Request(
-        topology=Path(topology) if isinstance(topology, str) else topology, collective=collective, root=root,
-        size=None if size is None else size_of(size), targets=_targets(target) or (PORTABLE,), objective="time",
-        runtime=NCCL_TABLES if runtime_costs else None, **others,
-    )  # fmt: skip

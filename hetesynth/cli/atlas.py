@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import click
 
+from hetesynth import api
 from hetesynth.cli.options import (
     TOPOLOGY,
     NewPath,
     explain_option,
     json_option,
-    request,
     runtime_costs_option,
     schedule_only_option,
     search_options,
@@ -28,13 +26,9 @@ from hetesynth.cli.options import (
     topology_losses,
 )
 from hetesynth.cli.progress import watching
+from hetesynth.cli.synth_report import atlas_explanation, decision_lines
 from hetesynth.cli.terminal import show
-from hetesynth.deploy.folder_index import ATLAS, LOSSES
 from hetesynth.model.words import clock_line, counted, microseconds, size_text
-
-if TYPE_CHECKING:
-    from hetesynth.engine.n_minus_one import Kind
-
 
 _KINDS = ("gpu", "nic", "link", "server")
 
@@ -47,29 +41,48 @@ _KINDS = ("gpu", "nic", "link", "server")
 @click.option("--strategy", default="auto", show_default=True, help="Restrict what is tried to one strategy.")
 @runtime_costs_option
 @search_options("For the search:", "bytes")
-@targets_option("Runtime to write for [default: portable]")
+@targets_option("Runtime to write for [default: portable]", "target")
 @single_root_option
 @schedule_only_option
 @click.option(
-    "--n-minus-1", "single", is_flag=True,
+    "--n-minus-1",
+    "single",
+    is_flag=True,
     help="Instead for the whole cluster and for every single loss, each for one --size.",
-)  # fmt: skip
+)
 @click.option(
-    "--losses", "kinds", type=click.Choice(_KINDS), multiple=True, default=_KINDS, show_default=True,
+    "--losses",
+    "kinds",
+    type=click.Choice(_KINDS),
+    multiple=True,
+    default=_KINDS,
+    show_default=True,
     help="With --n-minus-1: what is lost, repeatable.",
-)  # fmt: skip
+)
 @size_option
 @click.option(
-    "-o", "--output", type=NewPath(path_type=Path), required=True, metavar="DIRECTORY",
+    "-o",
+    "--output",
+    type=NewPath(path_type=Path),
+    required=True,
+    metavar="DIRECTORY",
     help="A new or empty folder, or an atlas of the same cluster, which gets this collective too.",
-)  # fmt: skip
+)
 @click.option("--replace", is_flag=True, help="An older atlas in DIRECTORY is replaced, whatever it is of.")
 @explain_option
 @json_option
 def command(
-    topology: os.PathLike[str], output: Path, replace: bool, single: bool, explain: bool, as_json: bool,
+    topology: os.PathLike[str],
+    name: Any,
+    output: Path,
+    replace: bool,
+    single: bool,
+    explain: bool,
+    as_json: bool,
+    kinds: Any,
+    sizes: str,
     **options: Any,
-) -> None:  # fmt: skip
+) -> None:
     """Write the right schedule for every size on the cluster in TOPOLOGY.
 
     Makes DIRECTORY with programs (a folder for each target), schedules, index.json and a plot. Each range has
@@ -96,66 +109,33 @@ def command(
         raise click.UsageError("--explain tells of ranges of sizes, and --n-minus-1 has none")
     if not single and (stated("size") or stated("kinds")):
         raise click.UsageError("--size and --losses go with --n-minus-1; ranges are made for --sizes")
-    kinds, sizes = cast("tuple[Kind, ...]", options.pop("kinds")), options.pop("sizes")
-    if single:
-        _single_losses(topology, kinds, (output, replace), as_json, options)
-    else:
-        _ranges(topology, sizes, (output, replace), explain, as_json, options)
-
-
-def _ranges(
-    topology: os.PathLike[str], sizes: str, place: tuple[Path, bool], explain: bool, as_json: bool,
-    options: dict[str, Any],
-) -> None:  # fmt: skip
-    from hetesynth.engine.predictors import buffer_sizes
-
-    buffers = buffer_sizes(sizes, "--sizes", factor=2)
-    from hetesynth.cli.synth_report import atlas_explanation, decision_lines
-    from hetesynth.deploy.atlas_destination import destination_of
-    from hetesynth.engine.atlas import atlas, files, index
-
-    stated = request(topology, **options)
-    destination = destination_of(*place, stated, ATLAS)
+    place = api.destination(output, topology, name, replace=replace, losses=single, **options)
     with watching(quiet=as_json) as progress:
-        result = atlas(stated, buffers, progress)
-    contents = destination.write(files(result), result)
-    summary = index(result)
-    decisions = result.compilation.decisions.entries
-    explanation = atlas_explanation(summary, decisions)
-    if as_json:
-        document = {**summary, **destination.told(contents)}
+        if single:
+            losses = api.single_losses(topology, name, losses=kinds, progress=progress, **options)
+            contents, document, lines = place.write(losses.files), losses.index, losses_lines(losses.index)
+        else:
+            atlas = api.atlas(topology, name, sizes=sizes, progress=progress, **options)
+            contents, document, lines = place.write(atlas.files, atlas), atlas.index, atlas_lines(atlas.index)
+    lines.append(
+        f"  wrote        {len(contents)} files into {place.folder}{f'; {place.words}' if place.words else ''}"
+    )
+    document = {**document, **place.told(contents)}
+    if not single:
+        for warned in document["warnings"]:
+            lines += [f"  WARNING      {warned['message']}", f"               {warned['help']}"]
         if explain:
-            document |= {"explanation": explanation, "decisions": [decision.plain() for decision in decisions]}
-        show(json.dumps(document, indent=2))
-    else:
-        lines = [explanation, *decision_lines(decisions)] if explain else []
-        show(atlas_report(summary, str(destination.folder), len(contents), destination.words, lines))
+            decisions = atlas.compilation.decisions.entries
+            chosen = atlas_explanation(document, decisions)
+            document |= {"explanation": chosen, "decisions": [decision.plain() for decision in decisions]}
+            lines += [chosen, *decision_lines(decisions)]
+        if document["runtime_advice"] is not None:
+            lines.append(f"  next         {document['runtime_advice']['message']}")
+    show(json.dumps(document, indent=2) if as_json else "\n".join(lines))
 
 
-def _single_losses(
-    topology: os.PathLike[str], kinds: tuple[Kind, ...], place: tuple[Path, bool], as_json: bool,
-    options: dict[str, Any],
-) -> None:  # fmt: skip
-    from hetesynth.deploy.atlas_destination import destination_of
-    from hetesynth.engine.n_minus_one import files, index, n_minus_one
-
-    stated = dataclasses.replace(request(topology, **options), objective="time")
-    destination = destination_of(*place, stated, LOSSES)
-    with watching(quiet=as_json) as progress:
-        result = n_minus_one(stated, kinds, progress)
-    contents = destination.write(files(result))
-    summary = index(result)
-    if as_json:
-        show(json.dumps({**summary, **destination.told(contents)}, indent=2))
-    else:
-        show(losses_report(summary, str(destination.folder), len(contents), destination.words))
-
-
-def atlas_report(
-    index: dict[str, Any], folder: str, files: int, place: str = "", decisions: Iterable[str] = ()
-) -> str:
-    """The verdict, then features, ranges and the frontier, a line each. ``place``: what else is in the folder;
-    ``decisions``: how they were made."""
+def atlas_lines(index: dict[str, Any]) -> list[str]:
+    """The verdict, then features, ranges and the frontier, a line each."""
     features = index["topology"]
     bisection = features["inverse_bisection_us_per_MB"]
     lines = [
@@ -168,7 +148,15 @@ def atlas_report(
     for entry in index["ranges"]:
         end = "any size" if entry["high"] is None else size_text(entry["high"])
         lines.append(f"  {size_text(entry['low']):>9} to {end}: {entry['candidate']}, {entry['steps']} steps")
-        lines += _plans_end(index, entry)
+        limit, last = entry["mscclpp_max_bytes"], entry is index["ranges"][-1]
+        if "mscclpp" not in index["targets"] or (limit == entry["max_bytes"] and not last):
+            continue
+        if limit is None:
+            lines.append("               without plans for MSCCL++, whose offsets have 32 bits")
+        else:  # where they end before their range does, or before all sizes are covered
+            blocks = " a rank" if index["collective"] in ("gather", "scatter") else ""
+            reach = f"{size_text(limit)}{blocks}, as far as its 32-bit offsets reach"
+            lines.append(f"               plans for MSCCL++ end at {reach}")
     if index["left_to_library"]:
         sizes = ", ".join(map(size_text, index["left_to_library"]))
         lines.append(f"  no program   the library is quicker, which calls are left to: {sizes}")
@@ -182,44 +170,22 @@ def atlas_report(
         lines.append("  cut short    more time may find quicker ones")
     if index["decided_by_clock"]:
         lines.append(f"  clock        {clock_line(index['decided_by_clock'])}")
-    lines.append(f"  wrote        {files} files into {folder}{f'; {place}' if place else ''}")
-    for warned in index["warnings"]:
-        lines += [f"  WARNING      {warned['message']}", f"               {warned['help']}"]
-    lines += decisions
-    if index["runtime_advice"] is not None:
-        lines.append(f"  next         {index['runtime_advice']['message']}")
-    return "\n".join(lines)
+    return lines
 
 
-def _plans_end(index: dict[str, Any], entry: dict[str, Any]) -> list[str]:
-    """Where plans for MSCCL++ end before their range does, or before all sizes are covered."""
-    limit, most = entry["mscclpp_max_bytes"], entry["max_bytes"]
-    last = entry is index["ranges"][-1]
-    if "mscclpp" not in index["targets"] or (limit == most and not last):
-        return []
-    if limit is None:
-        return ["               without plans for MSCCL++, whose offsets have 32 bits"]
-    blocks = " a rank" if index["collective"] in ("gather", "scatter") else ""
-    text = f"plans for MSCCL++ end at {size_text(limit)}{blocks}, as far as its 32-bit offsets reach"
-    return [f"               {text}"]
-
-
-def losses_report(index: dict[str, Any], folder: str, files: int, place: str = "") -> str:
+def losses_lines(index: dict[str, Any]) -> list[str]:
     """How many losses share a schedule, the worst of them beside the whole cluster, and those without one."""
-    losses, whole = index["losses"], index["whole"]
+    losses = index["losses"]
     repaired = [entry for entry in losses if "steps" in entry]
-    alike = sum("like" in entry for entry in losses)
     lines = [
         f"{index['cluster']}: {index['collective']}, each of {counted(len(losses), 'part')} lost",
-        f"  whole        {_figures(whole)}",
-        f"  repaired     {len(repaired)}; {alike} more are like these but for names",
+        f"  whole        {_figures(index['whole'])}",
+        f"  repaired     {len(repaired)}; {sum('like' in e for e in losses)} more are like these but for names",
     ]
     if repaired:
         worst = max(repaired, key=lambda entry: (entry["program_predicted_us"] or 0.0, entry["steps"]))
         lines.append(f"  worst        without {worst['without']}: {_figures(worst)}")
-    lines += [f"  none         without {e['without']}: {e['refusal']}" for e in losses if "refusal" in e]
-    lines.append(f"  wrote        {files} files into {folder}{f'; {place}' if place else ''}")
-    return "\n".join(lines)
+    return lines + [f"  none         without {e['without']}: {e['refusal']}" for e in losses if "refusal" in e]
 
 
 def _figures(entry: dict[str, Any]) -> str:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from hetesynth import api
 from hetesynth.cli.options import (
     TOPOLOGY,
     Named,
     json_option,
-    request,
     rings_option,
     runtime_costs_option,
     search_options,
@@ -23,10 +23,7 @@ from hetesynth.cli.options import (
 )
 from hetesynth.cli.progress import watching
 from hetesynth.cli.terminal import show, table
-from hetesynth.model.words import clock_line, runtime_words, size_text
-
-if TYPE_CHECKING:
-    from hetesynth.engine.compare import Comparison
+from hetesynth.model.words import clock_line, size_text
 
 
 @click.command(name="compare")
@@ -35,77 +32,66 @@ if TYPE_CHECKING:
 @sized_problem_options
 @sizes_option("--sizes", "Of the collective's buffer", 4)
 @click.option(
-    "--strategies", metavar="NAME[,NAME]", default="auto,ring,double-tree", show_default=True,
+    "--strategies",
+    metavar="NAME[,NAME]",
+    default="auto,ring,double-tree",
+    show_default=True,
     help="Strategies of synth; auto is what synth --size would choose, or what was found for another of the sizes "
     "where that is quicker.",
-)  # fmt: skip
+)
 @rings_option
 @runtime_costs_option
 @search_options("For all strategies together:", "table")
 @click.option("--plot", type=Named(".svg"), metavar="FILE.svg", help="Draw bandwidth against size.")
 @json_option
 def command(
-    topology: os.PathLike[str], sizes: str, strategies: str, rings: tuple[str, ...], time_budget: float, seed: int,
-    plot: Path | None, as_json: bool, **problem: Any,
-) -> None:  # fmt: skip
+    topology: os.PathLike[str],
+    name: Any,
+    sizes: str,
+    strategies: str,
+    plot: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Predict what strategies take on the cluster in TOPOLOGY: time, bandwidths, percent of the bound.
 
     Every strategy is given the chunks per rank that suit it best at each size, unless --chunks says how many. Time
     is simulated, not measured; ring and double-tree model what NCCL does.
     """
-    from hetesynth.engine.predictors import buffer_sizes
-
-    buffers = buffer_sizes(sizes, "--sizes")
-    names = [name.strip() for name in strategies.split(",") if name.strip()]
+    names = [strategy.strip() for strategy in strategies.split(",") if strategy.strip()]
     if not names:
         raise click.BadParameter("name at least one", param_hint="--strategies")
-    from hetesynth.engine.compare import compare, curves
-
-    stated = request(topology, time_budget=time_budget, seed=seed, rings=rings, **problem)
     with watching(quiet=as_json) as progress:
-        comparison = compare(stated, buffers, names, progress)
+        comparison = api.compare(topology, name, sizes=sizes, strategies=names, progress=progress, **options)
     if plot is not None:
-        from hetesynth.files.atomic import write_atomically
-        from hetesynth.report.size_plot import size_plot
-
-        title = f"{comparison.topology.name}: {stated.collective}, {comparison.topology.ranks} GPUs"
-        write_atomically(plot, size_plot(title, curves(comparison)).encode())
-    if as_json:
-        show(json.dumps(comparison.figures(), indent=2))
-    else:
-        show(comparison_report(comparison))
-        if plot is not None:
-            show(f"  wrote {plot}")
+        api.write(comparison, plot)
+    document = comparison.figures()
+    show(json.dumps(document, indent=2) if as_json else comparison_report(document))
+    if plot is not None and not as_json:
+        show(f"  wrote {plot}")
 
 
-def comparison_report(comparison: Comparison) -> str:
+def comparison_report(document: dict[str, Any]) -> str:
     """Return the verdict on the quickest entries, a title and a table."""
     rows = [("size", "strategy", "time us", "algbw GB/s", "busbw GB/s", "of bound", "by")]
-    for entry in comparison.entries:
-        if entry.time_optimality is None or entry.time_optimality.seconds is None:
-            rows.append((size_text(entry.size), entry.strategy, "-", "-", "-", "-", entry.refusal))
+    for result in document["results"]:
+        first = size_text(result["size"]), result["strategy"]
+        if result.get("predicted_us") is None:
+            rows.append((*first, "-", "-", "-", "-", result["refused"] or ""))
             continue
-        figures = entry.time_optimality.figures()
-        rows.append(
-            (
-                size_text(entry.size),
-                entry.strategy,
-                f"{figures['predicted_us']:,.2f}",
-                f"{figures['algbw_GBps']:.2f}",
-                f"{figures['busbw_GBps']:.2f}",
-                f"{figures['percent_of_bound']:.1f} %",
-                entry.candidate if entry.simulated else f"{entry.candidate}; its program is not simulated",
-            )
-        )
-    costs = runtime_words(comparison.request.runtime)
+        rates = f"{result['algbw_GBps']:.2f}", f"{result['busbw_GBps']:.2f}"
+        share = f"{result['percent_of_bound']:.1f} %"
+        by = result["candidate"] + ("" if result["program_simulated"] else "; its program is not simulated")
+        rows.append((*first, f"{result['predicted_us']:,.2f}", *rates, share, by))
+    costs = "counted" if document["runtime_costs"] else "left out"
     lines = [
-        comparison.verdict,
-        f"{comparison.topology.name}: {comparison.request.collective}, {comparison.topology.ranks} ranks",
-        f"  simulated, not measured, {costs}; of bound: the least possible time / this time",
+        document["verdict"],
+        f"{document['cluster']}: {document['collective']}, {document['ranks']} ranks",
+        f"  simulated, not measured, runtime costs {costs}; of bound: the least possible time / this time",
         *(f"  {line}" for line in table(rows, right=(0, 2, 3, 4, 5))),
     ]
-    if comparison.cut_short:
+    if document["cut_short"]:
         lines.append("  cut short: more time may find quicker ones")
-    if comparison.decided_by_clock:
-        lines.append(f"  {clock_line(comparison.decided_by_clock)}")
+    if document["decided_by_clock"]:
+        lines.append(f"  {clock_line(document['decided_by_clock'])}")
     return "\n".join(lines)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hetesynth import api
 from hetesynth.cli.options import (
     TOPOLOGY,
     Output,
-    chunking_options,
     json_option,
     root_option,
     single_root_option,
@@ -22,7 +22,6 @@ from hetesynth.cli.options import (
 )
 from hetesynth.cli.synth_report import warning_lines
 from hetesynth.cli.terminal import show
-from hetesynth.model.target import targets_of
 from hetesynth.model.words import counted
 from hetesynth.search.chunking import ROUNDINGS
 
@@ -38,22 +37,18 @@ if TYPE_CHECKING:
 @click.option("--tau-ref", default="slowest", metavar="slowest|KIND|TIME", show_default=True, help="See synth.")
 @click.option("--rounding", type=click.Choice(ROUNDINGS), default="ceil", show_default=True, help="See synth.")
 @root_option
-@targets_option("Runtime to write programs for as well [default: none]")
+@targets_option("Runtime to write programs for as well [default: none]", "target")
 @single_root_option
 @click.option(
-    "-o", "--output", type=Output(path_type=Path), metavar="NAME|FILE.schedule.json|DIRECTORY",
+    "-o",
+    "--output",
+    type=Output(path_type=Path),
+    metavar="NAME|FILE.schedule.json|DIRECTORY",
     help="Where to write [default: FILE-imported here].",
-)  # fmt: skip
+)
 @json_option
 def command(
-    file: Path,
-    topology: os.PathLike[str] | None,
-    root: int | None,
-    targets: tuple[str, ...],
-    single_root: bool,
-    output: Path | None,
-    as_json: bool,
-    **chunking: Any,
+    file: Path, topology: os.PathLike[str] | None, output: Path | None, as_json: bool, **options: Any
 ) -> None:
     """Read FILE, an MSCCL XML or a schedule JSON, and write what it moves as a schedule.
 
@@ -61,27 +56,13 @@ def command(
     uses, as wide as it needs; with --topo they are the cluster's, the steps stretch to its capacities, and the
     report compares them with the lower bound. Exits 1 when the file is wrong or no schedule can say what it does.
     """
-    from hetesynth.cli.synth import check_folder, named_stem
-    from hetesynth.engine import import_file as importing
-
-    request = importing.ImportRequest(
-        path=file,
-        topology=topology,
-        root=root,
-        single_root=single_root,
-        chunking=chunking_options(**chunking),
-        targets=targets_of(targets) if targets else (),
-    )
-    check_folder(output)
-    imported = importing.import_file(request)
+    api.check_folder(output)
+    imported = api.import_file(file, topology, **options)
     bare = file.name.removesuffix(".xml").removesuffix(".json").removesuffix(".schedule")
-    stem = (output or Path()) / f"{bare}-imported"
-    stem = named_stem(output, list(imported.files)) or stem
-    paths = importing.write(imported, stem)
-    if as_json:
-        show(json.dumps(import_summary(imported, paths), indent=2))
-    else:
-        show(import_report(imported, paths))
+    stem = api.output_stem(output, list(imported.files)) or (output or Path()) / f"{bare}-imported"
+    paths = api.write(imported, stem)
+    document = import_summary(imported, paths)
+    show(json.dumps(document, indent=2) if as_json else import_report(imported, document))
 
 
 def import_summary(imported: Imported, paths: Iterable[Path]) -> dict[str, Any]:
@@ -115,38 +96,35 @@ def import_summary(imported: Imported, paths: Iterable[Path]) -> dict[str, Any]:
     }
 
 
-def import_report(imported: Imported, paths: Iterable[Path]) -> str:
+def import_report(imported: Imported, document: dict[str, Any]) -> str:
     """Return the short report after ``import``."""
-    collective, lifted, certificate = imported.problem.collective, imported.lifted, imported.certificate
-    root = "" if collective.root is None else f", root {collective.root}"
+    root = "" if document["root"] is None else f", root {document['root']}"
     lines = [
-        f"{imported.request.path}: {collective.name}, {collective.ranks} ranks, "
-        f"{counted(collective.chunks_per_rank, 'chunk')} per rank{root}",
-        f"  steps        {imported.schedule.makespan}  ({counted(len(imported.schedule.transfers), 'transfer')})",
+        f"{document['file']}: {document['collective']}, {document['ranks']} ranks, "
+        f"{counted(document['chunks'], 'chunk')} per rank{root}",
+        f"  steps        {document['steps']}  ({counted(document['transfers'], 'transfer')})",
     ]
-    if lifted is not None:
-        kind = "program" if imported.kind == "program" else "schedule"
-        dropped = f", {lifted.dropped} not needed and left out" if lifted.dropped else ""
-        relays = f", {counted(lifted.relays, 'relay')}" if lifted.relays else ", no relays"
-        depth = counted(lifted.depth, "step")
-        lines.append(f"  {kind:<12} {depth}, {lifted.arrivals} chunks cross{dropped}{relays}")
-        if lifted.pieces > 1:
-            pieces = f"each of the file's is {lifted.pieces} here, so that they divide among the ranks"
+    if document["crossings"] is not None:
+        dropped = f", {document['dropped']} not needed and left out" if document["dropped"] else ""
+        relays = counted(document["relays"], "relay") if document["relays"] else "no relays"
+        depth = counted(document["depth"], "step")
+        lines.append(f"  {document['kind']:<12} {depth}, {document['crossings']} chunks cross{dropped}, {relays}")
+        if document["pieces"] > 1:
+            pieces = f"each of the file's is {document['pieces']} here, so that they divide among the ranks"
             lines.append(f"  chunks       {pieces}")
-    arcs = imported.problem.arcs
-    if certificate is None or imported.chunking is None:
-        widest = counted(max((arc.capacity for arc in arcs), default=0), "chunk")
-        lines.append(f"  links        the {len(arcs)} it uses, up to {widest} per step; --topo for real ones")
+    links = len(imported.problem.arcs)
+    if document["lower_bound"] is None:
+        widest = counted(document["widest_link"], "chunk")
+        lines.append(f"  links        the {links} it uses, up to {widest} per step; --topo for real ones")
     else:
-        bound = certificate.bound
-        gap = "proven optimal" if certificate.proven_optimal else f"at most {certificate.gap} from optimal"
-        lines.append(f"  links        {len(arcs)} of {imported.chunking.topology.name}")
-        lines.append(f"  lower bound  {bound.steps}  {bound.proof}; {gap}")
-    executed = ", every program executed" if imported.programs else ""
+        gap = "proven optimal" if document["proven_optimal"] else f"at most {document['gap']} from optimal"
+        lines.append(f"  links        {links} of {document['cluster']}")
+        lines.append(f"  lower bound  {document['lower_bound']}  {document['bound_proof']}; {gap}")
+    executed = ", every program executed" if document["programs"] else ""
     lines += [
         f"  verified     schedule replayed{executed}",
-        *(f"  {suffix}: {note}" for suffix, program in imported.programs.items() for note in program.notes),
-        *(f"  wrote        {path}" for path in paths),
+        *(f"  {suffix}: {note}" for suffix, notes in document["programs"].items() for note in notes),
+        *(f"  wrote        {path}" for path in document["outputs"]),
         *warning_lines(imported.warnings),
     ]
     return "\n".join(lines)

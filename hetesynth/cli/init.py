@@ -7,8 +7,10 @@ from pathlib import Path
 
 import click
 
+from hetesynth import api
 from hetesynth.cli.options import NewPath, json_option
 from hetesynth.cli.terminal import show
+from hetesynth.model.words import counted
 from hetesynth.topology.first_topology import MAX_SERVERS
 
 USUAL_TYPE = "h100x8"
@@ -34,43 +36,30 @@ def command(place: Path, node_type: str | None, servers: int | None, hosts: str,
     describes, for hetesynth build. A file that exists is never replaced.
     """
     is_file = place.suffix == ".dsl" and not place.is_dir()
-    if node_type is None and servers is None and not hosts and not is_file:
-        _manifest(place, as_json=as_json)
-    else:
-        _topology(place, node_type or USUAL_TYPE, servers, hosts, as_json=as_json)
-
-
-def _topology(place: Path, node_type: str, servers: int | None, hosts: str, *, as_json: bool) -> None:
-    from hetesynth.topology.first_topology import first_topology, write_first_topology
-
-    path, first = first_topology(place, node_type, servers, hosts)
-    write_first_topology(path, first)
-    if as_json:
+    if node_type is not None or servers is not None or hosts or is_file:
+        path, first = api.first_topology(place, node_type or USUAL_TYPE, servers, hosts)
         document = {"file": str(path), "cluster": first.cluster, "type": first.node_type, "servers": first.servers}
+        lines = [f"wrote {path}: {counted(first.servers, 'server')} of type {first.node_type}"]
         if first.remark:
             document["note"] = first.remark
-        show(json.dumps(document, indent=2))
+            lines.append(f"  note: {first.remark}")
+        lines.append(f"  next: hetesynth topo show {path}")
     else:
-        count = f"{first.servers} server" + "s" * (first.servers != 1)
-        remark = f"\n  note: {first.remark}" if first.remark else ""
-        show(f"wrote {path}: {count} of type {first.node_type}{remark}\n  next: hetesynth topo show {path}")
+        from hetesynth.deploy.manifest.first_manifest import MAX_FILES
 
-
-def _manifest(place: Path, *, as_json: bool) -> None:
-    from hetesynth.deploy.manifest.first_manifest import MAX_FILES, first_manifest, write_first_manifest
-
-    first = first_manifest(place)
-    written = write_first_manifest(first)
-    if as_json:
-        clusters = [
-            {"topology": one.path, "name": one.name, "targets": [*one.targets], "gpus": one.gpus}
-            for one in first.clusters
-        ]
-        skipped = [{"topology": path, "reason": reason} for path, reason in first.skipped]
-        document = {"file": str(first.path), "files": [*map(str, written)], "clusters": clusters}
-        show(json.dumps(document | {"skipped": skipped, "more": first.more}, indent=2))
-        return
-    count = f"{len(first.clusters)} cluster" + "s" * (len(first.clusters) != 1)
-    lines = [f"wrote {first.path}: {count}", *(f"  skipped {path}: {reason}" for path, reason in first.skipped)]
-    lines += [f"  there are more than {MAX_FILES} .dsl files; add those that are missing"] * first.more
-    show("\n".join([*lines, f"  next: hetesynth build {first.path}"]))
+        written, described = api.first_manifest(place)
+        document = {
+            "file": str(described.path),
+            "files": [*map(str, written)],
+            "clusters": [
+                {"topology": one.path, "name": one.name, "targets": [*one.targets], "gpus": one.gpus}
+                for one in described.clusters
+            ],
+            "skipped": [{"topology": path, "reason": reason} for path, reason in described.skipped],
+            "more": described.more,
+        }
+        lines = [f"wrote {described.path}: {counted(len(described.clusters), 'cluster')}"]
+        lines += [f"  skipped {path}: {reason}" for path, reason in described.skipped]
+        lines += [f"  there are more than {MAX_FILES} .dsl files; add those that are missing"] * described.more
+        lines.append(f"  next: hetesynth build {described.path}")
+    show(json.dumps(document, indent=2) if as_json else "\n".join(lines))

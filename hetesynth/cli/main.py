@@ -98,9 +98,13 @@ def run(arguments: list[str]) -> int:
 
 
 def _show_warning(
-    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None,
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
     line: str | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Print a warning on standard error: about an input file its text alone, else as Python shows it."""
     about_input = issubclass(category, SourceWarning)
     text = str(message) if about_input else warnings.formatwarning(message, category, filename, lineno, line)

@@ -6,24 +6,18 @@ import functools
 import math
 import os
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast, get_args
+from typing import Any, ClassVar, TypeVar, cast, get_args
 
 import click
 
-from hetesynth.engine.request import FirstCandidate, Request
-from hetesynth.errors import HetesynthError, did_you_mean
+from hetesynth import api
+from hetesynth.engine.request import FirstCandidate
+from hetesynth.errors import did_you_mean
 from hetesynth.model.collective import COLLECTIVE_NAMES, collective_name
-from hetesynth.model.problem import Budget
-from hetesynth.model.runtime_costs import NCCL_TABLES
-from hetesynth.model.target import TARGETS, targets_of
-from hetesynth.search.chunking import ROUNDINGS, ChunkingOptions, Rounding
+from hetesynth.model.target import TARGETS
+from hetesynth.search.chunking import ROUNDINGS
 from hetesynth.search.registry import ROWS, names
-from hetesynth.topology.language.quantity import parse_quantity
-
-if TYPE_CHECKING:
-    from hetesynth.topology.language.nccl_graph import RingFile
 
 ALL_ROOTS = -1  # what ``--root all`` becomes
 
@@ -36,24 +30,31 @@ def search_options(purpose: str, same: str) -> Callable[[F], F]:
     """``--effort``, ``--time-budget`` for ``purpose``, and ``--seed``, which gives the ``same``."""
     options = [
         click.option(
-            "--effort", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True, metavar="E",
-            callback=_number, help="How much is tried, in work units: the same on every machine.",
+            "--effort",
+            type=click.FloatRange(0, min_open=True),
+            default=1.0,
+            show_default=True,
+            metavar="E",
+            callback=_number,
+            help="How much is tried, in work units: the same on every machine.",
         ),
         click.option(
-            "--time-budget", type=TimeBudget(), metavar="TIME",
+            "--time-budget",
+            type=TimeBudget(),
+            metavar="TIME",
             help=f"{purpose} 500ms, 30s, 2m; a number alone is seconds [default: none].",
         ),
         click.option(
             "--seed", type=click.IntRange(0), default=0, show_default=True, help=f"Same seed, same {same}."
         ),
-    ]  # fmt: skip
+    ]
     return _together(options)
 
 
-def targets_option(purpose: str) -> Callable[[F], F]:
-    """``--target``, repeatable; ``purpose`` with the names of all targets as its help."""
+def targets_option(purpose: str, name: str = "targets") -> Callable[[F], F]:
+    """``--target``, repeatable, as ``name``; ``purpose`` with the names of all targets as its help."""
     text = f"{purpose}, repeatable: {', '.join(TARGETS)}."
-    return click.option("--target", "targets", multiple=True, metavar="NAME[,NAME]", help=text)
+    return click.option("--target", name, multiple=True, metavar="NAME[,NAME]", help=text)
 
 
 def strategy_help() -> str:
@@ -163,54 +164,74 @@ class _Collective(click.Choice):  # type: ignore[type-arg,unused-ignore]
 report_options = _together(
     [
         click.option(
-            "--report", "page", type=Named(".html", ".htm", ".svg"), metavar="FILE.html|FILE.svg",
+            "--report",
+            "page",
+            type=Named(".html", ".htm", ".svg"),
+            metavar="FILE.html|FILE.svg",
             help="Also write a page: the cluster step by step, time charts, utilization, baselines, proof. "
             "With .svg a picture of the steps.",
         ),
         click.option(
-            "--trace", type=Named(".json", ".trace"), metavar="FILE.json",
+            "--trace",
+            type=Named(".json", ".trace"),
+            metavar="FILE.json",
             help="Also write the simulated run as a Chrome trace, which Perfetto opens.",
         ),
     ]
-)  # fmt: skip
+)
 
 
-def _problem(chunks_default: bool | str = True, *, every_root: bool = False) -> Callable[[F], F]:
+def _problem(chunks_default: str = "1", *, every_root: bool = False) -> Callable[[F], F]:
     """The options that define a problem: collective, chunks, root (or all roots), chunking."""
     root = click.option("--root", type=click.IntRange(0), help="Root of a rooted collective [default: 0].")
     if every_root:
         root = click.option(
-            "--root", type=_EveryRoot(0), metavar="RANK|all",
+            "--root",
+            type=_EveryRoot(0),
+            metavar="RANK|all",
             help="Root of a rooted collective, or all: files for each [default: 0].",
-        )  # fmt: skip
+        )
     return _together(
         [
             click.option(
-                "--coll", "name", type=_Collective(COLLECTIVE_NAMES), required=True,
+                "--coll",
+                "name",
+                type=_Collective(COLLECTIVE_NAMES),
+                required=True,
                 help="The collective; all_gather and AllGather are read too.",
             ),
             click.option(
-                "--chunks", type=click.IntRange(1, 4096), default=1, show_default=chunks_default,
-                help="Chunks per rank.",
+                "--chunks",
+                type=click.IntRange(1, 4096),
+                help=f"Chunks per rank [default: {chunks_default}].",
             ),
             root,
             click.option(
                 "--chunk-size", metavar="SIZE", help="For example 4MB [default: the topology's, else 1 MB]."
             ),
             click.option(
-                "--tau-ref", default="slowest", metavar="slowest|KIND|TIME", show_default=True,
+                "--tau-ref",
+                default="slowest",
+                metavar="slowest|KIND|TIME",
+                show_default=True,
                 help="Reference step of eq. 1: the slowest link type, a kind of link, or a time (20us).",
             ),
             click.option(
-                "--rounding", type=click.Choice(ROUNDINGS), default="ceil", show_default=True,
+                "--rounding",
+                type=click.Choice(ROUNDINGS),
+                default="ceil",
+                show_default=True,
                 help="How capacities become chunks per step (eq. 1).",
             ),
             click.option(
-                "--exclusion", type=click.Choice(["auto", "step", "program"]), default="auto", show_default=True,
+                "--exclusion",
+                type=click.Choice(["auto", "step", "program"]),
+                default="auto",
+                show_default=True,
                 help="Where two additions to one chunk exclude each other (eq. 8): auto is step for allreduce.",
             ),
         ]
-    )  # fmt: skip
+    )
 
 
 problem_options = _problem()
@@ -218,83 +239,31 @@ every_root_options = _problem(every_root=True)
 sized_problem_options = _problem("chosen for each size")
 
 
-def request(topology: os.PathLike[str], **options: Any) -> Request:
-    """Return the request that ``options`` state, by the names that click gives them."""
-    targets = targets_of(options.pop("targets", ()))
-    size, chunk_size = options.pop("size", None), options.pop("chunk_size")
-    if size is not None and chunk_size is not None:
-        raise HetesynthError(
-            "--size and --chunk-size contradict each other", code="HS612", help="use --size with --chunks"
-        )
-    context = click.get_current_context(silent=True)
-    source = None if context is None else context.get_parameter_source("chunks")
-    seconds, seed, effort = (options.pop(name, None) for name in ("time_budget", "seed", "effort"))
-    return Request(
-        topology=topology,
-        collective=options.pop("name"),
-        budget=Budget(seconds, seed or 0, effort=effort),
-        chunking=chunking_options(chunk_size, options.pop("tau_ref"), options.pop("rounding")),
-        targets=targets,
-        size=None if size is None else bytes_of(size, "--size"),
-        chunks_stated=source is not None and source is not click.core.ParameterSource.DEFAULT,
-        rings=ring_files(options.pop("rings", ())),
-        runtime=NCCL_TABLES if options.pop("runtime_costs", True) else None,
-        **options,
-    )
-
-
-def ring_files(named: tuple[str, ...]) -> tuple[RingFile, ...]:
-    """The files of ``--rings FILE`` and ``--rings INSTANCE=FILE``."""
-    if not named:
-        return ()
-    from hetesynth.topology.language.nccl_graph import RingFile
-
-    files = []
-    for value in named:
-        instance, equals, path = value.partition("=")
-        files.append(RingFile(Path(path if equals else value), instance if equals else None))
-    return tuple(files)
-
-
-def bytes_of(text: str, option: str) -> int:
-    """Return the bytes that ``option`` states."""
-    from hetesynth.engine.predictors import buffer_size
-
-    return buffer_size(text, option)
-
-
-def chunking_options(chunk_size: str | None, tau_ref: str, rounding: str) -> ChunkingOptions:
-    """Chunk size, reference and rounding, read with their units."""
-    size = None if chunk_size is None else bytes_of(chunk_size, "--chunk-size")
-    reference: str | Fraction = tau_ref
-    if tau_ref[:1].isdigit():
-        reference = parse_quantity(tau_ref, "time", "--tau-ref")
-    return ChunkingOptions(size, reference, cast("Rounding", rounding))
-
-
 class Output(NewPath):
     """A path to write to; one that ends with a slash is a folder, and must be there."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """HetesynthError HS511 for a folder that is not there."""
-        if str(value).endswith(os.sep) and not Path(value).is_dir():
-            raise HetesynthError(
-                f"{value} is not a directory", code="HS511", help="create it first, or choose another -o"
-            )
+        if str(value).endswith(os.sep):
+            api.check_folder(Path(value) / "name")
         return super().convert(value, param, ctx)
 
 
 _LOSSES = [
     click.option(
-        "--without", multiple=True, metavar="PARTS|A<->B",
+        "--without",
+        multiple=True,
+        metavar="PARTS|A<->B",
         help="What failed, repeatable: GPUs, NICs, switches, servers (b.gpu3, a), or what joins two parts "
         "(a.gpu0<->a.gpu1).",
     ),
     click.option(
-        "--degrade", multiple=True, metavar="PARTS|A<->B=RATE|PERCENT",
+        "--degrade",
+        multiple=True,
+        metavar="PARTS|A<->B=RATE|PERCENT",
         help="What became slow, repeatable: a.nic*=18Gbps, a.gpu0<->a.gpu1=50%.",
     ),
-]  # fmt: skip
+]
 
 
 def topology_losses_of(name: str) -> Callable[[F], F]:
@@ -323,38 +292,51 @@ def topology_losses_of(name: str) -> Callable[[F], F]:
 topology_losses = topology_losses_of("topology")
 
 size_option = click.option(
-    "--size", metavar="SIZE",
+    "--size",
+    metavar="SIZE",
     help="Size of the collective's buffer, such as 64MB: chunks, capacities and strategy by predicted time. "
     "M alone is MiB, as in nccl-tests.",
-)  # fmt: skip
+)
 rings_option = click.option(
-    "--rings", "rings", multiple=True, metavar="[INSTANCE=]FILE.xml",
+    "--rings",
+    "rings",
+    multiple=True,
+    metavar="[INSTANCE=]FILE.xml",
     help="For strategy ring: the order of GPUs in NCCL's own dump of its graph (NCCL_GRAPH_DUMP_FILE).",
-)  # fmt: skip
+)
 schedule_only_option = click.option(
     "--schedule-only", is_flag=True, help="Write schedules as JSON and no programs."
 )
 single_root_option = click.option(
-    "--single-root", is_flag=True,
+    "--single-root",
+    is_flag=True,
     help="Promise that all calls have this root; demanded for runtimes that run the file for every root.",
-)  # fmt: skip
+)
 root_option = click.option("--root", type=click.IntRange(0), help="Root, where the file does not say.")
 runtime_costs_option = click.option(
-    "--runtime-costs/--no-runtime-costs", default=True, show_default=True,
+    "--runtime-costs/--no-runtime-costs",
+    default=True,
+    show_default=True,
     help="Count the start of a kernel and the copy rate of thread blocks in predicted times.",
-)  # fmt: skip
+)
 first_candidate_option = click.option(
-    "--from", "first_candidate", type=FirstCandidateOrFile(path_type=Path), metavar="greedy|flood|nothing|FILE",
+    "--from",
+    "first_candidate",
+    type=FirstCandidateOrFile(path_type=Path),
+    metavar="greedy|flood|nothing|FILE",
     help="What strategy cegis begins with and repairs: one pass of greedy, a flood that ignores capacities, "
     "nothing, or a schedule JSON, valid or not [default: greedy].",
-)  # fmt: skip
+)
 log_option = click.option(
-    "--log", type=Named(".jsonl", ".json"), metavar="FILE.jsonl",
+    "--log",
+    type=Named(".jsonl", ".json"),
+    metavar="FILE.jsonl",
     help="Also write what CEGIS did: a JSON object a line for each iteration.",
-)  # fmt: skip
+)
 explain_option = click.option(
-    "--explain", is_flag=True,
+    "--explain",
+    is_flag=True,
     help="Also say what was chosen, what it beat and what more effort would try; then each rule and candidate: "
     "tried with what result, or skipped and why.",
-)  # fmt: skip
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")

@@ -27,29 +27,23 @@ def watching(*, quiet: bool, budget: float | None = None) -> Iterator[Progress]:
     Ctrl-C is answered at once."""
     from hetesynth.search.interrupts import announcing
 
-    answer = partial(show, "writing the best so far; again to abandon", err=True)
-    with announcing(answer), _shown(quiet=quiet, budget=budget) as progress:
-        yield progress
+    with announcing(partial(show, "writing the best so far; again to abandon", err=True)):
+        if quiet or not sys.stderr.isatty():
+            yield lambda what, steps: None
+            return
+        from rich.console import Console
+        from rich.markup import escape
 
+        status, line = Console(stderr=True).status("reading"), ProgressLine(now(), budget)
 
-@contextmanager
-def _shown(*, quiet: bool, budget: float | None) -> Iterator[Progress]:
-    if quiet or not sys.stderr.isatty():
-        yield lambda what, steps: None
-        return
-    from rich.console import Console
-    from rich.markup import escape
+        def update(what: str, steps: int | None) -> None:
+            status.update(escape(visible(line.text(what, steps))))
+            status.start()  # no earlier: its thread must not be there where the process that searches is forked
 
-    status, line = Console(stderr=True).status("reading"), ProgressLine(now(), budget)
-
-    def update(what: str, steps: int | None) -> None:
-        status.update(escape(visible(line.text(what, steps))))
-        status.start()  # no earlier: its thread must not be there where a process is forked that tells of progress
-
-    try:
-        yield update
-    finally:
-        status.stop()
+        try:
+            yield update
+        finally:
+            status.stop()
 
 
 @dataclass

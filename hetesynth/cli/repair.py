@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from hetesynth import api
 from hetesynth.cli.options import (
     TOPOLOGY,
     NewPath,
@@ -22,10 +23,7 @@ from hetesynth.cli.options import (
     topology_losses,
 )
 from hetesynth.cli.progress import watching
-from hetesynth.cli.synth import check_folder, named_stem
 from hetesynth.cli.terminal import show
-from hetesynth.model.problem import Budget
-from hetesynth.model.target import targets_of
 from hetesynth.model.words import AT_RATES, counted, microseconds, of_limit, size_text, whole_percent
 
 if TYPE_CHECKING:
@@ -37,16 +35,22 @@ if TYPE_CHECKING:
 @click.argument("topology", type=TOPOLOGY)
 @topology_losses
 @click.option(
-    "--to", "changed", type=TOPOLOGY, metavar="FILE.dsl",
+    "--to",
+    "changed",
+    type=TOPOLOGY,
+    metavar="FILE.dsl",
     help="The topology as it is now, in place of --without and --degrade; GPUs go by their names.",
-)  # fmt: skip
+)
 @search_options("After it, the best verified schedule so far is written:", "bytes")
-@targets_option("Runtime to write for [default: those of the schedule]")
+@targets_option("Runtime to write for [default: those of the schedule]", "target")
 @single_root_option
 @click.option(
-    "-o", "--output", type=Output(path_type=Path), metavar="NAME|FILE.xml|DIRECTORY",
+    "-o",
+    "--output",
+    type=Output(path_type=Path),
+    metavar="NAME|FILE.xml|DIRECTORY",
     help="Where to write; NAME.xml, NAME.schedule.json and so on [default: CLUSTER-COLLECTIVE-repaired here].",
-)  # fmt: skip
+)
 @schedule_only_option
 @json_option
 def command(
@@ -65,28 +69,19 @@ def command(
     part of the time of synth. The report says how far it is from the new bounds, how ranks were renumbered, and
     what each rank sends and receives now that it did not before.
     """
-    from hetesynth.engine.artifacts import write
-    from hetesynth.engine.repair import RepairRequest, repair, suffixes_of
     from hetesynth.topology.language.overridden import OverriddenFile
 
-    budget = Budget(options["time_budget"], options["seed"], effort=options["effort"])
     if isinstance(topology, OverriddenFile) == (changed is not None):
         raise click.UsageError("say what changed: --without or --degrade, or --to, and not both")
-    asked = RepairRequest(
-        schedule=schedule, before=Path(os.fspath(topology)), after=changed or topology, budget=budget,
-        targets=targets_of(options["targets"]) if options["targets"] else (),
-        schedule_only=options["schedule_only"], single_root=options["single_root"],
-    )  # fmt: skip
-    check_folder(output)
-    named = named_stem(output, suffixes_of(asked))
-    with watching(quiet=as_json, budget=budget.seconds) as progress:
-        repaired = repair(asked, progress)
+    made_for = Path(os.fspath(topology))
+    programs = {name: options[name] for name in ("target", "schedule_only")}
+    named = api.output_stem(output, api.repair_suffixes(schedule, **programs))
+    with watching(quiet=as_json, budget=options["time_budget"]) as progress:
+        repaired = api.repair(schedule, made_for, changed or topology, progress=progress, **options)
     name = f"{repaired.synthesis.topology.name}-{repaired.document.collective}-repaired"
-    paths = write(repaired.synthesis, named or (output or Path()) / name)
-    if as_json:
-        show(json.dumps(repair_summary(repaired, paths), indent=2))
-    else:
-        show(repair_report(repaired, paths))
+    paths = api.write(repaired, named or (output or Path()) / name)
+    document = repair_summary(repaired, paths)
+    show(json.dumps(document, indent=2) if as_json else repair_report(repaired, document))
 
 
 SHOWN = 12
@@ -136,75 +131,64 @@ def repair_summary(repaired: Repaired, paths: Iterable[Path]) -> dict[str, Any]:
     }
 
 
-def repair_report(repaired: Repaired, paths: Iterable[Path]) -> str:
+def repair_report(repaired: Repaired, document: dict[str, Any]) -> str:
     """Return what became of the schedule, what changed, and the files."""
     from hetesynth.engine.repair import NEAR_LIMIT
 
-    synthesis, timer = repaired.synthesis, repaired.synthesis.timer
-    optimality, program, lines = synthesis.time_optimality, synthesis.program_seconds, []
-    limit, solution = optimality.bound_seconds, synthesis.solution
-    certificate, within = solution.certificate, solution.within
+    synthesis, changes, difference = repaired.synthesis, repaired.changes, repaired.difference
+    program, limit, lines = synthesis.program_seconds, synthesis.time_optimality.bound_seconds, []
     if program is not None:
         rates = "" if synthesis.request.runtime is None else AT_RATES
         near = "" if limit is None else f": {of_limit(whole_percent(100 * limit / program), rates=rates)}"
         if limit is not None and limit < NEAR_LIMIT * program:
             near += "; a fresh run may find a quicker one"
-        lines.append(f"program {microseconds(program)} for {size_text(optimality.size)}{near}")
+        lines.append(f"program {microseconds(program)} for {size_text(document['size'])}{near}")
+    within = document["bound_within_composition"]
     phases = "" if within is None else f", {within} for a reduce-scatter followed by an allgather"
-    seconds = ", ".join(f"{name} {value:.2f}" for name, value in timer.phases.items())
-    executed = "every program executed, " if synthesis.programs else ""
-    return "\n".join(
-        [
-            *lines,
-            f"{synthesis.topology.name}: {repaired.document.collective} repaired, "
-            f"{counted(synthesis.topology.ranks, 'rank')}, strategy {synthesis.strategy}",
-            f"  steps        {certificate.steps}  (before: {repaired.document.schedule.makespan})",
-            f"  lower bound  {certificate.bound.steps}{phases}",
-            *_changes(repaired),
-            *_ranks(repaired),
-            f"  seconds      {timer.total:.2f}  ({seconds})",
-            f"  verified     schedule replayed, {executed}bound rechecked",
-            *(f"  wrote        {path}" for path in paths),
-        ]
-    )
-
-
-def _changes(repaired: Repaired) -> Iterator[str]:
-    changes, difference = repaired.changes, repaired.difference
-    if repaired.synthesis.topology.notes:
-        yield f"  losses       {_some(repaired.synthesis.topology.notes)}"
-    if changes.lost_gpus:
-        yield f"  lost         {_some(changes.lost_gpus)}: their chunks are gone"
-    if changes.new_gpus:
-        yield f"  new          {_some(changes.new_gpus)}"
+    lines += [
+        f"{document['cluster']}: {document['collective']} repaired, "
+        f"{counted(document['ranks'], 'rank')}, strategy {document['strategy']}",
+        f"  steps        {document['steps']}  (before: {document['steps_before']})",
+        f"  lower bound  {document['lower_bound']}{phases}",
+    ]
+    if document["losses"]:
+        lines.append(f"  losses       {_some(document['losses'])}")
+    if document["lost_gpus"]:
+        lines.append(f"  lost         {_some(document['lost_gpus'])}: their chunks are gone")
+    if document["new_gpus"]:
+        lines.append(f"  new          {_some(document['new_gpus'])}")
     renumbered = [f"{old} is {new}" for old, new in enumerate(changes.ranks) if new is not None and new != old]
     if renumbered:
-        yield f"  ranks        {_some(renumbered)}"
-    before, now = repaired.document.chunks_per_rank, repaired.synthesis.problem.collective.chunks_per_rank
+        lines.append(f"  ranks        {_some(renumbered)}")
+    before, now = document["chunks_before"], document["chunks"]
     if before != now:
-        yield f"  chunks       {now} per rank (before: {before}): they are other data, so all transfers are new"
-    yield (
+        said = f"{now} per rank (before: {before}): they are other data, so all transfers are new"
+        lines.append(f"  chunks       {said}")
+    lines.append(
         f"  transfers    {difference.same} as before, {difference.moved} in another step, {difference.new} new, "
         f"{difference.gone} gone"
     )
-
-
-def _ranks(repaired: Repaired) -> Iterator[str]:
-    """The ranks with the most that is new."""
-    difference, vertices = repaired.difference, repaired.changes.after.vertices
     number = [len(s) + len(r) for s, r in zip(difference.sends, difference.receives, strict=True)]
     most = sorted((rank for rank, count in enumerate(number) if count), key=lambda rank: (-number[rank], rank))
-    for rank in most[:SHOWN]:
+    for rank in most[:SHOWN]:  # those with the most that is new
         sends, receives = difference.sends[rank], difference.receives[rank]
-        steps = sorted({entry.step for entry in (*sends, *receives)})
         to = f" to {_some(sorted({entry.peer for entry in sends}))}" if sends else ""
         origin = f" from {_some(sorted({entry.peer for entry in receives}))}" if receives else ""
-        yield (
-            f"    rank {rank} ({vertices[rank].name}): sends {len(sends)} new{to}, receives "
-            f"{len(receives)} new{origin}, in steps {_some(steps)}"
+        steps = _some(sorted({entry.step for entry in (*sends, *receives)}))
+        lines.append(
+            f"    rank {rank} ({changes.after.vertices[rank].name}): sends {len(sends)} new{to}, receives "
+            f"{len(receives)} new{origin}, in steps {steps}"
         )
     if len(most) > SHOWN:
-        yield f"    and {counted(len(most) - SHOWN, 'rank')} more; --json lists every transfer"
+        lines.append(f"    and {counted(len(most) - SHOWN, 'rank')} more; --json lists every transfer")
+    seconds = ", ".join(f"{name} {value:.2f}" for name, value in synthesis.timer.phases.items())
+    executed = "every program executed, " if synthesis.programs else ""
+    lines += [
+        f"  seconds      {synthesis.timer.total:.2f}  ({seconds})",
+        f"  verified     schedule replayed, {executed}bound rechecked",
+        *(f"  wrote        {path}" for path in document["outputs"]),
+    ]
+    return "\n".join(lines)
 
 
 def _some(items: Iterable[object]) -> str:

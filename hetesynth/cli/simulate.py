@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hetesynth import api
 from hetesynth.cli.options import (
     TOPOLOGY,
     json_option,
@@ -20,9 +21,8 @@ from hetesynth.cli.options import (
 from hetesynth.cli.terminal import show, table
 from hetesynth.model.calibration import CALIBRATION_NAMES
 from hetesynth.model.cost import ALPHA_READINGS, costed
-from hetesynth.model.runtime_costs import NCCL_TABLES
-from hetesynth.model.target import PORTABLE, target
-from hetesynth.model.words import runtime_words, size_text
+from hetesynth.model.target import PORTABLE
+from hetesynth.model.words import size_text
 
 if TYPE_CHECKING:
     from hetesynth.engine.simulate import FilePredictions
@@ -34,22 +34,32 @@ if TYPE_CHECKING:
 @topology_losses
 @sizes_option("--size", "Of the collective's buffer", 4)
 @click.option(
-    "--calibration", type=click.Choice(CALIBRATION_NAMES),
+    "--calibration",
+    type=click.Choice(CALIBRATION_NAMES),
     help="measured: rates that published runs reach, the default with runtime costs; spec: the figures of the "
     "topology, the default without; nccl: derated as NCCL does; raw: signalling rates, no overheads.",
-)  # fmt: skip
+)
 @click.option(
-    "--alpha", type=click.Choice(ALPHA_READINGS), default="overlap", show_default=True,
+    "--alpha",
+    type=click.Choice(ALPHA_READINGS),
+    default="overlap",
+    show_default=True,
     help="Whether alpha is a pure delay or holds the link.",
-)  # fmt: skip
+)
 @click.option(
-    "--steps", type=click.Choice(["data", "order", "barrier"]), default="order", show_default=True,
+    "--steps",
+    type=click.Choice(["data", "order", "barrier"]),
+    default="order",
+    show_default=True,
     help="What a transfer of a schedule waits for: its data, earlier steps on its wires too, or all of them.",
-)  # fmt: skip
+)
 @click.option(
-    "--target", "name", default=PORTABLE.name, show_default=True, metavar="NAME",
+    "--target",
+    default=PORTABLE.name,
+    show_default=True,
+    metavar="NAME",
     help="Whose messages an MSCCL XML has; those of portable are the shortest.",
-)  # fmt: skip
+)
 @runtime_costs_option
 @report_options
 @json_option
@@ -59,9 +69,7 @@ def command(
     sizes: str,
     page: Path | None,
     trace: Path | None,
-    name: str,
     as_json: bool,
-    runtime_costs: bool,
     **options: Any,
 ) -> None:
     """Predict what FILE, a schedule JSON, MSCCL XML or MSCCL++ plan, takes on the cluster in TOPOLOGY.
@@ -72,24 +80,12 @@ def command(
     nccl-tests: algorithm bandwidth is size / time, bus bandwidth that times the factor of the collective. Time is
     simulated, not measured.
     """
-    from hetesynth.engine.predictors import buffer_sizes
-
-    buffers, runtime = buffer_sizes(sizes, "--size"), target(name)
-    from hetesynth.engine.predictors import CostOptions
-    from hetesynth.engine.simulate import simulate_file
-
-    costs = CostOptions(**options, runtime=NCCL_TABLES if runtime_costs else None)
-    written: list[Path] = []
-    if page is not None or trace is not None:
-        from hetesynth.engine.page.report import check_reports, report_of_file, write_reports
-
-        check_reports(page, trace)
-        written = write_reports(report_of_file(file, topology, buffers, costs, target=runtime), page, trace)
-    simulation = simulate_file(file, topology, buffers, costs, runtime)
-    if as_json:
-        show(json.dumps(simulation_summary(simulation), indent=2))
-    else:
-        show("\n".join([simulation_report(simulation), *(f"  wrote {path}" for path in written)]))
+    simulation = api.simulate(file, topology, sizes, page=page, trace=trace, **options)
+    document = simulation_summary(simulation)
+    lines = (
+        [] if as_json else [*simulation_lines(document), *(f"  wrote {path}" for path in (page, trace) if path)]
+    )
+    show(json.dumps(document, indent=2) if as_json else "\n".join(lines))
 
 
 def simulation_summary(simulation: FilePredictions) -> dict[str, Any]:
@@ -122,30 +118,30 @@ def simulation_summary(simulation: FilePredictions) -> dict[str, Any]:
     }
 
 
-def simulation_report(simulation: FilePredictions) -> str:
+def simulation_lines(document: dict[str, Any]) -> list[str]:
     """Return a title and a table."""
-    first, options = simulation.predictions[0], simulation.options
-    file = f"{simulation.kind} {simulation.path.name}"
-    steps = f", steps {options.steps}" if simulation.kind == "schedule" else ""
-    costs = runtime_words(costed(options.runtime, options.rates))
+    steps = f", steps {document['steps']}" if document["steps"] else ""
+    costs = "counted" if document["runtime_costs"] else "left out"
     rows = [("size", "time us", "algbw GB/s", "busbw GB/s", "used", "bottleneck")]
     rows += [
         (
-            size_text(p.size),
-            f"{p.seconds * 1e6:,.2f}",
-            f"{p.algorithm_bandwidth / 1e9:.2f}",
-            f"{p.bus_bandwidth / 1e9:.2f}",
-            "-" if p.bottleneck is None else f"{p.bottleneck.share:.0%}",
-            "-" if p.bottleneck is None else p.bottleneck.name,
+            size_text(p["size"]),
+            f"{p['predicted_us']:,.2f}",
+            f"{p['algbw_GBps']:.2f}",
+            f"{p['busbw_GBps']:.2f}",
+            "-" if p["utilization"] is None else f"{p['utilization']:.0%}",
+            p["bottleneck"] or "-",
         )
-        for p in simulation.predictions
+        for p in document["results"]
     ]
     lines = [
-        f"{simulation.topology.name}: {first.collective}, {first.ranks} ranks, {file}",
-        f"  simulated, calibration {options.rates}, {costs}, alpha {options.alpha}{steps}",
+        f"{document['cluster']}: {document['collective']}, {document['ranks']} ranks, {document['kind']} "
+        f"{Path(document['file']).name}",
+        f"  simulated, calibration {document['calibration']}, runtime costs {costs}, "
+        f"alpha {document['alpha']}{steps}",
         *(f"  {line}" for line in table(rows, right=range(5))),
     ]
-    unsteady = max(p.unsteady for p in simulation.predictions)
+    unsteady = max(p["unsteady"] for p in document["results"])
     if unsteady > 0.001:
         lines.append(f"  some loops over large buffers are extrapolated; their lengths differ by {unsteady:.1%}")
-    return "\n".join(lines)
+    return lines

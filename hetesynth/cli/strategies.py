@@ -8,11 +8,14 @@ from typing import Any
 
 import click
 
+from hetesynth import api
 from hetesynth.cli.options import json_option
 from hetesynth.cli.terminal import show, table
 from hetesynth.model.collective import COLLECTIVE_NAMES, PERSONALIZED
 from hetesynth.search.auto import FOR_A_SIZE
-from hetesynth.search.registry import ROWS, TO_EVERYBODY, StrategyRow
+from hetesynth.search.registry import TO_EVERYBODY, StrategyRow
+
+TRIED = {attempt.strategy for attempt in FOR_A_SIZE} | {"steady-state"}
 
 
 @click.command(name="strategies")
@@ -20,10 +23,10 @@ from hetesynth.search.registry import ROWS, TO_EVERYBODY, StrategyRow
 def command(as_json: bool) -> None:
     """List the strategies: what each counts, the collectives it takes, whether auto tries it, and its source.
 
-    Those that count seconds need --size. "auto" in the fourth column: synth --size tries it by itself. s/transfer:
-    what a search costs on one core for each transfer, as a power of ten (docs/strategies.md).
+    Those that count seconds need --size. "auto" in the fourth column: synth --size tries it by itself.
     """
-    show(json.dumps(strategies_document(ROWS), indent=2) if as_json else strategies_report(ROWS))
+    rows = api.strategies()
+    show(json.dumps(strategies_document(rows), indent=2) if as_json else strategies_report(rows))
 
 
 def strategies_document(rows: Sequence[StrategyRow]) -> list[dict[str, Any]]:
@@ -37,7 +40,7 @@ def strategies_document(rows: Sequence[StrategyRow]) -> list[dict[str, Any]]:
             "objective": row.objective,
             "collectives": list(row.accepts),
             "needs_size": row.objective == "time",
-            "candidate": row.name in _tried(),
+            "candidate": row.name in TRIED,
             "library": row.library,
             "summary": row.summary,
             "source": row.source,
@@ -55,15 +58,10 @@ def strategies_report(rows: Sequence[StrategyRow]) -> str:
             row.name,
             "steps" if row.objective == "steps" else "seconds",
             groups.get(row.accepts) or ", ".join(row.accepts),
-            "auto" if row.name in _tried() else "-",
+            "auto" if row.name in TRIED else "-",
             row.summary,
             row.source,
         )
         for row in rows
     ]
     return "\n".join(table(lines))
-
-
-def _tried() -> set[str]:
-    """Return the strategies that ``auto`` tries for a size."""
-    return {attempt.strategy for attempt in FOR_A_SIZE} | {"steady-state"}

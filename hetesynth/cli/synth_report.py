@@ -16,6 +16,7 @@ from hetesynth.model.words import clock_line, counted, microseconds, runtime_wor
 if TYPE_CHECKING:
     from hetesynth.engine.artifacts import Synthesis
     from hetesynth.engine.composition import ComposedFiles
+    from hetesynth.engine.formats import Emitted
     from hetesynth.engine.program_warnings import RuntimeAdvice, Warned
     from hetesynth.search.search import Ending
 
@@ -99,7 +100,6 @@ def decision_lines(decisions: Iterable[Decision]) -> Iterator[str]:
 
 
 EXACT = 6  # digits of a size that is one's own
-_LISTED = ("channels_per_link", "channels_per_gpu", "thread_blocks_per_gpu", "instructions")
 
 
 def synthesis_summary(synthesis: Synthesis, paths: Iterable[Path], *, explain: bool = False) -> dict[str, Any]:
@@ -108,12 +108,8 @@ def synthesis_summary(synthesis: Synthesis, paths: Iterable[Path], *, explain: b
     solution, worst = by_steps.solution, by_steps.chunking.worst_error()
     certificate = solution.certificate
     schedule, optimality, choice = synthesis.solution.schedule, synthesis.time_optimality, synthesis.choice
-    explained: dict[str, Any] = {}
-    if explain:
-        explained = {
-            "explanation": explanation(synthesis),
-            "decisions": [decision.plain() for decision in synthesis.decisions],
-        }
+    decisions = [decision.plain() for decision in synthesis.decisions]
+    explained = {"explanation": explanation(synthesis), "decisions": decisions} if explain else {}
     return {
         **({"verdict": None} if synthesis.verdict is None else synthesis.verdict.figures()),
         "collective": synthesis.request.collective,
@@ -171,7 +167,10 @@ def synthesis_summary(synthesis: Synthesis, paths: Iterable[Path], *, explain: b
             ],
         },
         "programs": {
-            program_label(synthesis, suffix): program_figures(synthesis, suffix) for suffix in synthesis.programs
+            program.target.name + (".inplace" if program.in_place else "")
+            if len(synthesis.targets) > 1
+            else ("inplace" if program.in_place else "outofplace"): program_figures(program)
+            for program in synthesis.programs.values()
         },
         "cegis": totals(synthesis.cegis).plain() if synthesis.cegis else None,
         "warnings": [warned.plain() for warned in synthesis.warnings],
@@ -184,23 +183,14 @@ def _microseconds(seconds: float | None) -> float | None:
     return None if seconds is None else seconds * 1e6
 
 
-def program_label(synthesis: Synthesis, suffix: str) -> str:
-    """``outofplace`` and ``inplace``; with several targets ``rccl-6`` and ``rccl-6.inplace``."""
-    program = synthesis.programs[suffix]
-    if len(synthesis.targets) == 1:
-        return "inplace" if program.in_place else "outofplace"
-    return program.target.name + (".inplace" if program.in_place else "")
-
-
-def program_figures(synthesis: Synthesis, suffix: str) -> dict[str, Any]:
+def program_figures(program: Emitted) -> dict[str, Any]:
     """Thread blocks, steps and channels of one program, and what each pass of the lowering saved."""
-    program = synthesis.programs[suffix]
     figures = program.figures
-    counts = {name: value for name, value in asdict(figures).items() if name not in _LISTED}
+    listed = ("channels_per_link", "channels_per_gpu", "thread_blocks_per_gpu", "instructions")
     return {
         "target": program.target.name,
         "in_place": program.in_place,
-        **counts,
+        **{name: value for name, value in asdict(figures).items() if name not in listed},
         "instructions": dict(figures.instructions),
         "channels_per_gpu": list(figures.channels_per_gpu),
         "thread_blocks_per_gpu": list(figures.thread_blocks_per_gpu),
@@ -212,7 +202,7 @@ def program_figures(synthesis: Synthesis, suffix: str) -> dict[str, Any]:
     }
 
 
-def synthesis_report(synthesis: Synthesis, paths: Iterable[Path], *, explain: bool = False) -> str:
+def synthesis_report(synthesis: Synthesis, paths: Iterable[Path], *, explain: bool = False) -> list[str]:
     """The short report after ``synth``."""
     by_steps = synthesis.by_steps
     solution = by_steps.solution
@@ -224,7 +214,28 @@ def synthesis_report(synthesis: Synthesis, paths: Iterable[Path], *, explain: bo
     rechecked = "bound rechecked" + (f" but for {by_steps.recheck.open}" if by_steps.recheck.open else "")
     size = size_text(synthesis.time_optimality.size, EXACT)
     why = "interrupted" if synthesis.ending == "interrupt" else "too many transfers (--size asks for it)"
-    lines = [
+    chunking, worst = by_steps.chunking, by_steps.chunking.worst_error()
+    rounding = "exact"
+    if worst is not None and worst.error != 0:
+        large = abs(worst.error) > synthesis.request.policy.compile.large_rounding_error
+        rounding = (
+            f"worst rounding error {float(worst.error):+.1%} ({worst.kind} {worst.name}: {worst.chunks} per step)"
+            + ("; LARGE: steps tell little of time, --size chooses by time" if large else "")
+        )
+    programs = []
+    for program in synthesis.programs.values():
+        figures, target = program.figures, f"{program.target.name}: " if len(synthesis.targets) > 1 else ""
+        low, high = figures.min_channels_per_link, figures.max_channels_per_link
+        saved = ", ".join(f"{s.by} {s.count} {s.what}" for s in program.savings if s.count)
+        programs += [
+            f"  {'in place    ' if program.in_place else 'out of place'} {target}"
+            f"at most {counted(figures.max_thread_blocks, 'thread block')} per GPU, "
+            f"{counted(figures.max_steps, 'step')} per block, {counted(figures.channels, 'channel')}, "
+            f"{low if low == high else f'{low}-{high}'} per link",
+            *([f"               saved: {saved}"] if saved else []),
+            *(f"               {note}" for note in program.notes),
+        ]
+    return [
         f"not simulated for {size}: {why}" if synthesis.verdict is None else synthesis.verdict.line,
         f"{topology.name}: {synthesis.request.collective}, {topology.ranks} ranks, {chunks} per rank"
         + (f", root {root}" if root is not None else ""),
@@ -237,8 +248,9 @@ def synthesis_report(synthesis: Synthesis, paths: Iterable[Path], *, explain: bo
         f"  quality      {_quality(synthesis)}",
         *(f"  {line}" for line in cegis_lines(synthesis.cegis)),
         *(f"  {line}" for line in time_optimality_lines(synthesis)),
-        f"  capacities   {_capacities(synthesis)}",
-        *(f"  {line}" for line in _programs(synthesis)),
+        f"  capacities   chunk {size_text(chunking.chunk_bytes, EXACT)}, tau_ref "
+        f"{float(chunking.tau_ref * 1_000_000):.4g} us ({chunking.reference}), {rounding}",
+        *programs,
         f"  seconds      {synthesis.timer.total:.2f}  ({phases})",
         f"  verified     schedule replayed{executed}, {rechecked}",
         *([f"  clock        {clock_line(synthesis.decided_by_clock)}"] if synthesis.decided_by_clock else []),
@@ -246,14 +258,13 @@ def synthesis_report(synthesis: Synthesis, paths: Iterable[Path], *, explain: bo
         *(f"  {line}" for line in _install(synthesis)),
         *warning_lines(synthesis.warnings),
         *((explanation(synthesis), *decision_lines(synthesis.decisions)) if explain else ()),
-        *advice_lines(synthesis.advice),
+        *_advice_lines(synthesis.advice),
     ]
-    return "\n".join(lines)
 
 
 def every_root_summary(
     syntheses: Sequence[Synthesis], paths: Sequence[Path], *, explain: bool = False
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """The object ``synth --root all --json`` prints: in ``roots`` what ``synth --json`` prints of each."""
     each = len(paths) // len(syntheses)
     return {
@@ -268,7 +279,9 @@ def every_root_summary(
     }
 
 
-def every_root_report(syntheses: Sequence[Synthesis], paths: Sequence[Path], *, explain: bool = False) -> str:
+def every_root_report(
+    syntheses: Sequence[Synthesis], paths: Sequence[Path], *, explain: bool = False
+) -> list[str]:
     """The short report after ``synth --root all``: a line a root, then what holds for all."""
     first = syntheses[0]
     verdicts = [s.verdict for s in syntheses if s.verdict is not None and s.verdict.seconds is not None]
@@ -276,9 +289,12 @@ def every_root_report(syntheses: Sequence[Synthesis], paths: Sequence[Path], *, 
     lines = [] if slowest is None else [f"slowest root: {slowest.line}"]
     lines += [f"{first.topology.name}: {first.request.collective}, {first.topology.ranks} ranks, every root"]
     for synthesis in syntheses:
-        root, steps = synthesis.problem.collective.root, synthesis.by_steps.solution.certificate.steps
+        root, solution = synthesis.problem.collective.root, synthesis.by_steps.solution
         time = "" if synthesis.verdict is None else f", {synthesis.verdict.line}"
-        lines.append(f"  root {root:<7} {counted(steps, 'step')}, {_quality(synthesis)}{_cut(synthesis)}{time}")
+        said = not solution.certificate.proven_optimal and solution.ending == synthesis.ending
+        cut = _ENDINGS[synthesis.ending] if synthesis.cut_short and not said else ""  # the choice for the size
+        steps = counted(solution.certificate.steps, "step")
+        lines.append(f"  root {root:<7} {steps}, {_quality(synthesis)}{cut}{time}")
     programs = ", every program executed" if first.programs else ""
     unproved = sum(not synthesis.by_steps.recheck.complete for synthesis in syntheses)
     bounds = f"bounds rechecked but for {counted(unproved, 'root')}" if unproved else "bounds rechecked"
@@ -290,8 +306,7 @@ def every_root_report(syntheses: Sequence[Synthesis], paths: Sequence[Path], *, 
     for synthesis in syntheses if explain else ():
         root = synthesis.problem.collective.root
         lines += [f"root {root}: {explanation(synthesis)}", *decision_lines(synthesis.decisions)]
-    lines += advice_lines(first.advice)
-    return "\n".join(lines)
+    return lines + _advice_lines(first.advice)
 
 
 def warning_lines(warnings: Iterable[Warned]) -> Iterable[str]:
@@ -301,7 +316,7 @@ def warning_lines(warnings: Iterable[Warned]) -> Iterable[str]:
         yield f"               {warned.help}"
 
 
-def advice_lines(advice: RuntimeAdvice | None) -> list[str]:
+def _advice_lines(advice: RuntimeAdvice | None) -> list[str]:
     """The last line of a report of programs that are for no runtime."""
     return [] if advice is None else [f"  next         {advice.message}"]
 
@@ -313,13 +328,6 @@ _ENDINGS: dict[Ending, str] = {  # why the search did not go on
     "time": "; cut short by the time budget, more may improve it",
     "interrupt": "; cut short by Ctrl-C, more time may improve it",
 }
-
-
-def _cut(synthesis: Synthesis) -> str:
-    """That the choice for the size was cut short, where the steps do not say so."""
-    by_steps = synthesis.by_steps.solution
-    said = not by_steps.certificate.proven_optimal and by_steps.ending == synthesis.ending
-    return "" if said or not synthesis.cut_short else _ENDINGS.get(synthesis.ending, "")
 
 
 def _quality(synthesis: Synthesis) -> str:
@@ -383,41 +391,6 @@ def time_optimality_lines(synthesis: Synthesis) -> Iterable[str]:
     )
 
 
-def _capacities(synthesis: Synthesis) -> str:
-    chunking = synthesis.by_steps.chunking
-    worst = chunking.worst_error()
-    size = f"chunk {size_text(chunking.chunk_bytes, EXACT)}, tau_ref {float(chunking.tau_ref * 1_000_000):.4g} us"
-    if worst is None or worst.error == 0:
-        return f"{size} ({chunking.reference}), exact"
-    flag = (
-        "; LARGE: steps tell little of time, --size chooses by time"
-        if abs(worst.error) > synthesis.request.policy.compile.large_rounding_error
-        else ""
-    )
-    return (
-        f"{size} ({chunking.reference}), worst rounding error {float(worst.error):+.1%} "
-        f"({worst.kind} {worst.name}: {worst.chunks} per step){flag}"
-    )
-
-
-def _programs(synthesis: Synthesis) -> Iterable[str]:
-    several = len(synthesis.targets) > 1
-    for program in synthesis.programs.values():
-        figures = program.figures
-        label = "in place    " if program.in_place else "out of place"
-        low, high = figures.min_channels_per_link, figures.max_channels_per_link
-        yield (
-            f"{label} {program.target.name + ': ' if several else ''}"
-            f"at most {counted(figures.max_thread_blocks, 'thread block')} per GPU, "
-            f"{counted(figures.max_steps, 'step')} per block, {counted(figures.channels, 'channel')}, "
-            f"{low if low == high else f'{low}-{high}'} per link"
-        )
-        saved = ", ".join(f"{s.by} {s.count} {s.what}" for s in program.savings if s.count)
-        if saved:
-            yield f"             saved: {saved}"
-        yield from (f"             {note}" for note in program.notes)
-
-
 def _install(synthesis: Synthesis) -> Iterable[str]:
     """One line a target: the variables that make its runtime take the file."""
     for target in synthesis.targets if synthesis.programs else ():
@@ -426,11 +399,13 @@ def _install(synthesis: Synthesis) -> Iterable[str]:
         yield f"install      {target.name}: {how}  (hetesynth install-hint {target.name})"
 
 
-def composition_values(files: ComposedFiles, paths: Iterable[Path]) -> dict[str, Any]:
-    """The object ``synth --json`` prints of a composition alone. Scripts depend on these names."""
+def composition_summary(files: ComposedFiles, paths: Iterable[Path]) -> dict[str, Any]:
+    """The object ``synth --json`` prints of a composition, and of programs beside it. Scripts depend on these
+    names."""
     done = files.composed
     task = done.composition.task
     timer = done.run.timer
+    programs = {} if files.synthesis is None else synthesis_summary(files.synthesis, paths)
     return {
         "collective": task.collective,
         "ranks": task.cluster.ranks,
@@ -460,11 +435,12 @@ def composition_values(files: ComposedFiles, paths: Iterable[Path]) -> dict[str,
         "seconds": round(timer.total, 3),
         "seconds_by_phase": {name: round(value, 3) for name, value in timer.phases.items()},
         "decided_by_clock": list(done.run.budget.clock_decisions.told()),
+        **programs,
     }
 
 
-def composition_lines(files: ComposedFiles) -> list[str]:
-    """The composition in a few lines."""
+def composition_report(files: ComposedFiles, paths: Iterable[Path]) -> list[str]:
+    """The composition in a few lines, then the report of the programs, or why there are none."""
     done = files.composed
     task = done.composition.task
     size = size_text(task.cluster.ranks * task.chunks * task.chunk_bytes)
@@ -483,14 +459,10 @@ def composition_lines(files: ComposedFiles) -> list[str]:
     if done.phase_bound is not None and done.phase_bound.seconds > done.bound.seconds:
         least = microseconds(float(done.phase_bound.seconds))
         lines.append(f"  a reduce-scatter and then an allgather take {least} at least")
-    return lines
-
-
-def composition_report(files: ComposedFiles, paths: Iterable[Path]) -> str:
-    """The short report of a composition without programs."""
-    lines = composition_lines(files)
+    if files.synthesis is not None:
+        return lines + synthesis_report(files.synthesis, paths)
     if files.no_program is not None:
         lines.append(f"  no program: {files.no_program}")
-    timer = files.composed.run.timer
+    timer = done.run.timer
     phases = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in timer.phases.items())
-    return "\n".join([*lines, f"  seconds: {timer.total:.1f} ({phases})", *(f"wrote {path}" for path in paths)])
+    return [*lines, f"  seconds: {timer.total:.1f} ({phases})", *(f"wrote {path}" for path in paths)]

@@ -13,8 +13,6 @@ import click
 
 from hetesynth.model.diagnostics import visible
 
-LINES_AT_ONCE = 10_000
-
 
 def show(text: str, *, err: bool = False) -> None:
     """Print ``text`` and a line end, whatever characters are in it and whatever the stream can encode."""
@@ -26,7 +24,7 @@ def show(text: str, *, err: bool = False) -> None:
 def show_lines(lines: Iterable[str]) -> None:
     """Print ``lines``, of which there may be millions, without holding all of them."""
     rest = iter(lines)
-    while batch := list(islice(rest, LINES_AT_ONCE)):
+    while batch := list(islice(rest, 10_000)):
         show("\n".join(batch))
 
 

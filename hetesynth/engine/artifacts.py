@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from hetesynth import __version__
 from hetesynth.engine.compilation import Compilation, PhaseTimer
 from hetesynth.engine.formats import FORMATS, SCHEDULE_SUFFIX, Emitted, demand_collective, variants
-from hetesynth.engine.problem import recheck_bound
+from hetesynth.engine.problem import MANY_RANKS, recheck_bound
 from hetesynth.engine.program_warnings import (
     RuntimeAdvice,
     Warned,
@@ -185,6 +185,12 @@ class Synthesis:
         return self.problem.collective.chunks_per_rank
 
     @property
+    def name(self) -> str:
+        """That the files have where nobody names them."""
+        chunks = f"-c{self.by_steps.chunks}" if self.by_steps.chunks > 1 else ""
+        return f"{self.topology.name}-{self.request.collective}{chunks}"
+
+    @property
     def by_steps(self) -> Synthesis | StepModel:
         """What the step model says: of the schedule of the fewest steps, or of the one for a stated size."""
         return self.step_model or self
@@ -207,6 +213,15 @@ class Synthesis:
         strange = vendor_warnings(self.targets, self.topology.models, request.collective)
         calls = call_warnings(self.targets, request.collective, root, every=self.every_root)
         return strange + calls + hangs + slower + left
+
+    def write(self, stem: Path) -> list[Path]:
+        """Write every file next to each other, all or none; the paths, XML first."""
+        from hetesynth.files.atomic import write_all
+
+        paths = {stem.with_name(stem.name + suffix): data for suffix, data in self.files.items()}
+        with self.timer.phase("write"):
+            write_all(paths)
+        return list(paths)
 
     @property
     def advice(self) -> RuntimeAdvice | None:
@@ -255,7 +270,9 @@ def judged_files(solved: SolvedRequest) -> Synthesis:
 
 def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
     """The files, judged. ``bare``: the schedule and no programs."""
-    from hetesynth.engine.predictors import CostOptions, first_predictor
+    from hetesynth.engine.predictors import MAX_PROGRAM_TRANSFERS, CostOptions, first_predictor
+    from hetesynth.engine.recipe import recipe_of, topology_hash
+    from hetesynth.files.schedule_json import write_schedule_json
 
     run, problem, solution, choice = solved.compilation, solved.problem, solved.solution, solved.choice
     timer, request = run.timer, run.request
@@ -268,10 +285,29 @@ def _files(solved: SolvedRequest, *, bare: bool) -> Synthesis:
     unmade = len(programs) < len(forms)
     files = {suffix: program.data for suffix, program in programs.items()}
     with timer.phase("lower"):
-        files[SCHEDULE_SUFFIX] = _schedule_json(solved)
+        trees = None if choice is None else choice.trees
+        spec, chunking = solved.programs, solved.chunking
+        recipe = recipe_of(request, spec.steady, by_time=choice is not None, trees=trees)
+        header: dict[str, JsonValue] = {
+            "cluster": chunking.topology.name,
+            "ranks": [dict(place) for place in places_document(chunking.topology)],
+            "generator": f"hetesynth {__version__}",
+            "chunk_bytes": chunking.chunk_bytes,
+            "tau_ref_us": float(chunking.tau_ref * 1_000_000),
+            "rounding": chunking.options.rounding,
+            "lower_bound": solution.bound.steps,
+            "bound_method": solution.bound.method,
+            "bound_proof": solution.bound.proof,
+            "proven_optimal": solution.certificate.proven_optimal,
+            "recipe": recipe.plain(),
+            "topology_sha256": topology_hash(chunking.topology),
+            **({} if chunking.options.latencies else {"latencies": False}),
+            **({"losses": list(chunking.topology.notes)} if chunking.topology.notes else {}),
+        }
+        files[SCHEDULE_SUFFIX] = write_schedule_json(problem, solution.schedule, header)
     with timer.phase("predict"):
         program_seconds = None  # as the first program's trial said, or simulated from its bytes
-        if programs and len(solution.schedule.transfers) <= request.policy.compile.max_program_transfers:
+        if programs and len(solution.schedule.transfers) <= MAX_PROGRAM_TRANSFERS:
             program_seconds = solved.programs.seconds
             if program_seconds is None:
                 predictor = first_predictor(solved.chunking.topology, programs, CostOptions.of(request))
@@ -317,13 +353,12 @@ def _verified(solved: SolvedRequest) -> Recheck:
     from hetesynth.judge.schedule.judge import schedule_violations
 
     run, problem, solution = solved.compilation, solved.problem, solved.solution
-    timer, request, budget = run.timer, run.request, run.budget
+    timer, budget = run.timer, run.budget
     with timer.phase("verify"):
         _demand_clean(schedule_violations(problem, solution.schedule), "schedule")
-        policy = request.policy.compile
         timed = budget.seconds is not None
-        seconds = min(policy.recheck_seconds, max(0.1, run.deadline.left())) if timed else math.inf
-        units = 0 if timed else policy.recheck_rlimit
+        seconds = min(10.0, max(0.1, run.deadline.left())) if timed else math.inf
+        units = 0 if timed else 20_000_000  # as much as strategy cegis spends on one number of steps
         rechecked = recheck_bound(problem, solution.bound, seconds, budget.clock_decisions, units)
         _demand_clean(list(rechecked.violations), "bound")
     return rechecked
@@ -337,9 +372,9 @@ def _implied_time(solved: SolvedRequest, *, simulated: bool) -> TimeOptimality:
 
     request, problem = solved.compilation.request, solved.problem
     size = implied_size(problem, solved.chunking.chunk_bytes)
-    most = request.policy.compile.max_predicted_unasked if simulated else -1
     options = CostOptions.of(request)
-    return time_optimality(solved.chunking.topology, problem, solved.solution.schedule, size, options, most)
+    question = solved.chunking.topology, problem, solved.solution.schedule, size, options
+    return time_optimality(*question) if simulated else time_optimality(*question, -1)
 
 
 def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
@@ -353,16 +388,23 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
     problem, solution = solved.problem, solved.solution
     spec, topology = solved.programs, solved.chunking.topology
     comment = places_comment(topology)  # where each rank runs; readers of MSCCL XML skip it
-    programs: dict[str, Emitted] = {}
+    goal, programs = problem.collective, dict[str, Emitted]()
+    said = [goal.name, f"c{goal.chunks_per_rank}", *([] if goal.root is None else [f"root{goal.root}"])]
     try:
         for target, in_place, suffix in variants(spec.targets, problem.collective.name):
-            name = _program_name(topology.name, problem, "inplace" if in_place else "")
+            what = "_".join([*said, "inplace"] if in_place else said)
+            name = f"{topology.name[: MAX_PROGRAM_NAME - 1 - len(what)]}_{what}"
             with timer.phase("lower"):
                 options = LoweringOptions(
-                    name, in_place, not in_place, target=target, servers=topology.servers,
-                    min_bytes=spec.min_bytes, max_bytes=spec.max_bytes,
+                    name,
+                    in_place,
+                    not in_place,
+                    target=target,
+                    servers=topology.servers,
+                    min_bytes=spec.min_bytes,
+                    max_bytes=spec.max_bytes,
                     policy=request.policy.lowering,
-                )  # fmt: skip
+                )
                 costs = CostOptions.of(request)
                 program = (
                     steady_emitted(problem, solution.schedule, spec.steady, options)
@@ -371,7 +413,7 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
                 )
                 if not target.format.plan and comment:
                     program = replace(program, data=program.data + comment)
-                if problem.ranks > request.policy.compile.many_ranks:
+                if problem.ranks > MANY_RANKS:
                     gc.collect()  # gives back what the lowering used before the judge needs as much
             with timer.phase("verify"):
                 judge = FORMATS[target.format].judge
@@ -384,56 +426,6 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
     return programs
 
 
-def _program_name(cluster: str, problem: Problem, kind: str) -> str:
-    """Name of the program; of a long name of the cluster the beginning, as runtimes keep so many letters."""
-    collective = problem.collective
-    root = "" if collective.root is None else f"root{collective.root}"
-    parts = [collective.name, f"c{collective.chunks_per_rank}", root, kind]
-    what = "_".join(p for p in parts if p)
-    return f"{cluster[: MAX_PROGRAM_NAME - 1 - len(what)]}_{what}"
-
-
 def _demand_clean(violations: list[Violation], what: str) -> None:
     if violations:
         raise InternalError(f"the {what} does not verify ({len(violations)} findings): {violations[0].message}")
-
-
-def _schedule_json(solved: SolvedRequest) -> bytes:
-    from hetesynth.engine.recipe import recipe_of, topology_hash
-    from hetesynth.files.schedule_json import write_schedule_json
-
-    problem, solution, chunking = solved.problem, solved.solution, solved.chunking
-    choice = solved.choice
-    recipe = recipe_of(
-        solved.compilation.request, solved.programs.steady,
-        by_time=choice is not None, trees=None if choice is None else choice.trees,
-    )  # fmt: skip
-    header: dict[str, JsonValue] = {
-        "cluster": chunking.topology.name,
-        "ranks": [dict(place) for place in places_document(chunking.topology)],
-        "generator": f"hetesynth {__version__}",
-        "chunk_bytes": chunking.chunk_bytes,
-        "tau_ref_us": float(chunking.tau_ref * 1_000_000),
-        "rounding": chunking.options.rounding,
-        "lower_bound": solution.bound.steps,
-        "bound_method": solution.bound.method,
-        "bound_proof": solution.bound.proof,
-        "proven_optimal": solution.certificate.proven_optimal,
-        "recipe": recipe.plain(),
-        "topology_sha256": topology_hash(chunking.topology),
-    }
-    if not chunking.options.latencies:
-        header["latencies"] = False
-    if chunking.topology.notes:
-        header["losses"] = list(chunking.topology.notes)
-    return write_schedule_json(problem, solution.schedule, header)
-
-
-def write(synthesis: Synthesis, stem: Path) -> list[Path]:
-    """Write every file of ``synthesis`` next to each other, all or none; the paths, XML first."""
-    from hetesynth.files.atomic import write_all
-
-    paths = {stem.with_name(stem.name + suffix): data for suffix, data in synthesis.files.items()}
-    with synthesis.timer.phase("write"):
-        write_all(paths)
-    return list(paths)

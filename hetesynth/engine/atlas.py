@@ -12,9 +12,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from itertools import combinations, islice
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 from hetesynth import __version__
 from hetesynth.engine.artifacts import (
@@ -31,13 +32,12 @@ from hetesynth.engine.artifacts import (
 from hetesynth.engine.choice.pool import Pool, library_seconds, pool, sample_places
 from hetesynth.engine.compilation import Compilation, compilation
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
-from hetesynth.engine.predictors import CostOptions, first_predictor
-from hetesynth.engine.program_warnings import Warned
+from hetesynth.engine.predictors import MAX_PROGRAM_TRANSFERS, CostOptions, first_predictor
 from hetesynth.engine.recipe import topology_hash
 from hetesynth.engine.request import Request
 from hetesynth.engine.time_verdict import ALIKE, Bounds, Timed, TimeVerdict, time_verdict, verdict_line
 from hetesynth.errors import HetesynthError
-from hetesynth.files.folders import PLOT, with_digests
+from hetesynth.files.folders import PLOT, with_digests, write_folder
 from hetesynth.model.size_range import SizeRange, spelled_range
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import Policy
@@ -65,17 +65,10 @@ def features(topology: Topology, bounds: Bounds, policy: Policy) -> dict[str, An
 
 def diameter(topology: Topology) -> int:
     """Links on the shortest path between the two ranks that are farthest apart."""
-    near: dict[Rank, set[Rank]] = defaultdict(set)
-    for link in topology.links:
-        near[link.src].add(link.dst)
-    most = 0
-    for start in range(topology.ranks):
-        reached, layer, hops = {start}, {start}, 0
-        while layer := {v for u in layer for v in near[u]} - reached:
-            reached |= layer
-            hops += 1
-        most = max(most, hops)
-    return most
+    import networkx as nx
+
+    lengths = nx.all_pairs_shortest_path_length(nx.DiGraph((link.src, link.dst) for link in topology.links))
+    return max((max(hops.values()) for _, hops in lengths), default=0)
 
 
 def halves(topology: Topology, most: int) -> Iterator[tuple[Rank, ...]]:
@@ -131,6 +124,10 @@ class Range:
         """The largest size, None: there is none."""
         return self.extent.high if self.extent.closed or self.extent.high is None else self.extent.high - 1
 
+    def holds(self, size: int) -> bool:
+        """Whether ``size`` is in the range."""
+        return self.low <= size and (self.high is None or size <= self.high)
+
 
 @dataclass(frozen=True)
 class Atlas:
@@ -154,14 +151,102 @@ class Atlas:
         """Whether the clock or Ctrl-C decided anything."""
         return self.pool.cut_short or bool(self.compilation.budget.clock_decisions)
 
-    @property
-    def left(self) -> list[int]:
-        """Sizes of the pool that are left to the library."""
-        return [size for size in self.pool.sizes if not any(_holds(entry, size) for entry in self.ranges)]
+    def write(self, folder: Path) -> list[Path]:
+        """Write the folder, which is new, empty or an atlas that it replaces, whole; the paths in it."""
+        write_folder(folder, self.files, MARK)
+        return [folder / name for name in self.files]
 
+    @cached_property
+    def files(self) -> dict[str, bytes]:
+        """Every file by its name in the folder: programs by target, schedules, index and plot."""
+        from hetesynth.report.size_plot import size_plot
 
-def _holds(entry: Range, size: int) -> bool:
-    return entry.low <= size and (entry.high is None or size <= entry.high)
+        contents = {
+            self._name(k, suffix): data
+            for k, entry in enumerate(self.ranges)
+            for suffix, data in entry.synthesis.files.items()
+        }
+        title = f"{self.topology.name}: {self.request.collective}, {self.topology.ranks} GPUs"
+        borders = [r.high for r in self.ranges if r.high is not None]
+        lines: dict[str, list[tuple[int, float]]] = {}
+        for k, entry in enumerate(self.ranges):
+            timed = zip(self.pool.sizes, self.pool.seconds[entry.member], strict=True)
+            label = f"{k}: {self.pool.candidates[entry.member].label}"
+            lines[label] = [(size, size / s / 1e9) for size, s in timed if math.isfinite(s)]
+        lines["bound"] = [(size, size / self.pool.bounds.seconds(size) / 1e9) for size in self.pool.sizes]
+        contents[PLOT] = size_plot(title, lines, borders).encode()
+        contents["index.json"] = (json.dumps(with_digests(self.index, contents), indent=2) + "\n").encode()
+        return contents
+
+    def _name(self, k: int, suffix: str) -> str:
+        """Programs of each target have a folder of their own: some runtimes read every file of a folder."""
+        stem = f"{self.topology.name}-{self.request.collective}-{k}"
+        program = self.ranges[k].synthesis.programs.get(suffix)
+        if program is None:
+            return f"schedules/{stem}{SCHEDULE_SUFFIX}"
+        return f"{program.target.name}/{stem}{suffix}"
+
+    @cached_property
+    def index(self) -> dict[str, Any]:
+        """The JSON index: ranges with their files and times, the frontier, the topology's features."""
+        request, members, first = self.request, self.pool, self.ranges[:1]
+        advice = first[0].synthesis.advice if first else None
+        slower = [w for _, verdict in self.verdicts for w in library_warnings(verdict, request.targets)]
+        warnings = [*slower, *(warned for entry in first for warned in entry.synthesis.warnings)]
+        ranges = []
+        for k, entry in enumerate(self.ranges):
+            candidate = members.candidates[entry.member]
+            took, sizes = dict(entry.seconds), []
+            for j, size in enumerate(members.sizes):
+                if entry.holds(size):
+                    us = None if took.get(size) is None else took[size] * 1e6
+                    figures = members.time_optimality(entry.member, j).figures()
+                    sizes.append({**figures, "program_predicted_us": us})
+            ranges.append(
+                {
+                    "low": entry.low,
+                    "high": entry.high,
+                    "min_bytes": entry.min_bytes,
+                    "max_bytes": entry.max_bytes or None,
+                    "mscclpp_max_bytes": entry.plan_bytes,
+                    "candidate": candidate.label,
+                    "strategy": candidate.name,
+                    "chunks": candidate.chunks,
+                    "steps": candidate.solution.schedule.makespan,
+                    "lower_bound": candidate.solution.bound.steps,
+                    "files": [self._name(k, suffix) for suffix in entry.synthesis.files],
+                    "sizes": sizes,
+                }
+            )
+        left = [size for size in members.sizes if not any(entry.holds(size) for entry in self.ranges)]
+        return {
+            "kind": "hetesynth atlas",
+            "generator": f"hetesynth {__version__}",
+            "verdict": verdict_line([v for _, v in self.verdicts]) if self.verdicts else LEFT,
+            "verdicts": [
+                {"size": v.size, "candidate": members.candidates[member].label, **v.figures()}
+                for member, v in self.verdicts
+            ],
+            "cluster": self.topology.name,
+            "topology_sha256": topology_hash(self.topology),
+            **({"losses": list(self.topology.notes)} if self.topology.notes else {}),
+            "collective": request.collective,
+            "ranks": self.topology.ranks,
+            "root": members.candidates[0].problem.collective.root,
+            "simulated": True,
+            "runtime_costs": request.runtime is not None,
+            "cut_short": self.cut_short,
+            "ended_by": members.ending,
+            "decided_by_clock": list(self.compilation.budget.clock_decisions.told()),
+            "targets": [t.name for t in request.targets],
+            "warnings": [warned.plain() for warned in warnings],
+            "runtime_advice": None if advice is None else advice.plain(),
+            "topology": features(self.topology, members.bounds, request.policy),
+            "ranges": ranges,
+            "left_to_library": left,
+            "frontier": frontier(self),
+            "unfit": [{"candidate": label, "reason": why} for label, why in self.unfit],
+        }
 
 
 def atlas(
@@ -192,45 +277,47 @@ def atlas(
     while True:
         with run.timer.phase("predict"):
             chosen = [(one, *piece) for one in asked for piece in program_ranges(members, one, library)]
-        ranges, refused = _RangeFiles(run, members).of(chosen)
-        if refused is None:
-            for _, extent, i in chosen:
-                span = "bytes and more" if extent.high is None else f"to {extent.high} bytes"
-                why = f"for {extent.low} {span}: near the best there, for the longest range"
-                record.note(_made_for(members, i), "chosen", why)
-            for i in sorted(set(range(len(members.members))) - {i for _, _, i in chosen}):
-                why = "where it is near the best, and no library is quicker, another one is for more sizes"
-                record.note(_made_for(members, i), "skipped", why)
-            verdicts = _verdicts(run, topology, members, ranges)
-            return Atlas(run, topology, members, tuple(ranges), tuple(unfit), verdicts)
-        member, error = refused
-        unfit.append((members.candidates[member].label, error.message))
-        record.note(members.candidates[member].label, "refused", error.message)
-        if len(members.candidates) == 1:
-            raise error
-        members = members.without(member)
-
-
-def _verdicts(
-    run: Compilation, topology: Topology, members: Pool, ranges: Sequence[Range]
-) -> tuple[tuple[int, TimeVerdict], ...]:
-    """The files of the ranges beside the limit and the library, at some of their sizes."""
-    request, bounds, verdicts = run.request, members.bounds, []
-    root, options = members.candidates[0].problem.collective.root, CostOptions.of(run.request)
+        ranges: list[Range] = []
+        for one, extent, i in chosen:
+            least, most = extent.calls(request.collective, members.bounds.ranks)
+            if most and most < least:  # rounding left nothing of this range
+                continue
+            try:
+                ranges.append(_made_range(run, members, i, one, extent, (least, most)))
+            except HetesynthError as error:
+                if error.code not in UNFIT:
+                    raise
+                unfit.append((members.candidates[i].label, error.message))
+                record.note(members.candidates[i].label, "refused", error.message)
+                if len(members.candidates) == 1:
+                    raise
+                members = members.without(i)
+                break
+        else:
+            break
+    for _, extent, i in chosen:
+        span = "bytes and more" if extent.high is None else f"to {extent.high} bytes"
+        why = f"for {extent.low} {span}: near the best there, for the longest range"
+        record.note(_made_for(members, i), "chosen", why)
+    for i in sorted(set(range(len(members.members))) - {i for _, _, i in chosen}):
+        why = "where it is near the best, and no library is quicker, another one is for more sizes"
+        record.note(_made_for(members, i), "skipped", why)
+    verdicts = []
+    root, options = members.candidates[0].problem.collective.root, CostOptions.of(request)
     for place in sample_places(members.sizes):
         size = members.sizes[place]
-        entry = next((r for r in ranges if _holds(r, size)), None)
+        entry = next((r for r in ranges if r.holds(size)), None)
         if entry is None:
             continue
-        seconds = dict(entry.seconds).get(size)
-        timed: Timed = "program"
+        seconds, timed = dict(entry.seconds).get(size), "program"
         if request.schedule_only:
-            timed, seconds = "schedule", members.time_optimality(entry.member, place).seconds
+            seconds, timed = members.time_optimality(entry.member, place).seconds, "schedule"
         elif entry.synthesis.targets[0].format.plan:
             timed = "plan"
         finite = seconds if seconds is not None and math.isfinite(seconds) else None
-        verdicts.append((entry.member, time_verdict(topology, root, bounds, size, finite, options, timed)))
-    return tuple(verdicts)
+        question = topology, root, members.bounds, size, finite, options, cast("Timed", timed)
+        verdicts.append((entry.member, time_verdict(*question)))
+    return Atlas(run, topology, members, tuple(ranges), tuple(unfit), tuple(verdicts))
 
 
 def _made_for(members: Pool, i: int) -> str:
@@ -327,163 +414,41 @@ def _round(low: int, high: int) -> int:
     return min(size + size % 2, high)
 
 
-@dataclass(frozen=True)
-class _RangeFiles:
-    """Makes the files of ranges from members of a pool."""
-
-    run: Compilation
-    members: Pool
-
-    def of(
-        self, chosen: list[tuple[SizeRange, SizeRange, int]]
-    ) -> tuple[list[Range], tuple[int, HetesynthError] | None]:
-        """The files of every range, or the first member that does not fit its target."""
-        ranges: list[Range] = []
-        for asked, extent, member in chosen:
-            least, most = extent.calls(self.run.request.collective, self.members.bounds.ranks)
-            if most and most < least:  # rounding left nothing of this range
-                continue
-            try:
-                ranges.append(self._range(member, asked, extent, (least, most)))
-            except HetesynthError as error:
-                if error.code not in UNFIT:
-                    raise
-                return [], (member, error)
-        return ranges, None
-
-    def _range(self, member: int, asked: SizeRange, extent: SizeRange, calls: tuple[int, int]) -> Range:
-        """``calls``: of the runtime's; plans for MSCCL++ alone may end before."""
-        least, most = calls
-        synthesis = self.files(member, least, most)
-        limit = carried(synthesis)
-        short = limit is not None and all(t.format.plan for t in self.run.request.targets)
-        if limit is not None and short and (most == 0 or limit < most):
-            most = limit
-            blocks = self.members.bounds.ranks if self.run.request.collective in ("gather", "scatter") else 1
-            extent = replace(extent, high=limit * blocks, closed=True)
-            if any(program.carries != limit for program in synthesis.programs.values()):  # some go on for longer
-                synthesis = self.files(member, least, most)
-        plan_bytes = None if limit is None else min(most or limit, limit)
-        inside = [size for size in self.members.sizes if extent.holds(size)]
-        options = CostOptions.of(self.run.request)
-        transfers, largest = synthesis.solution.schedule.transfers, options.policy.compile.max_program_transfers
-        predictor = None  # of the first program or plan, as a reader reads its bytes
-        if len(transfers) <= largest:
-            predictor = first_predictor(synthesis.topology, synthesis.programs, options)
-        seconds = () if predictor is None else tuple((n, predictor.timeline(n).makespan) for n in inside)
-        return Range(asked, extent, least, most, member, synthesis, plan_bytes, seconds)
-
-    def files(self, member: int, least: int, most: int) -> Synthesis:
-        """What ``member`` becomes for a range; without plans for MSCCL++ where all of it is past their limit."""
-        candidate, entry = self.members.candidates[member], self.members.members[member]
-        time_optimality = self.members.schedule_at(member, entry.made_for)
-        targets = self.run.request.targets
-        try:
-            spec = ProgramSpec(targets, least, most, entry.steady)
-            return finished(candidate.solved(self.run, spec, time_optimality))
-        except HetesynthError as error:
-            others = tuple(t for t in targets if not t.format.plan)
-            if error.code != "HS509" or not others:
-                raise
-            spec = ProgramSpec(others, least, most, entry.steady)
-            return finished(candidate.solved(self.run, spec, time_optimality))
+def _made_range(
+    run: Compilation, members: Pool, member: int, asked: SizeRange, extent: SizeRange, calls: tuple[int, int]
+) -> Range:
+    """A range's files. ``calls``: the least and most bytes as the runtime counts, but for where plans end."""
+    (least, most), options = calls, CostOptions.of(run.request)
+    synthesis = member_files(run, members, member, least, most)
+    limit = carried(synthesis)
+    short = limit is not None and all(t.format.plan for t in run.request.targets)
+    if limit is not None and short and (most == 0 or limit < most):
+        most = limit
+        blocks = members.bounds.ranks if run.request.collective in ("gather", "scatter") else 1
+        extent = replace(extent, high=limit * blocks, closed=True)
+        if any(program.carries != limit for program in synthesis.programs.values()):  # some go on for longer
+            synthesis = member_files(run, members, member, least, most)
+    plan_bytes = None if limit is None else min(most or limit, limit)
+    predictor = None  # of the first program or plan, as a reader reads its bytes
+    if len(synthesis.solution.schedule.transfers) <= MAX_PROGRAM_TRANSFERS:
+        predictor = first_predictor(synthesis.topology, synthesis.programs, options)
+    inside = [size for size in members.sizes if extent.holds(size)]
+    seconds = () if predictor is None else tuple((n, predictor.timeline(n).makespan) for n in inside)
+    return Range(asked, extent, least, most, member, synthesis, plan_bytes, seconds)
 
 
-def files(result: Atlas) -> dict[str, bytes]:
-    """Every file of the atlas by its name in the folder: programs by target, schedules, index and plot."""
-    from hetesynth.report.size_plot import size_plot
-
-    contents: dict[str, bytes] = {}
-    for k, entry in enumerate(result.ranges):
-        for suffix, data in entry.synthesis.files.items():
-            contents[_name(result, k, suffix)] = data
-    title = f"{result.topology.name}: {result.request.collective}, {result.topology.ranks} GPUs"
-    borders = [r.high for r in result.ranges if r.high is not None]
-    lines: dict[str, list[tuple[int, float]]] = {}
-    sizes = result.pool.sizes
-    for k, entry in enumerate(result.ranges):
-        seconds = result.pool.seconds[entry.member]
-        lines[f"{k}: {result.pool.candidates[entry.member].label}"] = [
-            (size, size / s / 1e9) for size, s in zip(sizes, seconds, strict=True) if math.isfinite(s)
-        ]
-    lines["bound"] = [(size, size / result.pool.bounds.seconds(size) / 1e9) for size in sizes]
-    contents[PLOT] = size_plot(title, lines, borders).encode()
-    contents["index.json"] = (json.dumps(with_digests(index(result), contents), indent=2) + "\n").encode()
-    return contents
-
-
-def _name(result: Atlas, k: int, suffix: str) -> str:
-    """Programs of each target have a folder of their own: some runtimes read every file of a folder."""
-    stem = f"{result.topology.name}-{result.request.collective}-{k}"
-    program = result.ranges[k].synthesis.programs.get(suffix)
-    if program is None:
-        return f"schedules/{stem}{SCHEDULE_SUFFIX}"
-    return f"{program.target.name}/{stem}{suffix}"
-
-
-def index(result: Atlas) -> dict[str, Any]:
-    """The JSON index: ranges with their files and times, the frontier, the topology's features."""
-    advice = result.ranges[0].synthesis.advice if result.ranges else None
-    return {
-        "kind": "hetesynth atlas",
-        "generator": f"hetesynth {__version__}",
-        "verdict": verdict_line([v for _, v in result.verdicts]) if result.verdicts else LEFT,
-        "verdicts": [
-            {"size": v.size, "candidate": result.pool.candidates[member].label, **v.figures()}
-            for member, v in result.verdicts
-        ],
-        "cluster": result.topology.name,
-        "topology_sha256": topology_hash(result.topology),
-        **({"losses": list(result.topology.notes)} if result.topology.notes else {}),
-        "collective": result.request.collective,
-        "ranks": result.topology.ranks,
-        "root": result.pool.candidates[0].problem.collective.root,
-        "simulated": True,
-        "runtime_costs": result.request.runtime is not None,
-        "cut_short": result.cut_short,
-        "ended_by": result.pool.ending,
-        "decided_by_clock": list(result.compilation.budget.clock_decisions.told()),
-        "targets": [t.name for t in result.request.targets],
-        "warnings": [warned.plain() for warned in _warnings(result)],
-        "runtime_advice": None if advice is None else advice.plain(),
-        "topology": features(result.topology, result.pool.bounds, result.request.policy),
-        "ranges": [_range(result, k) for k in range(len(result.ranges))],
-        "left_to_library": result.left,
-        "frontier": frontier(result),
-        "unfit": [{"candidate": label, "reason": why} for label, why in result.unfit],
-    }
-
-
-def _warnings(result: Atlas) -> list[Warned]:
-    """Where a library is quicker, and what holds of the files of every range."""
-    targets = result.request.targets
-    slower = [warned for _, verdict in result.verdicts for warned in library_warnings(verdict, targets)]
-    return [*slower, *(warned for entry in result.ranges[:1] for warned in entry.synthesis.warnings)]
-
-
-def _range(result: Atlas, k: int) -> dict[str, Any]:
-    entry = result.ranges[k]
-    candidate = result.pool.candidates[entry.member]
-    took = dict(entry.seconds)
-    sizes = []
-    for j, size in enumerate(result.pool.sizes):
-        if _holds(entry, size):
-            us = None if took.get(size) is None else took[size] * 1e6
-            sizes.append({**result.pool.time_optimality(entry.member, j).figures(), "program_predicted_us": us})
-    return {
-        "low": entry.low,
-        "high": entry.high,
-        "min_bytes": entry.min_bytes,
-        "max_bytes": entry.max_bytes or None,
-        "mscclpp_max_bytes": entry.plan_bytes,
-        "candidate": candidate.label,
-        "strategy": candidate.name,
-        "chunks": candidate.chunks,
-        "steps": candidate.solution.schedule.makespan,
-        "lower_bound": candidate.solution.bound.steps,
-        "files": [_name(result, k, suffix) for suffix in entry.synthesis.files],
-        "sizes": sizes,
-    }
+def member_files(run: Compilation, members: Pool, member: int, least: int, most: int) -> Synthesis:
+    """What a member becomes for a range; without plans for MSCCL++ where all of it is past their limit."""
+    candidate, entry = members.candidates[member], members.members[member]
+    time_optimality = members.schedule_at(member, entry.made_for)
+    spec = ProgramSpec(run.request.targets, least, most, entry.steady)
+    try:
+        return finished(candidate.solved(run, spec, time_optimality))
+    except HetesynthError as error:
+        others = tuple(t for t in run.request.targets if not t.format.plan)
+        if error.code != "HS509" or not others:
+            raise
+        return finished(candidate.solved(run, replace(spec, targets=others), time_optimality))
 
 
 def frontier(result: Atlas) -> list[dict[str, Any]]:

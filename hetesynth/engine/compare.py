@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from hetesynth.engine.choice.pool import Pool, pool
@@ -89,6 +90,23 @@ class Comparison:
             ],
         }
 
+    def write(self, file: Path) -> list[Path]:
+        """Draw algorithm bandwidth in GB/s against size, of every strategy and of the bound; the path."""
+        from hetesynth.files.atomic import write_atomically
+        from hetesynth.report.size_plot import size_plot
+
+        lines: dict[str, list[tuple[int, float]]] = {}
+        bounds: dict[int, float] = {}
+        for entry in self.entries:
+            optimality = entry.time_optimality
+            if optimality is not None and optimality.seconds:
+                lines.setdefault(entry.strategy, []).append((entry.size, entry.size / optimality.seconds / 1e9))
+                if optimality.bound_seconds:
+                    bounds[entry.size] = entry.size / optimality.bound_seconds / 1e9
+        title = f"{self.topology.name}: {self.request.collective}, {self.topology.ranks} GPUs"
+        write_atomically(file, size_plot(title, lines | {"bound": sorted(bounds.items())}).encode())
+        return [file]
+
 
 def compare(
     request: Request, sizes: Sequence[int], strategies: Sequence[str], progress: Progress = no_progress
@@ -101,7 +119,7 @@ def compare(
     names = tuple(dict.fromkeys(strategies))
     for name in names:
         demand_strategy(name, sized=True)
-    topology = load_topology(request.topology)
+    topology, options = load_topology(request.topology), CostOptions.of(request)
     seconds = None if request.budget.seconds is None else request.budget.seconds / len(names)
     whole = ClockDecisions()
     table: dict[str, list[Entry]] = {}
@@ -109,11 +127,19 @@ def compare(
     endings: list[Ending] = []
     for name in names:
         if interrupted:
-            table[name] = _refused(name, sizes, INTERRUPTED)
+            table[name] = [Entry(name, size, None, refusal=INTERRUPTED) for size in sizes]
             continue
         rings = request.rings if name == "ring" else ()
         if name == "ring" and not rings and request.fixed_chunks is None:
-            table[name] = _ring_entries(topology, request, sizes)
+            root = ProblemFactory(topology, request).root
+            bounds = bounds_of(topology, request.collective, root, options)
+            rivals = [(n, ring_baseline(topology, request.collective, root, n, options)) for n in sizes]
+            table[name] = [  # as NCCL has them, with the best number of channels
+                Entry(name, size, None, refusal=rival)
+                if isinstance(rival, str)
+                else Entry(name, size, bounds.optimality(size, rival.seconds), rival.label, rival.chunks)
+                for size, rival in rivals
+            ]
             continue
         budget = replace(request.budget, seconds=seconds, clock_decisions=whole.inside(name))
         of_strategy = replace(request, strategy=name, rings=rings)
@@ -129,78 +155,34 @@ def compare(
                 raise
             outcome = error.message
         if isinstance(outcome, str):
-            table[name] = _refused(name, sizes, outcome)
+            table[name] = [Entry(name, size, None, refusal=outcome) for size in sizes]
             continue
         interrupted = outcome.interrupted
         endings.append(outcome.ending)
-        table[name] = [_entry(name, outcome, j) for j in range(len(sizes))]
+        for j, size in enumerate(sizes):
+            i = outcome.best(j)
+            took, best = outcome.seconds[i][j], outcome.candidates[i]
+            if math.isinf(took):
+                why = INTERRUPTED if interrupted else f"{size} bytes are too few to be cut"
+                entry = Entry(name, size, None, refusal=why)
+            else:
+                simulated = outcome.members[i].predictor is not None
+                optimality = replace(outcome.time_optimality(i, j), seconds=took)
+                entry = Entry(name, size, optimality, best.label, best.chunks, simulated=simulated)
+            table.setdefault(name, []).append(entry)
     entries = tuple(table[name][j] for j in range(len(sizes)) for name in names)
     cut_short = interrupted or bool(whole)
     ending = combined(endings, interrupted=interrupted, cut_short=bool(whole))
-    verdicts = _verdicts(topology, request, entries, sizes)
-    return Comparison(topology, request, tuple(sizes), names, entries, cut_short, ending, whole.told(), verdicts)
-
-
-def _verdicts(
-    topology: Topology, request: Request, entries: Sequence[Entry], sizes: Sequence[int]
-) -> tuple[tuple[Entry, TimeVerdict], ...]:
-    """The quickest entry of each size, of equally quick ones the first, beside the limit and the library; the
-    library's own rings, which no target limits, only where nothing else was asked for."""
-    root, options = ProblemFactory(topology, request).root, CostOptions.of(request)
+    root, verdicts = ProblemFactory(topology, request).root, []
     bounds = bounds_of(topology, request.collective, root, options)
-    verdicts = []
-    for size in sizes:
+    for size in sizes:  # the quickest, of equally quick ones the first; the library's own rings only where alone
         of_size = [e for e in entries if e.size == size]
         ours = [e for e in of_size if e.strategy != "ring"] or of_size
         timed = [(e.time_optimality.seconds, e) for e in ours if e.time_optimality]
-        seconds, best = min(((s, e) for s, e in timed if s), key=lambda pair: pair[0], default=(None, None))
-        if best is not None:
-            simulated = seconds if best.simulated else None
-            verdicts.append((best, time_verdict(topology, root, bounds, size, simulated, options)))
-    return tuple(verdicts)
-
-
-def _ring_entries(topology: Topology, request: Request, sizes: Sequence[int]) -> list[Entry]:
-    """The fair baseline: programs as NCCL has them, with the best number of channels."""
-    root = ProblemFactory(topology, request).root
-    options = CostOptions.of(request)
-    bounds = bounds_of(topology, request.collective, root, options)
-    entries = []
-    for size in sizes:
-        baseline = ring_baseline(topology, request.collective, root, size, options)
-        if isinstance(baseline, str):
-            entries.append(Entry("ring", size, None, refusal=baseline))
-            continue
-        optimality = bounds.optimality(size, baseline.seconds)
-        entries.append(Entry("ring", size, optimality, baseline.label, baseline.chunks))
-    return entries
-
-
-def _refused(name: str, sizes: Sequence[int], why: str) -> list[Entry]:
-    return [Entry(name, size, None, refusal=why) for size in sizes]
-
-
-def _entry(name: str, members: Pool, j: int) -> Entry:
-    """The best of ``members`` at the j-th size."""
-    i, size = members.best(j), members.sizes[j]
-    if math.isinf(members.seconds[i][j]):
-        why = INTERRUPTED if members.interrupted else f"{size} bytes are too few to be cut"
-        return Entry(name, size, None, refusal=why)
-    best = members.candidates[i]
-    optimality = replace(members.time_optimality(i, j), seconds=members.seconds[i][j])
-    simulated = members.members[i].predictor is not None
-    return Entry(name, size, optimality, best.label, best.chunks, simulated=simulated)
-
-
-def curves(comparison: Comparison) -> dict[str, list[tuple[int, float]]]:
-    """Algorithm bandwidth in GB/s against size, of every strategy and of the bound."""
-    lines: dict[str, list[tuple[int, float]]] = {}
-    bounds: dict[int, float] = {}
-    for entry in comparison.entries:
-        if entry.time_optimality is not None and entry.time_optimality.seconds:
-            lines.setdefault(entry.strategy, []).append(
-                (entry.size, entry.size / entry.time_optimality.seconds / 1e9)
-            )
-            if entry.time_optimality.bound_seconds:
-                bounds[entry.size] = entry.size / entry.time_optimality.bound_seconds / 1e9
-    return lines | {"bound": sorted(bounds.items())}
+        fastest = min(((s, e) for s, e in timed if s), key=lambda pair: pair[0], default=None)
+        if fastest is not None:
+            seconds, first = fastest
+            timing = seconds if first.simulated else None
+            verdicts.append((first, time_verdict(topology, root, bounds, size, timing, options)))
+    told = whole.told()
+    return Comparison(topology, request, tuple(sizes), names, entries, cut_short, ending, told, tuple(verdicts))

@@ -71,10 +71,15 @@ class Compilation:
 
 
 def compilation(
-    request: Request, progress: Progress = no_progress, budget: Budget | None = None,
-    decisions: Decisions | None = None, trace: CegisTrace | None = None, *, every_root: bool = False,
+    request: Request,
+    progress: Progress = no_progress,
+    budget: Budget | None = None,
+    decisions: Decisions | None = None,
+    trace: CegisTrace | None = None,
+    *,
+    every_root: bool = False,
     improved: Callable[[Any], None] | None = None,
-) -> Compilation:  # fmt: skip
+) -> Compilation:
     """A run for ``request`` that spends ``budget``, that of the request if None; it writes to ``decisions`` and
     ``trace``."""
     spent = replace(budget or request.budget, clock_decisions=ClockDecisions())

@@ -7,27 +7,23 @@ from __future__ import annotations
 
 import json
 import math
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hetesynth import __version__
 from hetesynth.engine.compilation import Compilation, compilation
+from hetesynth.engine.places import COMPOSITION, COMPOSITION_SUFFIX
 from hetesynth.engine.problem import verified_solver
 from hetesynth.errors import HetesynthError, InternalError
-from hetesynth.model.diagnostics import SourceError
 from hetesynth.model.pods import PodBound
 from hetesynth.model.rank_places import places_document
-from hetesynth.model.topology import Topology
 from hetesynth.model.words import counted
 from hetesynth.search.bounds.pods import composed_bound
 from hetesynth.search.chunking import DEFAULT_CHUNK_BYTES
 from hetesynth.search.collectives import collective
-from hetesynth.search.pods.compose import COMPOSED, Composition, Phase, Task, compose
-from hetesynth.search.pods.gates import Gate
-from hetesynth.search.pods.loads import Spread
+from hetesynth.search.pods.compose import COMPOSED, Composition, Task, compose
 from hetesynth.search.registry import strategy
 from hetesynth.search.search import Progress
 from hetesynth.topology.language import load_pods
@@ -45,14 +41,19 @@ class ComposedFiles:
     synthesis: Synthesis | None
     no_program: str | None
 
+    @property
+    def name(self) -> str:
+        """That the files have where nobody names them."""
+        task = self.composed.composition.task
+        return f"{task.cluster.name}-{task.collective}" + (f"-c{task.chunks}" if task.chunks > 1 else "")
+
     def write(self, stem: Path) -> list[Path]:
         """All files next to each other, all or none."""
-        from hetesynth.engine.artifacts import write
         from hetesynth.files.atomic import write_all
 
         if self.synthesis is not None:
             files = {**self.synthesis.files, COMPOSITION_SUFFIX: self.composed.document}
-            return write(replace(self.synthesis, files=files), stem)
+            return replace(self.synthesis, files=files).write(stem)
         path = stem.with_name(stem.name + COMPOSITION_SUFFIX)
         with self.composed.run.timer.phase("write"):
             write_all({path: self.composed.document})
@@ -70,7 +71,7 @@ def compose_files(request: Request, progress: Progress) -> ComposedFiles:
         return ComposedFiles(done, None, f"{ranks} GPUs are more than the {most} of which programs are tried")
     from hetesynth.engine.synth import synthesize
 
-    flat = replace(request, strategy=STRATEGY, objective="steps")
+    flat = replace(request, strategy=COMPOSITION, objective="steps")
     try:
         return ComposedFiles(done, synthesize(flat, progress, run.budget_left), None)
     except HetesynthError as error:
@@ -78,20 +79,55 @@ def compose_files(request: Request, progress: Progress) -> ComposedFiles:
 
 
 FORMAT = "hetesynth-composition"
-VERSION = 1
 
 
 def composition_document(composition: Composition, header: Mapping[str, Any]) -> bytes:
-    """The document of ``composition``."""
-    return "".join(_lines(composition, header)).encode("ascii")
+    """The document of ``composition``. Gates of an addition were looked for on the reversed cluster."""
 
+    def text(value: object) -> str:
+        return json.dumps(value, sort_keys=True, allow_nan=False, ensure_ascii=True, separators=(",", ":"))
 
-def _lines(composition: Composition, header: Mapping[str, Any]) -> Iterator[str]:
-    task = composition.task
-    cluster = task.cluster
+    task, cluster = composition.task, composition.task.cluster
+    phases = []
+    for phase in composition.phases:
+        entries, kinds = phase.entries, []
+        for number, kind in enumerate(entries.gates.kinds):
+            links, spreads = cluster.types[kind.type].links, (phase.home[number], phase.entered[number])
+            used = sorted({link for spread in spreads for step in spread.steps for _, link in step})
+            index = {link: i for i, link in enumerate(used)}
+            gates = [[gate.gpu, list(gate.out), list(gate.into)] for gate in kind.gates]
+            if phase.adding:
+                gates = [[gate.gpu, list(gate.into[::-1]), list(gate.out[::-1])] for gate in kind.gates]
+            home, entered = ([[[s, index[link]] for s, link in step] for step in one.steps] for one in spreads)
+            kinds.append(
+                {
+                    "order": list(entries.order[number]),
+                    "gates": gates,
+                    "slots": list(entries.slots[number]),
+                    "own": list(entries.own[number]) if entries.own else [],
+                    "links": [[links[i].src, links[i].dst, list(links[i].wires)] for i in used],
+                    "home": home,
+                    "entered": entered,
+                }
+            )
+        values: dict[str, Any] = {
+            "adds": int(phase.adding),
+            "kinds": kinds,
+            "kind_of": list(entries.gates.kind_of),
+            "uplinks": [
+                [[u.into, u.out] if phase.adding else [u.out, u.into] for u in uplinks]
+                for uplinks in entries.gates.uplinks
+            ],
+            "paths": [[a, b, list(path)] for a, b, path in phase.paths],
+            "rounds": [list(span) for span in phase.rounds],
+            "batches": [[list(times) for times in kind] for kind in phase.batches],
+        }
+        rows = "".join(f'   "{key}": {text(value)},\n' for key, value in values.items())
+        moves = ",\n".join(f"    {text([list(move) for move in moves])}" for moves in phase.moves)
+        phases.append(f'  {{\n{rows}   "moves": [\n{moves}\n   ]\n  }}')
     values = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": 1,
         "header": header,
         "cluster": cluster.name,
         "collective": task.collective,
@@ -100,72 +136,11 @@ def _lines(composition: Composition, header: Mapping[str, Any]) -> Iterator[str]
         "chunk_bytes": task.chunk_bytes,
         "pods": [[pod.name, pod.first_rank, cluster.size(p)] for p, pod in enumerate(cluster.pods)],
     }
-    yield "{\n"
-    for key, value in values.items():
-        yield f' "{key}": {_text(value)},\n'
-    yield ' "phases": [\n'
-    for number, phase in enumerate(composition.phases):
-        yield "" if number == 0 else ",\n"
-        yield from _phase(phase, cluster.types)
-    yield "\n ]\n}\n"
+    rows = "".join(f' "{key}": {text(value)},\n' for key, value in values.items())
+    return ("{\n" + rows + ' "phases": [\n' + ",\n".join(phases) + "\n ]\n}\n").encode("ascii")
 
 
-def _phase(phase: Phase, types: tuple[Topology, ...]) -> Iterator[str]:
-    gates = phase.entries.gates
-    values: dict[str, Any] = {
-        "adds": int(phase.adding),
-        "kinds": [_kind(phase, k, types) for k in range(len(gates.kinds))],
-        "kind_of": list(gates.kind_of),
-        "uplinks": [
-            [[u.into, u.out] if phase.adding else [u.out, u.into] for u in uplinks] for uplinks in gates.uplinks
-        ],
-        "paths": [[a, b, list(path)] for a, b, path in phase.paths],
-        "rounds": [list(span) for span in phase.rounds],
-        "batches": [[list(times) for times in kind] for kind in phase.batches],
-    }
-    yield "  {\n"
-    for key, value in values.items():
-        yield f'   "{key}": {_text(value)},\n'
-    rounds = ",\n".join(f"    {_text([list(move) for move in moves])}" for moves in phase.moves)
-    yield f'   "moves": [\n{rounds}\n   ]\n  }}'
-
-
-def _kind(phase: Phase, number: int, types: tuple[Topology, ...]) -> dict[str, Any]:
-    entries = phase.entries
-    kind = entries.gates.kinds[number]
-    pod = types[kind.type]
-    spreads = phase.home[number], phase.entered[number]
-    used = sorted({link for spread in spreads for step in spread.steps for _, link in step})
-    index = {link: i for i, link in enumerate(used)}
-    return {
-        "order": list(entries.order[number]),
-        "gates": [_gate(gate, phase) for gate in kind.gates],
-        "slots": list(entries.slots[number]),
-        "own": list(entries.own[number]) if entries.own else [],
-        "links": [[pod.links[i].src, pod.links[i].dst, list(pod.links[i].wires)] for i in used],
-        "home": _steps(spreads[0], index),
-        "entered": _steps(spreads[1], index),
-    }
-
-
-def _gate(gate: Gate, phase: Phase) -> list[Any]:
-    """GPU, wires out, wires in; those of an addition were looked for on the reversed cluster."""
-    if phase.adding:
-        return [gate.gpu, list(gate.into[::-1]), list(gate.out[::-1])]
-    return [gate.gpu, list(gate.out), list(gate.into)]
-
-
-def _steps(spread: Spread, index: Mapping[int, int]) -> list[list[list[int]]]:
-    return [[[slot, index[link]] for slot, link in step] for step in spread.steps]
-
-
-def _text(value: object) -> str:
-    return json.dumps(value, sort_keys=True, allow_nan=False, ensure_ascii=True, separators=(",", ":"))
-
-
-STRATEGY = "composition"
 INSIDE = ("auto", "tree-packing", "server-rings", "hierarchical")  # what searches inside pods
-COMPOSITION_SUFFIX = ".composition.json"
 
 
 @dataclass(frozen=True)
@@ -189,23 +164,6 @@ class Composed:
     def gap(self) -> float:
         """Its time over the bound, minus 1."""
         return float(self.seconds / self.bound.seconds) - 1 if self.bound.seconds else math.inf
-
-
-def is_composed(request: Request) -> bool:
-    """Whether strategy auto composes: the cluster has several pods and too many GPUs to be solved flat."""
-    if request.strategy == STRATEGY:
-        return True
-    if (
-        request.strategy != "auto"
-        or request.collective not in COMPOSED
-        or not isinstance(request.topology, str | os.PathLike)
-    ):
-        return False
-    try:
-        cluster = load_pods(request.file)
-    except SourceError:
-        return False  # whoever reads the whole cluster says what is wrong with it
-    return len(cluster.pods) > 1 and cluster.ranks > request.policy.pods.flat_ranks
 
 
 def composed(run: Compilation) -> Composed:
@@ -245,7 +203,19 @@ def composed(run: Compilation) -> Composed:
             halves = [composed_bound(cluster, half, *shape) for half in ("reducescatter", "allgather")]
             seconds = halves[0].seconds + halves[1].seconds
             phase_bound = PodBound(seconds, f"{halves[0].proof}; then {halves[1].proof}", 0, None)
-    document = composition_document(composition, _header(composition, bound, request))
+    places = places_document(cluster)
+    header = {
+        "hetesynth": __version__,
+        "strategy": COMPOSITION,
+        "between_pods": list(composition.ways),
+        "seed": request.budget.seed,
+        "picoseconds": composition.picoseconds,
+        "bound_picoseconds": math.floor(bound.seconds * 10**12),
+        "bound_proof": bound.proof,
+        **({"losses": list(cluster.notes)} if cluster.notes else {}),
+        **({"ranks": places} if any(place["host"] for place in places) else {}),
+    }
+    document = composition_document(composition, header)
     with timer.phase("verify"):
         run.progress("pods: every delivery is checked", None)
         verdict = judge_composition(document, cluster)
@@ -266,18 +236,3 @@ def demand_judgeable(ranks: int, chunks: int) -> None:
             code="HS414",
             help="use fewer chunks per rank, or compose parts of the cluster",
         )
-
-
-def _header(composition: Composition, bound: PodBound, request: Request) -> dict[str, Any]:
-    places = places_document(composition.task.cluster)
-    return {
-        "hetesynth": __version__,
-        "strategy": STRATEGY,
-        "between_pods": list(composition.ways),
-        "seed": request.budget.seed,
-        "picoseconds": composition.picoseconds,
-        "bound_picoseconds": math.floor(bound.seconds * 10**12),
-        "bound_proof": bound.proof,
-        **({"losses": list(notes)} if (notes := composition.task.cluster.notes) else {}),
-        **({"ranks": places} if any(place["host"] for place in places) else {}),
-    }

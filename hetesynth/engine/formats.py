@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -158,13 +159,12 @@ def contents(path: Path, most: int, way_out: str) -> bytes:
 
 def format_of(path: Path) -> FileFormat:
     """What the file at ``path`` is written in: by how it begins or, where that does not say, by its extension."""
-    if not path.is_file():
-        return _format(b"", path)  # the reader says why
-    try:
-        with open_regular(path) as stream:
-            return _format(stream.read(HEAD), path)
-    except (OSError, ValueError):
-        return _format(b"", path)  # the reader says why
+    head = b""
+    with suppress(OSError, ValueError):  # the reader says why
+        if path.is_file():
+            with open_regular(path) as stream:
+                head = stream.read(HEAD)
+    return _format(head, path)
 
 
 def kind_of(data: bytes, path: Path) -> FileKind:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -37,9 +37,8 @@ from hetesynth.engine.program_warnings import (
 from hetesynth.engine.schedule_replay import asked_collective
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.bound import Certificate
-from hetesynth.model.collective import MAX_GUESSED_ROOTS, ROOTED, Collective, CollectiveName
+from hetesynth.model.collective import MAX_GUESSED_ROOTS, ROOTED, Collective
 from hetesynth.model.problem import Arc, Problem
-from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import MAX_PROGRAM_NAME, Target
 from hetesynth.model.topology import Rank
@@ -47,11 +46,10 @@ from hetesynth.model.verdict import Violation
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.search.chunking import Chunking, ChunkingOptions, chunk
 from hetesynth.search.collectives import collective
-from hetesynth.topology.language import load_topology
+from hetesynth.topology.language import TopologySource, load_topology
 
 if TYPE_CHECKING:
     from hetesynth.files.schedule_json import JsonValue
-    from hetesynth.judge.msccl.reader import ReadResult
     from hetesynth.programs.lifting.lift import Lifted
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
@@ -65,7 +63,7 @@ class ImportRequest:
     ``single_root``, ``policy``: as in compile.request.Request."""
 
     path: Path
-    topology: os.PathLike[str] | None = None
+    topology: TopologySource | None = None
     root: Rank | None = None
     single_root: bool = False
     chunking: ChunkingOptions = field(default_factory=ChunkingOptions)
@@ -103,6 +101,19 @@ class Imported:
         strange = vendor_warnings(self.request.targets, models, collective.name)
         return strange + call_warnings(self.request.targets, collective.name, collective.root) + hangs
 
+    def write(self, stem: Path) -> list[Path]:
+        """Write every file, all or none; the paths, programs first. Refuses to write over what was imported."""
+        from hetesynth.files.atomic import write_all
+
+        paths = {stem.with_name(stem.name + suffix): data for suffix, data in self.files.items()}
+        for path in paths:
+            if os.path.exists(path) and path.samefile(self.request.path):
+                raise HetesynthError(
+                    f"{path} is the file that is imported", code="HS707", help="choose another name with -o"
+                )
+        write_all(paths)
+        return list(paths)
+
 
 def import_file(request: ImportRequest) -> Imported:
     """Read, judge, lift, judge. Raises HetesynthError: HS702 (exit 1) a judge refuses the file, HS520 and HS542 it
@@ -124,7 +135,13 @@ def import_file(request: ImportRequest) -> Imported:
     for target in request.targets:
         demand_collective(target, imported.problem.collective.name)
     demand_single_root(request.targets, imported.problem.collective.name, promised=request.single_root)
+    from hetesynth.engine.fused_receives import emitted
+    from hetesynth.engine.predictors import CostOptions
+    from hetesynth.engine.time_verdict import implied_size
+    from hetesynth.files.schedule_json import write_schedule_json
     from hetesynth.judge.schedule.judge import schedule_violations
+    from hetesynth.model.rank_places import places_document
+    from hetesynth.programs.msccl.lower import LoweringOptions
 
     refused = schedule_violations(imported.problem, imported.schedule)
     if refused:
@@ -133,13 +150,50 @@ def import_file(request: ImportRequest) -> Imported:
         from hetesynth.search.solve import bounds_of
 
         bound = bounds_of(imported.problem, request.policy)[0]
-        wrong = recheck_bound(imported.problem, bound, request.policy.compile.recheck_seconds).violations
+        wrong = recheck_bound(imported.problem, bound).violations
         if wrong or bound.steps > imported.schedule.makespan:
             raise InternalError(f"the bound of {bound.steps} steps is wrong: {bound.proof}")
         imported = replace(imported, certificate=Certificate(imported.schedule.makespan, bound))
-    imported = replace(imported, programs=_programs(imported))
-    files = {suffix: program.data for suffix, program in imported.programs.items()}
-    return replace(imported, files={**files, SCHEDULE_SUFFIX: _schedule_json(imported)})
+    programs: dict[str, Emitted] = {}
+    for target, in_place, suffix in variants(request.targets, imported.problem.collective.name):
+        backend = FORMATS[target.format]
+        servers = () if chunking is None else chunking.topology.servers
+        options = LoweringOptions(
+            imported.name,
+            in_place,
+            not in_place,
+            target=target,
+            servers=servers,
+            policy=request.policy.lowering,
+        )
+        if chunking is None:
+            program = backend.emit(imported.problem, imported.schedule, options)
+        else:
+            size, costs = implied_size(imported.problem, chunking.chunk_bytes), CostOptions(policy=request.policy)
+            program = emitted(chunking.topology, imported.problem, imported.schedule, size, options, costs)
+        findings = backend.judge(program.data, imported.name, imported.problem, target, servers)
+        if findings:
+            raise InternalError(f"the program {imported.name}{suffix} does not verify: {findings[0].message}")
+        programs[suffix] = program
+    header: dict[str, JsonValue] = {
+        "name": imported.name,
+        "generator": f"hetesynth {__version__}",
+        "imported_from": request.path.name,
+    }
+    if chunking is not None:
+        header["cluster"] = chunking.topology.name
+        header["ranks"] = [dict(place) for place in places_document(chunking.topology)]
+        header["chunk_bytes"] = chunking.chunk_bytes
+        header["tau_ref_us"] = float(chunking.tau_ref * 1_000_000)
+        header["rounding"] = chunking.options.rounding
+    if imported.certificate is not None:
+        header["lower_bound"] = imported.certificate.bound.steps
+        header["bound_method"] = imported.certificate.bound.method
+        header["bound_proof"] = imported.certificate.bound.proof
+        header["proven_optimal"] = imported.certificate.proven_optimal
+    files = {suffix: program.data for suffix, program in programs.items()}
+    files[SCHEDULE_SUFFIX] = write_schedule_json(imported.problem, imported.schedule, header)
+    return replace(imported, programs=programs, files=files)
 
 
 def read_schedule(
@@ -171,22 +225,13 @@ def read_schedule(
     schedule = Schedule.of(
         (replace(t, link=number[t.link]) for t in document.schedule.transfers), document.schedule.makespan
     )
-    busiest = _busiest(schedule)
-    arcs = tuple(Arc(src, dst, busiest.get(i, 1)) for i, (_, src, dst) in enumerate(document.links))
+    busiest, under_way = [1] * len(number), [0] * len(number)  # transfers that each link has at once
+    starts_and_ends = (event for t in schedule.transfers for event in ((t.start, 1, t.link), (t.end, -1, t.link)))
+    for _, change, link in sorted(starts_and_ends):  # ends before starts of the same tick
+        under_way[link] += change
+        busiest[link] = max(busiest[link], under_way[link])
+    arcs = tuple(Arc(src, dst, busiest[i]) for i, (_, src, dst) in enumerate(document.links))
     return Problem(document.ranks, document.ranks, (), arcs, (), goal), schedule, document.header
-
-
-def _busiest(schedule: Schedule) -> dict[int, int]:
-    """The most transfers each link ever has under way."""
-    events = sorted(
-        event for t in schedule.transfers for event in ((t.link, t.start, 1), (t.link, t.end, -1))
-    )  # ends sort before starts of the same tick
-    most: dict[int, int] = {}
-    now: dict[int, int] = {}
-    for link, _, change in events:
-        now[link] = now.get(link, 0) + change
-        most[link] = max(most.get(link, 1), now[link])
-    return most
 
 
 def _graph(request: ImportRequest, chunking: Chunking | None, goal: Collective) -> Problem | None:
@@ -202,47 +247,32 @@ def _graph(request: ImportRequest, chunking: Chunking | None, goal: Collective) 
     return chunking.problem(goal)
 
 
-# -- programs
-
-
 def _of_program(request: ImportRequest, data: bytes, chunking: Chunking | None) -> Imported:
+    """The program, where the judge finds it right, lifted; its root, where it names none, is one that suits it."""
+    from hetesynth.judge.msccl.judge import program_violations
     from hetesynth.judge.msccl.reader import read_program
-    from hetesynth.programs.lifting.buffers import shape
+    from hetesynth.programs.lifting.buffers import likely_roots, shape
     from hetesynth.programs.lifting.lift import lift
 
     read = read_program(data, str(request.path))
     demand_algorithm(read, request.path)
-    program, root = _right(read, request)
-    size = shape(program)
-    name: CollectiveName = program.collective
-    goal = collective(name, program.ranks, size.chunks_per_rank, root)
-    lifted = lift(program, goal, size.pieces, _graph(request, chunking, goal))
-    title = _title(program.name or request.path.stem)
-    return Imported(
-        request, "program", title, lifted.problem, lifted.schedule, lifted, chunking, None, programs={}, files={}
-    )
-
-
-def _right(read: ReadResult, request: ImportRequest) -> tuple[Program, Rank | None]:
-    """The program, which the judge finds right, and its root: where the file names none, one that suits it."""
-    from hetesynth.judge.msccl.judge import program_violations
-    from hetesynth.programs.lifting.buffers import likely_roots
-
     program = read.program
     if program is None:
         raise _refused(request, program_violations(read))
-    root = program.root if request.root is None else request.root
-    if program.collective not in ROOTED:
-        root = None
-    elif root is None:
-        for likely in likely_roots(program)[:MAX_GUESSED_ROOTS]:
-            if not program_violations(read, root=likely, max_findings=1):
-                return program, likely
-        raise _refused(request, program_violations(read))
-    violations = program_violations(read, root=root)
-    if violations:
-        raise _refused(request, violations)
-    return program, root
+    stated = program.root if request.root is None else request.root
+    roots: Sequence[Rank | None] = [stated if program.collective in ROOTED else None]
+    if program.collective in ROOTED and stated is None:
+        roots = likely_roots(program)[:MAX_GUESSED_ROOTS]
+    for root in roots:
+        if not program_violations(read, root=root, max_findings=1):
+            break
+    else:
+        raise _refused(request, program_violations(read, root=stated if program.collective in ROOTED else None))
+    size = shape(program)
+    goal = collective(program.collective, program.ranks, size.chunks_per_rank, root)
+    lifted = lift(program, goal, size.pieces, _graph(request, chunking, goal))
+    title = _title(program.name or request.path.stem)
+    return Imported(request, "program", title, lifted.problem, lifted.schedule, lifted, chunking, None, {}, {})
 
 
 def _refused(request: ImportRequest, violations: list[Violation]) -> HetesynthError:
@@ -255,9 +285,6 @@ def _refused(request: ImportRequest, violations: list[Violation]) -> HetesynthEr
         help=f"`hetesynth verify {request.path}` lists what is wrong",
         exit_code=1,
     )
-
-
-# -- schedules
 
 
 def _of_schedule(request: ImportRequest, data: bytes, chunking: Chunking | None) -> Imported:
@@ -298,75 +325,6 @@ NOT_IMPORTED: dict[FileKind, tuple[str, str]] = {
 """What such a file is and why it ends here, and the way out."""
 
 
-# -- what is made of it
-
-
-def _programs(imported: Imported) -> dict[str, Emitted]:
-    """Every program asked for, judged from its bytes; the schedule is one, so a refusal is our bug."""
-    from hetesynth.engine.fused_receives import emitted
-    from hetesynth.engine.predictors import CostOptions
-    from hetesynth.engine.time_verdict import implied_size
-    from hetesynth.programs.msccl.lower import LoweringOptions
-
-    programs: dict[str, Emitted] = {}
-    policy = imported.request.policy
-    for target, in_place, suffix in variants(imported.request.targets, imported.problem.collective.name):
-        backend = FORMATS[target.format]
-        servers = () if imported.chunking is None else imported.chunking.topology.servers
-        options = LoweringOptions(
-            imported.name, in_place, not in_place, target=target, servers=servers, policy=policy.lowering
-        )
-        if imported.chunking is None:
-            program = backend.emit(imported.problem, imported.schedule, options)
-        else:
-            size = implied_size(imported.problem, imported.chunking.chunk_bytes)
-            topology = imported.chunking.topology
-            costs = CostOptions(policy=policy)
-            program = emitted(topology, imported.problem, imported.schedule, size, options, costs)
-        wrong = backend.judge(program.data, imported.name, imported.problem, target, servers)
-        if wrong:
-            raise InternalError(f"the program {imported.name}{suffix} does not verify: {wrong[0].message}")
-        programs[suffix] = program
-    return programs
-
-
-def _schedule_json(imported: Imported) -> bytes:
-    from hetesynth.files.schedule_json import write_schedule_json
-    from hetesynth.model.rank_places import places_document
-
-    header: dict[str, JsonValue] = {
-        "name": imported.name,
-        "generator": f"hetesynth {__version__}",
-        "imported_from": imported.request.path.name,
-    }
-    if imported.chunking is not None:
-        header["cluster"] = imported.chunking.topology.name
-        header["ranks"] = [dict(place) for place in places_document(imported.chunking.topology)]
-        header["chunk_bytes"] = imported.chunking.chunk_bytes
-        header["tau_ref_us"] = float(imported.chunking.tau_ref * 1_000_000)
-        header["rounding"] = imported.chunking.options.rounding
-    if imported.certificate is not None:
-        header["lower_bound"] = imported.certificate.bound.steps
-        header["bound_method"] = imported.certificate.bound.method
-        header["bound_proof"] = imported.certificate.bound.proof
-        header["proven_optimal"] = imported.certificate.proven_optimal
-    return write_schedule_json(imported.problem, imported.schedule, header)
-
-
 def _title(text: str) -> str:
     """``text`` as a name that every reader takes."""
     return re.sub(r"[^A-Za-z0-9_.-]", "_", text)[: MAX_PROGRAM_NAME - len("_inplace")] or "imported"
-
-
-def write(imported: Imported, stem: Path) -> list[Path]:
-    """Write every file, all or none; the paths, programs first. Refuses to write over what was imported."""
-    from hetesynth.files.atomic import write_all
-
-    paths = {stem.with_name(stem.name + suffix): data for suffix, data in imported.files.items()}
-    for path in paths:
-        if os.path.exists(path) and path.samefile(imported.request.path):
-            raise HetesynthError(
-                f"{path} is the file that is imported", code="HS707", help="choose another name with -o"
-            )
-    write_all(paths)
-    return list(paths)

@@ -6,13 +6,17 @@ Losses that leave the same cluster but for names share one, with the ranks renum
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from hetesynth import __version__
 from hetesynth.engine.artifacts import Synthesis
+from hetesynth.engine.atlas import MARK
 from hetesynth.engine.carry_over import CarryOver
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
 from hetesynth.engine.recipe import recipe_in, topology_hash
@@ -20,7 +24,7 @@ from hetesynth.engine.repair import Repaired, RepairRequest, repaired
 from hetesynth.engine.request import Request
 from hetesynth.engine.synth import synthesize
 from hetesynth.errors import HetesynthError
-from hetesynth.files.folders import with_digests
+from hetesynth.files.folders import with_digests, write_folder
 from hetesynth.files.schedule_json import read_schedule_json
 from hetesynth.model.diagnostics import SourceError
 from hetesynth.model.topology import Topology
@@ -47,12 +51,22 @@ def isomorphism(one: Topology, other: Topology) -> tuple[int, ...] | None:
         several = [colour for colour, members in sorted(cells[0].items()) if len(members) > 1]
         if not several:
             mapping = tuple(cells[1][colour][0] for colour in both[0])
-            return mapping if _holds(one, other, mapping) else None
+            same = tuple(range(len(other.vertices)))
+            return mapping if _described(one, mapping) == _described(other, same) else None
         fresh = len(one.vertices) + 1
         for colours, members in zip(both, cells, strict=True):
             colours[members[several[0]][0]] = fresh
         both = _refined(wirings, [list(colours) for colours in both])
     return None
+
+
+def _described(topology: Topology, to: tuple[int, ...]) -> tuple[Counter[Hashable], Counter[Hashable]]:
+    """The wires and the links, vertices renamed by ``to``."""
+    wires, links = topology.wires, topology.links
+    return (
+        Counter((to[w.src], to[w.dst], w.kind, w.bandwidth, w.lanes, w.latency) for w in wires),
+        Counter((to[x.src], to[x.dst], x.kind, tuple(to[wires[w].dst] for w in x.wires)) for x in links),
+    )
 
 
 def _wiring(topology: Topology) -> Wiring:
@@ -99,22 +113,6 @@ def _numbered(both: list[list[Hashable]]) -> list[Colours]:
     return [[numbers.setdefault(colour, len(numbers)) for colour in colours] for colours in both]
 
 
-def _holds(one: Topology, other: Topology, mapping: tuple[int, ...]) -> bool:
-    """Whether ``mapping`` takes the wires and links of ``one`` to those of ``other``."""
-
-    def wires(topology: Topology, to: tuple[int, ...]) -> Counter[Hashable]:
-        return Counter((to[w.src], to[w.dst], w.kind, w.bandwidth, w.lanes, w.latency) for w in topology.wires)
-
-    def links(topology: Topology, to: tuple[int, ...]) -> Counter[Hashable]:
-        return Counter(
-            (to[x.src], to[x.dst], x.kind, tuple(to[topology.wires[w].dst] for w in x.wires))
-            for x in topology.links
-        )
-
-    same = tuple(range(len(other.vertices)))
-    return wires(one, mapping) == wires(other, same) and links(one, mapping) == links(other, same)
-
-
 Kind = Literal["gpu", "nic", "link", "server"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
@@ -140,6 +138,58 @@ class NMinusOne:
     whole: Synthesis
     losses: tuple[Loss, ...]
 
+    def write(self, folder: Path) -> list[Path]:
+        """Write the folder, which is new, empty or an atlas that it replaces, whole; the paths in it."""
+        write_folder(folder, self.files, MARK)
+        return [folder / name for name in self.files]
+
+    @cached_property
+    def folders(self) -> dict[str, str]:
+        """The folder of each loss that has a schedule of its own."""
+        return {
+            loss.name: f"{number:04d}-{re.sub(r'[^-._A-Za-z0-9]', '-', loss.name.replace('<->', '--'))}"
+            for number, loss in enumerate(self.losses)
+            if loss.repaired is not None
+        }
+
+    @cached_property
+    def files(self) -> dict[str, bytes]:
+        """Every file by its name in the folder: that of the whole cluster, of each loss, and the index."""
+        stem = f"{self.whole.topology.name}-{self.request.collective}"
+        contents = {f"whole/{stem}{suffix}": data for suffix, data in self.whole.files.items()}
+        for loss in self.losses:
+            if loss.repaired is not None:
+                made_of_loss = loss.repaired.synthesis.files
+                contents |= {f"{self.folders[loss.name]}/{stem}{s}": data for s, data in made_of_loss.items()}
+        contents["index.json"] = (json.dumps(with_digests(self.index, contents), indent=2) + "\n").encode()
+        return contents
+
+    @cached_property
+    def index(self) -> dict[str, Any]:
+        """The JSON index: each loss with its folder, or the loss whose schedule it shares, and figures."""
+        losses = []
+        for loss in self.losses:
+            entry: dict[str, Any] = {"without": loss.name, "kind": loss.kind}
+            if loss.refusal:
+                entry["refusal"] = loss.refusal
+            elif loss.repaired is None:
+                entry |= {"folder": self.folders[loss.like], "like": loss.like, "rank_there": list(loss.ranks)}
+            else:
+                entry |= {"folder": self.folders[loss.name], "new_rank_of": list(loss.repaired.changes.ranks)}
+                entry |= _figures(loss.repaired.synthesis)
+            losses.append(entry)
+        return {
+            "kind": "hetesynth atlas of single losses",
+            "generator": f"hetesynth {__version__}",
+            "cluster": self.whole.topology.name,
+            "topology_sha256": topology_hash(self.whole.topology),
+            "collective": self.request.collective,
+            "ranks": self.whole.topology.ranks,
+            "targets": [t.name for t in self.request.targets],
+            "whole": _figures(self.whole),
+            "losses": losses,
+        }
+
 
 def n_minus_one(request: Request, kinds: Sequence[Kind] = KINDS, progress: Progress = no_progress) -> NMinusOne:
     """Make them. Raises HetesynthError where there is no schedule of the whole cluster."""
@@ -149,10 +199,37 @@ def n_minus_one(request: Request, kinds: Sequence[Kind] = KINDS, progress: Progr
     unlike: list[tuple[Loss, Topology]] = []
     for kind, name in single_losses(before, kinds):
         progress(f"without {name}", None)
-        loss, after = _loss(request, whole, before, (kind, name), unlike)
-        losses.append(loss)
-        if loss.repaired is not None and after is not None:
-            unlike.append((loss, after))
+        path = overridden(request.file, [name])
+        try:
+            after = load_topology(path)
+            changes = CarryOver(before, after)
+            root = changes.root(whole.problem.collective.root)
+            for other, topology in unlike:
+                mapping = isomorphism(after, topology) if other.kind == kind else None
+                if mapping is None or other.repaired is None:
+                    continue
+                if root is None or mapping[root] == other.repaired.synthesis.problem.collective.root:
+                    losses.append(Loss(kind, name, like=other.name, ranks=mapping[: after.ranks]))
+                    break
+            else:
+                document = read_schedule_json(whole.files[SCHEDULE_SUFFIX], "the schedule of the whole cluster")
+                asked = RepairRequest(
+                    None,
+                    request.topology,
+                    path,
+                    request.budget,
+                    request.targets,
+                    request.schedule_only,
+                    request.single_root,
+                    request.policy,
+                )
+                loss = Loss(kind, name, repaired(asked, document, recipe_in(document, "it"), changes))
+                losses.append(loss)
+                unlike.append((loss, after))
+        except SourceError as error:
+            losses.append(Loss(kind, name, refusal=error.diagnostics[0].message))
+        except HetesynthError as error:
+            losses.append(Loss(kind, name, refusal=error.message))
     return NMinusOne(request, whole, tuple(losses))
 
 
@@ -169,79 +246,6 @@ def single_losses(topology: Topology, kinds: Sequence[Kind] = KINDS) -> Iterator
     servers = dict.fromkeys(topology.servers)
     if "server" in kinds and len(servers) > 2:
         yield from (("server", name) for name in servers)
-
-
-def _loss(
-    request: Request, whole: Synthesis, before: Topology, named: tuple[Kind, str],
-    unlike: Sequence[tuple[Loss, Topology]],
-) -> tuple[Loss, Topology | None]:  # fmt: skip
-    """One loss; what is left of the cluster, where something is."""
-    kind, name = named
-    path = overridden(request.file, [name])
-    try:
-        after = load_topology(path)
-        changes = CarryOver(before, after)
-        root = changes.root(whole.problem.collective.root)
-        for other, topology in unlike:
-            mapping = isomorphism(after, topology) if other.kind == kind else None
-            if mapping is None or other.repaired is None:
-                continue
-            if root is None or mapping[root] == other.repaired.synthesis.problem.collective.root:
-                return Loss(kind, name, like=other.name, ranks=mapping[: after.ranks]), None
-        document = read_schedule_json(whole.files[SCHEDULE_SUFFIX], "the schedule of the whole cluster")
-        asked = RepairRequest(
-            schedule=None, before=request.topology, after=path, budget=request.budget,
-            targets=request.targets, schedule_only=request.schedule_only, single_root=request.single_root,
-            policy=request.policy,
-        )  # fmt: skip
-        return Loss(kind, name, repaired(asked, document, recipe_in(document, "it"), changes)), after
-    except SourceError as error:
-        return Loss(kind, name, refusal=error.diagnostics[0].message), None
-    except HetesynthError as error:
-        return Loss(kind, name, refusal=error.message), None
-
-
-def files(result: NMinusOne) -> dict[str, bytes]:
-    """Every file by its name in the folder: that of the whole cluster, of each loss, and the index."""
-    stem = f"{result.whole.topology.name}-{result.request.collective}"
-    contents = {f"whole/{stem}{suffix}": data for suffix, data in result.whole.files.items()}
-    for number, loss in enumerate(result.losses):
-        if loss.repaired is not None:
-            folder = _folder(number, loss)
-            contents.update({f"{folder}/{stem}{s}": data for s, data in loss.repaired.synthesis.files.items()})
-    contents["index.json"] = (json.dumps(with_digests(index(result), contents), indent=2) + "\n").encode()
-    return contents
-
-
-def _folder(number: int, loss: Loss) -> str:
-    letters = "".join(c if c.isalnum() or c in "._-" else "-" for c in loss.name.replace("<->", "--"))
-    return f"{number:04d}-{letters}"
-
-
-def index(result: NMinusOne) -> dict[str, Any]:
-    """The JSON index: each loss with its folder, or the loss whose schedule it shares, and figures."""
-    folders = {loss.name: _folder(i, loss) for i, loss in enumerate(result.losses) if loss.repaired is not None}
-    return {
-        "kind": "hetesynth atlas of single losses",
-        "generator": f"hetesynth {__version__}",
-        "cluster": result.whole.topology.name,
-        "topology_sha256": topology_hash(result.whole.topology),
-        "collective": result.request.collective,
-        "ranks": result.whole.topology.ranks,
-        "targets": [t.name for t in result.request.targets],
-        "whole": _figures(result.whole),
-        "losses": [_entry(loss, folders) for loss in result.losses],
-    }
-
-
-def _entry(loss: Loss, folders: dict[str, str]) -> dict[str, Any]:
-    entry: dict[str, Any] = {"without": loss.name, "kind": loss.kind}
-    if loss.refusal:
-        return {**entry, "refusal": loss.refusal}
-    if loss.repaired is None:
-        return {**entry, "folder": folders[loss.like], "like": loss.like, "rank_there": list(loss.ranks)}
-    ranks = loss.repaired.changes.ranks
-    return {**entry, "folder": folders[loss.name], "new_rank_of": list(ranks), **_figures(loss.repaired.synthesis)}
 
 
 def _figures(synthesis: Synthesis) -> dict[str, Any]:

@@ -1,35 +1,109 @@
-"""Where a report, a trace or a log can be written."""
+"""Which files a command makes and where: what cannot be written is said before the work, not after it."""
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
+from hetesynth.engine.formats import SCHEDULE_SUFFIX
+from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError
-from hetesynth.model.cegis_trace import CegisEntry, CegisTrace
+from hetesynth.model.diagnostics import SourceError
+from hetesynth.topology.language import load_pods
+
+COMPOSITION = "composition"
+COMPOSITION_SUFFIX = ".composition.json"
 
 
-def log_lines(entries: Iterable[CegisEntry]) -> bytes:
-    """The text of the log."""
-    return "".join(json.dumps(entry.plain(), allow_nan=False) + "\n" for entry in entries).encode("ascii")
+def is_composed(request: Request) -> bool:
+    """Whether pods are composed: strategy auto does it for several pods with too many GPUs to be solved flat."""
+    if request.strategy == COMPOSITION:
+        return True
+    if request.strategy != "auto" or not isinstance(request.topology, str | os.PathLike):
+        return False
+    try:
+        cluster = load_pods(request.file)
+    except SourceError:
+        return False  # whoever reads the whole cluster says what is wrong with it
+    if len(cluster.pods) == 1 or cluster.ranks <= request.policy.pods.flat_ranks:
+        return False
+    from hetesynth.search.pods.compose import COMPOSED
+
+    return request.collective in COMPOSED
 
 
-def check_log(log: Path, others: Iterable[Path | None]) -> None:
-    """Fail before the search, not after it: HS570 where ``others`` name the same file, HS571 without a folder."""
-    if os.path.realpath(log) in {os.path.realpath(other) for other in others if other is not None}:
+def check_folder(output: Path | None) -> None:
+    """HetesynthError HS511, HS510 where the folder of ``output`` is not there or cannot be written to."""
+    from hetesynth.files.atomic import check_writable
+
+    directory = Path() if output is None else output if output.is_dir() else output.parent
+    if not directory.is_dir():
         raise HetesynthError(
-            f"--log and another option name {str(log)!r}", code="HS570", help="give it another name"
+            f"{directory} is not a directory", code="HS511", help="create it first, or choose another -o"
         )
-    demand_place(log)
+    check_writable(directory)
 
 
-def write_log(log: Path, trace: CegisTrace) -> None:
-    """Write what is in ``trace``; an empty file where that is nothing."""
-    from hetesynth.files.atomic import write_atomically
+def named_stem(output: Path | None, suffixes: Collection[str]) -> Path | None:
+    """The common part that ``output`` names, None where it names a folder or nothing: all files can be written."""
+    if output is None or output.is_dir():
+        return None
+    from hetesynth.files.atomic import check_targets
 
-    write_atomically(log, log_lines(trace.entries))
+    if output.exists() and not output.is_file():
+        check_targets([output])  # a device or a pipe, and nobody means its name with an extension
+    stem = stem_of(output, suffixes)
+    check_targets(stem.with_name(stem.name + suffix) for suffix in suffixes)
+    return stem
+
+
+def stem_of(output: Path, suffixes: Collection[str]) -> Path:
+    """The common part of all output paths, from the name of any of them or from the common part itself.
+
+    ``suffixes``: what may follow it. HetesynthError HS512: a name that looks like a file but would be none.
+    """
+    extensions = {Path(suffix).suffix for suffix in suffixes if suffix != SCHEDULE_SUFFIX} or {".xml", ".json"}
+    endings = sorted({*suffixes, *extensions}, key=len, reverse=True)
+    nothing = ("", ".", "..", output.name)  # would be left of the name
+    ending = next((end for end in endings if output.name.removesuffix(end) not in nothing), "")
+    stem = output.with_name(output.name[: -len(ending)]) if ending else output
+    if stem.suffix in (".xml", ".json", ".inplace", ".schedule") and stem.suffix != stem.name:
+        while stem.suffix in (".xml", ".json", ".inplace", ".schedule"):
+            stem = stem.with_suffix("")
+        names = ", ".join(stem.name + suffix for suffix in suffixes)
+        raise HetesynthError(
+            f"{output.name!r} is not a file that this makes: it would be {names}",
+            code="HS512",
+            help=f"use -o {stem} for all of them",
+        )
+    return stem
+
+
+def check_places(
+    stem: Path | None,
+    suffixes: Collection[str],
+    page: Path | None,
+    trace: Path | None,
+    log: Path | None,
+    inputs: Iterable[object],
+) -> None:
+    """HetesynthError HS570 where two of the files, those at ``stem`` too, are one; and as ``demand_place``."""
+    ours = set() if stem is None else {os.path.realpath(stem.with_name(stem.name + suffix)) for suffix in suffixes}
+    ends = () if stem is not None else tuple(suffixes)
+    if page is not None and trace is not None and os.path.realpath(page) == os.path.realpath(trace):
+        raise HetesynthError("--report and --trace name the same file", code="HS570", help="give them two names")
+    others = {os.path.realpath(other) for other in (*inputs, page, trace) if isinstance(other, Path)}
+    for path in (page, trace, log):
+        if path is None:
+            continue
+        message = f"{str(path)!r} is the name of a program or of the schedule"
+        if path is log and os.path.realpath(path) in others:
+            message = f"--log and another option name {str(log)!r}"
+        elif os.path.realpath(path) not in ours and not path.name.endswith(ends):
+            demand_place(path)
+            continue
+        raise HetesynthError(message, code="HS570", help="give it another name")
 
 
 def demand_place(path: Path) -> None:

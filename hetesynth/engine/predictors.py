@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 
 
 MAX_SIZES = 256
-MAX_SIZE = 2**50
+MAX_PROGRAM_TRANSFERS = 5_000  # of a schedule whose program is simulated too
 
 
 def buffer_size(text: str, option: str) -> int:
     """Bytes of a collective's buffer or of a chunk. HetesynthError HS307 where ``text`` states none."""
     size = int(parse_quantity(text, "size", option))
-    if not 1 <= size <= MAX_SIZE:
+    if not 1 <= size <= 2**50:
         raise HetesynthError(
             f"{option}: {text!r} is not a size from 1 byte to 1 PiB", code="HS307", help="for example 16MB"
         )
@@ -254,9 +254,8 @@ class ProgramPredictor:
     kind: ClassVar[FileKind] = "program"
 
     def __init__(
-        self, topology: Topology, program: Program, options: CostOptions = CostOptions(),
-        target: Target = PORTABLE,
-    ) -> None:  # fmt: skip
+        self, topology: Topology, program: Program, options: CostOptions = CostOptions(), target: Target = PORTABLE
+    ) -> None:
         from hetesynth.simulate.program import ProgramLoops
 
         self.program = program

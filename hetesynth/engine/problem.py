@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hetesynth.engine.compilation import PhaseTimer
 from hetesynth.engine.formats import contents
@@ -23,12 +23,13 @@ from hetesynth.search.search import Candidate
 from hetesynth.topology.language import load_topology
 
 if TYPE_CHECKING:
-    from hetesynth.files.schedule_json import ScheduleDocument
     from hetesynth.judge.bounds.judge import Recheck
     from hetesynth.search.search import Strategy
     from hetesynth.search.solve import Solver
 
 
+MANY_RANKS = 64  # past which peers are limited, and memory is given back between lowering and judging
+PEER_SHARE = 0.75  # of the thread blocks, for the peers of a rank
 CEGIS = "cegis"  # beside it only a repair begins with a candidate
 
 
@@ -63,7 +64,21 @@ def first_candidate(request: Request, problem: Problem) -> Candidate:
 
     data = contents(stated, MAX_BYTES, "--from takes greedy, flood, nothing, or a schedule JSON")
     document = read_schedule_json(data, str(stated))
-    difference = _difference(document, problem)
+    asked, difference = problem.collective, None
+    for what, theirs, ours in (
+        ("collective", document.collective, asked.name),
+        ("ranks", document.ranks, asked.ranks),
+        ("chunks per rank", document.chunks_per_rank, asked.chunks_per_rank),
+        ("root", document.root, asked.root),
+    ):
+        if theirs != ours and difference is None:
+            difference = f"{what} {theirs}, here {ours}"
+    for index, src, dst in document.links:  # which go by their index
+        arc = problem.arcs[index] if index < len(problem.arcs) else None
+        if difference is None and arc is None:
+            difference = f"link {index}, where the cluster has {len(problem.arcs)} links"
+        elif difference is None and arc is not None and (src, dst) != (arc.src, arc.dst):
+            difference = f"link {index} joins ranks {src} and {dst}, here {arc.src} and {arc.dst}"
     if difference is not None:
         raise HetesynthError(
             f"{stated} is a schedule of another problem: {difference}",
@@ -72,26 +87,6 @@ def first_candidate(request: Request, problem: Problem) -> Candidate:
             "it need not keep any law",
         )
     return document.schedule
-
-
-def _difference(document: ScheduleDocument, problem: Problem) -> str | None:
-    """What the file says otherwise than ``problem``, or None. Links go by their index."""
-    asked = problem.collective
-    for what, theirs, ours in (
-        ("collective", document.collective, asked.name),
-        ("ranks", document.ranks, asked.ranks),
-        ("chunks per rank", document.chunks_per_rank, asked.chunks_per_rank),
-        ("root", document.root, asked.root),
-    ):
-        if theirs != ours:
-            return f"{what} {theirs}, here {ours}"
-    for index, src, dst in document.links:
-        if index >= len(problem.arcs):
-            return f"link {index}, where the cluster has {len(problem.arcs)} links"
-        arc = problem.arcs[index]
-        if (src, dst) != (arc.src, arc.dst):
-            return f"link {index} joins ranks {src} and {dst}, here {arc.src} and {arc.dst}"
-    return None
 
 
 def verified_solver(strategy: Strategy, budget: Budget, policy: Policy) -> Solver:
@@ -120,12 +115,12 @@ class ProblemFactory:
 
     def problem(self, chunking: Chunking, chunks: int | None = None) -> Problem:
         """The problem with these capacities; ``chunks`` per rank, by default those of the request."""
-        request, ranks, policy = self.request, self.topology.ranks, self.request.policy.compile
+        request, ranks = self.request, self.topology.ranks
         goal = self.collective(request.chunks if chunks is None else chunks)
         step = request.exclusion == "step" or (request.exclusion == "auto" and goal.name == "allreduce")
         peers = request.max_peers
-        if peers is None and ranks > policy.many_ranks and not request.schedule_only:
-            peers = int(policy.peer_share * min(t.thread_blocks for t in request.targets))
+        if peers is None and ranks > MANY_RANKS and not request.schedule_only:
+            peers = int(PEER_SHARE * min(t.thread_blocks for t in request.targets))
         return chunking.problem(goal, exclusive_reduction=step and goal.reduces, max_peers=peers)
 
 
@@ -149,6 +144,31 @@ def demand_several_ranks(topology: Topology) -> None:
         )
 
 
+def bounds_document(request: Request, *, check: bool) -> dict[str, Any]:
+    """What ``bounds --json`` prints; with ``check`` what rechecking says, else null under ``rechecked``."""
+    goal, every = bounds(request)
+    rows = []
+    for bound in every:
+        recheck = recheck_bound(goal, bound) if check else None
+        row = {
+            "steps": bound.steps,
+            "method": bound.method,
+            "proof": bound.proof,
+            "backwards": bound.backwards,
+            "witness": None if bound.witness is None else asdict(bound.witness),
+            "rechecked": None if recheck is None else recheck.complete,
+            "violations": [violation.message for violation in recheck.violations] if recheck else [],
+        }
+        rows.append(row)
+    return {
+        "collective": goal.collective.name,
+        "ranks": goal.ranks,
+        "chunks": goal.collective.chunks_per_rank,
+        "lower_bound": every[0].steps,
+        "bounds": rows,
+    }
+
+
 def bounds(request: Request) -> tuple[Problem, list[LowerBound]]:
     """Every lower bound for ``request``, best first, without a search."""
     from hetesynth.search.bounds.lower import reach
@@ -162,9 +182,12 @@ def bounds(request: Request) -> tuple[Problem, list[LowerBound]]:
 
 
 def recheck_bound(
-    problem: Problem, bound: LowerBound, seconds: float,
-    clock_decisions: ClockDecisions | None = None, units: int = 0,
-) -> Recheck:  # fmt: skip
+    problem: Problem,
+    bound: LowerBound,
+    seconds: float = 10.0,
+    clock_decisions: ClockDecisions | None = None,
+    units: int = 0,
+) -> Recheck:
     """What the judge of bounds says of ``bound``; a solver's query is put to a fresh solver for ``seconds`` and
     ``units`` of its resources (0: no limit).
 

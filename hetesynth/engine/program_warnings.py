@@ -46,9 +46,11 @@ def vendor_warnings(
     """A warning for each target that does not run on all of the GPUs."""
     shown = tuple(dict.fromkeys(models))
     fitting = fitting_targets(shown, collective)
-    way_out = f"--target {','.join(fitting)} writes what loads there" if fitting else (
-        "no runtime joins GPUs of both vendors: give each part of the cluster a topology of its own"
-    )  # fmt: skip
+    way_out = (
+        f"--target {','.join(fitting)} writes what loads there"
+        if fitting
+        else ("no runtime joins GPUs of both vendors: give each part of the cluster a topology of its own")
+    )
     warned = []
     for target in targets:
         strange = [

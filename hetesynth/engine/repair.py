@@ -5,6 +5,7 @@ The program is lowered as the one before; where that is not near the limit, some
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -88,41 +89,61 @@ class Repair:
         return implied_size(self.factory.problem(chunking, self.recipe.chunks), chunking.chunk_bytes)
 
     @cached_property
-    def _bounds(self) -> Bounds:
-        return bounds_of(
-            self.changes.after, self.run.request.collective, self.factory.root, CostOptions.of(self.run.request)
-        )
+    def bounds(self) -> Bounds:
+        """Of time, on the changed cluster."""
+        options = CostOptions.of(self.run.request)
+        return bounds_of(self.changes.after, self.run.request.collective, self.factory.root, options)
 
     def solved(self) -> SolvedRequest:
         """The repaired schedule with its program. Raises HetesynthError where there is none."""
         demand_several_ranks(self.changes.after)
-        target = timed_target(self.run.request)
+        request, target = self.run.request, timed_target(self.run.request)
         if self.size is None:
             return self._by_steps(target)
-        specs = CandidateSpecs(self.changes.after, self._sized, self.size, self._bounds.bounds)
-        ranked = self._like_before(specs, target) if target is not None else None
+        sized = replace(request, size=self.size, chunking=replace(request.chunking, chunk_bytes=None))
+        specs = CandidateSpecs(self.changes.after, sized, self.size, self.bounds.bounds)
+        ranked, record = None, self.run.decisions.inside("opening")
+        with self.run.timer.phase("choice"):  # the program that is made as the old winner was, if there is one
+            if target is not None and self.recipe.way == "rings":
+                ranked = self._library(specs, target, record)
+            elif target is not None and self.recipe.way == "trees":
+                candidates = self._steady(specs, target, record)
+                for plan in sorted(self._plans(specs, target, candidates), key=lambda plan: plan.seconds):
+                    candidates.try_plan(plan)
+                    if candidates.ranked:
+                        break
+                ranked = next(iter(candidates.quickest_first()), None)
         if ranked is None:
             solved = self._mended(specs.paper_chunking(self.document.chunks_per_rank))
             ranked = self._timed(solved, target, self.size)
-        ranked = self._quickest(specs, target, ranked)
-        choice = Choice(ranked.candidate.label, 1, cut_short=False)
-        pipelined = ranked.candidate.pipelined
-        trees = None if pipelined is None else pipelined.trees
-        spec = ProgramSpec(self.run.request.targets, steady=ranked.steady)
+        ranked = self._quickest(specs, sized, target, ranked)
+        spec = ProgramSpec(request.targets, steady=ranked.steady)
         if target is not None and not target.format.plan and ranked.steady is not None:
             spec = replace(spec, seconds=ranked.seconds)
-        choice = replace(choice, pipelined=pipelined is not None, trees=trees)
-        optimality = self._bounds.optimality(self.size, ranked.candidate.seconds)
-        return ranked.candidate.solved(self.run, spec, optimality, choice)
-
-    @property
-    def _sized(self) -> Request:
-        request = self.run.request
-        return replace(request, size=self.size, chunking=replace(request.chunking, chunk_bytes=None))
+        candidate = ranked.candidate
+        trees = None if candidate.pipelined is None else candidate.pipelined.trees
+        pipelined = candidate.pipelined is not None
+        choice = Choice(candidate.label, 1, cut_short=False, pipelined=pipelined, trees=trees)
+        return candidate.solved(self.run, spec, self.bounds.optimality(self.size, candidate.seconds), choice)
 
     def _by_steps(self, target: Target | None) -> SolvedRequest:
-        """The schedule of the fewest steps, with a program lowered like the one before."""
-        solved = self._fewer_steps(self._mended(chunk(self.changes.after, self.recipe.chunking)))
+        """The schedule of the fewest steps, with a program lowered like the one before; where it is not near the
+        bound, what a fresh run finds, if that has fewer steps."""
+        solved, request = self._mended(chunk(self.changes.after, self.recipe.chunking)), self.run.request
+        mended, budget = solved.solution, self.run.budget_left
+        bound = mended.bound.steps if mended.within is None else mended.within
+        steps, large = mended.schedule.makespan, solved.problem.collective.deliveries > 4_000
+        if steps > bound + NEAR_STEPS and not (large and steps <= (1.0 + NEAR_SHARE) * bound):
+            with self.run.timer.phase("search"):
+                auto = registry.strategy("auto")
+                fresh = replace(
+                    verified_solver(auto, budget, for_steps(request.policy, budget.effort)),
+                    progress=self.run.progress,
+                    decisions=self.run.decisions.inside("fresh"),
+                    trace=self.run.trace,
+                ).solve(solved.problem)
+            if isinstance(fresh, Solution) and fresh.schedule.makespan < steps:
+                solved = replace(solved, strategy=auto.name, solution=fresh)
         size = implied_size(solved.problem, solved.chunking.chunk_bytes)
         if target is None:  # bounds in seconds take longer than all else
             name, ranks = solved.problem.collective.name, solved.problem.ranks
@@ -131,24 +152,6 @@ class Repair:
             return solved
         ranked = self._timed(solved, target, size)
         return replace(solved, programs=replace(solved.programs, steady=ranked.steady))
-
-    def _fewer_steps(self, solved: SolvedRequest) -> SolvedRequest:
-        """``solved``, or, where that is not near the bound, what a fresh run finds, if that has fewer steps."""
-        mended, request, budget = solved.solution, self.run.request, self.run.budget_left
-        bound = mended.bound.steps if mended.within is None else mended.within
-        steps = mended.schedule.makespan
-        large = solved.problem.collective.deliveries > 4_000
-        if steps <= bound + NEAR_STEPS or (large and steps <= (1.0 + NEAR_SHARE) * bound):
-            return solved
-        with self.run.timer.phase("search"):
-            strategy = registry.strategy("auto")
-            fresh = replace(
-                verified_solver(strategy, budget, for_steps(request.policy, budget.effort)),
-                progress=self.run.progress, decisions=self.run.decisions.inside("fresh"), trace=self.run.trace,
-            ).solve(solved.problem)  # fmt: skip
-        if not isinstance(fresh, Solution) or fresh.schedule.makespan >= steps:
-            return solved
-        return replace(solved, strategy=strategy.name, solution=fresh)
 
     def _mended(self, chunking: Chunking) -> SolvedRequest:
         """The old schedule on the changed cluster, step by step."""
@@ -167,20 +170,24 @@ class Repair:
 
     def _solution(self, problem: Problem, *, quick: bool = False) -> Solution | Infeasible | GaveUp:
         """``quick``: what is mended, with no search for fewer steps."""
-        old = self.carried(problem)
-        whole = problem.collective.name == "allreduce" and not _in_two_phases(problem, old)
+        document = self.document
+        before = collective(document.collective, document.ranks, document.chunks_per_rank, document.root)
+        old = self.changes.transfers(document.schedule, before, problem.collective)  # what is left of it
+        chunks, arcs = problem.collective.chunks, problem.arcs
+        last_sum = max((t.end for t in old.transfers if t.reduce), default=0)
+        first_copy = min((t.start for t in old.transfers if not t.reduce), default=last_sum)
+        at_home = all(arcs[t.link].src not in chunks[t.chunk].block for t in old.transfers if t.reduce)
+        in_two_phases = last_sum <= first_copy and at_home  # adds first, each chunk at its own rank (eq. 7)
+        whole = problem.collective.name == "allreduce" and not in_two_phases
         searched = MENDED if quick else strategy()
         solver = verified_solver(WHOLE if whole else searched, self.run.budget, self.run.request.policy)
         return replace(
-            solver, first_candidate=old, progress=self.run.progress, decisions=self.run.decisions,
+            solver,
+            first_candidate=old,
+            progress=self.run.progress,
+            decisions=self.run.decisions,
             trace=self.run.trace,
-        ).solve(problem)  # fmt: skip
-
-    def carried(self, problem: Problem) -> Schedule:
-        """What is left of the old schedule, in the words of ``problem``."""
-        document = self.document
-        before = collective(document.collective, document.ranks, document.chunks_per_rank, document.root)
-        return self.changes.transfers(document.schedule, before, problem.collective)
+        ).solve(problem)
 
     def _timed(self, solved: SolvedRequest, target: Target | None, size: int) -> Ranked:
         """The mended schedule with the time of its program, lowered like the one before."""
@@ -189,9 +196,15 @@ class Repair:
         predictor = SchedulePredictor(topology, solved.problem, schedule, options)
         chunks = solved.problem.collective.chunks_per_rank
         candidate = Candidate(
-            f"{NAME}, c={chunks}", NAME, chunks, solved.chunking, solved.problem, solved.solution, predictor,
+            f"{NAME}, c={chunks}",
+            NAME,
+            chunks,
+            solved.chunking,
+            solved.problem,
+            solved.solution,
+            predictor,
             predictor.timeline(size).makespan,
-        )  # fmt: skip
+        )
         if target is None or len(schedule.transfers) > MOST_TRANSFERS:
             return Ranked(candidate)
         lowering = timed_lowering(request, target, topology)
@@ -201,38 +214,19 @@ class Repair:
         with self.run.timer.phase("choice"):
             return ranking.like(candidate, self.recipe.way)
 
-    def _like_before(self, specs: CandidateSpecs, target: Target) -> Ranked | None:
-        """The program that is made as the old winner was; None where it was step by step, or there is none."""
-        record = self.run.decisions.inside("opening")
-        with self.run.timer.phase("choice"):
-            if self.recipe.way == "rings":
-                return self._library(specs, target, record)
-            if self.recipe.way != "trees":
-                return None
-            return self._along_trees(specs, self._steady(specs, target, record))
-
     def _steady(
         self, specs: CandidateSpecs, target: Target, record: Decisions, before: Ranked | None = None
     ) -> _SteadyCandidates:
         """Programs in steady state, with the effort of a fresh choice."""
         effort = efforts(self.run.budget, self.changes.after.ranks).steady
-        limit = self._bounds.seconds(specs.size)
+        limit = self.bounds.seconds(specs.size)
         question = (self.factory, specs, target, limit, self.run.deadline, record, effort, lambda _: None)
         return _SteadyCandidates(*question, before=before)
 
-    def _along_trees(self, specs: CandidateSpecs, candidates: SteadyCandidates) -> Ranked | None:
-        """The quicker program of those along the mended trees and along as many packed anew, by estimate."""
-        plans = [*self._mended_trees(specs, candidates), *self._packed_trees(specs, candidates)]
-        for plan in sorted(plans, key=lambda plan: plan.seconds):
-            candidates.try_plan(plan)
-            if candidates.ranked:
-                break
-        return next(iter(candidates.quickest_first()), None)
-
-    def _quickest(self, specs: CandidateSpecs, target: Target | None, ranked: Ranked) -> Ranked:
+    def _quickest(self, specs: CandidateSpecs, sized: Request, target: Target | None, ranked: Ranked) -> Ranked:
         """``ranked``, or where that is not near the limit and the cluster not large what is quicker of what a
         fresh choice tries: of programs only those it opens with."""
-        limit = self._bounds.seconds(specs.size)
+        limit = self.bounds.seconds(specs.size)
         seconds = ranked.candidate.seconds if target is None else ranked.seconds
         if seconds is not None and limit >= NEAR_LIMIT * seconds:
             return ranked
@@ -244,9 +238,14 @@ class Repair:
             if target is None:
                 try:
                     tuning = tune(
-                        self.changes.after, self._sized, specs.size, self.run.progress,
-                        budget=self.run.budget_left, decisions=record, trace=self.run.trace,
-                    )  # fmt: skip
+                        self.changes.after,
+                        sized,
+                        specs.size,
+                        self.run.progress,
+                        budget=self.run.budget_left,
+                        decisions=record,
+                        trace=self.run.trace,
+                    )
                 except HetesynthError:
                     return ranked
                 best = tuning.candidates[0]
@@ -274,55 +273,46 @@ class Repair:
         programs = library_candidates(self.factory, specs, target, self.run.deadline, record)
         return min(programs, key=lambda r: r.seconds or 0.0, default=None)
 
-    def _mended_trees(self, specs: CandidateSpecs, candidates: SteadyCandidates) -> list[Plan]:
-        """Along what the old schedule still has; none where chunks are cut otherwise now."""
-        chunks = self.document.chunks_per_rank
+    def _plans(self, specs: CandidateSpecs, target: Target, candidates: SteadyCandidates) -> Iterator[Plan]:
+        """Programs along the mended trees, unless chunks are cut otherwise now, and along as many packed anew,
+        where chunks do not go along paths; arranged as the old winner was."""
+        request, recipe, ranks = self.run.request, self.recipe, self.changes.after.ranks
+        chunks, trees = self.document.chunks_per_rank, recipe.trees
+
+        def alike(problem: Problem, schedule: Schedule) -> list[Arrangement]:
+            costs = CostOptions.of(request).costs(self.changes.after)
+            lowering = timed_lowering(request, target, self.changes.after)
+            listed = arrangements(problem, schedule, costs, lowering, specs.size)
+            like = [a for a in listed if a.division == recipe.division] or listed
+            return sorted(like, key=lambda a: (abs(a.pieces - (recipe.pieces or 1)), a.turn != recipe.turn))[:1]
+
         problem = self.factory.problem(specs.paper_chunking(chunks), chunks)
-        few = self._explored  # others follow
-        solved = cache(partial(self._solution, problem, quick=few))
-        outcome = solved()
+        few = self._transfers <= 4_000  # others follow
+        mended = cache(partial(self._solution, problem, quick=few))
+        outcome = mended()
         if isinstance(outcome, Infeasible):
             raise no_schedule(outcome.reason)
-        if not isinstance(outcome, Solution):
-            return []
-        schedule = outcome.schedule
-        plan = partial(
-            Plan, candidates.of_paths(problem, schedule, chunks), chunks, self.recipe.trees or chunks, solved
-        )
-        return list(candidates.arranged(plan, problem, schedule, partial(self._alike, specs, problem, schedule)))
-
-    def _packed_trees(self, specs: CandidateSpecs, candidates: SteadyCandidates) -> list[Plan]:
-        """Along as many trees as before, packed anew; none where chunks go along paths."""
-        request, trees = self.run.request, self.recipe.trees
-        chunks = self.document.chunks_per_rank
+        if isinstance(outcome, Solution):
+            schedule = outcome.schedule
+            seconds = candidates.of_paths(problem, schedule, chunks)
+            plan = partial(Plan, seconds, chunks, trees or chunks, mended)
+            yield from candidates.arranged(plan, problem, schedule, partial(alike, problem, schedule))
         if specs.personalized or trees is None:
-            return []
-        if request.collective == "allreduce" and chunks * self.changes.after.ranks % trees:
-            ranks = self.changes.after.ranks  # the fewest chunks per rank of which each tree carries as many
+            return
+        if request.collective == "allreduce" and chunks * ranks % trees:
+            # the fewest chunks per rank of which each tree carries as many
             chunks = next(chunks for chunks in range(1, trees + 1) if chunks * ranks % trees == 0)
         problem = self.factory.problem(specs.paper_chunking(chunks), chunks)
         packed = copied(problem)
         if packed.collective.name not in PACKED or refuses(packed, request.policy) is not None:
-            return []
+            return
         packing = whole_packing(
             packed, specs.rates(chunks), request.policy, self.run.deadline, trees, candidates.connections(trees)
         )
         schedule = schedule_along(problem, packing)
         solved = cache(partial(candidates.solved_by, problem, along(packing)))
         plan = partial(Plan, packing.seconds, chunks, trees, solved)
-        return list(candidates.arranged(plan, problem, schedule, partial(self._alike, specs, problem, schedule)))
-
-    def _alike(self, specs: CandidateSpecs, problem: Problem, schedule: Schedule) -> list[Arrangement]:
-        """The arrangement most like that of the old winner; with its division of channels, where there is one."""
-        request, recipe = self.run.request, self.recipe
-        target = timed_target(request)
-        if target is None:
-            return []
-        costs = CostOptions.of(request).costs(self.changes.after)
-        lowering = timed_lowering(request, target, self.changes.after)
-        listed = arrangements(problem, schedule, costs, lowering, specs.size)
-        alike = [a for a in listed if a.division == recipe.division] or listed
-        return sorted(alike, key=lambda a: (abs(a.pieces - (recipe.pieces or 1)), a.turn != recipe.turn))[:1]
+        yield from candidates.arranged(plan, problem, schedule, partial(alike, problem, schedule))
 
 
 @dataclass
@@ -344,15 +334,6 @@ class _SteadyCandidates(SteadyCandidates):
             return
         self.effort.spend(self._work(plan))
         self.ranked.append(before)
-
-
-def _in_two_phases(problem: Problem, schedule: Schedule) -> bool:
-    """Whether an allreduce adds first, each chunk at its own rank (HeteCCL eq. 7), and copies then."""
-    last_sum = max((t.end for t in schedule.transfers if t.reduce), default=0)
-    first_copy = min((t.start for t in schedule.transfers if not t.reduce), default=last_sum)
-    chunks, arcs = problem.collective.chunks, problem.arcs
-    at_home = all(arcs[t.link].src not in chunks[t.chunk].block for t in schedule.transfers if t.reduce)
-    return last_sum <= first_copy and at_home
 
 
 @dataclass(frozen=True, slots=True)
@@ -470,28 +451,47 @@ class Repaired:
     synthesis: Synthesis
     difference: ScheduleDifference
 
+    def write(self, stem: Path) -> list[Path]:
+        """Write the files, all or none; their paths."""
+        return self.synthesis.write(stem)
+
 
 def repair(asked: RepairRequest, progress: Progress = no_progress) -> Repaired:
     """Repair the schedule. Raises HetesynthError where files do not fit together or there is no schedule."""
-    document, recipe = _read(asked)
-    before = load_topology(asked.before)
-    demand_same_cluster(document, before, str(asked.schedule))
+    if asked.schedule is None:
+        raise InternalError("a repair of no schedule file")
+    document, name = read_document(asked.schedule), str(asked.schedule)
+    recipe, before = recipe_in(document, name), load_topology(asked.before)
+    demand_same_cluster(document, before, name)
     return repaired(asked, document, recipe, CarryOver(before, load_topology(asked.after)), progress)
 
 
 def repaired(
-    asked: RepairRequest, document: ScheduleDocument, recipe: Recipe, changes: CarryOver,
+    asked: RepairRequest,
+    document: ScheduleDocument,
+    recipe: Recipe,
+    changes: CarryOver,
     progress: Progress = no_progress,
-) -> Repaired:  # fmt: skip
+) -> Repaired:
     """The same where the files were read."""
     targets = asked.targets or tuple(target(name) for name in recipe.targets)
     request = Request(  # what the old schedule was asked for with, on the changed cluster
-        topology=asked.after, collective=document.collective, chunks=recipe.chunks,
-        root=changes.root(document.root), budget=asked.budget, chunking=recipe.chunking,
-        exclusion=recipe.exclusion, schedule_only=asked.schedule_only or not recipe.programs,
-        max_peers=recipe.max_peers, targets=targets, single_root=asked.single_root, size=recipe.size,
-        runtime=NCCL_TABLES if recipe.runtime_costs else None, objective="time", policy=asked.policy,
-    )  # fmt: skip
+        topology=asked.after,
+        collective=document.collective,
+        chunks=recipe.chunks,
+        root=changes.root(document.root),
+        budget=asked.budget,
+        chunking=recipe.chunking,
+        exclusion=recipe.exclusion,
+        schedule_only=asked.schedule_only or not recipe.programs,
+        max_peers=recipe.max_peers,
+        targets=targets,
+        single_root=asked.single_root,
+        size=recipe.size,
+        runtime=NCCL_TABLES if recipe.runtime_costs else None,
+        objective="time",
+        policy=asked.policy,
+    )
     demand_callable(request)
     run = compilation(request, progress)
     work = Repair(run, document, recipe, changes)
@@ -507,20 +507,18 @@ def repaired(
     return Repaired(asked, document, changes, synthesis, difference)
 
 
-def suffixes_of(asked: RepairRequest) -> list[str]:
-    """Of the files that a repair writes."""
-    document, recipe = _read(asked)
-    targets = asked.targets or tuple(target(name) for name in recipe.targets)
-    schedule_only = asked.schedule_only or not recipe.programs
-    return [*suffixes(Request(asked.after, document.collective, schedule_only=schedule_only, targets=targets))]
-
-
-def _read(asked: RepairRequest) -> tuple[ScheduleDocument, Recipe]:
-    """The old schedule and how it was made."""
-    if asked.schedule is None:
-        raise InternalError("a repair of no schedule file")
-    document = read_document(asked.schedule)
-    return document, recipe_in(document, str(asked.schedule))
+def suffixes_of(schedule: Path, targets: tuple[Target, ...], *, schedule_only: bool) -> list[str]:
+    """Of the files that a repair of the file writes."""
+    document = read_document(schedule)
+    recipe = recipe_in(document, str(schedule))
+    return suffixes(
+        Request(
+            schedule,
+            document.collective,
+            schedule_only=schedule_only or not recipe.programs,
+            targets=targets or tuple(target(name) for name in recipe.targets),
+        )
+    )
 
 
 def read_document(path: Path) -> ScheduleDocument:

@@ -65,7 +65,16 @@ def file_predictor(
     if not format_of(path).plan:
         return program_predictor(path, topology, options, target)
     if kind_of(contents(path, MAX_BYTES, WAY_OUT), path) == "plan":
-        return plan_predictor(path, topology, options)
+        from hetesynth.judge.mscclpp.judge import plan_violations
+        from hetesynth.judge.mscclpp.reader import load_plan
+
+        plan = load_plan(path)
+        _demand_ranks(path, plan.ranks, topology)
+        links = {(link.src, link.dst) for link in topology.links}
+        wrong = plan_violations(plan, links=links, servers=topology.servers, max_findings=1)
+        if wrong:
+            raise _refused(path, wrong[0].message)
+        return PlanPredictor(topology, plan, options)
     return schedule_predictor(path, topology, options)
 
 
@@ -117,20 +126,6 @@ def program_predictor(
     if read.program is None or wrong:
         raise _refused(path, wrong[0].message if wrong else "there is no program in it")
     return ProgramPredictor(topology, read.program, options, target)
-
-
-def plan_predictor(path: Path, topology: Topology, options: CostOptions) -> PlanPredictor:
-    """The predictor of an MSCCL++ plan file. Raises HetesynthError where it is wrong or not for ``topology``."""
-    from hetesynth.judge.mscclpp.judge import plan_violations
-    from hetesynth.judge.mscclpp.reader import load_plan
-
-    plan = load_plan(path)
-    _demand_ranks(path, plan.ranks, topology)
-    links = {(link.src, link.dst) for link in topology.links}
-    wrong = plan_violations(plan, links=links, servers=topology.servers, max_findings=1)
-    if wrong:
-        raise _refused(path, wrong[0].message)
-    return PlanPredictor(topology, plan, options)
 
 
 def _demand_ranks(path: Path, ranks: int, topology: Topology) -> None:

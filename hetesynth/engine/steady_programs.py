@@ -12,7 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from hetesynth.engine.formats import Emitted, plan_of, plan_options, servers_of, xml_of
-from hetesynth.engine.predictors import CostOptions, PlanPredictor, ProgramPredictor
+from hetesynth.engine.predictors import (
+    MAX_PROGRAM_TRANSFERS,
+    CostOptions,
+    PlanPredictor,
+    ProgramPredictor,
+)
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.collective import Collective
 from hetesynth.model.cost import Costs, chunk_bytes, runtime_bytes
@@ -129,7 +134,7 @@ def plan_emitted(
                 return plan_of(steady.plan(problem, schedule, options), options)
         except HetesynthError:  # in place the collective may have none
             pass
-    if len(schedule.transfers) > costs.policy.compile.max_program_transfers:
+    if len(schedule.transfers) > MAX_PROGRAM_TRANSFERS:
         return None
     quick = quickest_plan(topology, problem, schedule, size, options, costs)
     return None if quick is None else plan_of(quick.plan, options)

@@ -31,17 +31,24 @@ from hetesynth.engine.choice.candidates import strategy_of
 from hetesynth.engine.choice.tuning import Effort
 from hetesynth.engine.compilation import Compilation, PhaseTimer, compilation
 from hetesynth.engine.predictors import CostOptions
-from hetesynth.engine.problem import demand_first_candidate, first_candidate, load_problem, no_schedule
+from hetesynth.engine.problem import (
+    demand_first_candidate,
+    first_candidate,
+    load_problem,
+    no_schedule,
+    verified_solver,
+)
 from hetesynth.engine.program_warnings import demand_single_root
 from hetesynth.engine.request import Request
 from hetesynth.engine.ring_baseline import is_simulated
 from hetesynth.engine.steady_programs import LibraryProgram, SteadyState
-from hetesynth.engine.time_verdict import Bounds, bounds_of, implied_size
+from hetesynth.engine.time_verdict import Bounds, Timed, TimeVerdict, bounds_of, implied_size, time_verdict
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.deadline import no_deadline, now
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget, Problem
+from hetesynth.model.topology import Topology
 from hetesynth.model.verdict import GaveUp, Infeasible
 from hetesynth.model.words import microseconds
 from hetesynth.processes import Ended, Tell, last_result
@@ -49,24 +56,89 @@ from hetesynth.search.chunking import Chunking
 from hetesynth.search.effort import for_steps
 from hetesynth.search.interrupts import abandoned
 from hetesynth.search.registry import demand_strategy
-from hetesynth.search.search import Ending, Progress, no_progress
+from hetesynth.search.search import Progress, no_progress
 from hetesynth.topology.language import load_topology
 
 if TYPE_CHECKING:
-    from hetesynth.engine.choice.choice import Chosen, Keep
+    from hetesynth.engine.choice.choice import Chosen
     from hetesynth.engine.choice.program_ranking import Ranked
-    from hetesynth.engine.time_verdict import TimeVerdict
 
 
 T = TypeVar("T")
+GRACE = 1.5
+"""Seconds after the budget for the first result where there is none: a budget is kept within 2 s."""
+STEP_SHARE = 0.75
+"""Of the budget for the search whose schedule is lowered and judged after it."""
 FIRST_ONLY = 0.01
 """Seconds after which nothing but a first schedule is begun."""
 
 
-def for_every_root(
-    request: Request, progress: Progress = no_progress, trace: CegisTrace | None = None, *,
+def synthesize(
+    request: Request,
+    progress: Progress = no_progress,
+    budget: Budget | None = None,
+    decisions: Decisions | None = None,
+    trace: CegisTrace | None = None,
+    *,
     began: float | None = None,
-) -> list[Synthesis]:  # fmt: skip
+) -> Synthesis:
+    """The main job. Raises HetesynthError when there is no schedule (exit 1) or none was found (exit 3).
+
+    ``budget``: what is spent, by default that of the request. Where it has seconds the work is done in a process
+    that hands over each better ``Synthesis`` and is killed when they are over: the last one is the result, and
+    says that it was cut short. One that ends before is what there is without seconds. ``began``: from which moment
+    of ``time.monotonic`` they count, by default from now. ``decisions``, ``trace``: records to write to, which are
+    there where nothing is found too.
+    """
+    spent = budget or request.budget
+    record = Decisions() if decisions is None else decisions
+    steps = CegisTrace() if trace is None else trace
+    if spent.seconds is None:
+        return synthesized(compilation(request, progress, spent, record, steps))
+    before, began = len(steps.entries), time.monotonic() if began is None else began
+
+    def work(tell: Tell) -> Synthesis:
+        def improved(synthesis: Synthesis) -> None:
+            tell("result", with_warnings(synthesis))
+
+        try:
+            told = partial(_tell_progress, tell)
+            run = compilation(request, told, spent, record, steps, improved=improved)
+            return with_warnings(synthesized(run))
+        finally:
+            tell("records", (record.entries, steps.entries[before:]))
+
+    def keep(records: Any) -> None:
+        record.entries[:], steps.entries[before:] = records
+
+    lacking = f"nothing was found, judged and timed in {spent.seconds:g} s"
+    synthesis, ending = _last_in_time(work, began + spent.seconds, progress, keep, lacking)
+    if ending == "done":
+        return synthesis
+    keep((synthesis.decisions, synthesis.cegis))
+    timer, choice = synthesis.timer, synthesis.choice
+    missing = max(0.0, time.monotonic() - began - timer.total)
+    timer.phases["search"] = timer.phases.get("search", 0.0) + missing
+    by_clock = ("search",) if ending == "time" else ()
+    cut = replace(
+        synthesis,
+        cut_short=True,
+        ending=ending,
+        solution=replace(synthesis.solution, cut_short=True, ending=ending),
+        choice=None if choice is None else replace(choice, cut_short=True, ending=ending),
+        decided_by_clock=tuple(dict.fromkeys((*synthesis.decided_by_clock, *by_clock))),
+    )
+    vars(cut)["warnings"] = synthesis.warnings  # they do not depend on the ending
+    return cut
+
+
+def for_every_root(
+    request: Request,
+    progress: Progress = no_progress,
+    trace: CegisTrace | None = None,
+    *,
+    began: float | None = None,
+) -> list[Synthesis]:
     """One synthesis a root, in order. ``trace``: what CEGIS did. ``began``: as ``synthesize`` takes it.
 
     With a time budget the work is done in a process that makes the first program of every root, then searches for
@@ -107,7 +179,7 @@ def for_every_root(
         steps.entries[before:] = records
 
     lacking = f"not every root had a program after {seconds:g} s"
-    return _last_in_time(work, request, until, progress, keep, lacking)[0]
+    return _last_in_time(work, until, progress, keep, lacking)[0]
 
 
 def write_every_root(syntheses: Sequence[Synthesis], stem: Path) -> list[Path]:
@@ -123,51 +195,13 @@ def write_every_root(syntheses: Sequence[Synthesis], stem: Path) -> list[Path]:
     return list(paths)
 
 
-def synthesize(
-    request: Request, progress: Progress = no_progress, budget: Budget | None = None,
-    decisions: Decisions | None = None, trace: CegisTrace | None = None, *, began: float | None = None,
-) -> Synthesis:  # fmt: skip
-    """The main job. Raises HetesynthError when there is no schedule (exit 1) or none was found (exit 3).
-
-    ``budget``: what is spent, by default that of the request. Where it has seconds the work is done in a process
-    that hands over each better ``Synthesis`` and is killed when they are over: the last one is the result, and
-    says that it was cut short. One that ends before is what there is without seconds. ``began``: from which moment
-    of ``time.monotonic`` they count, by default from now. ``decisions``, ``trace``: records to write to, which are
-    there where nothing is found too.
-    """
-    spent = budget or request.budget
-    record = Decisions() if decisions is None else decisions
-    steps = CegisTrace() if trace is None else trace
-    if spent.seconds is None:
-        return synthesized(compilation(request, progress, spent, record, steps))
-    before, began = len(steps.entries), time.monotonic() if began is None else began
-
-    def work(tell: Tell) -> Synthesis:
-        def improved(synthesis: Synthesis) -> None:
-            tell("result", with_warnings(synthesis))
-
-        try:
-            told = partial(_tell_progress, tell)
-            run = compilation(request, told, spent, record, steps, improved=improved)
-            return with_warnings(synthesized(run))
-        finally:
-            tell("records", (record.entries, steps.entries[before:]))
-
-    def keep(records: Any) -> None:
-        record.entries[:], steps.entries[before:] = records
-
-    lacking = f"nothing was found, judged and timed in {spent.seconds:g} s"
-    synthesis, ended = _last_in_time(work, request, began + spent.seconds, progress, keep, lacking)
-    if ended == "done":
-        return synthesis
-    record.entries[:], steps.entries[before:] = synthesis.decisions, synthesis.cegis
-    return _cut(synthesis, ended, time.monotonic() - began)
-
-
 def _last_in_time(
-    work: Callable[[Tell], T], request: Request, until: float, progress: Progress, keep: Callable[[Any], None],
+    work: Callable[[Tell], T],
+    until: float,
+    progress: Progress,
+    keep: Callable[[Any], None],
     lacking: str,
-) -> tuple[T, Ended]:  # fmt: skip
+) -> tuple[T, Ended]:
     """The last result of ``work``, in a process that is killed at ``until``, and what ended it.
 
     ``keep``: is handed the records that it tells. Raises HetesynthError HS602 with the message ``lacking`` where
@@ -180,7 +214,7 @@ def _last_in_time(
         else:
             keep(value)
 
-    result, ended = last_result(work, until, request.policy.compile.grace, heard)
+    result, ended = last_result(work, until, GRACE, heard)
     if result is None:
         if ended == "interrupt":
             raise KeyboardInterrupt
@@ -190,20 +224,6 @@ def _last_in_time(
 
 def _tell_progress(tell: Tell, what: str, best: int | None) -> None:
     tell("progress", (what, best))
-
-
-def _cut(synthesis: Synthesis, ending: Ending, seconds: float) -> Synthesis:
-    """The same as what a search had that was ended by ``ending`` after ``seconds``."""
-    by_clock, timer, choice = ("search",) if ending == "time" else (), synthesis.timer, synthesis.choice
-    timer.phases["search"] = timer.phases.get("search", 0.0) + max(0.0, seconds - timer.total)
-    solution = replace(synthesis.solution, cut_short=True, ending=ending)
-    cut = replace(
-        synthesis, cut_short=True, ending=ending, solution=solution,
-        choice=None if choice is None else replace(choice, cut_short=True, ending=ending),
-        decided_by_clock=tuple(dict.fromkeys((*synthesis.decided_by_clock, *by_clock))),
-    )  # fmt: skip
-    vars(cut)["warnings"] = synthesis.warnings  # they do not depend on the ending
-    return cut
 
 
 def with_warnings(synthesis: Synthesis) -> Synthesis:
@@ -219,7 +239,15 @@ def synthesized(run: Compilation) -> Synthesis:
     demand_first_candidate(request)
     demand_callable(request, every_root=run.every_root)
     try:
-        synthesis = _by_steps(run, shown) if request.size is None else _for_size(run, shown, request.size)
+        if request.size is None:
+            synthesis = _by_steps(run, shown)
+        else:
+            demand_addressable(request, request.size)
+            with run.timer.phase("parse"):
+                topology = load_topology(request.topology)
+            with run.timer.phase("search"):
+                chosen = _chosen(run, shown, topology, request, run.budget_left, run.decisions)
+            synthesis = _written(run, shown, chosen, request.size)
     except KeyboardInterrupt:
         if shown.best is None:
             raise
@@ -247,8 +275,6 @@ class Shown:
 def verdict_of(synthesis: Synthesis, *, hurried: bool = False) -> TimeVerdict | None:
     """The time of what is written beside the limit and the library; None where no time is simulated. ``hurried``:
     beside the library only where that was simulated before."""
-    from hetesynth.engine.time_verdict import time_verdict
-
     optimality, request = synthesis.time_optimality, synthesis.request
     if optimality.bound is None:
         return None
@@ -256,28 +282,25 @@ def verdict_of(synthesis: Synthesis, *, hurried: bool = False) -> TimeVerdict | 
     without_library = None
     if not is_simulated(synthesis.topology, request.collective, root, optimality.size, options):
         without_library = "interrupted" if abandoned() else "the time budget is over" if hurried else None
+    timed: Timed = "program" if synthesis.programs else "schedule"
+    if synthesis.programs and synthesis.targets[0].format.plan:
+        timed = "plan"
+    seconds = synthesis.program_seconds if synthesis.programs else optimality.seconds
     with synthesis.timer.phase("predict"):
         bounds = bounds_of(synthesis.topology, request.collective, root, options)
-        if not synthesis.programs:
-            return time_verdict(
-                synthesis.topology, root, bounds, optimality.size, optimality.seconds, options, "schedule",
-                without_library=without_library,
-            )  # fmt: skip
-        plan = synthesis.targets[0].format.plan
-        return time_verdict(
-            synthesis.topology, root, bounds, optimality.size, synthesis.program_seconds, options,
-            "plan" if plan else "program", without_library=without_library,
-        )  # fmt: skip
+        question = synthesis.topology, root, bounds, optimality.size, seconds, options, timed
+        return time_verdict(*question, without_library=without_library)
 
 
 def _by_steps(run: Compilation, shown: Shown) -> Synthesis:
-    """The schedule of the fewest steps; with objective time the quickest program for the size that it implies."""
+    """The schedule of the fewest steps, its program the quickest for the size that its chunks make; with objective
+    time the quickest of all programs for that size."""
     request = run.request
     chunking, problem = load_problem(request, run.timer)
     strategy_of(request, chunking.topology)  # what cannot be asked for is refused before anything is searched for
     if request.objective == "time" and request.strategy == "auto" and not request.schedule_only:
         return _quickest(run, shown, chunking, problem)
-    solved = _step_search(run, chunking, problem, run.budget.part(request.policy.compile.step_share))
+    solved = _step_search(run, chunking, problem, run.budget.part(STEP_SHARE))
     shown.best = solved
     last = request.schedule_only or request.strategy != "auto" or solved.solution.ending == "interrupt"
     if last or run.improved is not None:  # the verdict, and a quicker program of it, may come too late
@@ -286,30 +309,23 @@ def _by_steps(run: Compilation, shown: Shown) -> Synthesis:
             run.improved(replace(synthesis, verdict=verdict_of(synthesis, hurried=True)))
         if last:
             return synthesis
-    return finished(_pipelined(run, solved))
-
-
-def _pipelined(run: Compilation, solved: SolvedRequest) -> SolvedRequest:
-    """The same with the program that is quickest for the size that the chunks make."""
     from hetesynth.engine.choice.program_ranking import step_candidate, step_program
 
-    size = implied_size(solved.problem, solved.chunking.chunk_bytes)
+    size = implied_size(problem, chunking.chunk_bytes)
     try:
         with run.timer.phase("choice"):
             ranked = step_program(solved, step_candidate(solved, size), size, run.deadline, run.decisions)
     except (HetesynthError, KeyboardInterrupt):  # the plain program is written
-        return solved
+        return finished(solved)
     if ranked.seconds is not None:
         record = run.decisions.inside("files")
         record.note(ranked.candidate.label, "chosen", f"{ranked.way}: {microseconds(ranked.seconds)}")
     programs = replace(solved.programs, steady=ranked.steady)
-    return replace(solved, programs=programs)
+    return finished(replace(solved, programs=programs))
 
 
 def _step_search(run: Compilation, chunking: Chunking, problem: Problem, budget: Budget) -> SolvedRequest:
     """The schedule of the fewest steps that is found with ``budget``."""
-    from hetesynth.engine.problem import verified_solver
-
     request, timer = run.request, run.timer
     strategy = strategy_of(request, chunking.topology)
     with timer.phase("search"):
@@ -340,7 +356,7 @@ def _quickest(run: Compilation, shown: Shown, chunking: Chunking, problem: Probl
     The choice comes before the search for steps: what is written is what it finds. Where it fails the program of
     the fewest steps is written; where that search is interrupted, or finds nothing, the report does without.
     """
-    from hetesynth.engine.choice.choice import choose, with_schedule
+    from hetesynth.engine.choice.choice import with_schedule
 
     request, topology, size = run.request, chunking.topology, implied_size(problem, chunking.chunk_bytes)
     sized = replace(request, size=size, chunking=replace(request.chunking, chunk_bytes=None))
@@ -348,9 +364,8 @@ def _quickest(run: Compilation, shown: Shown, chunking: Chunking, problem: Probl
     try:
         demand_addressable(request, size)
         with run.timer.phase("choice"):
-            budget, record = run.budget_left.part(request.policy.compile.step_share), run.decisions.inside("time")
-            keep = _keeping(run, shown, size)
-            chosen = choose(topology, sized, size, run.progress, budget, record, keep, run.trace)
+            budget, record = run.budget_left.part(STEP_SHARE), run.decisions.inside("time")
+            chosen = _chosen(run, shown, topology, sized, budget, record)
     except HetesynthError:  # too large or too small a size, too little time
         pass
     if chosen is None:
@@ -376,9 +391,19 @@ def _quickest(run: Compilation, shown: Shown, chunking: Chunking, problem: Probl
     return replace(synthesis, step_model=step_model(solved), ending=ending)
 
 
-def _keeping(run: Compilation, shown: Shown, size: int) -> Keep:
-    """What keeps the best candidate of a tuning run as what was shown, and hands its files over to whoever ends
-    the run in time."""
+def _chosen(
+    run: Compilation, shown: Shown, topology: Topology, sized: Request, budget: Budget, record: Decisions
+) -> Chosen:
+    """The candidates for the size of ``sized``, the quickest program first.
+
+    The best of the tuning run so far is kept as what was shown; its files are handed over to whoever ends the run
+    in time, if it is much quicker than the last of which files were made, or these took no longer than what has
+    passed since: files take at most half of the time then.
+    """
+    from hetesynth.engine.choice.choice import choose
+    from hetesynth.engine.choice.program_ranking import ranked_programs, timed_target
+
+    size, untimed = sized.size or 0, timed_target(run.request) is None
 
     def keep(bounds: Bounds, tried: int, ranked: Ranked) -> None:
         seconds = _seconds(ranked)
@@ -391,9 +416,31 @@ def _keeping(run: Compilation, shown: Shown, size: int) -> Keep:
         schedule_alone = before is not None and before.seconds is not None and ranked.seconds is None
         if not schedule_alone and seconds < (shown.handed if before is None else _seconds(before)):
             shown.waiting = bounds, tried, ranked
-        _hand_over(run, run.improved, shown, size)
+        if shown.waiting is None:
+            return
+        began, (bounds, tried, ranked) = now(), shown.waiting
+        if _seconds(ranked) > shown.handed * (1.0 - 0.05) and began < shown.since + shown.took:
+            return
+        shown.waiting = None
+        if ranked.seconds is None and not untimed:
+            ranked = ranked_programs(
+                topology, run.request, [ranked.candidate], size, no_deadline(), Decisions(), Effort(math.inf)
+            )[0]
+        if (ranked.seconds is not None or untimed) and _seconds(ranked) < shown.handed:
+            choice = Choice(ranked.candidate.label, tried, True, (), "time")
+            apart = replace(run, timer=PhaseTimer())  # for the whole run this is a part of the search
+            try:
+                synthesis = _judged(apart, bounds, size, ranked, choice)
+            except HetesynthError as error:
+                if error.code not in UNFIT:
+                    raise
+            else:
+                run.improved(replace(synthesis, verdict=verdict_of(synthesis, hurried=True)))
+                shown.handed = _seconds(ranked)
+        shown.since = now()
+        shown.took = shown.since - began
 
-    return keep
+    return choose(topology, sized, size, run.progress, budget, record, keep, run.trace)
 
 
 def _seconds(ranked: Ranked) -> float:
@@ -401,43 +448,10 @@ def _seconds(ranked: Ranked) -> float:
     return ranked.candidate.seconds if ranked.seconds is None else ranked.seconds
 
 
-def _hand_over(run: Compilation, improved: Callable[[Synthesis], None], shown: Shown, size: int) -> None:
-    """Hand over the files of the candidate that waits, if it is much quicker than the last of which files were
-    made, or these took no longer than what has passed since: files take at most half of the time then."""
-    from hetesynth.engine.choice.program_ranking import ranked_programs, timed_target
-
-    request, began = run.request, now()
-    if shown.waiting is None:
-        return
-    bounds, tried, ranked = shown.waiting
-    soon = _seconds(ranked) <= shown.handed * (1.0 - request.policy.compile.handed_over)
-    if not soon and began < shown.since + shown.took:
-        return
-    shown.waiting = None
-    if ranked.seconds is None and timed_target(request) is not None:
-        topology, everything = ranked.candidate.chunking.topology, Effort(math.inf)
-        ranked = ranked_programs(
-            topology, request, [ranked.candidate], size, no_deadline(), Decisions(), everything
-        )[0]
-    if (ranked.seconds is not None or timed_target(request) is None) and _seconds(ranked) < shown.handed:
-        choice = Choice(ranked.candidate.label, tried, True, (), "time")
-        apart = replace(run, timer=PhaseTimer())  # for the whole run this is a part of the search
-        try:
-            synthesis = judged_files(_solved(apart, bounds, size, ranked, choice))
-            demand_carried(synthesis, size)
-        except HetesynthError as error:
-            if error.code not in UNFIT:
-                raise
-        else:
-            synthesis = _timed(synthesis, ranked)
-            improved(replace(synthesis, verdict=verdict_of(synthesis, hurried=True)))
-            shown.handed = _seconds(ranked)
-    shown.since = now()
-    shown.took = shown.since - began
-
-
-def _timed(synthesis: Synthesis, ranked: Ranked) -> Synthesis:
-    """The same with the time that the trial of its program said, where that was not worked out again."""
+def _judged(run: Compilation, bounds: Bounds, size: int, ranked: Ranked, choice: Choice) -> Synthesis:
+    """The files; with the time that the trial of the program said, where that was not worked out again."""
+    synthesis = judged_files(_solved(run, bounds, size, ranked, choice))
+    demand_carried(synthesis, size)
     return synthesis if synthesis.program_seconds else replace(synthesis, program_seconds=ranked.seconds)
 
 
@@ -449,20 +463,6 @@ def _solved(run: Compilation, bounds: Bounds, size: int, entry: Ranked, choice: 
     pipelined = entry.candidate.pipelined
     choice = replace(choice, pipelined=pipelined is not None, trees=None if pipelined is None else pipelined.trees)
     return entry.candidate.solved(run, spec, bounds.optimality(size, entry.candidate.seconds), choice)
-
-
-def _for_size(run: Compilation, shown: Shown, size: int) -> Synthesis:
-    """The candidate with the quickest program for ``size`` whose programs fit every target."""
-    from hetesynth.engine.choice.choice import choose
-
-    request, timer = run.request, run.timer
-    demand_addressable(request, size)
-    with timer.phase("parse"):
-        topology = load_topology(request.topology)
-    with timer.phase("search"):
-        keep = _keeping(run, shown, size)
-        chosen = choose(topology, request, size, run.progress, run.budget_left, run.decisions, keep, run.trace)
-    return _written(run, shown, chosen, size)
 
 
 def _written(run: Compilation, shown: Shown, chosen: Chosen, size: int) -> Synthesis:
@@ -487,9 +487,7 @@ def _written(run: Compilation, shown: Shown, chosen: Chosen, size: int) -> Synth
         rank = "the quickest" if entry is first else "the quickest that fits the targets"
         record.note(candidate.label, "chosen", f"{rank}, its {kind} takes {microseconds(took)}")
         try:
-            synthesis = judged_files(_solved(run, tuning.bounds, size, entry, choice))
-            demand_carried(synthesis, size)
-            return _timed(synthesis, entry)
+            return _judged(run, tuning.bounds, size, entry, choice)
         except HetesynthError as error:
             if error.code not in UNFIT:
                 raise

@@ -163,12 +163,11 @@ def implied_size(problem: Problem, bytes_of_chunk: int) -> int:
 
 def time_optimality(
     topology: Topology, problem: Problem, schedule: Schedule, size: int,
-    options: CostOptions, most: int | None = None,
+    options: CostOptions, most: int = 50_000,
 ) -> TimeOptimality:  # fmt: skip
     """The time of a schedule that was not made for a size; not simulated past ``most`` transfers,
-    by default those of the policy."""
+    by default 50,000."""
     collective = problem.collective
-    most = options.policy.compile.max_predicted_unasked if most is None else most
     if len(schedule.transfers) > most:
         return TimeOptimality(size, collective.name, collective.ranks, None, None)
     from hetesynth.engine.predictors import predict

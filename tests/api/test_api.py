@@ -28,18 +28,8 @@ def test_a_program_is_made_written_judged_and_simulated(tmp_path: Path) -> None:
 def test_the_command_line_writes_the_same_bytes(tmp_path: Path) -> None:
     made = api.synthesize(str(FIG10), "broadcast", root=2, schedule_only=True)
     paths = api.write(made, tmp_path / "a")
-    words = [
-        "synth",
-        str(FIG10),
-        "--coll",
-        "broadcast",
-        "--root",
-        "2",
-        "--schedule-only",
-        "-o",
-        str(tmp_path / "b"),
-    ]
-    assert run(words) == 0
+    words = f"synth {FIG10} --coll broadcast --root 2 --schedule-only -o {tmp_path / 'b'}"
+    assert run(words.split()) == 0
     assert [path.read_bytes() for path in paths] == [(tmp_path / "b.schedule.json").read_bytes()]
 
 

@@ -23,7 +23,7 @@ from benchmarks.generated_clusters import generated_cluster
 from benchmarks.journal import RowJournal
 from benchmarks.machine import machine
 from benchmarks.tables import csv_text
-from hetesynth.engine.artifacts import Synthesis, write
+from hetesynth.engine.artifacts import Synthesis
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
 from hetesynth.engine.n_minus_one import single_losses
 from hetesynth.engine.repair import RepairRequest, repair
@@ -184,7 +184,7 @@ def _measured(section: str, scenario: Scenario, name: CollectiveName, folder: Pa
     topology, changed = scenario.topology(folder), scenario.changed(folder)
     if not schedule.exists():
         stem = schedule.with_name(schedule.name.removesuffix(SCHEDULE_SUFFIX))
-        write(_fresh(topology, name, bare=bare), stem)
+        _fresh(topology, name, bare=bare).write(stem)
     try:
         _forget()
         began = time.process_time()

@@ -12,15 +12,13 @@ from typing import Any
 
 import pytest
 
-from hetesynth.cli.atlas import atlas_report
+from hetesynth.cli.atlas import atlas_lines
 from hetesynth.cli.main import run
 from hetesynth.engine import atlas
-from hetesynth.engine.artifacts import SolvedRequest, demand_carried
+from hetesynth.engine.artifacts import SolvedRequest
 from hetesynth.engine.compilation import compilation
 from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError
-from hetesynth.files import folders
-from hetesynth.files.folders import write_folder
 from hetesynth.model.cost import runtime_bytes
 from hetesynth.model.target import TARGETS, Target
 from hetesynth.programs.mscclpp.lower import too_large
@@ -102,22 +100,6 @@ def test_ranges_tile_and_files_are_there(made: Path) -> None:
     assert there == listed | {"index.json", "bandwidth.svg"}
 
 
-def test_figures_are_near_the_bound_and_near_the_best(made: Path) -> None:
-    index = index_of(made)
-    rows = [row for r in index["ranges"] for row in r["sizes"]]
-    assert [row["size"] for row in rows] == sorted({row["size"] for row in rows})
-    assert all(0 < row["percent_of_bound"] <= 100 for row in rows)
-    timed = [row for row in rows if row["program_predicted_us"] is not None]
-    assert timed and all(row["program_predicted_us"] >= row["bound_us"] * (1 - 1e-9) for row in timed)
-    frontier = index["frontier"]
-    assert all(
-        a["latency_us"] <= b["latency_us"] and a["us_per_MB"] > b["us_per_MB"] for a, b in pairwise(frontier)
-    )
-    assert index["topology"]["diameter_hops"] == 2
-    # halves of DGX-1 (four GPUs each) are joined by four double-direction links, two of them of 50 GB/s
-    assert 0 < index["topology"]["inverse_bisection_us_per_MB"] < 20
-
-
 def test_an_atlas_repeats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     topology = str(EXAMPLES / "fig10" / "topo.dsl")
     arguments = ["--coll", "gather", "--sizes", "1KB,1MB", "--strategy", "greedy", "--chunks", "2"]
@@ -139,26 +121,6 @@ def test_an_atlas_repeats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "HS631" in capsys.readouterr().err
     assert [p.name for p in (tmp_path / "mine").iterdir()] == ["notes.txt"]
     assert run(["atlas", topology, *arguments, "-o", str(tmp_path / "no" / "where")]) == 2
-
-
-def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = tmp_path / "atlas"
-    mark = b"marked"
-    write_folder(target, {"index.json": b"marked 1", "x/y": b"1"}, mark)
-    with monkeypatch.context() as patch:
-
-        def full(number: int) -> None:
-            raise OSError(28, "No space left on device")
-
-        patch.setattr(folders.os, "fsync", full)
-        with pytest.raises(HetesynthError) as refused:
-            write_folder(target, {"index.json": b"marked 2"}, mark)
-        assert refused.value.code == "HS631"
-    assert (target / "index.json").read_bytes() == b"marked 1" and (target / "x" / "y").exists()
-    assert [p.name for p in tmp_path.iterdir()] == ["atlas"]
-    write_folder(target, {"index.json": b"marked 3"}, mark)
-    assert sorted(p.name for p in target.rglob("*")) == ["index.json"]
-    assert [p.name for p in tmp_path.iterdir()] == ["atlas"]
 
 
 @pytest.mark.parametrize(("name", "whole"), [("allgather", 1), ("scatter", 8)])
@@ -197,14 +159,14 @@ def test_a_range_past_what_plans_can_address_has_programs_for_the_other_targets(
         candidates=[SimpleNamespace(solved=solved)],
         members=[SimpleNamespace(steady=None, made_for=1)],
         schedule_at=lambda i, size: None,
-    )  # fmt: skip
+    )
     both = (TARGETS["portable"], TARGETS["mscclpp"])
     request = Request(Path(DGX1), "allgather", targets=both)
-    names: Any = atlas._RangeFiles(compilation(request), members).files(0, 2**33, 0)
+    names: Any = atlas.member_files(compilation(request), members, 0, 2**33, 0)
     assert names == ["portable"]
     alone = compilation(replace(request, targets=both[1:]))
     with pytest.raises(HetesynthError, match="cannot carry 8589934592 bytes"):
-        atlas._RangeFiles(alone, members).files(0, 2**33, 0)
+        atlas.member_files(alone, members, 0, 2**33, 0)
 
 
 def test_sizes_that_no_plan_can_have_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -217,23 +179,11 @@ def test_sizes_that_no_plan_can_have_are_refused(tmp_path: Path, capsys: pytest.
     assert "HS509" in said and "no schedule can" in said and "up to" not in said and not list(tmp_path.iterdir())
 
 
-def test_a_refusal_of_what_was_made_counts_sizes_as_they_were_asked_for() -> None:
-    def refused(name: str) -> str:
-        problem = SimpleNamespace(collective=SimpleNamespace(name=name), ranks=6)
-        made: Any = SimpleNamespace(problem=problem, programs={"": SimpleNamespace(carries=1200)})
-        with pytest.raises(HetesynthError) as caught:
-            demand_carried(made, 9000)
-        return caught.value.message
-
-    assert "carry 9000 bytes" in refused("gather") and "up to 7200 bytes" in refused("gather")
-    assert "carry 9000 bytes" in refused("allgather") and "up to 1200 bytes" in refused("allgather")
-
-
 def test_the_report_says_where_plans_end_beside_other_targets(made: Path) -> None:
     index = index_of(made)
-    told = [line for line in atlas_report(index, "x", 1).splitlines() if "plans for MSCCL++" in line]
+    told = [line for line in atlas_lines(index) if "plans for MSCCL++" in line]
     assert len(told) == 1 and "end at 4.295 GB" in told[0]
     index["ranges"][0]["mscclpp_max_bytes"] = None
-    assert "without plans for MSCCL++" in atlas_report(index, "x", 1)
+    assert "without plans for MSCCL++" in "".join(atlas_lines(index))
     index["targets"].remove("mscclpp")
-    assert "MSCCL++" not in atlas_report(index, "x", 1)
+    assert "MSCCL++" not in "".join(atlas_lines(index))

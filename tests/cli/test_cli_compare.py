@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -30,9 +29,18 @@ def test_figures_equal_those_of_simulate(tmp_path: Path, capsys: pytest.CaptureF
     assert table["simulated"] is True and entry["strategy"] == "ring" and entry["chunks"] == 2
     stem = tmp_path / "ring"
     made = said(
-        capsys, "synth", FIG10, *arguments, "--size", "600KB", "--strategy", "ring", "-o", str(stem),
+        capsys,
+        "synth",
+        FIG10,
+        *arguments,
+        "--size",
+        "600KB",
+        "--strategy",
+        "ring",
+        "-o",
+        str(stem),
         "--schedule-only",
-    )  # fmt: skip
+    )
     simulated = said(capsys, "simulate", f"{stem}.schedule.json", FIG10, "--size", "600KB")["results"][0]
     for key in ("predicted_us", "algbw_GBps", "busbw_GBps"):
         assert entry[key] == pytest.approx(simulated[key], rel=1e-12)
@@ -57,92 +65,3 @@ def test_wrong_names_and_sizes_are_refused(capsys: pytest.CaptureFixture[str]) -
     assert run(["compare", FIG10, "--coll", "allgather", "--strategies", ","]) == 2
     assert run(["compare", FIG10, "--coll", "allgather", "--sizes", "big"]) == 2
     assert "HS307" in capsys.readouterr().err
-
-
-def test_rings_of_nccl_are_for_the_strategy_ring(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    dump = tmp_path / "graph.xml"
-    gpus = "".join(f'<gpu dev="{d}"/>' for d in (0, 2, 1, 3))
-    dump.write_text(f'<graphs><graph pattern="4"><channel>{gpus}</channel></graph></graphs>')
-    topology = str(EXAMPLES / "h20_4x3" / "topo.dsl")
-    arguments = ["synth", topology, "--coll", "allgather", "--rings", str(dump), "-o", str(tmp_path / "x")]
-    assert run(arguments) == 2
-    assert "HS620" in capsys.readouterr().err
-    made = said(capsys, *arguments, "--strategy", "ring", "--schedule-only")
-    assert made["steps"] >= 11
-    assert run([*arguments[:-4], "--rings", "nothing.xml", "--strategy", "ring"]) == 2
-    assert "HS621" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", ["allgather", "reducescatter", "allreduce"])
-def test_the_ring_goes_in_the_order_of_the_dump(
-    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:  # fmt: skip
-    """Every transfer joins neighbours of the stated ring, in one direction."""
-    dump = tmp_path / "graph.xml"
-    gpus = "".join(f'<gpu dev="{d}"/>' for d in (0, 2, 1, 3))
-    dump.write_text(f'<graphs><graph pattern="4"><channel>{gpus}</channel></graph></graphs>')
-    stem = tmp_path / "r"
-    topology = str(EXAMPLES / "h20_4x3" / "topo.dsl")
-    said(
-        capsys, "synth", topology, "--coll", name, "--strategy", "ring", "--rings", str(dump), "-o", str(stem),
-        "--schedule-only",
-    )  # fmt: skip
-    from hetesynth.files.schedule_json import read_schedule_json
-
-    document = read_schedule_json(Path(f"{stem}.schedule.json").read_bytes(), "r")
-    ring = [4 * server + gpu for server in range(3) for gpu in (0, 2, 1, 3)]
-    after = dict(zip(ring, [*ring[1:], ring[0]], strict=True))
-    ends = {i: (src, dst) for i, src, dst in document.links}
-    assert all(after[ends[t.link][0]] == ends[t.link][1] for t in document.schedule.transfers)
-
-
-def test_synth_says_what_it_costs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    stem = str(tmp_path / "x")
-    made = said(capsys, "synth", FIG10, "--coll", "allreduce", "-o", stem, "--strategy", "greedy")
-    assert made["size_asked"] is None and made["choice"] is None
-    assert made["size"] == made["chunk_bytes"] * 6 and 0 < made["percent_of_bound"] <= 100
-    assert made["algbw_GBps"] == pytest.approx(made["size"] / made["predicted_us"] / 1e3)
-    assert made["busbw_GBps"] == pytest.approx(made["algbw_GBps"] * 10 / 6)
-    sized = said(
-        capsys, "synth", FIG10, "--coll", "allgather", "--size", "1MB", "-o", stem, "--strategy", "ring",
-    )  # fmt: skip
-    assert sized["size"] == sized["size_asked"] == 1_000_000 and sized["choice"]["tried"] > 1
-    assert sized["choice"]["candidate"] and Path(sized["outputs"][0]).exists()
-    assert run(["synth", FIG10, "--coll", "allgather", "--size", "1MB", "--chunk-size", "1MB", "-o", stem]) == 2
-    assert "HS612" in capsys.readouterr().err
-
-
-def test_strategies_for_a_size_are_asked_for_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    wanted = ["synth", FIG10, "--coll", "allgather", "--schedule-only", "-o", str(tmp_path / "x")]
-    assert run([*wanted, "--strategy", "timed", "--size", "1MB", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["strategy"] == "timed"
-    assert run([*wanted, "--strategy", "timed"]) == 2
-    told = capsys.readouterr().err
-    assert "HS305" in told and "add --size" in told
-    assert run([*wanted, "--strategy", "exchange", "--size", "1MB"]) == 3
-    assert "does not take this problem" in capsys.readouterr().err
-    assert (
-        run(
-            [
-                "compare",
-                FIG10,
-                "--coll",
-                "allgather",
-                "--sizes",
-                "1MB",
-                "--strategies",
-                "timed,timed-trees",
-                "--json",
-            ]
-        )
-        == 0
-    )
-    rows = json.loads(capsys.readouterr().out)["results"]
-    assert [row["strategy"] for row in rows] == ["timed", "timed-trees"] and rows[0]["predicted_us"] > 0
-
-
-def test_too_small_a_size_is_told_what_would_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    wanted = ["synth", FIG10, "--coll", "allgather", "--schedule-only", "-o", str(tmp_path / "x")]
-    assert run([*wanted, "--size", "1B"]) == 2
-    least = re.search(r"use --size ([0-9]+B) or more", capsys.readouterr().err)
-    assert least is not None and run([*wanted, "--size", least[1], "--strategy", "ring"]) == 0

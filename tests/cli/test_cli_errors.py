@@ -117,13 +117,6 @@ def test_after_two_dashes_it_is_the_name_of_a_file(capsys: pytest.CaptureFixture
     assert shown.out == "" and "--json" in shown.err
 
 
-def test_a_process_prints_one_object_and_exits_alike(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "hetesynth", "verify", str(tmp_path / "none.xml"), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == json.loads(done.stdout)["error"]["exit_code"] == 2
-    assert done.stderr.startswith("error[")
-
-
 def test_an_interrupt_while_the_command_is_loaded_leaves_no_traceback() -> None:
     code = (
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # background jobs ignore it

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -31,21 +30,3 @@ def test_a_search_by_steps_says_that_the_bound_is_met(tmp_path: Path, capsys: py
     said = explained(capsys, tmp_path, "fig10", "--coll", "allgather", "--objective", "steps")
     beat = "chosen was greedy, of 5 steps, which had nothing to beat"
     assert said == f"{beat}; more effort would find no fewer: the bound is met"
-
-
-def test_what_more_effort_would_try_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["synth", str(EXAMPLES / "fig10" / "topo.dsl"), "--coll", "allreduce", "--size", "1MB", "--explain"]
-    assert run([*command, "--effort", "0.01", "--json", "-o", str(tmp_path / "x")]) == 0
-    document = json.loads(capsys.readouterr().out)
-    left = [d["what"] for d in document["decisions"] if "work units are more than" in d["why"]]
-    assert re.search(rf"; more effort would try {re.escape(left[0])} and [0-9]+ more$", document["explanation"])
-
-
-def test_an_atlas_says_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    topology = str(EXAMPLES / "fig10" / "topo.dsl")
-    arguments = ["atlas", topology, "--coll", "allgather", "--sizes", "1MB,4MB", "-o", str(tmp_path)]
-    assert run([*arguments, "--explain"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    said = lines[lines.index("decisions") - 1]
-    assert re.fullmatch(r"chosen was .+, which beat [0-9]+ more; more effort would .+", said)
-    assert lines[-1].startswith("  next         portable is no runtime's own format")

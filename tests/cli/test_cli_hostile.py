@@ -15,11 +15,6 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FIG10 = str(EXAMPLES / "fig10" / "topo.dsl")
 
 
-def test_a_budget_that_is_no_number_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert run(["synth", FIG10, "--coll", "allgather", "--time-budget", "nan", "-o", str(tmp_path)]) == 2
-    assert "--time-budget" in capsys.readouterr().err
-
-
 def test_a_name_the_system_refuses_is_the_users_to_mend(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -131,24 +131,6 @@ def test_a_message_is_one_line() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("content", [Path(FIG10).read_bytes(), b"x{", b"<algo/>", b"{", None])
-def test_every_command_takes_names_that_are_no_text(
-    content: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for words, command in each_command(cli):
-        if words[0] == "build":
-            continue
-        for ending in (".dsl", ".xml", ".json"):
-            name = os.fsdecode(b"\xff\xfe") + STEM + ending
-            if content is not None:
-                Path(name).write_bytes(content)
-            named = sum(isinstance(p, click.Argument) for p in command.params)
-            assert run([*words, *[name] * named]) in (0, 1, 2), (words, ending)
-            assert not HIDDEN.findall("".join(capsys.readouterr())), (words, ending)
-
-
-@pytest.mark.slow
 def test_names_are_shown_escaped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

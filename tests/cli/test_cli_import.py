@@ -10,7 +10,6 @@ from verify.program_builders import (
     chain_broadcast,
     chain_reduce,
     good_programs,
-    ring_allgather,
     to_xml,
     with_step,
 )
@@ -49,25 +48,6 @@ def test_every_good_program_is_imported_and_emitted(name: str, capsys: pytest.Ca
         if path.suffix == ".xml":
             assert run(["verify", str(path)]) == 0
     assert found["steps"] == found["depth"] and found["dropped"] == 0
-
-
-def test_the_report_says_what_was_found(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("ring.xml").write_bytes(to_xml(GOOD["ring_allgather_4"]))
-    assert run(["import", "ring.xml"]) == 0
-    shown = capsys.readouterr().out
-    assert "allgather, 4 ranks, 1 chunk per rank" in shown
-    assert "3  (12 transfers)" in shown and "no relays" in shown
-    assert Path("ring-imported.schedule.json").exists()
-
-
-def test_on_a_topology_the_bound_and_the_gap_are_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """A ring allgather of 8 ranks one way takes 7 steps; both ways 4 would do."""
-    Path("ring.xml").write_bytes(to_xml(ring_allgather(8, in_place=True)))
-    found = asked(capsys, "ring.xml", "--topo", RING8)
-    assert (found["steps"], found["lower_bound"], found["gap"]) == (7, 4, 3)
-    assert found["cluster"] == "ring8" and found["proven_optimal"] is False
-    again = asked(capsys, "ring-imported.schedule.json", "--topo", RING8, "-o", "again")
-    assert (again["kind"], again["steps"], again["crossings"]) == ("schedule", 7, None)
 
 
 def test_a_schedule_is_mapped_to_another_cluster(capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,15 +102,6 @@ def test_what_does_not_fit_is_an_error_with_a_way_out(capsys: pytest.CaptureFixt
     assert "HS707" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"format": 1}', "<algo", "\x00" * 9, '{"format": "hetesynth-schedule"}', "<gpu/>"]
-)
-def test_files_that_are_neither_are_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("x").write_text(text)
-    assert run(["import", "x"]) == 2
-    assert "error[HS" in capsys.readouterr().err
-
-
 def test_a_wrong_schedule_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     Path("x.xml").write_bytes(to_xml(GOOD["ring_allgather_4"]))
     assert run(["import", "x.xml", "-o", "y"]) == 0
@@ -146,21 +117,17 @@ def test_a_wrong_schedule_is_refused(capsys: pytest.CaptureFixture[str]) -> None
 def test_a_schedule_too_small_for_its_claim_is_refused_before_it_is_built() -> None:
     """A few bytes must not ask for millions of chunks."""
     document = {
-        "format": "hetesynth-schedule", "version": 1, "header": {}, "collective": "alltoall", "ranks": 1500,
-        "chunks_per_rank": 1, "root": None, "makespan": 0, "links": [], "transfers": [],
-    }  # fmt: skip
+        "format": "hetesynth-schedule",
+        "version": 1,
+        "header": {},
+        "collective": "alltoall",
+        "ranks": 1500,
+        "chunks_per_rank": 1,
+        "root": None,
+        "makespan": 0,
+        "links": [],
+        "transfers": [],
+    }
     with pytest.raises(HetesynthError) as caught:
         read_schedule(json.dumps(document).encode())
     assert caught.value.code == "HS520" and "cannot deliver" in caught.value.message
-
-
-@pytest.mark.parametrize("rows", [[], [[0, 2**50, 0, 0, 0]]])
-def test_a_schedule_of_endless_ticks_is_refused_before_it_is_replayed(rows: list[list[int]]) -> None:
-    document = {
-        "format": "hetesynth-schedule", "version": 1, "header": {}, "collective": "broadcast",
-        "ranks": 1 + len(rows), "chunks_per_rank": 1, "root": 0, "makespan": 2**50,
-        "links": [[0, 0, 1]][: len(rows)], "transfers": rows,
-    }  # fmt: skip
-    with pytest.raises(HetesynthError) as caught:
-        read_schedule(json.dumps(document).encode())
-    assert caught.value.code == "HS520" and "ticks" in caught.value.message

@@ -10,12 +10,10 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
-from support.deployments import cell, written
+from support.deployments import written
 
 from hetesynth.cli.main import run
 from hetesynth.model.target import TARGETS
-
-RUNTIMES = [name for name in TARGETS if name != "portable"]
 
 
 def hint(*arguments: str) -> tuple[int, str]:
@@ -40,9 +38,11 @@ def test_the_values_are_those_of_the_file(runtime: str, tmp_path: Path) -> None:
     folder = written(tmp_path / "a folder", runtime)
     values = json.loads(hint(str(folder), "--json")[1])["environment"]
     told = subprocess.run(
-        ["sh", "-c", '. "$F/environment.sh"; env -0'], env={"F": str(folder), "PATH": os.environ["PATH"]},
-        capture_output=True, check=True,
-    ).stdout.decode()  # fmt: skip
+        ["sh", "-c", '. "$F/environment.sh"; env -0'],
+        env={"F": str(folder), "PATH": os.environ["PATH"]},
+        capture_output=True,
+        check=True,
+    ).stdout.decode()
     shell = dict(line.split("=", 1) for line in told.split("\0") if "=" in line)
     assert values and all(shell[name] == value for name, value in values.items())
 
@@ -75,12 +75,6 @@ def test_files_that_changed_went_or_came_are_named(tmp_path: Path) -> None:
     assert len(json.loads(hint(str(folder), "--json")[1])["warnings"]) == 4
 
 
-def test_what_the_runtime_does_not_get_is_named(tmp_path: Path) -> None:
-    cells = [cell("msccl", "allgather", 1000 * 4**n, 1000 * 4 ** (n + 1) - 1) for n in range(3)]
-    output = hint(str(written(tmp_path / "folder", "msccl", *cells)))[1]
-    assert output.count("is left out: the runtime reads 4 files") == 2
-
-
 def test_another_target_and_other_folders_are_refused(tmp_path: Path) -> None:
     folder = written(tmp_path / "folder", "rccl-6")
     code, output = hint("mscclpp", str(folder))
@@ -90,25 +84,6 @@ def test_another_target_and_other_folders_are_refused(tmp_path: Path) -> None:
         assert code == 2 and "HS871" in output
     code, output = hint(str(tmp_path / "nowhere"))
     assert code == 2 and "HS500" in output
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda index: index.update(target="none"),
-        lambda index: index.update(target=["rccl-6"]),
-        lambda index: index.update(files=7),
-        lambda index: index["files"].update({"../outside": "0"}),
-        lambda index: index.update(format=99),
-    ],
-)
-def test_an_index_of_anybody_does_no_harm(change, tmp_path: Path) -> None:
-    folder = written(tmp_path / "folder", "rccl-6")
-    index = json.loads((folder / "index.json").read_text())
-    change(index)
-    (folder / "index.json").write_text(json.dumps(index))
-    code, output = hint(str(folder))
-    assert code == 2 and "HS871" in output
 
 
 @pytest.mark.parametrize(

@@ -140,17 +140,6 @@ def test_the_next_run_mends_it(
     assert run(["verify", "ar.xml"]) == run(["install-hint", "portable", "ar.xml"]) == 0
 
 
-def test_a_file_alone_or_changed_is_no_concern(
-    cut: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("ar.xml").write_bytes((cut / "ar.xml").read_bytes())
-    assert run(["verify", "ar.xml"]) == 0
-    assert run([*SYNTH, "-o", "ar"]) == 0
-    Path("ar.xml").write_bytes(Path("ar.xml").read_bytes() + b"<!-- mine -->\n")
-    assert run(["verify", "ar.xml"]) == 0
-
-
 def _refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     assert run(arguments) == 2
     shown = capsys.readouterr().err
@@ -162,17 +151,12 @@ def _refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     ("output", "word"),
     [
         ("loop", "symbolic links"),
-        ("loop.xml", "symbolic links"),
-        ("loop/ar", "not a directory"),
         ("nowhere.xml", "there is no folder"),
         ("pipe", "not a regular file"),
-        ("pipe.xml", "not a regular file"),
         ("/dev/null", "not a regular file"),
         ("", "at least one character"),
         ("a\0b", "NUL"),
         ("new/", "not a directory"),
-        ("file.xml/", "not a directory"),
-        ("a" * 250, "too long"),
         ("é" * 130, "too long"),
         ("..xml", "not a file that this makes"),
         ("/proc/x", "cannot write"),
@@ -202,17 +186,6 @@ def test_outputs_that_cannot_be_written_are_refused(
     assert sorted(os.listdir()) == before and Path("/dev/null").is_char_device()
 
 
-@pytest.mark.parametrize("option", ["--report", "--trace"])
-def test_reports_that_cannot_be_written_are_refused_before_the_work(
-    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    name = "loop.html" if option == "--report" else "loop.json"
-    Path(name).symlink_to(name)
-    assert "symbolic links" in _refused([*SYNTH, option, name], capsys)
-    assert os.listdir() == [name]
-
-
 @pytest.mark.parametrize("output", ["dangling.xml", "link", "link/", ".", "folder/", "a b"])
 def test_outputs_that_can_be_written(
     output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -227,7 +200,7 @@ def test_outputs_that_can_be_written(
     assert Path("dangling.xml").is_symlink() and Path("link").is_symlink()
 
 
-@pytest.mark.parametrize("output", ["loop", "", "a\0b", "pipe", "file", "loop/atlas", "é" * 130])
+@pytest.mark.parametrize("output", ["loop", "pipe", "file"])
 def test_folders_that_cannot_be_written_are_refused(
     output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,12 +240,3 @@ def test_an_interrupt_during_the_report_says_what_is_written(
     shown = capsys.readouterr().err
     assert "HS002" in shown and all(name in shown for name in NAMES) and "report is not" in shown
     assert sorted(os.listdir()) == NAMES
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_is_read_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    tmp_path.chmod(0o500)
-    try:
-        assert "HS510" in _refused([*SYNTH, "-o", str(tmp_path / "ar")], capsys)
-    finally:
-        tmp_path.chmod(0o700)

@@ -15,16 +15,6 @@ def test_it_shows_seconds_gone_and_the_budget(monkeypatch: pytest.MonkeyPatch) -
     assert ProgressLine(10.0, None).text("bound", None) == "3 s: bound"
 
 
-def test_it_keeps_how_the_best_stands(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deadline, "source", lambda: 2.0)
-    line = ProgressLine(0.0, 9.0)
-    assert line.text("greedy", 16) == "2 of 9 s: greedy, best so far 16 steps (Ctrl-C keeps it)"
-    assert line.text("bound", None).endswith("bound, best so far 16 steps (Ctrl-C keeps it)")
-    told = "; best 80 us, 50 % of the limit"
-    assert line.text(f"rings: 90 us{told}", None) == f"2 of 9 s: rings: 90 us{told} (Ctrl-C keeps it)"
-    assert line.text("lowering", 20) == f"2 of 9 s: lowering{told} (Ctrl-C keeps it)"
-
-
 def test_the_standing_is_of_programs_beside_limit_and_rings() -> None:
     said: list[str] = []
     standing = Standing(lambda what, steps: said.append(what))

@@ -56,15 +56,6 @@ def of_calls(told: dict[str, Any]) -> list[dict[str, Any]]:
     return [warned for warned in told["warnings"] if "quicker" not in warned["message"]]
 
 
-def test_what_needs_no_promise(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("allgather", "alltoall"):
-        assert told(capsys, *SYNTH, "--coll", name, "--target", "rccl-6")["warnings"] == []
-    assert of_calls(told(capsys, *SYNTH, "--coll", "reduce", "--target", "rccl-6", "--schedule-only")) == []
-    assert of_calls(told(capsys, *SYNTH, "--coll", "reduce", "--target", "mscclpp")) == []
-    (warned,) = of_calls(told(capsys, *SYNTH, "--coll", "broadcast", "--target", "mscclpp"))
-    assert "built-in selector" in warned["message"] and "--root all" in warned["help"]
-
-
 def test_a_portable_file_for_one_root_is_written_with_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
     asked = [*SYNTH, "--coll", "broadcast", "--root", "4"]
     assert run([*asked, "--report", "page.html"]) == 0
@@ -81,11 +72,6 @@ def test_gather_and_scatter_are_not_written_for_the_executor(capsys: pytest.Capt
     for name in ("gather", "scatter"):
         assert run([*SYNTH, "--coll", name, "--target", "msccl-executor", "--single-root"]) == 2
         assert "HS513" in capsys.readouterr().err
-
-
-def test_the_research_runtime_has_no_alltoall_in_place(capsys: pytest.CaptureFixture[str]) -> None:
-    outputs = told(capsys, *SYNTH, "--coll", "alltoall", "--target", "msccl,rccl-6")["outputs"]
-    assert outputs == ["x.msccl.xml", "x.rccl-6.xml", "x.rccl-6.inplace.xml", "x.schedule.json"]
 
 
 def test_an_atlas_and_an_import_ask_for_the_promise_too(capsys: pytest.CaptureFixture[str]) -> None:
@@ -163,18 +149,13 @@ def test_programs_that_hang_over_nics_come_with_a_warning(
 ) -> None:
     hangs = "WARNING      Simple broadcast: over a NIC"
     asked = [*SYNTH, "--coll", "broadcast"]
-    for more in ([], ["--root", "all"], ["--report", "x.html"]):
+    for more in (["--root", "all"], ["--report", "x.html"]):
         assert run([*asked, *more]) == 0
         assert capsys.readouterr().out.count(hangs) == 1
     assert "as read, it hangs" in (tmp_path / "x.html").read_text()
     assert "as read, it hangs" in of_calls(told(capsys, *asked))[-1]["message"]
     assert run(["import", "x.schedule.json", "--topo", FIG10, "--target", "portable", "-o", "y"]) == 0
     assert capsys.readouterr().out.count(hangs) == 1
-    asked = ["atlas", FIG10, "--coll", "broadcast", "--strategy", "double-tree", "--sizes", "1MB", "-o", "z"]
-    assert run(asked) == 0
-    assert capsys.readouterr().out.count(hangs) == 1
-    index = json.loads((tmp_path / "z" / "index.json").read_text())
-    assert "as read, it hangs" in index["warnings"][-1]["message"]
     assert run([*SYNTH, "--coll", "broadcast", "--target", "mscclpp"]) == 0
     assert "over a NIC" not in capsys.readouterr().out
 

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from importers.tool_outputs import listed, topo_m
 
 from hetesynth.cli.main import run
 from hetesynth.topology.language.source import MAX_SOURCE_BYTES
@@ -28,9 +27,17 @@ def given(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["topo show FILE", "topo lint FILE", "topo ranks FILE", "topo convert FILE --to json", "topo diff FILE FILE",
-     "topo export FILE --to edges", "bounds FILE --coll allgather", "topo show FILE --without n.gpu2"],
-)  # fmt: skip
+    [
+        "topo show FILE",
+        "topo lint FILE",
+        "topo ranks FILE",
+        "topo convert FILE --to json",
+        "topo diff FILE FILE",
+        "topo export FILE --to edges",
+        "bounds FILE --coll allgather",
+        "topo show FILE --without n.gpu2",
+    ],
+)
 def test_it_is_as_a_file(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -51,21 +58,16 @@ def test_it_is_read_once_and_used_as_often_as_needed(monkeypatch: pytest.MonkeyP
     assert run(["repair", "x.schedule.json", "-", "--without", "n.gpu0<->n.gpu1", "-o", "y"]) == 0
 
 
-def test_from_tables_to_programs_in_one_pipe(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Path("n1.txt").write_text(topo_m(2, [], lambda _, __: "NV12") + listed(2, "NVIDIA A100-SXM4-40GB"))
-    assert run(["topo", "import", "n1.txt", "--net", "none"]) == 0
-    given(monkeypatch, capsys.readouterr().out.encode())
-    assert run(["synth", "-", "--coll", "allreduce", "-o", "x"]) == 0
-    assert Path("x.xml").exists()
-
-
 @pytest.mark.parametrize(
     ("data", "code"),
-    [(b"", "HS110"), (b"#" * (MAX_SOURCE_BYTES + 1), "HS102"), (b"\xff", "HS103"), (b"a\0", "HS103"),
-     (b'import "-"\n' + TEXT.encode(), "HS215")],
-)  # fmt: skip
+    [
+        (b"", "HS110"),
+        (b"#" * (MAX_SOURCE_BYTES + 1), "HS102"),
+        (b"\xff", "HS103"),
+        (b"a\0", "HS103"),
+        (b'import "-"\n' + TEXT.encode(), "HS215"),
+    ],
+)
 def test_it_has_the_limits_of_files(
     data: bytes, code: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -73,12 +75,6 @@ def test_it_has_the_limits_of_files(
     given(monkeypatch, data)
     assert run(["topo", "show", "-"]) == 2
     assert code in capsys.readouterr().err
-
-
-def test_a_closed_one_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "stdin", None)
-    assert run(["topo", "show", "-"]) == 2
-    assert "HS101" in capsys.readouterr().err
 
 
 def test_fmt_prints_it(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hetesynth.cli.main import run
-from hetesynth.cli.synth import stem_of
+from hetesynth.engine.places import stem_of
 from hetesynth.errors import HetesynthError
 from hetesynth.model.target import TARGETS
 
@@ -34,12 +34,6 @@ def test_targets_repeated_and_by_comma_are_written_once_each(
     assert figures["target"] == "msccl" and figures["in_place"] is False
     assert sum(figures["thread_blocks_per_gpu"]) == figures["thread_blocks"] and figures["channels_per_link"]
     assert {saving["by"] for saving in figures["saved"]} == {"merge", "share", "fuse", "order"}
-
-
-def test_the_report_says_how_to_install(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([*SYNTH, "--target", "rccl-6", "-o", str(tmp_path)]) == 0
-    shown = capsys.readouterr().out
-    assert "MSCCL_ALGO_DIR" in shown and "install-hint rccl-6" in shown
 
 
 @pytest.mark.parametrize(
@@ -112,24 +106,3 @@ def test_every_target_has_a_hint(name: str, tmp_path: Path, capsys: pytest.Captu
     words = " ".join([*hint["environment"].values(), *hint["steps"]])
     assert hint["steps"] and "DIRECTORY" not in words
     assert name in ("portable",) or str(tmp_path) in words
-
-
-def test_a_hint_for_the_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "a b.xml").write_text("")
-    assert run(["install-hint", "msccl", str(tmp_path / "a b.xml")]) == 0
-    assert f"export MSCCL_XML_FILES='{tmp_path}/a b.xml'" in capsys.readouterr().out
-
-
-def test_a_hint_for_a_file_that_the_target_does_not_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "x.xml").write_text("")
-    assert run(["install-hint", "mscclpp", str(tmp_path / "x.xml")]) == 2
-    assert run(["install-hint", "rccl-6", str(tmp_path / "none.xml")]) == 2
-    err = capsys.readouterr().err
-    assert "HS603" in err and "HS540" in err
-
-
-def test_a_hint_for_no_target(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["install-hint", "nccl"]) == 2
-    assert "HS500" in capsys.readouterr().err

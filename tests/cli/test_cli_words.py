@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from hetesynth.cli.main import run
-from hetesynth.deploy.manifest.reader import size_range
-from hetesynth.engine.predictors import buffer_sizes
-from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import COLLECTIVE_NAMES, collective_name
 
 FIG10 = str(Path(__file__).resolve().parents[2] / "examples" / "fig10" / "topo.dsl")
@@ -31,18 +27,6 @@ def test_collectives_as_people_write_them(name: str) -> None:
     assert {collective_name(text) for text in (name, *SPELLINGS[name])} == {name}
 
 
-@pytest.mark.parametrize(
-    ("command", "more"),
-    [("synth", ["--strategy", "ring", "-o"]), ("bounds", []), ("compare", ["--sizes", "64K..64M"])],
-)
-def test_commands_take_them(
-    command: str, more: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    output = [str(tmp_path)] if more[-1:] == ["-o"] else []
-    assert run([command, FIG10, "--coll", "All_Gather", *more, *output, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["collective"] == "allgather"
-
-
 def test_a_letter_alone_is_binary_and_its_bytes_are_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -54,26 +38,13 @@ def test_a_letter_alone_is_binary_and_its_bytes_are_said(
 
 
 @pytest.mark.parametrize("option", ["--size", "--chunk-size"])
-@pytest.mark.parametrize("size", ["2PB", "1.1PiB", "1EB", "0.5B", "999999999999999999TB"])
+@pytest.mark.parametrize("size", ["2PB", "0.5B"])
 def test_a_size_beyond_the_limits_names_them(
     size: str, option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["synth", FIG10, "--coll", "allgather", option, size, "-o", str(tmp_path)]) == 2
     told = capsys.readouterr().err
     assert f"error[HS307]: {option}: '{size}' is not a size from 1 byte to 1 PiB" in told and "16MB" in told
-
-
-def test_a_petabyte_is_a_size(tmp_path: Path) -> None:
-    assert buffer_sizes("0.5KB,1TB,1PB,1PiB,1P", "--sizes") == (500, 10**12, 10**15, 2**50)
-    asked = ["synth", FIG10, "--coll", "allgather", "--strategy", "ring", "--size", "1PB", "--schedule-only"]
-    assert run([*asked, "-o", str(tmp_path)]) == 0
-
-
-@pytest.mark.parametrize(
-    ("text", "meant"), [("64K..64M", "64KiB..64MiB"), ("1g", "1GiB"), ("..1M", "..1MiB"), ("64mb..", "64MB..")]
-)
-def test_a_manifest_reads_the_same_sizes_and_spells_them_out(text: str, meant: str) -> None:
-    assert size_range(text).text == meant
 
 
 @pytest.mark.parametrize(
@@ -94,11 +65,3 @@ def test_a_manifest_reads_the_same_sizes_and_spells_them_out(text: str, meant: s
 def test_the_nearest_name_is_offered(arguments: list[str], near: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(arguments) == 2
     assert near in capsys.readouterr().err
-
-
-def test_the_nearest_node_type_is_offered() -> None:
-    from hetesynth.topology.importers.node_types import file_of
-
-    with pytest.raises(HetesynthError, match="h100x9") as caught:
-        file_of("h100x9")
-    assert caught.value.help == "did you mean `h100x8`?"

@@ -23,18 +23,17 @@ from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES
-from hetesynth.policy import DEFAULT
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RING, FIG10 = (EXAMPLES / name / "topo.dsl" for name in ("ring8", "fig10"))
 LONG, SHORT = 600.0, 0.01  # with the seconds of grace there is time for the first result alone
-PATIENT = replace(DEFAULT, compile=replace(DEFAULT.compile, grace=LONG))
 SIZE = 64_000_000
-BY_TIME = Request(FIG10, "allgather", budget=Budget(SHORT), policy=PATIENT, objective="time", runtime=NCCL_TABLES)
+BY_TIME = Request(FIG10, "allgather", budget=Budget(SHORT), objective="time", runtime=NCCL_TABLES)
 
 
 @pytest.fixture(autouse=True)
-def usual_handler() -> Iterator[None]:
+def patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(synth, "GRACE", LONG)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -51,9 +50,11 @@ def test_a_budget_that_is_not_used_up_changes_nothing(size: int | None) -> None:
     free, record, steps = synthesize(asked), Decisions(), CegisTrace()
     told: list[str] = []
     within = synthesize(
-        replace(asked, budget=Budget(LONG, effort=1.0)), lambda what, best: told.append(what),
-        decisions=record, trace=steps,
-    )  # fmt: skip
+        replace(asked, budget=Budget(LONG, effort=1.0)),
+        lambda what, best: told.append(what),
+        decisions=record,
+        trace=steps,
+    )
     assert within.files == free.files and within.verdict == free.verdict
     assert not within.cut_short and not within.decided_by_clock and within.ending == free.ending
     assert tuple(record.entries) == within.decisions == free.decisions and any("steady" in what for what in told)
@@ -73,7 +74,7 @@ def test_the_first_result_is_what_the_library_runs(size: int | None, monkeypatch
     assert made.program_seconds == made.verdict.seconds
     assert made.program_seconds <= made.verdict.rival.seconds * 1.01
     assert "warnings" in vars(made), "they may take seconds once the time is over"
-    report = synthesis_report(made, [])
+    report = "\n".join(synthesis_report(made, []))
     assert "cut short" in report and "not simulated" not in report.splitlines()[0]
 
 
@@ -174,8 +175,8 @@ def test_errors_and_decisions_come_from_the_process() -> None:
     assert record.entries
 
 
-def test_where_nothing_is_found_in_time_it_says_so() -> None:
-    policy = replace(DEFAULT, compile=replace(DEFAULT.compile, grace=0.0))
+def test_where_nothing_is_found_in_time_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(synth, "GRACE", 0.0)
     with pytest.raises(HetesynthError, match="nothing was found, judged and timed") as found:
-        synthesize(replace(BY_TIME, policy=policy))
+        synthesize(BY_TIME)
     assert (found.value.code, found.value.exit_code) == ("HS602", 3) and "--time-budget" in found.value.help

@@ -18,7 +18,6 @@ from hetesynth.engine.synth import synthesized
 from hetesynth.errors import HetesynthError
 from hetesynth.model import deadline
 from hetesynth.model.problem import Budget
-from hetesynth.search.smt.clauses import Clauses
 from hetesynth.topology.language import load_topology
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -48,7 +47,7 @@ def synth(**options: object) -> Callable[[Budget], tuple[bytes, bool]]:
 
 def atlas(budget: Budget) -> tuple[bytes, bool]:
     made = atlases.atlas(Request(cluster("fig10"), "allgather", budget=budget), SMALL)
-    files = {name: data for name, data in atlases.files(made).items() if name != "index.json"}
+    files = {name: data for name, data in made.files.items() if name != "index.json"}
     return b"".join(files[name] for name in sorted(files)), made.cut_short
 
 
@@ -90,17 +89,6 @@ def frozen_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deadline, "source", lambda: 0.0)
 
 
-def test_a_cut_is_told_to_the_whole() -> None:
-    whole = deadline.ClockDecisions()
-    part = whole.inside("greedy, c=1")
-    other = whole.inside()
-    assert not whole and not part
-    for _ in range(2):
-        part.note("search")
-    assert whole.told() == ("greedy, c=1: search (2 times)",) and part.told() == ("search (2 times)",)
-    assert not other
-
-
 def test_a_deadline_is_noted_only_when_it_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deadline, "source", lambda: 5.0)
     budget = Budget(2.0)
@@ -118,25 +106,6 @@ def test_a_candidate_that_was_cut_short_cuts_the_tuning_run_short(monkeypatch: p
     assert held.cut_short and held.ending == "time"
     assert [place for place in asked.budget.clock_decisions.told() if "greedy, c=3" in place]
     assert not [place for place in asked.budget.clock_decisions.told() if "untried" in place]
-
-
-def test_a_search_that_was_not_cut_short_ends_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    frozen_clock(monkeypatch)
-    made = synthesized(compilation(Request(FIG10, "allgather", budget=Budget(LONG))))
-    assert (made.cut_short, made.ending, made.decided_by_clock) == (False, "bound", ())
-
-
-def test_a_timeout_of_the_solver_is_told() -> None:
-    """Of the pigeonhole principle: seconds end the first check, resource units the second."""
-    for units, seconds, late in ((10**9, 0.05, True), (1_000, 60.0, False)):
-        holes = Clauses()
-        inside = {(i, j): holes.variable(f"in_{i}_{j}") for i in range(12) for j in range(11)}
-        for i in range(12):
-            holes.clause(*[inside[i, j] for j in range(11)])
-        for j in range(11):
-            for a, b in itertools.combinations(range(12), 2):
-                holes.clause(-inside[a, j], -inside[b, j])
-        assert holes.check((), units, seconds) == "unknown" and holes.timed_out is late
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in COMMANDS])

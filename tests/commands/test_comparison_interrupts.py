@@ -51,14 +51,6 @@ def test_what_is_known_is_told(monkeypatch: pytest.MonkeyPatch, at_once: bool) -
     assert [e.refusal for e in by_name["greedy"]] == [INTERRUPTED] * len(SIZES)
 
 
-def test_the_last_predictions_have_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    interrupted_in(1, monkeypatch, at_once=False)
-    monkeypatch.setattr(pools, "SECONDS_AFTER_INTERRUPT", -1.0)
-    found = compare(ASKED, SIZES, NAMES)
-    assert {e.refusal for e in found.entries} == {INTERRUPTED} and found.cut_short
-    assert all(row["refused"] == INTERRUPTED for row in found.figures()["results"])
-
-
 def test_an_interrupt_while_a_strategy_is_predicted_keeps_those_before(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = pools.pool
 

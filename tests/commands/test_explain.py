@@ -12,14 +12,10 @@ from hetesynth.engine.choice import candidates
 from hetesynth.engine.choice.tuning import tune
 from hetesynth.engine.request import Request
 from hetesynth.engine.synth import synthesize
-from hetesynth.judge.schedule.judge import schedule_violations
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.decisions import Decision, Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.search import auto
-from hetesynth.search.greedy import greedy
-from hetesynth.search.search import Search, Strategy
-from hetesynth.search.solve import Solver
 from hetesynth.topology.language import load_topology
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -74,30 +70,6 @@ def test_a_search_by_steps_tells_every_rule(cluster: str, name: CollectiveName) 
     assert first[-1].stage == "files" and first[-1].verdict == "chosen"
 
 
-def test_a_rule_by_steps_is_told_once_it_is_in_the_table() -> None:
-    def novel(search: Search) -> None:
-        greedy.improve(search, rounds=1)
-
-    refusing = auto.Rule("refusing", (lambda search: "left out in this test",), lambda search: None)
-    chain = (auto.Rule("novel", (), novel), refusing)
-    record = Decisions("steps")
-    request = asked("fig10", "allgather")
-    from hetesynth.engine.compilation import PhaseTimer
-    from hetesynth.engine.problem import load_problem
-
-    problem = load_problem(request, PhaseTimer())[1]
-    Solver(Strategy("auto", auto.applying(chain)), Budget(), schedule_violations, decisions=record).solve(problem)
-    assert [(d.what, d.verdict) for d in record.entries] == [("novel", "applied"), ("refusing", "skipped")]
-    assert record.entries[0].why.startswith("steps: ") and record.entries[1].why == "left out in this test"
-
-
-def test_programs_and_files_are_told_of() -> None:
-    decisions = synthesize(asked("ring8", "allgather", 1 << 20)).decisions
-    stages = {d.stage for d in decisions}
-    assert {"opening", "programs", "files"} <= stages
-    assert [d.verdict for d in decisions if d.stage == "files"] == ["chosen"]
-
-
 def test_the_command_prints_it_on_demand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -115,22 +87,3 @@ def test_the_command_prints_it_on_demand(
     assert run([*atlas, "--strategy", "ring", "-o", "atlas", "--json", "--explain"]) == 0
     stages = {d["stage"] for d in json.loads(capsys.readouterr().out)["decisions"]}
     assert "ranges" in stages and any(stage.startswith("1000000 bytes, chunks ") for stage in stages)
-
-
-@pytest.mark.slow
-def test_all_roots_have_their_decisions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    arguments = [
-        str(EXAMPLES / "fig10" / "topo.dsl"),
-        "--coll",
-        "broadcast",
-        "--root",
-        "all",
-        "--target",
-        "mscclpp",
-    ]
-    assert run(["synth", *arguments, "--json", "--explain"]) == 0
-    roots = json.loads(capsys.readouterr().out)["roots"]
-    assert len(roots) > 1 and all(root["decisions"] for root in roots)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,12 @@ import pytest
 from hetesynth.engine import steady_programs
 from hetesynth.engine.predictors import CostOptions, first_predictor
 from hetesynth.engine.request import Request
-from hetesynth.engine.steady_programs import SteadyState
 from hetesynth.engine.synth import synthesize
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import TARGETS
 from hetesynth.programs.msccl.lower import Lowered, LoweringOptions
-from hetesynth.programs.steady_state.lower import arrangements, lower_steady_state
+from hetesynth.programs.steady_state.lower import lower_steady_state
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SIZE = 64 << 20
@@ -50,21 +48,3 @@ def test_it_is_lowered_once_out_of_place(monkeypatch: pytest.MonkeyPatch) -> Non
     written = [arrangement for arrangement, in_place in lowered if in_place]
     assert len(synthesis.programs) == 2 and len(written) == 1
     assert lowered.count((written[0], False)) == 1
-
-
-def test_a_kept_program_is_that_of_its_question_alone() -> None:
-    synthesis = synthesize(asked("allgather"))
-    problem, schedule = synthesis.problem, synthesis.solution.schedule
-    costs = CostOptions.of(synthesis.request).costs(synthesis.topology)
-    options = LoweringOptions("first", target=TARGETS["portable"])
-    arrangement = arrangements(problem, schedule, costs, options, SIZE)[0]
-    steady = SteadyState(arrangement, costs)
-    first = steady.lowered(problem, schedule, options)
-    other = replace(options, name="second", min_bytes=1024, max_bytes=4096)
-    in_place = replace(options, in_place=True, out_of_place=False)
-    for asked_for in (other, in_place, options):
-        fresh = lower_steady_state(problem, schedule, costs, arrangement, asked_for)
-        assert steady.lowered(problem, schedule, asked_for) == fresh
-    assert steady.lowered(problem, schedule, options) == first
-    steady.latest.forget()
-    assert steady.latest.of(problem, schedule, options) is None

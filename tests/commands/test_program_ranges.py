@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hetesynth.engine.atlas import _round, program_ranges, selected_ranges
+from hetesynth.engine.atlas import program_ranges, selected_ranges
 from hetesynth.engine.time_verdict import ALIKE
 from hetesynth.model.size_range import SizeRange
 
@@ -105,7 +105,9 @@ def ranges_of(asked: SizeRange, members: list[Line], library: Line | Between) ->
     """The ranges that lines have, as a pool of them."""
     sizes = asked.searched
     table: Any = SimpleNamespace(
-        sizes=sizes, members=members, seconds=[[m.seconds(size) for size in sizes] for m in members],
+        sizes=sizes,
+        members=members,
+        seconds=[[m.seconds(size) for size in sizes] for m in members],
         library=[library.seconds(size) for size in sizes],
     )  # fmt: skip
     return program_ranges(table, asked, library.seconds)
@@ -139,13 +141,3 @@ def test_ranges_lie_in_what_was_asked_for_and_meet() -> None:
     for (before, _), (after, _) in pairwise(found):
         assert before.high == after.low
         assert before.calls("allreduce", 8)[1] + 1 == after.calls("allreduce", 8)[0]
-
-
-@given(st.integers(0, 1 << 40), st.integers(1, 1 << 40))
-def test_borders_are_even_and_round_and_between(low: int, more: int) -> None:
-    border = _round(low, low + more)
-    assert low < border <= low + more and (border % 2 == 0 or border == low + more)
-
-
-def test_borders_have_few_digits() -> None:
-    assert (_round(109_872, 110_950), _round(0, 7), _round(7, 8), _round(98, 101)) == (110_000, 2, 8, 100)

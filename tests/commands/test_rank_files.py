@@ -33,9 +33,11 @@ TOPOLOGY = parse_topology(TEXT)
 
 def test_ranks_are_the_working_gpus_in_the_order_of_the_instances() -> None:
     assert rank_places(TOPOLOGY) == (
-        RankPlace(0, "node17", "b", 0), RankPlace(1, "node17", "b", 2),
-        RankPlace(2, "gpu-08.x", "a0", 0), RankPlace(3, "gpu-09.x", "a1", 0),
-    )  # fmt: skip
+        RankPlace(0, "node17", "b", 0),
+        RankPlace(1, "node17", "b", 2),
+        RankPlace(2, "gpu-08.x", "a0", 0),
+        RankPlace(3, "gpu-09.x", "a1", 0),
+    )
 
 
 def test_each_file_by_hand() -> None:
@@ -47,8 +49,10 @@ def test_each_file_by_hand() -> None:
         "rank 0=node17 slot=0\nrank 1=node17 slot=1\nrank 2=gpu-08.x slot=0\nrank 3=gpu-09.x slot=0\n"
     )
     assert visible_devices(order).splitlines()[:3] == [
-        "node17 CUDA_VISIBLE_DEVICES=0,2", "node17 HIP_VISIBLE_DEVICES=0,2", "gpu-08.x CUDA_VISIBLE_DEVICES=0",
-    ]  # fmt: skip
+        "node17 CUDA_VISIBLE_DEVICES=0,2",
+        "node17 HIP_VISIBLE_DEVICES=0,2",
+        "gpu-08.x CUDA_VISIBLE_DEVICES=0",
+    ]
     assert table(order).splitlines()[2].split() == ["1", "node17", "b", "gpu2", "1"]
     assert order.unnamed == ()
 
@@ -91,26 +95,6 @@ def test_the_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFix
     assert document["ranks"][1] == {"rank": 1, "host": "b", "server": "b", "gpu": 2, "visible": 1}
     assert run(["topo", "ranks", topology, "--format", "slurm", "--format", "rankfile"]) == 0
     assert capsys.readouterr().out.startswith("# slurm_hosts\nb\nb\n")
-
-
-def test_files_carry_the_places() -> None:
-    assert places_document(TOPOLOGY)[1] == {"host": "node17", "server": "b", "gpu": 2}
-    assert places_comment(TOPOLOGY).decode().splitlines()[:3] == [
-        "<!-- ranks: host server gpu", "rank 0: node17 b gpu0", "rank 1: node17 b gpu2",
-    ]  # fmt: skip
-    assert places_comment(parse_topology("import h20 cluster c { instance a = h20x4 }")) == b""
-
-
-def test_a_composition_of_pods_says_it_too(tmp_path: Path) -> None:
-    text = TEXT.replace("disable gpu1, gpu3", "").replace("disable gpu[1-3]", "")
-    for name, written in (("with", text), ("without", text.replace("host", "# host").replace("}", "\n}"))):
-        (tmp_path / f"{name}.dsl").write_text(written)
-        asked = ["synth", str(tmp_path / f"{name}.dsl"), "--coll", "allgather", "--strategy", "composition"]
-        assert run([*asked, "-o", str(tmp_path / name)]) == 0
-        composition = tmp_path / f"{name}.composition.json"
-        header = json.loads(composition.read_text())["header"]
-        assert header.get("ranks") == (places_document(parse_topology(text)) if name == "with" else None)
-        assert run(["verify", str(composition), "--topo", str(tmp_path / f"{name}.dsl")]) == 0
 
 
 def test_a_host_cannot_end_the_comment() -> None:

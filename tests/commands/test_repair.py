@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from support.random_sources import random_source
 
 from hetesynth.cli.main import run
-from hetesynth.engine.artifacts import Synthesis, write
+from hetesynth.engine.artifacts import Synthesis
 from hetesynth.engine.carry_over import CarryOver
-from hetesynth.engine.n_minus_one import index, isomorphism, n_minus_one, single_losses
+from hetesynth.engine.n_minus_one import isomorphism, n_minus_one, single_losses
 from hetesynth.engine.recipe import recipe_in
 from hetesynth.engine.repair import Repaired, RepairRequest, repair, schedule_difference
 from hetesynth.engine.request import Request
@@ -26,10 +26,8 @@ from hetesynth.engine.synth import synthesize
 from hetesynth.errors import HetesynthError
 from hetesynth.files.schedule_json import read_schedule_json
 from hetesynth.judge.schedule.judge import schedule_violations
-from hetesynth.model.collective import COLLECTIVE_NAMES
 from hetesynth.model.diagnostics import SourceError
 from hetesynth.model.problem import Budget, Problem
-from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.topology import Topology
 from hetesynth.search.collectives import collective
@@ -86,7 +84,7 @@ def made(topology: Path, name: str, **options: object) -> Synthesis:
 
 
 def written(synthesis: Synthesis, folder: Path) -> Path:
-    write(synthesis, folder / "old")
+    synthesis.write(folder / "old")
     return folder / "old.schedule.json"
 
 
@@ -96,31 +94,6 @@ def after(schedule: Path, topology: Path, without: str = "", degrade: str = "") 
 
 
 # -- schedules
-
-
-QUICK = {("allreduce", "b.nic1"), ("allgather", "")}
-LOSSES = [("b.gpu3", ""), ("b.nic1", ""), ("b.gpu0<->b.gpu1", ""), ("", "a.nic2=18Gbps")]
-
-
-@pytest.mark.parametrize(
-    ("name", "without", "degrade"),
-    [
-        pytest.param(name, *loss, marks=() if (name, loss[0]) in QUICK else pytest.mark.slow)
-        for name in COLLECTIVE_NAMES
-        for loss in LOSSES
-    ],
-)
-def test_one_step_from_a_fresh_schedule(
-    name: str, without: str, degrade: str, topology: Path, tmp_path: Path
-) -> None:
-    old = written(made(topology, name), tmp_path)
-    repaired = after(old, topology, without, degrade)
-    losses = overridden(topology, [without] if without else [], [degrade] if degrade else [])
-    fresh = made(losses, name)  # type: ignore[arg-type]
-    steps = repaired.synthesis.solution.schedule.makespan
-    assert not schedule_violations(repaired.synthesis.problem, repaired.synthesis.solution.schedule)
-    assert steps <= fresh.solution.schedule.makespan + 1
-    assert steps >= repaired.synthesis.solution.bound.steps
 
 
 def test_what_still_holds_stays(topology: Path, tmp_path: Path) -> None:
@@ -140,12 +113,6 @@ def test_ranks_are_renumbered_by_name(topology: Path, tmp_path: Path) -> None:
     assert repaired.changes.lost_gpus == ("a.gpu1",)
     rows = repaired.difference.plain(repaired.changes, repaired.synthesis.problem)
     assert [row["old_rank"] for row in rows] == [0, *range(2, 12)]
-
-
-def test_the_same_twice(topology: Path, tmp_path: Path) -> None:
-    old = written(made(topology, "allreduce"), tmp_path)
-    first, second = (after(old, topology, "b.gpu3").synthesis.files for _ in range(2))
-    assert first == second
 
 
 @given(
@@ -206,19 +173,6 @@ def _problem() -> Problem:
     return chunk(topology).problem(collective("allgather", topology.ranks))
 
 
-def test_a_mended_schedule_that_still_holds_is_as_short() -> None:
-    """In the order of the old starts nothing that still holds comes later."""
-    from hetesynth.search.greedy import greedy
-    from hetesynth.search.search import Search
-
-    problem = _problem()
-    search = Search(problem, 1, BUDGET, schedule_violations)
-    greedy.one_round(search)
-    assert search.best is not None
-    first = next(iter(mended(problem, search.best.transfers, search.best.makespan)))
-    assert first.makespan <= search.best.makespan
-
-
 def test_what_is_far_from_the_bound_is_searched_anew(
     mixed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,14 +189,6 @@ def test_what_is_far_from_the_bound_is_searched_anew(
         assert not schedule_violations(repaired.problem, repaired.solution.schedule)
         steps.append(repaired.solution.schedule.makespan)
     assert steps[0] > 8 and steps[1] <= 8  # the bound of two phases is 7
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("loss", ["a.nvswitch=10%", "b0.nic0=50%", "b1.gpu0<->b1.gpu1=20%"])
-def test_allreduce_stays_near_a_fresh_run(loss: str, mixed: Path, tmp_path: Path) -> None:
-    old = written(made(mixed, "allreduce"), tmp_path)
-    fresh = made(overridden(mixed, [], [loss]), "allreduce").solution.schedule.makespan  # type: ignore[arg-type]
-    assert after(old, mixed, degrade=loss).synthesis.solution.schedule.makespan <= fresh + 1
 
 
 # -- what is new
@@ -311,40 +257,17 @@ def timed_document(topology: Path, name: str, tmp_path: Path, way: str = "steps"
 
 def test_another_way_is_tried_far_from_the_limit(mixed: Path, tmp_path: Path) -> None:
     """Step by step this program takes 1.43 times as long as one in steady state; see the reason in words, too."""
-    from hetesynth.cli.repair import repair_report
+    from hetesynth.cli.repair import repair_report, repair_summary
 
     old = timed_document(mixed, "alltoall", tmp_path)
     repaired = after(old, mixed, degrade="b1.nic1=50%")
     synthesis, limit = repaired.synthesis, repaired.synthesis.time_optimality.bound_seconds
     assert synthesis.program_seconds is not None and limit is not None
     assert limit >= 0.94 * synthesis.program_seconds
-    assert "a fresh run may find a quicker one" in repair_report(repaired, ())
+    assert "a fresh run may find a quicker one" in repair_report(repaired, repair_summary(repaired, ()))
     near = after(old, mixed, "b1")
     assert near.synthesis.strategy == "repair"
-    assert "a fresh run" not in repair_report(near, ())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "without", "degrade"),
-    [
-        ("alltoall", "", "b1.nic1=50%"),
-        ("alltoall", "b0.gpu0", ""),
-        ("alltoall", "a.nic1", ""),
-        ("allreduce", "a.gpu0", ""),
-        ("allgather", "b0.nic0", ""),
-    ],
-)
-def test_programs_are_near_those_of_a_fresh_run(
-    name: str, without: str, degrade: str, mixed: Path, tmp_path: Path
-) -> None:
-    options = {"schedule_only": False, "objective": "time", "runtime": NCCL_TABLES}
-    old = written(made(mixed, name, **options), tmp_path)
-    repaired = after(old, mixed, without, degrade).synthesis.program_seconds
-    losses = overridden(mixed, [without] if without else [], [degrade] if degrade else [])
-    fresh = made(losses, name, **options).program_seconds  # type: ignore[arg-type]
-    assert repaired is not None and fresh is not None
-    assert repaired <= 1.02 * fresh
+    assert "a fresh run" not in repair_report(near, repair_summary(near, ()))
 
 
 @pytest.mark.parametrize("name", ["allgather", pytest.param("allreduce", marks=pytest.mark.slow)])
@@ -416,12 +339,22 @@ def test_a_composition_is_refused(topology: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("way", "sideways"), ("chunks", -1), ("chunks", True), ("size", "64MB"), ("targets", []),
-        ("targets", ["nobody"]), ("tau_ref", "1/0"), ("tau_ref", "0"), ("rounding", None), ("turn", "x"),
+        ("way", "sideways"),
+        ("chunks", -1),
+        ("chunks", True),
+        ("size", "64MB"),
+        ("targets", []),
+        ("targets", ["nobody"]),
+        ("tau_ref", "1/0"),
+        ("tau_ref", "0"),
+        ("rounding", None),
+        ("turn", "x"),
         ("turn", 10**400),
-        ("by_time", 1), ("pieces", 2**80), ("division", ["own"]),
+        ("by_time", 1),
+        ("pieces", 2**80),
+        ("division", ["own"]),
     ],
-)  # fmt: skip
+)
 def test_recipes_are_not_trusted(key: str, value: object, topology: Path, tmp_path: Path) -> None:
     old = written(made(topology, "allgather"), tmp_path)
     document = json.loads(old.read_text())
@@ -430,16 +363,6 @@ def test_recipes_are_not_trusted(key: str, value: object, topology: Path, tmp_pa
     with pytest.raises(HetesynthError) as caught:
         after(old, topology, "b.gpu3")
     assert caught.value.code == "HS520"
-
-
-def test_a_document_without_a_recipe_is_repaired(topology: Path, tmp_path: Path) -> None:
-    old = written(made(topology, "allgather"), tmp_path)
-    document = json.loads(old.read_text())
-    del document["header"]["recipe"], document["header"]["topology_sha256"]
-    document["transfers"] = document["transfers"][::2]  # nor need it be valid
-    old.write_text(json.dumps(document))
-    repaired = repair(RepairRequest(old, topology, overridden(topology, ["b.gpu3"]), BUDGET, schedule_only=True))
-    assert not schedule_violations(repaired.synthesis.problem, repaired.synthesis.solution.schedule)
 
 
 # -- every single loss
@@ -456,7 +379,7 @@ def test_every_single_loss_has_a_schedule(topology: Path) -> None:
     for loss in alike[::5]:
         problem = made(overridden(topology, [loss.name]), "allgather").problem  # type: ignore[arg-type]
         assert not schedule_violations(problem, _renumbered(schedules[loss.like], problem, loss.ranks))
-    entries = index(result)["losses"]
+    entries = result.index["losses"]
     assert all("folder" in entry for entry in entries)
 
 
@@ -513,42 +436,3 @@ def test_options_of_the_other_kind_of_atlas_are_refused(
     exit_code, said = refusal("atlas", topology, "--coll", "allgather", *options, "-o", tmp_path / "atlas")
     assert exit_code == 2 and "--n-minus-1" in said
     assert not (tmp_path / "atlas").exists()
-
-
-@pytest.mark.slow
-def test_losses_have_the_quickest_programs_of_a_size(topology: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "losses"
-    options = ["--coll", "allgather", "--size", "64MB", "--losses", "nic", "-o", str(folder)]
-    assert run(["atlas", str(topology), "--n-minus-1", *options]) == 0
-    index = json.loads((folder / "index.json").read_text())
-    whole = made(
-        topology, "allgather", schedule_only=False, size=64_000_000, objective="time", runtime=NCCL_TABLES
-    )
-    assert whole.program_seconds is not None
-    assert index["whole"]["program_predicted_us"] == pytest.approx(whole.program_seconds * 1e6)
-    for entry in index["losses"]:
-        names = {path.name for path in (folder / entry["folder"]).iterdir()}
-        assert {f"two-allgather{suffix}" for suffix in whole.files} == names
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["allgather", "allreduce"])
-def test_small_problems_have_as_many_rounds_as_a_step_is_worth(name: str, tmp_path: Path) -> None:
-    """A NIC of 24 GPUs that is far from the bound once its trees are mended."""
-    topology = Path(__file__).resolve().parents[2] / "examples" / "v100_4x2p8x2" / "topo.dsl"
-    old = written(made(topology, name), tmp_path)
-    repaired = after(old, topology, "b1.nic2").synthesis
-    fresh = made(overridden(topology, ["b1.nic2"]), name)  # type: ignore[arg-type]
-    assert repaired.solution.schedule.makespan <= fresh.solution.schedule.makespan + 1
-
-
-def test_phases_share_the_step_above_the_bound() -> None:
-    """An allreduce accepts one step more than the bound once, and only where the bound is many steps."""
-    from hetesynth.search.repair import _Progress
-    from hetesynth.search.search import Search
-
-    problem, progress = _problem(), _Progress()
-    assert progress.enough(Search(problem, 6, BUDGET, schedule_violations)) == 6
-    assert progress.enough(Search(problem, 16, BUDGET, schedule_violations)) == 17
-    progress.used = True
-    assert progress.enough(Search(problem, 16, BUDGET, schedule_violations)) == 16

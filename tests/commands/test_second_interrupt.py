@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from hetesynth.cli.synth_report import synthesis_report
-from hetesynth.engine import artifacts
+from hetesynth.engine import steady_programs
 from hetesynth.engine.artifacts import Synthesis
-from hetesynth.engine.choice.steady import SteadyCandidates
 from hetesynth.engine.request import Request
 from hetesynth.engine.synth import synthesize
 from hetesynth.model.problem import Budget
-from hetesynth.search.interrupts import abandoned, announcing, interrupted
+from hetesynth.search.interrupts import announcing
 
 FIG10 = Path(__file__).parents[2] / "examples" / "fig10" / "topo.dsl"
 SIZE = 64 << 20
@@ -37,9 +36,9 @@ def press() -> None:
 def pressing(monkeypatch: pytest.MonkeyPatch, times: int, after: int = 0) -> None:
     """Ctrl-C ``times`` times when the first program is about to be judged, or the one ``after`` so many."""
     left, before = [times], [after]
-    real = artifacts._program_name
+    real = steady_programs.steady_emitted
 
-    def name(*arguments: Any) -> str:
+    def emitted(*arguments: Any) -> Any:
         if before[0]:
             before[0] -= 1
             return real(*arguments)
@@ -48,7 +47,7 @@ def pressing(monkeypatch: pytest.MonkeyPatch, times: int, after: int = 0) -> Non
             press()
         return real(*arguments)
 
-    monkeypatch.setattr(artifacts, "_program_name", name)
+    monkeypatch.setattr(steady_programs, "steady_emitted", emitted)
 
 
 def made(request: Request) -> Synthesis:
@@ -87,27 +86,7 @@ def test_a_second_one_keeps_programs_that_were_judged(size: int | None, monkeypa
     assert list(kept.programs) == [first] and kept.files[first] == best.files[first]
     assert kept.abandoned and kept.ending == "interrupt" and kept.cut_short
     assert "those that are missing" in kept.warnings[-1].message
-    assert "time budget" not in synthesis_report(kept, [])
-
-
-def test_what_was_found_is_written_with_its_programs_and_a_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C in the search loses neither the program of the best so far nor what it is held against."""
-    monkeypatch.setattr(SteadyCandidates, "try_all", lambda candidates: press())
-    kept = made(asked())
-    assert kept.programs and not kept.abandoned and kept.ending == "interrupt" and kept.cut_short
-    assert kept.verdict is not None and kept.verdict.seconds and kept.verdict.factor_over_library
-
-
-def test_how_often_it_came_is_counted_in_announcing_alone() -> None:
-    assert not interrupted() and not abandoned()
-    with announcing(lambda: None):
-        seen: list[tuple[bool, bool]] = []
-        for _ in range(2):
-            with pytest.raises(KeyboardInterrupt):
-                press()
-            seen.append((interrupted(), abandoned()))
-    assert seen == [(True, False), (True, True)]
-    assert not interrupted()
+    assert "time budget" not in "".join(synthesis_report(kept, []))
 
 
 def test_a_report_without_a_verdict_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,5 +94,5 @@ def test_a_report_without_a_verdict_says_why(monkeypatch: pytest.MonkeyPatch) ->
     pressing(monkeypatch, 2)
     kept = made(asked(None))
     kept = replace(kept, verdict=None)
-    assert synthesis_report(kept, []).splitlines()[0].endswith(": interrupted")
-    assert "too many transfers" in synthesis_report(replace(kept, ending="tried", abandoned=False), [])
+    assert synthesis_report(kept, [])[0].endswith(": interrupted")
+    assert "too many transfers" in synthesis_report(replace(kept, ending="tried", abandoned=False), [])[0]

@@ -46,17 +46,6 @@ def test_synth(target: str, size: tuple[str, ...], tmp_path: Path, capsys: Captu
 
 
 @pytest.mark.parametrize("target", ["portable", "mscclpp"])
-def test_repair(target: str, tmp_path: Path, capsys: Captured) -> None:
-    asked = ["--target", target, "--effort", "0.05", "-o"]
-    printed(capsys, "synth", MIXED, "--coll", "allgather", "--size", "4MB", *asked, str(tmp_path / "x"))
-    lost = ("--without", "a0.nic0")
-    old = str(tmp_path / "x.schedule.json")
-    told = printed(capsys, "repair", old, MIXED, *lost, *asked, str(tmp_path / "y"))
-    expected = simulated(capsys, told["outputs"][0], MIXED, told["size"], target, *lost)
-    assert told["program_predicted_us"] == pytest.approx(expected, rel=1e-9)
-
-
-@pytest.mark.parametrize("target", ["portable", "mscclpp"])
 def test_build(target: str, tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "ring.dsl").write_text(Path(SMALL).read_text())
     (tmp_path / "hetesynth.toml").write_text(
@@ -101,22 +90,6 @@ def test_atlas(coll: str, sizes: str, target: str, effort: str, tmp_path: Path, 
     assert index["verdict"].startswith("plan" if target == "mscclpp" else "program")
     for path in sorted(folder.glob("schedules/*.json")):
         assert run(["verify", str(path), "--topo", MIXED]) == 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("target", ["portable", "mscclpp"])
-def test_atlas_of_losses(target: str, tmp_path: Path, capsys: Captured) -> None:
-    folder = tmp_path / "atlas"
-    asked = ["atlas", MIXED, "--coll", "allgather", "--target", target, "--effort", "0.1", "--n-minus-1"]
-    assert run([*asked, "--losses", "nic", "--size", "4MB", "-o", str(folder)]) == 0
-    index = json.loads((folder / "index.json").read_text())
-    repaired = [entry for entry in index["losses"] if entry.get("program_predicted_us")]
-    assert repaired
-    for entry in repaired:
-        files = sorted((folder / entry["folder"]).rglob("*.xml" if target == "portable" else "*mscclpp*.json"))
-        file = next(f for f in files if ".inplace" not in f.name)
-        expected = simulated(capsys, str(file), MIXED, 4_000_000, target, "--without", entry["without"])
-        assert entry["program_predicted_us"] == pytest.approx(expected, rel=1e-9)
 
 
 def test_compare_claims_nothing_of_a_program_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,13 +43,6 @@ def test_every_collective_becomes_programs_that_both_judges_pass(cluster: str, n
         assert profile_violations(read) == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", COLLECTIVE_NAMES)
-@pytest.mark.parametrize("cluster", CLUSTERS)
-def test_three_chunks_per_rank(cluster: str, name: CollectiveName) -> None:
-    assert synthesize(request(cluster, name, 3)).files
-
-
 @pytest.mark.parametrize("name", ["reducescatter", "reduce", "allreduce"])
 def test_exclusion_in_the_program_only_never_takes_more_steps(name: CollectiveName) -> None:
     """Eq. 8 as a law of the schedule, or only as an order of the program: the second is no longer."""

@@ -5,18 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from hetesynth.engine import fused_receives
 from hetesynth.engine.compilation import PhaseTimer
 from hetesynth.engine.formats import Emitted
 from hetesynth.engine.fused_receives import emitted, lowering_variants, seconds
 from hetesynth.engine.predictors import CostOptions, ProgramPredictor
 from hetesynth.engine.problem import load_problem
 from hetesynth.engine.request import Request
-from hetesynth.engine.synth import synthesize
 from hetesynth.engine.time_verdict import implied_size
 from hetesynth.errors import HetesynthError
 from hetesynth.judge.msccl.reader import read_program
@@ -98,30 +95,6 @@ def test_the_quicker_program_is_written(cluster: str, name: CollectiveName, fact
         assert fuses(written(made)) and any(n.startswith("fused receives: ") for n in made.notes)
 
 
-def test_both_are_quicker_somewhere() -> None:
-    """Else the test above could not tell a choice from a habit."""
-    quicker = set()
-    for cluster, name in CASES:
-        topology, problem, schedule, size = found(cluster, name)
-        fused, plain = (time(topology, program, size) for program in both(problem, schedule))
-        if abs(fused - plain) > 1e-6 * fused:
-            quicker.add(fused < plain)
-    assert quicker == {True, False}
-
-
-def test_without_a_size_that_of_the_topology_is_taken() -> None:
-    made = synthesize(
-        Request(EXAMPLES / "a100_x2" / "topo.dsl", "allgather", strategy="greedy", targets=(EXECUTOR,))
-    )
-    program = next(iter(made.programs.values()))
-    fused, plain = (
-        time(made.topology, p, made.time_optimality.size) for p in both(made.problem, made.solution.schedule)
-    )
-    assert time(made.topology, written(program), made.time_optimality.size) == pytest.approx(
-        min(fused, plain), rel=1e-9
-    )
-
-
 def test_what_does_not_fit_without_fused_receives_is_written_with_them() -> None:
     topology, problem, schedule, size = found("fig10", "allreduce")
     fused, plain = both(problem, schedule)
@@ -147,28 +120,3 @@ def test_targets_without_fused_receives_have_no_choice() -> None:
     options = replace(OPTIONS, target=TARGETS["rccl-6"])
     (only,) = lowering_variants(topology, problem, schedule, size, options, CostOptions())
     assert (only.seconds, only.note) == (None, "")
-
-
-def test_variants_of_one_schedule_are_timed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The choice among programs asks for them, and then the file under its own name."""
-    topology, problem, schedule, size = found("fig10", "allgather")
-    costs, questions = CostOptions(), list[LoweringOptions]()
-    real = fused_receives._receiving
-
-    def counting(question: Any) -> Any:
-        questions.append(question.options)
-        return real(question)
-
-    monkeypatch.setattr(fused_receives, "_receiving", counting)
-    fused_receives._timed_variants.cache_clear()
-    named = [replace(OPTIONS, name=name, max_bytes=most) for name, most in (("a", 0), ("b", 4096))]
-    first, second = (lowering_variants(topology, problem, schedule, size, options, costs) for options in named)
-    assert len(questions) == 1
-    assert [v.seconds for v in first] == [v.seconds for v in second]
-    assert {(v.options.name, v.options.max_bytes) for v in second} == {("b", 4096)}
-    lowering_variants(topology, problem, schedule, size + 1, named[0], costs)
-    lowering_variants(
-        topology, problem, schedule, size, replace(named[0], in_place=True, out_of_place=False), costs
-    )
-    lowering_variants(topology, problem, replace(schedule), size, named[0], costs)
-    assert len(questions) == 4

@@ -17,7 +17,6 @@ from hetesynth.model.target import target
 from hetesynth.programs.layout import in_place_supported
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-LARGER = ("h20_4p8", "dgx1", "ring8", "h20_4x2p8")
 
 
 def check(cluster: str, name: CollectiveName, chunks: int = 1) -> None:
@@ -42,16 +41,3 @@ def check(cluster: str, name: CollectiveName, chunks: int = 1) -> None:
 @pytest.mark.parametrize("name", COLLECTIVE_NAMES)
 def test_every_collective_on_a_small_cluster(name: CollectiveName) -> None:
     check("fig10", name)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", COLLECTIVE_NAMES)
-@pytest.mark.parametrize("cluster", LARGER)
-def test_every_collective_on_larger_clusters(cluster: str, name: CollectiveName) -> None:
-    check(cluster, name)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["allgather", "reducescatter"])
-def test_64_gpus(name: CollectiveName) -> None:
-    check("h20_64", name)

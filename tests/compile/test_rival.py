@@ -9,7 +9,7 @@ import pytest
 
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.ring_baseline import Baseline, ring_baseline
-from hetesynth.engine.time_verdict import Rival, bounds_of, held_by, library_rival, switch_reduces
+from hetesynth.engine.time_verdict import Rival, bounds_of, held_by, library_rival
 from hetesynth.library.machine import library_of, machine_of
 from hetesynth.library.times import chosen
 from hetesynth.model.collective import ROOTED, CollectiveName
@@ -50,40 +50,6 @@ def test_it_is_no_slower_than_the_simulated_program(name: str, coll: CollectiveN
     assert found.seconds <= simulated.seconds
     assert found.seconds <= max(limit(name, coll, size), chosen(machine, coll, size).expected)
     assert found.seconds >= limit(name, coll, size) or "NVLS" in found.how
-
-
-def test_switches_that_add_pass_the_limit() -> None:
-    """8 H100 reach 466 to 483 GB/s of the bus."""
-    found = rival("h100x8", "allreduce", 1 << 30)
-    assert found.how == "NVLS, 16 channels, Simple" and found.checked
-    assert found.seconds < limit("h100x8", "allreduce", 1 << 30)
-    assert (1 << 30) * 7 / 4 / found.seconds / 1e9 == pytest.approx(475, rel=0.03)
-    assert switch_reduces(topology("h100x8"), "allreduce")
-    assert not switch_reduces(topology("h100x8"), "allgather")
-    assert not switch_reduces(topology("a100x8"), "allreduce")
-
-
-def test_a_formula_below_the_limit_is_left_out() -> None:
-    """On the cluster of Figure 10 GPUs share links that the library's tables do not know."""
-    machine = machine_of(topology("fig10"))
-    assert machine is not None
-    assert chosen(machine, "allgather", 10**9).expected < limit("fig10", "allgather", 10**9)
-    found = rival("fig10", "allgather", 10**9)
-    simulated = ring_baseline(topology("fig10"), "allgather", None, 10**9, OPTIONS)
-    assert isinstance(simulated, Baseline) and found.seconds == simulated.seconds
-
-
-@pytest.mark.parametrize(
-    ("name", "checked"), [("h100x8", True), ("mi300x8", True), ("h20_4p8", False), ("dgx1", False)]
-)
-def test_only_machines_with_published_runs_are_checked(name: str, checked: bool) -> None:
-    assert rival(name, "allgather", 1 << 20).checked is checked
-    assert rival(name, "allgather", 1 << 20).library == ("RCCL" if name.startswith("mi") else "NCCL")
-
-
-def test_without_links_and_formula_there_is_none() -> None:
-    none = library_rival(topology("dgx1"), "alltoall", None, 1 << 20, OPTIONS, 0.0)
-    assert isinstance(none, str) and "no link" in none
 
 
 @pytest.mark.parametrize(

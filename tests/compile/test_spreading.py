@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from fractions import Fraction
-
 import pytest
-from compile.test_fused_receives import found, time, written
+from compile.test_fused_receives import found, written
 from support.clusters import cluster
 
 from hetesynth.engine.fused_receives import channels_of_pairs, emitted, lowering_variants
@@ -36,31 +33,6 @@ def test_a_link_alone_needs_what_its_rate_needs(rate: float, channels: dict[tupl
     assert channels_of_pairs(prices, sends({0: 4}), "Simple", 64) == channels
 
 
-def test_without_copy_rates_nothing_is_needed() -> None:
-    assert channels_of_pairs(costs(cluster(2, [(0, 1, 45, 0)])), sends({0: 4}), "Simple", 64) == {}
-
-
-def test_parallel_links_add_up() -> None:
-    prices = costs(cluster(2, [(0, 1, 25, 0), (0, 1, 25, 0)]), runtime=SLOW)
-    assert channels_of_pairs(prices, sends({0: 2, 1: 2}), "Simple", 64) == {(0, 1): 5}
-
-
-def test_pairs_share_what_they_meet_in() -> None:
-    """On a switch a pair needs its share of the port, at least its even share of the scarcer one."""
-    topology, _, schedule, _ = found("h20_4p8", "allgather")
-    prices = costs(topology, runtime=NCCL_TABLES)
-    needed = channels_of_pairs(prices, schedule, "Simple", 64)
-    load: dict[int, int] = defaultdict(int)
-    for t in schedule.transfers:
-        for r in prices.link_resources[t.link]:
-            load[r] += 1
-    for link in {t.link for t in schedule.transfers}:
-        carried = sum(t.link == link for t in schedule.transfers)
-        rate = min(Fraction(prices.resource_rate[r]) * carried / load[r] for r in prices.link_resources[link])
-        assert needed.get(prices.link_ends[link], 1) == -(-rate // Fraction(38.7e9))
-    assert needed
-
-
 @pytest.mark.parametrize("blocks", [1, 3, 4, 7, 100])
 def test_needs_stay_within_the_thread_blocks_of_a_gpu(blocks: int) -> None:
     """One sender to three peers that need 5, 2 and 1: the widest gives up first, none goes below one."""
@@ -68,13 +40,6 @@ def test_needs_stay_within_the_thread_blocks_of_a_gpu(blocks: int) -> None:
     needed = channels_of_pairs(costs(topology, runtime=SLOW), sends({0: 2, 1: 2, 2: 2}), "Simple", blocks)
     every = [needed.get((0, peer), 1) for peer in (1, 2, 3)]
     assert every == {1: [1, 1, 1], 3: [1, 1, 1], 4: [1, 1, 1], 7: [4, 2, 1], 100: [5, 2, 1]}[blocks]
-
-
-def a_wide_link() -> tuple[Topology, Problem, Schedule, int]:
-    """A broadcast of eight chunks, one a step, over a link that takes four thread blocks to fill."""
-    topology = cluster(2, [(0, 1, 90, 0)])
-    problem = Problem(2, 2, (), (Arc(0, 1, 1),), (), collective("broadcast", 2, 8))
-    return topology, problem, sends({0: 8}), 8_000_000
 
 
 def with_costs(topology: Topology, program: Program, size: int) -> float:
@@ -91,18 +56,6 @@ def test_the_quicker_program_is_written(cluster_name: str) -> None:
         before, after = (with_costs(topology, p, bytes_of_buffer) for p in (plain, written(made)))
         assert after <= before * (1 + 1e-9)
         assert (after < before * (1 - 1e-9)) == any("copy rate" in note for note in made.notes)
-
-
-def test_channels_for_the_copy_rate_are_quicker_somewhere() -> None:
-    """Else the test above could not tell; and what is told of the first variant is its time."""
-    topology, problem, schedule, size = a_wide_link()
-    first, *others = lowering_variants(topology, problem, schedule, size, LoweringOptions("x"), COSTS)
-    assert first.options.min_channels == {(0, 1): 4} and "copy rate" in first.note and others
-    made = written(emitted(topology, problem, schedule, size, LoweringOptions("x"), COSTS))
-    assert first.seconds == pytest.approx(with_costs(topology, made, size))
-    plain = written(emitted(topology, problem, schedule, size, LoweringOptions("x"), CostOptions()))
-    assert with_costs(topology, plain, size) > 2 * first.seconds
-    assert time(topology, plain, size) == pytest.approx(time(topology, made, size), rel=0.05)
 
 
 def test_one_chunk_goes_over_several_channels_of_a_wide_link() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hetesynth.engine.choice.choice import choose
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.request import Request
-from hetesynth.engine.time_verdict import TimeVerdict, bounds_of, verdict_line
+from hetesynth.engine.time_verdict import TimeVerdict, bounds_of
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.problem import Budget
 from hetesynth.model.target import PORTABLE
@@ -18,26 +18,6 @@ from hetesynth.topology.language import load_topology
 
 NCCL = "NCCL (ring, 24 channels, Simple)"
 USUAL = TimeVerdict("program", 192_000_000, 1.425e-3, 1.3839e-3, 1.3839e-3, None, NCCL, 1.796e-3)
-
-
-def test_one_size() -> None:
-    assert USUAL.line == f"program 1,425 us for 192 MB: 97 % of the proved limit (simulated), 1.26 x {NCCL}"
-    assert USUAL.warning(PORTABLE) is None and not USUAL.slower_than_library
-
-
-def test_other_rates_are_said_beside_those_of_the_lines() -> None:
-    verdict = replace(USUAL, line_limit=1.2e-3)
-    assert (
-        "97 % of the proved limit (simulated at rates that runs reach, 84 % at line rate), 1.26 x" in verdict.line
-    )
-    assert "limit 1,384 us (proved at rates that runs reach)" in replace(verdict, seconds=None).line
-    assert verdict.figures()["limit_at_line_rate_us"] == pytest.approx(1200)
-
-
-def test_several_sizes_say_the_least_and_the_most() -> None:
-    other = replace(USUAL, size=10**9, limit=0.5e-3, line_limit=0.5e-3, rings=1.425e-3)
-    expected = f"programs for 192 MB to 1 GB: 35 to 97 % of the proved limit (simulated), 1.00 to 1.26 x {NCCL}"
-    assert verdict_line([USUAL, other]) == expected
 
 
 @pytest.mark.parametrize(("limit", "percent"), [(1.425e-3, "100 %"), (1.4249e-3, "99 %"), (1.4e-3, "98 %")])
@@ -61,20 +41,6 @@ def test_a_quicker_library_shows(rings: float, factor: str, slower: bool) -> Non
     assert verdict.figures()["slower_than_library"] is slower
 
 
-def test_sizes_with_other_algorithms_name_the_library_alone() -> None:
-    other = replace(USUAL, library="NCCL (tree, 16 channels, LL)")
-    assert verdict_line([USUAL, other]).endswith(", 1.26 x NCCL")
-    assert verdict_line([USUAL, replace(other, checked=False)]).endswith(
-        ", 1.26 x NCCL, not checked against measurements"
-    )
-
-
-def test_a_limit_that_switches_pass_says_so() -> None:
-    verdict = replace(USUAL, switch_reduces=True)
-    assert "97 % of the proved limit without switch reduction (simulated), 1.26 x" in verdict.line
-    assert verdict.figures()["limit_without_switch_reduction"] is True
-
-
 def test_trees_no_rings_and_no_time() -> None:
     trees = replace(USUAL, tree_limit=1.42e-3)
     assert "97 % of the proved limit (simulated), 99 % of that of trees, 1.26 x" in trees.line
@@ -84,11 +50,6 @@ def test_trees_no_rings_and_no_time() -> None:
     untimed = replace(USUAL, seconds=None)
     assert untimed.line == "program not simulated for 192 MB: limit 1,384 us (proved)"
     assert untimed.figures()["program_us"] is None and untimed.figures()["percent_of_limit"] is None
-
-
-def test_a_schedule_says_that_rings_are_a_program() -> None:
-    line = replace(USUAL, timed="schedule").line
-    assert line.endswith(f"97 % of the proved limit (simulated), 1.26 x {NCCL}, which runs as a program")
 
 
 THREE = """

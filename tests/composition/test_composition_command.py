@@ -9,7 +9,7 @@ import pytest
 from support.pods import SMALL
 
 from hetesynth.cli.main import run
-from hetesynth.engine.composition import is_composed
+from hetesynth.engine.places import is_composed
 from hetesynth.engine.request import Request
 from hetesynth.policy import DEFAULT, Policy
 from hetesynth.policy.pods import PodsPolicy

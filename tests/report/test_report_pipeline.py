@@ -10,15 +10,15 @@ from xml.etree import ElementTree
 import pytest
 from support.reports import EXAMPLES, made, report
 
+from hetesynth import api
 from hetesynth.cli.main import run
-from hetesynth.engine.page.report import baseline_curves, check_reports, report_of_file, report_of_synthesis
+from hetesynth.engine.page.report import baseline_curves, report_of_file, report_of_synthesis
 from hetesynth.engine.page.report_blocks import chunks_moved
 from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.synth import synthesize
 from hetesynth.errors import HetesynthError
 from hetesynth.judge.msccl.reader import read_program
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
-from hetesynth.policy import DEFAULT
 from hetesynth.report.contents import Report
 from hetesynth.search.collectives import collective
 
@@ -161,21 +161,22 @@ def test_too_many_transfers_are_refused_in_words(monkeypatch: pytest.MonkeyPatch
         report_of_synthesis(made("h20_4p8"))
 
 
-def test_baselines_of_large_problems_have_fewer_chunks_or_are_left_out() -> None:
-    def options(most: int) -> CostOptions:
-        return CostOptions(policy=replace(DEFAULT, compile=replace(DEFAULT.compile, max_baseline_deliveries=most)))
+def test_baselines_of_large_problems_have_fewer_chunks_or_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def patched(most: int) -> CostOptions:
+        monkeypatch.setattr("hetesynth.engine.page.report.MAX_BASELINE_MOVES", most)
+        return CostOptions()
 
     problem, topology = made("h20_4p8").problem, made("h20_4p8").topology
-    curves, notes = baseline_curves(topology, problem, (1000,), options(131))
+    curves, notes = baseline_curves(topology, problem, (1000,), patched(131))
     assert [c.name for c in curves] == ["NCCL's rings, program"] and "left out" in notes[0]
     finer = replace(problem, collective=collective("allgather", 12, 2))
-    curves, notes = baseline_curves(topology, finer, (1000,), options(132))
+    curves, notes = baseline_curves(topology, finer, (1000,), patched(132))
     assert curves and notes[0] == "Baselines have 1 chunk per rank."
-    _, notes = baseline_curves(topology, problem, (1000,), CostOptions())
+    _, notes = baseline_curves(topology, problem, (1000,), patched(10_000))
     assert notes[0] == "Baselines have 4 chunks per rank."  # as many channels
 
 
 def test_the_same_file_by_two_names_is_refused(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     with pytest.raises(HetesynthError, match="same file"):
-        check_reports(tmp_path / "r", tmp_path / "sub" / ".." / "r")
+        api.check_places(None, (), tmp_path / "r", tmp_path / "sub" / ".." / "r")

@@ -157,7 +157,7 @@ def test_no_prefix_of_a_schedule_breaks_a_law_of_suffixes(graph: Graph) -> None:
         return
     outcome, _ = cegis.synthesize(search_from(asked), best)
     assert isinstance(outcome, Synthesized)
-    laws = SuffixLaws(CopyProblem(asked), DEFAULT.bounds)
+    laws = SuffixLaws(CopyProblem(asked))
     holds = start_arrays(asked)[0]
     assert laws.broken(holds, best) == []
     for step, sends in enumerate(outcome.schedule.steps()):
@@ -170,7 +170,7 @@ def test_no_prefix_of_a_schedule_breaks_a_law_of_suffixes(graph: Graph) -> None:
 def test_filled_steps_break_no_law(exclusive: bool) -> None:
     asked = replace(problem(fig10(), "allgather", 2), exclusive_reduction=exclusive)
     tables = CopyProblem(asked)
-    refill = Refill(tables, SuffixLaws(tables, DEFAULT.bounds), np.random.default_rng(1))
+    refill = Refill(tables, SuffixLaws(tables), np.random.default_rng(1))
     holds = start_arrays(asked)[0]
     transfers: list[Transfer] = []
     for step in range(40):

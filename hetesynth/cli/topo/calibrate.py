@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from hetesynth.cli.options import TOPOLOGY, bytes_of, json_option
+from hetesynth.api import size_of
+from hetesynth.cli.options import TOPOLOGY, json_option
 from hetesynth.cli.terminal import show, show_lines
 from hetesynth.errors import HetesynthError
 from hetesynth.topology.calibrate.calibrate_topology import Calibrated
@@ -70,7 +71,7 @@ def command(
         low, dots, high = sizes.partition("..")
         if not dots:
             raise HetesynthError("--sizes takes a range", code="HS001", help="write it like 64KB..1GB")
-        between = float(bytes_of(low, "--sizes")), float(bytes_of(high, "--sizes"))
+        between = float(size_of(low, "--sizes")), float(size_of(high, "--sizes"))
         if between[1] < between[0]:
             raise HetesynthError(
                 "--sizes ends before it begins", code="HS001", help="write the smaller size first"

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hetesynth.cli.options import TOPOLOGY, Named, chunking_options, json_option, topology_losses
+from hetesynth.api import chunking_options
+from hetesynth.cli.options import TOPOLOGY, Named, json_option, topology_losses
 from hetesynth.cli.synth_report import EXACT
 from hetesynth.cli.terminal import show, show_lines, table
 from hetesynth.model.words import counted, size_text

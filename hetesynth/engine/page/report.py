@@ -5,27 +5,28 @@ The same input gives the same bytes.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hetesynth.engine.places import demand_place
 from hetesynth.engine.predictors import (
     CostOptions,
     PlanPredictor,
+    Prediction,
     ProgramPredictor,
     SchedulePredictor,
     first_predictor,
+    prediction,
     sizes_between,
 )
+from hetesynth.engine.problem import verified_solver
 from hetesynth.engine.ring_baseline import NAMES, ring_baseline
 from hetesynth.engine.simulate import file_predictor
 from hetesynth.errors import HetesynthError
 from hetesynth.model.calibration import calibrated
 from hetesynth.model.collective import Collective
-from hetesynth.model.cost import bandwidths, costed
+from hetesynth.model.cost import costed
 from hetesynth.model.problem import Arc, Budget, Problem
 from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.time_bound import TimeBound, of_scope, tightest
@@ -36,8 +37,6 @@ from hetesynth.search.chunking import chunk
 
 if TYPE_CHECKING:
     from hetesynth.engine.artifacts import Synthesis
-    from hetesynth.model.program import Program
-    from hetesynth.model.timeline import Timeline
     from hetesynth.report.contents import CegisRun, Curve, ProgramRun, Report, ScheduleRun
     from hetesynth.topology.language import TopologySource
 
@@ -46,38 +45,43 @@ BASELINES = ("double-tree", "sph", "all-pairs", "doubling", "hierarchical")
 
 
 def baseline_curves(
-    topology: Topology,
-    problem: Problem,
-    sizes: tuple[int, ...],
-    options: CostOptions,
+    topology: Topology, problem: Problem, sizes: tuple[int, ...], options: CostOptions
 ) -> tuple[list[Curve], tuple[str, ...]]:
-    """The baselines that apply, and why others do not."""
-    from hetesynth.engine.problem import verified_solver
+    """The baselines that apply, and why others do not. What NCCL runs is timed as a program; on many ranks at
+    three sizes, between which it grows evenly."""
+    import numpy as np
+
     from hetesynth.search.collectives import collective
     from hetesynth.search.registry import strategy
     from hetesynth.search.solve import Solution
 
-    policy = options.policy.compile
-    by_times: dict[tuple[float, ...], list[str]] = {}
     missing: list[str] = []
-    problem = replace(problem, max_peers=None)
     goal = problem.collective
-    rings = _ring_curve(topology, goal, sizes, options)
-    if isinstance(rings, str):
-        missing.append(f"Baseline ring does not apply: {rings}.")
-        rings = []
-    for chunks in (max(policy.baseline_chunks, goal.chunks_per_rank), goal.chunks_per_rank, 1):
-        problem = replace(problem, collective=collective(goal.name, goal.ranks, chunks, goal.root))
-        if _least_moves(problem) <= policy.max_baseline_deliveries:
+    few = sizes
+    if goal.ranks > 32 and len(sizes) > 3:
+        few = sizes[0], sizes[round((len(sizes) - 1) / 2)], sizes[-1]
+    rings = [ring_baseline(topology, goal.name, goal.root, size, options) for size in few[:1]]
+    if not isinstance(rings[0], str):
+        rings += [ring_baseline(topology, goal.name, goal.root, size, options) for size in few[1:]]
+    refusal = next((rival for rival in rings if isinstance(rival, str)), None)
+    curves: list[Curve] = []
+    if refusal is not None:
+        missing.append(f"Baseline ring does not apply: {refusal}.")
+    else:
+        between = np.interp(sizes, few, [rival.seconds for rival in rings if not isinstance(rival, str)])
+        curves.append(Curve(f"{NAMES[goal.name]}, program", "baseline", tuple(between.tolist())))
+    for chunks in (max(4, goal.chunks_per_rank), goal.chunks_per_rank, 1):  # 4: as many as libraries have channels
+        parts = collective(goal.name, goal.ranks, chunks, goal.root)
+        problem = replace(problem, max_peers=None, collective=parts)
+        moves = sum(len(pre | post) - 1 for pre, post in zip(parts.pre, parts.post, strict=True))
+        if moves <= MAX_BASELINE_MOVES:
             break
     else:
-        more = f"there are more than {policy.max_baseline_deliveries:,} deliveries"
-        return rings, (
-            *missing,
-            f"Other baselines are left out: {more}." if rings else f"Baselines are left out: {more}.",
-        )
-    if problem.collective.chunks_per_rank != goal.chunks_per_rank:
-        missing.append(f"Baselines have {chunks} chunk{'' if chunks == 1 else 's'} per rank.")
+        which, more = "Other baselines" if curves else "Baselines", f"more than {MAX_BASELINE_MOVES:,} deliveries"
+        return curves, (*missing, f"{which} are left out: there are {more}.")
+    if chunks != goal.chunks_per_rank:
+        missing.append(f"Baselines have {counted(chunks, 'chunk')} per rank.")
+    by_times: dict[tuple[float, ...], list[str]] = {}
     for name in BASELINES:
         try:
             outcome = verified_solver(strategy(name), Budget(), options.policy).solve(problem)
@@ -88,38 +92,12 @@ def baseline_curves(
         if isinstance(outcome, Solution):
             predictor = SchedulePredictor(topology, problem, outcome.schedule, options)
             by_times.setdefault(tuple(predictor.predict(s).seconds for s in sizes), []).append(name)
-    curves = [Curve(" = ".join(names), "baseline", seconds) for seconds, names in by_times.items()]
-    return rings + curves, tuple(missing)
+    curves += [Curve(" = ".join(names), "baseline", seconds) for seconds, names in by_times.items()]
+    return curves, tuple(missing)
 
 
-def _ring_curve(
-    topology: Topology, goal: Collective, sizes: tuple[int, ...], options: CostOptions
-) -> list[Curve] | str:
-    """What NCCL runs, as a program, or why there is none; between simulated sizes it grows evenly."""
-    import numpy as np
-
-    policy, few = options.policy.compile, sizes
-    if goal.ranks > policy.few_sizes_from_ranks and len(sizes) > policy.few_sizes:
-        places = np.linspace(0, len(sizes) - 1, policy.few_sizes).round().astype(int)
-        few = tuple(sizes[i] for i in places)
-    seconds = []
-    for size in few:
-        baseline = ring_baseline(topology, goal.name, goal.root, size, options)
-        if isinstance(baseline, str):
-            return baseline
-        seconds.append(baseline.seconds)
-    between = np.interp(sizes, few, seconds)
-    return [Curve(f"{NAMES[goal.name]}, program", "baseline", tuple(between.tolist()))]
-
-
-def _least_moves(problem: Problem) -> int:
-    """How often a chunk, or a part of a sum, must move at least; ``Collective.deliveries`` counts no parts."""
-    pairs = zip(problem.collective.pre, problem.collective.post, strict=True)
-    return sum(len(pre | post) - 1 for pre, post in pairs)
-
-
+MAX_BASELINE_MOVES = 10_000  # of chunks, and of parts of sums
 SMALLEST, LARGEST = 1_000, 4_000_000_000
-USUAL_SIZE = 256_000_000
 MAX_TRANSFERS = 200_000  # of a schedule that is drawn
 
 
@@ -168,6 +146,20 @@ def report_of_synthesis(synthesis: Synthesis) -> Report:
     notes = tuple(f"WARNING: {warned.message}; {warned.help}." for warned in synthesis.warnings)
     notes += () if synthesis.advice is None else (f"{synthesis.advice.message}.",)
     notes += () if program is not None else ("No program was made: thread blocks are not shown.",)
+    certificate = solution.certificate
+    said = [
+        f"The schedule takes {counted(certificate.steps, 'step')}. No schedule of the step model takes fewer than "
+        f"{certificate.bound.steps}: {certificate.bound.proof}.",
+        "The two meet: it is proven optimal in steps."
+        if certificate.proven_optimal
+        else f"It is at most {counted(certificate.gap, 'step')} from optimal.",
+    ]
+    if solution.within is not None and not certificate.proven_optimal and solution.within == certificate.steps:
+        said.append("It is optimal among schedules that put a reduce-scatter before an allgather.")
+    checked = "The bound was rechecked from its witness by code that shares nothing with what found it"
+    said.append(f"{checked}, but for {synthesis.recheck.open}." if synthesis.recheck.open else f"{checked}.")
+    programs = ", and every program read back and executed" if synthesis.programs else ""
+    said.append(f"The schedule was replayed transfer by transfer{programs}; nothing was found wrong.")
     return _report(
         _Subject(
             title=f"{synthesis.topology.name}: {collective.name}",
@@ -179,7 +171,7 @@ def report_of_synthesis(synthesis: Synthesis) -> Report:
             schedule=SchedulePredictor(synthesis.topology, problem, solution.schedule, options),
             program=program,
             facts=facts,
-            certificate=_certificate(synthesis),
+            certificate=tuple(said),
             notes=notes,
             capacities=True,
             cegis=cegis_run(synthesis),
@@ -189,14 +181,24 @@ def report_of_synthesis(synthesis: Synthesis) -> Report:
 
 
 def report_of_file(
-    path: Path, topology: TopologySource, sizes: Sequence[int], options: CostOptions, *,
-    shown: int | None = None, title: str = "", verdict: str = "", target: Target = PORTABLE,
-) -> Report:  # fmt: skip
+    path: Path,
+    topology: TopologySource,
+    sizes: Sequence[int],
+    options: CostOptions,
+    *,
+    shown: int | None = None,
+    title: str = "",
+    verdict: str = "",
+    target: Target = PORTABLE,
+) -> Report:
     """The report of a schedule JSON, an MSCCL XML with the messages of ``target``, or an MSCCL++ plan, at the size
     ``shown``: without one, at the largest of ``sizes`` up to 256 MB. ``title``: instead of the file's name.
 
     Raises HetesynthError for what cannot be simulated.
     """
+    from hetesynth.programs.lifting.buffers import shape
+    from hetesynth.programs.lifting.lift import lift
+    from hetesynth.search.collectives import collective
     from hetesynth.topology.language import load_topology
 
     cluster = load_topology(topology)
@@ -207,8 +209,21 @@ def report_of_file(
         schedule = predictor
         notes: tuple[str, ...] = ("Thread blocks are not shown: the file is a schedule, not a program.",)
     elif isinstance(predictor, ProgramPredictor):
-        program = predictor
-        schedule, notes = _lifted(predictor.program, cluster, options)
+        program, moves = predictor, predictor.program
+        try:
+            size = shape(moves)
+            asked = collective(moves.collective, moves.ranks, size.chunks_per_rank, moves.root)
+            room = sum(len(b.instructions) for gpu in moves.gpus for b in gpu.thread_blocks) + 1
+            arcs = tuple(Arc(link.src, link.dst, room) for link in cluster.links)
+            graph = Problem(cluster.ranks, cluster.ranks, (), arcs, (), asked)
+            lifted = lift(moves, asked, size.pieces, graph)
+            schedule = SchedulePredictor(cluster, lifted.problem, lifted.schedule, options)
+            notes = (
+                "Steps are those in which the transfers of the program depend on each other; the times of wires "
+                "and links are those of a schedule with these steps, not of the program.",
+            )
+        except (HetesynthError, ValueError) as error:
+            notes = (f"The program is not shown as steps: {error}.",)
     else:
         program = predictor
         notes = ("The plan is not shown as steps: it moves data without messages to read them off.",)
@@ -221,7 +236,7 @@ def report_of_file(
         _Subject(
             title=title or f"{cluster.name}: {path.name}",
             topology=cluster,
-            size=shown or max((s for s in sizes if s <= USUAL_SIZE), default=min(sizes)),
+            size=shown or max((s for s in sizes if s <= 256_000_000), default=min(sizes)),
             sizes=tuple(sizes),
             options=options,
             problem=goal,
@@ -274,15 +289,6 @@ def write_reports(report: Report, page: Path | None, trace: Path | None) -> list
     return list(files)
 
 
-def check_reports(page: Path | None, trace: Path | None) -> None:
-    """Fail before the work, not after it: a folder that is not there, the same name twice."""
-    if page is not None and trace is not None and os.path.realpath(page) == os.path.realpath(trace):
-        raise HetesynthError("--report and --trace name the same file", code="HS570", help="give them two names")
-    for path in (page, trace):
-        if path is not None:
-            demand_place(path)
-
-
 # -- parts of a report
 
 
@@ -295,6 +301,7 @@ def _report(subject: _Subject) -> Report:
             code="HS573",
             help="what --report and --trace would show is not written; everything else is",
         )
+    from hetesynth.engine.page.report_blocks import plan_run, program_run
     from hetesynth.report.contents import Report, ScheduleRun
     from hetesynth.search.bounds.throughput import time_bounds
 
@@ -311,18 +318,27 @@ def _report(subject: _Subject) -> Report:
     elif isinstance(subject.program, PlanPredictor):
         goal = subject.program.asked()
     run: ScheduleRun | None = None
-    timed: list[tuple[str, Timeline]] = []
+    timed: list[tuple[str, Prediction]] = []
     curves: list[Curve] = []
     if predictor is not None:
         timeline = predictor.timeline(subject.size)
         run = ScheduleRun(predictor.problem, predictor.schedule, timeline, subject.capacities)
         if not subject.derived:
-            timed.append(("schedule", timeline))
+            name = predictor.problem.collective.name
+            timed.append(("schedule", prediction(name, topology.ranks, subject.size, timeline)))
             seconds = tuple(predictor.predict(s).seconds for s in sizes)
             curves.append(Curve("this schedule", "schedule", seconds))
-    program, cut = _program_run(subject, goal)
+    program: ProgramRun | None = None
+    if isinstance(subject.program, PlanPredictor):
+        program = plan_run(subject.program, subject.size, goal)
+    elif subject.program is not None:
+        program = program_run(subject.program, subject.size)
+        if program.shown < program.loops:
+            loops = f"The program loops {program.loops:.4g} times over the buffer"
+            missing = (*missing, f"{loops}; {program.shown} loops are drawn.")
     if program is not None and subject.program is not None:
-        timed.append(("program", program.timeline))
+        name = subject.program.collective
+        timed.append(("program", prediction(name, topology.ranks, subject.size, program.timeline)))
         seconds = tuple(subject.program.predict(s).seconds for s in sizes)
         curves.append(Curve("this program", "program", seconds))
     curves += compared
@@ -330,14 +346,20 @@ def _report(subject: _Subject) -> Report:
         launch = options.launch(topology)
         least = tuple(launch + float(tightest(bounds, s).seconds(s)) for s in sizes)
         curves.append(Curve("lower bound", "bound", least))
+    facts = [("Size", size_text(subject.size)), ("GPUs", str(topology.ranks))]
+    for kind, run_of_it in reversed(timed):
+        what = "Schedule step by step" if kind == "schedule" else kind.capitalize()
+        facts.append((f"{what}, predicted", f"{run_of_it.seconds * 1e6:,.1f} us"))
+        speeds = f"{run_of_it.algorithm_bandwidth / 1e9:.1f} / {run_of_it.bus_bandwidth / 1e9:.1f} GB/s"
+        facts.append((f"{what}, algbw / busbw", speeds))
     return Report(
         title=subject.title,
         topology=topology,
         collective=goal,
         size=subject.size,
-        facts=(*_time_facts(subject, timed), *subject.facts),
+        facts=(*facts, *subject.facts),
         certificate=(*subject.certificate, *_in_time(subject, bounds, timed)),
-        notes=(*subject.notes, *missing, *cut),
+        notes=(*subject.notes, *missing),
         run=run,
         program=program,
         sizes=sizes,
@@ -347,60 +369,8 @@ def _report(subject: _Subject) -> Report:
     )
 
 
-def _program_run(subject: _Subject, goal: Collective | None) -> tuple[ProgramRun | None, tuple[str, ...]]:
-    """The loops of the program that are shown, and a note where they are not all."""
-    from hetesynth.engine.page.report_blocks import plan_run, program_run
-
-    predictor = subject.program
-    if predictor is None:
-        return None, ()
-    if isinstance(predictor, PlanPredictor):
-        return plan_run(predictor, subject.size, goal), ()
-    run = program_run(predictor, subject.size)
-    if run.shown >= run.loops:
-        return run, ()
-    return run, (f"The program loops {run.loops:.4g} times over the buffer; {run.shown} loops are drawn.",)
-
-
-def _time_facts(subject: _Subject, timed: list[tuple[str, Timeline]]) -> tuple[tuple[str, str], ...]:
-    topology = subject.topology
-    if subject.problem is not None:
-        collective = subject.problem.collective.name
-    elif subject.program is not None:
-        collective = subject.program.collective
-    else:
-        raise ValueError("a report needs a schedule or a program")
-    facts = [("Size", size_text(subject.size)), ("GPUs", str(topology.ranks))]
-    for name, timeline in reversed(timed):
-        reached = bandwidths(collective, topology.ranks, subject.size, timeline.makespan)
-        what = "Schedule step by step" if name == "schedule" else name.capitalize()
-        facts.append((f"{what}, predicted", f"{timeline.makespan * 1e6:,.1f} us"))
-        facts.append((f"{what}, algbw / busbw", f"{reached.algorithm / 1e9:.1f} / {reached.bus / 1e9:.1f} GB/s"))
-    return tuple(facts)
-
-
-def _certificate(synthesis: Synthesis) -> tuple[str, ...]:
-    """What is proved of the number of steps, and who checked it."""
-    solution, certificate = synthesis.solution, synthesis.solution.certificate
-    bound = certificate.bound
-    said = [
-        f"The schedule takes {counted(certificate.steps, 'step')}. No schedule of the step model takes fewer than "
-        f"{bound.steps}: {bound.proof}.",
-        "The two meet: it is proven optimal in steps."
-        if certificate.proven_optimal
-        else f"It is at most {counted(certificate.gap, 'step')} from optimal.",
-    ]
-    if solution.within is not None and not certificate.proven_optimal and solution.within == certificate.steps:
-        said.append("It is optimal among schedules that put a reduce-scatter before an allgather.")
-    checked = "The bound was rechecked from its witness by code that shares nothing with what found it"
-    said.append(f"{checked}, but for {synthesis.recheck.open}." if synthesis.recheck.open else f"{checked}.")
-    programs = ", and every program read back and executed" if synthesis.programs else ""
-    said.append(f"The schedule was replayed transfer by transfer{programs}; nothing was found wrong.")
-    return tuple(said)
-
-
 def _in_time(
-    subject: _Subject, bounds: tuple[TimeBound, ...], timed: list[tuple[str, Timeline]]
+    subject: _Subject, bounds: tuple[TimeBound, ...], timed: list[tuple[str, Prediction]]
 ) -> tuple[str, ...]:
     """The bound in time at the size shown, and how near the predictions are to it."""
     if not bounds:
@@ -418,11 +388,11 @@ def _in_time(
         said.append(
             f"Along in-trees to one rank and out-trees from there it takes at least {max(trees) * 1e6:,.1f} us."
         )
-    for name, timeline in timed:
-        if timeline.makespan > 0:
-            share = least / timeline.makespan
+    for name, predicted in timed:
+        if predicted.seconds > 0:
+            share = least / predicted.seconds
             said.append(
-                f"The {name} is predicted to take {timeline.makespan * 1e6:,.1f} us: {share:.1%} of the speed "
+                f"The {name} is predicted to take {predicted.seconds * 1e6:,.1f} us: {share:.1%} of the speed "
                 "that this bound allows."
             )
     options = subject.options
@@ -430,29 +400,3 @@ def _in_time(
     how = f"calibration {options.rates}, {costs}, alpha {options.alpha}"
     said.append(f"Times are simulated ({how}), not measured.")
     return tuple(said)
-
-
-# -- programs
-
-
-def _lifted(
-    program: Program, topology: Topology, options: CostOptions
-) -> tuple[SchedulePredictor | None, tuple[str, ...]]:
-    """What ``program`` moves as a schedule on the links of ``topology``, or a note why there is none."""
-    from hetesynth.programs.lifting.buffers import shape
-    from hetesynth.programs.lifting.lift import lift
-    from hetesynth.search.collectives import collective
-
-    try:
-        size = shape(program)
-        goal = collective(program.collective, program.ranks, size.chunks_per_rank, program.root)
-        room = sum(len(b.instructions) for gpu in program.gpus for b in gpu.thread_blocks) + 1
-        arcs = tuple(Arc(link.src, link.dst, room) for link in topology.links)
-        graph = Problem(topology.ranks, topology.ranks, (), arcs, (), goal)
-        lifted = lift(program, goal, size.pieces, graph)
-        return SchedulePredictor(topology, lifted.problem, lifted.schedule, options), (
-            "Steps are those in which the transfers of the program depend on each other; the times of wires and "
-            "links are those of a schedule with these steps, not of the program.",
-        )
-    except (HetesynthError, ValueError) as error:
-        return None, (f"The program is not shown as steps: {error}.",)

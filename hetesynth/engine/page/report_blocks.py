@@ -12,7 +12,7 @@ import numpy as np
 from hetesynth.engine.predictors import PlanPredictor, ProgramPredictor, chunks_of_tasks
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import Collective
-from hetesynth.model.plan import PlanBlock, PlanOp
+from hetesynth.model.plan import PlanOp
 from hetesynth.model.program import RECEIVES, SENDS, BufferSlice, Op, Program, ThreadBlock
 from hetesynth.model.target import PORTABLE
 from hetesynth.model.timeline import Timeline
@@ -32,56 +32,63 @@ Connection = tuple[int, int, int]
 
 def chunks_moved(program: Program) -> dict[Place, tuple[int, ...]]:
     """The chunks by (GPU, thread block, step); a receive moves what the send it meets does."""
-    sent = _sent(program)
+    from hetesynth.programs.lifting.buffers import Buffers, shape
+    from hetesynth.programs.lifting.dataflow import flow_of
+    from hetesynth.search.collectives import collective
+
+    sent: dict[Place, dict[int, None]] = defaultdict(dict)  # by rank, number of the thread block, and step
+    try:
+        size = shape(program)
+        goal = collective(program.collective, program.ranks, size.chunks_per_rank, program.root)
+        buffers = Buffers(goal, size.pieces, in_place=program.in_place and not program.out_of_place)
+        for arrival in flow_of(program, buffers, PORTABLE.slots(program.protocol)).arrivals:
+            place = _PLACE.fullmatch(arrival.place)
+            if place is not None:
+                sent[int(place[1]), int(place[2]), int(place[3])][arrival.value.chunk] = None
+    except (HetesynthError, ValueError):
+        pass
     sends: dict[Connection, list[tuple[int, ...]]] = defaultdict(list)
     takes: dict[Connection, list[Place]] = defaultdict(list)
     by_place: dict[Place, tuple[int, ...]] = {}
     for g, gpu in enumerate(program.gpus):
         for b, block in enumerate(gpu.thread_blocks):
             for step, x in enumerate(block.instructions):
-                moved = sent.get((gpu.rank, block.id, step), ())
+                moved = tuple(sent.get((gpu.rank, block.id, step), ()))
                 if x.op in SENDS and block.send_peer is not None:
                     by_place[g, b, step] = moved
                     sends[gpu.rank, block.send_peer, block.channel].append(moved)
                 if x.op in RECEIVES and block.recv_peer is not None:
                     takes[block.recv_peer, gpu.rank, block.channel].append((g, b, step))
     for connection, places in takes.items():
-        for place, moved in zip(places, sends[connection], strict=False):
-            by_place[place] = tuple(dict.fromkeys((*moved, *by_place.get(place, ()))))
+        for where, moved in zip(places, sends[connection], strict=False):
+            by_place[where] = tuple(dict.fromkeys((*moved, *by_place.get(where, ()))))
     return by_place
-
-
-def _sent(program: Program) -> dict[Place, tuple[int, ...]]:
-    """What each send carries, by rank, number of the thread block, and step."""
-    from hetesynth.programs.lifting.buffers import Buffers, shape
-    from hetesynth.programs.lifting.dataflow import flow_of
-    from hetesynth.search.collectives import collective
-
-    by_place: dict[Place, list[int]] = defaultdict(list)
-    try:
-        size = shape(program)
-        goal = collective(program.collective, program.ranks, size.chunks_per_rank, program.root)
-        buffers = Buffers(goal, size.pieces, in_place=program.in_place and not program.out_of_place)
-        flow = flow_of(program, buffers, PORTABLE.slots(program.protocol))
-    except (HetesynthError, ValueError):
-        return {}
-    for arrival in flow.arrivals:
-        place = _PLACE.fullmatch(arrival.place)
-        if place is not None:
-            by_place[int(place[1]), int(place[2]), int(place[3])].append(arrival.value.chunk)
-    return {place: tuple(dict.fromkeys(chunks)) for place, chunks in by_place.items()}
 
 
 BUFFERS = {"i": "input", "o": "output", "s": "scratch"}
 OPERATIONS: dict[Op, str] = {
-    "s": "send", "r": "receive", "cpy": "copy", "re": "reduce", "nop": "nop", "rcs": "receive, copy, send",
-    "rrs": "receive, reduce, send", "rrc": "receive, reduce, copy", "rrcs": "receive, reduce, copy, send",
-}  # fmt: skip
+    "s": "send",
+    "r": "receive",
+    "cpy": "copy",
+    "re": "reduce",
+    "nop": "nop",
+    "rcs": "receive, copy, send",
+    "rrs": "receive, reduce, send",
+    "rrc": "receive, reduce, copy",
+    "rrcs": "receive, reduce, copy, send",
+}
 PLAN_OPERATIONS: dict[PlanOp, str] = {
-    "re": "reduce", "res": "reduce, send", "rre": "read, reduce", "rres": "read, reduce, send",
-    "pws": "put with signal", "pwsf": "put with signal and flush", "rlxsignal": "relaxed signal",
-    "rlxwait": "relaxed wait", "sem_acquire": "acquire", "sem_release": "release",
-}  # fmt: skip
+    "re": "reduce",
+    "res": "reduce, send",
+    "rre": "read, reduce",
+    "rres": "read, reduce, send",
+    "pws": "put with signal",
+    "pwsf": "put with signal and flush",
+    "rlxsignal": "relaxed signal",
+    "rlxwait": "relaxed wait",
+    "sem_acquire": "acquire",
+    "sem_release": "release",
+}
 
 
 def program_run(predictor: ProgramPredictor, size: int) -> ProgramRun:
@@ -92,7 +99,9 @@ def program_run(predictor: ProgramPredictor, size: int) -> ProgramRun:
     for g, gpu in enumerate(program.gpus):
         for b, block in enumerate(gpu.thread_blocks):
             number[g, b] = len(rows)
-            rows.append(BlockRow(gpu.rank, block.id, _label(block, program.channels)))
+            peers = _peers(block).replace("GPU ", "") or "local"
+            label = f"{peers} ch {block.channel}" if program.channels > 1 else peers
+            rows.append(BlockRow(gpu.rank, block.id, label))
     moved = chunks_moved(program)
     steps = []
     for p in tasks.places:
@@ -116,11 +125,6 @@ def program_run(predictor: ProgramPredictor, size: int) -> ProgramRun:
         simulated=tasks.simulated,
         loops=tasks.loops,
     )
-
-
-def _label(block: ThreadBlock, channels: int) -> str:
-    peers = _peers(block).replace("GPU ", "") or "local"
-    return f"{peers} ch {block.channel}" if channels > 1 else peers
 
 
 def _peers(block: ThreadBlock) -> str:
@@ -163,28 +167,25 @@ def plan_run(predictor: PlanPredictor, size: int, collective: Collective | None)
     for g, gpu in enumerate(plan.gpus):
         for b, block in enumerate(gpu.blocks):
             number[g, b] = len(rows)
-            rows.append(BlockRow(gpu.rank, block.id, _plan_label(block, gpu.memory_peers, gpu.port_peers)))
+            near = [gpu.memory_peers[c] for c in block.memory_channels]
+            far = [gpu.port_peers[c] for c in block.port_channels]
+            said = [f"{kind} {_ranges(peers)}" for kind, peers in (("memory", near), ("port", far)) if peers]
+            rows.append(BlockRow(gpu.rank, block.id, ", ".join(said) or "local"))
     places = predictor.tasks.places
     moved = chunks_of_tasks(predictor, collective) if collective is not None else ((),) * len(places)
     steps = []
     for p, chunks in zip(places, moved, strict=True):
         op = plan.gpus[p.gpu].blocks[p.block].operations[p.step].op
-        crosses = p.src is not None and p.dst is not None and p.src[0] != p.dst[0]
-        src, dst = _cell(p.src, p), _cell(p.dst, p)
-        words = PLAN_OPERATIONS.get(op, op)
-        steps.append(
-            StepRow(number[p.gpu, p.block], p.step, words, _whom(p, op), src, dst, chunks if crosses else ())
-        )
+        whom, crossing = "", chunks[:0]
+        if p.src is not None and p.dst is not None and p.src[0] != p.dst[0]:
+            whom, crossing = f"to GPU {p.dst[0]}" if p.src[0] == p.gpu else f"from GPU {p.src[0]}", chunks
+        if p.peers:  # that it signals or waits for
+            whom = f"{'from' if op in ('wait', 'rlxwait') else 'to'} GPU {_ranges(p.peers)}"
+        src, dst, words = _cell(p.src, p), _cell(p.dst, p), PLAN_OPERATIONS.get(op, op)
+        steps.append(StepRow(number[p.gpu, p.block], p.step, words, whom, src, dst, crossing))
     end = timeline.end
     since = np.asarray([max((end[i] for i in p.after), default=0.0) for p in places], dtype=np.float64)
     return ProgramRun(tuple(rows), tuple(steps), timeline, since, predictor.tasks.messages)
-
-
-def _plan_label(block: PlanBlock, memory: tuple[Rank, ...], port: tuple[Rank, ...]) -> str:
-    near = [memory[c] for c in block.memory_channels]
-    far = [port[c] for c in block.port_channels]
-    said = [f"{kind} {_ranges(peers)}" for kind, peers in (("memory", near), ("port", far)) if peers]
-    return ", ".join(said) or "local"
 
 
 def _ranges(ranks: Iterable[Rank]) -> str:
@@ -196,15 +197,6 @@ def _ranges(ranks: Iterable[Rank]) -> str:
         else:
             runs.append([rank, rank])
     return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
-
-
-def _whom(place: PlanTask, op: PlanOp) -> str:
-    """Whom it signals, waits for, reads or writes."""
-    if place.peers:
-        return f"{'from' if op in ('wait', 'rlxwait') else 'to'} GPU {_ranges(place.peers)}"
-    if place.src is not None and place.dst is not None and place.src[0] != place.dst[0]:
-        return f"to GPU {place.dst[0]}" if place.src[0] == place.gpu else f"from GPU {place.src[0]}"
-    return ""
 
 
 def _cell(cell: Cell | None, place: PlanTask) -> str:

@@ -6,7 +6,8 @@ Steps count from 1, as on the rest of the page; the trace and the judges count f
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from hetesynth.engine.problem import CEGIS
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 200  # of the table
 MAX_SNAPSHOTS = 6  # of a phase
-MAX_RESOURCES = 24  # that a snapshot shows
-MAX_COLUMNS = 40  # steps of a snapshot
 CHUNKS_NAMED = 6  # in a cell
 OTHERS = "Other techniques ran as well, and the schedule may be theirs: --explain says what became of each."
 
@@ -51,31 +50,29 @@ def cegis_run(synthesis: Synthesis) -> CegisRun | None:
         said.append(f"The table has the first and the last {MAX_ROWS // 2} iterations; --log has all.")
     if synthesis.by_steps.strategy != CEGIS:
         said.append(OTHERS)
-    rows = list(enumerate(entries, 1))
-    if len(rows) > MAX_ROWS:
-        rows = [*rows[: MAX_ROWS // 2], *rows[-(MAX_ROWS // 2) :]]
-    return CegisRun(tuple(said), HEADS, tuple(map(_row, rows)), tuple(_phases(synthesis)))
-
-
-def _row(numbered: tuple[int, CegisEntry]) -> tuple[str, ...]:
-    number, entry = numbered
-    asked = entry.answer is not None
-    return (
-        str(number),
-        (f"{entry.phase}: " if entry.phase else "") + _ACTIONS[entry.action],
-        str(entry.steps),
-        "" if entry.checkpoint is None else str(entry.checkpoint + 1),
-        _counterexamples(entry),
-        _answer(entry),
-        f"{entry.sends:,}" if asked else "",
-        f"{entry.units:,}" if entry.answer in CALLED else "",
-    )
+    numbered = list(enumerate(entries, 1))
+    if len(numbered) > MAX_ROWS:
+        numbered = [*numbered[: MAX_ROWS // 2], *numbered[-(MAX_ROWS // 2) :]]
+    rows = [
+        (
+            str(number),
+            (f"{entry.phase}: " if entry.phase else "") + _ACTIONS[entry.action],
+            str(entry.steps),
+            "" if entry.checkpoint is None else str(entry.checkpoint + 1),
+            _counterexamples(entry),
+            _answer(entry),
+            "" if entry.answer is None else f"{entry.sends:,}",
+            f"{entry.units:,}" if entry.answer in CALLED else "",
+        )
+        for number, entry in numbered
+    ]
+    return CegisRun(tuple(said), HEADS, tuple(rows), tuple(_phases(synthesis)))
 
 
 def _answer(entry: CegisEntry) -> str:
-    if entry.answer is None:
-        return ""
-    return entry.answer if entry.answer in CALLED else f"{entry.answer}: a linear program, before Z3"
+    if entry.answer is None or entry.answer in CALLED:
+        return entry.answer or ""
+    return f"{entry.answer}: a linear program, before Z3"
 
 
 def _counterexamples(entry: CegisEntry) -> str:
@@ -85,105 +82,75 @@ def _counterexamples(entry: CegisEntry) -> str:
     return "; ".join([*words, *([f"and {more} more"] if more > 0 else [])])
 
 
-# -- snapshots
-
-
 def _phases(synthesis: Synthesis) -> Iterable[Snapshots]:
-    """The snapshots of each phase. A search for a size tries many problems: none of them is drawn."""
+    """The snapshots of each phase: the first, the last, and between them those with a counterexample or an answer
+    of Z3, evenly. A search for a size tries many problems: none of them is drawn."""
     if synthesis.request.size is not None:
         return
-    for phase, (problem, said) in _problems(synthesis.by_steps.problem).items():
+    problem = synthesis.by_steps.problem
+    backwards = "A reduction is sought as a copy run backwards: step 1 here is the last step of the schedule."
+    problems = {"": (problem, "")}
+    if problem.collective.name == "allreduce":
+        scatter, gather, _ = split(problem)
+        problems = {"reduce-scatter": (invert(scatter)[0], backwards), "allgather": (gather, "")}
+    elif problem.collective.name in DUAL:
+        problems = {"": (invert(problem)[0], backwards)}
+    for phase, (sought, said) in problems.items():
         shown = [
             (number, entry, entry.snapshot)
             for number, entry in enumerate(synthesis.cegis, 1)
-            if entry.phase == phase and entry.snapshot is not None and entry.steps <= MAX_COLUMNS
+            if entry.phase == phase and entry.snapshot is not None and entry.steps <= 40
         ]
+        if len(shown) > MAX_SNAPSHOTS:
+            between = [drawn for drawn in shown[1:-1] if drawn[1].number or drawn[1].answer == "sat"] or shown[
+                1:-1
+            ]
+            room = min(MAX_SNAPSHOTS - 2, len(between))
+            shown = [shown[0], *(between[i * len(between) // room] for i in range(room)), shown[-1]]
         if shown:
-            yield Snapshots(phase.capitalize(), said, tuple(_snapshots(problem, _chosen(shown))))
+            yield Snapshots(phase.capitalize(), said, tuple(_snapshots(sought, shown)))
 
 
-def _problems(problem: Problem) -> dict[str, tuple[Problem, str]]:
-    """The problem that CEGIS was given in each phase, and what the reader must know of it."""
-    backwards = "A reduction is sought as a copy run backwards: step 1 here is the last step of the schedule."
-    if problem.collective.name == "allreduce":
-        scatter, gather, _ = split(problem)
-        return {"reduce-scatter": (invert(scatter)[0], backwards), "allgather": (gather, "")}
-    if problem.collective.name in DUAL:
-        return {"": (invert(problem)[0], backwards)}
-    return {"": (problem, "")}
-
-
-Drawn = tuple[int, CegisEntry, tuple[Sent, ...]]
-
-
-def _chosen(shown: list[Drawn]) -> list[Drawn]:
-    """The first, the last, and between them those with a counterexample or an answer of Z3, evenly."""
-    if len(shown) <= MAX_SNAPSHOTS:
-        return shown
-    between = [drawn for drawn in shown[1:-1] if drawn[1].number or drawn[1].answer == "sat"] or shown[1:-1]
-    room = min(MAX_SNAPSHOTS - 2, len(between))
-    return [shown[0], *(between[i * len(between) // room] for i in range(room)), shown[-1]]
-
-
-def _snapshots(problem: Problem, drawn: Sequence[Drawn]) -> Iterable[Snapshot]:
-    loads = [_loads(problem, sent) for _, _, sent in drawn]
-    rows = _busiest(problem, loads)
-    for (number, entry, sent), load in zip(drawn, loads, strict=True):
-        fine = "No counterexample." if entry.answer is None else f"Z3: {_answer(entry)}."
-        yield Snapshot(
-            title=f"Iteration {number}: {_ACTIONS[entry.action]}",
-            said=_counterexamples(entry) or fine,
-            steps=entry.steps,
-            checkpoint=None if entry.checkpoint is None else entry.checkpoint + 1,
-            resources=tuple(_resource(problem, r, load, entry.steps) for r in rows),
-            ranks=tuple(_ranks(problem, sent, entry.steps)),
-        )
-
-
-def _loads(problem: Problem, sent: Iterable[Sent]) -> dict[tuple[int, int], int]:
-    """How many chunks each resource carries in each step."""
-    through: dict[int, list[int]] = {}
+def _snapshots(problem: Problem, drawn: Sequence[tuple[int, CegisEntry, tuple[Sent, ...]]]) -> Iterable[Snapshot]:
+    """Of the resources the fullest of each snapshot, then the fullest of all, in the problem's order."""
+    through: dict[int, list[int]] = defaultdict(list)
     for r, resource in enumerate(problem.binding_resources):
         for a in resource.arcs:
-            through.setdefault(a, []).append(r)
-    chunks: dict[tuple[int, int], int] = {}
-    for _, link, step in sent:
-        for r in through.get(link, ()):
-            chunks[r, step] = chunks.get((r, step), 0) + 1
-    return chunks
-
-
-def _busiest(problem: Problem, loads: Sequence[Mapping[tuple[int, int], int]]) -> list[int]:
-    """The resources to show, in the problem's order: the fullest of each snapshot, then the fullest of all."""
+            through[a].append(r)
+    # how many chunks each resource carries in each step
+    loads = [Counter((r, step) for _, link, step in sent for r in through.get(link, ())) for _, _, sent in drawn]
     in_any: dict[int, float] = {}
     first: list[int] = []
     for load in loads:
         shares: dict[int, float] = {}  # the most in one step over the capacity
         for (r, _), number in load.items():
             shares[r] = max(shares.get(r, 0.0), number / problem.binding_resources[r].capacity)
-        first += [_fullest(shares)[0]] if shares else []
+        first += sorted(shares, key=lambda r: (-shares[r], r))[:1]
         in_any = {r: max(in_any.get(r, 0.0), shares.get(r, 0.0)) for r in in_any.keys() | shares.keys()}
-    return sorted(list(dict.fromkeys([*first, *_fullest(in_any)]))[:MAX_RESOURCES])
+    fullest = sorted(in_any, key=lambda r: (-in_any[r], r))
+    listed = sorted(list(dict.fromkeys([*first, *fullest]))[:24])
+    for (number, entry, sent), load in zip(drawn, loads, strict=True):
+        resources = []
+        for r in listed:
+            cells, capacity = [], problem.binding_resources[r].capacity
+            for step in range(entry.steps):
+                many = load.get((r, step), 0)
+                text = f"{many} of {capacity}" if many else ""
+                mark: Mark = "over" if many > capacity else "full" if many == capacity else "some" if many else ""
+                cells.append(Cell(text, mark, text))
+            resources.append(GridRow(problem.binding_resources[r].name, tuple(cells)))
+        fine = "No counterexample." if entry.answer is None else f"Z3: {_answer(entry)}."
+        yield Snapshot(
+            title=f"Iteration {number}: {_ACTIONS[entry.action]}",
+            said=_counterexamples(entry) or fine,
+            steps=entry.steps,
+            checkpoint=None if entry.checkpoint is None else entry.checkpoint + 1,
+            resources=tuple(resources),
+            ranks=tuple(_arrivals(problem, sent, entry.steps)),
+        )
 
 
-def _fullest(shares: Mapping[int, float]) -> list[int]:
-    return sorted(shares, key=lambda r: (-shares[r], r))
-
-
-def _resource(problem: Problem, r: int, loads: Mapping[tuple[int, int], int], steps: int) -> GridRow:
-    resource = problem.binding_resources[r]
-    cells = []
-    for step in range(steps):
-        number = loads.get((r, step), 0)
-        text = f"{number} of {resource.capacity}" if number else ""
-        mark: Mark = "some" if number else ""
-        if number >= resource.capacity:
-            mark = "over" if number > resource.capacity else "full"
-        cells.append(Cell(text, mark, text))
-    return GridRow(resource.name, tuple(cells))
-
-
-def _ranks(problem: Problem, sent: Sequence[Sent], steps: int) -> Iterable[GridRow]:
+def _arrivals(problem: Problem, sent: Sequence[Sent], steps: int) -> Iterable[GridRow]:
     """What arrives at each rank; marked where it is held already, twice there, or sent by one that lacks it."""
     holds = {(k, r) for k, pre in enumerate(problem.collective.pre) for r in pre}
     arriving: dict[tuple[int, int], list[int]] = {}
