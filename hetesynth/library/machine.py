@@ -16,6 +16,7 @@ from typing import Literal
 from hetesynth.library.facts import TABLES, TABLES_BEFORE_2_18, TABLES_RCCL, Generation, Tables, generation_of
 from hetesynth.model.calibration import CALIBRATIONS
 from hetesynth.model.topology import Link, Rank, Topology
+from hetesynth.search.bounds.regions import components
 from hetesynth.topology.importers.gpu_models import gpu_vendor
 
 Joined = Literal["switch", "mesh", "host"]
@@ -126,8 +127,6 @@ _SCALE_UP = ("nvlink", "nvswitch", "xgmi", "infinity")
 
 def machine_of(topology: Topology) -> Machine | None:
     """``topology`` as NCCL, or RCCL where all GPUs are AMD's, sees it; None where that is not modelled."""
-    import networkx as nx
-
     library = library_of(topology)
     if topology.ranks < 2 or library is None:
         return None
@@ -136,11 +135,11 @@ def machine_of(topology: Topology) -> Machine | None:
         if wire.src < topology.ranks and wire.kind.lower().startswith(_SCALE_UP):
             out[wire.src].append(index)
     # a node is a server, or servers that NVLink joins
-    graph: nx.Graph[int | str] = nx.Graph()
-    graph.add_edges_from((rank, server or f"#{rank}") for rank, server in enumerate(topology.servers))
-    graph.add_edges_from((rank, topology.wires[i].dst) for rank, wires in out.items() for i in wires)
-    home_of = {vertex: number for number, part in enumerate(nx.connected_components(graph)) for vertex in part}
-    homes = [home_of[rank] for rank in range(topology.ranks)]
+    first: dict[str, Rank] = {}
+    pairs = [(first.setdefault(server, rank), rank) for rank, server in enumerate(topology.servers) if server]
+    pairs += [(rank, topology.wires[i].dst) for rank, wires in out.items() for i in wires]
+    parts = components(len(topology.vertices), pairs)
+    homes = [next(number for number, part in enumerate(parts) if rank in part) for rank in range(topology.ranks)]
     groups: dict[int, list[Rank]] = defaultdict(list)
     for rank, home in enumerate(homes):
         groups[home].append(rank)
