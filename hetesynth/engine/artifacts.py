@@ -57,20 +57,20 @@ def addressable(request: Request, size: int) -> bool:
 
 def demand_addressable(request: Request, size: int) -> None:
     """Every target must be able to address a buffer of ``size`` bytes."""
-    from hetesynth.programs.mscclpp.lower import too_large
-
     plans = not request.schedule_only and any(t.format.plan for t in request.targets)
     if plans and size > MAX_BUFFER_BYTES:
+        from hetesynth.programs.mscclpp.lower import too_large
+
         raise too_large(size)
 
 
 def demand_carried(synthesis: Synthesis, size: int) -> None:
     """Every program must be of use for a buffer of ``size`` bytes."""
-    from hetesynth.programs.mscclpp.lower import too_large
-
     call = runtime_bytes(synthesis.problem.collective.name, synthesis.problem.ranks, size)
     limit = carried(synthesis)
     if limit is not None and call > limit:
+        from hetesynth.programs.mscclpp.lower import too_large
+
         raise too_large(size, limit if call == size else limit * synthesis.problem.ranks)
 
 

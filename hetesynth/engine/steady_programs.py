@@ -9,7 +9,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from hetesynth.engine.formats import Emitted, plan_of, plan_options, servers_of, xml_of
 from hetesynth.engine.predictors import (
@@ -34,10 +34,10 @@ from hetesynth.programs.msccl.library_programs import (
     tree_program,
 )
 from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, check_options, stated_max_bytes
-from hetesynth.programs.mscclpp.lower import largest_call, lower_plan
 from hetesynth.programs.steady_state.lower import Arrangement, lower_steady_state
-from hetesynth.programs.steady_state.plan import finest_steady_plan, plan_arrangements
-from hetesynth.programs.steady_state.wiring import PlanArrangement
+
+if TYPE_CHECKING:  # plans, which are rare
+    from hetesynth.programs.steady_state.wiring import PlanArrangement
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,8 @@ class SteadyPlan:
 
     def plan(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Plan:
         """As ``finest_steady_plan``."""
+        from hetesynth.programs.steady_state.plan import finest_steady_plan
+
         return finest_steady_plan(
             problem, schedule, self.costs, self.arrangement, self.most, plan_options(options),
             servers_of(problem, options),
@@ -79,6 +81,8 @@ def steady_plans(
     problem: Problem, schedule: Schedule, options: LoweringOptions, costs: Costs, size: int
 ) -> list[SteadyPlan]:
     """Those that may be quickest for ``size`` bytes; none where there are none."""
+    from hetesynth.programs.steady_state.plan import plan_arrangements
+
     collective = problem.collective
     whole = chunk_bytes(collective.name, collective.ranks, collective.chunks_per_rank, size)
     enough = 16 * hops(schedule, problem.arcs)  # a broadcast along 4 hops: 5144 us with 56 pieces, 5182 with 112
@@ -107,6 +111,7 @@ def quickest_plan(
     costs: CostOptions,
 ) -> QuickPlan | None:  # fmt: skip
     """The quickest for ``size`` bytes; None where the runtime can hold none."""
+    from hetesynth.programs.mscclpp.lower import lower_plan
 
     def plans() -> Iterator[QuickPlan | None]:
         for steady in steady_plans(problem, schedule, options, costs.costs(topology), size):
@@ -143,6 +148,8 @@ def plan_emitted(
 def _timed(
     topology: Topology, plan: Plan, steady: SteadyPlan | None, size: int, costs: CostOptions
 ) -> QuickPlan | None:
+    from hetesynth.programs.mscclpp.lower import largest_call
+
     predictor = PlanPredictor(topology, plan, costs)
     if largest_call(plan.collective, plan.gpus) < runtime_bytes(predictor.collective, plan.ranks, size):
         return None
