@@ -12,6 +12,7 @@ from hetesynth.model.cegis_trace import CegisEntry, totals
 from hetesynth.model.decisions import OVER_EFFORT, Decision
 from hetesynth.model.schedule import hops
 from hetesynth.model.words import clock_line, counted, microseconds, runtime_words, size_text
+from hetesynth.search.chunking import LARGE_ROUNDING_ERROR
 
 if TYPE_CHECKING:
     from hetesynth.engine.artifacts import Synthesis
@@ -217,7 +218,7 @@ def synthesis_report(synthesis: Synthesis, paths: Iterable[Path], *, explain: bo
     chunking, worst = by_steps.chunking, by_steps.chunking.worst_error()
     rounding = "exact"
     if worst is not None and worst.error != 0:
-        large = abs(worst.error) > synthesis.request.policy.compile.large_rounding_error
+        large = abs(worst.error) > LARGE_ROUNDING_ERROR
         rounding = (
             f"worst rounding error {float(worst.error):+.1%} ({worst.kind} {worst.name}: {worst.chunks} per step)"
             + ("; LARGE: steps tell little of time, --size chooses by time" if large else "")

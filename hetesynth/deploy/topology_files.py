@@ -13,7 +13,6 @@ from hetesynth.engine.places import demand_place
 from hetesynth.errors import HetesynthError
 from hetesynth.files.atomic import write_all
 from hetesynth.model.diagnostics import Diagnostic, SourceError
-from hetesynth.policy import DEFAULT
 from hetesynth.report.cluster_facts import ClusterFacts, cluster_facts
 from hetesynth.report.sarif import SarifResult, SarifRule, sarif_failure, sarif_log
 from hetesynth.search.chunking import Chunking, ChunkingOptions, chunk
@@ -45,7 +44,7 @@ def lint_files(paths: Sequence[str | os.PathLike[str]]) -> list[LintedFile]:
     files = []
     for path in dict.fromkeys(paths):
         try:
-            findings, sources = lint(read_source(path), DEFAULT.compile)
+            findings, sources = lint(read_source(path))
         except HetesynthError as error:
             files.append(LintedFile(os.fspath(path), (), {}, error))
         else:
@@ -104,7 +103,7 @@ def look(path: os.PathLike[str], options: ChunkingOptions, svg: Path | None, gra
     else:
         tell_mended(source)
         topology = inspections[0].topology
-        findings, _ = lint_inspected(inspections, source, DEFAULT.compile)
+        findings, _ = lint_inspected(inspections, source)
     chunking = chunk(topology, options)
     facts = cluster_facts(topology)
     files: dict[Path, bytes] = {}

@@ -64,7 +64,7 @@ def compose_files(request: Request, progress: Progress) -> ComposedFiles:
     """The files of ``request``. HetesynthError: the cluster cannot be composed."""
     run = compilation(request, progress)
     done = composed(run)
-    ranks, most = done.composition.task.cluster.ranks, request.policy.pods.program_ranks
+    ranks, most = done.composition.task.cluster.ranks, 128
     if request.schedule_only:
         return ComposedFiles(done, None, "--schedule-only")
     if ranks > most:

@@ -27,6 +27,7 @@ Rounding = Literal["ceil", "floor", "nearest"]
 ROUNDINGS: tuple[Rounding, ...] = ("ceil", "floor", "nearest")
 DEFAULT_CHUNK_BYTES = 1_000_000
 MAX_CAPACITY = 1_000_000
+LARGE_ROUNDING_ERROR = 0.25  # share of the rate, above which it is pointed out
 
 
 @dataclass(frozen=True, slots=True)

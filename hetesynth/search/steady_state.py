@@ -18,8 +18,7 @@ from hetesynth.model.collective import CollectiveName
 from hetesynth.model.deadline import Deadline
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.policy import Policy
-from hetesynth.policy.packing import PackingPolicy
+from hetesynth.policy import PackingPolicy, Policy
 from hetesynth.search.copy_problem import CopyProblem
 from hetesynth.search.list_scheduling import Room
 from hetesynth.search.packing.column_generation import optimal_packing

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hetesynth.policy import DEFAULT
-from hetesynth.policy.policy import Policy
+from hetesynth.policy import DEFAULT, Policy
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("*.md", "docs/**/*.md", "examples/**/*.md", "dsl/**/*.md")

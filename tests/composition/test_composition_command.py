@@ -11,8 +11,7 @@ from support.pods import SMALL
 from hetesynth.cli.main import run
 from hetesynth.engine.places import is_composed
 from hetesynth.engine.request import Request
-from hetesynth.policy import DEFAULT, Policy
-from hetesynth.policy.pods import PodsPolicy
+from hetesynth.policy import DEFAULT, PodsPolicy, Policy
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "h20_pods"
 

@@ -9,7 +9,6 @@ import pytest
 from support.topology_files import cpu, gpu, nic, peers, system
 
 from hetesynth.cli.main import run
-from hetesynth.policy import DEFAULT
 from hetesynth.topology.language.source import Source, read_source
 from hetesynth.topology.lint import lint
 
@@ -22,7 +21,7 @@ def imported(tmp_path: Path, data: bytes, capsys: pytest.CaptureFixture[str]) ->
 
 
 def linted(path: Path) -> set[str]:
-    return {finding.code for finding in lint(read_source(path), DEFAULT.compile)[0]}
+    return {finding.code for finding in lint(read_source(path))[0]}
 
 
 @pytest.mark.parametrize(
@@ -63,7 +62,7 @@ def test_lint_leaves_the_slot_of_two_ports_alone() -> None:
     """It limits them as soon as there is a second server. A switch beside it is idle all the same."""
 
     def codes(text: str) -> list[str]:
-        return [f.code + f.message for f in lint(Source("<text>", text), DEFAULT.compile)[0]]
+        return [f.code + f.message for f in lint(Source("<text>", text))[0]]
 
     alone = DUAL.replace("  pcie other { ports OTHER; bandwidth 15.75 GB/s; latency 0.3 us } }", "}")
     assert codes(alone) == []

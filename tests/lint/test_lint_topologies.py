@@ -12,8 +12,7 @@ from click.testing import CliRunner
 
 from hetesynth.cli.topo import command
 from hetesynth.model.diagnostics import Diagnostic, SourceError
-from hetesynth.policy import DEFAULT
-from hetesynth.search.chunking import ChunkingOptions, chunk
+from hetesynth.search.chunking import LARGE_ROUNDING_ERROR, ChunkingOptions, chunk
 from hetesynth.topology.language import parse_topology
 from hetesynth.topology.language.library import library_names, library_path
 from hetesynth.topology.language.quantity import parse_quantity
@@ -23,16 +22,16 @@ from hetesynth.topology.lint import RULES, lint
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FILES = sorted(path for path in EXAMPLES.glob("*/*.dsl") if path.stem != "512x8")
 LIBRARY = [path for path in map(library_path, library_names()) if path is not None]
-THRESHOLD = DEFAULT.compile.large_rounding_error
+THRESHOLD = LARGE_ROUNDING_ERROR
 
 
 def findings(text: str) -> list[Diagnostic]:
-    return lint(Source("<text>", text), DEFAULT.compile)[0]
+    return lint(Source("<text>", text))[0]
 
 
 @pytest.mark.parametrize("path", [*FILES, *LIBRARY], ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_examples_and_library_are_clean(path: Path) -> None:
-    assert not [f for f in lint(read_source(path), DEFAULT.compile)[0] if f.severity != "note"]
+    assert not [f for f in lint(read_source(path))[0] if f.severity != "note"]
 
 
 SERVER = "node box {{ gpus 4; {inside} nic nic[0-3] {{ bandwidth 400 Gbps }} attach gpu[0-3] -> nic[0-3] }}\n"
@@ -206,7 +205,7 @@ def test_a_type_whose_gpus_meet_outside_is_right(tmp_path: Path) -> None:
     """A tray of a rack: nothing in it joins its GPUs."""
     path = tmp_path / "tray.dsl"
     path.write_text("node tray { gpus 2; nic nic[0-1] { bandwidth 400 Gbps }; attach gpu[0-1] -> nic[0-1] }\n")
-    assert lint(read_source(path), DEFAULT.compile)[0] == []
+    assert lint(read_source(path))[0] == []
     path.write_text("node tray { gpus 2; nic nic[0-1] { bandwidth 400 Gbps }; attach gpu[0-2] -> nic[0-1] }\n")
     with pytest.raises(SourceError):
-        lint(read_source(path), DEFAULT.compile)
+        lint(read_source(path))

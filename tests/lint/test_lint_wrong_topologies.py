@@ -10,7 +10,6 @@ import pytest
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.diagnostics import Diagnostic
-from hetesynth.policy import DEFAULT
 from hetesynth.topology.import_topology import ImportTopologyRequest, import_topology
 from hetesynth.topology.importers.reading import ReadOptions
 from hetesynth.topology.language.source import Source
@@ -106,7 +105,7 @@ MINE = {
 
 
 def findings(text: str) -> list[Diagnostic]:
-    return lint(Source("<text>", text), DEFAULT.compile)[0]
+    return lint(Source("<text>", text))[0]
 
 
 @pytest.mark.parametrize("name", [*NAMED, *MINE])

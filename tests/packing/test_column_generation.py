@@ -15,8 +15,7 @@ from hetesynth.model import deadline
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
 from hetesynth.model.deadline import ClockDecisions, Deadline, no_deadline
 from hetesynth.model.topology import Topology
-from hetesynth.policy import DEFAULT
-from hetesynth.policy.packing import PackingPolicy
+from hetesynth.policy import DEFAULT, PackingPolicy
 from hetesynth.search.packing.column_generation import GAP, PACKING, FractionalPacking, Master, pack
 from hetesynth.search.packing.network import Network
 from hetesynth.search.packing.structures import Copying, Offer, contract, demands, earliest

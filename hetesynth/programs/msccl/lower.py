@@ -19,8 +19,7 @@ from hetesynth.model.program import GpuProgram, Program, Protocol
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Rank
-from hetesynth.policy import DEFAULT
-from hetesynth.policy.lowering import LoweringPolicy
+from hetesynth.policy import DEFAULT, LoweringPolicy
 from hetesynth.programs.cut_chunks import at_once
 from hetesynth.programs.layout import Layout, check_form
 from hetesynth.programs.msccl.assembly import (

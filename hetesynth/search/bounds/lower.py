@@ -21,8 +21,7 @@ from hetesynth.model.bound import (
     VolumeWitness,
 )
 from hetesynth.model.problem import Problem
-from hetesynth.policy import DEFAULT
-from hetesynth.policy.packing import PackingPolicy
+from hetesynth.policy import DEFAULT, PackingPolicy
 from hetesynth.search.bounds.regions import Coverer, Region, partitions
 
 

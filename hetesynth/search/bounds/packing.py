@@ -28,8 +28,7 @@ from hetesynth.model.deadline import no_deadline
 from hetesynth.model.problem import Problem, Resource
 from hetesynth.model.time_bound import ResourcePrices, Scope, TimeBound
 from hetesynth.model.topology import Rank, Topology
-from hetesynth.policy import Policy
-from hetesynth.policy.packing import PackingPolicy
+from hetesynth.policy import PackingPolicy, Policy
 from hetesynth.search.packing.column_generation import optimal_packing
 from hetesynth.search.packing.network import Floats, Network
 from hetesynth.search.packing.structures import BACKWARDS, ShortestPaths, contract

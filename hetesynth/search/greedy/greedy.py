@@ -19,7 +19,7 @@ import numpy as np
 
 from hetesynth.errors import InternalError
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.policy.search import GreedyPolicy
+from hetesynth.policy import GreedyPolicy
 from hetesynth.search.copy_problem import CopyProblem, start_arrays, without_useless
 from hetesynth.search.effort import scaled
 from hetesynth.search.greedy.kernel import STUCK, Network, Progress, Rules, run_round

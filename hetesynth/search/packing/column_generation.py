@@ -29,7 +29,7 @@ import numpy as np
 from hetesynth.model.collective import CollectiveName
 from hetesynth.model.deadline import Deadline
 from hetesynth.model.topology import Rank
-from hetesynth.policy.packing import PackingPolicy
+from hetesynth.policy import PackingPolicy
 from hetesynth.search.packing.network import Floats, Ints, Network
 from hetesynth.search.packing.structures import Demands, Exchanging, Offer, Reducing, Structure, demands
 from hetesynth.search.packing.symmetry import Symmetry, symmetry

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetesynth.model.collective import CollectiveName
-from hetesynth.policy.packing import PackingPolicy
+from hetesynth.policy import PackingPolicy
 from hetesynth.search.packing.network import Floats, Ints, Network
 from hetesynth.search.packing.symmetry import Symmetry
 from hetesynth.search.portable_math import dot

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from hetesynth.model.diagnostics import Diagnostic
-from hetesynth.policy.compile import CompilePolicy
 from hetesynth.topology.language.inspection import Inspection, inspected
 from hetesynth.topology.language.source import Source
 from hetesynth.topology.lint import definitions, limits, network, rates, rounding, symmetry
@@ -66,21 +65,19 @@ _CHECKS: tuple[Callable[[Inspection], Iterator[Diagnostic]], ...] = (
 )
 
 
-def lint(source: Source, policy: CompilePolicy) -> tuple[list[Diagnostic], dict[str, str]]:
+def lint(source: Source) -> tuple[list[Diagnostic], dict[str, str]]:
     """The findings about ``source``, each once, and the texts they point into; ``SourceError`` if it is wrong."""
-    return lint_inspected(inspected(source), source, policy)
+    return lint_inspected(inspected(source), source)
 
 
-def lint_inspected(
-    inspections: Iterable[Inspection], source: Source, policy: CompilePolicy
-) -> tuple[list[Diagnostic], dict[str, str]]:
+def lint_inspected(inspections: Iterable[Inspection], source: Source) -> tuple[list[Diagnostic], dict[str, str]]:
     """The same of inspections of ``source`` that are there already."""
     findings: dict[Diagnostic, None] = {}
     sources = {source.name: source.text}
     for inspection in inspections:
         for check in _CHECKS:
             findings.update(dict.fromkeys(check(inspection)))
-        findings.update(dict.fromkeys(rounding.distorted(inspection, policy.large_rounding_error)))
+        findings.update(dict.fromkeys(rounding.distorted(inspection)))
         sources = {**inspection.sources, **sources}
     order = {"error": 0, "warning": 1, "note": 2}
     ordered = sorted(

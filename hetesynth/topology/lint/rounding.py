@@ -14,7 +14,7 @@ from fractions import Fraction
 from hetesynth.errors import HetesynthError
 from hetesynth.model.diagnostics import Diagnostic
 from hetesynth.model.topology import Topology
-from hetesynth.search.chunking import ROUNDINGS, Chunking, ChunkingOptions, chunk
+from hetesynth.search.chunking import LARGE_ROUNDING_ERROR, ROUNDINGS, Chunking, ChunkingOptions, chunk
 from hetesynth.topology.language.inspection import Inspection
 from hetesynth.topology.language.quantity import parse_quantity
 
@@ -22,14 +22,14 @@ MAX_MULTIPLE = 64  # steps of so many chunks of the slowest link are tried
 _DIGITS = 4
 
 
-def distorted(inspection: Inspection, threshold: float) -> Iterator[Diagnostic]:
-    """The worst error of rounding, if it is above ``threshold``."""
+def distorted(inspection: Inspection) -> Iterator[Diagnostic]:
+    """The worst error of rounding, if it is large."""
     topology, cluster = inspection.topology, inspection.cluster
     if cluster is None or not topology.links:
         return
     chunking = chunk(topology)
     worst = chunking.worst_error()
-    if worst is None or abs(worst.error) <= threshold:
+    if worst is None or abs(worst.error) <= LARGE_ROUNDING_ERROR:
         return
     name = f"{worst.kind} links" if any(worst is c for c in chunking.link_capacities()) else f"`{worst.name}`"
     message = (
@@ -37,7 +37,7 @@ def distorted(inspection: Inspection, threshold: float) -> Iterator[Diagnostic]:
         f"{'fast' if worst.error > 0 else 'slow'} (chunk {chunking.chunk_bytes} bytes, rounding up)"
     )
     help_ = "steps of whole chunks do not suit these rates: use a strategy that plans in seconds"
-    if mend := mended(topology, chunking, threshold):
+    if mend := mended(topology, chunking, LARGE_ROUNDING_ERROR):
         percent = math.ceil(abs(mend[1]) * 100)
         help_ = f"where the fewest steps are asked for, use {mend[0]}: at most {percent} % off then"
     yield Diagnostic("HS247", cluster.name.span, message, help_, "note")
@@ -64,6 +64,6 @@ def mended(topology: Topology, chunking: Chunking, threshold: float) -> tuple[st
             worst = chunk(topology, options).worst_error()
         except HetesynthError:
             continue
-        if worst is not None and abs(worst.error) <= threshold:
+        if worst is not None and abs(worst.error) <= LARGE_ROUNDING_ERROR:
             return text, worst.error
     return None
