@@ -93,7 +93,7 @@ def topology_from(built: Built, findings: Findings) -> Topology:
             message = f"the GPUs fall into {len(pieces)} parts that cannot reach each other: {shown}"
         help_ = "join their NICs with a fabric (`fabric ib { join *.nic*; }`) or add a link"
         findings.add("HS217", cluster.name.span, message, help_)
-        findings.raise_any()
+    findings.raise_any()
     return topology
 
 
