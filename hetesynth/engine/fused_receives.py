@@ -103,9 +103,13 @@ class LoweringVariant:
 
 
 def lowering_variants(
-    topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
+    topology: Topology,
+    problem: Problem,
+    schedule: Schedule,
+    size: int,
+    options: LoweringOptions,
     costs: CostOptions,
-) -> list[LoweringVariant]:  # fmt: skip
+) -> list[LoweringVariant]:
     """How ``schedule`` may be lowered as ``options`` say, the best for ``size`` bytes first; at least one.
 
     With what runtimes cost, the best is also timed with channels for the copy rate of thread blocks, and with
@@ -125,9 +129,14 @@ class _Question:
     """What the times of variants depend on; the problem and the schedule count by their identity."""
 
     def __init__(
-        self, topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
+        self,
+        topology: Topology,
+        problem: Problem,
+        schedule: Schedule,
+        size: int,
+        options: LoweringOptions,
         costs: CostOptions,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.topology, self.problem, self.schedule = topology, problem, schedule
         self.size, self.options, self.costs = size, options, costs
         self._identity = (id(topology), id(problem), id(schedule), size, costs)
@@ -247,9 +256,13 @@ def _untimed(options: LoweringOptions, why: str) -> list[LoweringVariant]:
 
 
 def emitted(
-    topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
+    topology: Topology,
+    problem: Problem,
+    schedule: Schedule,
+    size: int,
+    options: LoweringOptions,
     costs: CostOptions,
-) -> Emitted:  # fmt: skip
+) -> Emitted:
     """The file for ``options.target`` with whichever receives are better for ``size`` bytes.
 
     Raises HetesynthError as lowering does, where no variant fits.
@@ -270,9 +283,13 @@ def emitted(
 
 
 def seconds(
-    topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
+    topology: Topology,
+    problem: Problem,
+    schedule: Schedule,
+    size: int,
+    options: LoweringOptions,
     costs: CostOptions,
-) -> float | None:  # fmt: skip
+) -> float | None:
     """What the program that ``emitted`` writes takes; None where the target cannot hold it."""
     for variant in lowering_variants(topology, problem, schedule, size, options, costs):
         if variant.seconds is not None:
@@ -284,9 +301,13 @@ def seconds(
 
 
 def program_predictor(
-    topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
+    topology: Topology,
+    problem: Problem,
+    schedule: Schedule,
+    size: int,
+    options: LoweringOptions,
     costs: CostOptions,
-) -> ProgramPredictor | None:  # fmt: skip
+) -> ProgramPredictor | None:
     """The predictor, for any size, of the program that ``emitted`` writes for ``size`` bytes."""
     for variant in lowering_variants(topology, problem, schedule, size, options, costs):
         program = _program(problem, schedule, variant.options)

@@ -69,13 +69,23 @@ def recipe_of(request: Request, steady: Pipeline | None, *, by_time: bool, trees
     divided = steady.arrangement if isinstance(steady, SteadyState) else None
     chunking = request.chunking
     return Recipe(
-        by_time=by_time, size=request.size, chunks=request.chunks, chunk_bytes=chunking.chunk_bytes,
-        tau_ref=str(chunking.reference), rounding=chunking.rounding, exclusion=request.exclusion,
-        max_peers=request.max_peers, targets=tuple(t.name for t in request.targets),
-        runtime_costs=request.runtime is not None, programs=not request.schedule_only, way=way, trees=trees,
-        division=None if divided is None else divided.division, turn=None if divided is None else divided.turn,
+        by_time=by_time,
+        size=request.size,
+        chunks=request.chunks,
+        chunk_bytes=chunking.chunk_bytes,
+        tau_ref=str(chunking.reference),
+        rounding=chunking.rounding,
+        exclusion=request.exclusion,
+        max_peers=request.max_peers,
+        targets=tuple(t.name for t in request.targets),
+        runtime_costs=request.runtime is not None,
+        programs=not request.schedule_only,
+        way=way,
+        trees=trees,
+        division=None if divided is None else divided.division,
+        turn=None if divided is None else divided.turn,
         pieces=None if arrangement is None else arrangement.pieces,
-    )  # fmt: skip
+    )
 
 
 def recipe_in(document: ScheduleDocument, name: str) -> Recipe:
@@ -102,10 +112,19 @@ def _without_recipe(document: ScheduleDocument, name: str) -> Recipe:
     if rounding not in ROUNDINGS:
         raise _wrong(name, "there is no such rounding")
     return Recipe(
-        by_time=False, size=None, chunks=document.chunks_per_rank, chunk_bytes=size, tau_ref="slowest",
-        rounding=rounding, exclusion="auto", max_peers=None, targets=("portable",), runtime_costs=True,
-        programs=True, way="steps",
-    )  # fmt: skip
+        by_time=False,
+        size=None,
+        chunks=document.chunks_per_rank,
+        chunk_bytes=size,
+        tau_ref="slowest",
+        rounding=rounding,
+        exclusion="auto",
+        max_peers=None,
+        targets=("portable",),
+        runtime_costs=True,
+        programs=True,
+        way="steps",
+    )
 
 
 def _wrong(name: str, reason: str) -> HetesynthError:
@@ -156,17 +175,23 @@ def _read(values: Mapping[str, Any]) -> Recipe:
         return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
     return Recipe(
-        by_time=flag("by_time"), size=integer("size"), chunks=integer("chunks") or 1,
-        chunk_bytes=integer("chunk_bytes"), tau_ref=reference(),
-        rounding=one_of("rounding", ROUNDINGS), exclusion=one_of("exclusion", get_args(Exclusion)),
+        by_time=flag("by_time"),
+        size=integer("size"),
+        chunks=integer("chunks") or 1,
+        chunk_bytes=integer("chunk_bytes"),
+        tau_ref=reference(),
+        rounding=one_of("rounding", ROUNDINGS),
+        exclusion=one_of("exclusion", get_args(Exclusion)),
         max_peers=integer("max_peers"),
         targets=tuple(dict.fromkeys(checked("targets", are_targets, "there is no such target"))),
-        runtime_costs=flag("runtime_costs"), programs=flag("programs"),
-        way="steps" if values["way"] == "throttled" else one_of("way", get_args(Way)), trees=integer("trees"),
+        runtime_costs=flag("runtime_costs"),
+        programs=flag("programs"),
+        way="steps" if values["way"] == "throttled" else one_of("way", get_args(Way)),
+        trees=integer("trees"),
         division=text("division"),
         turn=None if checked("turn", is_number, "turn is no number") is None else float(values["turn"]),
         pieces=integer("pieces"),
-    )  # fmt: skip
+    )
 
 
 def topology_hash(topology: Topology) -> str:

@@ -89,9 +89,12 @@ class Baseline:
     def times(self, alike: int, parts: int) -> Baseline:
         """So many channels for each of its own, each for so many chunks."""
         return replace(
-            self, channels=self.channels * alike, chunks=self.chunks * alike * parts, alike=alike,
+            self,
+            channels=self.channels * alike,
+            chunks=self.chunks * alike * parts,
+            alike=alike,
             orders=self.orders * alike,
-        )  # fmt: skip
+        )
 
 
 def ring_baseline(
@@ -171,9 +174,14 @@ def _pipelined(
 
 
 def _widened(
-    topology: Topology, shape: Baseline, parts: int, size: int, options: CostOptions, best: Baseline | str,
+    topology: Topology,
+    shape: Baseline,
+    parts: int,
+    size: int,
+    options: CostOptions,
+    best: Baseline | str,
     least: int = 1,
-) -> Baseline | str:  # fmt: skip
+) -> Baseline | str:
     """The quicker of ``best`` and ``shape``, on twice as many channels as long as that is quicker, or on as many
     as copy what the fastest link carries; ``least``: for each of its own."""
     before, prices = math.inf, options.costs(topology)
@@ -231,9 +239,13 @@ def seconds_of(topology: Topology, baseline: Baseline, size: int, options: CostO
     the bytes and of every wire: they move alike, so that is exact."""
     of = baseline.alike
     one = replace(
-        baseline, seconds=0.0, channels=baseline.channels // of, chunks=baseline.chunks // of, alike=1,
+        baseline,
+        seconds=0.0,
+        channels=baseline.channels // of,
+        chunks=baseline.chunks // of,
+        alike=1,
         orders=baseline.orders[: len(baseline.orders) // of],
-    )  # fmt: skip
+    )
     return _predictor(topology, one, options).predict(size, of).seconds
 
 

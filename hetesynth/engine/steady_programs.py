@@ -63,9 +63,14 @@ class SteadyPlan:
         from hetesynth.programs.steady_state.plan import finest_steady_plan
 
         return finest_steady_plan(
-            problem, schedule, self.costs, self.arrangement, self.most, plan_options(options),
+            problem,
+            schedule,
+            self.costs,
+            self.arrangement,
+            self.most,
+            plan_options(options),
             servers_of(problem, options),
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +100,14 @@ def steady_plans(
 
 
 def quick_plan(
-    topology: Topology, problem: Problem, schedule: Schedule, steady: SteadyPlan, size: int,
-    options: LoweringOptions, costs: CostOptions,
-) -> QuickPlan | None:  # fmt: skip
+    topology: Topology,
+    problem: Problem,
+    schedule: Schedule,
+    steady: SteadyPlan,
+    size: int,
+    options: LoweringOptions,
+    costs: CostOptions,
+) -> QuickPlan | None:
     """The plan of ``steady``; None where the runtime cannot hold it, or not for ``size`` bytes."""
     try:
         with no_collections():
@@ -107,9 +117,13 @@ def quick_plan(
 
 
 def quickest_plan(
-    topology: Topology, problem: Problem, schedule: Schedule, size: int, options: LoweringOptions,
+    topology: Topology,
+    problem: Problem,
+    schedule: Schedule,
+    size: int,
+    options: LoweringOptions,
     costs: CostOptions,
-) -> QuickPlan | None:  # fmt: skip
+) -> QuickPlan | None:
     """The quickest for ``size`` bytes; None where the runtime can hold none."""
     from hetesynth.programs.mscclpp.lower import lower_plan
 
@@ -126,9 +140,14 @@ def quickest_plan(
 
 
 def plan_emitted(
-    topology: Topology, problem: Problem, schedule: Schedule, size: int, steady: Pipeline | None,
-    options: LoweringOptions, costs: CostOptions,
-) -> Emitted | None:  # fmt: skip
+    topology: Topology,
+    problem: Problem,
+    schedule: Schedule,
+    size: int,
+    steady: Pipeline | None,
+    options: LoweringOptions,
+    costs: CostOptions,
+) -> Emitted | None:
     """The file of the plan; None where the target takes none, none fits, or the schedule is so large that plans
     are not simulated to choose."""
     if not options.target.format.plan:
@@ -183,9 +202,11 @@ class LatestProgram:
         if last_problem is not problem or last_schedule != schedule or last_options != options.unnamed:
             return None
         program = replace(
-            self.lowered.program, name=options.name, min_bytes=options.min_bytes,
+            self.lowered.program,
+            name=options.name,
+            min_bytes=options.min_bytes,
             max_bytes=stated_max_bytes(options),
-        )  # fmt: skip
+        )
         return replace(self.lowered, program=program)
 
     def keep(self, problem: Problem, schedule: Schedule, options: LoweringOptions, lowered: Lowered) -> None:
@@ -276,9 +297,13 @@ def steady_emitted(
 
 
 def steady_predictor(
-    topology: Topology, problem: Problem, schedule: Schedule, steady: Pipeline, options: LoweringOptions,
+    topology: Topology,
+    problem: Problem,
+    schedule: Schedule,
+    steady: Pipeline,
+    options: LoweringOptions,
     costs: CostOptions,
-) -> ProgramPredictor | None:  # fmt: skip
+) -> ProgramPredictor | None:
     """The predictor of the program, for any size; None where the target cannot hold it."""
     with no_collections():
         lowered = _lowered(problem, schedule, steady, options)

@@ -162,9 +162,13 @@ def implied_size(problem: Problem, bytes_of_chunk: int) -> int:
 
 
 def time_optimality(
-    topology: Topology, problem: Problem, schedule: Schedule, size: int,
-    options: CostOptions, most: int = 50_000,
-) -> TimeOptimality:  # fmt: skip
+    topology: Topology,
+    problem: Problem,
+    schedule: Schedule,
+    size: int,
+    options: CostOptions,
+    most: int = 50_000,
+) -> TimeOptimality:
     """The time of a schedule that was not made for a size; not simulated past ``most`` transfers,
     by default 50,000."""
     collective = problem.collective
@@ -344,9 +348,16 @@ class TimeVerdict:
 
 
 def time_verdict(
-    topology: Topology, root: Rank | None, bounds: Bounds, size: int, seconds: float | None, options: CostOptions,
-    timed: Timed = "program", *, without_library: str | None = None,
-) -> TimeVerdict:  # fmt: skip
+    topology: Topology,
+    root: Rank | None,
+    bounds: Bounds,
+    size: int,
+    seconds: float | None,
+    options: CostOptions,
+    timed: Timed = "program",
+    *,
+    without_library: str | None = None,
+) -> TimeVerdict:
     """The verdict on ``seconds`` for ``size`` bytes, which ``bounds`` and a library are held against.
     ``without_library``: why the library's program is not simulated, None: it is."""
     tree_limit = bounds.optimality(size, seconds).tree_bound_seconds
@@ -359,9 +370,18 @@ def time_verdict(
     adds = switch_reduces(topology, bounds.name)
     if isinstance(rival, Rival):
         return TimeVerdict(
-            timed, size, seconds, limit, line_limit, tree_limit, rival.name, rival.seconds, rival.checked, adds,
+            timed,
+            size,
+            seconds,
+            limit,
+            line_limit,
+            tree_limit,
+            rival.name,
+            rival.seconds,
+            rival.checked,
+            adds,
             rival,
-        )  # fmt: skip
+        )
     library = library_of(topology) or "the library"
     return TimeVerdict(timed, size, seconds, limit, line_limit, tree_limit, library, rival, True, adds)
 

@@ -95,9 +95,13 @@ def library_candidates(
 
 
 def _timed(
-    factory: ProblemFactory, specs: CandidateSpecs, baseline: Baseline, target: Target, deadline: Deadline,
+    factory: ProblemFactory,
+    specs: CandidateSpecs,
+    baseline: Baseline,
+    target: Target,
+    deadline: Deadline,
     record: Decisions,
-) -> Iterator[Ranked]:  # fmt: skip
+) -> Iterator[Ranked]:
     """The programs of ``baseline``, or its plan where ``target`` takes plans."""
     request, topology = factory.request, factory.topology
     lowering = timed_lowering(request, target, topology)
@@ -173,9 +177,13 @@ def _plain_rings(
 
 
 def _ranked(
-    factory: ProblemFactory, specs: CandidateSpecs, label: str, program: LibraryProgram, chunks: int,
+    factory: ProblemFactory,
+    specs: CandidateSpecs,
+    label: str,
+    program: LibraryProgram,
+    chunks: int,
     lowering: LoweringOptions,
-) -> Ranked | None:  # fmt: skip
+) -> Ranked | None:
     """The verified schedule along the links of ``program`` with its time, or where the target takes plans that of
     its plan; None where there is none."""
     request, topology, options = factory.request, factory.topology, CostOptions.of(factory.request)
@@ -263,10 +271,15 @@ class Chosen:
 
 
 def choose(
-    topology: Topology, request: Request, size: int, progress: Progress = no_progress,
-    budget: Budget | None = None, decisions: Decisions | None = None, keep: Keep | None = None,
+    topology: Topology,
+    request: Request,
+    size: int,
+    progress: Progress = no_progress,
+    budget: Budget | None = None,
+    decisions: Decisions | None = None,
+    keep: Keep | None = None,
     trace: CegisTrace | None = None,
-) -> Chosen:  # fmt: skip
+) -> Chosen:
     """The candidates for ``size`` bytes, the quickest program first.
 
     ``budget``: by default that of the request; nothing is begun after it. With a strict deadline the caller has a
@@ -318,10 +331,15 @@ def _chosen(asked: _Question, spent: Budget, record: Decisions) -> Chosen:
         left = left.part(0.75)  # the rest is for programs
     try:
         run = tune(
-            asked.topology, request, asked.size, asked.standing.progress,
-            budget=left, decisions=record, trace=asked.trace,
+            asked.topology,
+            request,
+            asked.size,
+            asked.standing.progress,
+            budget=left,
+            decisions=record,
+            trace=asked.trace,
             told=lambda bounds, tried, candidate: asked.keep(bounds, tried, Ranked(candidate)),
-        )  # fmt: skip
+        )
     except (HetesynthError, KeyboardInterrupt) as error:
         if opening is None:
             raise

@@ -99,9 +99,15 @@ def library_seconds(topology: Topology, request: Request, bounds: Bounds, size: 
 
 
 def pool(
-    topology: Topology, request: Request, sizes: Sequence[int], progress: Progress = no_progress, *,
-    beside_library: bool = False, budget: Budget | None = None, decisions: Decisions | None = None,
-) -> Pool:  # fmt: skip
+    topology: Topology,
+    request: Request,
+    sizes: Sequence[int],
+    progress: Progress = no_progress,
+    *,
+    beside_library: bool = False,
+    budget: Budget | None = None,
+    decisions: Decisions | None = None,
+) -> Pool:
     """The shortlists of tuning runs at a few of ``sizes``, which share ``budget``, by default that of the request.
 
     Members stand by their programs, or plans, for ``timed_target``, where there is one. ``beside_library``: the

@@ -32,9 +32,15 @@ def step_candidate(solved: SolvedRequest, size: int) -> Candidate:
     predictor = SchedulePredictor(topology, solved.problem, solved.solution.schedule, CostOptions.of(request))
     chunks = solved.problem.collective.chunks_per_rank
     return Candidate(
-        f"fewest steps, c={chunks}", solved.strategy, chunks, solved.chunking, solved.problem, solved.solution,
-        predictor, predictor.timeline(size).makespan,
-    )  # fmt: skip
+        f"fewest steps, c={chunks}",
+        solved.strategy,
+        chunks,
+        solved.chunking,
+        solved.problem,
+        solved.solution,
+        predictor,
+        predictor.timeline(size).makespan,
+    )
 
 
 def step_program(
@@ -154,9 +160,14 @@ def timed_lowering(request: Request, target: Target, topology: Topology) -> Lowe
 
 
 def ranked_programs(
-    topology: Topology, request: Request, candidates: Sequence[Candidate], size: int, deadline: Deadline,
-    decisions: Decisions, effort: Effort,
-) -> list[Ranked]:  # fmt: skip
+    topology: Topology,
+    request: Request,
+    candidates: Sequence[Candidate],
+    size: int,
+    deadline: Deadline,
+    decisions: Decisions,
+    effort: Effort,
+) -> list[Ranked]:
     """The candidates by the time of their programs for ``timed_target``; as they are without one."""
     target = timed_target(request)
     if target is None:

@@ -344,9 +344,12 @@ class SteadyCandidates:
         return self.specs.chunk_bytes(chunks) / self.specs.size * traffic.seconds_per_byte
 
     def arranged(
-        self, plan: Callable[..., Plan], problem: Problem, schedule: Schedule,
+        self,
+        plan: Callable[..., Plan],
+        problem: Problem,
+        schedule: Schedule,
         possible: Callable[[], list[Arrangement]],
-    ) -> Iterator[Plan]:  # fmt: skip
+    ) -> Iterator[Plan]:
         """A plan for each of the arrangements of the program that look best."""
         size = self.specs.size
         if self.target.format.plan:
@@ -396,9 +399,16 @@ class SteadyCandidates:
         latency = costs.start(topology) + hops(schedule, problem.arcs) * slowest
         pipelined = Pipelined(latency, plan.seconds_per_byte, plan.trees)
         candidate = Candidate(
-            plan.label, NAME, plan.chunks, self.specs.paper_chunking(plan.chunks), problem, solution,
-            SchedulePredictor(topology, problem, schedule, costs), pipelined.seconds(size), pipelined,
-        )  # fmt: skip
+            plan.label,
+            NAME,
+            plan.chunks,
+            self.specs.paper_chunking(plan.chunks),
+            problem,
+            solution,
+            SchedulePredictor(topology, problem, schedule, costs),
+            pipelined.seconds(size),
+            pipelined,
+        )
         self.verified = self.verified or Ranked(candidate, steady=plan.pipeline)
         self.effort.spend(self._work(plan))
         seconds: float | None = None

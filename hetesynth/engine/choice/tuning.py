@@ -105,9 +105,12 @@ class Candidate:
     pipelined: Pipelined | None = None
 
     def solved(
-        self, compilation: Compilation, programs: ProgramSpec, time_optimality: TimeOptimality,
+        self,
+        compilation: Compilation,
+        programs: ProgramSpec,
+        time_optimality: TimeOptimality,
         choice: Choice | None = None,
-    ) -> SolvedRequest:  # fmt: skip
+    ) -> SolvedRequest:
         """What files are made of."""
         return SolvedRequest(
             compilation, self.name, self.chunking, self.problem, self.solution, programs, time_optimality, choice
@@ -140,10 +143,16 @@ class TuningRun:
 
 
 def tune(
-    topology: Topology, request: Request, size: int, progress: Progress = no_progress, *,
-    budget: Budget | None = None, decisions: Decisions | None = None, trace: CegisTrace | None = None,
+    topology: Topology,
+    request: Request,
+    size: int,
+    progress: Progress = no_progress,
+    *,
+    budget: Budget | None = None,
+    decisions: Decisions | None = None,
+    trace: CegisTrace | None = None,
     told: Told | None = None,
-) -> TuningRun:  # fmt: skip
+) -> TuningRun:
     """Try the candidates that ``request`` leaves open for a buffer of ``size`` bytes, as far as the effort goes.
 
     ``budget``: by default that of the request. ``decisions``: is told what was tried, and what was left out and
@@ -161,10 +170,18 @@ def tune(
     bounds = bounds_of(topology, request.collective, root, CostOptions.of(request))
     specs = CandidateSpecs(topology, request, size, bounds.bounds)
     run = _TuningRun(
-        factory, specs, bounds, budget, progress, clock_decisions, deadline, decisions or Decisions(),
+        factory,
+        specs,
+        bounds,
+        budget,
+        progress,
+        clock_decisions,
+        deadline,
+        decisions or Decisions(),
         efforts(budget, topology.ranks).schedules,
-        CegisTrace() if trace is None else trace, told,
-    )  # fmt: skip
+        CegisTrace() if trace is None else trace,
+        told,
+    )
     try:
         run.all()
     except KeyboardInterrupt:
@@ -176,9 +193,10 @@ def tune(
         raise HetesynthError(
             (run.refusals[0] if alone else f"no schedule for {request.collective} of {size} bytes was found")
             + (" in the time budget" if clock_decisions else ""),
-            code="HS610", exit_code=3,
+            code="HS610",
+            exit_code=3,
             help=("raise --time-budget, or " if clock_decisions else "") + "choose another --strategy or --chunks",
-        )  # fmt: skip
+        )
     cut_short = run.interrupted or bool(clock_decisions)
     ending = run.ending(cut_short)
     candidates = tuple(run.candidates)
@@ -317,9 +335,15 @@ class _TuningRun:
         topology, options = self.factory.topology, CostOptions.of(self.factory.request)
         predictor = SchedulePredictor(topology, problem, outcome.schedule, options)
         candidate = Candidate(
-            spec.label, spec.name, spec.chunks, spec.chunking, problem, outcome, predictor,
+            spec.label,
+            spec.name,
+            spec.chunks,
+            spec.chunking,
+            problem,
+            outcome,
+            predictor,
             predictor.timeline(self.specs.size).makespan,
-        )  # fmt: skip
+        )
         record.note(spec.label, "tried", microseconds(candidate.seconds))
         self._keep(candidate, spec.kind)
 
