@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from hetesynth.engine.artifacts import (
     UNFIT,
@@ -28,6 +28,8 @@ from hetesynth.engine.artifacts import (
     step_model,
 )
 from hetesynth.engine.choice.candidates import strategy_of
+from hetesynth.engine.choice.choice import Chosen
+from hetesynth.engine.choice.program_ranking import Ranked
 from hetesynth.engine.choice.tuning import Effort
 from hetesynth.engine.compilation import Compilation, PhaseTimer, compilation
 from hetesynth.engine.predictors import CostOptions
@@ -58,11 +60,6 @@ from hetesynth.search.interrupts import abandoned
 from hetesynth.search.registry import demand_strategy
 from hetesynth.search.search import Progress, no_progress
 from hetesynth.topology.language import load_topology
-
-if TYPE_CHECKING:
-    from hetesynth.engine.choice.choice import Chosen
-    from hetesynth.engine.choice.program_ranking import Ranked
-
 
 T = TypeVar("T")
 GRACE = 1.5

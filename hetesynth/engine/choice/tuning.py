@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from hetesynth.engine.artifacts import Choice, ProgramSpec, SolvedRequest
 from hetesynth.engine.choice.candidates import CandidateSpec, CandidateSpecs
@@ -28,9 +27,7 @@ from hetesynth.model.words import microseconds, whole_percent
 from hetesynth.search.chunking import Chunking, chunk
 from hetesynth.search.effort import for_size
 from hetesynth.search.search import BEST, Ending, Progress, no_progress
-
-if TYPE_CHECKING:
-    from hetesynth.search.solve import Solution
+from hetesynth.search.solve import Solution
 
 
 @dataclass

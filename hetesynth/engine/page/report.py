@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from hetesynth.engine.artifacts import Synthesis
 from hetesynth.engine.predictors import (
     CostOptions,
     PlanPredictor,
@@ -32,14 +32,9 @@ from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.time_bound import TimeBound, of_scope, tightest
 from hetesynth.model.topology import Topology
 from hetesynth.model.words import counted, runtime_words, size_text
-from hetesynth.report.contents import Curve
+from hetesynth.report.contents import CegisRun, Curve, ProgramRun, Report, ScheduleRun
 from hetesynth.search.chunking import chunk
-
-if TYPE_CHECKING:
-    from hetesynth.engine.artifacts import Synthesis
-    from hetesynth.report.contents import CegisRun, Curve, ProgramRun, Report, ScheduleRun
-    from hetesynth.topology.language import TopologySource
-
+from hetesynth.topology.language import TopologySource
 
 BASELINES = ("double-tree", "sph", "all-pairs", "doubling", "hierarchical")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,11 +17,8 @@ from hetesynth.model.target import PORTABLE
 from hetesynth.model.timeline import Timeline
 from hetesynth.model.topology import Rank
 from hetesynth.report.contents import BlockRow, ProgramRun, StepRow
-
-if TYPE_CHECKING:
-    from hetesynth.simulate.plan import Cell, PlanTask
-    from hetesynth.simulate.program import ProgramTasks
-
+from hetesynth.simulate.plan import Cell, PlanTask
+from hetesynth.simulate.program import ProgramTasks
 
 _PLACE = re.compile(r"gpu (\d+) thread block (\d+) step (\d+)")
 

@@ -8,17 +8,14 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
+from hetesynth.engine.artifacts import Synthesis
 from hetesynth.engine.problem import CEGIS
 from hetesynth.model.cegis_trace import CALLED, CegisEntry, Sent, totals
 from hetesynth.model.problem import Problem
 from hetesynth.model.words import counted
 from hetesynth.report.contents import CegisRun, Cell, GridRow, Mark, Snapshot, Snapshots
 from hetesynth.search.collectives import DUAL, invert, split
-
-if TYPE_CHECKING:
-    from hetesynth.engine.artifacts import Synthesis
 
 MAX_ROWS = 200  # of the table
 MAX_SNAPSHOTS = 6  # of a phase
