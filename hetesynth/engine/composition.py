@@ -10,14 +10,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hetesynth import __version__
-from hetesynth.engine.artifacts import Synthesis
 from hetesynth.engine.compilation import Compilation, compilation
 from hetesynth.engine.places import COMPOSITION, COMPOSITION_SUFFIX
 from hetesynth.engine.problem import verified_solver
-from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.pods import PodBound
 from hetesynth.model.rank_places import places_document
@@ -29,6 +27,10 @@ from hetesynth.search.pods.compose import COMPOSED, Composition, Task, compose
 from hetesynth.search.registry import strategy
 from hetesynth.search.search import Progress
 from hetesynth.topology.language import load_pods
+
+if TYPE_CHECKING:
+    from hetesynth.engine.artifacts import Synthesis
+    from hetesynth.engine.request import Request
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from hetesynth import __version__
 from hetesynth.engine.formats import (
@@ -36,7 +36,6 @@ from hetesynth.engine.program_warnings import (
 )
 from hetesynth.engine.schedule_replay import asked_collective
 from hetesynth.errors import HetesynthError, InternalError
-from hetesynth.files.schedule_json import JsonValue
 from hetesynth.model.bound import Certificate
 from hetesynth.model.collective import MAX_GUESSED_ROOTS, ROOTED, Collective
 from hetesynth.model.problem import Arc, Problem
@@ -45,10 +44,13 @@ from hetesynth.model.target import MAX_PROGRAM_NAME, Target
 from hetesynth.model.topology import Rank
 from hetesynth.model.verdict import Violation
 from hetesynth.policy import DEFAULT, Policy
-from hetesynth.programs.lifting.lift import Lifted
 from hetesynth.search.chunking import Chunking, ChunkingOptions, chunk
 from hetesynth.search.collectives import collective
 from hetesynth.topology.language import TopologySource, load_topology
+
+if TYPE_CHECKING:
+    from hetesynth.files.schedule_json import JsonValue
+    from hetesynth.programs.lifting.lift import Lifted
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
 

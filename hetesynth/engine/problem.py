@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hetesynth.engine.compilation import PhaseTimer
 from hetesynth.engine.formats import contents
 from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError
-from hetesynth.judge.bounds.judge import Recheck
 from hetesynth.model.bound import LowerBound
 from hetesynth.model.collective import Collective
 from hetesynth.model.deadline import ClockDecisions
@@ -20,9 +19,14 @@ from hetesynth.model.topology import Rank, Topology
 from hetesynth.policy import Policy
 from hetesynth.search.chunking import Chunking, chunk
 from hetesynth.search.collectives import collective
-from hetesynth.search.search import Candidate, Strategy
-from hetesynth.search.solve import Solver
+from hetesynth.search.search import Candidate
 from hetesynth.topology.language import load_topology
+
+if TYPE_CHECKING:
+    from hetesynth.judge.bounds.judge import Recheck
+    from hetesynth.search.search import Strategy
+    from hetesynth.search.solve import Solver
+
 
 MANY_RANKS = 64  # past which peers are limited, and memory is given back between lowering and judging
 PEER_SHARE = 0.75  # of the thread blocks, for the peers of a rank

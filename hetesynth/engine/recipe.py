@@ -7,15 +7,17 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from hetesynth.engine.request import Exclusion, Request
 from hetesynth.engine.steady_programs import LibraryProgram, Pipeline, SteadyPlan, SteadyState
 from hetesynth.errors import HetesynthError
-from hetesynth.files.schedule_json import JsonValue, ScheduleDocument
 from hetesynth.model.target import TARGETS
 from hetesynth.model.topology import Topology
 from hetesynth.search.chunking import ROUNDINGS, ChunkingOptions, Rounding
+
+if TYPE_CHECKING:
+    from hetesynth.files.schedule_json import JsonValue, ScheduleDocument
 
 Way = Literal["steps", "trees", "rings"]
 MOST = 2**53
