@@ -14,6 +14,7 @@ from hetesynth.topology.importers.machine import Remark
 from hetesynth.topology.importers.network import Attachment, Network, TooLarge, Trunk
 from hetesynth.topology.importers.node_types import without_nvlink
 from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lines_of, plain_yaml, refused
+from hetesynth.topology.language.names import hosts_named
 
 MAX_SWITCHES = 10_000
 MAX_HOSTS = 100_000
@@ -23,8 +24,6 @@ HOSTS_HELP = "host lists are written like node[0-3,12],login or rack[0-1]n[01-16
 
 _SETTING = re.compile(r"(\w{1,40})=(\"[^\"]{0,8000}\"|\S{1,8000})")
 _KEYS = {"switchname", "nodes", "switches", "linkspeed", "blockname", "blocksizes"}
-_PART = re.compile(r"\[([\d,-]{1,2000})\]|([^\[\],\s]{1,200})")
-_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,24 +156,10 @@ def hosts_of(text: str, name: str) -> list[str]:
         raise refused(name, f"{text[:60]!r} is no host list", HOSTS_HELP)
     hosts: list[str] = []
     for word in words:
-        names = [""]
-        position = 0
-        while position < len(word):
-            match = _PART.match(word, position)
-            if match is None:
-                raise refused(name, f"{word[:60]!r} is no host list", HOSTS_HELP)
-            endings = [] if match[1] else [match[2]]
-            for part in match[1].split(",") if match[1] else ():
-                bounds = _RANGE.fullmatch(part)
-                if bounds is None:
-                    raise refused(name, f"{part!r} is no number or range", HOSTS_HELP)
-                first, last = int(bounds[1]), int(bounds[2] or bounds[1])
-                if last < first or last - first + len(endings) >= MAX_HOSTS:
-                    raise refused(name, f"{part!r} is no range, or too long", HOSTS_HELP)
-                endings += [str(number).zfill(len(bounds[1])) for number in range(first, last + 1)]
-            if len(names) * len(endings) + len(hosts) > MAX_HOSTS:
-                raise refused(name, f"more than {MAX_HOSTS} hosts in one list", "divide it")
-            names = [begin + ending for begin in names for ending in endings]
-            position = match.end()
+        names = hosts_named(word, MAX_HOSTS)
+        if not names or re.search(r"[\s\[]", names[0]):
+            raise refused(name, f"{word[:60]!r} is no host list", HOSTS_HELP)
         hosts += names
+        if len(hosts) > MAX_HOSTS:
+            raise refused(name, f"more than {MAX_HOSTS} hosts in one list", "divide it")
     return hosts

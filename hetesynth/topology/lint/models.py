@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hetesynth.topology.importers.gpu_models import gpu_model, short_name
+from hetesynth.topology.importers.gpu_models import amd_model, gpu_model, short_name
 from hetesynth.topology.importers.rates import nvlink_rate, pcie_rate, xgmi_rate
 from hetesynth.topology.lint.roles import GB
 
@@ -35,15 +35,6 @@ class Limits:
     always: bool = False
 
 
-# architecture and links of AMD's models, with the speed of the slot and GPUs in a server
-_AMD: tuple[tuple[str, str, int, str, int], ...] = (
-    (r"MI3[57]\dX?", "gfx95", 7, "32 GT/s", 8),
-    (r"MI300A", "gfx94", 8, "32 GT/s", 4),
-    (r"MI3[02]\dX?", "gfx94", 7, "32 GT/s", 8),
-    (r"MI2[15]0X?", "gfx90a", 7, "16 GT/s", 16),
-    (r"MI100", "gfx908", 3, "16 GT/s", 16),
-    (r"MI[56]0", "gfx906", 2, "16 GT/s", 8),
-)
 _GFX906_LINK = Fraction(50) * GB  # the most that AMD stated of MI50 and MI60; 33, which imports take, is measured
 _NIC = {100: 400, 90: 400, 80: 200, 70: 100}  # Gbps, by compute capability: in servers with NVLink
 _WHOLE = {100: 8, 90: 8, 80: 16, 70: 16}
@@ -53,12 +44,10 @@ OTHERS = ("V100", "A800", "A100", "H100", "B200")  # by what NVLink of a GPU has
 @functools.cache
 def limits_of(model: str) -> Limits | None:
     """The limits of ``model`` as people or drivers write it; None where it is not known."""
-    for pattern, arch, links, speed, together in _AMD:
-        match = re.search(rf"(?<![A-Za-z0-9])({pattern})(?![0-9])", model, re.IGNORECASE)
-        if match:
-            spec, least = (xgmi_rate(arch, way) for way in ("spec", "nccl"))
-            most = _GFX906_LINK if arch == "gfx906" else spec
-            return Limits(match[1], "xGMI", links, spec, least, most, pcie_rate(speed, 16, "raw"), together)
+    if amd := amd_model(model):
+        spec, least = (xgmi_rate(amd.arch, way) for way in ("spec", "nccl"))
+        most = _GFX906_LINK if amd.arch == "gfx906" else spec
+        return Limits(amd.name, "xGMI", amd.links, spec, least, most, pcie_rate(amd.pcie, 16, "raw"), amd.most)
     gpu = gpu_model(model)
     if gpu is None:
         return None
