@@ -82,7 +82,8 @@ def read_amd_smi(source: Source, options: ReadOptions) -> Reading:
                 raise lacking(source.name, what, way_out)
             links.append(GpuLink(a, b, count, rate, "xgmi"))
     gpus = tuple(
-        Gpu(model, facts.arch, Place(bus=name if ":" in name else "", numa=numa.get(i))) for i, name in enumerate(names)
+        Gpu(model, facts.arch, Place(bus=name if ":" in name else "", numa=numa.get(i)))
+        for i, name in enumerate(names)
     )
     nics, of_nics = one_nic_a_gpu(len(gpus), source.stated.nic_rate, options.nic_rate)
     remarks = [Remark("found", f"{len(gpus)} GPUs, {len(links)} pairs with xGMI links"), *of_nics]
