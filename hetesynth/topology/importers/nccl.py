@@ -29,7 +29,7 @@ from hetesynth.topology.importers.machine import (
     RemarkKind,
     SwitchPort,
 )
-from hetesynth.topology.importers.node_types import gpus_of, nic_rates, with_nics
+from hetesynth.topology.importers.node_types import file_of, nic_rates, with_nics
 from hetesynth.topology.importers.rates import (
     Calibration,
     cpu_rate,
@@ -40,6 +40,7 @@ from hetesynth.topology.importers.rates import (
 )
 from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lacking, refused, root_of
 from hetesynth.topology.importers.wording import bandwidth, network_rate, numbers, parts
+from hetesynth.topology.language.library import library_type
 
 if TYPE_CHECKING:
     from lxml import etree
@@ -253,7 +254,8 @@ def _skeleton(source: Source, hosts: Sequence[_Host], options: ReadOptions) -> M
         what = f"it is a skeleton without GPUs, NVLinks and NIC speeds ({seen})"
         way_out = "name the kind of server with --node-type, for example --node-type a100x8"
         raise lacking(source.name, what, way_out)
-    expected = gpus_of(options.node_type)
+    file_of(options.node_type)
+    expected = library_type(options.node_type).gpus
     if gpus and gpus != expected:
         what = f"it has {seen}, a {options.node_type} has {expected} GPUs"
         raise refused(source.name, what, "name another --node-type")

@@ -73,11 +73,12 @@ def library_path(name: str) -> Path | None:
 
 
 @functools.cache
-def declared_types() -> dict[str, str]:
-    """The file of each node type and pod of the library, by the type's name; nothing is elaborated."""
+def declared_types(sort: str = "") -> dict[str, str]:
+    """The file of each type of the library, of each `node` or each `pod`, by name; nothing is elaborated."""
     folder = dsl_directory() / "library"
     texts = {name: (folder / f"{name}.dsl").read_text(encoding="utf-8") for name in library_names()}
-    return {declared[2]: name for name, text in texts.items() for declared in _TYPE.finditer(text)}
+    declared = ((name, match) for name, text in texts.items() for match in _TYPE.finditer(text))
+    return {match[2]: name for name, match in declared if sort in ("", match[1])}
 
 
 def library_types() -> tuple[LibraryType, ...]:

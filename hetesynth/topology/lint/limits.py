@@ -7,7 +7,7 @@ something is out of order or was slowed by `degrade`; what is too much is.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -26,7 +26,7 @@ _DEEP = 16  # bridges between a NIC and a GPU: more is no PCIe tree
 NVLINK_KINDS = ("nvlink", "nvswitch", "xgmi")
 _FAR_KINDS = ("net", "wan", "lan", "router", "uplink", "upi", "cpu", "numa")
 
-_Finding = tuple[str, str, str, str]  # code, where, message behind the name, help
+_Finding = tuple[str, ...]  # code, where, message behind the name, help
 
 
 def beyond_models(inspection: Inspection) -> Iterator[Diagnostic]:
@@ -269,11 +269,11 @@ def _carried(
     return through(nic)
 
 
-def told(inspection: Inspection, parts_of: dict[_Finding, list[str]]) -> Iterator[Diagnostic]:
-    """A warning for all servers, or parts of one, of which the same is parts_of."""
+def told(inspection: Inspection, parts_of: Mapping[tuple[str, ...], list[str]]) -> Iterator[Diagnostic]:
+    """A warning for all servers, or parts of one, of which the same is said; a note where the key ends so."""
     spans = {part.name: part.span for part in inspection.parts}
-    alike: dict[tuple[str, Span, str, str], list[str]] = defaultdict(list)
-    for (code, server, message, help_), names in parts_of.items():
-        alike[code, in_file(inspection, spans[names[0]], server), message, help_] += names
-    for (code, span, message, help_), names in alike.items():
-        yield Diagnostic(code, span, f"{listed(names)}: {message}", help_, "warning")
+    alike: dict[tuple[str, Span, str, str, bool], list[str]] = defaultdict(list)
+    for (code, server, message, help_, *note), names in parts_of.items():
+        alike[code, in_file(inspection, spans[names[0]], server), message, help_, bool(note)] += names
+    for (code, span, message, help_, is_note), names in alike.items():
+        yield Diagnostic(code, span, f"{listed(names)}: {message}", help_, "note" if is_note else "warning")

@@ -14,7 +14,6 @@ from fractions import Fraction
 from hetesynth.model.diagnostics import Diagnostic
 from hetesynth.model.topology import Wire
 from hetesynth.topology.language.inspection import Inspection
-from hetesynth.topology.language.names import Part
 from hetesynth.topology.language.syntax import Network
 from hetesynth.topology.lint.limits import told
 from hetesynth.topology.lint.roles import BITS
@@ -24,7 +23,7 @@ from hetesynth.topology.lint.symmetry import broken, gb, listed
 _NARROW = 8
 _LONG = ("wan", "lan", "router")
 
-Findings = dict[tuple[str, str, str, str], list[str]]  # code, server, message, help: parts
+Findings = dict[tuple[str, ...], list[str]]  # code, server, message, help, "note" where it is one: parts
 _Mapping = tuple[tuple[str, str], ...]  # NIC within its server, fabric
 
 
@@ -45,7 +44,7 @@ def narrow(inspection: Inspection) -> Iterator[Diagnostic]:
     for wire in topology.wires:
         arriving[topology.vertices[wire.dst].name].append(wire)
         leaving[topology.vertices[wire.src].name].append(wire)
-    parts_of: dict[tuple[str, str, str, str], list[Part]] = defaultdict(list)
+    parts_of: Findings = defaultdict(list)
     for part in inspection.parts:
         if part.kind != "fabric" or part.disabled or part.link_kind.lower() in _LONG:
             continue
@@ -68,10 +67,9 @@ def narrow(inspection: Inspection) -> Iterator[Diagnostic]:
                 if what == "one pipe"
                 else "state all uplinks, as `bandwidth 200 GB/s x 4`; slow on purpose: `degrade` them"
             )
-            parts_of["HS255", "warning" if thin else "note", message, help_ if thin else ""].append(part)
-    for (code, severity, message, help_), parts in parts_of.items():
-        text = f"{listed([part.name for part in parts])}: {message}"
-        yield Diagnostic(code, parts[0].span, text, help_, "warning" if severity == "warning" else "note")
+            said = (help_,) if thin else ("", "note")
+            parts_of[("HS255", part.server, message, *said)].append(part.name)
+    yield from told(inspection, parts_of)
 
 
 def linked_twice(inspection: Inspection) -> Iterator[Diagnostic]:
@@ -156,18 +154,15 @@ def one_way_between(inspection: Inspection) -> Iterator[Diagnostic]:
             far = right.removeprefix(f"{servers[right]}.")
             message = f"a link to `{far}` and none back, where the others have both"
             parts_of["HS244", servers[left], message, "write `<->`, or add the link back"].append(left)
-    yield from told(inspection, parts_of)
-    unlike: dict[tuple[str, str], list[Part]] = defaultdict(list)
     for part in inspection.parts:
         if part.kind == "nic" and part.bandwidth is not None and part.receive is not None and not part.disabled:
             send, receive = part.bandwidth * part.lanes, part.receive[0] * part.receive[1]
             if send != receive:
                 off = max(send, receive) >= BITS * min(send, receive)
                 message = f"sends {gb(send)} and receives {gb(receive)}"
-                unlike[message, "a NIC has the same both ways: bits for bytes?" if off else ""].append(part)
-    for (message, help_), parts in unlike.items():
-        text = f"{listed([part.name for part in parts])}: {message}"
-        yield Diagnostic("HS244", parts[0].span, text, help_, "warning" if help_ else "note")
+                said = ("a NIC has the same both ways: bits for bytes?",) if off else ("", "note")
+                parts_of[("HS244", part.server, message, *said)].append(part.name)
+    yield from told(inspection, parts_of)
 
 
 def without_a_nic(inspection: Inspection) -> Iterator[Diagnostic]:
