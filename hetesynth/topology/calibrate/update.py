@@ -22,6 +22,7 @@ from hetesynth.topology.importers.wording import time as time_text
 from hetesynth.topology.language import parse_topology
 from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.library import library_path
+from hetesynth.topology.language.names import part_of
 from hetesynth.topology.language.parser import parse
 from hetesynth.topology.language.properties import lanes_of
 from hetesynth.topology.language.source import checked_source, read_source
@@ -280,14 +281,14 @@ class _Editor:
         owners: dict[str, None] = {}
         for number in self.links.links if latency else ():
             fabric = [vertices[wires[w].dst] for w in self.topology.links[number].wires]
-            owners.update(dict.fromkeys(_part(v.name) for v in fabric if v.kind == "fabric"))
+            owners.update(dict.fromkeys(part_of(v.name) for v in fabric if v.kind == "fabric"))
         if owners:
             return list(owners)
         for wire in self.links.wires:
             ends = [vertices[v] for v in (wires[wire].src, wires[wire].dst)]
             parts = [v for v in ends if v.kind == "nic"] or [v for v in ends if v.kind not in ("gpu", "fabric")]
             if parts:
-                owners[_part(parts[0].name)] = None
+                owners[part_of(parts[0].name)] = None
         return list(owners)
 
     def _effects(self, after: Topology) -> tuple[str, ...]:
@@ -397,14 +398,9 @@ def _is_of(statement: Statement, links: LinkClass) -> bool:
     return word == links.kind and abs(stated / float(links.rate) - 1) < _WRITTEN
 
 
-def _part(vertex: str) -> str:
-    """A bus has several vertices: ``a.pcie0.fwd.in`` is of ``a.pcie0``."""
-    return re.sub(r"(\.(fwd|rev))?\.(in|out)$", "", vertex)
-
-
 def compressed(names: Sequence[str], every: Iterable[str]) -> str:
     """Return ``names`` as one pattern where it fits no other part, else as a list."""
-    chosen, parts = set(names), {_part(name) for name in every}
+    chosen, parts = set(names), {part_of(name) for name in every}
     if len(chosen) == 1:
         return names[0]
     last = {name.rpartition(".")[2] for name in chosen}

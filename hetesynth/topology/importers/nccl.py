@@ -45,7 +45,8 @@ from hetesynth.topology.language.library import library_type
 if TYPE_CHECKING:
     from lxml import etree
 
-_MAX_TEXT = 255  # what NCCL's own parser takes
+_TEXT = re.compile(r"(?s:.{1,255})")  # what NCCL's own parser takes
+_NUMBER = re.compile(r"-?[0-9]{1,9}")
 _MAX_LANES = 256
 _BUS = re.compile(r"[0-9a-fA-F:.]{1,24}")
 _SWITCH, _CPU = "0x0680", "0x068001"
@@ -127,24 +128,17 @@ class _Attributes:
     name: str
     element: etree._Element
 
-    def text(self, attribute: str) -> str:
-        text = self.element.get(attribute) or ""
-        if len(text) > _MAX_TEXT:
-            what = f"<{self.element.tag}> has {attribute} of more than {_MAX_TEXT} characters"
-            raise refused(self.name, what)
+    def text(self, attribute: str, form: re.Pattern[str] = _TEXT, what: str = "text of 255 characters") -> str:
+        text = (self.element.get(attribute) or "").strip()
+        if text and not form.fullmatch(text):
+            raise refused(self.name, f"<{self.element.tag}> has {attribute}={text[:40]!r}, which is no {what}")
         return text
 
     def bus(self, attribute: str) -> str:
-        text = self.text(attribute).strip().lower()
-        if text and not _BUS.fullmatch(text):
-            what = f"<{self.element.tag}> has {attribute}={text[:40]!r}, which is no PCI address"
-            raise refused(self.name, what)
-        return text
+        return self.text(attribute, _BUS, "PCI address").lower()
 
     def number(self, attribute: str) -> int | None:
-        text = (self.element.get(attribute) or "").strip()
-        if text and not re.fullmatch(r"-?[0-9]{1,9}", text):
-            raise refused(self.name, f"<{self.element.tag}> has {attribute}={text[:40]!r}, which is no number")
+        text = self.text(attribute, _NUMBER, "number")
         return int(text) if text else None
 
 

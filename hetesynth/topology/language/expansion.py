@@ -65,7 +65,7 @@ class _Expansion:
     findings: Findings
     types: dict[str, NodeType | PodType]
     _names: dict[object, str] = field(default_factory=dict)
-    _constant: dict[int, bool] = field(default_factory=dict)
+    _constant: set[int] = field(default_factory=set)
     _values_of: dict[Word, list[Value | str]] = field(default_factory=dict)  # of loops without variables
     _statements: int = 0
 
@@ -257,34 +257,33 @@ class _Expansion:
     # --- words and amounts
 
     def _replaced(self, item: Any, variables: Variables) -> Any:
-        """``item`` with its expressions worked out and the variables in its names replaced."""
-        constant = self._constant.get(id(item))  # by identity, as every item is one of the trees as written
-        if constant is None:
-            constant = self._constant[id(item)] = not _has_variables(item)
-        if constant:
+        """``item`` with its expressions worked out and the variables in its names replaced; itself without any."""
+        if id(item) in self._constant:  # by identity, as every item is one of the trees as written
             return item
+        new = item
         if isinstance(item, Word):
-            return self._word(item, variables)
-        if isinstance(item, Amount):
-            return self._amount(item, variables)
-        if isinstance(item, tuple):
-            return tuple([self._replaced(part, variables) for part in item])
-        if isinstance(item, Argument):
-            value = item.value
-            if isinstance(value, Word):  # a bare word is a variable
-                value = self._amount(Amount("", "", value.span, value.text), variables, inside=0)
-            elif value is not None:
-                value = self._amount(value, variables)
-            return replace(item, value=value)
-        if isinstance(item, (Span, Loop)) or not dataclasses.is_dataclass(item) or _is_text(item):
-            return item
-        skipped = ("overrides",) if isinstance(item, Instance) else ()
-        changes = {
-            f.name: self._replaced(getattr(item, f.name), variables)
-            for f in dataclasses.fields(item)
-            if f.name not in skipped
-        }
-        return replace(cast(Any, item), **changes)
+            new = self._word(item, variables)
+        elif isinstance(item, Amount):
+            new = self._amount(item, variables)
+        elif isinstance(item, tuple):
+            parts = tuple([self._replaced(part, variables) for part in item])
+            new = item if all(a is b for a, b in zip(item, parts, strict=True)) else parts
+        elif isinstance(item, Argument) and isinstance(item.value, Word):  # a bare word is a variable
+            bare = Amount("", "", item.value.span, item.value.text)
+            return replace(item, value=self._amount(bare, variables, inside=0))
+        elif isinstance(item, Property) and item.name in ("model", "kind"):
+            pass  # its words are text, not names
+        elif dataclasses.is_dataclass(item) and not isinstance(item, (Span, Loop)):
+            names = [field.name for field in dataclasses.fields(item)]
+            skipped = ("overrides",) if isinstance(item, Instance) else ()
+            values = {
+                name: self._replaced(getattr(item, name), variables) for name in names if name not in skipped
+            }
+            if any(value is not getattr(item, name) for name, value in values.items()):
+                new = replace(cast(Any, item), **values)
+        if new is item and not isinstance(item, (str, int)):
+            self._constant.add(id(item))
+        return new
 
     def _amount(self, amount: Amount, variables: Variables, inside: int = 1) -> Amount:
         if not amount.expression or amount.number:
@@ -316,26 +315,6 @@ class _Expansion:
         text = _COMPUTED.sub(bracket, word.text)
         self.findings.spend(WORK_OF_A_NAME + len(text) // 8, word.span)
         return Word(text, word.span) if text != word.text else word
-
-
-def _is_text(item: object) -> bool:
-    """A property whose words are text, not names."""
-    return isinstance(item, Property) and item.name in ("model", "kind")
-
-
-def _has_variables(item: Any) -> bool:
-    """Whether anything in ``item`` has to be worked out."""
-    if isinstance(item, Word):
-        return _COMPUTED.search(item.text) is not None
-    if isinstance(item, Amount):
-        return bool(item.expression) and not item.number
-    if isinstance(item, tuple):
-        return any(_has_variables(part) for part in item)
-    if isinstance(item, (Argument, Loop)):
-        return True
-    if isinstance(item, Span) or not dataclasses.is_dataclass(item) or _is_text(item):
-        return False
-    return any(_has_variables(getattr(item, f.name)) for f in dataclasses.fields(item))
 
 
 def _pieces(text: str) -> Sequence[str]:

@@ -142,6 +142,11 @@ def glob(pattern: str) -> re.Pattern[str]:
     return re.compile("[^.]*".join(map(re.escape, re.split(r"\*+", pattern))))
 
 
+def part_of(vertex: str) -> str:
+    """Return the part that a vertex is of: ``a.pcie0.fwd.in``, an end of a pipe of a bus, is of ``a.pcie0``."""
+    return re.sub(r"(\.(fwd|rev))?\.(in|out)$", "", vertex)
+
+
 def _short(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 

@@ -6,7 +6,6 @@ with both figures. What `down` or `degrade` changed is not told.
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
@@ -14,6 +13,7 @@ from fractions import Fraction
 from hetesynth.model.diagnostics import Diagnostic
 from hetesynth.model.topology import Wire
 from hetesynth.topology.language.inspection import Inspection
+from hetesynth.topology.language.names import part_of
 from hetesynth.topology.language.syntax import Network
 from hetesynth.topology.lint.limits import told
 from hetesynth.topology.lint.roles import BITS
@@ -84,9 +84,9 @@ def linked_twice(inspection: Inspection) -> Iterator[Diagnostic]:
         if len(several) > 1 and (src < dst or (dst, src, kind) not in wires):
             a, b = topology.vertices[src], topology.vertices[dst]
             rates = " and ".join(gb((w.bandwidth or Fraction(0)) * w.lanes) for w in several[:3])
-            message = f"linked with `{_part(b.name).removeprefix(f'{b.server}.')}` {len(several)} times: {rates}"
+            message = f"linked with `{part_of(b.name).removeprefix(f'{b.server}.')}` {len(several)} times: {rates}"
             help_ = "remove one, or write `x 2` behind the bandwidth where two lanes are meant"
-            parts_of["HS256", a.server, message, help_].append(_part(a.name))
+            parts_of["HS256", a.server, message, help_].append(part_of(a.name))
     yield from told(inspection, parts_of)
 
 
@@ -97,7 +97,7 @@ def swapped_rails(inspection: Inspection) -> Iterator[Diagnostic]:
     for wire in topology.wires:
         nic, fabric = topology.vertices[wire.src], topology.vertices[wire.dst]
         if nic.kind == "nic" and fabric.kind == "fabric":
-            fabric_of[nic.name] = _part(fabric.name)
+            fabric_of[nic.name] = part_of(fabric.name)
     order = {part.name: i for i, part in enumerate(inspection.parts)}
     rails: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for part in inspection.parts:
@@ -143,7 +143,7 @@ def one_way_between(inspection: Inspection) -> Iterator[Diagnostic]:
     for wire in topology.wires:
         a, b = topology.vertices[wire.src], topology.vertices[wire.dst]
         kinds = {a.kind, b.kind}
-        names = _part(a.name), _part(b.name)
+        names = part_of(a.name), part_of(b.name)
         if kinds <= {"gpu", "switch", "fabric", "router"} and kinds != {"gpu"} and names[0] != names[1]:
             ends.add(names)
             servers |= {names[0]: a.server, names[1]: b.server}
@@ -197,8 +197,3 @@ def without_a_nic(inspection: Inspection) -> Iterator[Diagnostic]:
                 help_ = "attach it to a NIC, or `disable` the NIC that is out of order"
                 parts_of["HS240", server, message, help_].append(topology.vertices[rank].name)
     yield from told(inspection, parts_of)
-
-
-def _part(vertex: str) -> str:
-    """The part that a vertex is, or is an end of the pipe of."""
-    return re.sub(r"\.(?:(?:fwd|rev)\.)?(?:in|out)$", "", vertex)

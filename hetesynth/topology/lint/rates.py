@@ -229,25 +229,22 @@ class Origins:
 
 def _origin(amount: Amount, parameters: Mapping[str, Argument], given: Mapping[str, Argument]) -> Amount:
     """The argument or default that ``amount`` is or depends on; itself where there is none."""
-    name = amount.expression.strip()
-    for _ in parameters:
-        if name not in parameters:
-            break
-        value = given.get(name, parameters[name]).value
-        if not isinstance(value, Amount):
-            return amount
-        if value.number:
-            return value
-        name = value.expression.strip()  # a default in terms of others
-    todo, seen = [amount.expression], set[str]()
+    todo, seen = [amount.expression.strip()], set[str]()
+    whole = True  # so far each was nothing but the name of the next
     while todo:
-        for name in _NAME.findall(todo.pop()):
+        expression = todo.pop()
+        whole = whole and expression in parameters
+        for name in _NAME.findall(expression):
             if name in seen or name not in parameters:
                 continue
             seen.add(name)
             value = given.get(name, parameters[name]).value
-            if name in given and isinstance(value, Amount):  # no other unit of it would be the one that was meant
+            if not isinstance(value, Amount):
+                continue
+            if whole and value.number:
+                return value
+            if name in given and not whole:  # no other unit of it would be the one that was meant
                 return Amount(amount.number, amount.unit, value.span, amount.expression)
-            if isinstance(value, Amount) and value.expression:
-                todo.append(value.expression)
+            if value.expression:
+                todo.append(value.expression.strip())
     return amount
