@@ -188,11 +188,9 @@ def _demand_possible(
     title, fastest = max(observed, key=lambda o: o[1].moved / o[1].seconds)
     point = f"{_named(title, fastest)} takes {fastest.seconds * 1e6:.4g} us"
     if len(beyond) == 1 and len({o.size for _, o in observed}) > 2:
-        raise HetesynthError(
-            f"{point}, {fastest.moved / fastest.seconds / 1e9:.4g} GB/s, and {carries}",
-            code="HS827",
-            help="remove this line or measure it again; if it is right, the run used other links, NVLS or SHARP",
-        )
+        what = f"{point}, {fastest.moved / fastest.seconds / 1e9:.4g} GB/s, and {carries}"
+        help_ = "remove this line or measure it again; if it is right, the run used other links, NVLS or SHARP"
+        raise HetesynthError(what, code="HS827", help=help_)
     sure = 0.0 if rate.stated else rate.value * (1 - rate.error)
     if beyond or sure * _LIMITING > float(most):
         raise HetesynthError(

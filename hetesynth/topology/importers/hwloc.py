@@ -73,9 +73,8 @@ def read_hwloc(source: Source, options: ReadOptions) -> Reading:
     root = root_of(source.name, source.data.replace(_DOCTYPE, b"", 1))
     version = root.get("version", "2")
     if root.tag != "topology" or not version.startswith(("2", "3")):
-        raise refused(
-            source.name, "no topology of hwloc 2", "give the output of `lstopo --of xml`, of hwloc 2 or later"
-        )
+        what = "no topology of hwloc 2"
+        raise refused(source.name, what, "give the output of `lstopo --of xml`, of hwloc 2 or later")
     tree = _Tree(old=version.startswith("2"))
     for child in root.iterchildren("object"):
         _walk(child, tree, Place(), options.calibration)

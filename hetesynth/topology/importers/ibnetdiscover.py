@@ -94,9 +94,8 @@ def read_ibnetdiscover(source: Source, options: ReadOptions) -> Reading:
         elif text.startswith("["):
             raise refused(source.name, f"line {number}: a port that is not written as ibnetdiscover does", HELP)
         if len(devices.names) + len(devices.cables) > MAX_DEVICES:
-            raise refused(
-                source.name, f"more than {MAX_DEVICES} devices and cables", "import a part of the fabric"
-            )
+            what = f"more than {MAX_DEVICES} devices and cables"
+            raise refused(source.name, what, "import a part of the fabric")
     guids = {guid for ends in devices.cables for guid, _ in ends} | set(devices.names)
     # the name in `MF0;leaf1:MQM8700/U1` or `leaf1`, with the guid where several switches have it
     short: dict[str, str] = {}

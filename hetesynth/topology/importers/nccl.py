@@ -146,11 +146,9 @@ def read(source: Source, options: ReadOptions) -> Reading:
     """Return the servers of one file; HetesynthError HS732, HS733."""
     root = root_of(source.name, source.data)
     if root.tag == "graphs":
-        raise refused(
-            source.name,
-            "it is a dump of NCCL's graph search, which says nothing about the hardware",
-            "give it to synth or compare with --rings; the topology is what NCCL_TOPO_DUMP_FILE writes",
-        )
+        what = "it is a dump of NCCL's graph search, which says nothing about the hardware"
+        help_ = "give it to synth or compare with --rings; the topology is what NCCL_TOPO_DUMP_FILE writes"
+        raise refused(source.name, what, help_)
     if root.tag != "system":
         raise refused(source.name, f"its root element is <{str(root.tag)[:40]}>, not <system>")
     by_identity: dict[str, _Host] = {}

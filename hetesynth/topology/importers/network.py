@@ -116,8 +116,6 @@ def parse_fabric(text: str) -> Fabric:
         servers, oversubscription = int(rule[1]), Fraction(rule[2] or 1)
         if 1 <= servers <= MAX_SERVERS_OF_A_LEAF and oversubscription:
             return Fabric("leafspine", servers, oversubscription)
-    raise HetesynthError(
-        f"--net {text[:40]!r} is no rule for the network between servers",
-        code="HS731",
-        help="switch, rails, none, or leafspine:4:2 for 4 servers a leaf, oversubscribed 2 to 1",
-    )
+    what = f"--net {text[:40]!r} is no rule for the network between servers"
+    help_ = "switch, rails, none, or leafspine:4:2 for 4 servers a leaf, oversubscribed 2 to 1"
+    raise HetesynthError(what, code="HS731", help=help_)

@@ -17,11 +17,9 @@ def file_of(node_type: str) -> str:
     """The library file with ``node_type``; HetesynthError HS734 where none has it."""
     types = declared_types("node")
     if node_type not in types:
-        raise HetesynthError(
-            f"--node-type: the node library has no type {node_type[:40]!r}",
-            code="HS734",
-            help=did_you_mean(node_type.lower(), types, f"one of: {', '.join(sorted(types))}"),
-        )
+        what = f"--node-type: the node library has no type {node_type[:40]!r}"
+        help_ = did_you_mean(node_type.lower(), types, f"one of: {', '.join(sorted(types))}")
+        raise HetesynthError(what, code="HS734", help=help_)
     return types[node_type]
 
 

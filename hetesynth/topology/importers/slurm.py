@@ -78,11 +78,8 @@ def read_slurm_yaml(source: Source, options: ReadOptions) -> Reading:
                 break
     default = [entry for entry in described if entry[0]]
     if not described or (len(described) > 1 and not default):
-        raise refused(
-            source.name,
-            "no topology of switches or blocks, or several and none is the default",
-            "keep the one to import, or mark it with cluster_default: true",
-        )
+        what = "no topology of switches or blocks, or several and none is the default"
+        raise refused(source.name, what, "keep the one to import, or mark it with cluster_default: true")
     _, kind, entries = (default or described)[0]
     switches = []
     for entry in entries:

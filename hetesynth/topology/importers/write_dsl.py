@@ -57,29 +57,21 @@ def _network_statements(servers: Sequence[Server], fabric: Fabric) -> list[str]:
     if len(servers) == 1 or (len(joined) == 1 and "" not in joined and len(networked) < 2):
         return lines
     if fabric.kind == "none":
-        raise HetesynthError(
-            f"{len(servers)} servers and no network between them",
-            code="HS733",
-            help="state it with --net switch, --net rails or --net leafspine:4:2",
-        )
+        what = f"{len(servers)} servers and no network between them"
+        help_ = "state it with --net switch, --net rails or --net leafspine:4:2"
+        raise HetesynthError(what, code="HS733", help=help_)
     if len(networked) < len(servers) and "" in joined:
         without = next(s.name for s in servers if s not in networked)
-        raise HetesynthError(
-            f"server {without} has no NIC that the network could join",
-            code="HS733",
-            help="import it by itself, or take a dump that lists its NICs",
-        )
+        what = f"server {without} has no NIC that the network could join"
+        raise HetesynthError(what, code="HS733", help="import it by itself, or take a dump that lists its NICs")
     if fabric.kind == "switch":
         return [*lines, f"fabric net {{ join *.nic*; latency {time(LATENCY)} }}"]
     if fabric.kind == "rails":
         counts = {s.name: len(nic_rates(s.machine)) for s in networked}
         if len(set(counts.values())) > 1:
             told = ", ".join(f"{name} {count}" for name, count in list(counts.items())[:_SHOWN])
-            raise HetesynthError(
-                f"no rails: the servers have different numbers of NICs: {told}",
-                code="HS731",
-                help="take --net switch, or import servers of one kind",
-            )
+            what = f"no rails: the servers have different numbers of NICs: {told}"
+            raise HetesynthError(what, code="HS731", help="take --net switch, or import servers of one kind")
         rails = range(counts[networked[0].name])
         return lines + [f"fabric rail{i} {{ join *.nic{i}; latency {time(LATENCY)} }}" for i in rails]
     uplinks = []  # a fabric for every so many servers, and a spine above them
@@ -175,11 +167,8 @@ def _above(
         """As read, as stated, or what hangs below, spread over the switches above."""
         rate = trunk.rate or network.uplink or carried[trunk.a] / network.oversubscription / parents
         if not rate:
-            raise HetesynthError(
-                f"the rate of the uplinks of {trunk.a} is not known",
-                code="HS733",
-                help="state it with --uplink, for example --uplink 1600Gbps",
-            )
+            what = f"the rate of the uplinks of {trunk.a} is not known"
+            raise HetesynthError(what, code="HS733", help="state it with --uplink, for example --uplink 1600Gbps")
         return rate
 
     lines: list[str] = []
@@ -356,11 +345,8 @@ def demand_rates(machines: Sequence[Machine], nic_rate: Fraction | None) -> list
     """Return the machines, every NIC with a rate: its own or ``nic_rate``; HS733 where neither is there."""
     lacking = [nic.name for m in machines for nic in m.nics if nic.rate is None]
     if lacking and nic_rate is None:
-        raise HetesynthError(
-            f"the rate of {len(lacking)} NICs is not told: {', '.join(lacking[:4])}",
-            code="HS733",
-            help="state it with --nic-rate, for example --nic-rate 400Gbps",
-        )
+        what = f"the rate of {len(lacking)} NICs is not told: {', '.join(lacking[:4])}"
+        raise HetesynthError(what, code="HS733", help="state it with --nic-rate, for example --nic-rate 400Gbps")
     return [
         replace(m, nics=tuple(n if n.rate is not None else replace(n, rate=nic_rate) for n in m.nics))
         for m in machines

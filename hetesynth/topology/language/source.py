@@ -151,9 +151,8 @@ def _content(name: str) -> bytes:
             raise HetesynthError(f"{name} does not exist", code="HS101", help=help_) from None
         except OSError as error:
             reason = error.strerror or type(error).__name__
-            raise HetesynthError(
-                f"{name} cannot be read: {reason}", code="HS101", help="check its permissions"
-            ) from None
+            what = f"{name} cannot be read: {reason}"
+            raise HetesynthError(what, code="HS101", help="check its permissions") from None
     if len(content) > MAX_SOURCE_BYTES:
         raise _too_large(name)
     return content
@@ -164,9 +163,8 @@ def _all_of(stream: TextIO) -> bytes:
     try:
         return stream.buffer.read(MAX_SOURCE_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise HetesynthError(
-            f"standard input cannot be read: {error}", code="HS101", help="name a file in place of -"
-        ) from None
+        what = f"standard input cannot be read: {error}"
+        raise HetesynthError(what, code="HS101", help="name a file in place of -") from None
 
 
 def _too_large(name: str, shown: str = "") -> HetesynthError:
