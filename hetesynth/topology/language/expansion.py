@@ -151,15 +151,8 @@ class _Expansion:
                 self.findings.add("HS210", word.span, "a loop cannot go through a pattern with `*`", help_)
                 return []
             return list(expand(self._word(word, variables), self.findings))
-        # as ranges are written in other languages: range(4), 0..3, 0:3, 0 to 3
-        call = re.fullmatch(r"range\s*\(\s*(?:(\w+)\s*,\s*)?(\w+)\s*\)", word.text)
-        ends = re.fullmatch(rf"{_END}\s*(?:\.\.+=?|:|\bto\b|\u2013|\u2014)\s*{_END}", word.text)
-        if call or ends:
-            meant = f"{ends[1]}-{ends[2]}"[:60] if ends else ""
-            if call:
-                number = int(call[2]) if call[2].isdecimal() and len(call[2]) < 7 else 0
-                meant = f"{call[1] or 0}-{number - 1 if number else f'({call[2]}-1)'}"
-            self.findings.add("HS230", word.span, f"`{word.text[:40]}` is not a range", f"write {meant}")
+        if re.fullmatch(rf"range\s*\(.*|{_END}\s*(?:\.\.+=?|:|\bto\b|\u2013|\u2014)\s*{_END}", word.text):
+            self.findings.add("HS230", word.span, f"`{word.text[:40]}` is not a range", "write it like 0-3")
             return []
         pairs = ranges(word.text, word.span, variables, self.findings, may_be_empty=True) or []
         values: list[Value | str] = []
