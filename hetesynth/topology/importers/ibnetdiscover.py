@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from hetesynth.topology.importers.machine import Remark
-from hetesynth.topology.importers.network import Attachment, Network, TooLarge, Trunk
+from hetesynth.topology.importers.network import Attachment, Network, Trunk
 from hetesynth.topology.importers.node_types import without_nvlink
 from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lines_of, refused
 from hetesynth.topology.importers.wording import natural, some
@@ -115,11 +115,9 @@ def read_ibnetdiscover(source: Source, options: ReadOptions) -> Reading:
             cables[switches[one], switches[other], rate] += 1
     ordered = sorted(cables.items(), key=lambda item: (item[0][0], item[0][1], item[0][2] or 0))
     trunks = tuple(Trunk(a, b, lanes, rate) for (a, b, rate), lanes in ordered)
-    try:
-        network = Network(tuple(attachments), trunks, tuple(remarks), options.uplink, options.oversubscription)
-    except TooLarge as error:
-        raise refused(source.name, str(error), "import a part of the fabric") from error
-    return Reading(network=network)
+    return Reading(
+        network=Network(tuple(attachments), trunks, tuple(remarks), options.uplink, options.oversubscription)
+    )
 
 
 def _attachments(devices: _Devices, switches: dict[str, str]) -> tuple[list[Attachment], list[Remark]]:

@@ -20,10 +20,6 @@ MAX_SERVERS_OF_A_LEAF = 1024
 _LEAFSPINE = re.compile(r"leafspine:([0-9]{1,4})(?::([0-9]{1,4}(?:\.[0-9]{1,4})?))?")
 
 
-class TooLarge(ValueError):
-    """A network past the limits."""
-
-
 @dataclass(frozen=True, slots=True)
 class Attachment:
     """A host at a switch: with the NIC of that name, or with all of its NICs ("")."""
@@ -59,7 +55,8 @@ class Network:
 
     def __post_init__(self) -> None:
         if len(self.attachments) > MAX_ATTACHMENTS or len(self.tiers()) > MAX_SWITCHES:
-            raise TooLarge(f"more than {MAX_ATTACHMENTS} hosts and NICs, or {MAX_SWITCHES} switches")
+            what = f"the network has more than {MAX_ATTACHMENTS} hosts and NICs, or {MAX_SWITCHES} switches"
+            raise HetesynthError(what, code="HS732", help="import a part of it")
 
     @property
     def hosts(self) -> tuple[str, ...]:

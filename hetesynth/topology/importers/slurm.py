@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
 from hetesynth.topology.importers.machine import Remark
-from hetesynth.topology.importers.network import Attachment, Network, TooLarge, Trunk
+from hetesynth.topology.importers.network import Attachment, Network, Trunk
 from hetesynth.topology.importers.node_types import without_nvlink
 from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lines_of, plain_yaml, refused
 from hetesynth.topology.language.names import hosts_named
@@ -137,11 +137,9 @@ def _reading(name: str, switches: list[_Switch], options: ReadOptions) -> Readin
         remarks.append(Remark("found", "LinkSpeed has no unit and is passed over"))
     remarks += without_nvlink(options.node_type)
     attachments = tuple(Attachment(host, switch.name) for switch in switches for host in switch.nodes)
-    try:
-        network = Network(attachments, tuple(trunks), tuple(remarks), options.uplink, options.oversubscription)
-    except TooLarge as error:
-        raise refused(name, str(error), "import a part of the cluster") from error
-    return Reading(network=network)
+    return Reading(
+        network=Network(attachments, tuple(trunks), tuple(remarks), options.uplink, options.oversubscription)
+    )
 
 
 def hosts_of(text: str, name: str) -> list[str]:

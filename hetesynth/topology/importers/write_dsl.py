@@ -434,7 +434,7 @@ def _ports(machine: Machine) -> list[str]:
 def _attached(machine: Machine, used: dict[int, tuple[int, ...]], number: dict[int, int]) -> list[str]:
     """GPUs to NICs: plainly, at the rate of a narrow slot, or over a bus that several share."""
     lines: list[str] = []
-    tree = Tree.of(machine)
+    tree = Tree(machine)
     attached: list[str] = []  # of several GPUs to a NIC
     single: dict[str, list[tuple[int, int]]] = defaultdict(list)  # GPUs with a NIC each, by the rate of the slot
     # NICs by their slot; those of one GPU together where the slot of the GPU carries less than they

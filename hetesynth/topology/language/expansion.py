@@ -15,24 +15,12 @@ from typing import Any, TypeVar, cast
 
 from hetesynth.errors import did_you_mean
 from hetesynth.model.diagnostics import Span
+from hetesynth.topology.language import syntax
 from hetesynth.topology.language.expressions import Value, Variables, evaluated, ranges
 from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.imports import Program
 from hetesynth.topology.language.names import MAX_RANGE, WORK_OF_A_NAME, expand
-from hetesynth.topology.language.syntax import (
-    Amount,
-    Argument,
-    Detach,
-    Element,
-    Instance,
-    Join,
-    Loop,
-    NodeType,
-    PodType,
-    Property,
-    Shared,
-    Word,
-)
+from hetesynth.topology.language.syntax import Amount, Argument, Instance, NodeType, PodType, Word
 from hetesynth.topology.language.units import UNITS, Dimension
 
 MAX_STATEMENTS = 100_000
@@ -45,6 +33,7 @@ _NAMES = re.compile(r"[A-Za-z_*\[][^(){}\s]*")
 _END = r"(\w+|\([^()]*\))"  # of a range
 
 _Item = TypeVar("_Item")
+_Added = syntax.Element | syntax.Join | syntax.Shared | syntax.Detach  # by an instance to its type
 
 
 def expanded(program: Program, findings: Findings) -> Program:
@@ -73,7 +62,7 @@ class _Expansion:
         """The statements with loops repeated and variables replaced."""
         result: list[_Item] = []
         for item in items:
-            if isinstance(item, Loop):
+            if isinstance(item, syntax.Loop):
                 result += cast("list[_Item]", self._repeated(item, variables, in_pod, depth))
                 continue
             if variables:
@@ -85,14 +74,14 @@ class _Expansion:
                 overrides = self.items(new.overrides, variables, in_pod=False)
                 bound = self._bound(node, new)
                 if bound is not None:
-                    added = tuple(o for o in overrides if isinstance(o, (Element, Join, Shared, Detach)))
+                    added = tuple(o for o in overrides if isinstance(o, _Added))
                     changes = tuple(o for o in overrides if o not in added)
                     name = Word(self._type(node, bound, added), new.node.span)
                     new = replace(new, node=name, overrides=changes)
             result.append(new)
         return result
 
-    def _repeated(self, loop: Loop, variables: Variables, in_pod: bool, depth: int) -> list[Any]:
+    def _repeated(self, loop: syntax.Loop, variables: Variables, in_pod: bool, depth: int) -> list[Any]:
         if depth >= MAX_NESTED_LOOPS:
             self.findings.add("HS208", loop.span, f"loops are nested deeper than {MAX_NESTED_LOOPS} levels")
             self.findings.raise_any()
@@ -172,7 +161,7 @@ class _Expansion:
         self,
         node: NodeType | PodType,
         bound: dict[str, Value],
-        added: tuple[Element | Join | Shared | Detach, ...],
+        added: tuple[_Added, ...],
     ) -> str:
         """The name of the type with these values of parameters and these statements behind its own."""
         key = (node.name.text, tuple(bound.items()), added)
@@ -264,9 +253,9 @@ class _Expansion:
         elif isinstance(item, Argument) and isinstance(item.value, Word):  # a bare word is a variable
             bare = Amount("", "", item.value.span, item.value.text)
             return replace(item, value=self._amount(bare, variables, inside=0))
-        elif isinstance(item, Property) and item.name in ("model", "kind"):
+        elif isinstance(item, syntax.Property) and item.name in ("model", "kind"):
             pass  # its words are text, not names
-        elif dataclasses.is_dataclass(item) and not isinstance(item, (Span, Loop)):
+        elif dataclasses.is_dataclass(item) and not isinstance(item, (Span, syntax.Loop)):
             names = [field.name for field in dataclasses.fields(item)]
             skipped = ("overrides",) if isinstance(item, Instance) else ()
             values = {
