@@ -99,17 +99,11 @@ def read_hwloc(source: Source, options: ReadOptions) -> Reading:
     numbers = {index: i for i, (_, _, indexes) in enumerate(tree.gpus) for index in indexes}
     ports, links, remarks = _gpu_links(source, root, numbers, gpus, options)
     between = cpu_rate(*tree.cpu)
-    machine = Machine(
-        tree.host,
-        tuple(gpus),
-        tuple(nics),
-        tuple(cpus),
-        tuple(replace(bridge, place=rooted(bridge.place)) for bridge in tree.bridges),
-        tuple(CpuLink(a.name, b.name, between) for a, b in combinations(cpus, 2)),
-        tuple(links),
-        tuple(ports),
-        (Remark("found", f"{len(gpus)} GPUs, {len(nics)} NICs, {len(cpus)} CPUs by hwloc"), *remarks),
-    )
+    bridges = tuple(replace(bridge, place=rooted(bridge.place)) for bridge in tree.bridges)
+    joined = tuple(CpuLink(a.name, b.name, between) for a, b in combinations(cpus, 2))
+    told = (Remark("found", f"{len(gpus)} GPUs, {len(nics)} NICs, {len(cpus)} CPUs by hwloc"), *remarks)
+    parts = (tuple(gpus), tuple(nics), tuple(cpus), bridges, joined, tuple(links), tuple(ports), told)
+    machine = Machine(tree.host, *parts)
     return Reading((machine,))
 
 

@@ -214,19 +214,13 @@ def _take_in(name: str, host: _Host, top: etree._Element, slot: _Slot) -> None:
                 gcn = stated.text("gcn").lower()
                 arch = {"": "", "910": "gfx90a"}.get(gcn, gcn if gcn.startswith("gfx") else f"gfx{gcn}")
                 sm, dev = max(0, stated.number("sm") or 0), stated.number("dev")
-                host.gpus.append(
-                    _Gpu(
-                        here,
-                        str(element.tag),
-                        len(host.gpus) if dev is None else dev,
-                        sm,
-                        arch or (f"sm{sm}" if sm else ""),
-                        element.get("rank"),
-                        tuple(links),
-                        element.find("c2c") is not None,
-                        stated.number("mlopart"),
-                    )
+                number, c2c = len(host.gpus) if dev is None else dev, element.find("c2c") is not None
+                known, rank, part = (
+                    arch or (f"sm{sm}" if sm else ""),
+                    element.get("rank"),
+                    stated.number("mlopart"),
                 )
+                host.gpus.append(_Gpu(here, str(element.tag), number, sm, known, rank, tuple(links), c2c, part))
             case "net" if element.get("dev") is not None:  # NCCL passes the others over
                 label = stated.text("name") or f"net{len(host.nets)}"
                 mbps = stated.number("speed") or 0
@@ -297,17 +291,9 @@ def _machine(source: Source, host: _Host, gpus: Sequence[_Gpu], options: ReadOpt
         if lanes:
             ports.append(SwitchPort(i, lanes, shares[i]))
     between = {cpu.name: rate for cpu, _, rate in host.cpus}
-    machine = Machine(
-        "",
-        tuple(devices),
-        tuple(nics),
-        tuple(cpu for cpu, _, _ in host.cpus),
-        bridges,
-        tuple(CpuLink(a, b, min(between[a], between[b])) for a, b in combinations(between, 2)),
-        links,
-        tuple(ports),
-        identity=host.identity,
-    )
+    cpu_links = tuple(CpuLink(a, b, min(between[a], between[b])) for a, b in combinations(between, 2))
+    tree = (tuple(cpu for cpu, _, _ in host.cpus), bridges, cpu_links)
+    machine = Machine("", tuple(devices), tuple(nics), *tree, links, tuple(ports), identity=host.identity)
     remarks = [
         *link_remarks,
         *bridge_remarks,
@@ -478,26 +464,29 @@ def _remarks_on_nics(host: _Host, machine: Machine, source: Source, options: Rea
 def _remarks_on_identities(host: _Host, gpus: Sequence[_Gpu]) -> Iterator[Remark]:
     """NUMA nodes and addresses that contradict each other, and GPUs of odd kinds."""
     nodes = [cpu.numa for cpu, _, _ in host.cpus if cpu.numa is not None]
+    twice = sorted({numa for numa in nodes if numa >= 0 and nodes.count(numa) > 1})
+    masks = [affinity for _, affinity, _ in host.cpus if affinity.strip("0,")]
+    buses = sorted(bus for bus, n in Counter(host.buses).items() if n > 1 and not bus.startswith("ffff"))
+    skipped = sum(gpu.rank is None and gpu.tag == "gpu" for gpu in host.gpus)
+    halves = [i for i, gpu in enumerate(gpus) if gpu.part is not None]
+    doubts = {
+        f"NUMA node {numbers(twice)} is there twice in one host": twice,
+        "different NUMA nodes state the same cores (affinity): they contradict each other": masks[
+            len(set(masks)) :
+        ],
+        f"{len(buses)} PCI addresses are there twice ({', '.join(buses[:1])}): edited by hand?": buses,
+        "two GPUs have the same number (dev): they are numbered in the order of the file": (
+            len({(gpu.dev, gpu.part) for gpu in gpus}) < len(gpus)
+        ),
+        f"{skipped} GPUs without a rank are left out, as NCCL does": skipped,
+        "GPUs are <apu> without links: what joins them directly is not in this file": (
+            any(gpu.tag == "apu" for gpu in gpus)
+        ),
+    }
     if -1 in nodes:
         yield Remark("found", "no NUMA node is told (numaid -1), as in virtual machines: distances are not known")
-    if twice := sorted({numa for numa in nodes if numa >= 0 and nodes.count(numa) > 1}):
-        yield Remark("suspicious", f"NUMA node {numbers(twice)} is there twice in one host")
-    masks = [affinity for _, affinity, _ in host.cpus if affinity.strip("0,")]
-    if len(set(masks)) < len(masks):
-        text = "different NUMA nodes state the same cores (affinity): they contradict each other"
-        yield Remark("suspicious", text)
-    buses = sorted(bus for bus, n in Counter(host.buses).items() if n > 1 and not bus.startswith("ffff"))
-    if buses:
-        yield Remark("suspicious", f"{len(buses)} PCI addresses are there twice ({buses[0]}): edited by hand?")
-    if len({(gpu.dev, gpu.part) for gpu in gpus}) < len(gpus):
-        text = "two GPUs have the same number (dev): they are numbered in the order of the file"
-        yield Remark("suspicious", text)
-    if skipped := sum(gpu.rank is None and gpu.tag == "gpu" for gpu in host.gpus):
-        yield Remark("suspicious", f"{skipped} GPUs without a rank are left out, as NCCL does")
-    if any(gpu.tag == "apu" for gpu in gpus):
-        text = "GPUs are <apu> without links: what joins them directly is not in this file"
-        yield Remark("suspicious", text)
-    if halves := [i for i, gpu in enumerate(gpus) if gpu.part is not None]:
+    yield from (Remark("suspicious", text) for text, holds in doubts.items() if holds)
+    if halves:
         text = "share the NVLinks of their GPU evenly; the way inside of it is left out"
         yield Remark("found", f"{parts('gpu', halves)} are parts of GPUs (MLOPart), which {text}")
     if any(gpu.c2c for gpu in gpus):

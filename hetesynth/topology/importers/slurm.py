@@ -117,22 +117,19 @@ def _reading(name: str, switches: list[_Switch], options: ReadOptions) -> Readin
     except CycleError as error:
         raise refused(name, "switches hang below each other in a circle", HELP) from error
     trunks = [Trunk(below, switch.name) for switch in switches for below in switch.switches]
-    remarks = [
-        Remark("found", f"{len(hosts)} hosts below {sum(bool(s.nodes) for s in switches)} switches or blocks")
-    ]
+    leaves = sum(bool(switch.nodes) for switch in switches)
+    remarks = [Remark("found", f"{len(hosts)} hosts below {leaves} switches or blocks")]
     tops = [switch.name for switch in switches if switch.name not in above]
     if len(tops) > 1:
         spine = "spine"
         while spine in {switch.name for switch in switches}:
             spine += "_"
         trunks += [Trunk(top, spine) for top in tops]
-        remarks.append(
-            Remark("assumed", "a switch that joins the switches or blocks which nothing joins in the file")
-        )
+        text = "a switch that joins the switches or blocks which nothing joins in the file"
+        remarks.append(Remark("assumed", text))
     if any(switch.block for switch in switches):
-        remarks.append(
-            Remark("assumed", "a block is a leaf switch; the file does not tell whether NVLink joins it")
-        )
+        text = "a block is a leaf switch; the file does not tell whether NVLink joins it"
+        remarks.append(Remark("assumed", text))
     if any(switch.link_speed for switch in switches):
         remarks.append(Remark("found", "LinkSpeed has no unit and is passed over"))
     remarks += without_nvlink(options.node_type)

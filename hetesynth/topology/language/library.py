@@ -116,22 +116,13 @@ def types_of(library: str) -> tuple[LibraryType, ...]:
         nics = {i for i in own if topology.vertices[i].kind == "nic"}
         gpus = [i for i in own if i < topology.ranks]
         body = text[declared.start() :]
-        entry = LibraryType(
-            name=name,
-            library=library,
-            path=path,
-            line=text.count("\n", 0, declared.start()) + 1,
-            sort=sort,
-            gpus=len(gpus),
-            model=topology.models[0],
-            nics=len(nics),
-            inside=min(_leaving(topology, {gpu}, own - nics) for gpu in gpus),
-            outside=_leaving(topology, nics, set(range(len(topology.vertices))) - own),
-            parameters=tuple(word.strip() for word in (parameters or "").split(",") if word.strip()),
-            header=header,
-            text=body[: body.index("\n}") + 2],
-        )
-        types.append(entry)
+        inside = min(_leaving(topology, {gpu}, own - nics) for gpu in gpus)
+        outside = _leaving(topology, nics, set(range(len(topology.vertices))) - own)
+        line, figures = text.count("\n", 0, declared.start()) + 1, (len(nics), inside, outside)
+        named = tuple(word.strip() for word in (parameters or "").split(",") if word.strip())
+        stated = (named, header, body[: body.index("\n}") + 2])
+        model = topology.models[0]
+        types.append(LibraryType(name, library, path, line, sort, len(gpus), model, *figures, *stated))
     return tuple(types)
 
 
