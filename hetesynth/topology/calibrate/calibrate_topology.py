@@ -31,8 +31,7 @@ from hetesynth.topology.calibrate.readers import PAIRWISE, Operation, read_file
 from hetesynth.topology.calibrate.update import Figures, LinkClass, named_class, rounded, updated
 from hetesynth.topology.language import load_topology
 from hetesynth.topology.language.source import line_end_of, read_source
-from hetesynth.topology.lint.limits import NVLINK_KINDS
-from hetesynth.topology.lint.models import limits_of
+from hetesynth.topology.lint.limits import NVLINK_KINDS, limits_of
 from hetesynth.topology.lint.roles import NETWORK, NVLINK
 
 _MOST_ERROR = 0.25  # a figure whose 95 % interval is wider to either side is not written

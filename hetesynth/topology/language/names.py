@@ -128,6 +128,10 @@ class Scope:
             if "." not in wrong and stem in tails and stem not in self.parts:
                 part = f"{wrong}*" if stem == wrong else wrong
                 return f"parts are named with their instance: *.{part} of all, or a.{part}"
+            singular = re.sub(r"s(?=\d*$)", "", wrong)
+            for other in (wrong.lower(), singular, singular.lower()):
+                if other != wrong and (other in self.parts or f"{other}0" in self.parts):
+                    return f"did you mean `{other}`?" if other in self.parts else f"did you mean `{other}*`?"
         stems = list(dict.fromkeys(re.sub(r"\d+", "*", name) for name in self.parts))
         shown = ", ".join(stems[:12]) + (", ..." if len(stems) > 12 else "") if stems else "no parts"
         return did_you_mean(wrong, self.parts, f"{self.title} has {shown}")

@@ -103,6 +103,7 @@ _HABITS = (
     # names
     (r"(?:cluster|node|pod)\s+", r"\"(\w*)\"", "a name stands without quotes: {0}"),
     (r"(cluster|node|pod)\s+", r"[{=:(]", "give it a name: `{0} NAME {{ ... }}`"),
+    (r"(?:cluster|node|pod)\s+\w+\s+", r"\(\s*$", "a block stands in braces: {{ ... }}"),
     (rf"(?:{_NAMED}|fabric|switch|nic|bus)\s+", r"(\d\w*)", "a name does not begin with a digit: n{0}"),
     (r"(fabric|switch|nic|bus|instance)\s+", r"\{", "give it a name: `{0} NAME {{ ... }}`"),
     (rf"(?:{_NAMED})\s+(\w+)", r"-([\w-]*\w)", "a name is letters, digits and underscores: {0}_{1}"),
@@ -114,6 +115,7 @@ _HABITS = (
     ),
     (r"(\w*?)(\d+)", r"-\s*(\d+)", "a range stands in brackets: {0}[{1}-{2}]"),
     (r"(\w)\s+", r"\[\s*\d", "no space between a name and its range: gpu[0-3]"),
+    (r"(\w+\.\w*[A-Za-z])", r"\.(\d+)", "the number follows the name: {0}{1}"),
     (r"(\b[A-Za-z]\w*)", r"[/:](\w+)", "a part of a server is named with a point: {0}.{1}"),
     (r"(?:disable|detach|mesh|ports|join)\s+", r"(\d+)", "name the part: gpu{0}"),
     (r"(?:ports|join|members|disable)\s+", r"\"([^\"]*)\"", "names stand without quotes: {0}"),
@@ -122,13 +124,19 @@ _HABITS = (
     (r"", r",\s*(?:#.*)?$", "remove the comma: a statement ends with its line"),
     # networks and losses
     (r"degrade\s+(\S+)\s*", r"=?\s*([\d.]+\s*[\w/%]+)", "write `degrade {0} to {1}`"),
+    (r"down\s+([^\s<>-]+)\s*", r"", "`down` is of a wire, A <-> B; a part that failed is `without {0}`"),
     (r"(grid|torus)\s+(\S+)\s*", r"\{", "state the sizes: {0} {1} 2x4 {{ ... }}"),
     (r"(?:grid|torus)\s+\S+\s*", r"\(?(\d+)\s*[,*]\s*(\d+)", "sizes are written {0}x{1}"),
+    (r"oversubscription\s+(\d+)\s*", r":\s*1\b", "one number: oversubscription {0}"),
     # numbers
     (r"(\d+)", r",(\d{3})\b", "write {0}{1} without the comma, or take a larger unit"),
     (r"(\d+)", r",(\d+)", "the decimal sign is a point: {0}.{1}"),
+    (r"x\s*\d+", r"\.\d", "lanes are a whole number"),
     (r"(\d+)\s*", r"/\s*(\d+)", "what is to be worked out stands in parentheses, units inside: (25 GB/s / 2)"),
+    (r"bandwidth\s+(\d+)\s*x\s*([\d.]+)\s*", r"(\w+/?\w*)", "lanes come last: bandwidth {1} {2} x {0}"),
     (r"(?:[GMTK]i?[bB](?:/s|ps)|\bx\b)\s*", r"\*\s*(\d+)", "lanes are written x {0}"),
+    (r"", r"×\s*(\d*)", "lanes are written x {0}, behind the bandwidth"),
+    (r"\((\w+)\)\s*", r"[KMGT]?i?[bB](?:/s|ps)", "units belong into the value: 25 GB/s, or ({0} * 1 GB/s)"),
     (rf"\b(?:{_PROPERTIES})\s+", r"\"([^\"]*)\"", "numbers stand without quotes: {0}"),
     (
         rf"\b({_PROPERTIES})\s*",
@@ -136,17 +144,27 @@ _HABITS = (
         "no sign between a word and its value: {0} {1}",
     ),
     (r"", rf",\s*({_PROPERTIES})\b", "properties are separated by `;`: ...; {0} ..."),
+    (r"gpus\s+(\d+)\s*", r"x\s*(\w+)", 'the model is a statement of its own: gpus {0}; model "{1}"'),
+    (r"gpus\s+", r"gpu\[0-(\d+)\]", "`gpus` takes how many there are"),
+    (rf"(?:{_MEASURED})\s+", r"inf\w*|unlimited", "leave out `bandwidth` of a fabric that never limits"),
     (r"gpus\s+", r"([A-Za-z]\w*)", "a number, as `gpus 8`; a parameter stands in parentheses: gpus ({0})"),
     (rf"\b({_MEASURED})\s+", r"([A-Za-z]\w*)", "a value with its unit, or a parameter in parentheses: {0} ({1})"),
+    (r"model\s+", r"[“”„'](\w+)", 'a text stands in straight double quotes: "{0}"'),
     (r"(model|host)\s+", r"([\w\[\]-]+)", 'a text stands in quotes: {0} "{1}"'),
+    (r"multicast\s+|reduction\s+", r"\w+", "`multicast` and `reduction` stand alone, without a value"),
     # instances
     (r"instance\s+(\w+(?:\[[^\]]*\])?)\s*", r"(?::=?\s*|(?:of|as)\s+)([\w()]+)", "write `instance {0} = {1}`"),
+    (r"instance\s+(\w+x\d+)\s+", r"(\w+)", "the name comes first: `instance {1} = {0}`"),
     (r"instance\s+(\w+(?:\[[^\]]*\])?)\s+", r"(\w+)", "write `instance {0} = {1}`"),
+    (r"instance\s+(\w+)\s*", r",\s*(\w+)", "write a range, `instance {0}[0-1] = ...`, or a line for each"),
     (r"instance\s+\S+\s*=\s*", r"(\d+)\s*[x*]\s*(\w+)", "the type comes first: `instance a = {1} x {0}`"),
     (r"=\s*(\w+)\s*", r"\*\s*(\d+)", "how many of a type: {0} x {1}"),
+    (r"=\s*(\w+)\s*", r"\+\s*(\w+)", "an instance is one server: write a line for {0} and one for {1}"),
     (r"^\s*", r"(?:node|server)\s+(\w+)\s*=\s*(\w+)", "write `instance {0} = {1}`"),
     (r"^\s*", r"([\w*\[\]-]+\.[\w*\[\]-]+)\.(\w+)\s*=\s*([^;\n]*)", "write `set {0} {{ {1} {2} }}`"),
     (r"^\s*", r"([\w*\[\]-]+\.[\w*\[\]-]+)\s*\{", "write `set {0} {{ ... }}`"),
+    (r"^\s*|\{\s*", r"gpus\b", "GPUs belong to a node type: `node n {{ gpus 8 ... }}` and `instance a = n`"),
+    (r"^\s*", r"chunk\b", "the chunk size is that of the whole cluster: state it there"),
     (r"^\s*", r"import\b", "imports stand at the top of the file, before the cluster"),
     # links
     (r"link\b.*?", r"(?:--?|<--?>|<--?|=>|<=>|to\b|→|↔|⇄|⟷)\s*", "`<->` for both directions, `->` for one"),
@@ -243,7 +261,7 @@ def habit(before: str, rest: str, expected: Collection[str]) -> str:
     for ends, goes_on, help_ in _COMPILED:
         if help_.startswith("properties stand in braces") and "{" not in expected:
             continue
-        if goes_on.pattern == r"import\b" and not expected:
+        if goes_on.pattern in (r"gpus\b", r"chunk\b", r"import\b") and not expected:
             continue
         left, right = ends.search(before), goes_on.match(rest)
         if left and right:
