@@ -215,12 +215,9 @@ def _take_in(name: str, host: _Host, top: etree._Element, slot: _Slot) -> None:
                 arch = {"": "", "910": "gfx90a"}.get(gcn, gcn if gcn.startswith("gfx") else f"gfx{gcn}")
                 sm, dev = max(0, stated.number("sm") or 0), stated.number("dev")
                 number, c2c = len(host.gpus) if dev is None else dev, element.find("c2c") is not None
-                known, rank, part = (
-                    arch or (f"sm{sm}" if sm else ""),
-                    element.get("rank"),
-                    stated.number("mlopart"),
-                )
-                host.gpus.append(_Gpu(here, str(element.tag), number, sm, known, rank, tuple(links), c2c, part))
+                rank, part = element.get("rank"), stated.number("mlopart")
+                arch = arch or (f"sm{sm}" if sm else "")
+                host.gpus.append(_Gpu(here, str(element.tag), number, sm, arch, rank, tuple(links), c2c, part))
             case "net" if element.get("dev") is not None:  # NCCL passes the others over
                 label = stated.text("name") or f"net{len(host.nets)}"
                 mbps = stated.number("speed") or 0
