@@ -204,6 +204,8 @@ class _Reader:
                 f"{lead}-({''.join(rest[1:])[:60]})" if rest[:1] == ["-"] else f"({lead}{''.join(rest)[:60]})"
             )
             raise _WrongError("HS230", token.offset, message, f"write {form.format(written)}")
+        if token.text == "to":
+            raise _WrongError("HS230", token.offset, "`to` is not a range", f"write {form.format('0-3')}")
         self._expect_end()
         return pairs
 
