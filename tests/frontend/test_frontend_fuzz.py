@@ -101,7 +101,7 @@ def judged(text: str) -> None:
         assert "Token(" not in shown and "LBRACE" not in shown and "WORD" not in shown.replace(text, "")
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(mutated())
 @example("cluster c { instance a = b\u2028 }")
 @example("define nodenum = {}")

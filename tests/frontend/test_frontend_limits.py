@@ -122,7 +122,7 @@ def spines_used(topology: Topology) -> tuple[Counter[str], Counter[tuple[int, in
     return use, pairs
 
 
-@pytest.mark.parametrize("spines", [1, 2, 3, 4, 5, 6, 8])
+@pytest.mark.parametrize("spines", [1, 3, 4, 6])
 def test_a_pair_has_up_to_four_ways_and_spines_are_used_evenly(spines: int) -> None:
     topology = clos(4, spines)
     use, pairs = spines_used(topology)

@@ -78,17 +78,17 @@ def test_a_tool_that_misbehaves_is_passed_over(path: Path, script: str, words: s
     fake(path, "nvidia-smi", script)
     start = time.monotonic()
     with pytest.raises(HetesynthError) as caught:
-        detect(TOOLS[:1], 0.5)
+        detect(TOOLS[:1], 0.2)
     assert caught.value.code == "HS745" and words in caught.value.message and time.monotonic() - start < 5
     fake(path, "rocm-smi", "echo text")
-    answer = detect(TOOLS, 0.5)
+    answer = detect(TOOLS, 0.2)
     assert [source.data for source in answer.sources] == [b"text\n"] and words in answer.remarks[0].text
 
 
 def test_nothing_that_a_tool_started_is_left(path: Path) -> None:
     fake(path, "nvidia-smi", f"sh -c 'echo $$ > {path}/pid; sleep 60' & sleep 60")
     with pytest.raises(HetesynthError):
-        detect(TOOLS[:1], 0.5)
+        detect(TOOLS[:1], 0.2)
     pid = int((path / "pid").read_text())
     for _ in range(50):
         stat = Path(f"/proc/{pid}/stat")

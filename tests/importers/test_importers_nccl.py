@@ -212,15 +212,6 @@ def test_what_is_no_topology_is_refused(tmp_path: Path, data: bytes, code: str, 
     assert (error.code, error.exit_code) == (code, 2) and words in error.message and error.help
 
 
-@pytest.mark.parametrize("net", ["switch", "rails", "leafspine:1:2"])
-def test_rules_join_servers(tmp_path: Path, net: str) -> None:
-    result = imported(tmp_path, switched(), counts=(2,), net=net)
-    fabrics = sum(v.kind == "fabric" for v in result.topology.vertices)
-    assert fabrics == {"switch": 1, "rails": 2, "leafspine:1:2": 2}[net]
-    if net.startswith("leafspine"):
-        assert {w.bandwidth for w in result.topology.wires if w.kind == "uplink"} == {25 * GIGA}, "half of 2 x 25"
-
-
 def test_servers_without_a_network_are_refused(tmp_path: Path) -> None:
     assert "--net switch" in refusal(tmp_path, switched(), counts=(2,), net="none").help
     alone = system(cpu(0, gpu(0), gpu(1)))

@@ -103,7 +103,7 @@ CASES: dict[str, tuple[str, str, str, str]] = {  # text, code, the words it poin
     ),
     "the missing link of two": (
         "node m { gpus 8; mesh gpu* { bandwidth 50 GB/s } detach gpu7 -> gpu0 }\ncluster c { instance a = m }",
-        "HS240", "gpus", "no link gpu0 <-> gpu7",
+        "HS240", "gpus", "gpu0 300 GB/s, gpu7 300 GB/s",
     ),
     "a virtual bridge": (
         SERVER.format(inside="bus pcie { members gpu[0-3]; bandwidth 0.19 GB/s; kind pcie }") + TWO,

@@ -31,8 +31,7 @@ from hetesynth.topology.calibrate.readers import PAIRWISE, Operation, read_file
 from hetesynth.topology.calibrate.update import Figures, LinkClass, named_class, rounded, updated
 from hetesynth.topology.language import load_topology
 from hetesynth.topology.language.source import line_end_of, read_source
-from hetesynth.topology.lint.limits import NVLINK_KINDS
-from hetesynth.topology.lint.models import limits_of
+from hetesynth.topology.lint.limits import NVLINK_KINDS, limits_of
 from hetesynth.topology.lint.roles import NETWORK, NVLINK
 
 _MOST_ERROR = 0.25  # a figure whose 95 % interval is wider to either side is not written
@@ -188,11 +187,9 @@ def _demand_possible(
     title, fastest = max(observed, key=lambda o: o[1].moved / o[1].seconds)
     point = f"{_named(title, fastest)} takes {fastest.seconds * 1e6:.4g} us"
     if len(beyond) == 1 and len({o.size for _, o in observed}) > 2:
-        raise HetesynthError(
-            f"{point}, {fastest.moved / fastest.seconds / 1e9:.4g} GB/s, and {carries}",
-            code="HS827",
-            help="remove this line or measure it again; if it is right, the run used other links, NVLS or SHARP",
-        )
+        what = f"{point}, {fastest.moved / fastest.seconds / 1e9:.4g} GB/s, and {carries}"
+        help_ = "remove this line or measure it again; if it is right, the run used other links, NVLS or SHARP"
+        raise HetesynthError(what, code="HS827", help=help_)
     sure = 0.0 if rate.stated else rate.value * (1 - rate.error)
     if beyond or sure * _LIMITING > float(most):
         raise HetesynthError(

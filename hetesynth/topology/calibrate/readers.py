@@ -266,14 +266,14 @@ def _read_perftest(text: str, source: str, operation: Operation | None, ranks: i
     column = 4 if header is None else 3
     if header is not None and header["unit"] not in _PERFTEST_UNITS:
         raise _refused(source, f"unknown unit {header['unit'][:20]}/sec", "run it with --report_gbits")
-    points: list[Point] = []
-    for at, words in _rows(text):
-        if len(words) <= column or len(points) >= MAX_POINTS:
-            continue
-        size, count, value = (_number(words[i]) for i in (0, 1, column))
-        if size is not None and count is not None and value is not None and size > 0 and value > 0:
-            seconds = value * 1e-6 if header is None else size / (value * _PERFTEST_UNITS[header["unit"]])
-            points.append(Point(size, seconds, at))
+    unit = _PERFTEST_UNITS[header["unit"]] if header is not None else 0.0
+    words_of = [(at, words) for at, words in _rows(text) if len(words) > column]
+    rows = [(at, _number(words[0]), _number(words[1]), _number(words[column])) for at, words in words_of]
+    points = [
+        Point(size, size / (value * unit) if unit else value * 1e-6, at)
+        for at, size, count, value in rows[:MAX_POINTS]
+        if size and value and count is not None and size > 0 and value > 0
+    ]
     if not points:
         raise _refused(source, "there is no row of a table")
     name, goal = ("latency", "transfer") if header is None else ("bandwidth", "stream")

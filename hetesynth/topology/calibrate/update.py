@@ -19,25 +19,14 @@ from hetesynth.model.diagnostics import Span, visible
 from hetesynth.model.topology import Topology
 from hetesynth.topology.importers.wording import bandwidth as bandwidth_text
 from hetesynth.topology.importers.wording import time as time_text
-from hetesynth.topology.language import parse_topology
+from hetesynth.topology.language import parse_topology, syntax
 from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.library import library_path
+from hetesynth.topology.language.names import part_of
 from hetesynth.topology.language.parser import parse
 from hetesynth.topology.language.properties import lanes_of
 from hetesynth.topology.language.source import checked_source, read_source
-from hetesynth.topology.language.syntax import (
-    Amount,
-    Cluster,
-    Element,
-    Import,
-    Instance,
-    Join,
-    Loop,
-    Network,
-    NodeType,
-    PodType,
-    Property,
-)
+from hetesynth.topology.language.syntax import Amount, Element, Join, Network, Property
 from hetesynth.topology.language.units import UNITS
 
 _CALIBRATED = "# calibrated:"
@@ -50,6 +39,7 @@ _DEFAULT_KINDS = {
 _PROBE = Fraction(2, 10**6)
 
 Statement = Element | Join | Network
+_Block = syntax.NodeType | syntax.PodType | syntax.Cluster
 Edit = tuple[int, int, str]
 """The characters from the first place to the second (exclusive) become the text."""
 
@@ -257,7 +247,7 @@ class _Editor:
 
     def _cluster(self, text: str) -> int:
         items = parse(checked_source(text, self.name)).items
-        return next(_offset(text, item.span) for item in items if isinstance(item, Cluster))
+        return next(_offset(text, item.span) for item in items if isinstance(item, syntax.Cluster))
 
     def _with_set(self, text: str, owners: Sequence[str], figure: str) -> str:
         """A ``set`` before the cluster's closing brace, in place of one that was written for the same before."""
@@ -280,14 +270,14 @@ class _Editor:
         owners: dict[str, None] = {}
         for number in self.links.links if latency else ():
             fabric = [vertices[wires[w].dst] for w in self.topology.links[number].wires]
-            owners.update(dict.fromkeys(_part(v.name) for v in fabric if v.kind == "fabric"))
+            owners.update(dict.fromkeys(part_of(v.name) for v in fabric if v.kind == "fabric"))
         if owners:
             return list(owners)
         for wire in self.links.wires:
             ends = [vertices[v] for v in (wires[wire].src, wires[wire].dst)]
             parts = [v for v in ends if v.kind == "nic"] or [v for v in ends if v.kind not in ("gpu", "fabric")]
             if parts:
-                owners[_part(parts[0].name)] = None
+                owners[part_of(parts[0].name)] = None
         return list(owners)
 
     def _effects(self, after: Topology) -> tuple[str, ...]:
@@ -335,16 +325,16 @@ def _no_place(links: LinkClass, what: str) -> HetesynthError:
 def _with_own_types(text: str, name: str, links: LinkClass) -> str:
     """``text`` with the library's node types that have such links in place of their imports."""
     file = parse(checked_source(text, name))
-    used = {item.node.text for item in _items(text, name) if isinstance(item, Instance)}
+    used = {item.node.text for item in _items(text, name) if isinstance(item, syntax.Instance)}
     edits = []
     for item in file.items:
-        if not isinstance(item, Import) or item.is_path or (path := library_path(item.target.text)) is None:
+        if not isinstance(item, syntax.Import) or item.is_path or (path := library_path(item.target.text)) is None:
             continue
         library = read_source(path)
         types = "\n\n".join(
             library.text[start : _closing(library.text, start)] + "}"
             for node in parse(library).items
-            if isinstance(node, NodeType) and node.name.text in used
+            if isinstance(node, syntax.NodeType) and node.name.text in used
             for start in [_offset(library.text, node.span)]
         )
         if any(_is_of(statement, links) for statement in _statements(types, library.name)):
@@ -357,11 +347,11 @@ def _with_own_types(text: str, name: str, links: LinkClass) -> str:
 def _items(text: str, name: str) -> list[object]:
     """What stands in types and in the cluster, inside of loops too."""
     file = parse(checked_source(text, name))
-    todo: list[object] = [item for item in file.items if isinstance(item, (NodeType, PodType, Cluster))]
+    todo: list[object] = [item for item in file.items if isinstance(item, _Block)]
     inside: list[object] = []
     while todo:
         item = todo.pop(0)
-        if isinstance(item, (NodeType, PodType, Cluster, Loop)):
+        if isinstance(item, _Block | syntax.Loop):
             todo += item.items
         else:
             inside.append(item)
@@ -397,14 +387,9 @@ def _is_of(statement: Statement, links: LinkClass) -> bool:
     return word == links.kind and abs(stated / float(links.rate) - 1) < _WRITTEN
 
 
-def _part(vertex: str) -> str:
-    """A bus has several vertices: ``a.pcie0.fwd.in`` is of ``a.pcie0``."""
-    return re.sub(r"(\.(fwd|rev))?\.(in|out)$", "", vertex)
-
-
 def compressed(names: Sequence[str], every: Iterable[str]) -> str:
     """Return ``names`` as one pattern where it fits no other part, else as a list."""
-    chosen, parts = set(names), {_part(name) for name in every}
+    chosen, parts = set(names), {part_of(name) for name in every}
     if len(chosen) == 1:
         return names[0]
     last = {name.rpartition(".")[2] for name in chosen}

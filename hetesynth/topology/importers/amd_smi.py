@@ -15,6 +15,7 @@ from dataclasses import replace
 from itertools import combinations, permutations
 
 from hetesynth.files.strict_json import JsonLimits, JsonRefused, read_json
+from hetesynth.topology.importers.gpu_models import AMD_MODELS, amd_model
 from hetesynth.topology.importers.machine import Cpu, CpuLink, Gpu, GpuLink, Machine, Place, Remark, one_nic_a_gpu
 from hetesynth.topology.importers.rates import cpu_rate, pcie_rate, xgmi_rate
 from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lacking, lines_of, refused
@@ -34,16 +35,6 @@ _NUMA = re.compile(r"GPU\[(\d{1,3})\]\s*: \(Topology\) Numa (?:Node|Affinity): (
 _FIELDS = {WEIGHT: "weight", HOPS: "num_hops", LINK_TYPE: "link_type", BANDWIDTH: "bandwidth"}
 _OLD_FIELDS = {WEIGHT: "weight", HOPS: "hops", LINK_TYPE: "link_type", BANDWIDTH: "numa_bandwidth"}
 
-_ARCHITECTURES = (
-    (r"MI(50|60)", "gfx906", True),
-    (r"MI100", "gfx908", True),
-    (r"MI2[15]0X?", "gfx90a", False),
-    (r"MI300A", "gfx942", False),
-    (r"MI(300|308|325)X?", "gfx942", True),
-    (r"MI3[5]\d[XA]?", "gfx950", True),
-)  # name, architecture, and True where a pair has one link at most
-MODELS = "MI50, MI100, MI250X, MI300A, MI300X, MI325X, MI355X"
-
 Matrix = dict[tuple[int, int], str]  # what is said of ordered pairs of GPUs
 Tables = tuple[Sequence[str], dict[str, Matrix]]  # names or bus ids of the GPUs, and a matrix for each property
 
@@ -62,13 +53,12 @@ def read_amd_smi(source: Source, options: ReadOptions) -> Reading:
         what = "no weights or no link types of pairs: hops alone do not tell which are direct"
         raise refused(source.name, what, HELP)
     model = source.stated.model or options.model
-    facts = architecture(model)
+    facts = amd_model(model)
     if facts is None:
         what = f"nothing is known of the GPU {model!r}" if model else "the tool does not name the model"
-        way_out = f"state it with --model, or for this file with --model FILE=NAME ({MODELS})"
+        way_out = f"state it with --model, or for this file with --model FILE=NAME ({AMD_MODELS})"
         raise lacking(source.name, f"{what}, so the rate of a link is not known", way_out)
-    arch, single = facts
-    rate = xgmi_rate(arch, options.calibration)
+    rate = xgmi_rate(facts.arch, options.calibration)
     pairs = list(combinations(range(len(names)), 2))
     links = []
     for a, b in pairs:
@@ -86,13 +76,14 @@ def read_amd_smi(source: Source, options: ReadOptions) -> Reading:
                 if len(most) != 1 or rest or not 1 <= count <= MOST_LINKS:
                     what = f"GPUs {a} and {b}: {values[0]} MB/s is no multiple of a link's {LINK_MB}"
                     raise refused(source.name, what, HELP)
-            elif not single:
+            elif not facts.single:
                 way_out = "give `amd-smi topology --json` with bandwidths, or NCCL_TOPO_DUMP_FILE's XML"
                 what = f"the number of xGMI links between GPUs {a} and {b} is not told"
                 raise lacking(source.name, what, way_out)
             links.append(GpuLink(a, b, count, rate, "xgmi"))
     gpus = tuple(
-        Gpu(model, arch, Place(bus=name if ":" in name else "", numa=numa.get(i))) for i, name in enumerate(names)
+        Gpu(model, facts.arch, Place(bus=name if ":" in name else "", numa=numa.get(i)))
+        for i, name in enumerate(names)
     )
     nics, of_nics = one_nic_a_gpu(len(gpus), source.stated.nic_rate, options.nic_rate)
     remarks = [Remark("found", f"{len(gpus)} GPUs, {len(links)} pairs with xGMI links"), *of_nics]
@@ -103,12 +94,6 @@ def read_amd_smi(source: Source, options: ReadOptions) -> Reading:
             remarks.append(Remark("suspicious", f"GPU {gpu} has {degree} xGMI links, and most have {usual}"))
     machine = Machine("", gpus, nics, links=tuple(links), remarks=tuple(remarks))
     return Reading((machine if len(links) == len(pairs) else _over_pcie(machine, options),))
-
-
-def architecture(model: str) -> tuple[str, bool] | None:
-    """Return a model's architecture, with True where a pair has one xGMI link at most; None for unknown models."""
-    rows = (row for row in _ARCHITECTURES if re.search(row[0], model, re.IGNORECASE))
-    return next(((arch, single) for _, arch, single in rows), None)
 
 
 def _over_pcie(machine: Machine, options: ReadOptions) -> Machine:

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, pairwise
+from itertools import product as product_of
 from math import prod
 
 from hetesynth.errors import HetesynthError
@@ -85,8 +86,8 @@ def cluster_text(dimensions: Sequence[Dimension], model: str = "") -> str:
     first, others = dimensions[0], dimensions[1:]
     size, rates = first.size, _stated(first)
     instances = prod(dimension.size for dimension in others)
-    product_of = " x ".join(f"{d.shape} {d.size}" for d in dimensions)
-    lines = [f"# A network of ASTRA-sim: {product_of}", "", "node npus {"]
+    shapes = " x ".join(f"{d.shape} {d.size}" for d in dimensions)
+    lines = [f"# A network of ASTRA-sim: {shapes}", "", "node npus {"]
     if model:
         lines.append(f'  model "{model}"')
     lines.append(f"  gpus {size}")
@@ -102,7 +103,7 @@ def cluster_text(dimensions: Sequence[Dimension], model: str = "") -> str:
     stride = 1
     for number, dimension in enumerate(others, 1):
         rates = _stated(dimension)
-        for line in _lines(dimension, stride, instances) if dimension.size > 1 else ():
+        for line in _lines(dimension.size, stride, instances) if dimension.size > 1 else ():
             if dimension.shape == SWITCH:
                 for gpu in range(size):
                     ports = ", ".join(f"n{i}.gpu{gpu}" for i in line)
@@ -113,11 +114,11 @@ def cluster_text(dimensions: Sequence[Dimension], model: str = "") -> str:
     return "\n".join([*lines, "}", ""])
 
 
-def _lines(dimension: Dimension, stride: int, total: int) -> Iterator[list[int]]:
-    """What a dimension puts in line with each other, of ``total`` things."""
+def _lines(size: int, stride: int, total: int) -> Iterator[list[int]]:
+    """What a dimension of a size puts in line with each other, of ``total`` things."""
     for base in range(total):
-        if base // stride % dimension.size == 0:
-            yield [base + k * stride for k in range(dimension.size)]
+        if base // stride % size == 0:
+            yield [base + k * stride for k in range(size)]
 
 
 def _pairs(shape: str, line: Sequence[int]) -> list[tuple[int, int]]:
@@ -150,7 +151,31 @@ def astra_sim_network(topology: Topology) -> str:
 def product(topology: Topology) -> tuple[Dimension, ...]:
     """Return the dimensions whose product a topology is; HS746 where there are none."""
     edges, switches = _graph(topology)
-    dimensions = _Search(topology.ranks, edges, switches).dimensions(1, frozenset(), frozenset())
+    trials = MAX_TRIALS
+
+    def along(stride: int, crossed: frozenset[object]) -> tuple[Dimension, ...] | None:
+        """The dimensions from ``stride`` on; ``crossed``: the edges and switches of the ones before."""
+        nonlocal trials
+        if stride == topology.ranks:
+            return () if len(crossed) == len(edges) + len(switches) else None
+        sizes = [size for size in range(2, topology.ranks // stride + 1) if topology.ranks // stride % size == 0]
+        for size, shape in product_of(sizes, (SWITCH, RING, FULL)):
+            trials -= 1
+            if trials < 0:
+                return None
+            lines = [*_lines(size, stride, topology.ranks)]
+            own = {frozenset(line): switches.get(frozenset(line)) for line in lines if shape == SWITCH}
+            pairs = [pair for line in lines for a, b in _pairs(shape, line) for pair in ((a, b), (b, a))]
+            rates = {*own.values(), *(edges.get(pair) for pair in pairs)}
+            rate = rates.pop()
+            if rates or rate is None or rate[0] >= _UNLIMITED or crossed & {*own, *pairs}:
+                continue
+            rest = along(stride * size, crossed | {*own, *pairs})
+            if rest is not None:
+                return (Dimension(shape, size, *rate), *rest)
+        return None
+
+    dimensions = along(1, frozenset())
     if dimensions is None:
         raise _no_network(f"{topology.name} is no product of rings, switches and full meshes with equal rates")
     return dimensions
@@ -222,61 +247,3 @@ def _rates(*wires: Wire) -> Rates:
     """What a way over wires carries, and how long it takes."""
     limits = [_UNLIMITED if wire.bandwidth is None else wire.bandwidth * wire.lanes for wire in wires]
     return min(limits), sum((wire.latency for wire in wires), Fraction(0))
-
-
-@dataclass(slots=True)
-class _Search:
-    """For the dimensions of a graph of edges between GPUs and switches."""
-
-    size: int
-    edges: Edges
-    switches: Switches
-    trials: int = MAX_TRIALS
-
-    def dimensions(
-        self, stride: int, edges: frozenset[tuple[int, int]], switches: frozenset[frozenset[int]]
-    ) -> tuple[Dimension, ...] | None:
-        """Return the dimensions from ``stride`` on, ``edges`` and ``switches`` being those of the ones before."""
-        if stride == self.size:
-            return () if len(edges) == len(self.edges) and len(switches) == len(self.switches) else None
-        for size in range(2, self.size // stride + 1):
-            if self.size // stride % size:
-                continue
-            for shape in (SWITCH, RING, FULL):
-                self.trials -= 1
-                if self.trials < 0:
-                    return None
-                fit = self._fit(shape, stride, size)
-                if fit is None or fit[1] & edges or fit[2] & switches:
-                    continue
-                rest = self.dimensions(stride * size, edges | fit[1], switches | fit[2])
-                if rest is not None:
-                    return (fit[0], *rest)
-        return None
-
-    def _fit(
-        self, shape: str, stride: int, size: int
-    ) -> tuple[Dimension, frozenset[tuple[int, int]], frozenset[frozenset[int]]] | None:
-        """The dimension of this shape and size with all its edges and switches, if they are there, rates equal."""
-        rates: set[Rates] = set()
-        edges: set[tuple[int, int]] = set()
-        switches: set[frozenset[int]] = set()
-        for line in _lines(Dimension(shape, size, _UNLIMITED, Fraction(0)), stride, self.size):
-            if shape == SWITCH:
-                members = frozenset(line)
-                if members not in self.switches:
-                    return None
-                switches.add(members)
-                rates.add(self.switches[members])
-            for a, b in _pairs(shape, line):
-                for pair in ((a, b), (b, a)):
-                    if pair not in self.edges:
-                        return None
-                    edges.add(pair)
-                    rates.add(self.edges[pair])
-            if len(rates) > 1:
-                return None
-        rate, latency = rates.pop()
-        if rate >= _UNLIMITED:
-            return None
-        return Dimension(shape, size, rate, latency), frozenset(edges), frozenset(switches)

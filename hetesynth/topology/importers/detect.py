@@ -70,11 +70,9 @@ def detect(tools: Sequence[tuple[str, tuple[str, ...]]] = TOOLS, seconds: float 
             return Detected(tuple(sources), tuple(remarks))
     names = ", ".join(dict.fromkeys(command[0] for _, command in tools))
     said = "; ".join(remark.text for remark in remarks)
-    raise HetesynthError(
-        f"no tool that describes this machine answered{f': {said}' if said else ''}",
-        code="HS745",
-        help=f"run it where there is one of {names}, or use hetesynth topo import with what they print",
-    )
+    what = f"no tool that describes this machine answered{f': {said}' if said else ''}"
+    help_ = f"run it where there is one of {names}, or use hetesynth topo import with what they print"
+    raise HetesynthError(what, code="HS745", help=help_)
 
 
 def nic_rates_of_ports(ports: Path = PORTS) -> dict[str, Fraction]:

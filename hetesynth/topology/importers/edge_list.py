@@ -256,9 +256,8 @@ def _named(source: str, document: EdgeDocument) -> _Names:
         if node.type != "gpu":
             continue
         if node.server in order and node.server != last:
-            raise refused(
-                source, f"the GPUs of server {node.server} do not stand together", "sort nodes by server"
-            )
+            what = f"the GPUs of server {node.server} do not stand together"
+            raise refused(source, what, "sort nodes by server")
         order.setdefault(node.server, []).append(node)
         last = node.server
     number = {server: i for i, server in enumerate(order)}

@@ -87,11 +87,9 @@ def recognized(source: Source) -> Format:
     for row in FORMATS:
         if row.head.search(head):
             return row
-    raise HetesynthError(
-        f"{source.name} is of no format that is known here",
-        code="HS730",
-        help=f"say which with --format: {', '.join(row.name for row in FORMATS)}",
-    )
+    what = f"{source.name} is of no format that is known here"
+    help_ = f"say which with --format: {', '.join(row.name for row in FORMATS)}"
+    raise HetesynthError(what, code="HS730", help=help_)
 
 
 @dataclass(frozen=True, slots=True)

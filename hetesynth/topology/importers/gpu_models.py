@@ -55,6 +55,29 @@ _MODELS: tuple[tuple[str, GpuModel], ...] = (
     (r"P100", GpuModel(60, 4, "8 GT/s")),
     (r"P40|P4|GTX 10\d\d|TITAN Xp?|M40|M60|K80|K40", GpuModel(61, 0, "8 GT/s")),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class AmdModel:
+    """``links``: xGMI links at most; ``single``: a pair of GPUs has one at most; ``most``: GPUs of a server."""
+
+    name: str
+    arch: str
+    links: int
+    single: bool
+    pcie: str
+    most: int
+
+
+_AMD_MODELS = (
+    (r"MI3[57]\d[XA]?", "gfx950", 7, True, "32 GT/s", 8),
+    (r"MI300A", "gfx942", 8, False, "32 GT/s", 4),
+    (r"MI3[02]\d[XA]?", "gfx942", 7, True, "32 GT/s", 8),
+    (r"MI2[15]0X?", "gfx90a", 7, False, "16 GT/s", 16),
+    (r"MI100", "gfx908", 3, True, "16 GT/s", 16),
+    (r"MI[56]0", "gfx906", 2, True, "16 GT/s", 8),
+)
+AMD_MODELS = "MI50, MI100, MI250X, MI300A, MI300X, MI325X, MI355X"
 _AMD = re.compile(r"\bAMD\b|\bMI ?\d{2,3}", re.IGNORECASE)
 # raw GB/s of one link, as `nvidia-smi nvlink -s` prints it, of the generations that differ in it
 _BY_RAW_RATE = {"53.125": 100, "26.562": 90, "25.781": 70, "14.062": 86}
@@ -67,6 +90,14 @@ def gpu_model(name: str) -> GpuModel | None:
     for pattern, model in _MODELS:
         if re.search(rf"(?<![A-Za-z0-9])(?:{pattern})(?![0-9])", name, re.IGNORECASE):
             return model
+    return None
+
+
+def amd_model(name: str) -> AmdModel | None:
+    """The model of AMD that ``name`` names; None where it is none of those in the table."""
+    for pattern, *facts in _AMD_MODELS:
+        if match := re.search(rf"(?<![A-Za-z0-9])({pattern})(?![0-9])", name, re.IGNORECASE):
+            return AmdModel(match[1], *facts)  # type: ignore[arg-type]
     return None
 
 

@@ -17,8 +17,7 @@ from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from hetesynth.topology.importers.amd_smi import architecture
-from hetesynth.topology.importers.gpu_models import gpu_model, model_of, short_name
+from hetesynth.topology.importers.gpu_models import amd_model, gpu_model, model_of, short_name
 from hetesynth.topology.importers.machine import (
     Bridge,
     Cpu,
@@ -74,9 +73,8 @@ def read_hwloc(source: Source, options: ReadOptions) -> Reading:
     root = root_of(source.name, source.data.replace(_DOCTYPE, b"", 1))
     version = root.get("version", "2")
     if root.tag != "topology" or not version.startswith(("2", "3")):
-        raise refused(
-            source.name, "no topology of hwloc 2", "give the output of `lstopo --of xml`, of hwloc 2 or later"
-        )
+        what = "no topology of hwloc 2"
+        raise refused(source.name, what, "give the output of `lstopo --of xml`, of hwloc 2 or later")
     tree = _Tree(old=version.startswith("2"))
     for child in root.iterchildren("object"):
         _walk(child, tree, Place(), options.calibration)
@@ -101,17 +99,11 @@ def read_hwloc(source: Source, options: ReadOptions) -> Reading:
     numbers = {index: i for i, (_, _, indexes) in enumerate(tree.gpus) for index in indexes}
     ports, links, remarks = _gpu_links(source, root, numbers, gpus, options)
     between = cpu_rate(*tree.cpu)
-    machine = Machine(
-        tree.host,
-        tuple(gpus),
-        tuple(nics),
-        tuple(cpus),
-        tuple(replace(bridge, place=rooted(bridge.place)) for bridge in tree.bridges),
-        tuple(CpuLink(a.name, b.name, between) for a, b in combinations(cpus, 2)),
-        tuple(links),
-        tuple(ports),
-        (Remark("found", f"{len(gpus)} GPUs, {len(nics)} NICs, {len(cpus)} CPUs by hwloc"), *remarks),
-    )
+    bridges = tuple(replace(bridge, place=rooted(bridge.place)) for bridge in tree.bridges)
+    joined = tuple(CpuLink(a.name, b.name, between) for a, b in combinations(cpus, 2))
+    told = (Remark("found", f"{len(gpus)} GPUs, {len(nics)} NICs, {len(cpus)} CPUs by hwloc"), *remarks)
+    parts = (tuple(gpus), tuple(nics), tuple(cpus), bridges, joined, tuple(links), tuple(ports), told)
+    machine = Machine(tree.host, *parts)
     return Reading((machine,))
 
 
@@ -221,14 +213,15 @@ def _gpu_links(
     if matrix is None:
         return (), (), (Remark("suspicious", "a matrix of links that is not square is passed over"),)
     if name == "XGMIBandwidth":
-        arch, single = architecture(gpus[0].model) or ("gfx942", True)
+        facts = amd_model(gpus[0].model) or amd_model("MI300X")
+        single = facts is None or facts.single
         hops = _pairs(named["XGMIHops"], numbers) if "XGMIHops" in named else None
         far = {(a, b) for a, b, value in hops or () if value > 1}
         values = {(a, b): value for a, b, value in matrix if isinstance(b, int) and a < b and (a, b) not in far}
         if not single and not far and (set(values.values()) == {_XGMI_UNTOLD} or len(gpus) > _ONE_CARD):
             what = "hwloc does not tell which GPUs have how many xGMI links with each other"
             raise lacking(source.name, what, "give `amd-smi topology --json`, or NCCL_TOPO_DUMP_FILE's XML")
-        rate = xgmi_rate(arch, options.calibration)
+        rate = xgmi_rate(facts.arch if facts else "", options.calibration)
         counts = {pair: 1 if single else max(value // _XGMI_MB, 1) for pair, value in values.items()}
         return (), [GpuLink(a, b, count, rate, "xgmi") for (a, b), count in counts.items()], ()
     # links between GPUs, and ports into NVSwitches; those to CPUs (POWER) are told of

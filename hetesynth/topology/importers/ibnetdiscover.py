@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from hetesynth.topology.importers.machine import Remark
-from hetesynth.topology.importers.network import Attachment, Network, TooLarge, Trunk
+from hetesynth.topology.importers.network import Attachment, Network, Trunk
 from hetesynth.topology.importers.node_types import without_nvlink
 from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lines_of, refused
 from hetesynth.topology.importers.wording import natural, some
@@ -94,9 +94,8 @@ def read_ibnetdiscover(source: Source, options: ReadOptions) -> Reading:
         elif text.startswith("["):
             raise refused(source.name, f"line {number}: a port that is not written as ibnetdiscover does", HELP)
         if len(devices.names) + len(devices.cables) > MAX_DEVICES:
-            raise refused(
-                source.name, f"more than {MAX_DEVICES} devices and cables", "import a part of the fabric"
-            )
+            what = f"more than {MAX_DEVICES} devices and cables"
+            raise refused(source.name, what, "import a part of the fabric")
     guids = {guid for ends in devices.cables for guid, _ in ends} | set(devices.names)
     # the name in `MF0;leaf1:MQM8700/U1` or `leaf1`, with the guid where several switches have it
     short: dict[str, str] = {}
@@ -116,11 +115,9 @@ def read_ibnetdiscover(source: Source, options: ReadOptions) -> Reading:
             cables[switches[one], switches[other], rate] += 1
     ordered = sorted(cables.items(), key=lambda item: (item[0][0], item[0][1], item[0][2] or 0))
     trunks = tuple(Trunk(a, b, lanes, rate) for (a, b, rate), lanes in ordered)
-    try:
-        network = Network(tuple(attachments), trunks, tuple(remarks), options.uplink, options.oversubscription)
-    except TooLarge as error:
-        raise refused(source.name, str(error), "import a part of the fabric") from error
-    return Reading(network=network)
+    return Reading(
+        network=Network(tuple(attachments), trunks, tuple(remarks), options.uplink, options.oversubscription)
+    )
 
 
 def _attachments(devices: _Devices, switches: dict[str, str]) -> tuple[list[Attachment], list[Remark]]:

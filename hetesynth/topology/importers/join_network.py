@@ -32,11 +32,9 @@ def machines_of_network(
     patterns = [pattern.strip() for pattern in options.hosts.split(",")]  # of hosts with or without their domain
     hosts = [h for h in network.hosts if any(fnmatchcase(n, p) for p in patterns for n in (h, h.split(".")[0]))]
     if not hosts:
-        raise HetesynthError(
-            f"--hosts {options.hosts[:40]!r} fits no host of the network",
-            code="HS814",
-            help=f"hosts are {', '.join(network.hosts[:4])}{', ...' if len(network.hosts) > 4 else ''}",
-        )
+        what = f"--hosts {options.hosts[:40]!r} fits no host of the network"
+        help_ = f"hosts are {', '.join(network.hosts[:4])}{', ...' if len(network.hosts) > 4 else ''}"
+        raise HetesynthError(what, code="HS814", help=help_)
     plain_hosts = {_plain(host) for host in network.hosts}
     strangers = [machine for machine in machines if _plain(machine.host) not in plain_hosts]
     pattern: Machine | None = None  # what a host is that no machine is named after
@@ -50,11 +48,9 @@ def machines_of_network(
     joined = [_with_rates(replace(machine, host=host), of_host[host]) for host, machine in candidates if machine]
     if not joined or len(joined) > MAX_SERVERS:
         what = "no file says what the hosts are" if not joined else f"more than {MAX_SERVERS} hosts"
-        raise HetesynthError(
-            f"{what}: {', '.join(hosts[:4])}{', ...' if len(hosts) > 4 else ''}",
-            code="HS733",
-            help="name a library type with --node-type, or add a dump of a server with its host's name",
-        )
+        what = f"{what}: {', '.join(hosts[:4])}{', ...' if len(hosts) > 4 else ''}"
+        help_ = "name a library type with --node-type, or add a dump of a server with its host's name"
+        raise HetesynthError(what, code="HS733", help=help_)
     without = [host for host, machine in candidates if machine is None]
     remarks = list(network.remarks)
     usual = network.usual_nics()

@@ -29,7 +29,7 @@ from hetesynth.topology.importers.machine import (
     RemarkKind,
     SwitchPort,
 )
-from hetesynth.topology.importers.node_types import gpus_of, nic_rates, with_nics
+from hetesynth.topology.importers.node_types import file_of, nic_rates, with_nics
 from hetesynth.topology.importers.rates import (
     Calibration,
     cpu_rate,
@@ -40,11 +40,13 @@ from hetesynth.topology.importers.rates import (
 )
 from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lacking, refused, root_of
 from hetesynth.topology.importers.wording import bandwidth, network_rate, numbers, parts
+from hetesynth.topology.language.library import library_type
 
 if TYPE_CHECKING:
     from lxml import etree
 
-_MAX_TEXT = 255  # what NCCL's own parser takes
+_TEXT = re.compile(r"(?s:.{1,255})")  # what NCCL's own parser takes
+_NUMBER = re.compile(r"-?[0-9]{1,9}")
 _MAX_LANES = 256
 _BUS = re.compile(r"[0-9a-fA-F:.]{1,24}")
 _SWITCH, _CPU = "0x0680", "0x068001"
@@ -126,24 +128,17 @@ class _Attributes:
     name: str
     element: etree._Element
 
-    def text(self, attribute: str) -> str:
-        text = self.element.get(attribute) or ""
-        if len(text) > _MAX_TEXT:
-            what = f"<{self.element.tag}> has {attribute} of more than {_MAX_TEXT} characters"
-            raise refused(self.name, what)
+    def text(self, attribute: str, form: re.Pattern[str] = _TEXT, what: str = "text of 255 characters") -> str:
+        text = (self.element.get(attribute) or "").strip()
+        if text and not form.fullmatch(text):
+            raise refused(self.name, f"<{self.element.tag}> has {attribute}={text[:40]!r}, which is no {what}")
         return text
 
     def bus(self, attribute: str) -> str:
-        text = self.text(attribute).strip().lower()
-        if text and not _BUS.fullmatch(text):
-            what = f"<{self.element.tag}> has {attribute}={text[:40]!r}, which is no PCI address"
-            raise refused(self.name, what)
-        return text
+        return self.text(attribute, _BUS, "PCI address").lower()
 
     def number(self, attribute: str) -> int | None:
-        text = (self.element.get(attribute) or "").strip()
-        if text and not re.fullmatch(r"-?[0-9]{1,9}", text):
-            raise refused(self.name, f"<{self.element.tag}> has {attribute}={text[:40]!r}, which is no number")
+        text = self.text(attribute, _NUMBER, "number")
         return int(text) if text else None
 
 
@@ -151,11 +146,9 @@ def read(source: Source, options: ReadOptions) -> Reading:
     """Return the servers of one file; HetesynthError HS732, HS733."""
     root = root_of(source.name, source.data)
     if root.tag == "graphs":
-        raise refused(
-            source.name,
-            "it is a dump of NCCL's graph search, which says nothing about the hardware",
-            "give it to synth or compare with --rings; the topology is what NCCL_TOPO_DUMP_FILE writes",
-        )
+        what = "it is a dump of NCCL's graph search, which says nothing about the hardware"
+        help_ = "give it to synth or compare with --rings; the topology is what NCCL_TOPO_DUMP_FILE writes"
+        raise refused(source.name, what, help_)
     if root.tag != "system":
         raise refused(source.name, f"its root element is <{str(root.tag)[:40]}>, not <system>")
     by_identity: dict[str, _Host] = {}
@@ -221,19 +214,10 @@ def _take_in(name: str, host: _Host, top: etree._Element, slot: _Slot) -> None:
                 gcn = stated.text("gcn").lower()
                 arch = {"": "", "910": "gfx90a"}.get(gcn, gcn if gcn.startswith("gfx") else f"gfx{gcn}")
                 sm, dev = max(0, stated.number("sm") or 0), stated.number("dev")
-                host.gpus.append(
-                    _Gpu(
-                        here,
-                        str(element.tag),
-                        len(host.gpus) if dev is None else dev,
-                        sm,
-                        arch or (f"sm{sm}" if sm else ""),
-                        element.get("rank"),
-                        tuple(links),
-                        element.find("c2c") is not None,
-                        stated.number("mlopart"),
-                    )
-                )
+                number, c2c = len(host.gpus) if dev is None else dev, element.find("c2c") is not None
+                rank, part = element.get("rank"), stated.number("mlopart")
+                arch = arch or (f"sm{sm}" if sm else "")
+                host.gpus.append(_Gpu(here, str(element.tag), number, sm, arch, rank, tuple(links), c2c, part))
             case "net" if element.get("dev") is not None:  # NCCL passes the others over
                 label = stated.text("name") or f"net{len(host.nets)}"
                 mbps = stated.number("speed") or 0
@@ -253,7 +237,8 @@ def _skeleton(source: Source, hosts: Sequence[_Host], options: ReadOptions) -> M
         what = f"it is a skeleton without GPUs, NVLinks and NIC speeds ({seen})"
         way_out = "name the kind of server with --node-type, for example --node-type a100x8"
         raise lacking(source.name, what, way_out)
-    expected = gpus_of(options.node_type)
+    file_of(options.node_type)
+    expected = library_type(options.node_type).gpus
     if gpus and gpus != expected:
         what = f"it has {seen}, a {options.node_type} has {expected} GPUs"
         raise refused(source.name, what, "name another --node-type")
@@ -303,17 +288,9 @@ def _machine(source: Source, host: _Host, gpus: Sequence[_Gpu], options: ReadOpt
         if lanes:
             ports.append(SwitchPort(i, lanes, shares[i]))
     between = {cpu.name: rate for cpu, _, rate in host.cpus}
-    machine = Machine(
-        "",
-        tuple(devices),
-        tuple(nics),
-        tuple(cpu for cpu, _, _ in host.cpus),
-        bridges,
-        tuple(CpuLink(a, b, min(between[a], between[b])) for a, b in combinations(between, 2)),
-        links,
-        tuple(ports),
-        identity=host.identity,
-    )
+    cpu_links = tuple(CpuLink(a, b, min(between[a], between[b])) for a, b in combinations(between, 2))
+    tree = (tuple(cpu for cpu, _, _ in host.cpus), bridges, cpu_links)
+    machine = Machine("", tuple(devices), tuple(nics), *tree, links, tuple(ports), identity=host.identity)
     remarks = [
         *link_remarks,
         *bridge_remarks,
@@ -484,26 +461,29 @@ def _remarks_on_nics(host: _Host, machine: Machine, source: Source, options: Rea
 def _remarks_on_identities(host: _Host, gpus: Sequence[_Gpu]) -> Iterator[Remark]:
     """NUMA nodes and addresses that contradict each other, and GPUs of odd kinds."""
     nodes = [cpu.numa for cpu, _, _ in host.cpus if cpu.numa is not None]
+    twice = sorted({numa for numa in nodes if numa >= 0 and nodes.count(numa) > 1})
+    masks = [affinity for _, affinity, _ in host.cpus if affinity.strip("0,")]
+    buses = sorted(bus for bus, n in Counter(host.buses).items() if n > 1 and not bus.startswith("ffff"))
+    skipped = sum(gpu.rank is None and gpu.tag == "gpu" for gpu in host.gpus)
+    halves = [i for i, gpu in enumerate(gpus) if gpu.part is not None]
+    doubts = {
+        f"NUMA node {numbers(twice)} is there twice in one host": twice,
+        "different NUMA nodes state the same cores (affinity): they contradict each other": masks[
+            len(set(masks)) :
+        ],
+        f"{len(buses)} PCI addresses are there twice ({', '.join(buses[:1])}): edited by hand?": buses,
+        "two GPUs have the same number (dev): they are numbered in the order of the file": (
+            len({(gpu.dev, gpu.part) for gpu in gpus}) < len(gpus)
+        ),
+        f"{skipped} GPUs without a rank are left out, as NCCL does": skipped,
+        "GPUs are <apu> without links: what joins them directly is not in this file": (
+            any(gpu.tag == "apu" for gpu in gpus)
+        ),
+    }
     if -1 in nodes:
         yield Remark("found", "no NUMA node is told (numaid -1), as in virtual machines: distances are not known")
-    if twice := sorted({numa for numa in nodes if numa >= 0 and nodes.count(numa) > 1}):
-        yield Remark("suspicious", f"NUMA node {numbers(twice)} is there twice in one host")
-    masks = [affinity for _, affinity, _ in host.cpus if affinity.strip("0,")]
-    if len(set(masks)) < len(masks):
-        text = "different NUMA nodes state the same cores (affinity): they contradict each other"
-        yield Remark("suspicious", text)
-    buses = sorted(bus for bus, n in Counter(host.buses).items() if n > 1 and not bus.startswith("ffff"))
-    if buses:
-        yield Remark("suspicious", f"{len(buses)} PCI addresses are there twice ({buses[0]}): edited by hand?")
-    if len({(gpu.dev, gpu.part) for gpu in gpus}) < len(gpus):
-        text = "two GPUs have the same number (dev): they are numbered in the order of the file"
-        yield Remark("suspicious", text)
-    if skipped := sum(gpu.rank is None and gpu.tag == "gpu" for gpu in host.gpus):
-        yield Remark("suspicious", f"{skipped} GPUs without a rank are left out, as NCCL does")
-    if any(gpu.tag == "apu" for gpu in gpus):
-        text = "GPUs are <apu> without links: what joins them directly is not in this file"
-        yield Remark("suspicious", text)
-    if halves := [i for i, gpu in enumerate(gpus) if gpu.part is not None]:
+    yield from (Remark("suspicious", text) for text, holds in doubts.items() if holds)
+    if halves:
         text = "share the NVLinks of their GPU evenly; the way inside of it is left out"
         yield Remark("found", f"{parts('gpu', halves)} are parts of GPUs (MLOPart), which {text}")
     if any(gpu.c2c for gpu in gpus):

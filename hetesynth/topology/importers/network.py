@@ -20,10 +20,6 @@ MAX_SERVERS_OF_A_LEAF = 1024
 _LEAFSPINE = re.compile(r"leafspine:([0-9]{1,4})(?::([0-9]{1,4}(?:\.[0-9]{1,4})?))?")
 
 
-class TooLarge(ValueError):
-    """A network past the limits."""
-
-
 @dataclass(frozen=True, slots=True)
 class Attachment:
     """A host at a switch: with the NIC of that name, or with all of its NICs ("")."""
@@ -59,7 +55,8 @@ class Network:
 
     def __post_init__(self) -> None:
         if len(self.attachments) > MAX_ATTACHMENTS or len(self.tiers()) > MAX_SWITCHES:
-            raise TooLarge(f"more than {MAX_ATTACHMENTS} hosts and NICs, or {MAX_SWITCHES} switches")
+            what = f"the network has more than {MAX_ATTACHMENTS} hosts and NICs, or {MAX_SWITCHES} switches"
+            raise HetesynthError(what, code="HS732", help="import a part of it")
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -116,8 +113,6 @@ def parse_fabric(text: str) -> Fabric:
         servers, oversubscription = int(rule[1]), Fraction(rule[2] or 1)
         if 1 <= servers <= MAX_SERVERS_OF_A_LEAF and oversubscription:
             return Fabric("leafspine", servers, oversubscription)
-    raise HetesynthError(
-        f"--net {text[:40]!r} is no rule for the network between servers",
-        code="HS731",
-        help="switch, rails, none, or leafspine:4:2 for 4 servers a leaf, oversubscribed 2 to 1",
-    )
+    what = f"--net {text[:40]!r} is no rule for the network between servers"
+    help_ = "switch, rails, none, or leafspine:4:2 for 4 servers a leaf, oversubscribed 2 to 1"
+    raise HetesynthError(what, code="HS731", help=help_)

@@ -10,37 +10,17 @@ from hetesynth.errors import HetesynthError, did_you_mean
 from hetesynth.topology.importers.machine import Machine, Remark
 from hetesynth.topology.importers.pcie import gpus_of_nics
 from hetesynth.topology.importers.wording import network_rate
-from hetesynth.topology.language.library import library_names, library_path
-
-_NODE = re.compile(r"^node\s+([A-Za-z_][A-Za-z0-9_]*)", re.MULTILINE)
-
-
-def node_types() -> dict[str, str]:
-    """Every type of the library with the name of its file."""
-    paths = {name: library_path(name) for name in library_names()}
-    texts = {name: path.read_text(encoding="utf-8") for name, path in paths.items() if path is not None}
-    return {node: name for name, text in texts.items() for node in _NODE.findall(text)}
+from hetesynth.topology.language.library import declared_types, library_path, library_type
 
 
 def file_of(node_type: str) -> str:
     """The library file with ``node_type``; HetesynthError HS734 where none has it."""
-    types = node_types()
+    types = declared_types("node")
     if node_type not in types:
-        raise HetesynthError(
-            f"--node-type: the node library has no type {node_type[:40]!r}",
-            code="HS734",
-            help=did_you_mean(node_type.lower(), types, f"one of: {', '.join(sorted(types))}"),
-        )
+        what = f"--node-type: the node library has no type {node_type[:40]!r}"
+        help_ = did_you_mean(node_type.lower(), types, f"one of: {', '.join(sorted(types))}")
+        raise HetesynthError(what, code="HS734", help=help_)
     return types[node_type]
-
-
-def gpus_of(node_type: str) -> int:
-    """How many GPUs a type of the library has."""
-    from hetesynth.topology.language import parse_topology
-
-    file = file_of(node_type)
-    text = f"import {file}\ncluster c {{ instance a = {node_type} }}"
-    return parse_topology(text, f"the library's {node_type}").ranks
 
 
 @functools.cache
@@ -49,8 +29,6 @@ def with_nics(node_type: str, nics: int, rate: Fraction | None) -> tuple[str, tu
 
     ``nics``: 0, and ``rate``: None, where the file does not tell.
     """
-    from hetesynth.topology.language.library import library_type
-
     entry = library_type(node_type)
     wished = {"nics": str(nics)} if nics and nics != entry.nics else {}
     if rate is not None and rate * entry.nics != entry.outside:

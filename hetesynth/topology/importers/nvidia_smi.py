@@ -49,22 +49,23 @@ _DEVICE = re.compile(
     r"(?:GPU|NIC)\d{1,4}|(?:mlx|hfi|bnxt|irdma|rdma|rocep?|ibp?|efa|erdma|cxi|ens|eno|eth)\w{1,40}"
 )
 _CELL = re.compile(r"X|NV\d{1,3}|PIX|PXB|PHB|NODE|SYS|SOC|OK|CNS|GNS|TNS|NS|DR|U")
-_TRAILING = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
+_TRAILING = re.compile(r"CPU Affinity|NUMA Affinity|GPU NUMA ID")
 _LEGEND = re.compile(r"\s*(NIC\d{1,4}):\s*(\S{1,64})\s*")
 _GPU = re.compile(r"\s*GPU (\d{1,4}): ?(\S.{0,200}?) *\(UUID: *[\w-]{1,80}\)\s*")
 _LINK = re.compile(
     r"\s*Link (\d{1,3}): +(?:(\d{1,6}(?:\.\d{1,6})?) GB/s|<inactive>|(?:inactive|Not Supported))\s*", re.I
 )
 _NO_LINKS = re.compile(r"\s*(?:NVML: )?Unable to retrieve NVLink information.*")
+MOST_LINKS = 18  # of a GPU today, where the model is not known
+DISTANCES = ("PIX", "PXB", "PHB", "NODE", "SYS")  # nearest first
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceTable:
     """A table: the devices of its columns, the cells of the rows that it has, NUMA nodes, names of NICs."""
 
-    line: int
     devices: tuple[str, ...]
-    rows: dict[str, tuple[str, ...]]
+    rows: dict[str, dict[str, str]]
     numa: dict[str, str]
     nic_names: dict[str, str]
 
@@ -78,111 +79,66 @@ class DeviceTable:
         """The devices that are NICs, in the order of the columns."""
         return tuple(device for device in self.devices if not device.startswith("GPU"))
 
-    @property
-    def of_peer_access(self) -> bool:
-        """True for a table of ``topo -p2p``: cells say whether, not how."""
-        cells = {cell for row in self.rows.values() for cell in row} - {SELF}
-        return bool(cells) and cells <= PEER_STATUS
+    def cells(self, one: str, other: str) -> list[str]:
+        """Return what the row of ``one`` says of ``other``, and that of ``other`` of ``one``, where they are."""
+        return [self.rows[row][column] for row, column in ((one, other), (other, one)) if row in self.rows]
 
-    def cell(self, one: str, other: str) -> str | None:
-        """Return what the row of ``one`` says of ``other``, else that of ``other`` of ``one``; None: neither."""
-        for row, column in ((one, other), (other, one)):
-            if row in self.rows:
-                return self.rows[row][self.devices.index(column)]
-        return None
+    def cell(self, one: str, other: str) -> str:
+        """Return the first of these; "" where neither is there."""
+        return next(iter(self.cells(one, other)), "")
 
     def nvlinks(self) -> dict[tuple[str, str], int]:
         """Return the number of each ordered pair of GPUs whose cell states NVLinks."""
-        cells = {(a, b): self.cell(a, b) or "" for a in self.gpus for b in self.gpus if a != b}
-        return {pair: int(cell[2:]) for pair, cell in cells.items() if cell.startswith("NV")}
+        pairs = [(a, b, self.cell(a, b)) for a in self.gpus for b in self.gpus if a != b]
+        return {(a, b): int(cell[2:]) for a, b, cell in pairs if cell.startswith("NV")}
 
     def sums(self) -> dict[str, int]:
         """Return the number of NVLinks in the row of each GPU."""
         return {gpu: sum(n for (one, _), n in self.nvlinks().items() if one == gpu) for gpu in self.gpus}
 
 
-def tables(lines: Sequence[str], name: str) -> list[DeviceTable]:
-    """Return every table in ``lines``; other text between them is passed over."""
-    headings = {number: heading for number, line in enumerate(lines) if (heading := _heading(line)) is not None}
-    # a line of headings right behind one without trailing columns is the rest of it, wrapped
-    starts = [at for at in headings if at - 1 not in headings or headings[at - 1][1]]
-    ends = [*starts[1:], len(lines)]
-    whole = []
-    for start, end in zip(starts, ends, strict=False):
-        every = lines[start:end]
-        devices: list[str] = []
-        trailing: list[str] = []
-        row = 0
-        while row < len(every) and (heading := _heading(every[row])) is not None and not (trailing and heading[1]):
-            devices += heading[0]
-            trailing += heading[1]
-            row += 1
+def tables(lines: Sequence[str], name: str) -> dict[int, DeviceTable]:
+    """Return every table in ``lines`` by the number of its first line; other text between them is passed over."""
+    headings = {}
+    for number, line in enumerate(lines):
+        rest = " ".join(line.split())
+        devices, trailing = _TRAILING.sub("", rest).split(), _TRAILING.findall(rest)
+        if devices and all(map(_DEVICE.fullmatch, devices)):
+            headings[number] = devices, trailing
+    whole = {}
+    for start, end in zip(headings, [*headings, len(lines)][1:], strict=True):
+        devices, trailing = headings[start]
         if len(devices) > MAX_DEVICES or len(set(devices)) != len(devices):
             raise refused(name, f"line {start + 1}: a table of too many devices, or with one twice", HELP)
-        rows: dict[str, tuple[str, ...]] = {}
+        rows: dict[str, dict[str, str]] = {}
         numa: dict[str, str] = {}
-        for line, cells, rest in _rows(every[row:], devices):
-            # a row is of the column in which it is itself; a name in front has to agree
-            values, where = tuple(cells[-len(devices) :]), f"line {start + 1 + row + line}"
-            itself = [device for device, value in zip(devices, values, strict=True) if value == SELF]
-            if len(cells) > len(devices) + 1 or len(itself) != 1 or cells[: -len(devices)] not in ([], itself):
-                raise refused(name, f"{where}: a row whose X is not in its own column", HELP)
-            label = itself[0]
-            if label in rows:
-                raise refused(name, f"{where}: a second row of {label}", HELP)
-            rows[label] = values
-            affinities = dict(zip(trailing, rest, strict=False))
-            if re.fullmatch(r"[\d,-]{1,200}", node := affinities.get("NUMA Affinity", "")):
-                numa[label] = node
+        for number, line in enumerate(lines[start + 1 : end], start + 2):
+            words = line.split()
+            if "\t" in line:  # with tabs empty columns stay, as far as they are behind the cells
+                words = [word.strip() for word in line.split("\t")]
+                words = [*words[0].split(), *words[1:]]
+            if "=" in words[:2] or words[:1] == ["Legend:"]:
+                break
+            cells = words[1 : len(devices) + 1]
+            if words[:1] == [] or words[0] not in devices or not all(map(_CELL.fullmatch, cells)):
+                continue
+            label = words[0]
+            values = dict(zip(devices, cells, strict=False))
+            if len(cells) == len(devices):
+                if [device for device, value in values.items() if value == SELF] != [label]:
+                    raise refused(name, f"line {number}: a row whose X is not in its own column", HELP)
+                if label in rows:
+                    raise refused(name, f"line {number}: a second row of {label}", HELP)
+                rows[label] = values
+                affinities = dict(zip(trailing, words[len(devices) + 1 :], strict=False))
+                if re.fullmatch(r"[\d,-]{1,200}", node := affinities.get("NUMA Affinity", "")):
+                    numa[label] = node
         if not rows:
             raise refused(name, f"line {start + 1}: headings without rows", HELP)
-        matches = (_LEGEND.fullmatch(line) for line in every[row:])
+        matches = (_LEGEND.fullmatch(line) for line in lines[start + 1 : end])
         names = {match[1]: match[2] for match in matches if match}
-        whole.append(DeviceTable(start + 1, tuple(devices), rows, numa, names))
+        whole[start + 1] = DeviceTable(tuple(devices), rows, numa, names)
     return whole
-
-
-def _heading(line: str) -> tuple[list[str], list[str]] | None:
-    """The devices and the trailing columns of a line of headings; None where it is none."""
-    rest = " ".join(line.split())
-    trailing: list[str] = []
-    for column in reversed(_TRAILING):
-        if rest.endswith(column):
-            trailing.insert(0, column)
-            rest = rest[: -len(column)].rstrip()
-    devices = rest.split()
-    if not devices or not all(_DEVICE.fullmatch(device) for device in devices):
-        return None
-    return devices, trailing
-
-
-def _rows(lines: Sequence[str], devices: Sequence[str]) -> Iterator[tuple[int, list[str], list[str]]]:
-    """(line, name and cells, affinities) of every row; a row whose line was wrapped goes on in the next."""
-    pending: list[str] = []
-    begun = 0
-    for number, line in enumerate(lines):
-        words = line.split()
-        if "\t" in line:  # with tabs empty columns stay, as far as they are behind the cells
-            words = [word.strip() for word in line.split("\t")]
-            if " " in words[0]:
-                words[:1] = words[0].split()
-            words = words[1:] if not words[0] else words
-        if "=" in words[:2] or words[:1] == ["Legend:"]:
-            return
-        label = words[:1] if words and words[0] in devices else []
-        cells: list[str] = []
-        for word in words[len(label) :]:
-            if not _CELL.fullmatch(word) or len(cells) == len(devices):
-                break
-            cells.append(word)
-        if label or not pending:
-            pending, begun = (label + cells, number) if cells else ([], 0)
-        else:
-            pending += cells
-        count = sum(bool(_CELL.fullmatch(word)) for word in pending)
-        if pending and count >= len(devices):
-            yield begun, pending, words[len(label) + len(cells) :]
-            pending = []
 
 
 @dataclass(slots=True)
@@ -191,59 +147,51 @@ class ListedGpu:
 
     index: int
     model: str
-    links: list[tuple[int, Fraction | None]] = field(default_factory=list)
+    links: dict[int, Fraction | None] = field(default_factory=dict)
     states: bool = False  # the list says something of its links
 
     @property
     def active(self) -> int:
         """How many NVLinks work."""
-        return sum(rate is not None for _, rate in self.links)
+        return sum(rate is not None for rate in self.links.values())
 
 
-@dataclass(frozen=True, slots=True)
-class GpuList:
-    """The GPUs of one list, in its order, and the line where it begins."""
-
-    line: int
-    gpus: list[ListedGpu]
-
-
-def gpu_lists(lines: Sequence[str], name: str) -> list[GpuList]:
-    """Return every list in ``lines``; a new one begins where the number of a GPU comes again."""
-    lists: list[GpuList] = []
+def gpu_lists(lines: Sequence[str], name: str) -> dict[int, list[ListedGpu]]:
+    """Return every list in ``lines`` by the number of its first line; a new one begins where a GPU comes again."""
+    lists: dict[int, list[ListedGpu]] = {}
+    gpus: list[ListedGpu] = []
     for number, line in enumerate(lines, 1):
         if match := _GPU.fullmatch(line):
             index = int(match[1])
-            if not lists or index in {other.index for other in lists[-1].gpus}:
-                lists.append(GpuList(number, []))
-            lists[-1].gpus.append(ListedGpu(index, match[2]))
-            if len(lists[-1].gpus) > MAX_GPUS:
+            if not gpus or index in {other.index for other in gpus}:
+                gpus = lists[number] = []
+            gpus.append(ListedGpu(index, match[2]))
+            if len(gpus) > MAX_GPUS:
                 what = f"line {number}: more than {MAX_GPUS} GPUs in a list"
                 raise refused(name, what, "give one server's output")
-        elif lists and (match := _LINK.fullmatch(line)):
-            gpu, link = lists[-1].gpus[-1], int(match[1])
-            if link in dict(gpu.links) or len(gpu.links) >= MAX_LINKS:
+        elif gpus and (match := _LINK.fullmatch(line)):
+            gpu, link = gpus[-1], int(match[1])
+            if link in gpu.links or len(gpu.links) >= MAX_LINKS:
                 raise refused(name, f"line {number}: link {link} of GPU {gpu.index} twice", "give the output once")
-            gpu.links.append((link, Fraction(match[2]) if match[2] else None))
+            gpu.links[link] = Fraction(match[2]) if match[2] else None
             gpu.states = True
-        elif lists and _NO_LINKS.fullmatch(line):
-            lists[-1].gpus[-1].states = True
+        elif gpus and _NO_LINKS.fullmatch(line):
+            gpus[-1].states = True
     return lists
-
-
-MOST_LINKS = 18  # of a GPU today, where the model is not known
-DISTANCES = ("PIX", "PXB", "PHB", "NODE", "SYS")  # nearest first
 
 
 @dataclass(slots=True)
 class _Server:
-    """What was printed on one server. ``source``: the file of its table, with what is stated of the others."""
+    """What was printed on one server. ``source``: the file of its table, with what is stated of the others.
+
+    ``access``: the table of ``topo -p2p``, whose cells say whether, not how; ``links``: the list of ``nvlink -s``.
+    """
 
     source: Source
     table: DeviceTable | None = None
     access: DeviceTable | None = None
-    models: GpuList | None = None
-    links: GpuList | None = None
+    models: list[ListedGpu] | None = None
+    links: list[ListedGpu] | None = None
 
 
 def read_nvidia_smi(sources: Sequence[Source], options: ReadOptions) -> Reading:
@@ -251,12 +199,13 @@ def read_nvidia_smi(sources: Sequence[Source], options: ReadOptions) -> Reading:
     servers: list[_Server] = []
     for source in sources:
         lines = lines_of(source.data, source.name)
-        sections: list[tuple[str, DeviceTable | GpuList]] = [
-            ("access" if table.of_peer_access else "table", table) for table in tables(lines, source.name)
-        ]
-        lists = gpu_lists(lines, source.name)
-        sections += [("links" if any(gpu.states for gpu in of.gpus) else "models", of) for of in lists]
-        for kind, section in sorted(sections, key=lambda section: section[1].line):
+        sections: dict[int, tuple[str, DeviceTable | list[ListedGpu]]] = {}
+        for line, table in tables(lines, source.name).items():
+            cells = {cell for row in table.rows.values() for cell in row.values()} - {SELF}
+            sections[line] = ("access" if cells and cells <= PEER_STATUS else "table", table)
+        for line, gpus in gpu_lists(lines, source.name).items():
+            sections[line] = ("links" if any(gpu.states for gpu in gpus) else "models", gpus)
+        for _, (kind, section) in sorted(sections.items()):
             if not servers or getattr(servers[-1], kind) is not None:
                 servers.append(_Server(source))
             server = servers[-1]
@@ -279,11 +228,7 @@ def _machine(server: _Server, options: ReadOptions) -> Machine:
         way_out = "add the output of `nvidia-smi topo -m`"
         raise lacking(source.name, f"only {what} how they are joined", way_out)
     for gpu, other in ((gpu, other) for gpu in table.gpus for other in table.devices if other != gpu):
-        cells = [
-            table.rows[row][table.devices.index(column)]
-            for row, column in ((gpu, other), (other, gpu))
-            if row in table.rows
-        ]
+        cells = table.cells(gpu, other)
         if not cells:
             missing = ", ".join(device for device in table.gpus if device not in table.rows)
             what = f"the table lacks rows ({missing}), so nothing says how {gpu} and {other} are joined"
@@ -292,7 +237,7 @@ def _machine(server: _Server, options: ReadOptions) -> Machine:
             what = f"the row of {gpu} says {cells[0]} of {other}, and that of {other} says {cells[1]} of {gpu}"
             raise refused(source.name, what, HELP)
     for of in (server.models, server.links):
-        strange = [gpu.index for gpu in of.gpus if f"GPU{gpu.index}" not in table.gpus] if of else []
+        strange = [listed.index for listed in of or () if f"GPU{listed.index}" not in table.gpus]
         if strange:
             what = f"a list names GPU {strange[0]}, which the table lacks"
             raise refused(source.name, what, "give one server's output")
@@ -302,12 +247,11 @@ def _machine(server: _Server, options: ReadOptions) -> Machine:
     nodes = [table.numa.get(gpu, "") for gpu in table.gpus]
     gpus = tuple(Gpu(short_name(name), arch, Place(numa=int(n) if n.isdigit() else None)) for n in nodes)
     texts = [f"{len(table.gpus)} GPUs and {len(table.nics)} NICs by nvidia-smi topo -m"]
-    if (listed := server.models or server.links) and listed.gpus:
-        texts.append(f"GPUs: {listed.gpus[0].model}")
-    doubts = [*_doubts(table, model, server.links)]
-    for one, other in combinations(server.access.gpus if server.access else (), 2):
-        cell = server.access.cell(one, other) if server.access else None
-        if cell not in (None, "OK"):
+    if listing := server.models or server.links:
+        texts.append(f"GPUs: {listing[0].model}")
+    doubts = [*_doubts(table, model, server.links or [])]
+    for one, other in combinations(server.access.gpus, 2) if server.access else ():
+        if (cell := server.access.cell(one, other) if server.access else "") not in ("", "OK"):
             doubts.append(f"{one} and {other} have no peer access ({cell}): their traffic passes through the host")
     remarks = (
         *(Remark("found", text) for text in texts),
@@ -323,7 +267,7 @@ def _machine(server: _Server, options: ReadOptions) -> Machine:
 def _model(server: _Server, table: DeviceTable, options: ReadOptions) -> tuple[str, GpuModel | None]:
     """The name of the model and what is known of it: as stated of the file, as listed, as stated otherwise, or by
     the raw rate of the links."""
-    listed = [gpu for of in (server.models, server.links) if of for gpu in of.gpus]
+    listed = [*(server.models or ()), *(server.links or ())]
     names = list(dict.fromkeys(gpu.model for gpu in listed))
     stated, source = server.source.stated.model, server.source.name
     if len(names) > 1 and not (stated or options.model):
@@ -332,7 +276,7 @@ def _model(server: _Server, table: DeviceTable, options: ReadOptions) -> tuple[s
     name = stated or told or options.model or (names[0] if names else "")
     model = gpu_model(name)
     if model is None and server.links:
-        raw = {str(float(rate)) for gpu in server.links.gpus for _, rate in gpu.links if rate}
+        raw = {str(float(rate)) for gpu in server.links for rate in gpu.links.values() if rate}
         model = model_by_raw_rate(raw.pop()) if len(raw) == 1 else None
     if model is None and (len(table.gpus) > 1 or name):
         said = f"nothing is known of the GPU {name!r}" if name else "nothing says which GPUs these are"
@@ -354,7 +298,7 @@ def _nvlinks(
     # all pairs have links: they lead to a switch if together they are more than a GPU has
     whole = len(counts) == len(gpus) * (len(gpus) - 1)
     if whole and min(table.sums().values()) > min(model.links or MOST_LINKS, MOST_LINKS):
-        active = {gpu.index: gpu.active for gpu in (server.links.gpus if server.links else ()) if gpu.states}
+        active = {gpu.index: gpu.active for gpu in server.links or () if gpu.states}
         lanes = [max(count for (a, _), count in counts.items() if a == gpu) for gpu in gpus]
         lanes = [min(lane, active.get(i, lane)) for i, lane in enumerate(lanes)]
         if 0 in lanes:
@@ -415,7 +359,7 @@ def _slot_tree(table: DeviceTable) -> tuple[list[Cpu], list[Bridge], dict[str, s
     numa = table.numa
 
     def at_one_cpu(a: str, b: str) -> bool:
-        cell = table.cell(a, b) or ""
+        cell = table.cell(a, b)
         if cell.startswith("NV"):
             return a in numa and numa[a] == numa.get(b)
         return cell in ("PIX", "PXB", "PHB", "NODE")
@@ -483,7 +427,7 @@ def _nearest_nics(
     return tuple(Nic(names[nic], rate, gpus=users[nic]) for nic in used), tuple(remarks)
 
 
-def _doubts(table: DeviceTable, model: GpuModel | None, links: GpuList | None) -> Iterator[str]:
+def _doubts(table: DeviceTable, model: GpuModel | None, links: Sequence[ListedGpu]) -> Iterator[str]:
     """GPUs with fewer links than most, distances that contradict NUMA nodes, links that are hidden or too many."""
     sums = table.sums()
     usual = max(set(sums.values()), key=list(sums.values()).count) if sums else 0
@@ -504,15 +448,14 @@ def _doubts(table: DeviceTable, model: GpuModel | None, links: GpuList | None) -
     most = max(table.nvlinks().values(), default=0)
     if model and most > model.links:
         yield f"NV{most} in the table, and such a GPU has {model.links} NVLinks: is it another model?"
-    listed = links.gpus if links else []
-    rates = [rate for gpu in listed for _, rate in gpu.links if rate]
-    active = max((gpu.active for gpu in listed), default=0)
-    for own in listed:
+    rates = [rate for gpu in links for rate in gpu.links.values() if rate]
+    active = max((gpu.active for gpu in links), default=0)
+    for own in links:
         name = f"GPU{own.index}"
         stated = {count for (gpu, _), count in table.nvlinks().items() if gpu == name}
         if own.active < active:
             yield f"{name} has {own.active} active NVLinks, and others have {active}"
         if own.active not in {*stated, sums[name]}:
             yield f"{name} has {own.active} active NVLinks by nvlink -s, NV{max(stated, default=0)} in the table"
-        if any(rate and rate < max(rates) for _, rate in own.links):
+        if any(rate and rate < max(rates) for rate in own.links.values()):
             yield f"{name} has NVLinks that are slower than others"

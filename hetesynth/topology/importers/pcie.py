@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TypeVar
 
@@ -22,17 +22,12 @@ _BETWEEN_CPUS = 2000
 _VIRTUAL = ("veth", "docker", "virbr", "br-", "lo")  # of containers: no cable is plugged into these
 
 
-@dataclass(frozen=True, slots=True)
 class Tree:
     """A machine with its bridges by name."""
 
-    machine: Machine
-    places: dict[str, Place]
-
-    @classmethod
-    def of(cls, machine: Machine) -> Tree:
-        """Return the tree of a machine."""
-        return cls(machine, {bridge.name: bridge.place for bridge in machine.bridges})
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.places = {bridge.name: bridge.place for bridge in machine.bridges}
 
     def above(self, place: Place) -> list[str]:
         """Return the bridges and the CPU above a device, nearest first."""
@@ -95,7 +90,7 @@ def with_nic_slots(machine: Machine) -> Machine:
 
 def over_cpus(machine: Machine) -> bool:
     """Return True where a GPU and a NIC that it uses hang on two CPUs."""
-    tree = Tree.of(machine)
+    tree = Tree(machine)
     return any(
         tree.distance(machine.gpus[gpu].place, machine.nics[nic].place) == _BETWEEN_CPUS
         for nic, gpus in gpus_of_nics(machine).items()
@@ -110,7 +105,7 @@ def gpus_of_nics(machine: Machine) -> dict[int, tuple[int, ...]]:
     if stated or not usable:
         return stated
     groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
-    tree = Tree.of(machine)
+    tree = Tree(machine)
     for index, gpu in enumerate(machine.gpus):
         far = {n: tree.distance(gpu.place, machine.nics[n].place) for n in usable}
         least = min(far.values())

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
 from hetesynth.topology.importers.machine import Remark
-from hetesynth.topology.importers.network import Attachment, Network, TooLarge, Trunk
+from hetesynth.topology.importers.network import Attachment, Network, Trunk
 from hetesynth.topology.importers.node_types import without_nvlink
 from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lines_of, plain_yaml, refused
+from hetesynth.topology.language.names import hosts_named
 
 MAX_SWITCHES = 10_000
 MAX_HOSTS = 100_000
@@ -23,8 +24,6 @@ HOSTS_HELP = "host lists are written like node[0-3,12],login or rack[0-1]n[01-16
 
 _SETTING = re.compile(r"(\w{1,40})=(\"[^\"]{0,8000}\"|\S{1,8000})")
 _KEYS = {"switchname", "nodes", "switches", "linkspeed", "blockname", "blocksizes"}
-_PART = re.compile(r"\[([\d,-]{1,2000})\]|([^\[\],\s]{1,200})")
-_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +78,8 @@ def read_slurm_yaml(source: Source, options: ReadOptions) -> Reading:
                 break
     default = [entry for entry in described if entry[0]]
     if not described or (len(described) > 1 and not default):
-        raise refused(
-            source.name,
-            "no topology of switches or blocks, or several and none is the default",
-            "keep the one to import, or mark it with cluster_default: true",
-        )
+        what = "no topology of switches or blocks, or several and none is the default"
+        raise refused(source.name, what, "keep the one to import, or mark it with cluster_default: true")
     _, kind, entries = (default or described)[0]
     switches = []
     for entry in entries:
@@ -121,31 +117,26 @@ def _reading(name: str, switches: list[_Switch], options: ReadOptions) -> Readin
     except CycleError as error:
         raise refused(name, "switches hang below each other in a circle", HELP) from error
     trunks = [Trunk(below, switch.name) for switch in switches for below in switch.switches]
-    remarks = [
-        Remark("found", f"{len(hosts)} hosts below {sum(bool(s.nodes) for s in switches)} switches or blocks")
-    ]
+    leaves = sum(bool(switch.nodes) for switch in switches)
+    remarks = [Remark("found", f"{len(hosts)} hosts below {leaves} switches or blocks")]
     tops = [switch.name for switch in switches if switch.name not in above]
     if len(tops) > 1:
         spine = "spine"
         while spine in {switch.name for switch in switches}:
             spine += "_"
         trunks += [Trunk(top, spine) for top in tops]
-        remarks.append(
-            Remark("assumed", "a switch that joins the switches or blocks which nothing joins in the file")
-        )
+        text = "a switch that joins the switches or blocks which nothing joins in the file"
+        remarks.append(Remark("assumed", text))
     if any(switch.block for switch in switches):
-        remarks.append(
-            Remark("assumed", "a block is a leaf switch; the file does not tell whether NVLink joins it")
-        )
+        text = "a block is a leaf switch; the file does not tell whether NVLink joins it"
+        remarks.append(Remark("assumed", text))
     if any(switch.link_speed for switch in switches):
         remarks.append(Remark("found", "LinkSpeed has no unit and is passed over"))
     remarks += without_nvlink(options.node_type)
     attachments = tuple(Attachment(host, switch.name) for switch in switches for host in switch.nodes)
-    try:
-        network = Network(attachments, tuple(trunks), tuple(remarks), options.uplink, options.oversubscription)
-    except TooLarge as error:
-        raise refused(name, str(error), "import a part of the cluster") from error
-    return Reading(network=network)
+    return Reading(
+        network=Network(attachments, tuple(trunks), tuple(remarks), options.uplink, options.oversubscription)
+    )
 
 
 def hosts_of(text: str, name: str) -> list[str]:
@@ -157,24 +148,10 @@ def hosts_of(text: str, name: str) -> list[str]:
         raise refused(name, f"{text[:60]!r} is no host list", HOSTS_HELP)
     hosts: list[str] = []
     for word in words:
-        names = [""]
-        position = 0
-        while position < len(word):
-            match = _PART.match(word, position)
-            if match is None:
-                raise refused(name, f"{word[:60]!r} is no host list", HOSTS_HELP)
-            endings = [] if match[1] else [match[2]]
-            for part in match[1].split(",") if match[1] else ():
-                bounds = _RANGE.fullmatch(part)
-                if bounds is None:
-                    raise refused(name, f"{part!r} is no number or range", HOSTS_HELP)
-                first, last = int(bounds[1]), int(bounds[2] or bounds[1])
-                if last < first or last - first + len(endings) >= MAX_HOSTS:
-                    raise refused(name, f"{part!r} is no range, or too long", HOSTS_HELP)
-                endings += [str(number).zfill(len(bounds[1])) for number in range(first, last + 1)]
-            if len(names) * len(endings) + len(hosts) > MAX_HOSTS:
-                raise refused(name, f"more than {MAX_HOSTS} hosts in one list", "divide it")
-            names = [begin + ending for begin in names for ending in endings]
-            position = match.end()
+        names = hosts_named(word, MAX_HOSTS)
+        if not names or re.search(r"[\s\[]", names[0]):
+            raise refused(name, f"{word[:60]!r} is no host list", HOSTS_HELP)
         hosts += names
+        if len(hosts) > MAX_HOSTS:
+            raise refused(name, f"more than {MAX_HOSTS} hosts in one list", "divide it")
     return hosts

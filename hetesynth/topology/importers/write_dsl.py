@@ -15,7 +15,7 @@ from fractions import Fraction
 from hetesynth.errors import HetesynthError
 from hetesynth.topology.importers.machine import GpuLink, Machine, Place, Remark
 from hetesynth.topology.importers.network import Fabric, Network, Trunk
-from hetesynth.topology.importers.node_types import file_of, nic_rates, node_types
+from hetesynth.topology.importers.node_types import file_of, nic_rates
 from hetesynth.topology.importers.pcie import UNSTATED, Tree, gpus_of_nics, over_cpus, slot
 from hetesynth.topology.importers.wording import (
     bandwidth,
@@ -26,6 +26,7 @@ from hetesynth.topology.importers.wording import (
     parts,
     time,
 )
+from hetesynth.topology.language.library import declared_types
 
 LATENCY = Fraction("1.3") / 10**6  # NIC to NIC through one switch; examples/ and the node library agree
 TIER = Fraction("0.65") / 10**6  # of a leaf and of a spine, so that two leaves and a spine take 1.95 us
@@ -56,29 +57,21 @@ def _network_statements(servers: Sequence[Server], fabric: Fabric) -> list[str]:
     if len(servers) == 1 or (len(joined) == 1 and "" not in joined and len(networked) < 2):
         return lines
     if fabric.kind == "none":
-        raise HetesynthError(
-            f"{len(servers)} servers and no network between them",
-            code="HS733",
-            help="state it with --net switch, --net rails or --net leafspine:4:2",
-        )
+        what = f"{len(servers)} servers and no network between them"
+        help_ = "state it with --net switch, --net rails or --net leafspine:4:2"
+        raise HetesynthError(what, code="HS733", help=help_)
     if len(networked) < len(servers) and "" in joined:
         without = next(s.name for s in servers if s not in networked)
-        raise HetesynthError(
-            f"server {without} has no NIC that the network could join",
-            code="HS733",
-            help="import it by itself, or take a dump that lists its NICs",
-        )
+        what = f"server {without} has no NIC that the network could join"
+        raise HetesynthError(what, code="HS733", help="import it by itself, or take a dump that lists its NICs")
     if fabric.kind == "switch":
         return [*lines, f"fabric net {{ join *.nic*; latency {time(LATENCY)} }}"]
     if fabric.kind == "rails":
         counts = {s.name: len(nic_rates(s.machine)) for s in networked}
         if len(set(counts.values())) > 1:
             told = ", ".join(f"{name} {count}" for name, count in list(counts.items())[:_SHOWN])
-            raise HetesynthError(
-                f"no rails: the servers have different numbers of NICs: {told}",
-                code="HS731",
-                help="take --net switch, or import servers of one kind",
-            )
+            what = f"no rails: the servers have different numbers of NICs: {told}"
+            raise HetesynthError(what, code="HS731", help="take --net switch, or import servers of one kind")
         rails = range(counts[networked[0].name])
         return lines + [f"fabric rail{i} {{ join *.nic{i}; latency {time(LATENCY)} }}" for i in rails]
     uplinks = []  # a fabric for every so many servers, and a spine above them
@@ -88,7 +81,7 @@ def _network_statements(servers: Sequence[Server], fabric: Fabric) -> list[str]:
         lines.append(f"fabric leaf{i} {{ join {joined_nics}; latency {time(TIER)} }}")
         carried = sum((rate for s in members for rate in nic_rates(s.machine)), Fraction(0))
         uplinks.append((f"leaf{i}", carried / fabric.oversubscription, 1))
-    return lines + (_switch("spine", uplinks, main=uplinks[0][1:]) if len(uplinks) > 1 else [])
+    return lines + (_switch("spine", uplinks, "uplink", uplinks[0][1:]) if len(uplinks) > 1 else [])
 
 
 def _domains(servers: Sequence[Server]) -> list[str]:
@@ -99,22 +92,13 @@ def _domains(servers: Sequence[Server]) -> list[str]:
             domains[server.machine.domain].append(server)
     lines = []
     for i, members in enumerate(domains.values()):
-        kinds: dict[Fraction, list[str]] = defaultdict(list)
+        rated = []
         for member in members:
             by_rate: dict[Fraction, list[int]] = defaultdict(list)
             for port in member.machine.ports:
                 by_rate[port.rate * port.lanes].append(port.gpu)
-            for rate, gpus in by_rate.items():
-                kinds[rate].append(f"{member.name}.{parts('gpu', gpus)}")
-        main = max(kinds, key=lambda rate: (len(kinds[rate]), rate))
-        ports = ", ".join(kinds.pop(main))
-        rest = f"latency {time(NVLINK_LATENCY)}; kind nvlink }}"
-        lines.append(f"switch nvlink{i} {{ ports {ports}; bandwidth {bandwidth(main)}; {rest}")
-        lines += [
-            f"link {end} <-> nvlink{i} {{ bandwidth {bandwidth(rate)}; kind nvlink }}"
-            for rate, ends in kinds.items()
-            for end in ends
-        ]
+            rated += [(f"{member.name}.{parts('gpu', gpus)}", rate, 1) for rate, gpus in by_rate.items()]
+        lines += _switch(f"nvlink{i}", rated, "nvlink")
     return lines
 
 
@@ -183,33 +167,33 @@ def _above(
         """As read, as stated, or what hangs below, spread over the switches above."""
         rate = trunk.rate or network.uplink or carried[trunk.a] / network.oversubscription / parents
         if not rate:
-            raise HetesynthError(
-                f"the rate of the uplinks of {trunk.a} is not known",
-                code="HS733",
-                help="state it with --uplink, for example --uplink 1600Gbps",
-            )
+            what = f"the rate of the uplinks of {trunk.a} is not known"
+            raise HetesynthError(what, code="HS733", help="state it with --uplink, for example --uplink 1600Gbps")
         return rate
 
     lines: list[str] = []
     for upper in sorted(ups, key=lambda switch: tiers[switch]):
         rated = [(names[t.a], rate_of(t, parents[t.a]), t.lanes) for t in ups[upper]]
         carried[upper] += sum((rate * lanes for _, rate, lanes in rated), Fraction(0))
-        kinds = Counter((rate, lanes) for _, rate, lanes in rated)
-        lines += _switch(names[upper], rated, main=max(kinds, key=lambda kind: (kinds[kind], kind)))
+        lines += _switch(names[upper], rated, "uplink")
     for trunk in level:
         rate = bandwidth(rate_of(trunk, 1), trunk.lanes)
         lines.append(f"link {names[trunk.a]} <-> {names[trunk.b]} {{ bandwidth {rate}; kind uplink }}")
     return lines
 
 
-def _switch(name: str, rated: Sequence[tuple[str, Fraction, int]], main: tuple[Fraction, int]) -> list[str]:
-    """``switch`` with the ports that are like ``main``, ``link`` for the others."""
-    same = ", ".join(dict.fromkeys(below for below, *kind in rated if tuple(kind) == main))
-    rest = f"latency {time(TIER)}; kind uplink }}"
-    return [f"switch {name} {{ ports {same}; bandwidth {bandwidth(*main)}; {rest}"] + [
-        f"link {below} <-> {name} {{ bandwidth {bandwidth(rate, lanes)}; kind uplink }}"
+def _switch(
+    name: str, rated: Sequence[tuple[str, Fraction, int]], kind: str, main: tuple[Fraction, int] | None = None
+) -> list[str]:
+    """``switch`` with the ports of the rate and lanes ``main``, else of most, ``link`` for the others."""
+    counts = Counter((rate, lanes) for _, rate, lanes in rated)
+    most = main or max(counts, key=lambda one: (counts[one], one))
+    same = ", ".join(dict.fromkeys(below for below, rate, lanes in rated if (rate, lanes) == most))
+    latency = time(TIER if kind == "uplink" else NVLINK_LATENCY)
+    return [f"switch {name} {{ ports {same}; bandwidth {bandwidth(*most)}; latency {latency}; kind {kind} }}"] + [
+        f"link {below} <-> {name} {{ bandwidth {bandwidth(rate, lanes)}; kind {kind} }}"
         for below, rate, lanes in rated
-        if (rate, lanes) != main
+        if (rate, lanes) != most
     ]
 
 
@@ -260,7 +244,7 @@ def cluster_text(
 
 def _named(machines: Sequence[Machine]) -> list[Server]:
     """Every machine with names that nobody else has, nor the library that the text may import."""
-    library = node_types() if any(machine.node_type for machine in machines) else {}
+    library = declared_types("node") if any(machine.node_type for machine in machines) else {}
     counted = Counter(machine.host for machine in machines)
     types: dict[tuple[str, ...], str] = {}
     names: set[str] = set()
@@ -361,11 +345,8 @@ def demand_rates(machines: Sequence[Machine], nic_rate: Fraction | None) -> list
     """Return the machines, every NIC with a rate: its own or ``nic_rate``; HS733 where neither is there."""
     lacking = [nic.name for m in machines for nic in m.nics if nic.rate is None]
     if lacking and nic_rate is None:
-        raise HetesynthError(
-            f"the rate of {len(lacking)} NICs is not told: {', '.join(lacking[:4])}",
-            code="HS733",
-            help="state it with --nic-rate, for example --nic-rate 400Gbps",
-        )
+        what = f"the rate of {len(lacking)} NICs is not told: {', '.join(lacking[:4])}"
+        raise HetesynthError(what, code="HS733", help="state it with --nic-rate, for example --nic-rate 400Gbps")
     return [
         replace(m, nics=tuple(n if n.rate is not None else replace(n, rate=nic_rate) for n in m.nics))
         for m in machines
@@ -438,11 +419,8 @@ def _ports(machine: Machine) -> list[str]:
         for port in machine.ports:
             kinds[port.rate * port.lanes].append(port.gpu)
         main = max(kinds, key=lambda rate: (len(kinds[rate]), rate))
-        rest = f"bandwidth {bandwidth(main)}; latency {time(NVLINK_LATENCY)}; kind nvlink }}"
-        lines.append(f"switch nvswitch {{ ports {parts('gpu', kinds.pop(main))}; {rest}")
-        for rate, gpus in kinds.items():
-            rest = f"{{ bandwidth {bandwidth(rate)}; kind nvlink }}"
-            lines.append(f"link {parts('gpu', gpus)} <-> nvswitch {rest}")
+        rated = [(parts("gpu", gpus), rate, 1) for rate, gpus in kinds.items()]
+        lines += _switch("nvswitch", rated, "nvlink", (main, 1))
     ported = {port.gpu for port in machine.ports}
     others = list(range(len(machine.gpus)))
     for gpu in others.copy():
@@ -456,7 +434,7 @@ def _ports(machine: Machine) -> list[str]:
 def _attached(machine: Machine, used: dict[int, tuple[int, ...]], number: dict[int, int]) -> list[str]:
     """GPUs to NICs: plainly, at the rate of a narrow slot, or over a bus that several share."""
     lines: list[str] = []
-    tree = Tree.of(machine)
+    tree = Tree(machine)
     attached: list[str] = []  # of several GPUs to a NIC
     single: dict[str, list[tuple[int, int]]] = defaultdict(list)  # GPUs with a NIC each, by the rate of the slot
     # NICs by their slot; those of one GPU together where the slot of the GPU carries less than they

@@ -74,23 +74,8 @@ def topology_from(built: Built, findings: Findings) -> Topology:
     pieces = separate_parts(topology)  # links in one direction join
     if len(pieces) > 1:
         names = [vertex.name for vertex in vertices]
-        alone = [piece[0] for piece in pieces if len(piece) == 1]
-        if alone and len(pieces) - len(alone) <= 1:
-            shown = ", ".join(names[rank] for rank in alone[:8])
-            message = f"{shown} can reach no other GPU (rank {', '.join(map(str, alone[:8]))})"
-        else:
-            members = []
-            for piece in pieces[:_SHOWN_PARTS]:
-                first, last = piece[0], piece[-1]
-                members.append(f"ranks {', '.join(map(str, piece[:8]))}{', ...' if len(piece) > 8 else ''}")
-                if first == last:
-                    members[-1] = f"rank {first} ({names[first]})"
-                elif piece == list(range(first, last + 1)):
-                    members[-1] = f"ranks {first}-{last} ({names[first]} to {names[last]})"
-            if len(pieces) > _SHOWN_PARTS:
-                members.append(f"and {len(pieces) - _SHOWN_PARTS} more")
-            shown = "; ".join(members)
-            message = f"the GPUs fall into {len(pieces)} parts that cannot reach each other: {shown}"
+        shown = "; ".join(", ".join(names[rank] for rank in piece[:8]) for piece in pieces[:_SHOWN_PARTS])
+        message = f"the GPUs fall into {len(pieces)} parts that cannot reach each other: {shown}"
         help_ = "join their NICs with a fabric (`fabric ib { join *.nic*; }`) or add a link"
         findings.add("HS217", cluster.name.span, message, help_)
     findings.raise_any()

@@ -15,24 +15,12 @@ from typing import Any, TypeVar, cast
 
 from hetesynth.errors import did_you_mean
 from hetesynth.model.diagnostics import Span
+from hetesynth.topology.language import syntax
 from hetesynth.topology.language.expressions import Value, Variables, evaluated, ranges
 from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.imports import Program
 from hetesynth.topology.language.names import MAX_RANGE, WORK_OF_A_NAME, expand
-from hetesynth.topology.language.syntax import (
-    Amount,
-    Argument,
-    Detach,
-    Element,
-    Instance,
-    Join,
-    Loop,
-    NodeType,
-    PodType,
-    Property,
-    Shared,
-    Word,
-)
+from hetesynth.topology.language.syntax import Amount, Argument, Instance, NodeType, PodType, Word
 from hetesynth.topology.language.units import UNITS, Dimension
 
 MAX_STATEMENTS = 100_000
@@ -45,6 +33,7 @@ _NAMES = re.compile(r"[A-Za-z_*\[][^(){}\s]*")
 _END = r"(\w+|\([^()]*\))"  # of a range
 
 _Item = TypeVar("_Item")
+_Added = syntax.Element | syntax.Join | syntax.Shared | syntax.Detach  # by an instance to its type
 
 
 def expanded(program: Program, findings: Findings) -> Program:
@@ -65,7 +54,7 @@ class _Expansion:
     findings: Findings
     types: dict[str, NodeType | PodType]
     _names: dict[object, str] = field(default_factory=dict)
-    _constant: dict[int, bool] = field(default_factory=dict)
+    _constant: set[int] = field(default_factory=set)
     _values_of: dict[Word, list[Value | str]] = field(default_factory=dict)  # of loops without variables
     _statements: int = 0
 
@@ -73,7 +62,7 @@ class _Expansion:
         """The statements with loops repeated and variables replaced."""
         result: list[_Item] = []
         for item in items:
-            if isinstance(item, Loop):
+            if isinstance(item, syntax.Loop):
                 result += cast("list[_Item]", self._repeated(item, variables, in_pod, depth))
                 continue
             if variables:
@@ -85,14 +74,14 @@ class _Expansion:
                 overrides = self.items(new.overrides, variables, in_pod=False)
                 bound = self._bound(node, new)
                 if bound is not None:
-                    added = tuple(o for o in overrides if isinstance(o, (Element, Join, Shared, Detach)))
+                    added = tuple(o for o in overrides if isinstance(o, _Added))
                     changes = tuple(o for o in overrides if o not in added)
                     name = Word(self._type(node, bound, added), new.node.span)
                     new = replace(new, node=name, overrides=changes)
             result.append(new)
         return result
 
-    def _repeated(self, loop: Loop, variables: Variables, in_pod: bool, depth: int) -> list[Any]:
+    def _repeated(self, loop: syntax.Loop, variables: Variables, in_pod: bool, depth: int) -> list[Any]:
         if depth >= MAX_NESTED_LOOPS:
             self.findings.add("HS208", loop.span, f"loops are nested deeper than {MAX_NESTED_LOOPS} levels")
             self.findings.raise_any()
@@ -151,15 +140,8 @@ class _Expansion:
                 self.findings.add("HS210", word.span, "a loop cannot go through a pattern with `*`", help_)
                 return []
             return list(expand(self._word(word, variables), self.findings))
-        # as ranges are written in other languages: range(4), 0..3, 0:3, 0 to 3
-        call = re.fullmatch(r"range\s*\(\s*(?:(\w+)\s*,\s*)?(\w+)\s*\)", word.text)
-        ends = re.fullmatch(rf"{_END}\s*(?:\.\.+=?|:|\bto\b|\u2013|\u2014)\s*{_END}", word.text)
-        if call or ends:
-            meant = f"{ends[1]}-{ends[2]}"[:60] if ends else ""
-            if call:
-                number = int(call[2]) if call[2].isdecimal() and len(call[2]) < 7 else 0
-                meant = f"{call[1] or 0}-{number - 1 if number else f'({call[2]}-1)'}"
-            self.findings.add("HS230", word.span, f"`{word.text[:40]}` is not a range", f"write {meant}")
+        if re.fullmatch(rf"range\s*\(.*|{_END}\s*(?:\.\.+=?|:|\bto\b|\u2013|\u2014)\s*{_END}", word.text):
+            self.findings.add("HS230", word.span, f"`{word.text[:40]}` is not a range", "write it like 0-3")
             return []
         pairs = ranges(word.text, word.span, variables, self.findings, may_be_empty=True) or []
         values: list[Value | str] = []
@@ -179,7 +161,7 @@ class _Expansion:
         self,
         node: NodeType | PodType,
         bound: dict[str, Value],
-        added: tuple[Element | Join | Shared | Detach, ...],
+        added: tuple[_Added, ...],
     ) -> str:
         """The name of the type with these values of parameters and these statements behind its own."""
         key = (node.name.text, tuple(bound.items()), added)
@@ -257,34 +239,33 @@ class _Expansion:
     # --- words and amounts
 
     def _replaced(self, item: Any, variables: Variables) -> Any:
-        """``item`` with its expressions worked out and the variables in its names replaced."""
-        constant = self._constant.get(id(item))  # by identity, as every item is one of the trees as written
-        if constant is None:
-            constant = self._constant[id(item)] = not _has_variables(item)
-        if constant:
+        """``item`` with its expressions worked out and the variables in its names replaced; itself without any."""
+        if id(item) in self._constant:  # by identity, as every item is one of the trees as written
             return item
+        new = item
         if isinstance(item, Word):
-            return self._word(item, variables)
-        if isinstance(item, Amount):
-            return self._amount(item, variables)
-        if isinstance(item, tuple):
-            return tuple([self._replaced(part, variables) for part in item])
-        if isinstance(item, Argument):
-            value = item.value
-            if isinstance(value, Word):  # a bare word is a variable
-                value = self._amount(Amount("", "", value.span, value.text), variables, inside=0)
-            elif value is not None:
-                value = self._amount(value, variables)
-            return replace(item, value=value)
-        if isinstance(item, (Span, Loop)) or not dataclasses.is_dataclass(item) or _is_text(item):
-            return item
-        skipped = ("overrides",) if isinstance(item, Instance) else ()
-        changes = {
-            f.name: self._replaced(getattr(item, f.name), variables)
-            for f in dataclasses.fields(item)
-            if f.name not in skipped
-        }
-        return replace(cast(Any, item), **changes)
+            new = self._word(item, variables)
+        elif isinstance(item, Amount):
+            new = self._amount(item, variables)
+        elif isinstance(item, tuple):
+            parts = tuple([self._replaced(part, variables) for part in item])
+            new = item if all(a is b for a, b in zip(item, parts, strict=True)) else parts
+        elif isinstance(item, Argument) and isinstance(item.value, Word):  # a bare word is a variable
+            bare = Amount("", "", item.value.span, item.value.text)
+            return replace(item, value=self._amount(bare, variables, inside=0))
+        elif isinstance(item, syntax.Property) and item.name in ("model", "kind"):
+            pass  # its words are text, not names
+        elif dataclasses.is_dataclass(item) and not isinstance(item, (Span, syntax.Loop)):
+            names = [field.name for field in dataclasses.fields(item)]
+            skipped = ("overrides",) if isinstance(item, Instance) else ()
+            values = {
+                name: self._replaced(getattr(item, name), variables) for name in names if name not in skipped
+            }
+            if any(value is not getattr(item, name) for name, value in values.items()):
+                new = replace(cast(Any, item), **values)
+        if new is item and not isinstance(item, (str, int)):
+            self._constant.add(id(item))
+        return new
 
     def _amount(self, amount: Amount, variables: Variables, inside: int = 1) -> Amount:
         if not amount.expression or amount.number:
@@ -316,26 +297,6 @@ class _Expansion:
         text = _COMPUTED.sub(bracket, word.text)
         self.findings.spend(WORK_OF_A_NAME + len(text) // 8, word.span)
         return Word(text, word.span) if text != word.text else word
-
-
-def _is_text(item: object) -> bool:
-    """A property whose words are text, not names."""
-    return isinstance(item, Property) and item.name in ("model", "kind")
-
-
-def _has_variables(item: Any) -> bool:
-    """Whether anything in ``item`` has to be worked out."""
-    if isinstance(item, Word):
-        return _COMPUTED.search(item.text) is not None
-    if isinstance(item, Amount):
-        return bool(item.expression) and not item.number
-    if isinstance(item, tuple):
-        return any(_has_variables(part) for part in item)
-    if isinstance(item, (Argument, Loop)):
-        return True
-    if isinstance(item, Span) or not dataclasses.is_dataclass(item) or _is_text(item):
-        return False
-    return any(_has_variables(getattr(item, f.name)) for f in dataclasses.fields(item))
 
 
 def _pieces(text: str) -> Sequence[str]:

@@ -199,19 +199,13 @@ class _Reader:
         token = self.tokens[self.at]
         if token.kind == "sign" and token.text in "+-*/%":
             message = f"`{token.text}` stands outside of parentheses"
-            texts: list[str] = []  # of this range, with what has to be worked out in parentheses
-            for each in self.tokens[start:-1]:
-                if each.text == "," and "(" not in "".join(texts):
-                    break
-                texts.append(each.text)
-            if len(texts) > 1 and texts[1] == "-":
-                like = form.format(f"{texts[0]}-({''.join(texts[2:])[:60]})")
-            else:
-                like = form.format(f"({''.join(texts)[:60]})") + f", or {form.format('(2*i)-(2*i+1)')} for a range"
-            raise _WrongError("HS230", token.offset, message, f"write {like}")
-        if token.text in ("to", ".."):
-            help_ = f"write {form.format('0-3')}"
-            raise _WrongError("HS230", token.offset, f"`{token.text}` is not a range", help_)
+            lead, *rest = (each.text for each in self.tokens[start:-1])
+            written = (
+                f"{lead}-({''.join(rest[1:])[:60]})" if rest[:1] == ["-"] else f"({lead}{''.join(rest)[:60]})"
+            )
+            raise _WrongError("HS230", token.offset, message, f"write {form.format(written)}")
+        if token.text == "to":
+            raise _WrongError("HS230", token.offset, "`to` is not a range", f"write {form.format('0-3')}")
         self._expect_end()
         return pairs
 

@@ -87,19 +87,15 @@ class _Loader:
         name, span = item.target.text, item.target.span
         path = no_standard_input(Path(file.name).parent / name) if item.is_path else library_path(name)
         if path is None or (item.is_path and not is_topology_file(path)):
-            stem = name.removesuffix(SUFFIX)
-            message, help_ = f"the node library has no `{name[:60]}`", f"`import {stem}`"
+            message = f"the node library has no `{name[:60]}`"
+            help_ = did_you_mean(name, library_names(), 'a file of your own is imported as "path.dsl"')
             if item.is_path:
                 message = f"`{name[:60]}` is no topology file"
-                help_ = (
-                    f"only files called *{SUFFIX} can be imported: what is wrong with others is shown to nobody"
-                )
+                help_ = f"only files called *{SUFFIX} can be imported"
             elif name in declared_types():
                 help_ = f"`{name}` is a node type: `import {declared_types()[name]}` brings it"
-            elif name == stem:
-                help_ = did_you_mean(name, library_names(), 'a file of your own is imported as "path.dsl"')
-            elif stem not in library_names():
-                help_ = f'a file of your own is imported as "{name}"'
+            elif name.removesuffix(SUFFIX) in library_names():
+                help_ = f"`import {name.removesuffix(SUFFIX)}`"
             self.findings.add("HS215", span, message, help_)
             self.incomplete = True
             return

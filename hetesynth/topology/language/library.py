@@ -73,11 +73,12 @@ def library_path(name: str) -> Path | None:
 
 
 @functools.cache
-def declared_types() -> dict[str, str]:
-    """The file of each node type and pod of the library, by the type's name; nothing is elaborated."""
+def declared_types(sort: str = "") -> dict[str, str]:
+    """The file of each type of the library, of each `node` or each `pod`, by name; nothing is elaborated."""
     folder = dsl_directory() / "library"
     texts = {name: (folder / f"{name}.dsl").read_text(encoding="utf-8") for name in library_names()}
-    return {declared[2]: name for name, text in texts.items() for declared in _TYPE.finditer(text)}
+    declared = ((name, match) for name, text in texts.items() for match in _TYPE.finditer(text))
+    return {match[2]: name for name, match in declared if sort in ("", match[1])}
 
 
 def library_types() -> tuple[LibraryType, ...]:
@@ -115,22 +116,13 @@ def types_of(library: str) -> tuple[LibraryType, ...]:
         nics = {i for i in own if topology.vertices[i].kind == "nic"}
         gpus = [i for i in own if i < topology.ranks]
         body = text[declared.start() :]
-        entry = LibraryType(
-            name=name,
-            library=library,
-            path=path,
-            line=text.count("\n", 0, declared.start()) + 1,
-            sort=sort,
-            gpus=len(gpus),
-            model=topology.models[0],
-            nics=len(nics),
-            inside=min(_leaving(topology, {gpu}, own - nics) for gpu in gpus),
-            outside=_leaving(topology, nics, set(range(len(topology.vertices))) - own),
-            parameters=tuple(word.strip() for word in (parameters or "").split(",") if word.strip()),
-            header=header,
-            text=body[: body.index("\n}") + 2],
-        )
-        types.append(entry)
+        inside = min(_leaving(topology, {gpu}, own - nics) for gpu in gpus)
+        outside = _leaving(topology, nics, set(range(len(topology.vertices))) - own)
+        line, figures = text.count("\n", 0, declared.start()) + 1, (len(nics), inside, outside)
+        named = tuple(word.strip() for word in (parameters or "").split(",") if word.strip())
+        stated = (named, header, body[: body.index("\n}") + 2])
+        model = topology.models[0]
+        types.append(LibraryType(name, library, path, line, sort, len(gpus), model, *figures, *stated))
     return tuple(types)
 
 

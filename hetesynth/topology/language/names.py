@@ -142,6 +142,11 @@ def glob(pattern: str) -> re.Pattern[str]:
     return re.compile("[^.]*".join(map(re.escape, re.split(r"\*+", pattern))))
 
 
+def part_of(vertex: str) -> str:
+    """Return the part that a vertex is of: ``a.pcie0.fwd.in``, an end of a pipe of a bus, is of ``a.pcie0``."""
+    return re.sub(r"(\.(fwd|rev))?\.(in|out)$", "", vertex)
+
+
 def _short(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -198,16 +203,16 @@ def expand(word: Word, findings: Findings) -> list[str]:
     return ["".join(choice) for choice in product(*pieces)]
 
 
-def hosts_named(text: str) -> list[str]:
-    """``node[08-10]`` as node08, node09, node10, one more than MAX_RANGE of too many; none where it is no list."""
+def hosts_named(text: str, most: int = MAX_RANGE) -> list[str]:
+    """``node[08-10]`` as node08, node09, node10, one more than ``most`` of too many; none where it is no list."""
     pieces: list[list[str]] = []
     for position, piece in enumerate(re.split(r"\[([0-9, \t-]*)\]", text)):
         pieces.append([] if position % 2 else [piece])
         for interval in piece.split(",") if position % 2 else ():
             ends = re.fullmatch(r"\s*(\d{1,9})\s*(?:-\s*(\d{1,9})\s*)?", interval)
-            if ends is None or len(pieces[-1]) > MAX_RANGE:
-                return [] if ends is None else [""] * (MAX_RANGE + 1)
+            if ends is None or len(pieces[-1]) > most:
+                return [] if ends is None else [""] * (most + 1)
             width = len(ends[1]) if ends[1].startswith("0") else 0
-            numbers = range(int(ends[1]), int(ends[2] or ends[1]) + 1)[: MAX_RANGE + 1]
+            numbers = range(int(ends[1]), int(ends[2] or ends[1]) + 1)[: most + 1]
             pieces[-1] += [str(number).zfill(width) for number in numbers]
-    return ["".join(choice) for choice in islice(product(*pieces), MAX_RANGE + 1)]
+    return ["".join(choice) for choice in islice(product(*pieces), most + 1)]

@@ -113,8 +113,6 @@ def read_rings(path: Path) -> tuple[Order, ...]:
 
 
 def _wrong(path: Path, what: str) -> HetesynthError:
-    return HetesynthError(
-        f"{path} is no dump of NCCL's graph: {what}",
-        code="HS622",
-        help="make one with NCCL_GRAPH_DUMP_FILE=FILE.xml, on each kind of server",
-    )
+    what = f"{path} is no dump of NCCL's graph: {what}"
+    help_ = "make one with NCCL_GRAPH_DUMP_FILE=FILE.xml, on each kind of server"
+    return HetesynthError(what, code="HS622", help=help_)

@@ -54,63 +54,48 @@ def overridden(
         message = f"more than {MAX_LOSSES} losses, or one of more than {MAX_VALUE} characters"
         span = Span("--without" if sources["--without"] else "--degrade", 1, 1)
         raise SourceError([Diagnostic("HS208", span, message, "use ranges and *")], {})
-    losses = [
-        _Value(option, number, text, sources).loss()
-        for option, texts in lines.items()
-        for number, text in enumerate(texts, 1)
-    ]
+    losses = []
+    for option, texts in lines.items():
+        losses += [_loss(option, number, text, sources) for number, text in enumerate(texts, 1)]
     return OverriddenFile(os.fspath(path), tuple(losses), tuple(sources.items()))
 
 
-@dataclass(frozen=True, slots=True)
-class _Value:
-    """One value of an option, the text of line ``line`` of what its findings point into."""
+def _loss(option: str, line: int, text: str, sources: dict[str, str]) -> Loss:
+    """What one value of an option says, the text of line ``line`` of what its findings point into."""
 
-    option: str
-    line: int
-    text: str
-    sources: dict[str, str]
+    def wrong(code: str, start: int, shown: str, message: str, help_: str) -> SourceError:
+        span = Span(option, line, start + 1, max(1, len(shown)))
+        return SourceError([Diagnostic(code, span, message, help_)], sources)
 
-    def loss(self) -> Loss:
-        if self.option == "--without":
-            left, right, both_ways = self._ends(self.text)
-            return Down(left, right, both_ways, left[0].span) if right else Without(left, left[0].span)
-        target, equals, amount = self.text.partition("=")
-        start = len(target) + 1
-        match = _RATE.fullmatch(amount)
-        if not equals:
-            help_ = 'write TARGET=RATE, such as --degrade "a.nic*=18Gbps" or --degrade "a.gpu0<->a.gpu1=50%"'
-            raise self._wrong("HS111", 0, self.text, "no rate is stated", help_)
-        if match is None:
-            help_ = "write a bandwidth with its unit, or a share: 18Gbps, 12.5GB/s, 50%"
-            raise self._wrong("HS111", start, amount, f"`{amount[:40]}` is no rate", help_)
-        span = Span(self.option, self.line, start + match.start(1) + 1, match.end(2) - match.start(1))
-        lanes = Amount(match[3], "", span) if match[3] else None
-        left, right, both_ways = self._ends(target)
-        return Degrade(left, right, both_ways, Amount(match[1], match[2], span), lanes, left[0].span)
-
-    def _ends(self, target: str) -> tuple[tuple[Word, ...], tuple[Word, ...], bool]:
-        """What is named left and right of the arrow, nothing right where there is none; whether both ways."""
-        arrow = _ARROW.search(target)
-        if arrow is None:
-            return self._words(target, 0), (), False
-        left = self._words(target[: arrow.start()], 0)
-        return left, self._words(target[arrow.end() :], arrow.end()), arrow[0] == "<->"
-
-    def _words(self, text: str, start: int) -> tuple[Word, ...]:
-        """The names and patterns in ``text``, which begins ``start`` characters into the line."""
-        words: list[Word] = []
-        for piece in _SIDE.finditer(text):
+    def words(side: str, start: int) -> tuple[Word, ...]:
+        """The names and patterns in ``side``, which begins ``start`` characters into the line."""
+        names: list[Word] = []
+        for piece in _SIDE.finditer(side):
             name = piece[0].strip()
             column = start + piece.start() + len(piece[0]) - len(piece[0].lstrip())
             if not _WORD.fullmatch(name):
                 help_ = 'name parts as in the file: "b.gpu3", "a.nic[0-1], b", "a.gpu0<->a.gpu1"'
-                raise self._wrong("HS210", column, name, f"`{name[:40]}` is no name", help_)
-            words.append(Word(name, Span(self.option, self.line, column + 1, len(name))))
-        if not words:
-            raise self._wrong("HS210", start, "", "a name is missing", "such as b.gpu3")
-        return tuple(words)
+                raise wrong("HS210", column, name, f"`{name[:40]}` is no name", help_)
+            names.append(Word(name, Span(option, line, column + 1, len(name))))
+        if not names:
+            raise wrong("HS210", start, "", "a name is missing", "such as b.gpu3")
+        return tuple(names)
 
-    def _wrong(self, code: str, start: int, text: str, message: str, help_: str) -> SourceError:
-        span = Span(self.option, self.line, start + 1, max(1, len(text)))
-        return SourceError([Diagnostic(code, span, message, help_)], self.sources)
+    target, equals, amount = text.partition("=") if option == "--degrade" else (text, "", "")
+    start = len(target) + 1
+    rate = _RATE.fullmatch(amount)
+    if option == "--degrade" and not equals:
+        help_ = 'write TARGET=RATE, such as --degrade "a.nic*=18Gbps" or --degrade "a.gpu0<->a.gpu1=50%"'
+        raise wrong("HS111", 0, text, "no rate is stated", help_)
+    if equals and rate is None:
+        help_ = "write a bandwidth with its unit, or a share: 18Gbps, 12.5GB/s, 50%"
+        raise wrong("HS111", start, amount, f"`{amount[:40]}` is no rate", help_)
+    arrow = _ARROW.search(target)
+    left = words(target[: arrow.start()] if arrow else target, 0)
+    right = words(target[arrow.end() :], arrow.end()) if arrow else ()
+    both_ways = arrow is not None and arrow[0] == "<->"
+    if rate is None:
+        return Down(left, right, both_ways, left[0].span) if right else Without(left, left[0].span)
+    span = Span(option, line, start + rate.start(1) + 1, rate.end(2) - rate.start(1))
+    lanes = Amount(rate[3], "", span) if rate[3] else None
+    return Degrade(left, right, both_ways, Amount(rate[1], rate[2], span), lanes, left[0].span)

@@ -16,19 +16,9 @@ from typing import TypeVar
 
 from hetesynth.errors import did_you_mean
 from hetesynth.model.diagnostics import Span
+from hetesynth.topology.language import syntax
 from hetesynth.topology.language.findings import Findings
-from hetesynth.topology.language.syntax import (
-    Amount,
-    Define,
-    Edge,
-    EdgeSign,
-    Entry,
-    Mapping,
-    Property,
-    Sequence,
-    Value,
-    Word,
-)
+from hetesynth.topology.language.syntax import Amount, Define, Edge, Property, Value, Word
 
 _WORK_OF_A_CONNECTION = 128  # in names matched: what reading one takes
 
@@ -56,7 +46,7 @@ _Kept = TypeVar("_Kept")
 class Shape:
     """How a connection is written: its sign, how many lists of GPU numbers, whether each holds one number."""
 
-    sign: EdgeSign
+    sign: syntax.EdgeSign
     lists: int
     single: bool
     joins: str
@@ -282,11 +272,11 @@ def bandwidth_of(rate: Rate) -> Property:
     return Property("bandwidth", rate.bandwidth.span, amount=rate.bandwidth, lanes=rate.lanes)
 
 
-def entries(define: Define | None, keys: Table[str, str], findings: Findings) -> Iterator[Entry]:
+def entries(define: Define | None, keys: Table[str, str], findings: Findings) -> Iterator[syntax.Entry]:
     """The entries of a mapping whose keys are among ``keys``, each once; others are findings."""
     if define is None:
         return
-    if not isinstance(define.value, Mapping):
+    if not isinstance(define.value, syntax.Mapping):
         shown = ", ".join(f"{key} => ..." for key in list(keys)[:2])
         message = f"`{define.name.text}` takes a mapping"
         findings.add("HS221", define.name.span, message, f"write it like `{{{shown}}}`")
@@ -315,7 +305,7 @@ def ends_in(value: Value, connection: str, shape: Shape, findings: Findings) -> 
         values = (*prefix, edge.left)  # the lists of `shape` from `A, B` or from `(A, B)`
         inner = stripped(values[0])
         if len(values) == 1 and shape.lists > 1:
-            items = inner.items if isinstance(inner, Sequence) else ()
+            items = inner.items if isinstance(inner, syntax.Sequence) else ()
             values = tuple(item for item in items if not isinstance(item, Edge))
         lists = [numbers(value) for value in values]
         if shape.lists == 1 and None not in lists:
@@ -339,11 +329,11 @@ def _edges(
     if isinstance(value, Edge):
         yield (), value
         return
-    items = value.items if isinstance(value, Sequence) else ()
+    items = value.items if isinstance(value, syntax.Sequence) else ()
     if items and isinstance(items[-1], Edge) and not any(_has_edge(item) for item in items[:-1]):
         yield tuple(item for item in items[:-1] if not isinstance(item, Edge)), items[-1]
         return
-    if not isinstance(value, Sequence) or not all(_has_edge(item) for item in items):
+    if not isinstance(value, syntax.Sequence) or not all(_has_edge(item) for item in items):
         message = f"this is no {connection} connection"
         findings.add("HS221", value.span, message, f"write it like {shape.example}")
         return
@@ -352,7 +342,7 @@ def _edges(
 
 
 def _has_edge(value: Value | Edge) -> bool:
-    return isinstance(value, Edge) or (isinstance(value, Sequence) and any(map(_has_edge, value.items)))
+    return isinstance(value, Edge) or (isinstance(value, syntax.Sequence) and any(map(_has_edge, value.items)))
 
 
 # --- values
@@ -360,14 +350,14 @@ def _has_edge(value: Value | Edge) -> bool:
 
 def stripped(value: Value) -> Value:
     """``value`` without parentheses around a single value."""
-    while isinstance(value, Sequence) and len(value.items) == 1 and not isinstance(value.items[0], Edge):
+    while isinstance(value, syntax.Sequence) and len(value.items) == 1 and not isinstance(value.items[0], Edge):
         value = value.items[0]
     return value
 
 
 def _items(value: Value) -> tuple[Value | Edge, ...]:
     value = stripped(value)
-    return value.items if isinstance(value, Sequence) else (value,)
+    return value.items if isinstance(value, syntax.Sequence) else (value,)
 
 
 def words(value: Value) -> tuple[Word, ...] | None:
@@ -408,7 +398,7 @@ def group_of(value: Value) -> tuple[tuple[Edge, ...], Rate] | None:
     None when it is something else.
     """
     value = stripped(value)
-    items = value.items if isinstance(value, Sequence) else ()
+    items = value.items if isinstance(value, syntax.Sequence) else ()
     edges = tuple(edge for item in items[:-1] for edge in _plain_edges(item))
     last = items[-1] if items else None
     rate = None if last is None or isinstance(last, Edge) else rate_of(last)
@@ -420,6 +410,6 @@ def group_of(value: Value) -> tuple[tuple[Edge, ...], Rate] | None:
 def _plain_edges(value: Value | Edge) -> Iterator[Edge]:
     if isinstance(value, Edge):
         yield value
-    elif isinstance(value, Sequence):
+    elif isinstance(value, syntax.Sequence):
         for item in value.items:
             yield from _plain_edges(item)

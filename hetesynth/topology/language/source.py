@@ -6,14 +6,11 @@ Figure 10 of HeteCCL gets the brackets that its print lacks.
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 from typing import TextIO
 
@@ -47,7 +44,6 @@ define internode = (node1, node2)
 define interbandwidth = {switch => [( ( (0,1)
 , (0,1,2,3) >-> (8,1) )!) ]}
 """  # Figure 10 of HeteCCL; behind each ! stands a bracket that the print lacks
-_FIGURE_TOKENS = re.compile(r"(?P<skipped>(?:#|//)[^\n]*|\s+)|>->|->|=>|\w+|[^\s\w]")
 _LINES = {5: "]", 7: ")"}  # of the figure: what is missing
 
 
@@ -155,9 +151,8 @@ def _content(name: str) -> bytes:
             raise HetesynthError(f"{name} does not exist", code="HS101", help=help_) from None
         except OSError as error:
             reason = error.strerror or type(error).__name__
-            raise HetesynthError(
-                f"{name} cannot be read: {reason}", code="HS101", help="check its permissions"
-            ) from None
+            what = f"{name} cannot be read: {reason}"
+            raise HetesynthError(what, code="HS101", help="check its permissions") from None
     if len(content) > MAX_SOURCE_BYTES:
         raise _too_large(name)
     return content
@@ -168,9 +163,8 @@ def _all_of(stream: TextIO) -> bytes:
     try:
         return stream.buffer.read(MAX_SOURCE_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise HetesynthError(
-            f"standard input cannot be read: {error}", code="HS101", help="name a file in place of -"
-        ) from None
+        what = f"standard input cannot be read: {error}"
+        raise HetesynthError(what, code="HS101", help="name a file in place of -") from None
 
 
 def _too_large(name: str, shown: str = "") -> HetesynthError:
@@ -229,40 +223,27 @@ def _figure_completed(text: str, name: str) -> Source | None:
     """
     if "interbandwidth" not in text:
         return None
-    tokens = list(_figure_tokens(text))
-    words = [token for token, _, _ in tokens]
-    numbers = itertools.count(1)
-    in_the_margin = re.sub("define", lambda _: f"{next(numbers)} define", _PRINTED)
-    for numbered, source in ((False, _PRINTED), (True, in_the_margin)):
-        printed: list[str] = []
-        behind: list[int] = []  # indices of tokens that lack a bracket
-        for before, (token, _, _) in pairwise([("", 0, 0), *_figure_tokens(source)]):
-            if token == "!":
-                behind.append(len(printed) - 1)
-            elif before[0] != "!":
-                printed.append(token)
-        starts = range(len(tokens) - len(printed) + 1)
-        start = next((i for i in starts if words[i : i + len(printed)] == printed), None)
-        if start is None:
+    pieces = {"!]": "()", "!)": "()", "define": r"(?:(\b\d+)\s+)?define"}
+    gap = r"(?:\s|(?:#|//)[^\n]*\n)*"
+    tokens = re.findall(r">->|->|=>|\w+|!.|[^\s\w]", _PRINTED)
+    pattern = gap.join(pieces.get(token, re.escape(token)) for token in tokens)
+    match = re.search(pattern.replace(f"{gap}(){gap}", f"(){gap}"), text)
+    if match is None:
+        return None
+    completed, warnings = "", []
+    missing = iter(_LINES.items())
+    at = 0
+    for start, end in (match.span(group) for group in range(1, len(match.regs)) if match[group] is not None):
+        completed += text[at:start]
+        at = end
+        if start < end:
+            completed += " " * (end - start)
             continue
-        characters = list(text)
-        for index, following in enumerate(printed[1:]):
-            if numbered and following == "define":
-                characters[tokens[start + index][1]] = " "
-        warnings = []
-        for index, (line, bracket) in zip(behind, _LINES.items(), strict=True):
-            end = tokens[start + index][2]
-            message = f"`{bracket}` is missing behind this, as in line {line} of HeteCCL's Figure 10 as printed"
-            span = Span(name, text.count("\n", 0, end - 1) + 1, end - 1 - text.rfind("\n", 0, end - 1))
-            help_ = f"it is read as if `{bracket}` stood there"
-            warnings.append(Diagnostic("HS105", span, message, help_, "warning"))
-            characters[end] = bracket if characters[end] == " " else bracket + characters[end]
-        return Source(name, "".join(characters), text, tuple(warnings))
-    return None
-
-
-def _figure_tokens(text: str) -> Iterator[tuple[str, int, int]]:
-    """Every token with its first position and the position behind it."""
-    for match in _FIGURE_TOKENS.finditer(text):
-        if match["skipped"] is None:
-            yield match.group(), match.start(), match.end()
+        line, bracket = next(missing)
+        message = f"`{bracket}` is missing behind this, as in line {line} of HeteCCL's Figure 10 as printed"
+        span = Span(name, text.count("\n", 0, end - 1) + 1, end - 1 - text.rfind("\n", 0, end - 1))
+        help_ = f"it is read as if `{bracket}` stood there"
+        warnings.append(Diagnostic("HS105", span, message, help_, "warning"))
+        completed += bracket
+        at += text[end] == " "
+    return Source(name, completed + text[at:], text, tuple(warnings))

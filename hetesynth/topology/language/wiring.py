@@ -12,7 +12,7 @@ from itertools import combinations
 from hetesynth.model.diagnostics import Span
 from hetesynth.model.topology import NETWORK_KINDS
 from hetesynth.topology.language.findings import Findings
-from hetesynth.topology.language.hardware_graph import HardwareGraph, Rate
+from hetesynth.topology.language.hardware_graph import ZERO, HardwareGraph, Rate
 from hetesynth.topology.language.names import Part, Scope, declared
 from hetesynth.topology.language.networks import by_server, even
 from hetesynth.topology.language.properties import (
@@ -96,34 +96,28 @@ class Wiring:
                     self.findings.add("HS211", change.span, message, help_)
                 values.put_on(part)
                 continue
+            message, help_ = "", ""
+            directed = values.send or values.receive
             if (values.model, values.reduce, values.copy) != (None, None, None):
                 message = f"`{part.name}` is {_WHAT[part.kind]}: only GPUs have `model`, `reduce` and `copy`"
-                self.findings.add("HS211", change.span, message, "name GPUs, or set bandwidth, latency or kind")
-                continue
-            if values.send or values.receive:
-                if values.bandwidth is not None or part.kind == "fabric" or part.bandwidth is None:
-                    message = f"`{part.name}` cannot be given `send` and `receive` here"
-                    help_ = (
-                        "state them, without `bandwidth`, of a NIC, a bus with two sides or a switch with `ports`"
-                    )
-                    self.findings.add("HS211", change.span, message, help_)
-                else:
-                    back = part.receive or (part.bandwidth, part.lanes)
-                    part.bandwidth, part.lanes = values.send or (part.bandwidth, part.lanes)
-                    part.receive = values.receive or back
-            if values.bandwidth is not None:
-                if part.bandwidth is None and part.kind == "fabric":
+                help_ = "name GPUs, or set bandwidth, latency or kind"
+            elif directed and (values.bandwidth is not None or part.kind == "fabric" or part.bandwidth is None):
+                message = f"`{part.name}` cannot be given `send` and `receive` here"
+                help_ = "state them, without `bandwidth`, of a NIC, a bus with two sides or a switch with `ports`"
+            elif values.bandwidth is not None and part.bandwidth is None:
+                message = f"`{part.name}` has no bandwidth to change: its ports have their own, or it has none"
+                help_ = "state the rates where the switch is declared"
+                if part.kind == "fabric":
                     message = f"fabric `{part.name}` has no core bandwidth to change"
-                    self.findings.add(
-                        "HS211", change.span, message, "state `bandwidth` where the fabric is declared"
-                    )
-                    continue
-                if part.bandwidth is None and not (values.send or values.receive):
-                    message = f"`{part.name}` has no bandwidth to change: its ports have their own, or it has none"
-                    self.findings.add(
-                        "HS211", change.span, message, "state the rates where the switch is declared"
-                    )
-                    continue
+                    help_ = "state `bandwidth` where the fabric is declared"
+            if message:
+                self.findings.add("HS211", change.span, message, help_)
+                continue
+            if directed:
+                back = part.receive or (part.bandwidth or ZERO, part.lanes)
+                part.bandwidth, part.lanes = values.send or (part.bandwidth, part.lanes)
+                part.receive = values.receive or back
+            elif values.bandwidth is not None:
                 part.bandwidth, part.lanes, part.receive = values.bandwidth, values.lanes, None
             part.latency = values.latency if values.latency is not None else part.latency
             if values.kind is not None:

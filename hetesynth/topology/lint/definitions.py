@@ -8,34 +8,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
-from hetesynth.model.diagnostics import Diagnostic
+from hetesynth.model.diagnostics import Diagnostic, Span
 from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.inspection import Inspection, instances_in
 from hetesynth.topology.language.library import library_path
 from hetesynth.topology.language.names import expand, glob
 from hetesynth.topology.language.parser import parse
 from hetesynth.topology.language.source import no_standard_input, read_source
-from hetesynth.topology.language.syntax import (
-    Change,
-    Cluster,
-    Degrade,
-    Detach,
-    Disable,
-    Down,
-    Element,
-    Import,
-    Instance,
-    Join,
-    Loop,
-    Network,
-    NodeType,
-    PodType,
-    Shared,
-    Without,
-    Word,
-)
+from hetesynth.topology.language.syntax import Cluster, Import, Instance, NodeType, PodType, Word
 
 _PLAIN = re.compile(r"(?:[A-Za-z0-9_*.]|\[[0-9, \t-]*\]|\[\*\])*")  # without variables
 _ONE = re.compile(r"([A-Za-z_]+)\[([0-9]{1,6})\]")
@@ -53,30 +36,16 @@ def named_twice(inspection: Inspection) -> Iterator[Diagnostic]:
                         yield from _repeated(words)
 
 
-def _lists(statement: object) -> Iterator[Sequence[Word]]:
-    match statement:
-        case Element():
-            for prop in statement.properties:
-                yield prop.words
-                yield prop.far
-        case Join() | Detach() | Down() | Degrade():
-            yield statement.left
-            yield statement.right
-        case Change() | Disable() | Without():
-            yield statement.targets
-        case Network():
-            yield statement.parts
-            for prop in statement.properties:
-                yield prop.words
-        case Shared():
-            for flow in statement.flows:
-                yield flow.left
-                yield flow.right
-        case Loop(items=inner) | Instance(overrides=inner):
-            for item in inner:
-                yield from _lists(item)
-        case _:
-            return
+def _lists(item: object) -> Iterator[Sequence[Word]]:
+    """The lists of words in a statement, and in those inside of it."""
+    if isinstance(item, tuple) and item and all(isinstance(word, Word) for word in item):
+        yield item
+    elif isinstance(item, tuple):
+        for part in item:
+            yield from _lists(part)
+    elif is_dataclass(item) and not isinstance(item, (Word, Span)):
+        for field in fields(item):
+            yield from _lists(getattr(item, field.name))
 
 
 def _repeated(words: Sequence[Word]) -> Iterator[Diagnostic]:

@@ -6,16 +6,19 @@ something is out of order or was slowed by `degrade`; what is too much is.
 
 from __future__ import annotations
 
+import functools
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
 from hetesynth.model.diagnostics import Diagnostic, Span
 from hetesynth.model.topology import HOST_KINDS, NETWORK_KINDS, Topology, Wire
+from hetesynth.topology.importers.gpu_models import amd_model, gpu_model, short_name
+from hetesynth.topology.importers.rates import nvlink_rate, pcie_rate, xgmi_rate
 from hetesynth.topology.language.inspection import Inspection
 from hetesynth.topology.language.names import Part
-from hetesynth.topology.lint.models import Limits, limits_of, model_with
 from hetesynth.topology.lint.roles import BITS, GB
 from hetesynth.topology.lint.symmetry import broken, gb, in_file, listed
 
@@ -26,7 +29,77 @@ _DEEP = 16  # bridges between a NIC and a GPU: more is no PCIe tree
 NVLINK_KINDS = ("nvlink", "nvswitch", "xgmi")
 _FAR_KINDS = ("net", "wan", "lan", "router", "uplink", "upi", "cpu", "numa")
 
-_Finding = tuple[str, str, str, str]  # code, where, message behind the name, help
+_Finding = tuple[str, ...]  # code, where, message behind the name, help
+
+
+# --- what a GPU of a model is able to do, by data sheets, per direction and in B/s
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """``spec``, ``least``, ``most``: of one link, in the data sheet, as libraries count it and as signalled.
+
+    ``slot``: sixteen lanes of its PCIe; ``together``: GPUs that one server or NVLink domain has at most;
+    ``nic``: what a NIC beside it mostly has, Gbps; 0 where anything is usual; ``always``: none is without links.
+    """
+
+    name: str
+    word: str  # NVLink or xGMI
+    links: int
+    spec: Fraction
+    least: Fraction
+    most: Fraction
+    slot: Fraction
+    together: int
+    nic: int = 0
+    always: bool = False
+
+
+_GFX906_LINK = Fraction(50) * GB  # the most that AMD stated of MI50 and MI60; 33, which imports take, is measured
+_NIC = {100: 400, 90: 400, 80: 200, 70: 100}  # Gbps, by compute capability: in servers with NVLink
+_WHOLE = {100: 8, 90: 8, 80: 16, 70: 16}
+OTHERS = ("V100", "A800", "A100", "H100", "B200")  # by what NVLink of a GPU has
+
+
+@functools.cache
+def limits_of(model: str) -> Limits | None:
+    """The limits of ``model`` as people or drivers write it; None where it is not known."""
+    if amd := amd_model(model):
+        spec, least = (xgmi_rate(amd.arch, way) for way in ("spec", "nccl"))
+        most = _GFX906_LINK if amd.arch == "gfx906" else spec
+        return Limits(amd.name, "xGMI", amd.links, spec, least, most, pcie_rate(amd.pcie, 16, "raw"), amd.most)
+    gpu = gpu_model(model)
+    if gpu is None:
+        return None
+    spec, least, raw = (nvlink_rate(gpu.sm, way) for way in ("spec", "nccl", "raw"))
+    together = _WHOLE.get(gpu.sm // 10 * 10, 16) if gpu.switched else 32
+    if grace := re.search(r"G[BH]\d00", model, re.IGNORECASE):
+        together = 72 if grace[0][1] in "Bb" else 256
+    return Limits(
+        short_name(model),
+        "NVLink",
+        gpu.links,
+        spec,
+        least,
+        max(spec, raw),
+        pcie_rate(gpu.pcie, 16, "raw"),
+        together,
+        _NIC.get(gpu.sm // 10 * 10, 0) if gpu.switched else 0,
+        gpu.switched and gpu.sm // 10 == 10,
+    )
+
+
+def model_with(rate: Fraction) -> str:
+    """The model whose NVLink of a GPU has ``rate``, in the data sheet, as counted or as signalled; "" for none."""
+    for name in OTHERS:
+        limits = limits_of(name)
+        links = (limits.spec, limits.least, limits.most) if limits is not None else ()
+        if limits is not None and any(abs(rate - link * limits.links) * 200 <= rate for link in links):
+            return name
+    return ""
+
+
+# --- findings
 
 
 def beyond_models(inspection: Inspection) -> Iterator[Diagnostic]:
@@ -269,11 +342,11 @@ def _carried(
     return through(nic)
 
 
-def told(inspection: Inspection, parts_of: dict[_Finding, list[str]]) -> Iterator[Diagnostic]:
-    """A warning for all servers, or parts of one, of which the same is parts_of."""
+def told(inspection: Inspection, parts_of: Mapping[tuple[str, ...], list[str]]) -> Iterator[Diagnostic]:
+    """A warning for all servers, or parts of one, of which the same is said; a note where the key ends so."""
     spans = {part.name: part.span for part in inspection.parts}
-    alike: dict[tuple[str, Span, str, str], list[str]] = defaultdict(list)
-    for (code, server, message, help_), names in parts_of.items():
-        alike[code, in_file(inspection, spans[names[0]], server), message, help_] += names
-    for (code, span, message, help_), names in alike.items():
-        yield Diagnostic(code, span, f"{listed(names)}: {message}", help_, "warning")
+    alike: dict[tuple[str, Span, str, str, bool], list[str]] = defaultdict(list)
+    for (code, server, message, help_, *note), names in parts_of.items():
+        alike[code, in_file(inspection, spans[names[0]], server), message, help_, bool(note)] += names
+    for (code, span, message, help_, is_note), names in alike.items():
+        yield Diagnostic(code, span, f"{listed(names)}: {message}", help_, "note" if is_note else "warning")

@@ -6,7 +6,6 @@ with both figures. What `down` or `degrade` changed is not told.
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
@@ -14,7 +13,7 @@ from fractions import Fraction
 from hetesynth.model.diagnostics import Diagnostic
 from hetesynth.model.topology import Wire
 from hetesynth.topology.language.inspection import Inspection
-from hetesynth.topology.language.names import Part
+from hetesynth.topology.language.names import part_of
 from hetesynth.topology.language.syntax import Network
 from hetesynth.topology.lint.limits import told
 from hetesynth.topology.lint.roles import BITS
@@ -24,7 +23,7 @@ from hetesynth.topology.lint.symmetry import broken, gb, listed
 _NARROW = 8
 _LONG = ("wan", "lan", "router")
 
-Findings = dict[tuple[str, str, str, str], list[str]]  # code, server, message, help: parts
+Findings = dict[tuple[str, ...], list[str]]  # code, server, message, help, "note" where it is one: parts
 _Mapping = tuple[tuple[str, str], ...]  # NIC within its server, fabric
 
 
@@ -45,7 +44,7 @@ def narrow(inspection: Inspection) -> Iterator[Diagnostic]:
     for wire in topology.wires:
         arriving[topology.vertices[wire.dst].name].append(wire)
         leaving[topology.vertices[wire.src].name].append(wire)
-    parts_of: dict[tuple[str, str, str, str], list[Part]] = defaultdict(list)
+    parts_of: Findings = defaultdict(list)
     for part in inspection.parts:
         if part.kind != "fabric" or part.disabled or part.link_kind.lower() in _LONG:
             continue
@@ -68,10 +67,9 @@ def narrow(inspection: Inspection) -> Iterator[Diagnostic]:
                 if what == "one pipe"
                 else "state all uplinks, as `bandwidth 200 GB/s x 4`; slow on purpose: `degrade` them"
             )
-            parts_of["HS255", "warning" if thin else "note", message, help_ if thin else ""].append(part)
-    for (code, severity, message, help_), parts in parts_of.items():
-        text = f"{listed([part.name for part in parts])}: {message}"
-        yield Diagnostic(code, parts[0].span, text, help_, "warning" if severity == "warning" else "note")
+            said = (help_,) if thin else ("", "note")
+            parts_of[("HS255", part.server, message, *said)].append(part.name)
+    yield from told(inspection, parts_of)
 
 
 def linked_twice(inspection: Inspection) -> Iterator[Diagnostic]:
@@ -86,9 +84,9 @@ def linked_twice(inspection: Inspection) -> Iterator[Diagnostic]:
         if len(several) > 1 and (src < dst or (dst, src, kind) not in wires):
             a, b = topology.vertices[src], topology.vertices[dst]
             rates = " and ".join(gb((w.bandwidth or Fraction(0)) * w.lanes) for w in several[:3])
-            message = f"linked with `{_part(b.name).removeprefix(f'{b.server}.')}` {len(several)} times: {rates}"
+            message = f"linked with `{part_of(b.name).removeprefix(f'{b.server}.')}` {len(several)} times: {rates}"
             help_ = "remove one, or write `x 2` behind the bandwidth where two lanes are meant"
-            parts_of["HS256", a.server, message, help_].append(_part(a.name))
+            parts_of["HS256", a.server, message, help_].append(part_of(a.name))
     yield from told(inspection, parts_of)
 
 
@@ -99,7 +97,7 @@ def swapped_rails(inspection: Inspection) -> Iterator[Diagnostic]:
     for wire in topology.wires:
         nic, fabric = topology.vertices[wire.src], topology.vertices[wire.dst]
         if nic.kind == "nic" and fabric.kind == "fabric":
-            fabric_of[nic.name] = _part(fabric.name)
+            fabric_of[nic.name] = part_of(fabric.name)
     order = {part.name: i for i, part in enumerate(inspection.parts)}
     rails: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for part in inspection.parts:
@@ -145,7 +143,7 @@ def one_way_between(inspection: Inspection) -> Iterator[Diagnostic]:
     for wire in topology.wires:
         a, b = topology.vertices[wire.src], topology.vertices[wire.dst]
         kinds = {a.kind, b.kind}
-        names = _part(a.name), _part(b.name)
+        names = part_of(a.name), part_of(b.name)
         if kinds <= {"gpu", "switch", "fabric", "router"} and kinds != {"gpu"} and names[0] != names[1]:
             ends.add(names)
             servers |= {names[0]: a.server, names[1]: b.server}
@@ -156,18 +154,15 @@ def one_way_between(inspection: Inspection) -> Iterator[Diagnostic]:
             far = right.removeprefix(f"{servers[right]}.")
             message = f"a link to `{far}` and none back, where the others have both"
             parts_of["HS244", servers[left], message, "write `<->`, or add the link back"].append(left)
-    yield from told(inspection, parts_of)
-    unlike: dict[tuple[str, str], list[Part]] = defaultdict(list)
     for part in inspection.parts:
         if part.kind == "nic" and part.bandwidth is not None and part.receive is not None and not part.disabled:
             send, receive = part.bandwidth * part.lanes, part.receive[0] * part.receive[1]
             if send != receive:
                 off = max(send, receive) >= BITS * min(send, receive)
                 message = f"sends {gb(send)} and receives {gb(receive)}"
-                unlike[message, "a NIC has the same both ways: bits for bytes?" if off else ""].append(part)
-    for (message, help_), parts in unlike.items():
-        text = f"{listed([part.name for part in parts])}: {message}"
-        yield Diagnostic("HS244", parts[0].span, text, help_, "warning" if help_ else "note")
+                said = ("a NIC has the same both ways: bits for bytes?",) if off else ("", "note")
+                parts_of[("HS244", part.server, message, *said)].append(part.name)
+    yield from told(inspection, parts_of)
 
 
 def without_a_nic(inspection: Inspection) -> Iterator[Diagnostic]:
@@ -202,8 +197,3 @@ def without_a_nic(inspection: Inspection) -> Iterator[Diagnostic]:
                 help_ = "attach it to a NIC, or `disable` the NIC that is out of order"
                 parts_of["HS240", server, message, help_].append(topology.vertices[rank].name)
     yield from told(inspection, parts_of)
-
-
-def _part(vertex: str) -> str:
-    """The part that a vertex is, or is an end of the pipe of."""
-    return re.sub(r"\.(?:(?:fwd|rev)\.)?(?:in|out)$", "", vertex)

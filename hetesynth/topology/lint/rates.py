@@ -12,21 +12,9 @@ from dataclasses import replace
 from fractions import Fraction
 
 from hetesynth.model.diagnostics import Diagnostic, Span
+from hetesynth.topology.language import syntax
 from hetesynth.topology.language.inspection import Inspection
-from hetesynth.topology.language.syntax import (
-    Amount,
-    Argument,
-    Change,
-    Cluster,
-    Degrade,
-    Element,
-    Instance,
-    Join,
-    Network,
-    NodeType,
-    PodType,
-    Property,
-)
+from hetesynth.topology.language.syntax import Amount, Argument, Property
 from hetesynth.topology.language.units import MAX_DIGITS, UNITS
 from hetesynth.topology.lint.roles import (
     BITS,
@@ -44,6 +32,7 @@ from hetesynth.topology.lint.roles import (
     role_of_part,
 )
 
+_Stated = syntax.Element | syntax.Join | syntax.Network | syntax.Change
 _SHORTER = {"s": "ms", "ms": "us", "us": "ns"}
 _LONGER = {"ns": "us", "us": "ms", "µs": "ms", "μs": "ms"}
 _PREFIXES = ("", "K", "M", "G", "T")
@@ -56,18 +45,18 @@ def doubtful_rates(inspection: Inspection) -> Iterator[Diagnostic]:
     # rates that look right, by what they compare with
     usual: dict[tuple[int, str, str], dict[Fraction, list[Amount]]] = defaultdict(lambda: defaultdict(list))
     parts, origins = PartIndex(inspection.parts), Origins(inspection)
-    items: list[tuple[str, NodeType | PodType | Cluster]] = [*inspection.expanded.items()]
-    items += [("", item) for item in inspection.stated if isinstance(item, Cluster)]
+    items: list[tuple[str, syntax.NodeType | syntax.PodType | syntax.Cluster]] = [*inspection.expanded.items()]
+    items += [("", item) for item in inspection.stated if isinstance(item, syntax.Cluster)]
     stated = (
         (number, key, item, statement, prop, role)
         for number, (key, item) in enumerate(items)
         for statement in item.items
-        for prop, role in _roles(statement, parts, inside=isinstance(item, NodeType))
+        for prop, role in _roles(statement, parts, inside=isinstance(item, syntax.NodeType))
     )
     for number, key, item, statement, prop, role in stated:
         if prop.amount is None:
             continue
-        for amount in [prop.amount] if isinstance(item, Cluster) else origins.of(prop.amount, key, item):
+        for amount in [prop.amount] if isinstance(item, syntax.Cluster) else origins.of(prop.amount, key, item):
             if not amount.number or amount.span.file != inspection.file.name:
                 continue
             if prop.name == "latency":
@@ -87,7 +76,9 @@ def doubtful_rates(inspection: Inspection) -> Iterator[Diagnostic]:
                 if finding is not None:
                     yield finding
                 elif value and role in (INSIDE, NVLINK, NVSWITCH):
-                    kinds = isinstance(statement, (Element, Join, Network, Change)) and link_kind(statement)
+                    kinds = isinstance(
+                        statement, (syntax.Element, syntax.Join, syntax.Network, syntax.Change)
+                    ) and link_kind(statement)
                     sort = f"{getattr(statement, 'kind', '')} {kinds or ''}"
                     usual[number, role.what, sort][value].append(amount)
     for rates in usual.values():
@@ -95,27 +86,27 @@ def doubtful_rates(inspection: Inspection) -> Iterator[Diagnostic]:
 
 
 def _roles(
-    statement: object, parts: PartIndex, *, inside: bool, instance: Instance | None = None
+    statement: object, parts: PartIndex, *, inside: bool, instance: syntax.Instance | None = None
 ) -> Iterator[tuple[Property, Role]]:
     """What ``statement`` says of rates, and of which hardware."""
-    if isinstance(statement, (Element, Join, Network)):
+    if isinstance(statement, syntax.Element | syntax.Join | syntax.Network):
         for prop in statement.properties:
             yield prop, role_of(statement, prop, inside=inside)
     elif isinstance(statement, Property):
         if statement.name == "reduce":
             yield statement, REDUCE
-    elif isinstance(statement, Change):
+    elif isinstance(statement, syntax.Change):
         part = next(parts.matching(statement.targets, instance), None)
         if part is not None:
             for prop in statement.properties:
                 yield prop, REDUCE if prop.name == "reduce" else role_of_part(part)
-    elif isinstance(statement, Degrade):
+    elif isinstance(statement, syntax.Degrade):
         part = next(parts.matching(statement.left, instance), None)
         if part is not None:
             role = INSIDE if statement.right else role_of_part(part)
             left = Property("degrade", statement.span, amount=statement.amount, lanes=statement.lanes)
             yield left, replace(role, what=f"what is left of {role.what}")
-    elif isinstance(statement, Instance):
+    elif isinstance(statement, syntax.Instance):
         for override in statement.overrides:
             yield from _roles(override, parts, inside=True, instance=statement)
 
@@ -209,14 +200,14 @@ class Origins:
             node.name.span: node.parameters for node in inspection.types.values()
         }
         self._uses: dict[str, dict[_Arguments, None]] = defaultdict(dict)
-        of_pods = [node for node in inspection.expanded.values() if isinstance(node, PodType)]
-        items: Sequence[NodeType | PodType | Cluster] = [*of_pods, *inspection.stated[-1:]]
+        of_pods = [node for node in inspection.expanded.values() if isinstance(node, syntax.PodType)]
+        items: Sequence[syntax.NodeType | syntax.PodType | syntax.Cluster] = [*of_pods, *inspection.stated[-1:]]
         for item in items:
             for statement in item.items:
-                if isinstance(statement, Instance):
+                if isinstance(statement, syntax.Instance):
                     self._uses[statement.node.text][statement.arguments] = None
 
-    def of(self, amount: Amount, key: str, node: NodeType | PodType) -> Iterator[Amount]:
+    def of(self, amount: Amount, key: str, node: syntax.NodeType | syntax.PodType) -> Iterator[Amount]:
         """What to point at for ``amount`` in type ``node``, which instances call ``key``."""
         parameters = self._parameters.get(node.name.span, ())
         if not amount.expression or not parameters:
@@ -229,25 +220,22 @@ class Origins:
 
 def _origin(amount: Amount, parameters: Mapping[str, Argument], given: Mapping[str, Argument]) -> Amount:
     """The argument or default that ``amount`` is or depends on; itself where there is none."""
-    name = amount.expression.strip()
-    for _ in parameters:
-        if name not in parameters:
-            break
-        value = given.get(name, parameters[name]).value
-        if not isinstance(value, Amount):
-            return amount
-        if value.number:
-            return value
-        name = value.expression.strip()  # a default in terms of others
-    todo, seen = [amount.expression], set[str]()
+    todo, seen = [amount.expression.strip()], set[str]()
+    whole = True  # so far each was nothing but the name of the next
     while todo:
-        for name in _NAME.findall(todo.pop()):
+        expression = todo.pop()
+        whole = whole and expression in parameters
+        for name in _NAME.findall(expression):
             if name in seen or name not in parameters:
                 continue
             seen.add(name)
             value = given.get(name, parameters[name]).value
-            if name in given and isinstance(value, Amount):  # no other unit of it would be the one that was meant
+            if not isinstance(value, Amount):
+                continue
+            if whole and value.number:
+                return value
+            if name in given and not whole:  # no other unit of it would be the one that was meant
                 return Amount(amount.number, amount.unit, value.span, amount.expression)
-            if isinstance(value, Amount) and value.expression:
-                todo.append(value.expression)
+            if value.expression:
+                todo.append(value.expression.strip())
     return amount

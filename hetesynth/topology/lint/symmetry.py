@@ -45,7 +45,6 @@ def unlike_twins(inspection: Inspection) -> Iterator[Diagnostic]:
             servers[server].append(rank)
     local = [vertices[rank].name.removeprefix(f"{server}.") for rank, server in enumerate(topology.servers)]
     spans = {part.name: part.span for part in inspection.parts}
-    between = _between_gpus(topology)
     alike: dict[tuple[Span, str], list[str]] = defaultdict(list)
     for server, ranks in servers.items():
         usual, twins = Counter(sums[rank] for rank in ranks).most_common(1)[0]
@@ -54,14 +53,6 @@ def unlike_twins(inspection: Inspection) -> Iterator[Diagnostic]:
             continue
         told = ", ".join(f"{local[rank]} {gb(sums[rank])}" for rank in lesser)
         told += f", where {twins} others have {gb(usual)}"
-        if len({sums[rank] for rank in lesser}) == 1 < len(lesser):
-            # the connection of the two whose rate is what both have less, where there is such a one
-            a, b = lesser
-            less, rates = usual - sums[a], between.get(server, {})
-            rate = rates.get((a, b), Fraction(0))
-            if rate + less in {other for ends, other in rates.items() if ends not in ((a, b), (b, a))}:
-                pair = f"{local[a]} <-> {local[b]}"
-                told += f"; {pair} has {gb(rate)} and others {gb(rate + less)}" if rate else f"; no link {pair}"
         alike[spans[vertices[ranks[0]].name], told].append(server)
     for (span, told), names in alike.items():
         message = f"unlike its twins inside {listed(names)}: {told}"

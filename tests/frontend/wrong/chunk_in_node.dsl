@@ -1,9 +1,0 @@
-node n {
-  chunk 16 MB
-  gpus 2
-  mesh gpu* { bandwidth 25 GB/s }
-}
-
-cluster c {
-  instance a = n
-}

@@ -1,5 +1,0 @@
-import h20
-
-clusters {
-  instance a = h20x8
-}

@@ -1,3 +1,0 @@
-cluster c {
-  gpus 8
-}

@@ -1,8 +1,0 @@
-node n {
-  gpus 8 x H100
-  mesh gpu* { bandwidth 25 GB/s }
-}
-
-cluster c {
-  instance a = n
-}

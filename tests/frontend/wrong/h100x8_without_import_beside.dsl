@@ -1,5 +1,0 @@
-import h20
-
-cluster c {
-  instance a = h100x8
-}

@@ -1,5 +1,0 @@
-import h20
-
-cluster c {
-  node a = h20x8
-}

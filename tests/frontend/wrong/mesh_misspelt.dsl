@@ -1,8 +1,0 @@
-node n {
-  gpus 2
-  mseh gpu* { bandwidth 25 GB/s }
-}
-
-cluster c {
-  instance a = n
-}

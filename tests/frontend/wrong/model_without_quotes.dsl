@@ -1,9 +1,0 @@
-node n {
-  gpus 2
-  model H100
-  mesh gpu* { bandwidth 25 GB/s }
-}
-
-cluster c {
-  instance a = n
-}

@@ -1,3 +1,0 @@
-nodes n {
-  gpus 2
-}

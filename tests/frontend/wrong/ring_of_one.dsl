@@ -1,8 +1,0 @@
-node n {
-  gpus 4
-  ring gpu0 { bandwidth 25 GB/s }
-}
-
-cluster c {
-  instance a = n
-}

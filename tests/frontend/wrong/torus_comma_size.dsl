@@ -1,8 +1,0 @@
-node n {
-  gpus 8
-  torus gpu* 2,4 { bandwidth 25 GB/s }
-}
-
-cluster c {
-  instance a = n
-}
