@@ -113,9 +113,9 @@ def test_the_benchmark_leaves_them_out(monkeypatch: pytest.MonkeyPatch, tmp_path
     """Its tables stand beside sources that do."""
     commands: list[list[str]] = []
 
-    def refused(arguments: Any) -> tuple[dict[str, Any], str]:
+    def refused(arguments: Any) -> tuple[dict[str, Any], str, float]:
         commands.append(list(arguments))
-        return {"transfers": 0, "seconds_by_phase": {"simulate": 0.0}}, ""
+        return {"transfers": 0, "seconds_by_phase": {"simulate": 0.0}}, "", 0.0
 
     monkeypatch.setattr(time_tables, "_said", refused)
     time_tables.time_rows(EXAMPLES, ["a100_x2"])
