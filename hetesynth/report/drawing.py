@@ -64,7 +64,7 @@ class _Obstacles:
                     self.cells[column, row].append(i)
 
     def score(self, curve: WireCurve, ends: tuple[int, int]) -> tuple[int, int]:
-        """How many points of ``curve`` are in other boxes than its ends, and so near that wires beside it may be."""
+        """How many points of ``curve`` are in other boxes than its ends, and so near that wires may be."""
         count = max(4, int(math.hypot(curve.x2 - curve.x1, curve.y2 - curve.y1) / SAMPLE) + 1)
         inside = near = 0
         for k in range(count + 1):
