@@ -31,9 +31,7 @@ from hetesynth.model.words import size_text
 
 ROOT = Path(__file__).parents[2]
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
-CELL = slice(
-    4, -1
-)  # of a row of docs/data/programs.csv: before it come the cluster and what is asked, then seconds
+CELL = slice(4, -1)  # of a row of docs/data/programs.csv: after the cluster and what is asked, before seconds
 STEPS = slice(1, 7)  # of a row of docs/data/benchmarks.csv; then come seconds, memory and the goal
 TIMES = slice(1, 11)  # of a row of docs/data/benchmarks_time.csv; then come seconds
 
