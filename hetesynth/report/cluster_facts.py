@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hetesynth.model.topology import Rank, Topology
+from hetesynth.model.topology import Link, Rank, Topology, Vertex
 
 EXAMPLES = 4  # links and wires that a class names
 UNLIMITED = -1  # stands for a way without a wire that limits
@@ -65,21 +65,13 @@ class Bottleneck:
 
 
 @dataclass(frozen=True, slots=True)
-class Capable:
-    """A switch that does more than forward: ``multicast``, ``reduction``."""
-
-    name: str
-    capabilities: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """All of it, in the order of the topology."""
+    """All of it, in the order of the topology. ``capable``: switches that do more than forward."""
 
     servers: tuple[ServerFacts, ...]
     links: tuple[LinkClass, ...]
     bottlenecks: tuple[Bottleneck, ...]
-    capable: tuple[Capable, ...] = ()
+    capable: tuple[Vertex, ...]
 
     @property
     def gpus(self) -> tuple[GpuPlace, ...]:
@@ -89,7 +81,7 @@ class ClusterFacts:
 
 def cluster_facts(topology: Topology) -> ClusterFacts:
     """The facts of ``topology``."""
-    capable = tuple(Capable(v.name, v.capabilities) for v in topology.vertices if v.capabilities)
+    capable = tuple(vertex for vertex in topology.vertices if vertex.capabilities)
     links = tuple(_link_classes(topology))
     return ClusterFacts(tuple(_servers(topology)), links, tuple(bottlenecks(topology)), capable)
 
@@ -120,23 +112,17 @@ def _servers(topology: Topology) -> Iterator[ServerFacts]:
 def _link_classes(topology: Topology) -> Iterator[LinkClass]:
     """By kind, rate, lanes, latency and whether inside a server, in order of first appearance."""
     servers = topology.servers
-    counts: dict[tuple[str, bool, int, int, int], int] = defaultdict(int)
-    first: dict[tuple[str, bool, int, int, int], list[int]] = defaultdict(list)
-    for index, link in enumerate(topology.links):  # by identity: very many links share few values
+    alike: dict[tuple[str, bool, int, int, int], list[Link]] = defaultdict(list)
+    for link in topology.links:  # by identity: very many links share few values
         inside = servers[link.src] == servers[link.dst]
-        key = (link.kind, inside, id(link.bandwidth), link.lanes, id(link.latency))
-        counts[key] += 1
-        if counts[key] <= EXAMPLES:
-            first[key].append(index)
-    classes: dict[tuple[str, bool, Fraction, int, Fraction], tuple[int, list[int]]] = {}
-    for key, count in counts.items():
-        link = topology.links[first[key][0]]
-        value = (link.kind, key[1], link.bandwidth * link.lanes, link.lanes, link.latency)
-        before, indices = classes.get(value, (0, []))
-        classes[value] = (before + count, [*indices, *first[key]][:EXAMPLES])
-    for (kind, inside, rate, lanes, latency), (count, indices) in classes.items():
-        ends = tuple((topology.links[i].src, topology.links[i].dst) for i in indices)
-        yield LinkClass(kind, inside, rate, lanes, latency, count, ends)
+        alike[link.kind, inside, id(link.bandwidth), link.lanes, id(link.latency)].append(link)
+    classes: dict[tuple[str, bool, Fraction, int, Fraction], list[Link]] = defaultdict(list)
+    for (_, inside, *_), links in alike.items():
+        one = links[0]
+        classes[one.kind, inside, one.bandwidth * one.lanes, one.lanes, one.latency] += links
+    for (kind, inside, rate, lanes, latency), links in classes.items():
+        ends = tuple((link.src, link.dst) for link in links[:EXAMPLES])
+        yield LinkClass(kind, inside, rate, lanes, latency, len(links), ends)
 
 
 # -- what is shared
@@ -145,66 +131,49 @@ def _link_classes(topology: Topology) -> Iterator[LinkClass]:
 def bottlenecks(topology: Topology) -> Iterator[Bottleneck]:
     """Wires and groups that bind; the ports of a GPU alone are its own rate, not shared."""
     rates = [None if w.bandwidth is None else w.bandwidth * w.lanes for w in topology.wires]
-    feeding = _Feeding(topology, rates)
-    for w in sorted(feeding.senders):
-        rate, senders, receivers = rates[w], len(feeding.senders[w]), len(feeding.receivers[w])
-        if rate is None or min(senders, receivers) < 2:
+    limiting = [i for i, rate in enumerate(rates) if rate is not None]
+    order = sorted(limiting, key=lambda i: (rates[i] or Fraction(0), i))
+    place = {w: k for k, w in enumerate(order)}  # comparing fractions is slow
+    gpus = topology.ranks
+    inner = {i for i in limiting if topology.wires[i].src >= gpus and topology.wires[i].dst >= gpus}
+
+    def total(wires: Iterable[int]) -> Fraction | None:
+        """What they carry together; None where one has no limit."""
+        carried = [None if w == UNLIMITED else rates[w] for w in wires]
+        return None if None in carried else sum((rate for rate in carried if rate is not None), Fraction(0))
+
+    # Of every wire between two parts that forward: who sends over it, and the slowest wires before and behind.
+    senders, receivers, before, behind = (defaultdict[int, set[int]](set) for _ in range(4))
+    for link in topology.links:
+        if len(link.wires) < 3:
+            continue  # a GPU's own ports
+        for wires, into in ((link.wires, before), (link.wires[::-1], behind)):
+            tight = UNLIMITED
+            for w in wires:
+                if w in inner:
+                    into[w].add(tight)
+                if w in place and (tight == UNLIMITED or place[w] < place[tight]):
+                    tight = w
+        for w in link.wires:
+            if w in inner:
+                senders[w].add(link.src)
+                receivers[w].add(link.dst)
+    for w in sorted(senders):
+        rate, many, few = rates[w], len(senders[w]), len(receivers[w])
+        if rate is None or min(many, few) < 2:
             continue
-        before, behind = _total(feeding.before[w], rates), _total(feeding.behind[w], rates)
-        least = min((total for total in (before, behind) if total is not None), default=None)
+        offers = total(before[w]), total(behind[w])
+        least = min((offer for offer in offers if offer is not None), default=None)
         if least is None or least > rate:
-            offered = before if senders < receivers else behind if receivers < senders else least
-            yield Bottleneck(topology.wire_name(w), topology.wires[w].kind, rate, min(senders, receivers), offered)
+            offered = offers[0] if many < few else offers[1] if few < many else least
+            yield Bottleneck(topology.wire_name(w), topology.wires[w].kind, rate, min(many, few), offered)
     for group in topology.groups:
         links = [topology.links[i] for i in group.links]
         rate = group.bandwidth * group.lanes
         sharers = min(len({link.src for link in links}), len({link.dst for link in links}))
-        offered = _total({feeding.slowest(link.wires) for link in links}, rates)
+        slowest = {
+            min((w for w in link.wires if w in place), key=place.__getitem__, default=UNLIMITED) for link in links
+        }
+        offered = total(slowest)
         if len(links) > 1 and (offered is None or offered > rate):
             yield Bottleneck(group.name, group.kind, rate, sharers, offered)
-
-
-class _Feeding:
-    """Of every wire between two parts that forward: who sends over it, and the slowest wires before and behind."""
-
-    def __init__(self, topology: Topology, rates: list[Fraction | None]) -> None:
-        limiting = [i for i, rate in enumerate(rates) if rate is not None]
-        order = sorted(limiting, key=lambda i: (rates[i] or Fraction(0), i))
-        self._place = {w: k for k, w in enumerate(order)}  # comparing fractions is slow
-        self.senders: dict[int, set[Rank]] = defaultdict(set)
-        self.receivers: dict[int, set[Rank]] = defaultdict(set)
-        self.before: dict[int, set[int]] = defaultdict(set)
-        self.behind: dict[int, set[int]] = defaultdict(set)
-        gpus = topology.ranks
-        inner = {i for i in limiting if topology.wires[i].src >= gpus and topology.wires[i].dst >= gpus}
-        for link in topology.links:
-            if len(link.wires) < 3:
-                continue  # a GPU's own ports
-            self._walk(link.wires, inner, self.before)
-            self._walk(link.wires[::-1], inner, self.behind)
-            for w in link.wires:
-                if w in inner:
-                    self.senders[w].add(link.src)
-                    self.receivers[w].add(link.dst)
-
-    def _walk(self, wires: Iterable[int], inner: set[int], into: dict[int, set[int]]) -> None:
-        place, tight = self._place, UNLIMITED
-        for w in wires:
-            if w in inner:
-                into[w].add(tight)
-            if w in place and (tight == UNLIMITED or place[w] < place[tight]):
-                tight = w
-
-    def slowest(self, wires: Iterable[int]) -> int:
-        """The wire that limits a link."""
-        return min((w for w in wires if w in self._place), key=self._place.__getitem__, default=UNLIMITED)
-
-
-def _total(wires: Iterable[int], rates: list[Fraction | None]) -> Fraction | None:
-    total = Fraction(0)
-    for w in wires:
-        rate = None if w == UNLIMITED else rates[w]
-        if rate is None:
-            return None
-        total += rate
-    return total

@@ -125,14 +125,6 @@ class ProgramRun:
     simulated: int = 1
     loops: float = 1.0
 
-    def __post_init__(self) -> None:
-        if len(self.steps) * self.simulated != self.timeline.graph.tasks or len(self.since) != len(
-            self.timeline.end
-        ):
-            raise ValueError("the tasks are not those of the loops")
-        if any(not 0 <= step.block < len(self.blocks) for step in self.steps):
-            raise ValueError("a step belongs to no thread block")
-
     @property
     def shown(self) -> int:
         """The loops that are drawn."""
@@ -175,9 +167,3 @@ class Report:
     curves: tuple[Curve, ...]
     verdict: str = ""
     cegis: CegisRun | None = None
-
-    def __post_init__(self) -> None:
-        if self.run is None and self.program is None:
-            raise ValueError("a report needs a schedule or a program")
-        if any(len(curve.seconds) != len(self.sizes) for curve in self.curves):
-            raise ValueError("a curve needs one time per size")

@@ -6,7 +6,7 @@ What belongs to no server stands in rows between the servers, or above them wher
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -64,26 +64,19 @@ class _Obstacles:
                     self.cells[column, row].append(i)
 
     def score(self, curve: WireCurve, ends: tuple[int, int]) -> tuple[int, int]:
-        """How much of ``curve`` is in boxes, and how much is so near that a wire beside it may be."""
-        near = self.hit(curve, ends, LANE + CLEAR, LANE + CLEAR)
-        return (self.hit(curve, ends, LANE, 0.0) if near else 0), near
-
-    def hit(self, curve: WireCurve, ends: tuple[int, int], across: float, down: float) -> int:
-        """How many points of ``curve`` are in, or that near to, boxes that are not its ends."""
-        length = math.hypot(curve.x2 - curve.x1, curve.y2 - curve.y1)
-        count = max(4, int(length / SAMPLE) + 1)
-        inside = 0
+        """How many points of ``curve`` are in other boxes than its ends, and so near that wires may be."""
+        count = max(4, int(math.hypot(curve.x2 - curve.x1, curve.y2 - curve.y1) / SAMPLE) + 1)
+        inside = near = 0
         for k in range(count + 1):
             x, y = curve.at(k / count)
             for i in self.cells.get((int(x // CELL), int(y // CELL)), ()):
-                b = self.boxes[i]
-                if (
-                    i not in ends
-                    and b.x - across < x < b.x + b.width + across
-                    and b.y - down < y < b.y + b.height + down
-                ):
-                    inside += 1
-        return inside
+                b, away = self.boxes[i], LANE + CLEAR
+                across = max(b.x - x, x - b.x - b.width)
+                down = max(b.y - y, y - b.y - b.height)
+                if i not in ends and across < away and down < away:
+                    near += 1
+                    inside += across < LANE and down < 0
+        return inside, near
 
 
 def wire_curves(
@@ -96,32 +89,37 @@ def wire_curves(
     curves = []
     for wire in topology.wires:
         pair = (min(wire.src, wire.dst), max(wire.src, wire.dst))
-        if pair not in middles:
-            middles[pair] = _middle(pair, boxes, arcs.get(pair), obstacles, pair[1] >= topology.ranks)
+        a, b, rows = boxes[pair[0]], boxes[pair[1]], pair[1] >= topology.ranks  # rows: edges that face each other
+        if pair in arcs and pair not in middles:
+            edge, arc = a.y + a.height if arcs[pair] > 0 else a.y, arcs[pair]
+            middles[pair] = WireCurve(
+                a.middle[0], edge, (a.middle[0] + b.middle[0]) / 2, edge + arc, b.middle[0], edge
+            )
+        elif pair not in middles:
+            middles[pair] = _middle(pair, a, b, obstacles, rows)
         side = LANE + PARALLEL * parallel[wire.src, wire.dst]
         parallel[wire.src, wire.dst] += 1
-        upright = pair[1] >= topology.ranks and _facing(boxes[pair[0]], boxes[pair[1]])
-        curves.append(_beside(middles[pair], side, back=wire.src != pair[0], upright=upright))
+        # Moved to the right of its direction; level where it leads from row to row.
+        c, back = middles[pair], wire.src != pair[0]
+        length = math.hypot(c.x2 - c.x1, c.y2 - c.y1) or 1.0
+        away = -side if back else side
+        ox, oy = -(c.y2 - c.y1) / length * away, (c.x2 - c.x1) / length * away
+        if rows and _facing(a, b):
+            ox, oy = math.copysign(side, ox or side), 0.0
+        x1, y1, x2, y2 = (c.x2, c.y2, c.x1, c.y1) if back else (c.x1, c.y1, c.x2, c.y2)
+        moved = (x1 + ox, y1 + oy, c.cx + ox, c.cy + oy, x2 + ox, y2 + oy)
+        curves.append(WireCurve(*(round(value, 1) for value in moved)))
     return tuple(curves)
 
 
-def _middle(
-    pair: tuple[int, int], boxes: Sequence[Box], arc: float | None, obstacles: _Obstacles | None, rows: bool
-) -> WireCurve:
-    """The middle line of the connection of two vertices: straight where nothing is in between, else bent.
-
-    ``rows``: it joins edges that face each other.
-    """
-    a, b = boxes[pair[0]], boxes[pair[1]]
-    if arc is not None:
-        edge = a.y + a.height if arc > 0 else a.y
-        return WireCurve(a.middle[0], edge, (a.middle[0] + b.middle[0]) / 2, edge + arc, b.middle[0], edge)
-    straight = _between(a, b, 0.0, rows)
+def _middle(pair: tuple[int, int], a: Box, b: Box, obstacles: _Obstacles | None, rows: bool) -> WireCurve:
+    """The middle line of the connection of two vertices: straight where nothing is in between, else bent."""
+    best = _between(a, b, 0.0, rows)
     if obstacles is None:
-        return straight
-    best, least = straight, obstacles.score(straight, pair)
+        return best
+    least = obstacles.score(best, pair)
     if rows and _facing(a, b) and not least[0]:
-        return straight
+        return best
     sense = -1 if rows and a.y == b.y and a.x < b.x else 1  # parts of one row: over it first
     for bend in BENDS:
         if not any(least):
@@ -156,17 +154,6 @@ def _between(a: Box, b: Box, bend: float, rows: bool) -> WireCurve:
 def _facing(a: Box, b: Box) -> bool:
     """Whether one is above the other."""
     return a.y + a.height <= b.y or b.y + b.height <= a.y
-
-
-def _beside(c: WireCurve, side: float, *, back: bool, upright: bool) -> WireCurve:
-    """``c`` moved to the right of its direction, or of the other one; level where it leads from row to row."""
-    length = math.hypot(c.x2 - c.x1, c.y2 - c.y1) or 1.0
-    away = -side if back else side
-    ox, oy = -(c.y2 - c.y1) / length * away, (c.x2 - c.x1) / length * away
-    if upright:
-        ox, oy = math.copysign(side, ox or side), 0.0
-    x1, y1, x2, y2 = (c.x2, c.y2, c.x1, c.y1) if back else (c.x1, c.y1, c.x2, c.y2)
-    return WireCurve(*(round(v, 1) for v in (x1 + ox, y1 + oy, c.cx + ox, c.cy + oy, x2 + ox, y2 + oy)))
 
 
 def _across(box: Box, x: float) -> float:
@@ -236,9 +223,7 @@ def drawing(topology: Topology) -> Drawing:
         else:
             loose.append(i)
     joined: dict[int, set[int]] = {i: set() for i in range(len(topology.vertices))}
-    rates: dict[str, dict[str, set[Fraction]]] = defaultdict(
-        lambda: defaultdict(set)
-    )  # by server and kind of wire
+    rates: dict[str, dict[str, set[Fraction]]] = defaultdict(lambda: defaultdict(set))  # by server, kind of wire
     for wire in topology.wires:
         joined[wire.src].add(wire.dst)
         joined[wire.dst].add(wire.src)
@@ -248,9 +233,20 @@ def drawing(topology: Topology) -> Drawing:
     blocks = []
     for name, inside in members.items():
         block = server_block(topology, inside, joined)
-        captions = _captions(topology, name, inside, block.width - 16, rates.get(name, {}))
+        models = Counter(topology.vertices[i].model or "GPU" for i in inside if i < topology.ranks)
+        gpus = " + ".join(f"{count} x {model}" for model, count in models.items())
+        lines = [f"{name}: {gpus}" if name else gpus]  # then rates, in lines no wider than the block
+        words = [f"{kind} {rate_range(bandwidths)}" for kind, bandwidths in rates[name].items()]
+        for k, word in enumerate(words):
+            text = word if k < len(words) - 1 else f"{word} GB/s"
+            if len(lines) > 1 and (len(lines[-1]) + len(text) + 2) * LETTER <= block.width - 16:
+                lines[-1] += f", {text}"
+            else:
+                lines.append(text)
+        most = max(8, int((block.width - 16) / LETTER))
+        captions = tuple(line if len(line) <= most else line[: most - 1] + "…" for line in lines)
         blocks.append(_Captioned(name, block, captions))
-    page = _Page(loose, joined, _domains(topology, loose, joined))
+    page = _Page(topology, loose, joined)
     page.arrange(blocks)
     boxes = tuple(page.placed[i] for i in range(len(topology.vertices)))
     wires = wire_curves(topology, boxes, page.arcs)
@@ -260,32 +256,12 @@ def drawing(topology: Topology) -> Drawing:
     return Drawing(
         page.width,
         page.height + above + below,
-        tuple(box.moved(above) for box in boxes),
-        tuple(replace(s, box=s.box.moved(above), caption_y=s.caption_y + above) for s in page.servers),
+        tuple(replace(box, y=box.y + above) for box in boxes),
+        tuple(
+            replace(s, box=replace(s.box, y=s.box.y + above), caption_y=s.caption_y + above) for s in page.servers
+        ),
         tuple(replace(w, y1=w.y1 + above, cy=w.cy + above, y2=w.y2 + above) for w in wires),
     )
-
-
-def _captions(
-    topology: Topology, name: str, inside: Sequence[int], width: float, rates: Mapping[str, set[Fraction]]
-) -> tuple[str, ...]:
-    """The name with its GPUs, and the rates of its wires by kind, in lines no wider than ``width``."""
-    models: dict[str, int] = defaultdict(int)
-    for i in inside:
-        if i < topology.ranks:
-            models[topology.vertices[i].model or "GPU"] += 1
-    gpus = " + ".join(f"{count} x {model}" for model, count in models.items())
-    words = [f"{kind} {rate_range(bandwidths)}" for kind, bandwidths in rates.items()]
-    if words:
-        words[-1] += " GB/s"
-    lines = [f"{name}: {gpus}" if name else gpus]
-    for word in words:
-        if len(lines) > 1 and (len(lines[-1]) + len(word) + 2) * LETTER <= width:
-            lines[-1] += f", {word}"
-        else:
-            lines.append(word)
-    most = max(8, int(width / LETTER))
-    return tuple(line if len(line) <= most else line[: most - 1] + "…" for line in lines)
 
 
 def rate_range(rates: set[Fraction]) -> str:
@@ -298,29 +274,6 @@ def rate_range(rates: set[Fraction]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Domain:
-    """Switches that join the GPUs of several servers past their NICs, and these servers."""
-
-    switches: tuple[int, ...]
-    servers: frozenset[str]
-
-
-def _domains(topology: Topology, loose: Sequence[int], joined: Mapping[int, set[int]]) -> list[Domain]:
-    """None where no other network joins the servers: what joins GPUs is the network then."""
-    between = [i for i in loose if joined[i] and max(joined[i]) < topology.ranks]
-    if all(i in between or not joined[i] for i in loose):
-        return []
-    domains: list[Domain] = []
-    for i in between:
-        servers = frozenset(topology.vertices[n].server for n in joined[i])
-        alike = [d for d in domains if d.servers & servers]
-        switches = (*(s for d in alike for s in d.switches), i)
-        domains = [d for d in domains if d not in alike]
-        domains.append(Domain(switches, servers.union(*(d.servers for d in alike))))
-    return domains
-
-
-@dataclass(frozen=True, slots=True)
 class _Captioned:
     """A server with its captions."""
 
@@ -329,27 +282,34 @@ class _Captioned:
     captions: tuple[str, ...]
 
     @property
+    def head(self) -> float:
+        """The height of the captions."""
+        return LINE * len(self.captions) + 8
+
+    @property
     def height(self) -> float:
         """With the captions."""
         return self.block.height + self.head
-
-    @property
-    def head(self) -> float:
-        """Of the captions."""
-        return LINE * len(self.captions) + 8
 
 
 class _Page:
     """Rows of servers and what joins them: one tier between two rows of servers, several tiers above one."""
 
-    def __init__(
-        self, loose: Sequence[int], joined: Mapping[int, set[int]], domains: Sequence[Domain] = ()
-    ) -> None:
+    def __init__(self, topology: Topology, loose: Sequence[int], joined: Mapping[int, set[int]]) -> None:
         self.joined = joined
-        self.domains = domains
-        apart = {i for domain in domains for i in domain.switches}
+        # Switches that join the GPUs of several servers past their NICs, and these servers; none where no other
+        # network joins the servers: what joins GPUs is the network then.
+        self.domains: list[tuple[list[int], set[str]]] = []
+        between = [i for i in loose if joined[i] and max(joined[i]) < topology.ranks]
+        if any(i not in between and joined[i] for i in loose):
+            for i in between:
+                switches, servers = [i], {topology.vertices[n].server for n in joined[i]}
+                alike = [domain for domain in self.domains if domain[1] & servers]
+                self.domains = [domain for domain in self.domains if domain not in alike]
+                switches = [*(s for domain in alike for s in domain[0]), i]
+                self.domains.append((switches, servers.union(*(domain[1] for domain in alike))))
         # What joins servers, what joins that, and so on; the ends of a core stand beside each other.
-        rest = [i for i in loose if i not in apart]
+        rest = [i for i in loose if not any(i in switches for switches, _ in self.domains)]
         near = set(joined) - set(rest)
         self.tiers: list[list[int]] = []
         while rest:
@@ -364,7 +324,25 @@ class _Page:
 
     def arrange(self, blocks: Sequence[_Captioned]) -> None:
         """Place everything."""
-        rows = self._rows(blocks)
+        most = SERVERS_A_ROW
+        if len(self.tiers) == 1 and 3 < len(blocks) <= 2 * most:
+            most = (len(blocks) + 1) // 2
+        rows: list[Sequence[_Captioned]] = [blocks[i : i + most] for i in range(0, len(blocks), most)]
+        if self.domains:  # the servers of one beside each other; two rows where one tier is between them
+            place = {name: k for k, (_, servers) in enumerate(self.domains) for name in servers}
+            order = sorted(blocks, key=lambda b: place.get(b.name, len(place)))
+            starts = [k for k in range(1, len(order)) if place.get(order[k].name) != place.get(order[k - 1].name)]
+            rows = [order]
+            if len(self.tiers) == 1 and starts:
+                half = min(starts, key=lambda k: abs(2 * k - len(order)))
+                rows = [order[:half], order[half:]]
+        elif not self.tiers:
+            wide: list[list[_Captioned]] = [[]]
+            for block in blocks:
+                if wide[-1] and sum(b.block.width + GAP for b in (*wide[-1], block)) > MAX_ROW:
+                    wide.append([])
+                wide[-1].append(block)
+            rows = list(wide)
         self.width = max(sum(b.block.width for b in row) + GAP * (len(row) + 1) for row in rows)
         above = len(rows) // 2 if len(self.tiers) == 1 else 0
         y = GAP / 2
@@ -376,32 +354,11 @@ class _Page:
             y = self._row(row, y, flip=number < above)
         self.height = y - GAP / 2
 
-    def _rows(self, blocks: Sequence[_Captioned]) -> list[Sequence[_Captioned]]:
-        if self.domains:  # the servers of one beside each other; two rows where one tier is between them
-            place = {name: k for k, domain in enumerate(self.domains) for name in domain.servers}
-            order = sorted(blocks, key=lambda b: place.get(b.name, len(place)))
-            starts = [k for k in range(1, len(order)) if place.get(order[k].name) != place.get(order[k - 1].name)]
-            if len(self.tiers) > 1 or not starts:
-                return [order]
-            half = min(starts, key=lambda k: abs(2 * k - len(order)))
-            return [order[:half], order[half:]]
-        if not self.tiers:
-            rows: list[list[_Captioned]] = [[]]
-            for block in blocks:
-                if rows[-1] and sum(b.block.width + GAP for b in (*rows[-1], block)) > MAX_ROW:
-                    rows.append([])
-                rows[-1].append(block)
-            return list(rows)
-        most = SERVERS_A_ROW
-        if len(self.tiers) == 1 and 3 < len(blocks) <= 2 * most:
-            most = (len(blocks) + 1) // 2
-        return [blocks[i : i + most] for i in range(0, len(blocks), most)]
-
     def _row(self, row: Sequence[_Captioned], y: float, *, flip: bool) -> float:
         tallest = max(b.height for b in row)
         x = self._left(row)
         names = {b.name for b in row}
-        domains = [domain for domain in self.domains if domain.servers & names]
+        domains = [domain for domain in self.domains if domain[1] & names]
         extra = BAR + FAN if domains else 0.0
         spans: dict[str, tuple[float, float]] = {}
         for server in row:
@@ -415,11 +372,10 @@ class _Page:
             self.servers.append(ServerBox(server.name, frame, server.captions, caption + LINE - 2))
             spans[server.name] = (x, x + server.block.width)
             x += server.block.width + GAP
-        for domain in domains:
-            left = min(spans[name][0] for name in domain.servers)
-            right = max(spans[name][1] for name in domain.servers)
-            share = (right - left + SPACE) / len(domain.switches)
-            for k, i in enumerate(domain.switches):
+        for switches, servers in domains:
+            left, right = min(spans[name][0] for name in servers), max(spans[name][1] for name in servers)
+            share = (right - left + SPACE) / len(switches)
+            for k, i in enumerate(switches):
                 top = y if flip else y + tallest + FAN
                 self.placed[i] = Box(left + k * share, top, share - SPACE, BAR)
         return y + tallest + extra + GAP
@@ -437,16 +393,15 @@ class _Page:
             for server in row:
                 centres.update({i: x + box.middle[0] for i, box in server.block.places.items()})
                 x += server.block.width + GAP
-        orders = []
+        shares = []
         for tier in self.tiers:
             near = {i: [centres[n] for n in sorted(self.joined[i]) if n in centres] for i in tier}
-            order = sorted(tier, key=lambda i: (sum(near[i]) / len(near[i]) if near[i] else 0.0, i))
-            share = (self.width - 2 * GAP - SPACE * (len(order) - 1)) / len(order)
-            for k, i in enumerate(order):
+            tier.sort(key=lambda i: (sum(near[i]) / len(near[i]) if near[i] else 0.0, i))
+            share = (self.width - 2 * GAP - SPACE * (len(tier) - 1)) / len(tier)
+            for k, i in enumerate(tier):
                 centres[i] = GAP + k * (share + SPACE) + share / 2
-            orders.append(order)
-        for order in reversed(orders):
-            share = (self.width - 2 * GAP - SPACE * (len(order) - 1)) / len(order)
+            shares.append(share)
+        for order, share in zip(reversed(self.tiers), reversed(shares), strict=True):
             for i in order:
                 self.placed[i] = Box(centres[i] - share / 2, y + 6, share, BAR)
             y += BAR + min(MOST_FAN, FAN + FAN_STEP * len(order))

@@ -46,30 +46,26 @@ def sarif_log(
 ) -> dict[str, Any]:
     """A log with one run over the file ``path``, or those of its results, whose rules are in ``rules``."""
     index = {rule.id: k for k, rule in enumerate(rules)}
-    driver = {
-        "name": "hetesynth",
-        "semanticVersion": version,
-        "rules": [
-            {
-                "id": rule.id,
-                "name": rule.name,
-                "shortDescription": {"text": rule.summary},
-                "help": {"text": rule.help},
-            }
-            for rule in rules
-        ],
-    }
-    return {
-        "$schema": SCHEMA,
-        "version": "2.1.0",
-        "runs": [
-            {
-                "tool": {"driver": driver},
-                "columnKind": "unicodeCodePoints",
-                "results": [_result(result.path or path, result, index[result.rule]) for result in results],
-            }
-        ],
-    }
+    described = [
+        {"id": r.id, "name": r.name, "shortDescription": {"text": r.summary}, "help": {"text": r.help}}
+        for r in rules
+    ]
+    driver = {"name": "hetesynth", "semanticVersion": version, "rules": described}
+    plain = []
+    for result in results:
+        physical: dict[str, Any] = {"artifactLocation": {"uri": _uri(result.path or path)}}
+        if result.line is not None and result.line > 0:
+            physical["region"] = {"startLine": result.line}
+            if result.columns is not None:
+                physical["region"] |= {"startColumn": result.columns[0], "endColumn": result.columns[1]}
+        location: dict[str, Any] = {"physicalLocation": physical}
+        if result.place is not None:
+            location["logicalLocations"] = [{"fullyQualifiedName": result.place}]
+        said = {"ruleId": result.rule, "ruleIndex": index[result.rule], "level": result.level}
+        said |= {"message": {"text": result.message}, "locations": [location]}
+        plain.append(said | ({"properties": dict(result.properties)} if result.properties else {}))
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": plain}
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
 def sarif_failure(error: HetesynthError, version: str, path: str | None = None) -> dict[str, Any]:
@@ -77,11 +73,9 @@ def sarif_failure(error: HetesynthError, version: str, path: str | None = None) 
 
     ``path``: the file that was judged, for an error that names no place.
     """
-    places: list[tuple[str, str, str | None, Span | None]]
+    places: list[tuple[str, str, str | None, Span | None]] = [(error.code, error.message, path, None)]
     if isinstance(error, SourceError):
         places = [(d.code, d.message, d.span.file, d.span) for d in error.diagnostics]
-    else:
-        places = [(error.code, error.message, path, None)]
     notifications = []
     for code, message, file, span in places:
         plain: dict[str, Any] = {"descriptor": {"id": code}, "level": "error", "message": {"text": message}}
@@ -92,35 +86,9 @@ def sarif_failure(error: HetesynthError, version: str, path: str | None = None) 
             plain["locations"] = [{"physicalLocation": physical}]
         notifications.append(plain)
     log = sarif_log("", (), (), version)
-    log["runs"][0]["invocations"] = [
-        {
-            "executionSuccessful": False,
-            "exitCode": error.exit_code,
-            "toolExecutionNotifications": notifications,
-        }
-    ]
+    failure = {"executionSuccessful": False, "exitCode": error.exit_code}
+    log["runs"][0]["invocations"] = [failure | {"toolExecutionNotifications": notifications}]
     return log
-
-
-def _result(path: str, result: SarifResult, index: int) -> dict[str, Any]:
-    physical: dict[str, Any] = {"artifactLocation": {"uri": _uri(path)}}
-    if result.line is not None and result.line > 0:
-        physical["region"] = {"startLine": result.line}
-        if result.columns is not None:
-            physical["region"] |= {"startColumn": result.columns[0], "endColumn": result.columns[1]}
-    location: dict[str, Any] = {"physicalLocation": physical}
-    if result.place is not None:
-        location["logicalLocations"] = [{"fullyQualifiedName": result.place}]
-    plain: dict[str, Any] = {
-        "ruleId": result.rule,
-        "ruleIndex": index,
-        "level": result.level,
-        "message": {"text": result.message},
-        "locations": [location],
-    }
-    if result.properties:
-        plain["properties"] = dict(result.properties)
-    return plain
 
 
 def _uri(path: str) -> str:

@@ -10,7 +10,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import combinations
 
 from hetesynth.model.topology import Topology, VertexKind
@@ -29,10 +29,6 @@ class Box:
     def middle(self) -> tuple[float, float]:
         """The centre."""
         return self.x + self.width / 2, self.y + self.height / 2
-
-    def moved(self, down: float) -> Box:
-        """The box further down."""
-        return replace(self, y=self.y + down)
 
 
 PITCH, PAD, BETWEEN, STAGGER = 40.0, 12.0, 24.0, 42.0
@@ -55,8 +51,8 @@ TOGETHER = 0.62  # of the usual distance, for two GPUs of one module in a circle
 LEAST_GRID = 6
 
 
-def shape(count: int, pairs: Pairs, modules: Pairs) -> Points:
-    """Return the shape that suits: two squares, a grid, else a circle; ``modules`` are drawn close together."""
+def shape(count: int, pairs: Pairs, modules: Pairs, columns: int | None) -> Points:
+    """Two squares, a grid of ``columns``, else a circle; ``modules`` are drawn close together."""
     squares = two_squares(count, pairs)
     if squares is not None:  # the second behind the first, right and up by parts that keep all lines off all boxes
         points: Points = [(0.0, 0.0)] * 8
@@ -65,7 +61,6 @@ def shape(count: int, pairs: Pairs, modules: Pairs) -> Points:
             for k, (x, y) in zip(four, corners, strict=True):
                 points[k] = (SQUARE * (x + right), SQUARE * (y + down))
         return points
-    columns = grid_columns(count, pairs)
     if columns is not None:
         return [(GRID_PITCH * (k % columns), GRID_PITCH * (k // columns)) for k in range(count)]
     # Clockwise from the left of the top.
@@ -87,26 +82,22 @@ def two_squares(count: int, pairs: Pairs) -> tuple[Sequence[int], Sequence[int]]
     for rest in combinations(range(1, 8), 3):
         one = (0, *rest)
         other = [k for k in range(8) if k not in one]
-        between = [(a, b) for a in one for b in other if (min(a, b), max(a, b)) in pairs]
+        partner = {a: b for a in one for b in other if (min(a, b), max(a, b)) in pairs}
         inside = all(pair in pairs for four in (one, other) for pair in combinations(four, 2))
-        if inside and len(between) == 4 and len({b for _, b in between}) == 4 == len({a for a, _ in between}):
-            partner = dict(between)
+        if inside and sorted(partner.values()) == other:  # the other four of sixteen pairs
             return one, [partner[a] for a in one]
     return None
 
 
 def grid_columns(count: int, pairs: Pairs) -> int | None:
     """In how many columns every connection joins neighbours or the two ends of a line; None: in no grid."""
-    divisors = [c for c in range(2, count // 2 + 1) if count % c == 0]
+    divisors = [c for c in range(2, count // 2 + 1) if count % c == 0 and count >= LEAST_GRID and pairs]
     for columns in sorted(divisors, key=lambda c: (abs(c - math.sqrt(count)), -c)):
-        if count >= LEAST_GRID and pairs and all(_neighbours(a, b, columns, count // columns) for a, b in pairs):
+        steps = [(abs(a // columns - b // columns), abs(a % columns - b % columns)) for a, b in pairs]
+        lines = {(0, 1), (0, columns - 1), (1, 0), (count // columns - 1, 0)}
+        if all(step in lines for step in steps):
             return columns
     return None
-
-
-def _neighbours(a: int, b: int, columns: int, rows: int) -> bool:
-    down, across = abs(a // columns - b // columns), abs(a % columns - b % columns)
-    return (down == 0 and across in (1, columns - 1)) or (across == 0 and down in (1, rows - 1))
 
 
 @dataclass(slots=True)
@@ -137,7 +128,11 @@ def server_block(topology: Topology, inside: Sequence[int], joined: Mapping[int,
     gpus = [i for i in inside if i < topology.ranks]
     nics = [i for i in inside if topology.vertices[i].kind == "nic" and joined[i]]
     idle = [i for i in inside if topology.vertices[i].kind == "nic" and not joined[i]]
-    parts = _parts(topology, [i for i in inside if i >= topology.ranks and i not in {*nics, *idle}])
+    ends: dict[str, list[int]] = defaultdict(list)  # switches one by one, the ends of a bus together
+    for i in inside:
+        if i not in {*gpus, *nics, *idle}:
+            ends[re.sub(r"(\.(fwd|rev))?\.(in|out)$", "", topology.vertices[i].name)].append(i)
+    parts = [_Part(several, OVER.get(topology.vertices[several[0]].kind, 0)) for several in ends.values()]
     lower = [p for p in parts if all(joined[e] <= {*gpus, *p.ends} for e in p.ends)]
     upper = [p for p in parts if p not in lower]
     order = {rank: k for k, rank in enumerate(gpus)}
@@ -145,19 +140,10 @@ def server_block(topology: Topology, inside: Sequence[int], joined: Mapping[int,
     alone = not upper and not lower and (not nics or two_squares(len(gpus), pairs) is not None)
     leaving = any(not joined[i] <= set(inside) for i in gpus)  # wires from GPUs straight out of the server
     if pairs and alone:
-        return _Shaped(gpus, [*nics, *idle], joined, pairs).block(_modules(topology, order))
+        return _shaped(gpus, [*nics, *idle], joined, pairs, _modules(topology, order))
     if not upper and not pairs and all(joined[i] <= set(gpus) for i in nics) and leaving:
         return _Rows(gpus, [], upper, lower, joined, pairs, under=[*nics, *idle]).block()
     return _Rows(gpus, [*nics, *idle], upper, lower, joined, pairs).block()
-
-
-def _parts(topology: Topology, others: Sequence[int]) -> list[_Part]:
-    """Switches one by one, the ends of a bus together."""
-    ends: dict[str, list[int]] = defaultdict(list)
-    for i in others:
-        name = topology.vertices[i].name
-        ends[re.sub(r"(\.(fwd|rev))?\.(in|out)$", "", name)].append(i)
-    return [_Part(several, OVER.get(topology.vertices[several[0]].kind, 0)) for several in ends.values()]
 
 
 def _modules(topology: Topology, order: Mapping[int, int]) -> Pairs:
@@ -174,31 +160,25 @@ def _modules(topology: Topology, order: Mapping[int, int]) -> Pairs:
     return frozenset(modules) if len(order) % 2 == 0 else frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class _Shaped:
+def _shaped(
+    gpus: Sequence[int], nics: Sequence[int], joined: Mapping[int, set[int]], pairs: Pairs, modules: Pairs
+) -> Block:
     """GPUs in a shape of their own; NICs in a row above it, each over the GPUs that use it."""
-
-    gpus: Sequence[int]
-    nics: Sequence[int]
-    joined: Mapping[int, set[int]]
-    pairs: Pairs
-
-    def block(self, modules: Pairs) -> Block:
-        """The boxes; ``modules`` are pairs of GPUs that belong together."""
-        points = shape(len(self.gpus), self.pairs, modules)
-        margin = WRAP if grid_columns(len(self.gpus), self.pairs) else 0.0
-        width, height = GPU
-        wide = max(x for x, _ in points) + width + 2 * margin
-        inner = max(wide, 3 * PITCH, len(self.nics) * (NIC[0] + SPACE))
-        left = (inner - wide) / 2 + margin
-        x = {i: left + points[k][0] + width / 2 for k, i in enumerate(self.gpus)}
-        near = [[x[n] for n in sorted(self.joined[i]) if n in x] for i in self.nics]
-        middles = _apart([sum(xs) / len(xs) if xs else inner / 2 for xs in near], NIC[0], inner)
-        places = {i: _around(middle, PAD, NIC) for i, middle in zip(self.nics, middles, strict=True)}
-        y = PAD + margin + (NIC[1] + BETWEEN if self.nics else 0)
-        for k, i in enumerate(self.gpus):
-            places[i] = _around(x[i], y + points[k][1], GPU)
-        return Block(inner + 2 * PAD, y + max(down for _, down in points) + height + margin + PAD, places)
+    columns = grid_columns(len(gpus), pairs)
+    points = shape(len(gpus), pairs, modules, columns)
+    margin = WRAP if columns else 0.0
+    width, height = GPU
+    wide = max(x for x, _ in points) + width + 2 * margin
+    inner = max(wide, 3 * PITCH, len(nics) * (NIC[0] + SPACE))
+    left = (inner - wide) / 2 + margin
+    x = {i: left + points[k][0] + width / 2 for k, i in enumerate(gpus)}
+    near = [[x[n] for n in sorted(joined[i]) if n in x] for i in nics]
+    middles = _apart([sum(xs) / len(xs) if xs else inner / 2 for xs in near], inner)
+    places = {i: _around(middle, PAD, NIC) for i, middle in zip(nics, middles, strict=True)}
+    y = PAD + margin + (NIC[1] + BETWEEN if nics else 0)
+    for k, i in enumerate(gpus):
+        places[i] = _around(x[i], y + points[k][1], GPU)
+    return Block(inner + 2 * PAD, y + max(down for _, down in points) + height + margin + PAD, places)
 
 
 @dataclass(slots=True)
@@ -216,21 +196,31 @@ class _Rows:
 
     def block(self) -> Block:
         """The boxes."""
-        inner, pitch, two = self._inner(), self._pitch, self._two
+        buses = [p for p in self.upper if len(p.ends) > 1]
+        pitch = WITH_BUSES if buses else PITCH
+        # GPUs stand in two rows: not where wires of their own lead away from many of them.
+        mine = {*self.gpus, *self.nics, *(e for p in (*self.upper, *self.lower) for e in p.ends)}
+        leaving = self.pairs or any(not self.joined[i] <= mine for i in self.gpus)
+        two = len(self.gpus) > (ROW_OF_JOINED if leaving else ROW_OF_GPUS)
         columns = -(-len(self.gpus) // 2) if two else len(self.gpus)
+        inner = max(
+            pitch * (len(self.gpus) / 2 + 0.75 if two else len(self.gpus)),
+            3 * PITCH,
+            max(map(len, (self.nics, self.under))) * (NIC[0] + SPACE),
+            sum(p.width + SPACE for p in self.upper if len(p.ends) == 1),
+            len(buses) * (2 * (END[0] + 2) + SPACE),
+        )
         left = (inner - pitch * (columns + (0.5 if two else 0.0))) / 2
         for k, i in enumerate(self.gpus):
             column, row = divmod(k, 2) if two else (k, 0)
             self.x[i] = left + pitch * (column + 0.5 + 0.5 * row)
         levels = self._levels()
-        for level in sorted(levels)[:1]:
-            self._place(levels[level], inner, wide=True)
-        for level in sorted(levels)[1:]:  # for the NICs that are joined there
-            self._place(levels[level], inner, wide=False)
+        for number, level in enumerate(sorted(levels)):  # for the NICs that are joined there
+            self._place(levels[level], inner, wide=number == 0)
         for nics in (self.nics, self.under):
-            nic_x = _apart([self._mean([i]) or inner / 2 for i in nics], NIC[0], inner)
+            nic_x = _apart([self._mean([i]) or inner / 2 for i in nics], inner)
             self.x.update(zip(nics, nic_x, strict=True))
-        aside = END[0] / 2 + 2 if any(len(p.ends) > 1 for p in self.upper) else 0.0
+        aside = END[0] / 2 + 2 if buses else 0.0
         for end in (e for level in sorted(levels)[1:] for p in levels[level] for e in p.ends):
             del self.x[end]
         for level in sorted(levels)[1:]:
@@ -240,25 +230,6 @@ class _Rows:
                 lines = [self.x[i] + away for i in others for away in (-aside, aside)]
                 part.x = _free(part.x, part.width, lines, inner)
         return self._stacked(inner, levels, two)
-
-    @property
-    def _pitch(self) -> float:
-        return WITH_BUSES if any(len(p.ends) > 1 for p in self.upper) else PITCH
-
-    @property
-    def _two(self) -> bool:
-        """Whether the GPUs stand in two rows: not where wires of their own lead away from many of them."""
-        mine = {*self.gpus, *self.nics, *(e for p in (*self.upper, *self.lower) for e in p.ends)}
-        leaving = self.pairs or any(not self.joined[i] <= mine for i in self.gpus)
-        return len(self.gpus) > (ROW_OF_JOINED if leaving else ROW_OF_GPUS)
-
-    def _inner(self) -> float:
-        columns = len(self.gpus) / 2 + 0.75 if self._two else float(len(self.gpus))
-        widths = [sum(p.width + SPACE for p in self.upper if len(p.ends) == 1)]
-        widths += [sum(2 * (END[0] + 2) + SPACE for p in self.upper if len(p.ends) > 1)]
-        return max(
-            self._pitch * columns, 3 * PITCH, max(map(len, (self.nics, self.under))) * (NIC[0] + SPACE), *widths
-        )
 
     def _levels(self) -> dict[int, list[_Part]]:
         """1 for what joins GPUs or NICs, 2 for what joins level 1, and so on."""
@@ -280,14 +251,11 @@ class _Rows:
         levels: dict[int, list[_Part]] = defaultdict(list)
         for part in self.upper:
             levels[part.level].append(part)
-        for part in self.upper:
-            part.far_below = len(part.ends) == 4 and self._looks_down(part, of)
+        for part in self.upper:  # whether nothing at the far side of a bus is above it
+            far = {n for e in part.ends[1:3] for n in self.joined[e]} - set(part.ends)
+            above = any(n in self.nics or (n in of and of[n].level >= part.level) for n in far)
+            part.far_below = len(part.ends) == 4 and not above
         return dict(levels)
-
-    def _looks_down(self, part: _Part, of: Mapping[int, _Part]) -> bool:
-        """Whether nothing at the far side of a bus is above it."""
-        far = {n for e in part.ends[1:3] for n in self.joined[e]} - set(part.ends)
-        return all(n not in self.nics and (n not in of or of[n].level < part.level) for n in far)
 
     def _mean(self, ends: Sequence[int]) -> float | None:
         near = [self.x[n] for e in ends for n in sorted(self.joined[e]) if n in self.x and n not in ends]
@@ -321,7 +289,16 @@ class _Rows:
         y += NIC[1] + BETWEEN if self.nics else 0
         for level in sorted(levels, reverse=True):
             for part in levels[level]:
-                places.update(_drawn(part, y))
+                if len(part.ends) == 1:
+                    places[part.ends[0]] = _around(part.x, y, (part.width, part.height))
+                    continue
+                step, left = END[0] + 2, part.x - part.width / 2 + END[0] / 2
+                order = [part.ends[k] for k in (0, 3, 1, 2)] if len(part.ends) == 4 else part.ends
+                spots = [(left + k * step, y) for k in range(len(order))]  # the ends of a bus: in a row, or
+                if len(part.ends) == 4 and not part.far_below:  # near ends below far ends
+                    down = y + END[1] + BETWEEN
+                    spots = [(left, down), (left + step, down), (left, y), (left + step, y)]
+                places.update({end: _around(x, top, END) for end, (x, top) in zip(order, spots, strict=True)})
             y += max(p.height for p in levels[level]) + BETWEEN
         for k, i in enumerate(self.gpus):
             places[i] = _around(self.x[i], y + (STAGGER * (k % 2) if two else 0), GPU)
@@ -348,31 +325,16 @@ def _around(x: float, y: float, size: tuple[float, float]) -> Box:
     return Box(PAD + x - size[0] / 2, y, *size)
 
 
-def _drawn(part: _Part, y: float) -> dict[int, Box]:
-    """One box; or the ends of a bus: near ends below far ends, or all in a row."""
-    if len(part.ends) == 1:
-        return {part.ends[0]: _around(part.x, y, (part.width, part.height))}
-    width, height = END
-    step, left = width + 2, part.x - part.width / 2 + width / 2
-    if len(part.ends) == 4 and not part.far_below:
-        down = y + height + BETWEEN
-        entry, far_out, far_in, out = part.ends
-        spots = {entry: (left, down), far_out: (left, y), far_in: (left + step, y), out: (left + step, down)}
-        return {end: _around(x, top, END) for end, (x, top) in spots.items()}
-    order = [part.ends[k] for k in (0, 3, 1, 2)] if len(part.ends) == 4 else part.ends
-    return {end: _around(left + k * step, y, END) for k, end in enumerate(order)}
-
-
-def _apart(middles: Sequence[float], width: float, inner: float) -> list[float]:
-    """Boxes of one width; those with the same middle stand on both sides of it."""
+def _apart(middles: Sequence[float], inner: float) -> list[float]:
+    """NICs at ``middles``; those with the same middle stand on both sides of it."""
     alike: dict[float, list[int]] = defaultdict(list)
     for k, x in enumerate(middles):
         alike[round(x, 3)].append(k)
     wishes = list(middles)
     for several in alike.values():
         for n, k in enumerate(several):
-            wishes[k] += (n - (len(several) - 1) / 2) * (width + SPACE)
-    return _spread([(x, width) for x in wishes], inner)
+            wishes[k] += (n - (len(several) - 1) / 2) * (NIC[0] + SPACE)
+    return _spread([(x, NIC[0]) for x in wishes], inner)
 
 
 def _spread(boxes: Sequence[tuple[float, float]], inner: float) -> list[float]:

@@ -1,4 +1,4 @@
-"""Bandwidth against size as a small SVG: logarithmic both ways, legible on light and dark ground."""
+"""Bandwidth, or what times are off, against size as a small SVG, legible on light and dark ground."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from html import escape
 
 from hetesynth.model.diagnostics import visible
 
-WIDTH, HEIGHT = 800, 440
-LEFT, RIGHT, TOP, BOTTOM = 70, 230, 56, 50
+WIDTH = 800
 COLOURS = ("#0072b2", "#d55e00", "#00795a", "#a84f86", "#9a6a00", "#2176a8", "#6a4fa3", "#5f5f5f")
 ON_DARK = ("#4fb3ee", "#ff8a3d", "#2fcf9f", "#e79bc6", "#f0b93c", "#8fd0f5", "#b9a1e6", "#b5b5b5")
 DASHES = ("", "7 3", "10 3 2 3", "4 2")  # so that curves are told apart without colours too
@@ -24,10 +23,9 @@ def size_plot(title: str, curves: Mapping[str, Curve], marks: Sequence[int] = ()
     points = [p for curve in curves.values() for p in curve if p[1] > 0]
     if not points:
         raise ValueError("nothing to plot")
-    floor = HEIGHT - BOTTOM
-    x_axis = _Axis([x for x, _ in points], LEFT, WIDTH - RIGHT)
-    y_axis = _Axis([y for _, y in points], floor, TOP)
-    right = WIDTH - RIGHT
+    height, left, right, top, floor = 440, 70, WIDTH - 230, 56, 390
+    x_axis = _Axis([x for x, _ in points], left, right)
+    y_axis = _Axis([y for _, y in points], floor, top)
     light = "".join(f".c{k}{{stroke:{colour}}}" for k, colour in enumerate(COLOURS))
     dark = "".join(f".c{k}{{stroke:{colour}}}" for k, colour in enumerate(ON_DARK))
     style = (
@@ -35,29 +33,48 @@ def size_plot(title: str, curves: Mapping[str, Curve], marks: Sequence[int] = ()
         f"@media(prefers-color-scheme:dark){{.t{{fill:#ddd}}.g{{stroke:#555}}.b{{stroke:#ddd}}{dark}}}"
     )
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        f'font-family="system-ui, sans-serif" font-size="12">',
-        f"<title>{text_markup(title)}</title>",
-        f"<style>{style}</style>",
-        f'<text class="t" x="{LEFT}" y="22" font-size="14">{text_markup(title)}</text>',
+        *_opening(title, height, style),
+        f'<text class="t" x="{left}" y="22" font-size="14">{text_markup(title)}</text>',
     ]
     for x in x_axis.ticks():
         at = f"{x_axis.at(x):.1f}"
-        lines.append(f'<path class="g" d="M{at} {TOP}V{floor}"/>')
+        lines.append(f'<path class="g" d="M{at} {top}V{floor}"/>')
         lines.append(f'<text class="t" x="{at}" y="{floor + 18}" text-anchor="middle">{size_label(x)}</text>')
     for y in y_axis.ticks():
         at = f"{y_axis.at(y):.1f}"
-        lines.append(f'<path class="g" d="M{LEFT} {at}H{right}"/>')
-        lines.append(f'<text class="t" x="{LEFT - 8}" y="{at}" dy="4" text-anchor="end">{y:g}</text>')
-    lines.append(f'<text class="t" x="{right}" y="{HEIGHT - 12}" text-anchor="end">Size of the buffer</text>')
-    lines.append(f'<text class="t" x="{LEFT}" y="{TOP - 8}">GB/s of algorithm bandwidth, simulated</text>')
+        lines.append(f'<path class="g" d="M{left} {at}H{right}"/>')
+        lines.append(f'<text class="t" x="{left - 8}" y="{at}" dy="4" text-anchor="end">{y:g}</text>')
+    lines.append(f'<text class="t" x="{right}" y="{height - 12}" text-anchor="end">Size of the buffer</text>')
+    lines.append(f'<text class="t" x="{left}" y="{top - 8}">GB/s of algorithm bandwidth, simulated</text>')
     lines += [
-        f'<path class="g" stroke-dasharray="3 3" stroke-width="1" d="M{x_axis.at(m):.1f} {TOP}V{floor}"/>'
+        f'<path class="g" stroke-dasharray="3 3" stroke-width="1" d="M{x_axis.at(m):.1f} {top}V{floor}"/>'
         for m in marks
     ]
     for number, (name, curve) in enumerate(curves.items()):
-        lines += _curve(number, name, [(x_axis.at(x), y_axis.at(y)) for x, y in curve if y > 0])
+        path = "L".join(f"{x_axis.at(x):.1f} {y_axis.at(y):.1f}" for x, y in curve if y > 0)
+        if not path:
+            continue
+        look = 'class="b" stroke-dasharray="1 3" stroke-width="1.5"'
+        if name != BOUND:
+            dash = DASHES[(number + number // len(COLOURS)) % len(DASHES)]
+            look = f'class="c{number % len(COLOURS)}" stroke-width="2"'
+            look += f' stroke-dasharray="{dash}"' if dash else ""
+        column, row = right + 14, top + 14 + 18 * number
+        lines += [
+            f'<path fill="none" {look} d="M{path}"><title>{text_markup(name)}</title></path>',
+            f'<path fill="none" {look} d="M{column} {row - 4}h24"/>',
+            f'<text class="t" x="{column + 30}" y="{row}">{text_markup(name[:32])}</text>',
+        ]
     return "\n".join([*lines, "</svg>", ""])
+
+
+def _opening(title: str, height: int, style: str) -> list[str]:
+    return [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
+        f'font-family="system-ui, sans-serif" font-size="12">',
+        f"<title>{text_markup(title)}</title>",
+        f"<style>{style}</style>",
+    ]
 
 
 class _Axis:
@@ -76,31 +93,54 @@ class _Axis:
         """Powers of ten within; where there are fewer than two, 1, 2 and 5 times these."""
         exponents = range(math.floor(self.low), math.ceil(self.high) + 1)
         tens = [10.0**e for e in exponents if self.low <= e <= self.high]
-        if len(tens) > 1:
-            return tens
-        return [
-            m * 10.0**e for e in exponents for m in (1, 2, 5) if self.low <= math.log10(m * 10.0**e) <= self.high
-        ]
+        some = [m * 10.0**e for e in exponents for m in (1, 2, 5)]
+        return tens if len(tens) > 1 else [value for value in some if self.low <= math.log10(value) <= self.high]
 
 
-def _curve(number: int, name: str, points: Sequence[tuple[float, float]]) -> list[str]:
+def residual_plot(title: str, series: Mapping[str, Sequence[tuple[float, float]]]) -> str:
+    """Measured against predicted times: (size, percent); above zero it took longer than predicted."""
+    points = [p for of_one in series.values() for p in of_one]
     if not points:
-        return []
-    path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
-    y = TOP + 14 + 18 * number
-    x = WIDTH - RIGHT + 14
-    if name == BOUND:
-        style = 'class="b" stroke-dasharray="1 3" stroke-width="1.5"'
-    else:
-        dash = DASHES[(number + number // len(COLOURS)) % len(DASHES)]
-        style = f'class="c{number % len(COLOURS)}" stroke-width="2"' + (
-            f' stroke-dasharray="{dash}"' if dash else ""
-        )
-    return [
-        f'<path fill="none" {style} d="{path}"><title>{text_markup(name)}</title></path>',
-        f'<path fill="none" {style} d="M{x} {y - 4}h24"/>',
-        f'<text class="t" x="{x + 30}" y="{y}">{text_markup(name[:32])}</text>',
+        raise ValueError("nothing to plot")
+    left, right, top, bottom = 64, WIDTH - 250, 48, 314
+    low, high = math.log10(min(x for x, _ in points)), math.log10(max(x for x, _ in points))
+    low, high = (low, high) if high > low else (low - 0.5, high + 0.5)
+    most = max(5.0, *(abs(y) for _, y in points)) * 1.05  # at least 5 percent, so that a good fit looks like one
+
+    def across(size: float) -> float:
+        return left + (right - left) * (math.log10(size) - low) / (high - low)
+
+    def down(percent: float) -> float:
+        return top + (bottom - top) * (most - percent) / (2 * most)
+
+    style = (
+        ".t{fill:#222}.g{stroke:#bbb;stroke-width:.5}.z{stroke:#555}"
+        "@media(prefers-color-scheme:dark){.t{fill:#ddd}.g{stroke:#555}.z{stroke:#aaa}}"
+    )
+    lines = [
+        *_opening(title, 360, style),
+        f'<text class="t" x="{left}" y="20" font-size="14">{text_markup(title)}</text>',
+        f'<text class="t" x="{left}" y="{top - 8}">measured over predicted, percent off</text>',
     ]
+    step = 10 ** math.floor(math.log10(most))
+    step = step if most / step >= 2 else step / 2
+    for k in range(-int(most / step), int(most / step) + 1):
+        y = down(k * step)
+        lines.append(f'<path class="{"g" if k else "z"}" d="M{left} {y:.1f}H{right}"/>')
+        lines.append(f'<text class="t" x="{left - 6}" y="{y:.1f}" dy="4" text-anchor="end">{k * step:g}</text>')
+    for exponent in range(math.ceil(low), math.floor(high) + 1):
+        x = across(10.0**exponent)
+        lines.append(f'<path class="g" d="M{x:.1f} {top}V{bottom}"/>')
+        size = size_label(10.0**exponent)
+        lines.append(f'<text class="t" x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{size}</text>')
+    colours = ("#0072b2", "#d55e00", "#00795a", "#a84f86", "#9a6a00", "#6a4fa3")
+    for number, (name, of_one) in enumerate(series.items()):
+        dot = f'<circle fill="{colours[number % len(colours)]}"'
+        row, column = top + 10 + 18 * number, right + 16
+        lines += [f'{dot} cx="{across(size):.1f}" cy="{down(percent):.1f}" r="3"/>' for size, percent in of_one]
+        lines.append(f'{dot} cx="{column}" cy="{row}" r="4"/>')
+        lines.append(f'<text class="t" x="{column + 10}" y="{row + 4}">{text_markup(name[-36:])}</text>')
+    return "\n".join([*lines, "</svg>", ""])
 
 
 def size_label(size: float) -> str:

@@ -17,6 +17,7 @@ from hetesynth.model.schedule import Schedule
 from hetesynth.model.topology import Topology
 from hetesynth.model.words import counted
 from hetesynth.report.drawing import LINE, Drawing, WireCurve, drawing, label, rate_range
+from hetesynth.report.server_layout import Box
 
 HEAD = 46.0
 MAX_PANELS = 12
@@ -48,20 +49,12 @@ def opening(width: float, height: float, title: str, description: str) -> list[s
 
 def frames_and_wires(drawn: Drawing, colours: Sequence[str] = ()) -> str:
     """Return servers with their captions, and wires: faint, or ``colours[i]`` for wire i."""
-    parts = []
-    for server in drawn.servers:
-        b = server.box
-        parts.append(
-            f'<rect x="{px(b.x)}" y="{px(b.y)}" width="{px(b.width)}" height="{px(b.height)}" rx="8" '
-            f'fill="{PANEL}" stroke="{FRAME}"/>'
-        )
+    parts = [_box(server.box, 8, PANEL) + "/>" for server in drawn.servers]
     if colours:
         parts += map(wire_path, drawn.wires, colours, repeat(1.1))
     else:
         parts += [wire_path(curve, FAINT, 0.8) for curve in drawn.wires]
-    for (
-        server
-    ) in drawn.servers:  # over the wires, with an edge in the colour of the frame, so that they can be read
+    for server in drawn.servers:  # over the wires, with an edge in the colour of the frame: they can be read
         for k, line in enumerate(server.captions):
             weight = ' font-weight="600"' if k == 0 else ""
             parts.append(
@@ -71,15 +64,20 @@ def frames_and_wires(drawn: Drawing, colours: Sequence[str] = ()) -> str:
     return "".join(parts)
 
 
+def _box(b: Box, round_: int, fill: str) -> str:
+    return (
+        f'<rect x="{px(b.x)}" y="{px(b.y)}" width="{px(b.width)}" height="{px(b.height)}" rx="{round_}" '
+        f'fill="{fill}" stroke="{FRAME}"'
+    )
+
+
 def parts_and_names(topology: Topology, drawn: Drawing) -> str:
     """GPUs, NICs, buses, switches and their names."""
     parts = []
     for i, (vertex, box) in enumerate(zip(topology.vertices, drawn.vertices, strict=True)):
         x, y = box.middle
-        fill = FILLS.get(vertex.kind, PART)
         parts.append(
-            f'<rect x="{px(box.x)}" y="{px(box.y)}" width="{px(box.width)}" height="{px(box.height)}" rx="3" '
-            f'fill="{fill}" stroke="{FRAME}" stroke-width="0.8"/>'
+            f'{_box(box, 3, FILLS.get(vertex.kind, PART))} stroke-width="0.8"/>'
             f'<text x="{px(x)}" y="{px(y + 3.5)}" text-anchor="middle" font-size="{10 if box.width > 40 else 9}" '
             f'fill="{"#ffffff" if vertex.kind == "gpu" else INK}">{clean(label(topology, i, box))}</text>'
         )
@@ -209,14 +207,11 @@ def graphml(topology: Topology) -> bytes:
     names = [printable(vertex.name) for vertex in topology.vertices]
     for index, vertex in enumerate(topology.vertices):
         rank = {"rank": index} if index < topology.ranks else {}
-        values = {"server": vertex.server, "host": vertex.host, "model": vertex.model}
-        graph.add_node(
-            names[index], kind=vertex.kind, **rank, **{key: printable(text) for key, text in values.items()}
-        )
+        words = {name: printable(getattr(vertex, name)) for name in ("server", "host", "model")}
+        graph.add_node(names[index], kind=vertex.kind, **rank, **words)
     for index, wire in enumerate(topology.wires):
-        rate = {} if wire.bandwidth is None else {"gbytes_per_second": float(wire.bandwidth * wire.lanes / 10**9)}
-        graph.add_edge(
-            names[wire.src], names[wire.dst], key=index, kind=printable(wire.kind), lanes=wire.lanes,
-            latency_us=float(wire.latency * 1_000_000), **rate,
-        )  # fmt: skip
+        values = {"lanes": wire.lanes, "latency_us": float(wire.latency * 1_000_000)}
+        if wire.bandwidth is not None:
+            values["gbytes_per_second"] = float(wire.bandwidth * wire.lanes / 10**9)
+        graph.add_edge(names[wire.src], names[wire.dst], key=index, kind=printable(wire.kind), **values)
     return ("\n".join(nx.generate_graphml(graph)) + "\n").encode()

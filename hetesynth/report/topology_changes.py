@@ -5,16 +5,17 @@ Parts are the same where their names are.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from hetesynth.model.topology import SharedGroup, Topology, Vertex, Wire
+from hetesynth.model.topology import SharedGroup, Topology
 
 ChangeKind = Literal["added", "removed", "changed"]
-Rates = tuple[tuple[str, Fraction | None, int, Fraction], ...]  # kind, bytes per second, lanes, seconds: sorted
+Rate = tuple[str, Fraction | None, int, Fraction]  # kind, bytes per second, lanes, seconds
+Rates = tuple[Rate, ...]  # sorted
 WORDS = {"gpu": "GPU", "nic": "NIC"}
 
 
@@ -32,66 +33,47 @@ class TopologyChange:
     before: str = ""
     after: str = ""
 
-    def __post_init__(self) -> None:
-        if self.kind == "changed" and self.before == self.after:
-            raise ValueError(f"{self.what} {self.name}: nothing changed")
-
 
 def topology_changes(before: Topology, after: Topology) -> list[TopologyChange]:
     """Every change from ``before`` to ``after``; none where hardware and ranks are the same."""
-    return [
-        *_servers(before, after),
-        *_parts(before, after),
-        *_connections(before, after),
-        *_groups(before, after),
-        *_ranks(before, after),
-    ]
+    kinds = (_servers, _parts, _connections, _groups, _ranks)
+    return [change for kind in kinds for change in kind(before, after)]
 
 
 def rates_words(rates: Rates) -> str:
     """``50 GB/s, 1.3 us; 25 GB/s x 2``: connections side by side, each with its rate."""
-    words = []
-    for rate in rates:
-        kind, limit, latency = _aspects(rate)
-        words.append(f"{kind} {limit}" + (f", {latency}" if rate[3] else ""))
-    return "; ".join(words)
+    words = [(*_aspects(rate), rate[3]) for rate in rates]
+    return "; ".join(
+        f"{kind} {limit}" + (f", {latency}" if waits else "") for kind, limit, latency, waits in words
+    )
 
 
 def _servers(before: Topology, after: Topology) -> Iterator[TopologyChange]:
-    old, new = _gpus_by_server(before), _gpus_by_server(after)
-    for name in [*old, *(n for n in new if n not in old)]:
-        if not name or (name in old) == (name in new):
-            continue
-        gpus = old.get(name) or new[name]
-        words = f"{len(gpus)} x {gpus[0].model or 'GPU'}"
-        if name in old:
-            yield TopologyChange("removed", "server", name, before=words)
-        else:
-            yield TopologyChange("added", "server", name, after=words)
-
-
-def _gpus_by_server(topology: Topology) -> dict[str, list[Vertex]]:
-    servers: dict[str, list[Vertex]] = defaultdict(list)
-    for vertex in topology.vertices[: topology.ranks]:
-        servers[vertex.server].append(vertex)
-    return dict(servers)
+    old, new = (Counter(t.servers) for t in (before, after))
+    models = {v.server: v.model or "GPU" for t in (after, before) for v in reversed(t.vertices[: t.ranks])}
+    for name in old | new:
+        if name and (name in old) != (name in new):
+            words = f"{old[name] or new[name]} x {models[name]}"
+            if name in old:
+                yield TopologyChange("removed", "server", name, before=words)
+            else:
+                yield TopologyChange("added", "server", name, after=words)
 
 
 def _parts(before: Topology, after: Topology) -> Iterator[TopologyChange]:
     """Parts of servers that both have, and of none."""
     old, new = (dict(zip(_names(t), t.vertices, strict=True)) for t in (before, after))
-    gone = set(before.servers) - set(after.servers) - {""}
-    come = set(after.servers) - set(before.servers) - {""}
-    for name in [*old, *(n for n in new if n not in old)]:
+    unlike = (set(before.servers) ^ set(after.servers)) - {""}
+    for name in old | new:
         a, b = old.get(name), new.get(name)
         vertex = a or new[name]
         what = WORDS.get(vertex.kind, vertex.kind)
         if a is None or b is None:
-            if vertex.server not in gone | come:
+            if vertex.server not in unlike:
                 yield TopologyChange("added" if a is None else "removed", what, name)
             continue
         for field in ("kind", "model", "server", "host", "capabilities"):
-            was, is_ = (getattr(vertex, field) for vertex in (a, b))
+            was, is_ = (getattr(part, field) for part in (a, b))
             if field == "capabilities":
                 was, is_ = ", ".join(was), ", ".join(is_)
             if was != is_:
@@ -105,7 +87,7 @@ def _connections(before: Topology, after: Topology) -> Iterator[TopologyChange]:
     limited = names & (set(_pipes(before).values()) ^ set(_pipes(after).values()))
     old, new = _rates(before, limited), _rates(after, limited)
     told: set[tuple[str, str]] = set()
-    for src, dst in [*old, *(pair for pair in new if pair not in old)]:
+    for src, dst in old | new:
         pair, back = (src, dst), (dst, src)
         was, is_ = old.get(pair, ()), new.get(pair, ())
         if pair in told or was == is_ or src not in names or dst not in names:
@@ -127,19 +109,14 @@ def _connections(before: Topology, after: Topology) -> Iterator[TopologyChange]:
 
 def _different(before: Rates, after: Rates) -> tuple[str, str]:
     """Both in words; of one wire that changed only what is different about it."""
-    if before == after:
-        return "", ""
-    if len(before) != 1 or len(after) != 1:
+    if before != after and (len(before) != 1 or len(after) != 1):
         return rates_words(before), rates_words(after)
-    words: tuple[list[str], list[str]] = ([], [])
-    pairs = zip(_aspects(before[0]), _aspects(after[0]), strict=True)
-    for was, is_ in (pair for pair in pairs if pair[0] != pair[1]):
-        words[0].append(was)
-        words[1].append(is_)
-    return ", ".join(words[0]), ", ".join(words[1])
+    aspects = (_aspects(rates[0]) if rates else () for rates in (before, after))
+    pairs = [pair for pair in zip(*aspects, strict=True) if pair[0] != pair[1]]
+    return ", ".join(was for was, _ in pairs), ", ".join(is_ for _, is_ in pairs)
 
 
-def _aspects(rate: tuple[str, Fraction | None, int, Fraction]) -> tuple[str, str, str]:
+def _aspects(rate: Rate) -> tuple[str, str, str]:
     """Kind, rate and latency of a wire."""
     kind, bandwidth, lanes, latency = rate
     words = "no limit" if bandwidth is None else f"{float(bandwidth) / 1e9:.6g} GB/s"
@@ -158,9 +135,8 @@ def _pipes(topology: Topology) -> dict[int, str]:
     for wire in topology.wires:
         src, dst = topology.vertices[wire.src], topology.vertices[wire.dst]
         name = src.name.removesuffix(".in")
-        if src.kind in ("bus", "fabric") and src.kind == dst.kind and (f"{name}.in", f"{name}.out") == (
-            src.name, dst.name
-        ):  # fmt: skip
+        pipe = (src.name, dst.name) == (f"{name}.in", f"{name}.out")
+        if pipe and src.kind == dst.kind and src.kind in ("bus", "fabric"):
             ends[wire.src] = ends[wire.dst] = name.removesuffix(".fwd").removesuffix(".rev")
     return ends
 
@@ -172,27 +148,21 @@ def _rates(topology: Topology, limited: Set[str]) -> dict[tuple[str, str], Rates
     """
     names = _names(topology)
     inner = {names[w.src]: w.latency for w in topology.wires if names[w.src] == names[w.dst]}
-    wires: dict[tuple[str, str], list[Wire]] = defaultdict(list)
+    wires: dict[tuple[str, str], list[Rate]] = defaultdict(list)
     for wire in topology.wires:
-        src, dst = names[wire.src], names[wire.dst]
+        src, dst, latency = names[wire.src], names[wire.dst], wire.latency
         if src in limited and src in inner:
             latency = Fraction(0) if src == dst else wire.latency + inner[src]
-            wire = replace(wire, latency=latency)
-        wires[src, dst].append(wire)
+        wires[src, dst].append((wire.kind, wire.bandwidth, wire.lanes, latency))
     return {
-        ends: tuple(
-            sorted(
-                ((w.kind, w.bandwidth, w.lanes, w.latency) for w in several),
-                key=lambda rate: (rate[0], rate[1] or Fraction(0), rate[2], rate[3]),
-            )
-        )
+        ends: tuple(sorted(several, key=lambda rate: (rate[0], rate[1] or Fraction(0), *rate[2:])))
         for ends, several in wires.items()
     }
 
 
 def _groups(before: Topology, after: Topology) -> Iterator[TopologyChange]:
     old, new = ({g.name: _group(t, g) for g in t.groups} for t in (before, after))
-    for name in [*old, *(n for n in new if n not in old)]:
+    for name in old | new:
         was, is_ = old.get(name), new.get(name)
         if was is None or is_ is None:
             kind: ChangeKind = "added" if was is None else "removed"
@@ -221,14 +191,11 @@ def _ranks(before: Topology, after: Topology) -> Iterator[TopologyChange]:
         pairs = zip(before.throughputs[old[name]], after.throughputs[new[name]], strict=True)
         for what, (was, is_) in zip(("reduce", "copy"), pairs, strict=True):
             if was != is_:
-                yield TopologyChange("changed", f"{what} of GPU", name, _throughput(was), _throughput(is_))
+                words = ("not stated" if r is None else f"{float(r) / 1e9:.6g} GB/s" for r in (was, is_))
+                yield TopologyChange("changed", f"{what} of GPU", name, *words)
     if before.chunk_bytes != after.chunk_bytes:
         sizes = ("not stated" if t.chunk_bytes is None else f"{t.chunk_bytes} B" for t in (before, after))
         yield TopologyChange("changed", "chunk", "", *sizes)
     if before.measured != after.measured:
         kinds = (", ".join(t.measured) or "nothing" for t in (before, after))
         yield TopologyChange("changed", "measured", "", *kinds)
-
-
-def _throughput(rate: Fraction | None) -> str:
-    return "not stated" if rate is None else f"{float(rate) / 1e9:.6g} GB/s"

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import islice
 from typing import Any
@@ -51,7 +50,7 @@ def _events(report: Report) -> Iterator[Event]:
     if report.run is not None and (report.program is None or report.run.capacities):  # else read off the program
         arcs = report.run.problem.arcs  # the first tasks of the timeline are the transfers
         names = [f"chunk {t.chunk}: {arcs[t.link].src}->{arcs[t.link].dst}" for t in report.run.schedule.transfers]
-        yield from _named(_RESOURCES, "Schedule: resources", 0)
+        yield from _process(_RESOURCES, "Schedule: resources", 0)
         yield from _resource_events(_RESOURCES, report.run.timeline, names, len(names))
     if report.program is not None:
         run = report.program
@@ -60,14 +59,26 @@ def _events(report: Report) -> Iterator[Event]:
             block = run.blocks[x.block]
             peers = f" {x.peers}" if x.peers else ""
             names.append(f"GPU {block.rank}{peers}, block {block.id} step {x.step}")
-        yield from _named(_PROGRAM_RESOURCES, "Program: resources", 1)
+        yield from _process(_PROGRAM_RESOURCES, "Program: resources", 1)
         yield from _resource_events(_PROGRAM_RESOURCES, run.timeline, names, run.tasks)
         yield from _block_events(report, run)
 
 
-def _named(process: int, name: str, order: int) -> Iterator[Event]:
+def _process(process: int, name: str, order: int) -> Iterator[Event]:
     yield {"ph": "M", "pid": process, "name": "process_name", "args": {"name": name}}
     yield {"ph": "M", "pid": process, "name": "process_sort_index", "args": {"sort_index": order}}
+
+
+def _thread(process: int, thread: int, name: str) -> Iterator[Event]:
+    at = {"ph": "M", "pid": process, "tid": thread}
+    yield at | {"name": "thread_name", "args": {"name": name}}
+    yield at | {"name": "thread_sort_index", "args": {"sort_index": thread}}
+
+
+def _slice(at: tuple[int, int], begin: int, end: int, name: str, args: dict[str, Any]) -> Event:
+    """What runs at (process, thread) between two nanoseconds."""
+    spot = {"ph": "X", "pid": at[0], "tid": at[1], "ts": begin / 1000, "dur": (end - begin) / 1000}
+    return spot | {"name": name, "args": args}
 
 
 def _ns(seconds: float) -> int:
@@ -79,61 +90,39 @@ def _resource_events(process: int, timeline: Timeline, names: list[str], last: i
     graph = timeline.graph
     tasks: list[list[int]] = [[] for _ in graph.names]
     uses, first = graph.uses.tolist(), graph.uses_start.tolist()
-    for task, size in enumerate(graph.size[:last].tolist()):
-        if size > 0:
+    begin, sent, size = timeline.begin.tolist(), timeline.sent.tolist(), graph.size.tolist()
+    for task in range(last):
+        if size[task] > 0:
             for resource in uses[first[task] : first[task + 1]]:
                 tasks[resource].append(task)
-    begin, sent, size = timeline.begin.tolist(), timeline.sent.tolist(), graph.size.tolist()
     thread = 0
     for resource, members in enumerate(tasks):
-        if not members:
-            continue
-        tracks = _tracks(sorted(members, key=lambda i: (begin[i], sent[i], i)), begin, sent)
-        for number in range(max(tracks.values()) + 1):
+        tracks = _tracks(members, begin, sent)
+        count = max(tracks.values(), default=-1) + 1
+        for number in range(count):
             name = graph.names[resource] + (f" #{number + 1}" if number else "")
             yield from _thread(process, thread + number, name)
         for task, track in tracks.items():
-            yield {
-                "ph": "X", "pid": process, "tid": thread + track, "ts": _ns(begin[task]) / 1000,
-                "dur": (_ns(sent[task]) - _ns(begin[task])) / 1000, "name": names[task % len(names)],
-                "args": {"bytes": round(size[task]), "loop": task // len(names)},
-            }  # fmt: skip
-        thread += max(tracks.values()) + 1
+            args = {"bytes": round(size[task]), "loop": task // len(names)}
+            times = _ns(begin[task]), _ns(sent[task])
+            yield _slice((process, thread + track), *times, names[task % len(names)], args)
+        thread += count
 
 
-def _tracks(ordered: Iterable[int], begin: list[float], sent: list[float]) -> dict[int, int]:
-    """A track for every task, so that no two of a track overlap; the lowest that is free."""
+def _tracks(tasks: Iterable[int], begin: list[float], end: list[float]) -> dict[int, int]:
+    """A track for every task in order of time, so that no two of a track overlap; the lowest that is free."""
     free: list[int] = []
     busy: list[tuple[float, int]] = []
     track_of: dict[int, int] = {}
-    count = 0
-    for task in ordered:
+    for task in sorted(tasks, key=lambda i: (begin[i], end[i], i)):
         while busy and busy[0][0] <= begin[task]:
             heappush(free, heappop(busy)[1])
-        if not free:
-            heappush(free, count)
-            count += 1
-        track_of[task] = heappop(free)
-        heappush(busy, (sent[task], track_of[task]))
+        track_of[task] = heappop(free) if free else len(busy)
+        heappush(busy, (end[task], track_of[task]))
     return track_of
 
 
-def _thread(process: int, thread: int, name: str) -> Iterator[Event]:
-    yield {"ph": "M", "pid": process, "tid": thread, "name": "thread_name", "args": {"name": name}}
-    yield {"ph": "M", "pid": process, "tid": thread, "name": "thread_sort_index", "args": {"sort_index": thread}}
-
-
 # -- thread blocks
-
-
-@dataclass(frozen=True, slots=True)
-class _Span:
-    """Where and when a step is drawn: process, thread, nanoseconds."""
-
-    process: int
-    thread: int
-    begin: int
-    end: int
 
 
 def _block_events(report: Report, run: ProgramRun) -> Iterator[Event]:
@@ -145,15 +134,15 @@ def _block_events(report: Report, run: ProgramRun) -> Iterator[Event]:
     tasks: list[list[int]] = [[] for _ in run.blocks]
     for task in range(run.tasks):
         tasks[run.steps[task % len(run.steps)].block].append(task)
-    spans: dict[int, _Span] = {}
+    spans: dict[int, tuple[tuple[int, int], int, int]] = {}  # (process, thread), begin and end in nanoseconds
     threads: dict[int, int] = {}
     for block, members in zip(run.blocks, tasks, strict=True):
         process = _GPUS + block.rank
         if process not in threads:
             name = f"GPU {block.rank} ({report.topology.vertices[block.rank].name})"
-            yield from _named(process, name, process)
+            yield from _process(process, name, process)
         first = threads.get(process, 0)
-        tracks = _tracks(sorted(members, key=lambda i: (since[i], end[i], i)), since, end)
+        tracks = _tracks(members, since, end)
         threads[process] = first + max(tracks.values(), default=0) + 1
         for thread in range(first, threads[process]):
             extra = f" #{thread - first + 1}" if thread > first else ""
@@ -162,30 +151,21 @@ def _block_events(report: Report, run: ProgramRun) -> Iterator[Event]:
         for task, track in tracks.items():
             begin = max(_ns(since[task]), free.get(track, 0))
             free[track] = max(_ns(end[task]), begin + LEAST)
-            spans[task] = _Span(process, first + track, begin, free[track])
+            spans[task] = (process, first + track), begin, free[track]
     for task in range(run.tasks):
-        span, x = spans[task], run.steps[task % len(run.steps)]
+        x = run.steps[task % len(run.steps)]
         waited = max(0.0, float(run.timeline.ready[task] - run.since[task]))
         said = {"with": x.peers, "from": x.src, "to": x.dst, "chunks": list(x.chunks)}
-        yield {
-            "ph": "X", "pid": span.process, "tid": span.thread, "ts": span.begin / 1000,
-            "dur": (span.end - span.begin) / 1000, "name": x.operation,
-            "args": {
-                "step": x.step, "loop": task // len(run.steps), "waited_us": _ns(waited) / 1000,
-                **{name: value for name, value in said.items() if value},
-            },
-        }  # fmt: skip
-    for number, (sent, received) in enumerate(
-        run.messages
-    ):  # arrows from the last moment of one to that of the other
+        args = {"step": x.step, "loop": task // len(run.steps), "waited_us": _ns(waited) / 1000}
+        yield _slice(*spans[task], x.operation, args | {name: value for name, value in said.items() if value})
+    for number, (sent, received) in enumerate(run.messages):
         if max(sent, received) >= run.tasks:
             continue
-        source, target = spans[sent], spans[received]
-        arrives = target.end - 1
-        leaves = max(source.begin + 1, min(source.end - 1, arrives))
-        for phase, span, at in (("s", source, leaves), ("f", target, max(arrives, leaves))):
-            bound = {"bp": "e"} if phase == "f" else {}
-            yield {
-                "ph": phase, "pid": span.process, "tid": span.thread, "ts": at / 1000, **bound,
-                "cat": "message", "name": "message", "id": number,
-            }  # fmt: skip
+        source, begin, left = spans[sent]  # arrows from the last moment of one to that of the other
+        target, _, taken_at = spans[received]
+        arrives = taken_at - 1
+        leaves = max(begin + 1, min(left - 1, arrives))
+        for phase, (process, thread), at in (("s", source, leaves), ("f", target, max(arrives, leaves))):
+            event: Event = {"ph": phase, "pid": process, "tid": thread, "ts": at / 1000}
+            event |= {"bp": "e"} if phase == "f" else {}
+            yield event | {"cat": "message", "name": "message", "id": number}

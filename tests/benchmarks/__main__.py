@@ -9,16 +9,17 @@ import sys
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
 import click
 
+from benchmarks.clusters import EXAMPLES, ROOT
 from hetesynth.errors import HetesynthError
 from hetesynth.files.atomic import check_writable, write_atomically
 
-ROOT = Path(__file__).resolve().parents[2]
-Case = TypeVar("Case")
 PAGES = {"steps": "benchmarks.md", "time": "benchmarks_time.md", "heteccl": "hetecclpaper.md"}
+Pages = tuple[str, dict[str, str], object, int]
+"""The page, its tables for the folder data beside it, its figures, the exit code."""
 
 
 @click.command()
@@ -28,16 +29,13 @@ PAGES = {"steps": "benchmarks.md", "time": "benchmarks_time.md", "heteccl": "het
     "--only", "patterns", multiple=True, metavar="PATTERN", help="Only cases with PATTERN in their name."
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE.md", help="Where the page goes.")
-@click.option("--examples", type=click.Path(path_type=Path), default=ROOT / "examples", help="Their folder.")
 @click.option(
-    "--journal", type=click.Path(path_type=Path), metavar="FILE.json",
-    help="Where cases of `heteccl` are kept; a run goes on from them.",
-)  # fmt: skip
+    "--journal", type=click.Path(path_type=Path), help="Where cases of `heteccl` are kept, to go on from."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the figures instead of the page.")
 def command(
-    table: str, quick: bool, patterns: tuple[str, ...], output: Path | None, examples: Path, journal: Path | None,
-    as_json: bool,
-) -> int:  # fmt: skip
+    table: str, quick: bool, patterns: tuple[str, ...], output: Path | None, journal: Path | None, as_json: bool
+) -> int:
     """Measure a TABLE: ``steps`` (docs/benchmarks.md), ``time`` or ``heteccl``, each case in its own process.
 
     A selection (--quick, --only) is printed, the whole written. Ctrl-C keeps the rows so far and marks the page
@@ -47,8 +45,17 @@ def command(
     target = output or (ROOT / "docs" / PAGES[table] if whole else None)
     if target is not None:
         check_writable(target.parent)
-    signal.signal(signal.SIGTERM, _interrupt)
-    text, data, figures, code = _measured(table, examples, patterns, journal, quick=quick)
+
+    def interrupt(number: int, frame: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+    if table == "time":
+        text, data, figures, code = _time(patterns)
+    else:
+        text, data, figures, code = (
+            _heteccl(patterns, journal) if table == "heteccl" else _steps(patterns, quick=quick)
+        )
     if target is not None:
         write_atomically(target, text.encode())
         for name, lines in data.items():
@@ -69,55 +76,48 @@ def run(arguments: list[str]) -> int:
         return 2
 
 
-def _interrupt(number: int, frame: object) -> NoReturn:
-    raise KeyboardInterrupt
-
-
 def _progress(done: int, count: int, name: str) -> None:
     if sys.stderr.isatty():
         click.echo(f"{done} of {count} done; {name}", err=True)
 
 
-def _measured(
-    table: str, examples: Path, patterns: tuple[str, ...], journal: Path | None, *, quick: bool
-) -> tuple[str, dict[str, str], object, int]:
-    """The page, its tables for the folder data beside it, its figures, the exit code."""
-    if table == "time":
-        from benchmarks.time_page import time_page, time_table
-        from benchmarks.time_tables import speed_rows, time_rows
+def _time(patterns: tuple[str, ...]) -> Pages:
+    from benchmarks.time_tables import speed_rows, time_page, time_rows, time_table
 
-        rows = time_rows(examples, patterns, lambda name: _progress(0, 0, name))
-        speeds = speed_rows(examples, patterns, lambda name: _progress(0, 0, name))
-        errors = [*(row.error for row in rows), *(row.error for row in speeds)]
-        data = {"benchmarks_time.csv": time_table(rows)}
-        return time_page(rows, speeds), data, [asdict(row) for row in [*rows, *speeds]], int(any(errors))
-    if table == "heteccl":
-        from benchmarks.heteccl import cases, page
-        from benchmarks.heteccl.run import Entries, Journal, measured
-
-        selected = cases.chosen(patterns)
-        entries: Entries = {}
-        with suppress(KeyboardInterrupt):
-            for entry in measured(_some(selected), examples, Journal(journal), _progress):
-                entries[entry.name] = entry
-        failed = 3 if len(entries) < len(selected) else int(any(entry.error for entry in entries.values()))
-        return page.page(entries), page.data(entries), [asdict(entry) for entry in entries.values()], failed
-    from benchmarks.cases import chosen
-    from benchmarks.page import page as steps_page
-    from benchmarks.page import plain
-    from benchmarks.page import table as steps_table
-    from benchmarks.run import QUICK_SECONDS, Runner
-
-    runner = Runner(examples, progress=_progress, deadline=QUICK_SECONDS if quick else None)
-    report = runner(_some(chosen(quick=quick, patterns=patterns)), whole=not quick and not patterns)
-    failed = 3 if not report.complete else int(any(row.status == "failed" for row in report.rows))
-    return steps_page(report), {"benchmarks.csv": steps_table(report.rows)}, plain(report), failed
+    rows = time_rows(EXAMPLES, patterns, lambda name: _progress(0, 0, name))
+    speeds = speed_rows(EXAMPLES, patterns, lambda name: _progress(0, 0, name))
+    failed = any(row.error for row in [*rows, *speeds])
+    data = {"benchmarks_time.csv": time_table(rows)}
+    return time_page(rows, speeds), data, [asdict(row) for row in [*rows, *speeds]], int(failed)
 
 
-def _some(cases: list[Case]) -> list[Case]:
-    if not cases:
+def _heteccl(patterns: tuple[str, ...], journal: Path | None) -> Pages:
+    from benchmarks.heteccl import cases, page
+    from benchmarks.heteccl.run import Entries, measured
+    from benchmarks.tables import Journal
+
+    selected = cases.chosen(patterns)
+    if not selected:
         raise click.UsageError("no case has such a name")
-    return cases
+    entries: Entries = {}
+    with suppress(KeyboardInterrupt):
+        for entry in measured(selected, EXAMPLES, Journal(journal), _progress):
+            entries[entry.name] = entry
+    failed = 3 if len(entries) < len(selected) else int(any(entry.error for entry in entries.values()))
+    return page.page(entries), page.data(entries), [asdict(entry) for entry in entries.values()], failed
+
+
+def _steps(patterns: tuple[str, ...], *, quick: bool) -> Pages:
+    from benchmarks import page, run
+    from benchmarks.cases import chosen
+
+    selected = chosen(quick=quick, patterns=patterns)
+    if not selected:
+        raise click.UsageError("no case has such a name")
+    runner = run.Runner(EXAMPLES, progress=_progress, deadline=run.QUICK_SECONDS if quick else None)
+    report = runner(selected, whole=not quick and not patterns)
+    failed = 3 if not report.complete else int(any(row.status == "failed" for row in report.rows))
+    return page.page(report), {"benchmarks.csv": page.table(report.rows)}, page.plain(report), failed
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from statistics import geometric_mean
 
 from benchmarks.machine import load, machine
 from benchmarks.tables import csv_text, markdown
@@ -69,6 +70,10 @@ Measured on: {facts}.
 """
 
 
+Sizes = list[tuple[int, float]]
+"""Bytes, and how many times the time that another way takes."""
+
+
 @dataclass
 class Checked:
     """Of the files of a collective: how many, and how they do at ``SIZES``, and at ``BETWEEN``."""
@@ -76,11 +81,11 @@ class Checked:
     files: int = 0
     left: list[int] = field(default_factory=list)
     missed: list[int] = field(default_factory=list)
-    dominated: list[tuple[int, float]] = field(default_factory=list)
-    slower: list[tuple[int, float]] = field(default_factory=list)
     factors: list[float] = field(default_factory=list)
-    dominated_between: list[tuple[int, float]] = field(default_factory=list)
-    slower_between: list[tuple[int, float]] = field(default_factory=list)
+    dominated: Sizes = field(default_factory=list)
+    slower: Sizes = field(default_factory=list)
+    dominated_between: Sizes = field(default_factory=list)
+    slower_between: Sizes = field(default_factory=list)
 
 
 def main() -> None:
@@ -105,7 +110,10 @@ def main() -> None:
         topology = place / FOLDER / EDITED
         topology.write_text(f"# a comment\n{topology.read_text()}")
         runs.append(_build(f"a comment in {EDITED}", place, stated.jobs))
-        topology.write_text(edited(topology.read_text()))
+        text = topology.read_text()  # its first rate in GB/s doubled
+        topology.write_text(
+            re.sub(r"(\d+(?:\.\d+)?)(\s*GB/s)", lambda r: f"{2 * float(r[1]):g}{r[2]}", text, count=1)
+        )
         runs.append(_build(f"a rate in {EDITED}", place, stated.jobs))
     shown = [(name, f"{wall:.1f}", f"{processor:.1f}", str(made)) for name, wall, processor, made in runs]
     facts = machine() | {"highspy": version("highspy"), "load": f"{before}, {load()}"}
@@ -117,11 +125,6 @@ def main() -> None:
     )  # fmt: skip
     (ROOT / "docs" / "benchmarks_building.md").write_text(text)
     raise SystemExit(wrong > 0)
-
-
-def edited(text: str) -> str:
-    """The topology with its first rate in GB/s doubled."""
-    return re.sub(r"(\d+(?:\.\d+)?)(\s*GB/s)", lambda rate: f"{2 * float(rate[1]):g}{rate[2]}", text, count=1)
 
 
 def _build(what: str, place: Path, jobs: int, *options: str) -> tuple[str, float, float, int]:
@@ -166,10 +169,7 @@ def report(manifest: Manifest) -> tuple[Checked, int]:
 
 
 def _figures(one: Checked) -> list[str]:
-    mean = 1.0
-    for factor in one.factors:
-        mean *= factor ** (1 / len(one.factors))
-    factors = f"{min(one.factors):.2f}, {mean:.2f}" if one.factors else "-"
+    factors = f"{min(one.factors):.2f}, {geometric_mean(one.factors):.2f}" if one.factors else "-"
     counts = [str(len(what)) for what in (one.left, one.dominated, one.slower, one.missed)]
     between = [
         f"{len(what)}, {100 * (max(share for _, share in what) - 1):.1f} %" if what else "0"

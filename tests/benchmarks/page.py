@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from benchmarks.cases import SECTIONS
-from benchmarks.growth import PowerLaw, power_law
-from benchmarks.measure import Row
-from benchmarks.run import Report
+from benchmarks.run import Report, Row
 from benchmarks.tables import csv_text, markdown, wrapped
 
 HEAD = [
@@ -40,70 +39,113 @@ Every row of [data/benchmarks.csv](data/benchmarks.csv) is one command in a proc
 and, up to 64 GPUs, programs. A schedule with `steps` equal to `bound` is proven optimal. `first_s`: until the
 first judged schedule; `total_s`: the whole command by the clock; `cpu_s`: on all cores; `MB`: peak memory;
 `goal`: most steps, seconds and memory asked for; `met`: yes, or what was missed."""
+_BESIDE = """\
+## Beside other tools
+
+Seconds to synthesize AllGather, by Table 1 of the HeteCCL paper, on other machines and clusters of which the paper
+states only the number of GPUs. Ours are whole commands with both judges."""
 
 
 def page(report: Report) -> str:
     """The whole page as Markdown."""
-    parts = [_TEXT + _remarks(report), _summary(report), _growth_text(report.rows), _others(report.rows)]
-    parts += [_missed(report.rows), _HOW_TO_READ, _facts(report)]
+    rows = report.rows
+    remarks = [] if report.whole else ["A selection of the cases."]
+    if max(map(float, report.loads)) > float(report.facts["cores"]) + 0.5:
+        remarks.append(_BUSY)
+    if not report.complete:
+        remarks.append("Incomplete: the run was cut short; the rows marked `not run` are missing.")
+    summary = []
+    for section, title in SECTIONS.items():
+        if some := [row for row in rows if row.case.section == section]:
+            judged = [row for row in some if row.case.goal is not None]
+            met = f"{sum(not row.misses for row in judged)} of {len(judged)}" if judged else "-"
+            longest = _seconds(max((row.total for row in some if row.total), default=None))
+            summary.append((title, str(len(some)), str(sum(row.gap == 0 for row in some)), met, longest))
+    names = {"total": "the whole command", "work": "its work, without starting Python"}
+    laws = [
+        f"- {names[name]}: seconds grow as GPUs to the power **{law['exponent']:.2f}** "
+        f"({law['points']} points, R2 = {law['r2']:.3f})"
+        for name, law in growth(rows).items()
+        if law is not None
+    ]
+    ours = {row.case.cluster: row for row in rows if row.case.section == "scale" and row.case.chunks == 1}
+    beside = []
+    for gpus, cluster, *theirs in _OTHERS:
+        row = ours.get(cluster)
+        steps = "-" if row is None else f"{_or_dash(row.steps)} / {_or_dash(row.bound)}"
+        beside.append((str(gpus), *theirs, "-" if row is None else _seconds(row.total), steps))
+    missed = [
+        f"- {row.case.cluster} {row.case.collective}, {row.case.chunks} chunks: {_met(row)}"
+        for row in rows
+        if row.misses and row.case.goal is not None
+    ]
+    facts = ", ".join(f"{name} {value}" for name, value in report.facts.items())
+    parts = [
+        _TEXT + "\n\n".join(f"**{remark}**" for remark in remarks),
+        markdown(("table", "cases", "proven optimal", "goals met", "longest, s"), summary),
+        "\n".join(["Growth (schedules alone, one chunk, log-log least squares):", "", *laws]) if laws else "",
+        _BESIDE,
+        markdown(("GPUs", "TACCL", "TE-CCL", "HeteCCL", "hetesynth", "its steps / bound"), beside),
+        "\n".join(["## Goals missed", "", *missed]) if missed else "",
+        _HOW_TO_READ,
+        wrapped(
+            f"Measured on {report.date} in {report.seconds:.0f} s, load {' and '.join(report.loads)}: {facts}."
+        ),
+    ]
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 
 
 def table(rows: Iterable[Row]) -> str:
     """CSV: a line for every row, failed and unmeasured ones too."""
-    return csv_text(HEAD, map(_cells, rows))
+    return csv_text(HEAD, [
+        [
+            row.case.section, f"{row.case.cluster} {row.case.collective}", str(row.case.ranks),
+            str(row.case.chunks), _or_dash(row.steps), _or_dash(row.bound),
+            row.method or "-", _seconds(row.first), _seconds(row.total),
+            _seconds(row.cpu), "-" if row.megabytes is None else f"{row.megabytes:.0f}",
+            "-" if row.case.goal is None else str(row.case.goal), _met(row),
+        ]
+        for row in rows
+    ])  # fmt: skip
 
 
 def plain(report: Report) -> dict[str, Any]:
-    """The object ``bench --json`` prints."""
+    """The object that ``--json`` prints."""
     judged = [row for row in report.rows if row.case.goal is not None]
+    rows = []
+    for row in report.rows:
+        values = asdict(row)
+        case = values.pop("case") | {"goal": None if row.case.goal is None else str(row.case.goal)}
+        rows.append({**case, **values, "budget": row.case.budget, "gap": row.gap, "misses": list(row.misses)})
     return {
-        "date": report.date,
-        "complete": report.complete,
-        "whole": report.whole,
-        "seconds": round(report.seconds, 1),
-        "machine": report.facts,
-        "load": list(report.loads),
-        "goals": len(judged),
-        "goals_met": sum(not row.misses for row in judged),
-        "growth": {name: None if law is None else asdict(law) for name, law in growth(report.rows).items()},
-        "rows": [_plain_row(row) for row in report.rows],
-    }
+        "date": report.date, "complete": report.complete, "whole": report.whole,
+        "seconds": round(report.seconds, 1), "machine": report.facts, "load": list(report.loads),
+        "goals": len(judged), "goals_met": sum(not row.misses for row in judged), "growth": growth(report.rows),
+        "rows": rows,
+    }  # fmt: skip
 
 
-def growth(rows: Sequence[Row]) -> dict[str, PowerLaw | None]:
-    """The power laws through the growth points: of the whole command, and of its work without starting Python."""
+def growth(rows: Sequence[Row]) -> dict[str, dict[str, float] | None]:
+    """The power laws through the growth points: of the whole command, and of its work without starting Python.
+
+    Least squares of log seconds against log GPUs; None without two different numbers of GPUs.
+    """
+    import numpy as np
+
     points = [row for row in rows if row.case.section == "growth" and row.status == "ok"]
-    return {
-        "total": power_law([(row.case.ranks, row.total) for row in points if row.total]),
-        "work": power_law([(row.case.ranks, row.work) for row in points if row.work]),
-    }
-
-
-def _plain_row(row: Row) -> dict[str, Any]:
-    values = asdict(row)
-    case = values.pop("case")
-    case["goal"] = None if row.case.goal is None else str(row.case.goal)
-    return {**case, **values, "budget": row.case.budget, "gap": row.gap, "misses": list(row.misses)}
-
-
-def _cells(row: Row) -> list[str]:
-    case = row.case
-    return [
-        case.section,
-        f"{case.cluster} {case.collective}",
-        str(case.ranks),
-        str(case.chunks),
-        _or_dash(row.steps),
-        _or_dash(row.bound),
-        row.method or "-",
-        _seconds(row.first),
-        _seconds(row.total),
-        _seconds(row.cpu),
-        "-" if row.megabytes is None else f"{row.megabytes:.0f}",
-        "-" if case.goal is None else str(case.goal),
-        _met(row),
-    ]
+    laws: dict[str, dict[str, float] | None] = {}
+    for name in ("total", "work"):
+        logs = [(math.log(row.case.ranks), math.log(getattr(row, name))) for row in points if getattr(row, name)]
+        laws[name] = None
+        if len({x for x, _ in logs}) > 1:
+            x, y = np.array(logs).T
+            exponent, shift = np.polyfit(x, y, 1)
+            spread = ((y - y.mean()) ** 2).sum()
+            r2 = 1 - ((y - shift - exponent * x) ** 2).sum() / spread if spread else 1.0
+            laws[name] = {
+                "exponent": float(exponent), "factor": math.exp(shift), "r2": float(r2), "points": len(logs),
+            }  # fmt: skip
+    return laws
 
 
 def _met(row: Row) -> str:
@@ -125,78 +167,3 @@ def _or_dash(number: int | None) -> str:
 
 def _seconds(seconds: float | None) -> str:
     return "-" if seconds is None else f"{seconds:.2f}" if seconds < 10 else f"{seconds:.1f}"
-
-
-def _remarks(report: Report) -> str:
-    said = ["A selection of the cases."] if not report.whole else []
-    said += [_BUSY] if _busy(report) else []
-    said += (
-        [] if report.complete else ["Incomplete: the run was cut short; the rows marked `not run` are missing."]
-    )
-    return "\n\n".join(f"**{text}**" for text in said)
-
-
-def _busy(report: Report) -> bool:
-    """Whether more processes than one wanted a core for each core, before or after the run."""
-    try:
-        return max(float(load) for load in report.loads) > float(report.facts.get("cores", "1")) + 0.5
-    except ValueError:
-        return False
-
-
-def _summary(report: Report) -> str:
-    """One line for each table: goals met, schedules proven optimal, and the longest command."""
-    lines = []
-    for section, title in SECTIONS.items():
-        rows = [row for row in report.rows if row.case.section == section]
-        judged = [row for row in rows if row.case.goal is not None]
-        met = f"{sum(not row.misses for row in judged)} of {len(judged)}" if judged else "-"
-        longest = _seconds(max((row.total for row in rows if row.total), default=None))
-        if rows:
-            lines.append((title, str(len(rows)), str(sum(row.gap == 0 for row in rows)), met, longest))
-    return markdown(("table", "cases", "proven optimal", "goals met", "longest, s"), lines)
-
-
-def _growth_text(rows: Sequence[Row]) -> str:
-    names = {"total": "the whole command", "work": "its work, without starting Python"}
-    said = [
-        f"- {names[name]}: seconds grow as GPUs to the power **{law.exponent:.2f}** "
-        f"({law.points} points, R2 = {law.r2:.3f})"
-        for name, law in growth(rows).items()
-        if law is not None
-    ]
-    what = "Growth (schedules alone, one chunk, log-log least squares):"
-    return "\n".join([what, "", *said]) if said else ""
-
-
-def _others(rows: Sequence[Row]) -> str:
-    """Context: Table 1 of HeteCCL beside our rows of the same number of GPUs."""
-    ours = {row.case.cluster: row for row in rows if row.case.section == "scale" and row.case.chunks == 1}
-    lines = []
-    for gpus, cluster, *theirs in _OTHERS:
-        row = ours.get(cluster)
-        steps = "-" if row is None else f"{_or_dash(row.steps)} / {_or_dash(row.bound)}"
-        lines.append((str(gpus), *theirs, "-" if row is None else _seconds(row.total), steps))
-    head = ("GPUs", "TACCL", "TE-CCL", "HeteCCL", "hetesynth", "its steps / bound")
-    return f"{_BESIDE}\n\n{markdown(head, lines)}"
-
-
-_BESIDE = """\
-## Beside other tools
-
-Seconds to synthesize AllGather, by Table 1 of the HeteCCL paper, on other machines and clusters of which the paper
-states only the number of GPUs. Ours are whole commands with both judges."""
-
-
-def _missed(rows: Sequence[Row]) -> str:
-    missed = [row for row in rows if row.misses and row.case.goal is not None]
-    lines = [
-        f"- {row.case.cluster} {row.case.collective}, {row.case.chunks} chunks: {_met(row)}" for row in missed
-    ]
-    return "\n".join(["## Goals missed", "", *lines]) if lines else ""
-
-
-def _facts(report: Report) -> str:
-    facts = ", ".join(f"{name} {value}" for name, value in report.facts.items())
-    loads = " and ".join(report.loads)
-    return wrapped(f"Measured on {report.date} in {report.seconds:.0f} s, load {loads}: {facts}.")

@@ -11,7 +11,8 @@ from __future__ import annotations
 import argparse
 import csv
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.tables import csv_text, markdown
@@ -27,7 +28,7 @@ from hetesynth.model.problem import Budget, Problem
 from hetesynth.model.program import Protocol
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import TARGETS, Target
-from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, lower_with_notes
+from hetesynth.programs.msccl.lower import LoweringOptions, lower_with_notes
 from hetesynth.programs.summary import program_summary
 from hetesynth.search.greedy import greedy
 from hetesynth.search.search import Strategy
@@ -45,32 +46,18 @@ PROTOCOLS: tuple[Protocol, ...] = ("Simple", "LL", "LL128")
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
-    """Totals over all GPUs of one program, out of place."""
-
-    steps: int
-    thread_blocks: int
-    dependences: int
-
-    @classmethod
-    def of(cls, lowered: Lowered) -> Size:
-        """Count the program."""
-        figures = program_summary(lowered.program)
-        return cls(figures.steps, figures.thread_blocks, figures.dependences)
-
-
-@dataclass(frozen=True, slots=True)
 class Cell:
     """One collective on one cluster.
 
-    ``verdicts``: "ok" or what is wrong, by target that has the collective. ``sizes``: for those of ``COMPARED``.
+    ``verdicts``: "ok" or what is wrong, by target that has the collective. ``sizes``: for those of ``COMPARED``,
+    the totals that are ``COUNTED`` over all GPUs of the program out of place; None where there is none.
     """
 
     cluster: str
     ranks: int
     collective: CollectiveName
     verdicts: dict[str, str]
-    sizes: dict[str, Size | None]
+    sizes: dict[str, tuple[int, ...] | None]
 
     def row(self) -> list[str]:
         """The line of the CSV."""
@@ -80,9 +67,8 @@ class Cell:
             "collective": self.collective,
             **self.verdicts,
         }
-        for name, size in self.sizes.items():
-            if size is not None:
-                values |= {f"{name}_{what}": str(number) for what, number in asdict(size).items()}
+        for name, counts in self.sizes.items():
+            values |= {f"{name}_{what}": str(n) for what, n in zip(COUNTED, counts or (), strict=bool(counts))}
         return [values.get(name, "") for name in HEAD]
 
 
@@ -92,20 +78,22 @@ def measured(topology: Path, collective: CollectiveName, targets: Iterable[Targe
     request = Request(topology, collective, strategy="greedy", targets=tuple(supporting))
     chunking, problem = load_problem(request, PhaseTimer())
     outcome = Solver(Strategy("greedy", greedy.one_round), Budget(), schedule_violations).solve(problem)
-    cluster = topology.parent.name
-    if not isinstance(outcome, Solution):
-        return Cell(
-            cluster, problem.ranks, collective, dict.fromkeys((t.name for t in supporting), "no schedule"), {}
-        )
-    schedule = outcome.schedule
-    servers = tuple(vertex.server for vertex in chunking.topology.vertices[: problem.ranks])
-    verdicts: dict[str, str] = {}
-    sizes: dict[str, Size | None] = {}
+    cell = Cell(topology.parent.name, problem.ranks, collective, {}, {})
     for t in supporting:
-        verdicts[t.name] = _verdict(problem, schedule, t, servers)
+        if not isinstance(outcome, Solution):
+            cell.verdicts[t.name] = "no schedule"
+            continue
+        schedule = outcome.schedule
+        servers = tuple(vertex.server for vertex in chunking.topology.vertices[: problem.ranks])
+        cell.verdicts[t.name] = _verdict(problem, schedule, t, servers)
         if t.name in COMPARED:  # here, as its program is still known
-            sizes[t.name] = _size(problem, schedule, LoweringOptions("x", target=t))
-    return Cell(cluster, problem.ranks, collective, verdicts, sizes)
+            cell.sizes[t.name] = None
+            with suppress(HetesynthError):
+                figures = program_summary(
+                    lower_with_notes(problem, schedule, LoweringOptions("x", target=t)).program
+                )
+                cell.sizes[t.name] = tuple(getattr(figures, what) for what in COUNTED)
+    return cell
 
 
 def _verdict(problem: Problem, schedule: Schedule, target: Target, servers: tuple[str, ...]) -> str:
@@ -121,13 +109,6 @@ def _verdict(problem: Problem, schedule: Schedule, target: Target, servers: tupl
         if violations:
             return violations[0].kind
     return "ok"
-
-
-def _size(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Size | None:
-    try:
-        return Size.of(lower_with_notes(problem, schedule, options))
-    except HetesynthError:
-        return None
 
 
 def page(rows: Sequence[Sequence[str]]) -> str:

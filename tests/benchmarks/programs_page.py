@@ -1,20 +1,17 @@
 """What the default command writes on 30 clusters, beside the proved limit and what the library takes.
 
     PYTHONPATH=tests python tests/benchmarks/programs_page.py [--jobs 2] [--only CLUSTER ...]
-    PYTHONPATH=OLD_CHECKOUT:tests python tests/benchmarks/programs_page.py --before
 
-The first command measures the cells that docs/data/programs.csv does not have and adds a row for each as soon
-as it is measured, so that a run that was killed goes on. Then it writes docs/benchmarks_programs.md and the
-part of README.md between the comments ``programs``. To measure a cell again delete its row. The second command
-makes docs/data/library_before.csv, in which a library is the rings or sends of ``ring_baseline`` alone: with a
-checkout of f52bfb7c~1 these are the times that verdicts named before that commit.
+Measures the cells that docs/data/programs.csv does not have and adds a row for each as soon as it is measured, so
+that a run that was killed goes on. Then it writes docs/benchmarks_programs.md and the part of README.md between
+the comments ``programs``. To measure a cell again delete its row. docs/data/library_before.csv has the times of
+the rings or sends that verdicts named before commit f52bfb7c.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import importlib.util
 import io
 import json
 import string
@@ -23,7 +20,6 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -63,7 +59,6 @@ COLUMNS = [
     "plan_percent", "no_plan", "library", "library_us", "checked", "no_library", "factor", "plan_factor",
     "library_before_us", *(f"{name}_us" for name in STRATEGIES), "seconds",
 ]  # fmt: skip
-BEFORE_COLUMNS = ["cluster", "collective", "size", "library_before_us", "no_library"]
 ALIKE = 0.01
 """Share of the time: what differs by less is taken to be equal."""
 NAMED = 5
@@ -153,37 +148,6 @@ def _measured(question: tuple[Cell, Path, str]) -> Row:
     return measured(*question)
 
 
-@cache
-def calibrate_as_now() -> None:
-    """Let the package's default calibration be that of the checkout of this file, but for direct links."""
-    from hetesynth.model import calibration
-
-    spec = importlib.util.spec_from_file_location("now", ROOT / "hetesynth" / "model" / "calibration.py")
-    assert spec is not None and spec.loader is not None
-    now = importlib.util.module_from_spec(spec)
-    sys.modules["now"] = now
-    spec.loader.exec_module(now)
-    factors = tuple((kind, model, float(f)) for kind, model, f in now.CALIBRATIONS["measured"].factors)
-    calibration.CALIBRATIONS["spec"] = calibration.Calibration("spec", factors)  # type: ignore[arg-type]
-
-
-def before(cell: Cell, file: Path) -> Row:
-    """What the rings or sends of the package's ``ring_baseline`` take, with what runtimes cost and at the rates
-    that runs reach, which an old package does not know."""
-    from hetesynth.engine.predictors import CostOptions
-    from hetesynth.engine.ring_baseline import ring_baseline
-    from hetesynth.model.runtime_costs import NCCL_TABLES
-    from hetesynth.topology.language import load_topology
-
-    calibrate_as_now()
-    name, root = cell[1], 0 if cell[1] == "broadcast" else None
-    size = {"64KB": 64_000, "16MB": 16_000_000, "1GB": 10**9}[cell[2]]
-    options = CostOptions(runtime=NCCL_TABLES)
-    baseline = ring_baseline(load_topology(file), name, root, size, options)  # type: ignore[arg-type]
-    said = ("", baseline) if isinstance(baseline, str) else (str(round(baseline.seconds * 1e6, 3)), "")
-    return dict(zip(BEFORE_COLUMNS, (*cell, *said), strict=True))
-
-
 def figure(row: Row, column: str) -> float | None:
     """The number in ``column``; None where there is none."""
     return float(row[column]) if row[column] else None
@@ -212,17 +176,22 @@ def _name(row: Row) -> str:
     return f"{row['cluster']} {row['collective']} {SIZES[row['size']]}"
 
 
+def median_and_least(rows: Iterable[Row], collective: str, size: str, column: str, digits: int) -> tuple[str, str]:
+    """Of the figures in ``column``; dashes where there are none."""
+    of = [row for row in rows if (row["collective"], row["size"]) == (collective, size)]
+    values = [value for row in of if (value := figure(row, column)) is not None]
+    return (f"{median(values):.{digits}f}", f"{min(values):.{digits}f}") if values else ("-", "-")
+
+
 def summary(rows: Sequence[Row]) -> str:
     """Median and least percent of the limit, and factor over the library, of programs and plans."""
+    columns = (("percent", 1), ("plan_percent", 1), ("factor", 2), ("plan_factor", 2))
     shown = []
     for size, size_text in SIZES.items():
         for name, title in COLLECTIVES.items():
-            of = [row for row in rows if (row["size"], row["collective"]) == (size, name)]
-            line = [size_text, title, str(len(of))]
-            for column, digits in (("percent", 1), ("plan_percent", 1), ("factor", 2), ("plan_factor", 2)):
-                values = [value for row in of if (value := figure(row, column)) is not None]
-                line += [f"{of_all(values):.{digits}f}" if values else "-" for of_all in (median, min)]
-            shown.append(line)
+            count = sum((row["size"], row["collective"]) == (size, name) for row in rows)
+            figures = (median_and_least(rows, name, size, *column) for column in columns)
+            shown.append([size_text, title, str(count), *(figure for pair in figures for figure in pair)])
     head = ["size", "collective", "cells"]
     for what in ("percent", "factor"):
         head += [f"{of} {what}, {which}" for which in ("XML", "plans") for of in ("median", "least")]
@@ -231,25 +200,22 @@ def summary(rows: Sequence[Row]) -> str:
 
 def readme_part(rows: Sequence[Row], asked: int) -> str:
     """The paragraph and the table of README.md."""
+    columns = [(size, column) for size in SIZES for column in ("percent", "plan_percent")]
     shown = []
     for name, title in COLLECTIVES.items():
-        line = [title]
-        for size in SIZES:
-            of = [row for row in rows if (row["size"], row["collective"]) == (size, name)]
-            for column in ("percent", "plan_percent"):
-                values = [value for row in of if (value := figure(row, column)) is not None]
-                line.append(f"{median(values):.1f}, {min(values):.1f}" if values else "-")
-        shown.append(line)
+        pairs = (median_and_least(rows, name, size, column, 1) for size, column in columns)
+        shown.append([title, *("-" if pair[0] == "-" else ", ".join(pair) for pair in pairs)])
     head = ["", *(f"{size}, {what}" for size in SIZES.values() for what in ("XML", "plan"))]
-    counts = {column: slower(rows, column) for column in ("factor", "plan_factor")}
-    compared = {column: sum(bool(row[column]) for row in rows) for column in counts}
-    factors = {name: [f for row in rows if row["collective"] == name and (f := figure(row, "factor"))]
-               for name in COLLECTIVES}  # fmt: skip
-    medians = ", ".join(f"{COLLECTIVES[name]} {median(of):.2f}" for name, of in factors.items() if of)
+    counts = {column: str(len(slower(rows, column))) for column in ("factor", "plan_factor")}
+    compared = {column: str(sum(bool(row[column]) for row in rows)) for column in counts}
+    medians = []
+    for name, title in COLLECTIVES.items():
+        if factors := [f for row in rows if row["collective"] == name and (f := figure(row, "factor"))]:
+            medians.append(f"{title} {median(factors):.2f}")
     return wrapped(README_PART.substitute(
         clusters=len({row["cluster"] for row in rows}), incomplete=incomplete(rows, asked),
-        table=markdown(head, shown), slower=len(counts["factor"]), compared=compared["factor"],
-        slower_plans=len(counts["plan_factor"]), compared_plans=compared["plan_factor"], medians=medians,
+        table=markdown(head, shown), slower=counts["factor"], compared=compared["factor"],
+        slower_plans=counts["plan_factor"], compared_plans=compared["plan_factor"], medians=", ".join(medians),
     ))  # fmt: skip
 
 
@@ -296,13 +262,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--only", nargs="*", metavar="CLUSTER", help="measure these clusters only; none: write the page"
     )
-    parser.add_argument("--before", action="store_true", help="write library_before.csv instead")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="hetesynth-programs-") as folder:
         clusters = files(Path(folder))
-        if options.before:
-            write(DOCS / BEFORE, BEFORE_COLUMNS, (before(cell, clusters[cell[0]]) for cell in cells(clusters)))
-            return
         known, old = rows_of(DOCS / CELLS), rows_of(DOCS / BEFORE)
         missing = [cell for cell in cells(clusters) if cell not in known]
         missing = [cell for cell in missing if options.only is None or cell[0] in options.only]

@@ -1,9 +1,7 @@
 """``PYTHONPATH=tests python -m benchmarks.repairs``: docs/data/repairs.csv and its summary in docs/repair.md.
 
-In: the examples of the repository, generated clusters, a journal from which a run that was stopped goes on. Out:
-the section "Measured" of the page. Every loss is repaired from the schedule of the whole cluster and synthesized
-anew, both in this process with empty caches after a run that fills those of machine code; seconds are of the
-processor, so other work on the machine counts little.
+Every loss is repaired from the schedule of the whole cluster and synthesized anew, both in this process with empty
+caches after a run that fills those of machine code; seconds are of the processor, so other work counts little.
 """
 
 from __future__ import annotations
@@ -15,14 +13,13 @@ import tempfile
 import textwrap
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
+from benchmarks.clusters import EXAMPLES, ROOT
 from benchmarks.generated_clusters import generated_cluster
-from benchmarks.journal import RowJournal
 from benchmarks.machine import machine
-from benchmarks.tables import csv_text
+from benchmarks.tables import Journal, csv_text
 from hetesynth.engine.artifacts import Synthesis
 from hetesynth.engine.formats import SCHEDULE_SUFFIX
 from hetesynth.engine.n_minus_one import single_losses
@@ -38,42 +35,22 @@ from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.topology.language import load_topology
 from hetesynth.topology.language.overridden import overridden
 
-EXAMPLES = Path("examples")
 HEAD = ["table", "cluster", "collective", "loss", "steps", "us", "repair_s", "fresh_s"]
 MEASURED = "## Measured\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """A loss on a cluster: ``without`` or ``degrade``, or ``to``, the example of the cluster that is left.
-    ``programs``: with programs as well as schedules alone; ``text``: of a cluster that is no example."""
-
-    cluster: str
-    without: tuple[str, ...] = ()
-    degrade: tuple[str, ...] = ()
-    to: str = ""
-    programs: bool = False
-    text: str = ""
-
-    def topology(self, folder: Path) -> Path:
-        """Its file, in ``folder`` where it is no example."""
-        if not self.text:
-            return EXAMPLES / self.cluster / "topo.dsl"
-        path = folder / f"{self.cluster}.dsl"
-        path.write_text(self.text)
-        return path
-
-    def changed(self, folder: Path) -> os.PathLike[str]:
-        """The cluster with the loss."""
-        if self.to:
-            return EXAMPLES / self.to / "topo.dsl"
-        return overridden(self.topology(folder), self.without, self.degrade)
-
-    @property
-    def name(self) -> str:
-        """In words."""
-        slow = [text.replace("=", " at ") for text in self.degrade]
-        return self.to or ", ".join([*self.without, *slow])
+NAMES: tuple[CollectiveName, ...] = ("allgather", "allreduce")
+LOSSES = {
+    "HeteCCL, Appendix E": (
+        "v100_4p8 to v100_fail_one4 +", "v100_4p8 to v100_fail_one8 +", "v100_4p8 to v100_fail_both +",
+        "v100_4x2p8 to v100_fail_each4 +", "v100_4p8 to v100_4p8_slow18G +",
+    ),
+    "Single losses": (
+        "h20_64 without b3.gpu7", "h20_64 without b3.nic3", "h20_64 without a6.gpu0", "h20_64 degrade b0.nic0=50%",
+        "h20_8x8 without *.nic0", "v100_4x2p8x2 without b1.gpu2 +", "v100_4x2p8x2 without b1.nic2 +",
+        "v100_4x2p8x2 without b0.gpu0<->b0.gpu1", "mesh_8x8 without a.gpu27", "torus_8x8 without a.gpu0",
+    ),
+    "Generated clusters, one loss each": ("2", "4 +", "5", "7", "9 +", "11 +"),
+}  # fmt: skip
+"""Cluster and loss, or the seed of both; with ``+`` programs too, not schedules alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,141 +65,89 @@ class Row:
     bare: bool
     seconds: tuple[float, float] = (0.0, 0.0)
     steps: tuple[int, int, int] | None = None
-    us: tuple[float, float, float] | None = None
+    us: tuple[float, ...] | None = None
     refused: str = ""
 
-    @property
-    def share(self) -> float:
-        """Of the seconds of the fresh run."""
-        return self.seconds[0] / self.seconds[1]
 
-
-class Journal(RowJournal[tuple[str, str, str, bool], Row]):
-    """Rows in a file."""
-
-    field = "repairs"
-
-    def key(self, row: Row) -> tuple[str, str, str, bool]:
-        """Cluster, loss, collective, schedules alone or not."""
-        return row.cluster, row.loss, row.collective, row.bare
-
-    def plain(self, row: Row) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(row)
-
-    def row(self, values: dict[str, Any]) -> Row:
-        """Lists become tuples again."""
-        tuples: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items()}
-        return Row(**tuples)
-
-
-APPENDIX_E = (
-    Scenario("v100_4p8", to="v100_fail_one4", programs=True),
-    Scenario("v100_4p8", to="v100_fail_one8", programs=True),
-    Scenario("v100_4p8", to="v100_fail_both", programs=True),
-    Scenario("v100_4x2p8", to="v100_fail_each4", programs=True),
-    Scenario("v100_4p8", to="v100_4p8_slow18G", programs=True),
-)
-SINGLE = (
-    Scenario("h20_64", ("b3.gpu7",)),
-    Scenario("h20_64", ("b3.nic3",)),
-    Scenario("h20_64", ("a6.gpu0",)),
-    Scenario("h20_64", (), ("b0.nic0=50%",)),
-    Scenario("h20_8x8", ("*.nic0",)),
-    Scenario("v100_4x2p8x2", ("b1.gpu2",), programs=True),
-    Scenario("v100_4x2p8x2", ("b1.nic2",), programs=True),
-    Scenario("v100_4x2p8x2", ("b0.gpu0<->b0.gpu1",)),
-    Scenario("mesh_8x8", ("a.gpu27",)),
-    Scenario("torus_8x8", ("a.gpu0",)),
-)
-SEEDS = {2: False, 4: True, 5: False, 7: False, 9: True, 11: True}
-"""Of generated clusters; with programs or not."""
-NAMES: tuple[CollectiveName, ...] = ("allgather", "allreduce")
-
-
-def sections(folder: Path) -> dict[str, list[Scenario]]:
-    """All scenarios by the heading of their table."""
-    return {
-        "HeteCCL, Appendix E": list(APPENDIX_E),
-        "Single losses": list(SINGLE),
-        "Generated clusters, one loss each": [_generated(seed, folder) for seed in SEEDS],
-    }
-
-
-def _generated(seed: int, folder: Path) -> Scenario:
-    """A cluster that nobody tuned for, with a loss that the seed says."""
-    cluster = generated_cluster(seed)
-    whole = Scenario(cluster.name, text=cluster.text)
-    losses = [name for _, name in single_losses(load_topology(whole.topology(folder)), ("gpu", "nic", "link"))]
-    chosen = losses[seed * 7 % len(losses)]
-    return Scenario(cluster.name, (chosen,), programs=SEEDS[seed], text=cluster.text)
+def rows(journal: Journal, folder: Path) -> Iterator[Row]:
+    """Everything, from the journal where it was measured before; the first is measured twice, to compile."""
+    warm = False
+    for section, losses in LOSSES.items():
+        for loss in losses:
+            words = loss.removesuffix(" +").split()
+            if len(words) == 1:  # a cluster that nobody tuned for, with a loss that the seed says
+                seed = int(words[0])
+                generated = generated_cluster(seed)
+                topology = folder / f"{generated.name}.dsl"
+                topology.write_text(generated.text)
+                every = [name for _, name in single_losses(load_topology(topology), ("gpu", "nic", "link"))]
+                words = [generated.name, "without", every[seed * 7 % len(every)]]
+            else:
+                topology = EXAMPLES / words[0] / "topo.dsl"
+            cluster, how, what = words
+            for name in NAMES:
+                for bare in (True, False) if loss.endswith("+") else (True,):
+                    key = f"{cluster} {what} {name} {bare}"
+                    if key not in journal.rows:
+                        changed: os.PathLike[str] = EXAMPLES / what / "topo.dsl"
+                        if how != "to":
+                            without, degrade = ((what,) if how == word else () for word in ("without", "degrade"))
+                            changed = overridden(topology, without, degrade)
+                        row = Row(section, cluster, what.replace("=", " at "), name, bare)
+                        if not warm:
+                            _measured(replace(row, bare=False), topology, changed, folder)
+                            warm = True
+                        measured = _measured(row, topology, changed, folder)
+                        journal.add(key, asdict(measured))
+                        print(*_line(measured), sep=" | ", file=sys.stderr)
+                    yield Row(**{n: tuple(v) if isinstance(v, list) else v for n, v in journal.rows[key].items()})
 
 
 def _forget() -> None:
-    """What a fresh process would not know."""
+    """Empty the caches: what a fresh process would not know but its machine code."""
     from hetesynth.search.steady_state import EXPANSIONS
 
     EXPANSIONS.clear()
-    for name, module in list(sys.modules.items()):
-        if name.startswith("hetesynth."):
+    for module_name, module in list(sys.modules.items()):
+        if module_name.startswith("hetesynth."):
             for value in list(vars(module).values()):
                 if hasattr(value, "cache_clear"):
                     value.cache_clear()
 
 
-def _fresh(topology: os.PathLike[str], name: CollectiveName, *, bare: bool) -> Synthesis:
+def _fresh(topology: os.PathLike[str], row: Row) -> Synthesis:
     budget = Budget(effort=1.0)
-    return synthesize(
-        Request(topology, name, budget=budget, schedule_only=bare, objective="time", runtime=NCCL_TABLES)
-    )  # fmt: skip
+    return synthesize(Request(
+        topology, row.collective, budget=budget, schedule_only=row.bare, objective="time", runtime=NCCL_TABLES
+    ))  # fmt: skip
 
 
-def _measured(section: str, scenario: Scenario, name: CollectiveName, folder: Path, *, bare: bool) -> Row:
-    """One row."""
-    row = Row(section, scenario.cluster, scenario.name, name, bare)
-    schedule = folder / f"{scenario.cluster}-{name}-{bare}{SCHEDULE_SUFFIX}"
-    topology, changed = scenario.topology(folder), scenario.changed(folder)
+def _measured(row: Row, topology: Path, changed: os.PathLike[str], folder: Path) -> Row:
+    """``row`` with its figures."""
+    stem = folder / f"{row.cluster}-{row.collective}-{row.bare}"
+    schedule = Path(f"{stem}{SCHEDULE_SUFFIX}")
     if not schedule.exists():
-        stem = schedule.with_name(schedule.name.removesuffix(SCHEDULE_SUFFIX))
-        _fresh(topology, name, bare=bare).write(stem)
+        _fresh(topology, row).write(stem)
     try:
         _forget()
         began = time.process_time()
-        ours = repair(RepairRequest(schedule, topology, changed, Budget(effort=1.0), schedule_only=bare)).synthesis
+        budget = Budget(effort=1.0)
+        ours = repair(RepairRequest(schedule, topology, changed, budget, schedule_only=row.bare)).synthesis
         middle = time.process_time()
         _forget()
         restarted = time.process_time()
-        fresh = _fresh(changed, name, bare=bare)
+        fresh = _fresh(changed, row)
         seconds = (middle - began, time.process_time() - restarted)
     except HetesynthError as error:
-        return Row(section, scenario.cluster, scenario.name, name, bare, refused=error.message)
+        return replace(row, refused=error.message)
     except SourceError as error:
-        return Row(section, scenario.cluster, scenario.name, name, bare, refused=error.diagnostics[0].message)
-    if bare:
+        return replace(row, refused=error.diagnostics[0].message)
+    if row.bare:
         bound = ours.solution.bound.steps if ours.solution.within is None else ours.solution.within
         steps = (ours.solution.schedule.makespan, fresh.solution.schedule.makespan, bound)
-        return Row(row.section, row.cluster, row.loss, name, bare, seconds, steps)
-    limit = ours.time_optimality.bound_seconds
-    us = tuple(0.0 if s is None else s * 1e6 for s in (ours.program_seconds, fresh.program_seconds, limit))
-    return Row(row.section, row.cluster, row.loss, name, bare, seconds, us=us)  # type: ignore[arg-type]
-
-
-def rows(journal: Journal, folder: Path) -> Iterator[Row]:
-    """All rows, from the journal where they are there; new ones go into it at once."""
-    warm = False
-    for section, scenarios in sections(folder).items():
-        for scenario in scenarios:
-            for name in NAMES:
-                for bare in (True, False) if scenario.programs else (True,):
-                    row = journal.get((scenario.cluster, scenario.name, name, bare))
-                    if row is None:
-                        if not warm:
-                            _measured(section, APPENDIX_E[0], "allgather", folder, bare=False)
-                            warm = True
-                        row = _measured(section, scenario, name, folder, bare=bare)
-                        journal.add(row)
-                        print(*_line(row), sep=" | ", file=sys.stderr)
-                    yield row
+        return replace(row, seconds=seconds, steps=steps)
+    programs = (ours.program_seconds, fresh.program_seconds, ours.time_optimality.bound_seconds)
+    return replace(row, seconds=seconds, us=tuple(0.0 if s is None else s * 1e6 for s in programs))
 
 
 def _line(row: Row) -> list[str]:
@@ -239,7 +164,7 @@ def _summary(measured: Sequence[Row]) -> Iterator[str]:
         some = [row for row in measured if row.bare is bare and not row.refused]
         if not some:
             continue
-        shares = sorted(row.share for row in some)
+        shares = sorted(row.seconds[0] / row.seconds[1] for row in some)
         third = sum(3 * share <= 1 for share in shares)
         ours, fresh = sum(row.seconds[0] for row in some), sum(row.seconds[1] for row in some)
         middle = 100 * shares[len(shares) // 2]
@@ -281,7 +206,7 @@ proves the new bound and judges its files like any other.
 def main() -> None:
     """Measure and write the section into the page."""
     parser = argparse.ArgumentParser(prog="PYTHONPATH=tests python -m benchmarks.repairs", description=__doc__)
-    parser.add_argument("--page", type=Path, default=Path("docs/repair.md"))
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "repair.md")
     parser.add_argument("--journal", type=Path, help="measured rows, kept from run to run")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:

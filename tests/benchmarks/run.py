@@ -1,24 +1,25 @@
-"""The run: every case after the other, each in its own process, and what to keep when it is cut short.
+"""Commands in processes of their own: seconds, peak memory, what they said; and the run of the cases on steps.
 
-In: cases, the folder of examples. Out: a ``Report`` with a row for every case, measured or not.
+A command that fails, hangs or prints nonsense makes a row that says so.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Literal
 
-from benchmarks import clusters
 from benchmarks.cases import Case, Goal
+from benchmarks.clusters import topology
 from benchmarks.machine import load, machine
-from benchmarks.measure import Row, measure
-from hetesynth.errors import HetesynthError
-
-Measure = Callable[[Case, Path, Path], Row]
-Progress = Callable[[int, int, str], None]  # cases done, cases in all, what is run
 
 QUICK_SECONDS = 100.0  # of computing, after which a quick run starts no other case: a loaded machine takes longer
 WARM_UP = (
@@ -28,8 +29,111 @@ WARM_UP = (
 
 
 @dataclass(frozen=True, slots=True)
+class Process:
+    """A process as seen from outside: ``seconds`` on the wall, ``cpu`` seconds of all its cores together, peak
+    ``megabytes``."""
+
+    code: int
+    seconds: float
+    cpu: float
+    megabytes: float
+    output: str
+    errors: str
+    hung: bool
+
+
+def run(command: Sequence[str], environment: dict[str, str], timeout: float) -> Process:
+    """Run ``command``; after ``timeout`` seconds, or when interrupted, it is killed."""
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        started = time.perf_counter()
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, env=environment)
+        timer = threading.Timer(timeout, child.kill)
+        timer.start()
+        try:
+            _, status, usage = os.wait4(child.pid, 0)
+        except BaseException:
+            child.kill()
+            raise
+        finally:
+            timer.cancel()
+        seconds = time.perf_counter() - started
+        child.returncode = os.waitstatus_to_exitcode(status)
+        texts = []
+        for file in (output, errors):
+            file.seek(0)
+            texts.append(file.read().decode(errors="replace"))
+    cpu, megabytes = usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e6
+    return Process(child.returncode, seconds, cpu, megabytes, texts[0], texts[1], seconds >= timeout)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One measured case. Seconds: ``total`` of the whole command, ``first`` from its first look at the file to the
+    first verified schedule, ``work`` of the command without starting Python, ``cpu`` of all cores together."""
+
+    case: Case
+    status: Literal["ok", "failed", "not run"]
+    error: str = ""
+    steps: int | None = None
+    bound: int | None = None
+    method: str = ""
+    proof: str = ""
+    within: int | None = None
+    first: float | None = None
+    work: float | None = None
+    total: float | None = None
+    cpu: float | None = None
+    megabytes: float | None = None
+    phases: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def gap(self) -> int | None:
+        """Steps over the bound."""
+        return None if self.steps is None or self.bound is None else self.steps - self.bound
+
+    @property
+    def misses(self) -> tuple[str, ...]:
+        """What of the goal is not reached; nothing for a case without one."""
+        goal = self.case.goal
+        if self.status != "ok":
+            return (self.status,)
+        if goal is None or self.steps is None or self.bound is None:
+            return ()
+        reached = (
+            ("steps", self.steps, goal.allowed(self.bound)), ("seconds", self.total, goal.seconds),
+            ("memory", self.megabytes, goal.megabytes),
+        )  # fmt: skip
+        return tuple(what for what, ours, most in reached if ours is not None and most is not None and ours > most)
+
+
+def measure(case: Case, topology: Path, directory: Path) -> Row:
+    """Run ``case`` on the cluster in ``topology``; the command writes into ``directory``."""
+    command = [
+        sys.executable, "-m", "hetesynth", "synth", str(topology), "--coll", case.collective,
+        "--chunks", str(case.chunks), "--objective", "steps", "--time-budget", str(case.budget), "--json",
+        "-o", str(directory), *(["--schedule-only"] if case.schedule_only else []),
+    ]  # fmt: skip
+    cold = {"NUMBA_CACHE_DIR": str(directory / "numba")} if case.cold else {}
+    process = run(command, {**os.environ, **cold}, 2 * case.limit + 60)
+    seen: dict[str, Any] = {"total": process.seconds, "cpu": process.cpu, "megabytes": process.megabytes}
+    if process.hung:
+        return Row(case, "failed", f"killed after {process.seconds:.0f} s", **seen)
+    if process.code != 0:
+        message = (process.errors.strip().splitlines() or ["no message"])[0]
+        return Row(case, "failed", f"exit code {process.code}: {message}", **seen)
+    said = json.loads(process.output)
+    phases = said["seconds_by_phase"]
+    before = sum(phases.get(name, 0.0) for name in ("parse", "chunking", "bound"))
+    return Row(
+        case, "ok", steps=said["steps"], bound=said["lower_bound"], method=said["bound_method"],
+        proof=said["bound_proof"], within=said["bound_within_composition"],
+        first=said["first_schedule_seconds"] + before, work=said["seconds"], phases=phases, **seen,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
-    """Everything a run found. ``whole``: every case of the benchmark was asked for, not a selection."""
+    """Everything a run says. ``whole``: every case of the benchmark was asked for, not a selection."""
 
     rows: tuple[Row, ...]
     facts: dict[str, str]
@@ -37,7 +141,11 @@ class Report:
     seconds: float
     loads: tuple[str, str]
     whole: bool
-    complete: bool
+
+    @property
+    def complete(self) -> bool:
+        """Whether every case was measured."""
+        return all(row.status != "not run" for row in self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +153,8 @@ class Runner:
     """How cases are run. ``examples``: the folder with one folder per cluster."""
 
     examples: Path
-    measure: Measure = measure
-    progress: Progress = field(default=lambda done, count, name: None)
+    measure: Callable[[Case, Path, Path], Row] = measure
+    progress: Callable[[int, int, str], None] = lambda done, count, name: None
     warm_up: tuple[Case, ...] = WARM_UP
     deadline: float | None = None  # seconds of computing after which no case is started
 
@@ -55,61 +163,27 @@ class Runner:
 
         Raises HetesynthError HS901 when the cluster of a case is not there.
         """
-        started = time.monotonic()
-        before = load()
+        started, before, rest = time.monotonic(), load(), "no time left"
         rows: list[Row] = []
+        measured: dict[object, Row] = {}
         with tempfile.TemporaryDirectory(prefix="hetesynth-bench-") as name:
             folder = Path(name)
-            files = {c.cluster: self._topology(c.cluster, folder) for c in (*cases, *self.warm_up)}
+            files = {c.cluster: topology(c.cluster, self.examples, folder) for c in (*cases, *self.warm_up)}
             try:
-                self._all(cases, files, folder, rows)
+                for number, case in enumerate((*self.warm_up, *cases), -len(self.warm_up)):
+                    spent = sum(row.total or 0.0 if row.cpu is None else row.cpu for row in measured.values())
+                    if self.deadline is not None and spent > self.deadline:
+                        break
+                    self.progress(max(0, number), len(cases), case.name)
+                    if case.command not in measured or number < 0:
+                        with tempfile.TemporaryDirectory(dir=folder) as out:
+                            row = self.measure(case, files[case.cluster], Path(out))
+                        if number >= 0:
+                            measured[case.command] = row
+                    if number >= 0:
+                        rows.append(replace(measured[case.command], case=case))
             except KeyboardInterrupt:
                 rest = "interrupted"
-            else:
-                rest = "no time left"
         rows += [Row(case, "not run", rest) for case in cases[len(rows) :]]
-        return Report(
-            rows=tuple(rows),
-            facts=machine(),
-            date=time.strftime("%Y-%m-%d"),
-            seconds=time.monotonic() - started,
-            loads=(before, load()),
-            whole=whole,
-            complete=all(row.status != "not run" for row in rows),
-        )
-
-    def _all(self, cases: Sequence[Case], files: dict[str, Path], folder: Path, rows: list[Row]) -> None:
-        measured: dict[object, Row] = {}
-        for case in self.warm_up:
-            self.progress(0, len(cases), f"warming up: {case.name}")
-            self._one(case, files, folder)
-        for number, case in enumerate(cases):
-            spent = sum(row.total or 0.0 if row.cpu is None else row.cpu for row in measured.values())
-            if self.deadline is not None and spent > self.deadline:
-                return
-            self.progress(number, len(cases), case.name)
-            if case.command not in measured:
-                measured[case.command] = self._one(case, files, folder)
-            rows.append(replace(measured[case.command], case=case))
-
-    def _one(self, case: Case, files: dict[str, Path], folder: Path) -> Row:
-        with tempfile.TemporaryDirectory(dir=folder) as out:
-            return self.measure(case, files[case.cluster], Path(out))
-
-    def _topology(self, cluster: str, folder: Path) -> Path:
-        """The cluster's example, or its text in ``folder`` where it is generated."""
-        example = self.examples / cluster / "topo.dsl"
-        if example.is_file():
-            return example
-        text = clusters.source(cluster)
-        if text is None:
-            raise HetesynthError(
-                f"there is no example {cluster} in {self.examples}"
-                if self.examples.is_dir()
-                else f"there is no folder of examples {self.examples}: an installed hetesynth brings none",
-                code="HS901",
-                help="give the folder `examples` of a checkout: --examples DIR",
-            )
-        path = folder / f"{cluster}.dsl"
-        path.write_text(text, encoding="utf-8")
-        return path
+        date, seconds = time.strftime("%Y-%m-%d"), time.monotonic() - started
+        return Report(tuple(rows), machine(), date, seconds, (before, load()), whole)

@@ -27,14 +27,11 @@ from benchmarks import cases as steps
 from benchmarks import programs_page, time_tables
 from benchmarks.page import table
 from benchmarks.run import Runner
-from benchmarks.time_page import time_table
 from hetesynth.model.words import size_text
 
 ROOT = Path(__file__).parents[2]
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
-CELL = slice(
-    4, -1
-)  # of a row of docs/data/programs.csv: before it come the cluster and what is asked, then seconds
+CELL = slice(4, -1)  # of a row of docs/data/programs.csv: after the cluster and what is asked, before seconds
 STEPS = slice(1, 7)  # of a row of docs/data/benchmarks.csv; then come seconds, memory and the goal
 TIMES = slice(1, 11)  # of a row of docs/data/benchmarks_time.csv; then come seconds
 
@@ -90,7 +87,7 @@ def _of_times(page: Path) -> Iterator[Figure]:
     known = {(case.cluster, case.collective, size_text(case.size)): case for case in time_tables.CASES}
 
     def remade(case: time_tables.TimeCase) -> list[str]:
-        return rows_of(time_table(time_tables.time_rows(EXAMPLES, [f"{case.name}$"])))[1][TIMES]
+        return rows_of(time_tables.time_table(time_tables.time_rows(EXAMPLES, [f"{case.name}$"])))[1][TIMES]
 
     for number, row in enumerate(rows_of(page.read_text(encoding="utf-8"))):
         case = known.get((row[1], row[2], row[3]))

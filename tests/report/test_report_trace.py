@@ -1,17 +1,21 @@
-"""The trace: what Perfetto needs of the format, and that it says what was simulated."""
+"""The trace: what Perfetto needs of the format, what was simulated, and what Chrome's viewer reads."""
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
+from support.chromium import Browser, chromium
 from support.reports import report
+from support.trace_viewer import opened, read, viewer
 
-from hetesynth.report.trace import MAX_EVENTS, chrome_trace
+from hetesynth.report.contents import ProgramRun
+from hetesynth.report.trace import chrome_trace
 
 Event = dict[str, Any]
 ENDS = 1e-3  # us: what rounding of begins and lengths may add up to
@@ -27,6 +31,11 @@ def events(trace: dict[str, Any], phase: str) -> list[Event]:
     return [e for e in trace["traceEvents"] if e["ph"] == phase]
 
 
+def threads(trace: dict[str, Any]) -> dict[tuple[int, int], str]:
+    named = [e for e in events(trace, "M") if e["name"] == "thread_name"]
+    return {(e["pid"], e["tid"]): e["args"]["name"] for e in named}
+
+
 def test_every_event_has_what_its_phase_needs(trace: dict[str, Any]) -> None:
     needs = {
         "X": {"pid", "tid", "ts", "dur", "name"},
@@ -37,47 +46,32 @@ def test_every_event_has_what_its_phase_needs(trace: dict[str, Any]) -> None:
     for event in trace["traceEvents"]:
         assert needs[event["ph"]] <= set(event)
         assert event.get("ts", 0) >= 0 and event.get("dur", 0) >= 0
+    processes = {e["pid"] for e in events(trace, "M") if e["name"] == "process_name"}
+    assert {(e["pid"], e["tid"]) for e in events(trace, "X")} <= set(threads(trace))
+    assert {pid for pid, _ in threads(trace)} <= processes
 
 
 def test_events_of_one_thread_do_not_overlap(trace: dict[str, Any]) -> None:
-    threads: dict[tuple[int, int], list[Event]] = defaultdict(list)
+    by_thread: dict[tuple[int, int], list[Event]] = defaultdict(list)
     for event in events(trace, "X"):
-        threads[event["pid"], event["tid"]].append(event)
-    for found in threads.values():
-        found.sort(key=lambda e: (e["ts"], e["ts"] + e["dur"]))
-        for one, two in pairwise(found):
-            assert one["ts"] + one["dur"] <= two["ts"] + ENDS
+        by_thread[event["pid"], event["tid"]].append(event)
+    for some in by_thread.values():
+        some.sort(key=lambda e: (e["ts"], e["ts"] + e["dur"]))
+        assert all(one["ts"] + one["dur"] <= two["ts"] + ENDS for one, two in pairwise(some))
 
 
-def test_every_thread_and_process_has_a_name(trace: dict[str, Any]) -> None:
-    named = {(e["pid"], e["tid"]) for e in events(trace, "M") if e["name"] == "thread_name"}
-    processes = {e["pid"] for e in events(trace, "M") if e["name"] == "process_name"}
-    assert {(e["pid"], e["tid"]) for e in events(trace, "X")} <= named
-    assert {pid for pid, _ in named} <= processes
-
-
-def test_there_is_a_track_for_every_thread_block_and_every_busy_resource(trace: dict[str, Any]) -> None:
+def test_it_says_what_was_simulated(trace: dict[str, Any]) -> None:
+    """A track for every thread block and busy resource, its bytes, and the predicted time."""
     found = report("h20_4p8")
     assert found.run is not None and found.program is not None
-    names = [(e["pid"], e["args"]["name"]) for e in events(trace, "M") if e["name"] == "thread_name"]
-    assert sum(pid >= 10 for pid, _ in names) == len(found.program.blocks)
-    busy = {use.name for use in found.run.timeline.uses() if use.size > 0}
-    assert busy == {name for pid, name in names if pid == 1 and " #" not in name}
-
-
-def test_bytes_on_a_resource_are_those_simulated(trace: dict[str, Any]) -> None:
-    found = report("h20_4p8")
-    assert found.run is not None
-    resource = {
-        (e["pid"], e["tid"]): e["args"]["name"].partition(" #")[0]
-        for e in events(trace, "M")
-        if e["name"] == "thread_name"
-    }
+    assert sum(pid >= 10 for pid, _ in threads(trace)) == len(found.program.blocks)
     carried: dict[str, int] = defaultdict(int)
     for e in events(trace, "X"):
         if e["pid"] == 1:
-            carried[resource[1, e["tid"]]] += e["args"]["bytes"]
+            carried[threads(trace)[1, e["tid"]].partition(" #")[0]] += e["args"]["bytes"]
     assert dict(carried) == {u.name: pytest.approx(u.size) for u in found.run.timeline.uses() if u.size > 0}
+    last = max(e["ts"] + e["dur"] for e in events(trace, "X") if e["pid"] == 1)
+    assert last == pytest.approx(found.run.timeline.makespan * 1e6, abs=ENDS)
 
 
 def test_an_arrow_for_each_message_and_none_goes_back_in_time(trace: dict[str, Any]) -> None:
@@ -90,21 +84,44 @@ def test_an_arrow_for_each_message_and_none_goes_back_in_time(trace: dict[str, A
     assert all(starts[i] <= ends[i] + ENDS for i in starts)
 
 
-def test_the_last_end_is_the_predicted_time(trace: dict[str, Any]) -> None:
-    found = report("h20_4p8")
-    assert found.run is not None
-    last = max(e["ts"] + e["dur"] for e in events(trace, "X") if e["pid"] == 1)
-    assert last == pytest.approx(found.run.timeline.makespan * 1e6, abs=ENDS)
-
-
-def test_the_same_report_gives_the_same_bytes_and_hostile_names_are_strings() -> None:
-    found = report("h20_4p8")
-    assert chrome_trace(found) == chrome_trace(found)
-    assert json.loads(chrome_trace(replace(found, title='"}\n<\ud800')))["otherData"]["title"] == '"}\n<\ud800'
-
-
-def test_events_past_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch, trace: dict[str, Any]) -> None:
+def test_hostile_names_are_strings_and_events_past_the_limit_are_counted(
+    monkeypatch: pytest.MonkeyPatch, trace: dict[str, Any]
+) -> None:
+    hostile = replace(report("h20_4p8"), title='"}\n<\ud800')
+    assert json.loads(chrome_trace(hostile))["otherData"]["title"] == '"}\n<\ud800'
     monkeypatch.setattr("hetesynth.report.trace.MAX_EVENTS", 100)
     cut = json.loads(chrome_trace(report("h20_4p8")))
-    assert len(cut["traceEvents"]) == 100 < MAX_EVENTS
+    assert len(cut["traceEvents"]) == 100
     assert cut["otherData"]["events_left_out"] == len(trace["traceEvents"]) - 100
+
+
+@pytest.mark.skipif(
+    chromium() is None or viewer() is None,
+    reason="there is no Chromium, or no viewer: pip install --no-deps torch-tb-profiler",
+)
+@pytest.mark.parametrize("target", ["portable", "mscclpp"])
+def test_chromes_viewer_reads_everything_and_every_arrow_joins_its_steps(target: str, tmp_path: Path) -> None:
+    path, shown = viewer(), report("h20_4p8", targets=(target,))
+    run = shown.program
+    assert path is not None and run is not None and shown.run is not None
+    trace = chrome_trace(shown)
+    broken = json.loads(trace)
+    next(event for event in broken["traceEvents"] if event["ph"] == "s")["ts"] = (
+        1e9  # an arrow that hangs in the air
+    )
+    with Browser(tmp_path) as browser:
+        page = opened(browser, path)
+        said = read(page, trace)
+        assert read(page, json.dumps(broken).encode())["warnings"]
+    phases = Counter(event["ph"] for event in json.loads(trace)["traceEvents"])
+    assert said["warnings"] == []
+    assert said["slices"] == phases["X"] and len(said["flows"]) == phases["s"] == phases["f"]
+    meant = sorted(tuple(step(run, task) for task in message) for message in run.messages)
+    seen = sorted(tuple((int(gpu.split()[1]), *rest) for gpu, *rest in arrow) for arrow in said["flows"])
+    assert seen == meant and len(meant) > 100
+
+
+def step(run: ProgramRun, task: int) -> tuple[int, int, str, int]:
+    """A step as the trace tells of it: GPU, step, operation, loop."""
+    x = run.steps[task % len(run.steps)]
+    return run.blocks[x.block].rank, x.step, x.operation, task // len(run.steps)

@@ -10,20 +10,6 @@ from hetesynth.deploy.outcome import BuildReport, CellReport, FolderFinding, Sta
 from hetesynth.deploy.reports.words import Places
 from hetesynth.model.size_range import SizeRange
 
-MANIFEST_TEXT = """\
-[defaults]
-targets = ["rccl-6"]
-
-[[cluster]]  # the first
-topology = "clusters/alpha.dsl"
-
-[[cluster]]
-name = 'beta'
-topology = "clusters/b/topo.dsl"
-
-[output]
-folder = "schedules"
-"""
 PLACES = Places(Path("/repository"), "ci/hetesynth.toml", {"alpha": 4, "beta": 7})
 MB = 1_000_000
 

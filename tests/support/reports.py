@@ -48,3 +48,10 @@ def cluster(example: str) -> Topology:
     from hetesynth.topology.language import load_topology
 
     return load_topology(EXAMPLES / example / "topo.dsl")
+
+
+def luminance(colour: str) -> float:
+    """The relative luminance of a colour such as ``#0b6e99``, by WCAG."""
+    parts = (int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5))
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -59,7 +59,7 @@ def command(
     figures and a comment that says where each came from.
     """
     from hetesynth.files.atomic import write_all
-    from hetesynth.report.residual_plot import residual_plot
+    from hetesynth.report.size_plot import residual_plot
     from hetesynth.topology.calibrate.calibrate_topology import CalibrationRequest, calibrate
     from hetesynth.topology.language.quantity import parse_quantity
 

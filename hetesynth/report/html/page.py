@@ -23,9 +23,9 @@ from hetesynth.report.contents import CegisRun, GridRow, ProgramRun, Report, Sch
 from hetesynth.report.drawing import drawing, label
 from hetesynth.report.size_plot import text_markup
 
-SCRIPTS = (
-    "d3.min.js", "common.js", "scene.js", "gantt_rows.js", "gantt.js", "resources.js", "curves.js", "main.js",
-)  # fmt: skip
+SCRIPTS = [
+    f"{name}.js" for name in ["d3.min", "common", "scene", "gantt_rows", "gantt", "resources", "curves", "main"]
+]
 
 
 def html_page(report: Report) -> bytes:
@@ -94,11 +94,9 @@ _LOOKS = {"Iteration": "text", "What": "text", "Counterexamples": "words text", 
 
 def cegis_section(run: CegisRun) -> str:
     """Return the section that says how CEGIS got to a schedule: safe markup that needs no script."""
-    said = "".join(f"<p>{text_markup(sentence)}</p>\n" for sentence in run.said)
     looks = [f' class="{_LOOKS[head]}"' if head in _LOOKS else "" for head in run.heads]
-    heads = "".join(
-        f'<th scope="col"{look}>{text_markup(head)}</th>' for look, head in zip(looks, run.heads, strict=True)
-    )
+    pairs = zip(looks, run.heads, strict=True)
+    heads = "".join(f'<th scope="col"{look}>{text_markup(head)}</th>' for look, head in pairs)
     rows = ""
     for row in run.rows:
         cells = "".join(f"<td{look}>{text_markup(text)}</td>" for look, text in zip(looks, row, strict=True))
@@ -111,21 +109,19 @@ def cegis_section(run: CegisRun) -> str:
     for phase in run.phases:
         phases += f"<h3>{text_markup(phase.phase)}</h3>\n" if phase.phase else ""
         phases += f'<p class="quiet">{text_markup(phase.said)}</p>\n' if phase.said else ""
-        phases += f'<div class="snapshots">\n{"".join(map(_snapshot, phase.shown))}</div>\n'
+        phases += '<div class="snapshots">\n'
+        for shown in phase.shown:
+            phases += f'<div class="snapshot"><h4>{text_markup(shown.title)}</h4>\n'
+            phases += f"<p>{text_markup(shown.said)}</p>\n" if shown.said else ""
+            phases += _grid(shown, "Resource: chunks of its capacity", shown.resources)
+            ranks = _grid(shown, "Rank: chunks that arrive", shown.ranks)
+            phases += f"<details><summary>What arrives where</summary>\n{ranks}</details></div>\n"
+        phases += "</div>\n"
+    said = "".join(f"<p>{text_markup(sentence)}</p>\n" for sentence in run.said)
     return (
         '<section id="cegis" aria-labelledby="cegis-h">\n<h2 id="cegis-h">How CEGIS got there</h2>\n'
         f'{said}<div class="scroll" tabindex="0" role="group" aria-label="Iterations">{table}</div>\n'
         f"{phases}</section>\n"
-    )
-
-
-def _snapshot(snapshot: Snapshot) -> str:
-    said = f"<p>{text_markup(snapshot.said)}</p>\n" if snapshot.said else ""
-    ranks = _grid(snapshot, "Rank: chunks that arrive", snapshot.ranks)
-    return (
-        f'<div class="snapshot"><h4>{text_markup(snapshot.title)}</h4>\n{said}'
-        f"{_grid(snapshot, 'Resource: chunks of its capacity', snapshot.resources)}"
-        f"<details><summary>What arrives where</summary>\n{ranks}</details></div>\n"
     )
 
 
@@ -190,8 +186,16 @@ def _topology(topology: Topology) -> dict[str, Any]:
     drawn = drawing(topology)
     kinds = list(dict.fromkeys(w.kind for w in topology.wires))
     link_kinds = list(dict.fromkeys(x.kind for x in topology.links))
-    limited = [i for i, w in enumerate(topology.wires) if w.bandwidth is not None]
-    resource = {wire: number for number, wire in enumerate(limited)}
+    wires: list[list[Any]] = []
+    limited = 0  # wires that have a rate are resources, in this order
+    for wire, c in zip(topology.wires, drawn.wires, strict=True):
+        resource, rate = -1, None
+        if wire.bandwidth is not None:
+            resource, rate = limited, float(wire.bandwidth * wire.lanes) / 1e9
+            limited += 1
+        latency = round(float(wire.latency) * 1e6, 4)
+        named = [wire.src, wire.dst, kinds.index(wire.kind), resource, rate, wire.lanes, latency]
+        wires.append([*named, c.x1, c.y1, c.cx, c.cy, c.x2, c.y2])
     return {
         "name": topology.name,
         "ranks": topology.ranks,
@@ -206,14 +210,7 @@ def _topology(topology: Topology) -> dict[str, Any]:
             for s in drawn.servers
         ],
         "kinds": kinds,
-        "wires": [
-            [
-                w.src, w.dst, kinds.index(w.kind), resource.get(i, -1),
-                None if w.bandwidth is None else float(w.bandwidth * w.lanes) / 1e9, w.lanes,
-                round(float(w.latency) * 1e6, 4), c.x1, c.y1, c.cx, c.cy, c.x2, c.y2,
-            ]
-            for i, (w, c) in enumerate(zip(topology.wires, drawn.wires, strict=True))
-        ],
+        "wires": wires,
         "groups": [[g.name, g.kind, float(g.bandwidth * g.lanes) / 1e9, len(g.links)] for g in topology.groups],
         "linkKinds": link_kinds,
         "links": {
@@ -223,7 +220,7 @@ def _topology(topology: Topology) -> dict[str, Any]:
             "first": column(accumulate((len(x.wires) for x in topology.links), initial=0), "i4"),
             "path": column((w for x in topology.links for w in x.wires), "i4"),
         },
-    }  # fmt: skip
+    }
 
 
 def _resources(timeline: Timeline) -> dict[str, Any]:
@@ -262,14 +259,10 @@ def _program(run: ProgramRun) -> dict[str, Any]:
     """Thread blocks, the steps of one loop, and when each ran in the loops shown."""
     last = run.tasks
     words: dict[str, int] = {}  # texts that occur often, each stored once
+    fields = {"op": "operation", "peers": "peers", "src": "src", "dst": "dst"}
     columns = {
-        name: column([words.setdefault(text, len(words)) for text in texts], "i4")
-        for name, texts in (
-            ("op", [x.operation for x in run.steps]),
-            ("peers", [x.peers for x in run.steps]),
-            ("src", [x.src for x in run.steps]),
-            ("dst", [x.dst for x in run.steps]),
-        )
+        name: column([words.setdefault(getattr(x, field), len(words)) for x in run.steps], "i4")
+        for name, field in fields.items()
     }
     return {
         "us": run.timeline.makespan * 1e6,

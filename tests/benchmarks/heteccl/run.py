@@ -16,14 +16,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.clusters import topology
 from benchmarks.heteccl.cases import Case, CompositionCase
-from benchmarks.heteccl.clusters import source
-from benchmarks.journal import RowJournal
-from benchmarks.measure import Process, run
+from benchmarks.run import Process, run
+from benchmarks.tables import Journal
 
-PATIENCE = 600.0  # seconds after which a case is taken to hang
-
-Announce = Callable[[int, int, str], None]
 Run = Callable[[Sequence[str], dict[str, str], float], Process]
 
 
@@ -35,8 +32,8 @@ class Entry:
     name: str
     digest: str
     wall: float
-    cpu: float | None
-    megabytes: float | None
+    cpu: float
+    megabytes: float
     said: dict[str, Any]
     error: str = ""
 
@@ -44,61 +41,42 @@ class Entry:
 Entries = dict[str, Entry]
 
 
-class Journal(RowJournal[str, Entry]):
-    """Entries by name."""
-
-    field = "entries"
-
-    def key(self, row: Entry) -> str:
-        """The name of the case."""
-        return row.name
-
-    def plain(self, row: Entry) -> dict[str, Any]:
-        """All fields."""
-        return asdict(row)
-
-    def row(self, values: dict[str, Any]) -> Entry:
-        """The entry with these fields."""
-        return Entry(**values)
-
-
 def measured(
-    cases: Sequence[Case], examples: Path, journal: Journal, announce: Announce, process: Run = run
+    cases: Sequence[Case],
+    examples: Path,
+    journal: Journal,
+    announce: Callable[[int, int, str], None],
+    process: Run = run,
 ) -> Iterator[Entry]:
     """The entry of each case, from the journal where it is there; new ones go into the journal at once."""
-    with tempfile.TemporaryDirectory(prefix="hetesynth-heteccl-") as name:
+    with tempfile.TemporaryDirectory(prefix="hetesynth-heteccl-") as folder:
         for number, case in enumerate(cases):
             announce(number, len(cases), case.name)
-            text = source(case.cluster, examples)
-            digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-            entry = journal.get(case.name)
-            if entry is None or entry.digest != digest:
-                file = Path(name) / f"{case.cluster.replace('/', '_').removesuffix('.dsl')}.dsl"
-                file.write_text(text, encoding="utf-8")
-                entry = _measured(case, digest, file, Path(name) / "out", process)
-                journal.add(entry)
+            file = topology(case.cluster, examples, Path(folder))
+            digest = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+            row = journal.rows.get(case.name)
+            if row is not None and row["digest"] == digest:
+                yield Entry(**row)
+                continue
+            command = ["benchmarks.heteccl.measuring", case.name, str(file)]
+            if isinstance(case, CompositionCase):
+                command = [
+                    "hetesynth",
+                    "synth",
+                    str(file),
+                    "--coll",
+                    case.collective,
+                    "--json",
+                    "-o",
+                    f"{folder}/out",
+                ]
+            ended = process([sys.executable, "-m", *command], dict(os.environ), 600.0)
+            said: dict[str, Any] = {}
+            try:
+                said = json.loads(ended.output)
+                error = str(said.get("error", ""))
+            except ValueError:
+                error = (ended.errors.strip().splitlines() or [f"exit code {ended.code}"])[-1]
+            entry = Entry(case.name, digest, ended.seconds, ended.cpu, ended.megabytes, said, error)
+            journal.add(case.name, asdict(entry))
             yield entry
-
-
-def _measured(case: Case, digest: str, topology: Path, out: Path, process: Run) -> Entry:
-    ended = process(_command(case, topology, out), dict(os.environ), PATIENCE)
-    said, error = _said(ended)
-    return Entry(case.name, digest, ended.seconds, ended.cpu, ended.megabytes, said, error)
-
-
-def _command(case: Case, topology: Path, out: Path) -> list[str]:
-    if isinstance(case, CompositionCase):
-        command = ["hetesynth", "synth", str(topology), "--coll", case.collective, "--json", "-o", str(out)]
-        return [sys.executable, "-m", *command]
-    return [sys.executable, "-m", "benchmarks.heteccl.measuring", case.name, str(topology)]
-
-
-def _said(ended: Process) -> tuple[dict[str, Any], str]:
-    """What the process printed, or why there is nothing."""
-    if ended.hung:
-        return {}, f"killed after {ended.seconds:.0f} s"
-    try:
-        said: dict[str, Any] = json.loads(ended.output)
-    except ValueError:
-        return {}, (ended.errors.strip().splitlines() or [f"exit code {ended.code}"])[-1]
-    return said, str(said.get("error", ""))

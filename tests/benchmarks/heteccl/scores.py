@@ -20,25 +20,16 @@ from hetesynth.model.collective import CollectiveName
 LAST_DIGIT = 0.005  # half of the last digit with which ratios are stated
 _COLUMNS: dict[Rival, tuple[str, ...]] = {"NCCL": ("NCCL",), "TACCL": ("TACCL",), "TE-CCL": ("HS", "SE")}
 IDEAL: dict[Rival, str] = {
-    "NCCL": (
-        "NCCL: its rings and trees here are ideal: through the best order of GPUs, on as many channels and in as "
-        "many parts as pay, every NIC full; what a real NCCL loses on unequal servers is not modelled"
-    ),
-    "TACCL": (
-        "TACCL: the model balances its routes over the whole cluster and orders them at once, where "
-        "the paper's TACCL "
-        "took sketches of one server, replicated, and what it had after 12 hours"
-    ),
-    "TE-CCL": (
-        "TE-CCL: the model HS has the fewest steps, found in seconds, and both models are lowered as "
-        "our schedules "
-        "are; the paper's TE-CCL took what 12 hours gave"
-    ),
+    "NCCL": "NCCL: its rings and trees here are ideal: through the best order of GPUs, on as many channels and in "
+    "as many parts as pay, every NIC full; what a real NCCL loses on unequal servers is not modelled",
+    "TACCL": "TACCL: the model balances its routes over the whole cluster and orders them at once, where the "
+    "paper's TACCL took sketches of one server, replicated, and what it had after 12 hours",
+    "TE-CCL": "TE-CCL: the model HS has the fewest steps, found in seconds, and both models are lowered as our "
+    "schedules are; the paper's TE-CCL took what 12 hours gave",
 }
 MODELLED = (
-    "Figure 9 is a model with stated assumptions, on equal servers; other micro-batches and "
-    "utilizations shift it, "
-    "and the rivals are the models below"
+    "Figure 9 is a model with stated assumptions, on equal servers; other micro-batches and utilizations shift "
+    "it, and the rivals are the models below"
 )
 
 

@@ -1,0 +1,96 @@
+"""Plots, GraphML and SARIF: every curve is told apart, every wire and what the standard asks for is there."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from io import BytesIO
+from itertools import pairwise
+from urllib.parse import unquote, urlsplit
+from xml.etree import ElementTree
+
+import networkx as nx
+import pytest
+from support.reports import cluster, luminance
+
+from hetesynth.report.sarif import SarifResult, SarifRule, sarif_log
+from hetesynth.report.size_plot import COLOURS, ON_DARK, size_plot
+from hetesynth.report.svg import graphml
+
+SVG = "{http://www.w3.org/2000/svg}"
+SIZES = [1000 * 4**k for k in range(11)]
+RULES = [SarifRule("HX1", "one", "The first.", "Do this."), SarifRule("HX2", "two", "The second.", "Do that.")]
+
+
+def test_every_curve_has_a_look_of_its_own_its_name_and_its_course() -> None:
+    curves = {f"way <{k}>": [(size, size / (1 + k + size / 1000)) for size in SIZES] for k in range(32)}
+    curves["bound"] = [(size, 2 * size / (1 + size / 1000)) for size in SIZES]
+    root = ElementTree.fromstring(size_plot("a & b", curves, [5000]))
+    paths = [p for p in root.iter(f"{SVG}path") if p.find(f"{SVG}title") is not None]
+    looks = [(p.get("class"), p.get("stroke-dasharray")) for p in paths]
+    assert len(paths) == 33 == len(set(looks))
+    assert all(a[1] != b[1] for a, b in pairwise(looks[:8])), "neighbours differ without colours"
+    assert {f"way <{k}>" for k in range(32)} | {"bound", "a & b"} <= {t.text for t in root.iter(f"{SVG}text")}
+    heights = [float(y) for _, y in re.findall(r"([\d.]+) ([\d.]+)", paths[0].get("d") or "")]
+    assert len(heights) == len(SIZES) and heights[0] > heights[4] and all(b <= a for a, b in pairwise(heights))
+    with pytest.raises(ValueError, match="nothing to plot"):
+        size_plot("x", {"a": [(1000, 0.0)]})
+
+
+@pytest.mark.parametrize(("colours", "ground"), [(COLOURS, "#ffffff"), (ON_DARK, "#0d1117")])
+def test_curves_stand_out_from_the_ground(colours: tuple[str, ...], ground: str) -> None:
+    """WCAG asks for 3:1 of graphics."""
+    for colour in colours:
+        low, high = sorted((luminance(colour), luminance(ground)))
+        assert (high + 0.05) / (low + 0.05) >= 3
+
+
+@pytest.mark.parametrize("example", ["v100_4p8", "two_dc_50km"])
+def test_graphml_holds_every_vertex_and_wire(example: str) -> None:
+    topology = cluster(example)
+    odd = replace(topology.vertices[0], model='<b> & "\ufffe\x00')
+    text = graphml(replace(topology, vertices=(odd, *topology.vertices[1:])))
+    graph = nx.read_graphml(BytesIO(text), force_multigraph=True)
+    assert list(graph.nodes) == [v.name for v in topology.vertices]
+    assert graph.nodes[odd.name]["model"] == '<b> & "?\\u0000'
+    for rank in range(topology.ranks):
+        node = graph.nodes[topology.vertices[rank].name]
+        assert (node["rank"], node["server"], node["kind"]) == (rank, topology.servers[rank], "gpu")
+    edges = [
+        (topology.vertices[w.src].name, topology.vertices[w.dst].name, w.kind, w.lanes,
+         None if w.bandwidth is None else float(w.bandwidth * w.lanes) / 1e9, float(w.latency) * 1e6)
+        for w in topology.wires
+    ]  # fmt: skip
+    read = [
+        (u, v, d["kind"], d["lanes"], d.get("gbytes_per_second"), pytest.approx(d["latency_us"]))
+        for u, v, d in graph.edges(data=True)
+    ]
+    assert len(read) == len(edges) and all(edge in read for edge in edges)
+
+
+def test_a_sarif_log_refers_to_its_rules() -> None:
+    """OASIS SARIF 2.1.0, sections 3.13 to 3.49."""
+    results = [
+        SarifResult("HX2", "error", "bad", 7, "gpu 0/thread block 1", (("targets", ["rccl-6"]),)),
+        SarifResult("HX1", "note", "so so"),
+    ]
+    log = sarif_log("a b/x.xml", RULES, results, "1.2.3")
+    assert log["version"] == "2.1.0" and log["$schema"].endswith("sarif-schema-2.1.0.json")
+    (run,) = log["runs"]
+    identifiers = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert [identifiers[result["ruleIndex"]] for result in run["results"]] == ["HX2", "HX1"]
+    first, second = run["results"]
+    assert first["locations"][0]["physicalLocation"]["region"] == {"startLine": 7}
+    assert first["properties"] == {"targets": ["rccl-6"]}
+    assert "region" not in second["locations"][0]["physicalLocation"]
+    assert "logicalLocations" not in second["locations"][0]
+    assert sarif_log("x.xml", [], [], "1")["runs"][0]["results"] == []
+
+
+@pytest.mark.parametrize("path", ["../x.xml", "/a b/x#y?.xml", "schräg/ü.xml"])
+def test_the_uri_names_the_path(path: str) -> None:
+    log = sarif_log(path, RULES, [SarifResult("HX1", "error", "bad", 1)], "1")
+    uri = log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    parts = urlsplit(uri)
+    assert parts.scheme == ("file" if path.startswith("/") else "")
+    assert unquote(parts.path) == path and " " not in uri
