@@ -117,7 +117,8 @@ def test_what_is_too_large_is_refused_or_left_out(monkeypatch: pytest.MonkeyPatc
     solved = made("h20_4p8")
     curves, notes = baseline_curves(solved.topology, solved.problem, (1000,), few)
     assert [c.name for c in curves] == ["NCCL's rings, program"] and "left out" in notes[0]
-    _, notes = baseline_curves(solved.topology, solved.problem, (1000,), CostOptions())
+    monkeypatch.setattr("hetesynth.engine.page.report.MAX_BASELINE_MOVES", 10_000)
+    _, notes = baseline_curves(solved.topology, solved.problem, (1000,), few)
     assert notes[0] == "Baselines have 4 chunks per rank."  # as many channels
     monkeypatch.setattr("hetesynth.engine.page.report.MAX_TRANSFERS", 131)
     with pytest.raises(HetesynthError, match="132, at most 131"):
