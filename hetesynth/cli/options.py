@@ -36,7 +36,7 @@ def search_options(purpose: str, same: str) -> Callable[[F], F]:
             show_default=True,
             metavar="E",
             callback=_number,
-            help="How much is tried, in work units: the same on every machine.",
+            help="How much is tried, counted in transfers: the same on every machine.",
         ),
         click.option(
             "--time-budget",

@@ -154,7 +154,7 @@ EXTENTS = (
 
 OPTIONS = (
     Key("strategy", Text("a strategy", _STRATEGIES), "How schedules are searched for.", "auto", ("greedy",)),
-    Key("effort", Number(0, 1_000_000, above=True), "How much is tried, in work units.", 1, (1, 0.25, 4)),
+    Key("effort", Number(0, 1_000_000, above=True), "How much is tried, counted in transfers.", 1, (1, 0.25, 4)),
     Key("seed", Whole(0, (1 << 31) - 1), "Same seed, same bytes.", 0, (0, 7)),
     Key("root", Whole(0, (1 << 20) - 1), "The root of rooted collectives.", 0, (0,)),
     Key(

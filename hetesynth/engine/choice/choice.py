@@ -382,7 +382,7 @@ def _merged(steady: list[Ranked], ranked: list[Ranked]) -> list[Ranked]:
 @dataclass(frozen=True)
 class _Opening:
     """Steady-state candidates and rings, the quickest program first. ``settled``: nothing else has to be tried.
-    ``unspent``: work units that are left for other programs."""
+    ``unspent``: transfers that are left for other programs."""
 
     size: int
     bounds: Bounds

@@ -63,7 +63,7 @@ def efforts(budget: Budget, ranks: int) -> Efforts:
     if budget.effort is None:
         return Efforts(Effort(40_000), Effort(math.inf), Effort(math.inf))
     whole = budget.effort * (3 + ranks)
-    return Efforts(Effort(550 * whole), Effort(280 * whole), Effort(150 * whole))
+    return Efforts(Effort(550 * whole), Effort(280 * whole), Effort(150 * budget.effort * (10 + ranks)))
 
 
 UNTRIED = "candidates left untried"  # what the clock decided
