@@ -298,7 +298,8 @@ PAGE_TEXT = string.Template(
     """\
 # Programs of the default command
 
-How good are the files that `synth --size` writes with its defaults (before `auto` was last changed)? Measured on $clusters clusters of 3 to 32
+How good are the files that `synth --size` writes with its defaults (before `auto` was last changed)?
+Measured on $clusters clusters of 3 to 32
 GPUs: examples, generated clusters (gen100 to gen111) and machines of published runs (examples/measured).
 $incomplete
 
