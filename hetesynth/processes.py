@@ -12,8 +12,9 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
+from types import FrameType
 from typing import Any, Literal, TypeVar
 
 from hetesynth.errors import HetesynthError, InternalError
@@ -107,43 +108,59 @@ def last_result(work: Callable[[Tell], T], until: float, grace: float, heard: Te
             raised = error if ours else InternalError(f"{type(error).__name__}: {error}")
             tell("error", (raised, traceback.format_exc()))
 
-    # Ctrl-C is counted and raises nothing: a mask would not do, as other threads have none
+    with _counted_interrupts() as interrupts:
+        process = fork.Process(target=child, daemon=True)
+        process.start()
+        sending.close()
+        last = None
+        ended: Ended = "time"
+        try:
+            while ended != "done" and len(interrupts) < 2:
+                if interrupts and ended == "time":
+                    ended, until = "interrupt", min(until, time.monotonic())
+                left = until + (grace if last is None else 0.0) - time.monotonic()
+                if not receiving.poll(min(max(0.0, left), 0.1)):  # what was sent before is read in any case
+                    if left <= 0:
+                        break
+                    continue
+                kind, message = receiving.recv()
+                if kind in ("result", "done"):
+                    last, ended = message, kind if kind == "done" else ended
+                elif kind == "error":
+                    error, trace = pickle.loads(message)
+                    raise error from RuntimeError(f"in the process that searches:\n{trace}")
+                else:
+                    heard(kind, pickle.loads(message))
+        except EOFError:
+            process.join()
+            message = f"the process that searches was ended from outside ({process.exitcode})"
+            help_ = "perhaps the memory did not suffice; --schedule-only needs less"
+            raise HetesynthError(message, code="HS613", help=help_, exit_code=3) from None
+        finally:
+            process.kill()
+            process.join()
+            receiving.close()
+    return None if last is None else pickle.loads(last), ended
+
+
+@contextmanager
+def _counted_interrupts() -> Iterator[list[int]]:
+    """Ctrl-C inside appends to the list and raises nothing: a mask would not do, as other threads have none. The
+    handler outside is told too, as it may count and announce it."""
     interrupts: list[int] = []
     before = signal.getsignal(signal.SIGINT)
-    counts = threading.current_thread() is threading.main_thread() and before != signal.SIG_IGN
-    if counts:
-        signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
-    process = fork.Process(target=child, daemon=True)
-    process.start()
-    sending.close()
-    last = None
-    ended: Ended = "time"
+    if threading.current_thread() is not threading.main_thread() or before == signal.SIG_IGN:
+        yield interrupts
+        return
+
+    def count(number: int, frame: FrameType | None) -> None:
+        interrupts.append(number)
+        if callable(before):
+            with suppress(KeyboardInterrupt):
+                before(number, frame)
+
+    signal.signal(signal.SIGINT, count)
     try:
-        while ended != "done" and len(interrupts) < 2:
-            if interrupts and ended == "time":
-                ended, until = "interrupt", min(until, time.monotonic())
-            left = until + (grace if last is None else 0.0) - time.monotonic()
-            if not receiving.poll(min(max(0.0, left), 0.1)):  # what was sent before is read in any case
-                if left <= 0:
-                    break
-                continue
-            kind, message = receiving.recv()
-            if kind in ("result", "done"):
-                last, ended = message, kind if kind == "done" else ended
-            elif kind == "error":
-                error, trace = pickle.loads(message)
-                raise error from RuntimeError(f"in the process that searches:\n{trace}")
-            else:
-                heard(kind, pickle.loads(message))
-    except EOFError:
-        process.join()
-        message = f"the process that searches was ended from outside ({process.exitcode})"
-        help_ = "perhaps the memory did not suffice; --schedule-only needs less"
-        raise HetesynthError(message, code="HS613", help=help_, exit_code=3) from None
+        yield interrupts
     finally:
-        process.kill()
-        process.join()
-        receiving.close()
-        if counts:
-            signal.signal(signal.SIGINT, before)
-    return None if last is None else pickle.loads(last), ended
+        signal.signal(signal.SIGINT, before)

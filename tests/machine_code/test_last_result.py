@@ -15,6 +15,7 @@ import pytest
 from hetesynth.errors import HetesynthError, InternalError
 from hetesynth.model.diagnostics import Diagnostic, SourceError, Span
 from hetesynth.processes import Tell, last_result
+from hetesynth.search.interrupts import abandoned, announcing, interrupted
 
 LONG = 60.0
 
@@ -89,6 +90,20 @@ def test_ctrl_c_takes_the_last_result_and_is_not_for_the_work() -> None:
         return 0
 
     assert last_result(work, soon(LONG), 0.0, unheard) == (7, "interrupt")
+
+
+def test_ctrl_c_is_announced_and_known_afterwards() -> None:
+    def work(tell: Tell) -> int:
+        tell("result", 7)
+        os.kill(os.getppid(), signal.SIGINT)
+        time.sleep(LONG)
+        return 0
+
+    said: list[str] = []
+    with announcing(lambda: said.append("interrupted")):
+        assert last_result(work, soon(LONG), 0.0, unheard) == (7, "interrupt")
+        assert interrupted() and not abandoned()
+    assert said == ["interrupted"]
 
 
 def test_a_second_ctrl_c_waits_for_no_first_result() -> None:
