@@ -377,7 +377,7 @@ def test_the_page_fits_its_window_and_nothing_jumps(browser: Browser, address: s
     page.press("ArrowRight", times=3)
     choose(page, "paint", "use")
     page.value("new Promise((done) => setTimeout(done, 100))")
-    assert page.value("window.shifts") < 0.1 and page.complaints() == []  # "good" by web vitals
+    assert page.value("window.shifts") < 0.02 and page.complaints() == []
     page.close()
 
 
