@@ -10,7 +10,7 @@ import os
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar, cast
@@ -66,10 +66,15 @@ def pays(kernel: Kernel, seconds: float) -> bool:
     _interpreted[kernel] += seconds
     if _interpreted[kernel] < 0.3 or _interpreted[kernel] > 5.0:
         return _interpreted[kernel] > 5.0
-    # whether it seems to be on disk, said without loading numba
-    source, cache_folder = Path(cast(FunctionType, kernel).__code__.co_filename), os.environ.get("NUMBA_CACHE_DIR")
+    return _on_disk(cast(FunctionType, kernel), os.environ.get("NUMBA_CACHE_DIR"))
+
+
+@cache
+def _on_disk(kernel: FunctionType, cache_folder: str | None) -> bool:
+    """Whether machine code of ``kernel`` seems to be there, said without loading numba."""
+    source = Path(kernel.__code__.co_filename)
     place = Path(cache_folder) if cache_folder else source.parent / "__pycache__"
-    return any(place.rglob(f"{source.stem}.{cast(FunctionType, kernel).__name__}-*.nbc"))
+    return any(place.rglob(f"{source.stem}.{kernel.__name__}-*.nbc"))
 
 
 def run_kernel(kernel: Kernel, *records: Any, seconds: float) -> Any:

@@ -35,6 +35,10 @@ def unheard(kind: str, value: Any) -> None:
     raise AssertionError(f"{kind}: {value}")
 
 
+def pressed(kind: str, value: Any) -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
 def endless(tell: Tell) -> int:
     """Says where it runs and never returns, as native code that no deadline reaches."""
     tell("result", os.getpid())
@@ -93,30 +97,21 @@ def test_ctrl_c_takes_the_last_result_and_is_not_for_the_work() -> None:
 
 
 def test_ctrl_c_is_announced_and_known_afterwards() -> None:
-    def work(tell: Tell) -> int:
-        tell("result", 7)
-        os.kill(os.getppid(), signal.SIGINT)
-        time.sleep(LONG)
-        return 0
-
     said: list[str] = []
     with announcing(lambda: said.append("interrupted")):
-        assert last_result(work, soon(LONG), 0.0, unheard) == (7, "interrupt")
+        assert last_result(lambda tell: tell("progress", 1), soon(LONG), 0.0, pressed)[1] == "done"
         assert interrupted() and not abandoned()
     assert said == ["interrupted"]
 
 
 def test_a_second_ctrl_c_waits_for_no_first_result() -> None:
-    def heard(kind: str, value: Any) -> None:
-        signal.raise_signal(signal.SIGINT)
-
     def work(tell: Tell) -> int:
         for _ in range(2):
             tell("progress", None)
         time.sleep(LONG)
         return 0
 
-    assert last_result(work, soon(LONG), LONG, heard) == (None, "interrupt")
+    assert last_result(work, soon(LONG), LONG, pressed) == (None, "interrupt")
 
 
 def test_errors_are_those_of_the_work_with_its_traceback() -> None:
