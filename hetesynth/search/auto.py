@@ -22,19 +22,30 @@ from hetesynth.search.effort import scaled
 from hetesynth.search.interrupts import finishing
 from hetesynth.search.registry import TO_EVERYBODY
 from hetesynth.search.registry import strategy as registered
-from hetesynth.search.search import Rule, Search, Strategy, applicable, unsat_bound
-
-StepRule = Rule[Search, LowerBound | None]
-"""One technique of ``auto``, which may prove a bound."""
+from hetesynth.search.search import Search, Strategy, unsat_bound
 
 
-def applying(rules: tuple[StepRule, ...]) -> Callable[[Search], LowerBound | None]:
+@dataclass(frozen=True)
+class Rule:
+    """One technique of ``auto``. ``unless``: conditions, in this order; the first reason counts. ``run``: applies
+    it, and may prove a bound."""
+
+    name: str
+    unless: tuple[Callable[[Search], str | None], ...]
+    run: Callable[[Search], LowerBound | None]
+
+
+def applying(rules: tuple[Rule, ...]) -> Callable[[Search], LowerBound | None]:
     """What applies ``rules`` in order, notes how many steps each offered, and returns the last bound that one of
     them proved."""
 
     def improve(search: Search) -> LowerBound | None:
         last: LowerBound | None = None
-        for rule in applicable(rules, search, search.decisions):
+        for rule in rules:
+            reason = next((why for condition in rule.unless if (why := condition(search)) is not None), None)
+            if reason is not None:
+                search.decisions.note(rule.name, "skipped", reason)
+                continue
             before = None if search.best is None else search.best.makespan
             search.fewest_offered = None
             proved: LowerBound | None = None
@@ -162,7 +173,7 @@ def _exact(search: Search) -> LowerBound | None:
     return _by_cegis(search, rlimit=scaled(units, search.policy.smt.units_in_auto))
 
 
-RULES: tuple[StepRule, ...] = (
+RULES: tuple[Rule, ...] = (
     Rule("direct", (_not_direct,), _of("greedy.direct", "improve")),
     Rule("greedy", (_bound_met,), _of("greedy.greedy", "improve")),
     Rule("few peers", (_schedule_found,), _few_peers),

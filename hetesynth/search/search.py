@@ -9,9 +9,9 @@ the same seed gives the same schedule; the deadline only ends a search early, an
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Generic, Literal, TypeVar, get_args
+from typing import Literal, get_args
 
 from hetesynth.errors import InternalError
 from hetesynth.model.bound import LowerBound, UnsatWitness
@@ -192,32 +192,3 @@ def unsat_bound(infeasible_steps: int, query: str) -> LowerBound:
     steps = f"{infeasible_steps} step" + ("" if infeasible_steps == 1 else "s")
     proof = f"Z3: no schedule has only {steps}"
     return LowerBound(infeasible_steps + 1, "unsat", proof, UnsatWitness(infeasible_steps, query))
-
-
-Situation = TypeVar("Situation")
-Outcome = TypeVar("Outcome")
-
-
-@dataclass(frozen=True, slots=True)
-class Rule(Generic[Situation, Outcome]):
-    """``unless``: conditions, in this order; the first reason counts. ``run``: what the rule does otherwise."""
-
-    name: str
-    unless: tuple[Callable[[Situation], str | None], ...]
-    run: Callable[[Situation], Outcome]
-
-    def reason_against(self, situation: Situation) -> str | None:
-        """Why the rule does not apply, or None."""
-        return next((why for condition in self.unless if (why := condition(situation)) is not None), None)
-
-
-def applicable(
-    rules: Iterable[Rule[Situation, Outcome]], situation: Situation, decisions: Decisions
-) -> Iterator[Rule[Situation, Outcome]]:
-    """The rules that apply. The conditions of one are asked when those before it have been run."""
-    for rule in rules:
-        reason = rule.reason_against(situation)
-        if reason is None:
-            yield rule
-        else:
-            decisions.note(rule.name, "skipped", reason)
