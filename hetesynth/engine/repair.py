@@ -35,7 +35,7 @@ from hetesynth.engine.choice.steady import Plan, SteadyCandidates, along, copied
 from hetesynth.engine.choice.tuning import Candidate, efforts, tune
 from hetesynth.engine.compilation import Compilation, compilation
 from hetesynth.engine.formats import contents, suffixes
-from hetesynth.engine.predictors import CostOptions, SchedulePredictor
+from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.problem import ProblemFactory, demand_several_ranks, no_schedule, verified_solver
 from hetesynth.engine.recipe import Recipe, recipe_in
 from hetesynth.engine.request import Request
@@ -193,18 +193,8 @@ class Repair:
         """The mended schedule with the time of its program, lowered like the one before."""
         request, topology = self.run.request, self.changes.after
         schedule, options = solved.solution.schedule, CostOptions.of(request)
-        predictor = SchedulePredictor(topology, solved.problem, schedule, options)
-        chunks = solved.problem.collective.chunks_per_rank
-        candidate = Candidate(
-            f"{NAME}, c={chunks}",
-            NAME,
-            chunks,
-            solved.chunking,
-            solved.problem,
-            solved.solution,
-            predictor,
-            predictor.timeline(size).makespan,
-        )
+        label = f"{NAME}, c={solved.problem.collective.chunks_per_rank}"
+        candidate = Candidate.of(label, NAME, solved.chunking, solved.problem, solved.solution, size, options)
         if target is None or len(schedule.transfers) > MOST_TRANSFERS:
             return Ranked(candidate)
         lowering = timed_lowering(request, target, topology)

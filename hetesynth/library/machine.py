@@ -139,7 +139,8 @@ def machine_of(topology: Topology) -> Machine | None:
     pairs = [(first.setdefault(server, rank), rank) for rank, server in enumerate(topology.servers) if server]
     pairs += [(rank, topology.wires[i].dst) for rank, wires in out.items() for i in wires]
     parts = components(len(topology.vertices), pairs)
-    homes = [next(number for number, part in enumerate(parts) if rank in part) for rank in range(topology.ranks)]
+    home_of = {vertex: number for number, part in enumerate(parts) for vertex in part}
+    homes = [home_of[rank] for rank in range(topology.ranks)]
     groups: dict[int, list[Rank]] = defaultdict(list)
     for rank, home in enumerate(homes):
         groups[home].append(rank)

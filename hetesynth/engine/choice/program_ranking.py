@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hetesynth.engine import fused_receives
 from hetesynth.engine.artifacts import SolvedRequest
 from hetesynth.engine.choice.tuning import LATE, Candidate, Effort, efforts
-from hetesynth.engine.predictors import CostOptions, SchedulePredictor
+from hetesynth.engine.predictors import CostOptions
 from hetesynth.engine.request import Request
 from hetesynth.engine.steady_programs import Pipeline, SteadyState, quickest_plan, steady_predictor
 from hetesynth.model.deadline import Deadline
@@ -28,19 +28,9 @@ MOST_TRANSFERS = 33_000  # of a schedule whose program is timed
 
 def step_candidate(solved: SolvedRequest, size: int) -> Candidate:
     """The schedule of the fewest steps as a candidate for ``size`` bytes."""
-    request, topology = solved.compilation.request, solved.chunking.topology
-    predictor = SchedulePredictor(topology, solved.problem, solved.solution.schedule, CostOptions.of(request))
-    chunks = solved.problem.collective.chunks_per_rank
-    return Candidate(
-        f"fewest steps, c={chunks}",
-        solved.strategy,
-        chunks,
-        solved.chunking,
-        solved.problem,
-        solved.solution,
-        predictor,
-        predictor.timeline(size).makespan,
-    )
+    label = f"fewest steps, c={solved.problem.collective.chunks_per_rank}"
+    costs = CostOptions.of(solved.compilation.request)
+    return Candidate.of(label, solved.strategy, solved.chunking, solved.problem, solved.solution, size, costs)
 
 
 def step_program(

@@ -14,7 +14,13 @@ from hetesynth.engine.artifacts import Choice, ProgramSpec, SolvedRequest
 from hetesynth.engine.choice.candidates import CandidateSpec, CandidateSpecs
 from hetesynth.engine.compilation import Compilation
 from hetesynth.engine.predictors import CostOptions, SchedulePredictor
-from hetesynth.engine.problem import ProblemFactory, demand_several_ranks, first_candidate, no_schedule
+from hetesynth.engine.problem import (
+    ProblemFactory,
+    demand_several_ranks,
+    first_candidate,
+    no_schedule,
+    verified_solver,
+)
 from hetesynth.engine.request import Request
 from hetesynth.engine.time_verdict import Bounds, TimeOptimality, bounds_of
 from hetesynth.errors import HetesynthError
@@ -100,6 +106,22 @@ class Candidate:
     predictor: SchedulePredictor
     seconds: float
     pipelined: Pipelined | None = None
+
+    @classmethod
+    def of(
+        cls,
+        label: str,
+        name: str,
+        chunking: Chunking,
+        problem: Problem,
+        solution: Solution,
+        size: int,
+        costs: CostOptions,
+    ) -> Candidate:
+        """The schedule of ``solution`` as a candidate for ``size`` bytes, step by step."""
+        predictor = SchedulePredictor(chunking.topology, problem, solution.schedule, costs)
+        chunks, seconds = problem.collective.chunks_per_rank, predictor.timeline(size).makespan
+        return cls(label, name, chunks, chunking, problem, solution, predictor, seconds)
 
     def solved(
         self,
@@ -270,8 +292,7 @@ class _TuningRun:
                         self._try(spec, self.decisions.inside("out of time"))
 
     def _ended(self) -> str | None:
-        """Why nothing else is tried, or None. Where nothing was found and the deadline is not strict, it is not
-        asked for the first."""
+        """Why nothing else is tried, or None."""
         if self.interrupted:
             return "it was interrupted"
         if self.bound_met():
@@ -302,9 +323,6 @@ class _TuningRun:
 
     def _try(self, spec: CandidateSpec, record: Decisions) -> None:
         """Solve, predict and keep what is among the quickest."""
-        from hetesynth.engine.problem import verified_solver
-        from hetesynth.search.solve import Solution
-
         self.effort.spend(self.specs.transfers(spec.chunks))
         left = self.deadline.left()
         seconds = None if math.isinf(left) else 0.2 * max(left, 0.1)
@@ -329,18 +347,8 @@ class _TuningRun:
             record.note(spec.label, "tried", outcome.reason)
             return
         self.interrupted |= outcome.ending == "interrupt"
-        topology, options = self.factory.topology, CostOptions.of(self.factory.request)
-        predictor = SchedulePredictor(topology, problem, outcome.schedule, options)
-        candidate = Candidate(
-            spec.label,
-            spec.name,
-            spec.chunks,
-            spec.chunking,
-            problem,
-            outcome,
-            predictor,
-            predictor.timeline(self.specs.size).makespan,
-        )
+        costs = CostOptions.of(self.factory.request)
+        candidate = Candidate.of(spec.label, spec.name, spec.chunking, problem, outcome, self.specs.size, costs)
         record.note(spec.label, "tried", microseconds(candidate.seconds))
         self._keep(candidate, spec.kind)
 
