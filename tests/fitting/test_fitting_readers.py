@@ -76,10 +76,9 @@ def test_csv_has_a_series_for_each_column() -> None:
 @pytest.mark.parametrize(
     ("content", "code"),
     [
-        (b"", "HS842"), (b"\xff\xfe", "HS840"), (b"a\0b", "HS840"), (b"hello world\n", "HS842"),
-        (b"size,us\n", "HS841"), (b"size,us\nten,5\n", "HS841"), (b"size,us\n8K\n", "HS841"),
-        (b"size,us\n8K,-1\n", "HS841"), (b"size,us\n8K,0\n", "HS841"), (b"size,us\n8K,1e300\n", "HS841"),
-        (b'{"nvbandwidth": []}', "HS841"), (b'{"nvbandwidth": {"testcases": [1, {}]}}', "HS841"),
+        (b"", "HS842"), (b"\xff\xfe", "HS840"), (b"a\0b", "HS840"), (b"size,us\n", "HS841"),
+        (b"size,us\nten,5\n", "HS841"), (b"size,us\n8K\n", "HS841"), (b"size,us\n8K,-1\n", "HS841"),
+        (b"size,us\n8K,1e300\n", "HS841"), (b'{"nvbandwidth": {"testcases": [1, {}]}}', "HS841"),
         (b'{"nvbandwidth": ' + b"[" * 50_000, "HS841"), (b"# OSU Teapot Test\n", "HS841"),
     ],
 )  # fmt: skip

@@ -68,4 +68,4 @@ def test_lint_leaves_the_slot_of_two_ports_alone() -> None:
     assert codes(alone) == []
     assert [code[:5] for code in codes(DUAL.replace("OTHER", "gpu0"))] == ["HS245"]
     two = alone.replace("instance n = box", "instance n[0-1] = box; fabric net { join *.nic0; latency 1 us }")
-    assert "NIC `n0.nic1`" in "".join(codes(two)), "between servers a NIC that nothing joins is idle"
+    assert "`n0.nic1`, `n1.nic1`: no link" in "".join(codes(two))

@@ -127,19 +127,15 @@ def changed(**changes: Any) -> dict[str, Any]:
     ("document", "words"),
     [
         (changed(nodes=[]), "no node is of type gpu"),
-        (changed(nodes=[gpu(0), gpu(0)]), "the same id"),
         (changed(nodes=[gpu(0), gpu(1, 1), gpu(2)], links=[], groups=[]), "do not stand together"),
-        (changed(links=[link(0, 9, 1)]), "the nodes are not there"),
-        (changed(links=[link(0, 0, 1)]), "the nodes are not there, or are one"),
+        (changed(links=[link(0, 9, 1)]), "does not join two nodes"),
         (changed(links=[link(0, 1, 0)]), "GBps is 0"),
-        (changed(links=[link(0, 1, -1)]), "GBps is -1"),
         (changed(links=[link(0, 1, 1, 0)]), "count is no number from 1"),
         (changed(links=[link(0, 1, None)]), "a link without a rate"),
         (changed(links=[link(0, 1, 1, 1, -2)]), "alpha_us is -2"),
-        (changed(links=7), "links is no list"),
+        (changed(links=7), "not lists of objects"),
         (changed(groups=[{"name": "g", "GBps": 1, "edges": []}]), "a group without"),
-        (changed(groups=[{"name": "g", "GBps": 1, "edges": [[0, 0]]}]), "from a GPU to itself"),
-        (changed(groups=[{"name": "g", "GBps": 1, "edges": [[0, "sw"]]}]), "does not join two GPUs"),
+        (changed(groups=[{"name": "g", "GBps": 1, "edges": [[0, "sw"]]}]), "(in a group: two GPUs)"),
     ],
 )
 def test_a_wrong_list_is_refused(document: object, words: str, tmp_path: Path) -> None:

@@ -24,8 +24,7 @@ from support.topology_files import pcie_only, random_edges, random_system, switc
 
 from hetesynth.errors import HetesynthError
 from hetesynth.topology.import_topology import ImportTopologyRequest, import_topology
-from hetesynth.topology.importers.formats import format_named
-from hetesynth.topology.importers.reading import ReadOptions, Source
+from hetesynth.topology.importers.reading import ReadOptions, Source, read_as
 
 OPTIONS = ReadOptions(nic_rate=Fraction(50 * 10**9))
 
@@ -71,7 +70,7 @@ def fuzz(name: str, count: int, seed: int) -> tuple[int, int]:
         if number % 4:
             text = mutated(text, rng)
         try:
-            format_named(name).read([Source("fuzz", text.encode("utf-8", "surrogatepass"))], options)
+            read_as(name, [Source("fuzz", text.encode("utf-8", "surrogatepass"))], options)
             outcomes[0] += 1
         except HetesynthError as error:
             assert error.code in ("HS732", "HS733", "HS741") and error.message and error.help, text

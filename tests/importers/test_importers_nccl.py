@@ -113,10 +113,8 @@ def test_calibrations_have_their_own_figures() -> None:
         Fraction("20.6"),
         Fraction("26.562"),
     ]
-    assert [nvlink_rate(103, c) / GIGA for c in ("spec", "nccl")] == [50, Fraction("40.1")]
     assert [xgmi_rate("gfx90a", c) / GIGA for c in ("spec", "nccl")] == [50, 36]
     assert [pcie_rate("16.0 GT/s PCIe", 16, c) / GIGA for c in ("spec", "nccl", "raw")] == [31.5, 24, 32]
-    assert pcie_rate("2.5 GT/s", 1, "nccl") / GIGA == Fraction("0.1875")
     assert pcie_rate("", 0, "nccl") == pcie_rate("8 GT/s", 16, "nccl") == 12 * GIGA
 
 
@@ -146,10 +144,7 @@ def test_a_gpu_without_nvlink_is_suspicious_and_reached_over_pcie(tmp_path: Path
         (system(cpu(0, gpu(0, peers(0, {0: 12})), gpu(1))), "links to itself"),
         (system(cpu(0, gpu(0, peers(0, {7: 2})), gpu(1))), "links to a device that the file does not list"),
         (system(cpu(0, gpu(0, peers(0, {1: 2})), gpu(1, peers(1, {0: 1})))), "disagree on their links: 2 and 1;"),
-        (system(cpu(0, gpu(0)), cpu(0, gpu(1))), "NUMA node 0 is there twice"),
         (system(cpu(0, gpu(0), gpu(1))).replace(b'"0000:11', b'"0000:10'), "PCI addresses are there twice"),
-        (system(cpu(0, gpu(0), gpu(1), gpu(2).replace('rank="2" ', ""))), "1 GPUs without a rank are left out"),
-        (system(cpu(0, gpu(0), gpu(1))).replace(b"<gpu", b"<apu").replace(b"/gpu", b"/apu"), "what joins them"),
     ],
 )  # fmt: skip
 def test_what_is_hard_to_believe_is_flagged(tmp_path: Path, data: bytes, warning: str) -> None:
@@ -196,14 +191,13 @@ def test_a_skeleton_and_a_dump_are_joined(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "code", "words"),
     [
-        (b'<graphs version="1"><graph/></graphs>', "HS732", "dump of NCCL's graph search"),
-        (switched().replace(b' port="1"', b' port="one"'), "HS732", "port"),
+        (b'<graphs version="1"><graph/></graphs>', "HS732", "<graphs> says nothing"),
         (b'<!DOCTYPE a [<!ENTITY b "c">]><system version="1">&b;</system>', "HS732", "document type"),
         (b'<system version="1"></system>', "HS732", "it has no <cpu>"),
         (b'<system version="1"><cpu></system>', "HS732", "it is no XML"),
-        (b'<system version="1"><cpu>' + b"<a>" * 70 + b"</a>" * 70 + b"</cpu></system>", "HS732", "nest more"),
+        (b'<system version="1"><cpu>' + b"<a>" * 999 + b"</a>" * 999 + b"</cpu></system>", "HS732", "no XML"),
+        (system(cpu(0, gpu(0, extra='mlopart="1"'))), "HS732", "mlopart"),
         (system(cpu(0, gpu(0).replace('sm="80"', 'sm="eighty"'))), "HS732", "sm='eighty', which is no number"),
-        (b"PARTITION", "HS730", "of no format that is known"),
         (b"", "HS730", "of no format that is known"),
     ],
 )  # fmt: skip

@@ -254,8 +254,7 @@ class _Editor:
         begin = self._cluster(text)
         end = _closing(text, begin)
         if end is None:
-            what = "the cluster has no end"
-            raise HetesynthError(what, code="HS847", help="state the cluster in the block form")
+            raise _no_place(self.links, "rate")
         target = compressed(owners, [v.name for v in self.topology.vertices])
         statement = rf"[ \t]*set {re.escape(target)} \{{ {figure.split()[0]} [^\n]*\}}\n"
         old = re.compile(rf"[ \t]*{re.escape(_CALIBRATED)}[^\n]*\n{statement}").search(text, begin, end)
@@ -284,8 +283,7 @@ class _Editor:
         """What else changed, a sentence for each class; HS847 where the links have not the fitted figures."""
         links, alpha, rate = self.links, self.figures.alpha, self.figures.rate
         if len(after.links) != len(self.topology.links):
-            what = "there would be other links then"
-            raise HetesynthError(what, code="HS847", help="state the figures by hand")
+            raise _no_place(links, "rate")
         members = set(links.links)
         others: dict[str, None] = {}
         for number, (old, new) in enumerate(zip(self.topology.links, after.links, strict=True)):
@@ -299,13 +297,7 @@ class _Editor:
                 raise _no_place(links, "bandwidth")
             of_most = old.latency == links.alpha
             if alpha is not None and of_most and abs(float(new.latency) / (alpha or 1) - 1) > _WRITTEN:
-                rest = time_text(new.latency)
-                raise HetesynthError(
-                    f"links of {links.title} cannot have {alpha * 1e6:.4g} us: "
-                    f"other parts of their way leave {rest}",
-                    code="HS847",
-                    help="calibrate what these parts are made of first, or state their latencies by hand",
-                )
+                raise _no_place(links, "latency")
         return tuple(others)
 
 
@@ -314,12 +306,14 @@ def _titled(kind: str, rate: Fraction, latency: Fraction) -> str:
 
 
 def _no_place(links: LinkClass, what: str) -> HetesynthError:
-    return HetesynthError(
-        f"the {what} of {links.title} has no statement that could be changed: it comes from an imported file "
-        "that is not the library's, from a loss (`degrade`), or another part of the way limits it",
-        code="HS847",
-        help="see `topo show --all`; state the figure by hand, or copy the node type into a file of yours",
+    message = (
+        f"the {what} of {links.title} has no statement that could be changed to what was fitted: it comes from "
     )
+    message += (
+        "an imported file that is not the library's, from a loss (`degrade`), or from other parts of the way"
+    )
+    help_ = "see `topo show --all`; state the figure by hand, or copy the node type into a file of yours"
+    return HetesynthError(message, code="HS847", help=help_)
 
 
 def _with_own_types(text: str, name: str, links: LinkClass) -> str:

@@ -49,13 +49,12 @@ def with_nics(node_type: str, nics: int, rate: Fraction | None) -> tuple[str, tu
 def without_nvlink(node_type: str) -> tuple[Remark, ...]:
     """Return a warning where servers are parts of a pod: no file says which of them NVLink joins."""
     path = library_path(file_of(node_type)) if node_type else None
-    text = path.read_text(encoding="utf-8") if path is not None else ""
-    pods = re.findall(rf"^pod (\w+)[^{{]*\{{[^}}]*?= {node_type}\b", text, re.MULTILINE) if text else []
-    if not pods:
-        return ()
-    what = f"{node_type} is a part of {pods[0]}, and the file does not tell of which"
-    way_out = f"write an instance of {pods[0]} for each rack"
-    return (Remark("suspicious", f"NVLink between servers is left out: {what}; {way_out}"),)
+    pods = re.findall(rf"^pod (\w+)[^{{]*\{{[^}}]*?= {node_type}\b", path.read_text("utf-8"), re.M) if path else []
+    text = (
+        f"NVLink between servers is left out: {node_type} is a part of {', '.join(pods)}, and the file does not "
+    )
+    text += "tell of which; write an instance of it for each rack"
+    return (Remark("suspicious", text),) if pods else ()
 
 
 def nic_rates(machine: Machine) -> tuple[Fraction, ...]:
@@ -70,9 +69,9 @@ def _rates_of(node_type: str) -> tuple[Fraction, ...]:
     """What each NIC of a type sends: two of its servers are joined, and the wires of one are read off."""
     from hetesynth.topology.language import parse_topology
 
-    file = file_of(node_type.partition("(")[0])
-    text = f"import {file}\ncluster c {{ instance a = {node_type} instance b = {node_type} "
-    topology = parse_topology(text + "fabric f { join *.nic* } }", f"the library's {node_type}")
+    text = f"import {file_of(node_type.partition('(')[0])}\ncluster c {{ instance a = {node_type} "
+    text += f"instance b = {node_type} fabric f {{ join *.nic* }} }}"
+    topology = parse_topology(text, f"the library's {node_type}")
     fabric = next(i for i, vertex in enumerate(topology.vertices) if vertex.kind == "fabric")
     return tuple(
         (wire.bandwidth or Fraction(0)) * wire.lanes

@@ -1,11 +1,7 @@
 # Imported from f0.txt
 # suspicious: ports to look at: node01 mlx5_0[1] has another rate than its other end
-# suspicious: the network lists more or fewer NICs than the dumps or the library's type: node01 2 of 4, node02 2 of
-#   4
-# suspicious: node01 has ports of several rates: those of the library's h20x4 taken
 # suspicious: NICs of 200 Gbps, and the library's h20x4 has 4 of 400 Gbps: rate = 200 Gbps taken
 # found: 4 NICs of 2 hosts
-# found: 1 aggregation nodes of switches are passed over
 # assumed: hosts are joined by InfiniBand alone: it does not show an NVLink domain of several hosts (NVL72), which
 #   a dump of NCCL tells, or a pod of the library such as gb200_nvl72
 # assumed: hosts without a dump of their own are h20x4, all of them: --hosts takes some, for example 'gpu*'

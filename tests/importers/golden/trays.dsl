@@ -1,6 +1,6 @@
 # Imported from f0.txt
 # suspicious: NVLink between servers is left out: gb200_tray is a part of gb200_nvl72, and the file does not tell
-#   of which; write an instance of gb200_nvl72 for each rack
+#   of which; write an instance of it for each rack
 # found: 8 NICs of 2 hosts
 # assumed: hosts are joined by InfiniBand alone: it does not show an NVLink domain of several hosts (NVL72), which
 #   a dump of NCCL tells, or a pod of the library such as gb200_nvl72
