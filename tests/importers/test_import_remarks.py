@@ -9,7 +9,7 @@ import pytest
 from support.topology_files import cpu, gpu, nic, peers, system
 
 from hetesynth.cli.main import run
-from hetesynth.topology.language.source import Source, read_source
+from hetesynth.topology.language.source import Source
 from hetesynth.topology.lint import lint
 
 
@@ -18,10 +18,6 @@ def imported(tmp_path: Path, data: bytes, capsys: pytest.CaptureFixture[str]) ->
     (tmp_path / "x.xml").write_bytes(data)
     assert run(["topo", "import", str(tmp_path / "x.xml"), "--net", "none", "-o", str(tmp_path / "x.dsl")]) == 0
     return (tmp_path / "x.dsl").read_text(), capsys.readouterr().err
-
-
-def linted(path: Path) -> set[str]:
-    return {finding.code for finding in lint(read_source(path))[0]}
 
 
 @pytest.mark.parametrize(

@@ -63,15 +63,6 @@ def with_switches() -> dict[str, Any]:
     return {"name": "switches", "nodes": nodes, "links": links, "groups": []}
 
 
-def two_centres() -> dict[str, Any]:
-    """Two servers that meet over border routers."""
-    nodes = [gpu(0), gpu(1), gpu(2, 1), gpu(3, 1)]
-    nodes += [{"id": f"br{s}", "type": "border_router", "server": s, "model": ""} for s in range(2)]
-    links = [*both(0, 1, 50), *both(2, 3, 50), *both("br0", "br1", 12.5, 1, 250)]
-    links += [k for i in range(4) for k in both(i, f"br{i // 2}", 12.5)]
-    return {"name": "centres", "nodes": nodes, "links": links, "groups": []}
-
-
 def import_of(tmp_path: Path, document: object) -> ImportedTopology:
     path = tmp_path / "list.json"
     path.write_text(json.dumps(document))
@@ -91,7 +82,7 @@ def edges_of(document: dict[str, Any]) -> list[tuple[Any, ...]]:
     return sorted((g["name"], g["GBps"], sorted(map(tuple, g["edges"]))) for g in document["groups"])
 
 
-@pytest.mark.parametrize("make", [four, with_switches, two_centres])
+@pytest.mark.parametrize("make", [four, with_switches])
 def test_a_list_comes_back_as_it_was(make: Any, tmp_path: Path) -> None:
     before = make()
     after = json.loads(json.dumps(edge_document(import_of(tmp_path, before).topology)))

@@ -70,7 +70,7 @@ def test_an_nvswitch_server(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("gpus", "nics", "out"),
-    [(1, 2, Fraction("31.5")), (2, 4, 63), (2, 3, Fraction("56.5")), (4, 2, 50), (3, 2, 50), (1, 1, 25)],
+    [(1, 2, Fraction("31.5")), (2, 4, 63), (2, 3, Fraction("56.5")), (4, 2, 50)],
 )
 def test_equal_nics_behind_one_bridge_are_all_used(
     tmp_path: Path, gpus: int, nics: int, out: Fraction | int
@@ -164,12 +164,6 @@ def test_ports_of_one_card_share_its_slot(tmp_path: Path) -> None:
     assert any("ports of one card" in remark.text for remark in result.remarks)
 
 
-def test_the_same_host_twice_is_flagged(tmp_path: Path) -> None:
-    assert "one server dumped twice" in warnings(imported(tmp_path, switched(host="0x1"), switched(host="0x1")))
-    assert "dumped twice" not in warnings(imported(tmp_path, switched(host="0x1"), switched(host="0x2")))
-    assert "dumped twice" not in warnings(imported(tmp_path, switched(host="0x1"), counts=(3,)))
-
-
 SKELETON = system(cpu(0, *(f'<pci busid="{bus(i)}" class="0x030200"/>' for i in range(8))))
 
 
@@ -180,12 +174,6 @@ def test_a_skeleton_needs_a_node_type(tmp_path: Path) -> None:
     assert result.topology.ranks == 16 and "instance n[0-1] = a100x8" in result.text
     assert refusal(tmp_path, SKELETON, node_type="a100x4").code == "HS732"
     assert refusal(tmp_path, SKELETON, node_type="nothing").code == "HS734"
-
-
-def test_a_skeleton_and_a_dump_are_joined(tmp_path: Path) -> None:
-    result = imported(tmp_path, switched(), SKELETON, node_type="a100x8")
-    assert result.topology.ranks == 12
-    assert any("--node-type is not used" in remark.text for remark in result.remarks)
 
 
 @pytest.mark.parametrize(

@@ -117,9 +117,7 @@ def test_pcie_boxes_get_their_tree() -> None:
     ("text", "model", "code", "words"),
     [
         (switched(18, {}), "", "HS733", "--model"),
-        (switched(18, {}), "Quantum 9", "HS733", "--model"),
         (listed(8, "NVIDIA H20"), "", "HS733", "nvidia-smi topo -m"),
-        (nvlink_s(8, "NVIDIA H20", 18, "26.562"), "", "HS733", "nvidia-smi topo -m"),
         (topo_m(2, [], lambda a, b: "OK"), "L4", "HS733", "nvidia-smi topo -m"),
         ("nothing of the kind", "H20", "HS733", "nvidia-smi topo -m"),
         (CUT_SHORT, "H20", "HS732", "whole"),

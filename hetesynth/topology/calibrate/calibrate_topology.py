@@ -177,7 +177,8 @@ def _demand_possible(
     if sure * _LIMITING > most or fastest.moved > fastest.seconds * float(most) * (1 + _MOST_ERROR):
         what = f"the fastest point, {_shown(title, fastest)}, carries "
         what += f"{fastest.moved / fastest.seconds / 1e9:.4g} GB/s, and the fit says {rate.value / 1e9:.4g} GB/s: "
-        what += f"{links.title} carries {float(most) / 1e9:.4g} GB/s at most, as stated or by the data sheet of {', '.join(joined)}"
+        what += f"{links.title} carries {float(most) / 1e9:.4g} GB/s at most, as stated or by the data sheet of "
+        what += ", ".join(sorted(joined)) or "its parts"
         help_ = "the run may have used other links or a reduction in the switch (NVLS, SHARP), the point may be "
         help_ += "wrong, or the topology states an earlier measured rate: state what the hardware carries"
         raise HetesynthError(what, code="HS826", help=help_)
