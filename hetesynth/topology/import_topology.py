@@ -122,7 +122,7 @@ def import_topology(request: ImportTopologyRequest) -> ImportedTopology:
         help_ = "add a dump of a server, or name one with --node-type"
         raise HetesynthError("no file describes a server", code="HS733", help=help_)
     machines = demand_rates(machines, request.nic_rates, options.nic_rate)
-    remarks += [*_needless(request, machines), *_twice(request, machines)]
+    remarks += [*_needless(request, machines), *_unlike_slots(machines)]
     remarks.append(Remark("assumed", f"links and slots carry what --calibration {options.calibration} says"))
     remarks += assumed_figures(machines)
     origins = [*map(_bare, request.files)] or list(dict.fromkeys(formats))
@@ -235,20 +235,14 @@ def _needless(request: ImportTopologyRequest, machines: Sequence[Machine]) -> li
     return [Remark("suspicious", text) for text in texts]
 
 
-def _twice(request: ImportTopologyRequest, machines: Sequence[Machine]) -> list[Remark]:
-    """The same server in two files, and servers that differ in nothing but their slots."""
-    remarks = []
-    identities = [m.identity for m in machines if m.identity]
-    if len(set(identities)) < len(identities) and all(split_count(file)[1] == 1 for file in request.files):
-        remarks.append(Remark("suspicious", "two files have the same host_hash: one server dumped twice?"))
+def _unlike_slots(machines: Sequence[Machine]) -> list[Remark]:
+    """Servers that differ in nothing but their slots."""
     kinds: dict[object, set[object]] = defaultdict(set)
     for m in machines:
         slots = (*(gpu.place.rate for gpu in m.gpus), *(nic.place.rate for nic in m.nics))
         kinds[tuple((gpu.model, gpu.arch) for gpu in m.gpus), tuple(nic.rate for nic in m.nics)].add(slots)
-    if any(len(slots) > 1 for slots in kinds.values()):
-        text = "servers with the same GPUs and NICs differ in the rates of their PCIe slots"
-        remarks.append(Remark("suspicious", text))
-    return remarks
+    text = "servers with the same GPUs and NICs differ in the rates of their PCIe slots"
+    return [Remark("suspicious", text)] if any(len(slots) > 1 for slots in kinds.values()) else []
 
 
 def document(imported: ImportedTopology, output: Path | None) -> dict[str, object]:

@@ -72,7 +72,6 @@ def named(host: str, nics: int = 4) -> list[str]:
 
 FACTORY = "MT4129 ConnectX7 Mellanox Technologies"
 PAIR = fabric({"a": named("gpu01"), "b": named("gpu02")})
-TRAYS = fabric({"a": named("tray01"), "b": named("tray02")})
 MANY = fabric({"a": named("gpu01"), "b": named("gpu02.lab"), "c": ["mgmt01 mlx5_0"], "d": ["login1 mlx5_0"]})
 TABLE = topo_m(
     4,
@@ -156,7 +155,6 @@ CASES = {
         ("gpu01: mlx5_1: no port in the network", "gpu01.nic[0-2], gpu02.nic[0-3]"),
         alone=False,
     ),
-    "trays": Case((TRAYS,), ("gb200_tray is a part of gb200_nvl72",), {"node_type": "gb200_tray"}, alone=False),
 }
 
 

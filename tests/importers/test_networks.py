@@ -93,10 +93,6 @@ def test_slurm_of_three_tiers_and_of_blocks(tmp_path: Path) -> None:
     read = imported(tmp_path, {"t.conf": blocks}, node_type="h20x4")
     assert {pair[1] for pair in uplinks(read.topology) if pair[0] == "b0"} == {"spine"}
     assert not [remark for remark in read.remarks if remark.severity == "warning"]
-    trays = imported(tmp_path, {"t.conf": blocks}, node_type="gb200_tray")
-    assert trays.topology.ranks == 16 and {link.kind for link in trays.topology.links} <= {"net", "uplink"}
-    (warning,) = [remark.text for remark in trays.remarks if remark.severity == "warning"]
-    assert "NVLink between servers is left out" in warning and "gb200_nvl72" in warning
 
 
 @pytest.mark.parametrize(

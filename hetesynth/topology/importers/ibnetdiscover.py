@@ -13,7 +13,6 @@ from fractions import Fraction
 
 from hetesynth.topology.importers.machine import Remark
 from hetesynth.topology.importers.network import Attachment, Network, Trunk
-from hetesynth.topology.importers.node_types import without_nvlink
 from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lines_of, refused
 from hetesynth.topology.importers.wording import natural, some
 
@@ -96,7 +95,6 @@ def read_ibnetdiscover(source: Source, options: ReadOptions) -> Reading:
     counted = Counter(short.values())
     switches = {guid: name if counted[name] == 1 else f"{name}_{guid[2:]}" for guid, name in short.items()}
     attachments, remarks = _attachments(devices, switches)
-    remarks += without_nvlink(options.node_type)
     if not attachments:
         what = "no NIC at a switch whose description names its host: `ibnetdiscover --node-name-map` gives names"
         raise refused(source.name, what, HELP)

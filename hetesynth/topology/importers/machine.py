@@ -103,7 +103,6 @@ class Machine:
     remarks: tuple[Remark, ...] = ()
     domain: str = ""
     node_type: str = ""
-    identity: str = ""  # what the file calls the server to tell it from others, such as a hash of its name
 
     def links_of(self, gpu: int) -> int:
         """Return how many NVLink or xGMI links leave a GPU, direct ones and those into a switch."""

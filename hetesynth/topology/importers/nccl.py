@@ -95,7 +95,6 @@ class _Host:
     ``empty``: slots of GPUs and NICs without a ``<gpu>`` or ``<nic>``; ``c2c``: GPUs are joined to their CPUs.
     """
 
-    identity: str
     cpus: list[str] = field(default_factory=list)
     between: list[Fraction] = field(default_factory=list)
     cores: list[str] = field(default_factory=list)
@@ -180,8 +179,7 @@ def read(source: Source, options: ReadOptions) -> Reading:
         raise refused(source.name, what, "give what NCCL_TOPO_DUMP_FILE writes; a dump of graphs goes to --rings")
     by_identity: dict[str, _Host] = {}
     for element in root.iter("cpu"):
-        identity = element.get("host_hash", "")
-        host = by_identity.setdefault(identity, _Host(identity))
+        host = by_identity.setdefault(element.get("host_hash", ""), _Host())
         host.cpus.append(f"cpu{len(host.cpus)}")
         model = reader.number(element, "modelid") or 0
         host.between.append(cpu_rate(element.get("vendor", ""), element.get("arch", ""), model))
@@ -238,12 +236,15 @@ def _skeleton(source: Source, hosts: Sequence[_Host], options: ReadOptions) -> M
 def _machine(source: Source, reader: _Reader, host: _Host, options: ReadOptions) -> Machine:
     calibration = options.calibration
     gpus = sorted(host.gpus, key=lambda gpu: gpu.dev)
-    devices = []
+    devices: list[Gpu] = []
+    untold: dict[Fraction, list[int]] = defaultdict(list)  # GPUs by the rate of slots whose speed is not told
     for gpu in gpus:
         model = source.stated.model or model_of(gpu.slot.vendor, gpu.slot.device) or options.model
         place, facts = gpu.slot.place(calibration), gpu_model(model)
         if facts and place.rate and not gpu.slot.is_told:
             place = replace(place, rate=pcie_rate(facts.pcie, 0, calibration))  # 16 lanes of what it is made for
+        if place.rate is not None and not gpu.slot.is_told:
+            untold[place.rate].append(len(devices))
         devices.append(Gpu(model, gpu.arch, place))
     nics: list[Nic] = []
     sayings: dict[tuple[RemarkKind, str], list[str]] = defaultdict(list)  # what is said of which NICs
@@ -279,8 +280,13 @@ def _machine(source: Source, reader: _Reader, host: _Host, options: ReadOptions)
         SwitchPort(i, gpu.lanes, nvlink_rate(gpu.sm, calibration)) for i, gpu in enumerate(gpus) if gpu.lanes
     )
     tree = (tuple(host.cpus), bridges, min(host.between))
-    machine = Machine("", tuple(devices), tuple(nics), *tree, links, ports, identity=host.identity)
-    remarks = [*link_remarks, *virtual, *_remarks_on_gpus(gpus, machine)]
+    machine = Machine("", tuple(devices), tuple(nics), *tree, links, ports)
+    remarks = [*link_remarks, *virtual, *_remarks_on_gpus(machine)]
+    for rate, those in untold.items():
+        text = (
+            f"{parts('gpu', those)}: the slot's speed is not told: {bandwidth(rate)}, 16 lanes of what the model "
+        )
+        remarks.append(Remark("assumed", text + "is made for, or of PCIe 3 where it is not known"))
     remarks += [Remark(kind, f"{', '.join(names)}: {what}") for (kind, what), names in sayings.items()]
     shared = [", ".join(names) for names in cards.values() if len(names) > 1]
     remarks += [Remark("found", f"{names} are ports of one card and share its slot") for names in shared]
@@ -356,10 +362,10 @@ def _bridges(
     return tuple(bridges), [Remark("suspicious", text)] if virtual else []
 
 
-def _remarks_on_gpus(gpus: Sequence[_Gpu], machine: Machine) -> Iterator[Remark]:
+def _remarks_on_gpus(machine: Machine) -> Iterator[Remark]:
     """GPUs of one architecture have as many links as each other, unless peers are missing by design."""
     kinds: dict[str, list[int]] = defaultdict(list)
-    for i, gpu in enumerate(gpus):
+    for i, gpu in enumerate(machine.gpus):
         kinds[gpu.arch].append(i)
     for arch, alike in kinds.items():
         sums = Counter(machine.links_of(i) for i in alike)
@@ -380,16 +386,7 @@ def _remarks_on_gpus(gpus: Sequence[_Gpu], machine: Machine) -> Iterator[Remark]
     if models and len(machine.gpus) > 1 and not (machine.ports or machine.links):
         text = f"no NVLink, which {', '.join(models)} mostly have: was it not readable, or is it hidden?"
         yield Remark("suspicious", text)
-    slots = (
-        (g.slot.speed.split(" ")[0], g.slot.width) for g, d in zip(gpus, machine.gpus, strict=True) if d.place.rate
-    )
-    if len(widths := Counter(slots)) > 1:
-        text = ", ".join(f"{n} at {speed or '?'} GT/s x{width}" for (speed, width), n in sorted(widths.items()))
-        yield Remark("suspicious", f"GPUs in different slots: {text}")
-    untold: dict[Fraction, list[int]] = defaultdict(list)
-    for i, (gpu, device) in enumerate(zip(gpus, machine.gpus, strict=True)):
-        if device.place.rate is not None and not gpu.slot.is_told:
-            untold[device.place.rate].append(i)
-    for rate, those in untold.items():
-        what = "16 lanes of what the model is made for, or of PCIe 3 where it is not known"
-        yield Remark("assumed", f"{parts('gpu', those)}: the slot's speed is not told: {bandwidth(rate)}, {what}")
+    slots = Counter(gpu.place.rate for gpu in machine.gpus if gpu.place.rate)
+    if len(slots) > 1:
+        told = ", ".join(f"{n} of {bandwidth(rate)}" for rate, n in sorted(slots.items()))
+        yield Remark("suspicious", f"GPUs in different slots: {told}")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-import re
 from fractions import Fraction
 
 from hetesynth.errors import HetesynthError, did_you_mean
-from hetesynth.topology.importers.machine import Machine, Remark
+from hetesynth.topology.importers.machine import Machine
 from hetesynth.topology.importers.pcie import gpus_of_nics
 from hetesynth.topology.importers.wording import network_rate
-from hetesynth.topology.language.library import declared_types, library_path, library_type
+from hetesynth.topology.language.library import declared_types, library_type
 
 
 def file_of(node_type: str) -> str:
@@ -44,17 +43,6 @@ def with_nics(node_type: str, nics: int, rate: Fraction | None) -> tuple[str, tu
         rest = "" if rate is not None else "; --nic-rate states a rate other than the library's"
         return f"{node_type}({given})", (f"{told}: {given} taken{rest}",)
     return node_type, (f"{told}, which are taken: name another --node-type, or correct the text",)
-
-
-def without_nvlink(node_type: str) -> tuple[Remark, ...]:
-    """Return a warning where servers are parts of a pod: no file says which of them NVLink joins."""
-    path = library_path(file_of(node_type)) if node_type else None
-    pods = re.findall(rf"^pod (\w+)[^{{]*\{{[^}}]*?= {node_type}\b", path.read_text("utf-8"), re.M) if path else []
-    text = (
-        f"NVLink between servers is left out: {node_type} is a part of {', '.join(pods)}, and the file does not "
-    )
-    text += "tell of which; write an instance of it for each rack"
-    return (Remark("suspicious", text),) if pods else ()
 
 
 def nic_rates(machine: Machine) -> tuple[Fraction, ...]:

@@ -12,7 +12,6 @@ from graphlib import CycleError, TopologicalSorter
 
 from hetesynth.topology.importers.machine import Remark
 from hetesynth.topology.importers.network import Attachment, Network, Trunk
-from hetesynth.topology.importers.node_types import without_nvlink
 from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lines_of, plain_yaml, refused
 from hetesynth.topology.language.names import hosts_named
 
@@ -119,7 +118,6 @@ def _reading(name: str, switches: list[_Switch], options: ReadOptions) -> Readin
     if any(switch.block for switch in switches):
         text = "a block is a leaf switch; the file does not tell whether NVLink joins it"
         remarks.append(Remark("assumed", text))
-    remarks += without_nvlink(options.node_type)
     attachments = tuple(Attachment(host, switch.name) for switch in switches for host in switch.nodes)
     return Reading(
         network=Network(attachments, tuple(trunks), tuple(remarks), options.uplink, options.oversubscription)

@@ -245,12 +245,8 @@ def _named(machines: Sequence[Machine]) -> list[Server]:
 
 def _free(wished: str, used: set[str]) -> str:
     """``wished``, or with a letter behind it that makes it new."""
-    suffix = 0
-    name = wished
-    while name in used:
-        suffix += 1
-        name = f"{wished}_{chr(97 + suffix)}" if suffix < 26 else f"{wished}_{suffix}"
-    return name
+    letters = (f"{wished}_{chr(97 + i)}" if i < 26 else f"{wished}_{i}" for i in range(1, len(used) + 2))
+    return next(name for name in (wished, *letters) if name not in used)
 
 
 def _remark_lines(remarks: Sequence[Remark]) -> list[str]:

@@ -43,12 +43,12 @@ RULES = (
 )
 
 _IN_THE_TEXT: tuple[Callable[[Inspection], Iterator[Diagnostic]], ...] = (
-    rates.doubtful_rates,
     definitions.named_twice,
     definitions.unused,
     definitions.upside_down,
 )
 _OF_PARTS: tuple[Callable[[View], Iterator[Finding]], ...] = (
+    rates.doubtful_rates,
     wiring.unlike_twins,
     wiring.one_way,
     wiring.idle,

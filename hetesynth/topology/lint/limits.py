@@ -167,7 +167,7 @@ def _too_little(limits: Limits, reached: list[_Reach]) -> Iterator[str]:
     if total == 0 and limits.always and len(reached) > 1:
         yield f"no {limits.word} to other GPUs, {has}"
     switched = all(reach.switched == reach.stated + reach.other == total for reach in reached)
-    if 0 < 2 * total < limits.links * limits.least and switched:
+    if 0 < total * 10 < limits.links * limits.least * 9 and switched:
         yield f"{gb(total)} to its switch, {has}"
     pair = max(reach.pair for reach in reached)
     if 0 < 2 * pair < limits.least:

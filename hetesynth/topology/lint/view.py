@@ -65,12 +65,12 @@ class View:
 
 def grouped(view: View, findings: Iterable[Finding]) -> Iterator[Diagnostic]:
     """A warning for all parts in one place of the text of which the same is said."""
-    alike: dict[tuple[str, Span, str, str], list[str]] = defaultdict(list)
+    alike: dict[tuple[str, Span, str, str], dict[str, None]] = defaultdict(dict)
     for code, name, message, help_ in findings:
         part = view.parts[part_of(name)]
-        alike[code, _in_file(view.inspection, part.span, part.server), message, help_].append(part.name)
+        alike[code, _in_file(view.inspection, part.span, part.server), message, help_][part.name] = None
     for (code, span, message, help_), names in alike.items():
-        yield Diagnostic(code, span, f"{listed(names)}: {message}", help_, "warning")
+        yield Diagnostic(code, span, f"{listed([*names])}: {message}", help_, "warning")
 
 
 def _in_file(inspection: Inspection, span: Span, server: str) -> Span:
