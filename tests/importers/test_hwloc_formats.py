@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 
 import pytest
 
@@ -75,14 +74,6 @@ def test_links_to_cpus_are_no_switch_and_old_links_carry_20_gb() -> None:
     assert machine.ports == () and links(machine) == {(0, 1): 2}
     assert machine.links[0].rate == 20 * GIGA and {gpu.model for gpu in machine.gpus} == {"P100"}
     assert cpu_rate("", "ppc64le", 0) == 32 * GIGA
-
-
-def test_links_of_blackwell_carry_50_gb() -> None:
-    rows = [[1000000, 0, 900000], [0, 1000000, 900000], [900000, 900000, 1000000]]
-    machine = server(
-        "10de:2901", 2, "nvml", matrix("NVLinkBandwidth", ["OSDev:100", "OSDev:101", "PCIDev:77"], rows)
-    )
-    assert [(port.lanes, port.rate) for port in machine.ports] == [(18, Fraction(50 * GIGA))] * 2
 
 
 def test_xgmi_is_refused() -> None:

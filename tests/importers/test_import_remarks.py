@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from support.topology_files import cpu, gpu, nic, peers, system
+from support.topology_files import cpu, gpu, peers, system
 
 from hetesynth.cli.main import run
 from hetesynth.topology.language.source import Source
@@ -36,14 +35,6 @@ def test_unequal_links_are_a_wiring_or_a_warning(
     text, told = imported(tmp_path, system(cpu(0, *gpus)), capsys)
     assert ("# suspicious: GPUs of" in text) == doubtful == ("warning: GPUs of" in told)
     assert "different numbers of links" in text
-
-
-def test_nics_that_are_not_written_are_not_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text, _ = imported(tmp_path, system(cpu(0, gpu(0), gpu(1), nic(0), nic(1, name="veth"))), capsys)
-    assert "; 1 NIC\n" in text and "veth1" in text
-    assert run(["topo", "import", str(tmp_path / "x.xml"), "--net", "none", "--json"]) == 0
-    (server,) = json.loads(capsys.readouterr().out)["servers"]
-    assert (server["nics"], server["nics_used"]) == (2, 1)
 
 
 DUAL = """node box { gpus 2; nic nic[0-1] { bandwidth 100 Gbps }

@@ -13,7 +13,6 @@ import pytest
 from hetesynth.errors import HetesynthError
 from hetesynth.topology.import_topology import ImportedTopology, ImportTopologyRequest, import_topology
 from hetesynth.topology.importers.edge_list import edge_document
-from hetesynth.topology.language import load_topology
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -96,18 +95,6 @@ def test_a_rate_that_its_lanes_do_not_divide_stays_exact(tmp_path: Path) -> None
     topology = import_of(tmp_path, four()).topology
     fast = [k for k in topology.links if (k.src, k.dst) == (2, 3) and k.lanes == 18]
     assert [k.bandwidth for k in fast] == [Fraction(400 * 10**9, 18)]
-
-
-@pytest.mark.parametrize("example", ["v100_4p8", "two_dc_50km"])
-def test_an_example_is_written_in_full(example: str) -> None:
-    topology = load_topology(ROOT / "examples" / example / "topo.dsl")
-    document = edge_document(topology)
-    assert len(document["links"]) == len(topology.wires) and len(document["nodes"]) == len(topology.vertices)
-    ids = [node["id"] for node in document["nodes"]]
-    assert len(set(ids)) == len(ids)
-    for wire, written in zip(topology.wires, document["links"], strict=True):
-        assert ids.index(written["src"]) == wire.src and ids.index(written["dst"]) == wire.dst
-        assert (written["GBps"] is None) == (wire.bandwidth is None)
 
 
 def changed(**changes: Any) -> dict[str, Any]:

@@ -126,13 +126,6 @@ def test_a_dump_of_several_hosts_is_one_domain(tmp_path: Path) -> None:
     assert rates(result, 0, 3) == rates(result, 0, 1) == [900]
 
 
-def test_a_gpu_without_nvlink_is_suspicious_and_reached_over_pcie(tmp_path: Path) -> None:
-    gpus = [gpu(i, SWITCH.format(18) if i != 2 else "", sm=90, speed="32.0 GT/s PCIe") for i in range(4)]
-    result = imported(tmp_path, system(cpu(0, *gpus)))
-    assert "gpu2 0: was NVLink not readable there?" in warnings(result)
-    assert rates(result, 0, 1) == [450] and rates(result, 0, 2) == [63]
-
-
 @pytest.mark.parametrize(
     ("data", "warning"),
     [

@@ -166,18 +166,3 @@ def test_real_tables_become_clusters_with_their_counts(name: str, model: str, se
     links = [machine.links_of(i) for machine in read.machines for i in range(len(machine.gpus))]
     assert links in (sums, whole) and read.topology.ranks == gpus * servers
     assert links == (whole if any(machine.ports for machine in read.machines) else sums)
-
-
-@pytest.mark.parametrize(
-    ("name", "code"),
-    [
-        ("nvsmi__a800_nv8_partial.txt", "HS732"),
-        ("nvsmi__dgxa100_12nic_partial_5rows.txt", "HS732"),
-        ("nvsmi__nvlink_s_h20_and_inactive.txt", "HS733"),
-        ("nvsmi__topo_p2p_a100_and_l4.txt", "HS733"),
-    ],
-)
-def test_real_files_that_tell_too_little_are_refused(name: str, code: str) -> None:
-    with pytest.raises(HetesynthError) as caught:
-        imported(name, model="A800")
-    assert caught.value.code == code and caught.value.help

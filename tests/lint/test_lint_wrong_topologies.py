@@ -143,16 +143,9 @@ POWER = (
     "cpu cpu1 { ports gpu[2-3]; bandwidth 75 GB/s; kind KIND }\n"
     "upi cpu0 <-> cpu1 { bandwidth 32 GB/s } nic nic0 { bandwidth 100 Gbps } }\n"
 )
-SOCKETS = (
-    'node box { model "A100"; gpus 4; switch nvswitch { ports gpu[0-3]; bandwidth 300 GB/s; kind nvlink }\n'
-    "nic nic[0-1] { bandwidth 200 Gbps } pcie p0 { ports gpu[0-1], nic0; bandwidth 31.5 GB/s }\n"
-    "pcie p1 { ports gpu[2-3], nic1; bandwidth 31.5 GB/s } cpu cpu0 { ports p0; bandwidth 31.5 GB/s }\n"
-    "cpu cpu1 { ports p1; bandwidth 31.5 GB/s } upi cpu0 <-> cpu1 { bandwidth 16 GB/s } }\n"
-)
 RIGHT = {
     "NVLink of V100 to POWER9": POWER.replace("KIND", "nvlink") + two(),
     "NVLink-C2C to Grace": POWER.replace("KIND", "c2c") + two(),
-    "CPUs that NVLink makes needless": SOCKETS + two(),
     "four lanes of PCIe 3 beside sixteen of PCIe 4":
         'node box { model "A10"; gpus 4; nic nic0 { bandwidth 25 Gbps }\n'
         "cpu cpu0 { ports gpu[0-1]; bandwidth 31.5 GB/s; port nic0 3.9375 GB/s }\n"

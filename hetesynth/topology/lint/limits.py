@@ -20,8 +20,6 @@ from hetesynth.topology.lint.roles import BITS, GB
 from hetesynth.topology.lint.view import Finding, View, gb, rate_of
 
 _SLACK = Fraction(5, 4)  # figures of two calibrations beside each other: 50 GB/s behind 48, 126 in a slot of 121
-_LINE_RATES = (1, 10, 25, 40, 50, 56, 100, 200, 400, 800, 1600)  # of NICs, Gbps
-_ETHERNET = (10, 25)  # Gbps that servers of any kind have, one or two of them
 _DEEP = 16  # bridges between a NIC and a GPU: more is no PCIe tree
 NVLINK_KINDS = ("nvlink", "nvswitch", "xgmi")
 _FAR_KINDS = ("net", "wan", "lan", "router", "uplink", "upi", "cpu", "numa")
@@ -175,34 +173,22 @@ def _too_little(limits: Limits, reached: list[_Reach]) -> Iterator[str]:
 
 
 def odd_nics(view: View) -> Iterator[Finding]:
-    """NICs with an eighth of what is beside such GPUs, where their twins are alike; buses wider than PCIe."""
+    """NICs with an eighth of what is beside such GPUs, where their twins in servers of that type are alike."""
     types = dict(view.inspection.servers)
-    models = {server: limits_of(view.vertices[ranks[0]].model) for server, ranks in view.servers.items()}
     rates: dict[tuple[str, str], set[Fraction]] = defaultdict(set)
-    nics: dict[str, list[tuple[str, Fraction]]] = defaultdict(list)
+    nics: list[tuple[str, Fraction, Limits, set[Fraction]]] = []
     for part in view.parts.values():
-        limits, rate = models.get(part.server), (part.bandwidth or Fraction(0)) * part.lanes
-        if limits is None or not rate or part.disabled:
-            continue
-        if part.kind == "bus" and "pcie" in (part.link_kind + part.name).lower() and rate > limits.slot * _SLACK:
-            message = f"{gb(rate)} of PCIe, where sixteen lanes of {limits.name} carry {gb(limits.slot)}"
-            yield Finding("HS252", part.name, message, "is it PCIe of a later generation?")
-        elif part.kind == "nic":
-            rates[types.get(part.server, part.server), part.name.removeprefix(part.server)].add(rate)
-            nics[part.server].append((part.name, rate))
-    for server, own in nics.items():
-        limits = models[server]
-        few = len(own) <= max(2, (len(view.servers[server]) - 1) // 2)
-        for name, rate in own:
-            if limits is None:
-                continue
-            gbps = rate * BITS / GB
-            is_alike = len(rates[types.get(server, server), name.removeprefix(server)]) == 1
-            no_rate = gbps not in _LINE_RATES and gbps * BITS in (100, 200, 400, 800) and limits.nic
-            if is_alike and ((gbps * BITS == limits.nic and not (gbps in _ETHERNET and few)) or no_rate):
-                message = f"{float(gbps):g} Gbps, where a NIC beside {limits.name} mostly has {limits.nic}"
-                help_ = f"did you mean {float(gbps):g} GB/s, {float(gbps * BITS):g} Gbps? (b is a bit, B a byte)"
-                yield Finding("HS252", name, message, help_)
+        limits = limits_of(view.vertices[view.servers[part.server][0]].model) if part.kind == "nic" else None
+        if limits is not None and part.bandwidth is not None and not part.disabled:
+            twins = rates[types.get(part.server, part.server), part.name.removeprefix(part.server)]
+            twins.add(part.bandwidth * part.lanes)
+            nics.append((part.name, part.bandwidth * part.lanes, limits, twins))
+    for name, rate, limits, twins in nics:
+        gbps = rate * BITS / GB
+        if gbps * BITS == limits.nic and len(twins) == 1:
+            message = f"{float(gbps):g} Gbps, where a NIC beside {limits.name} mostly has {limits.nic}"
+            help_ = f"did you mean {float(gbps):g} GB/s, {float(gbps * BITS):g} Gbps? (b is a bit, B a byte)"
+            yield Finding("HS252", name, message, help_)
 
 
 def behind_nics(view: View) -> Iterator[Finding]:
