@@ -20,24 +20,13 @@ MAX_SERVERS = 1024  # as many as a statement may have
 
 @dataclass(frozen=True, slots=True)
 class FirstTopology:
-    """What goes into the file. ``instances``: a statement for each group of servers: its names and its hosts, ""
-    where none are stated. ``rack``: the pod to name instead where nothing in a server joins its GPUs, else "".
-    """
+    """What goes into the file. ``remark``: what is to be known of servers whose GPUs meet outside of them only."""
 
     cluster: str
-    library: str
     node_type: str
-    is_pod: bool
-    model: str
     servers: int
-    instances: tuple[tuple[str, str], ...]
-    rack: str = ""
-
-    @property
-    def remark(self) -> str:
-        """What is to be known of servers whose GPUs meet outside of them only."""
-        text = f"nothing joins the GPUs inside a {self.node_type}; a rack with NVLink is {self.rack}"
-        return text if self.rack else ""
+    remark: str
+    template: str
 
 
 def first_topology(place: Path, node_type: str, servers: int | None, hosts: str) -> tuple[Path, FirstTopology]:
@@ -54,29 +43,44 @@ def first_topology(place: Path, node_type: str, servers: int | None, hosts: str)
         raise HetesynthError(f"{str(path)!r} exists", code="HS644", help=help_)
     entry = library_type(node_type)
     groups = _groups(hosts)
-    number = sum(size for _, size in groups)
     is_pod = entry.sort == "pod"
-    if groups and is_pod:
-        help_ = "a host is of a server: state them in a pod of your own"
-        raise HetesynthError(f"{node_type} is a pod of several servers", code="HS645", help=help_)
-    if groups and servers not in (None, number):
-        message = f"{number} hosts for {servers} servers"
-        raise HetesynthError(message, code="HS645", help="leave --servers out: each host is a server")
-    total = number or (2 if servers is None else servers)
-    instances = []
-    first = 0
-    for of, size in groups or [("", total)]:
-        names = f"a{first}" if len(groups) > 1 else "a"
-        instances.append((f"a[{first}-{first + size - 1}]" if size > 1 else names, of))
-        first += size
-    rack = ""
+    total = sum(size for _, size in groups) or (2 if servers is None else servers)
+    if groups and (is_pod or servers not in (None, total)):
+        message = f"{total} hosts for {'a pod of several' if is_pod else servers} servers"
+        raise HetesynthError(message, code="HS645", help="each host is a server: leave --servers out, take no pod")
+    remark = ""
     if not entry.inside:  # the pod of the same file that is made of such servers
-        pods = (other.name for other in types_of(entry.library) if other.sort == "pod")
-        rack = next(pods, "a pod of your own")
+        rack = next((one.name for one in types_of(entry.library) if one.sort == "pod"), "a pod of your own")
+        remark = f"nothing joins the GPUs inside a {entry.name}; a rack with NVLink is {rack}"
+    names: list[str] = []
+    lines: list[str] = []
+    for of, size in groups or [("", total)]:  # a statement for servers whose hosts are written together
+        first = sum(number for _, number in groups[: len(names)])
+        names.append(f"a[{first}-{first + size - 1}]" if size > 1 else f"a{first}" if len(groups) > 1 else "a")
+        lines.append(f"  instance {names[-1]} = {entry.name}" + (f' {{ host "{of}" }}' if of else ""))
+    one = f"{names[0].partition('[')[0]}0" if "[" in names[0] else names[0]
+    nics, gpu = ("*.*.nic*", f"{one}.t0.gpu3") if is_pod else ("*.nic*", f"{one}.gpu3")
+    fabric = f"fabric ib {{ join {nics}; latency 1.3 us }}"
+    more = ""
+    if not is_pod and not groups:  # the same instances with hosts
+        host = "node17" if total == 1 else f"node[10-{9 + total}]"
+        more = _HOSTS.format(hint=f'instance {names[0]} = {entry.name} {{ host "{host}" }}')
     stem = path.stem if path.name != FILE_NAME else path.resolve().parent.name
     name = re.sub(r"[^A-Za-z0-9_]+", "_", stem).strip("_")[:40]
     name = name if name and name[0].isalpha() else f"cluster_{name}".rstrip("_")
-    return path, FirstTopology(name, entry.library, entry.name, is_pod, entry.model, total, tuple(instances), rack)
+    template = _TEXT.format(
+        cluster=name,
+        file="{file}",
+        library=entry.library,
+        model=entry.model,
+        type=entry.name,
+        instances="\n".join([*([f"  # {remark[0].upper()}{remark[1:]}."] if remark else []), *lines]),
+        hosts=more,
+        network=fabric if total > 1 or remark else f"# {fabric}",
+        gpu=gpu,
+        nics=nics.replace("*.", f"{one}.", 1),
+    )
+    return path, FirstTopology(name, entry.name, total, remark, template)
 
 
 def write_first_topology(path: Path, first: FirstTopology) -> None:
@@ -88,34 +92,8 @@ def write_first_topology(path: Path, first: FirstTopology) -> None:
 
 
 def text(first: FirstTopology, file_name: str = FILE_NAME) -> str:
-    """The topology with its comments."""
-    instances = "\n".join(
-        f"  instance {names} = {first.node_type}" + (f' {{ host "{hosts}" }}' if hosts else "")
-        for names, hosts in first.instances
-    )
-    some = first.instances[0][0]
-    one = some if "[" not in some else f"{some.partition('[')[0]}0"
-    nics, gpu = ("*.*.nic*", f"{one}.t0.gpu3") if first.is_pod else ("*.nic*", f"{one}.gpu3")
-    fabric = f"fabric ib {{ join {nics}; latency 1.3 us }}"
-    network = fabric if first.servers > 1 or first.rack else f"# {fabric}"
-    if first.rack:
-        instances = f"  # {first.remark[0].upper()}{first.remark[1:]}.\n{instances}"
-    hosts = ""
-    if not first.is_pod and not first.instances[0][1]:  # the same instances with hosts
-        hosts = "node17" if first.servers == 1 else f"node[10-{9 + first.servers}]"
-        hosts = _HOSTS.format(hint=f'instance {some} = {first.node_type} {{ host "{hosts}" }}')
-    return _TEXT.format(
-        cluster=first.cluster,
-        file=file_name,
-        library=first.library,
-        model=first.model,
-        type=first.node_type,
-        instances=instances,
-        hosts=hosts,
-        network=network,
-        gpu=gpu,
-        nics=nics.replace("*.", f"{one}.", 1),
-    )
+    """The topology with its comments, in which the file has that name."""
+    return first.template.replace("{file}", file_name)
 
 
 _HOSTS = """

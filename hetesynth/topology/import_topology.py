@@ -8,30 +8,29 @@ from __future__ import annotations
 import re
 import socket
 import sys
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path, PurePath
 
 from hetesynth.errors import HetesynthError
-from hetesynth.files.regular_files import open_regular
+from hetesynth.files.regular_files import read_regular
 from hetesynth.model.calibration import CALIBRATIONS
 from hetesynth.model.topology import Topology
 from hetesynth.topology.importers.detect import FABRIC, detect, nic_rates_of_ports
-from hetesynth.topology.importers.formats import FORMATS, read_in_order
 from hetesynth.topology.importers.gpu_models import short_name
-from hetesynth.topology.importers.join_network import machines_of_network
 from hetesynth.topology.importers.machine import Machine, Remark
-from hetesynth.topology.importers.network import Fabric, Network
+from hetesynth.topology.importers.network import Fabric, Network, machines_of_network
 from hetesynth.topology.importers.node_types import file_of, nic_rates
-from hetesynth.topology.importers.pcie import gpus_of_nics, with_nic_slots
-from hetesynth.topology.importers.reading import ReadOptions, Source, Stated
+from hetesynth.topology.importers.pcie import gpus_of_nics
+from hetesynth.topology.importers.reading import ReadOptions, Source, Stated, read_in_order
 from hetesynth.topology.importers.write_dsl import assumed_figures, cluster_text, demand_rates
 from hetesynth.topology.language import parse_topology
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_SERVERS = 4096
+MAX_MODEL = 40
 STANDARD_INPUT = "-"
 
 
@@ -70,17 +69,18 @@ def detect_topology(options: ReadOptions, *, fabric: bool, name: str = "detected
 
     Raises HetesynthError HS745 where no tool answers, and those of importing.
     """
-    answers = [detect(), *([detect(FABRIC)] if fabric else [])]
-    sources = [source for answer in answers for source in answer.sources]
+    sources, remarks = detect()
     if fabric:  # the network knows this machine by its name
+        seen, more = detect(FABRIC)
         host = socket.gethostname().split(".")[0]
-        sources = [replace(source, name=f"{host}.{source.name.split()[0]}") for source in sources]
+        sources = [replace(source, name=f"{host}.{source.name.split()[0]}") for source in (*sources, *seen)]
+        remarks += more
     request = ImportTopologyRequest(
         files=(),
         options=options,
         name=name,
         sources=tuple((source, 1) for source in sources),
-        remarks=tuple(remark for answer in answers for remark in answer.remarks),
+        remarks=tuple(remarks),
         nic_rates=nic_rates_of_ports(),
     )
     return import_topology(request)
@@ -93,9 +93,9 @@ def import_topology(request: ImportTopologyRequest) -> ImportedTopology:
         file_of(options.node_type)
     told = read_in_order(request.sources or _sources(request), request.format, options)
     formats = tuple(answer.format for answer in told for _ in answer.names)
-    if sum(answer.count * len(answer.reading.machines) for answer in told) > MAX_SERVERS:
-        raise HetesynthError(f"more than {MAX_SERVERS} servers", code="HS736", help="import a part of them")
     named = [pair for answer in told for pair in answer.named_machines()]
+    if len(named) > MAX_SERVERS:
+        raise HetesynthError(f"more than {MAX_SERVERS} servers", code="HS736", help="import a part of them")
     machines = [machine for _, machine in named]
     remarks = [*request.remarks, *(remark for answer in told for remark in answer.reading.remarks)]
     texts = [(answer.names[0], answer.reading.text) for answer in told if answer.reading.text]
@@ -104,8 +104,7 @@ def import_topology(request: ImportTopologyRequest) -> ImportedTopology:
             what = f"{texts[0][0]} describes a whole cluster, which cannot be joined with other files"
             raise HetesynthError(what, code="HS738", help="import it by itself")
         text = texts[0][1]
-        topology = _read_back(text, request.name)
-        return ImportedTopology(text, topology, tuple(machines), tuple(remarks), formats)
+        return ImportedTopology(text, _read_back(text, request.name), (), tuple(remarks), formats)
     networks = [(answer.names[0], answer.reading.network) for answer in told if answer.reading.network is not None]
     if len(networks) > 1:
         raise HetesynthError(
@@ -114,23 +113,20 @@ def import_topology(request: ImportTopologyRequest) -> ImportedTopology:
             help="give one of them: ibnetdiscover tells more than Slurm's files",
         )
     fabric = request.fabric or Fabric("switch")
-    if networks:
-        network = networks[0][1]
-        machines, more = machines_of_network(_with_hosts(named, network), network, options)
+    for _, network in networks:
+        hosted = _with_hosts(named, network)
+        machines, more = machines_of_network(hosted, network, options.hosts, options.node_type)
         remarks += more
         fabric = request.fabric or Fabric("network", network=network)
     if not machines:
         help_ = "add a dump of a server, or name one with --node-type"
         raise HetesynthError("no file describes a server", code="HS733", help=help_)
-    for i, machine in enumerate(machines):
-        nics = (nic if nic.rate else replace(nic, rate=request.nic_rates.get(nic.name)) for nic in machine.nics)
-        machines[i] = replace(machine, nics=tuple(nics))
-    machines = [with_nic_slots(machine) for machine in demand_rates(machines, options.nic_rate)]
-    remarks += [*_needless(request, machines, networked=bool(networks)), *_twice(request, machines)]
+    machines = demand_rates(machines, request.nic_rates, options.nic_rate)
+    remarks += [*_needless(request, machines), *_unlike_slots(machines)]
     remarks.append(Remark("assumed", f"links and slots carry what --calibration {options.calibration} says"))
     remarks += assumed_figures(machines)
-    origins = request.files or tuple(dict.fromkeys(formats))
-    title = f"Imported from {', '.join(_bare(origin) for origin in origins[:8])}"
+    origins = [*map(_bare, request.files)] or list(dict.fromkeys(formats))
+    title = f"Imported from {', '.join(origins[:8])}"
     text = cluster_text(machines, fabric, remarks, request.name, title)
     topology = _read_back(text, request.name)
     if options.calibration == "nccl":  # less than data sheets say: nothing may take its share again
@@ -169,18 +165,12 @@ def _sources(request: ImportTopologyRequest) -> list[tuple[Source, int]]:
         path, count = split_count(argument)
         try:
             if path == STANDARD_INPUT:
-                data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
+                data = sys.stdin.buffer.read(MAX_FILE_BYTES)
             else:
-                if not Path(path).is_file():
-                    raise OSError("not a regular file" if Path(path).exists() else "no such file")
-                with open_regular(Path(path)) as stream:
-                    data = stream.read(MAX_FILE_BYTES + 1)
+                data = read_regular(Path(path), MAX_FILE_BYTES)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise HetesynthError(f"cannot read {path}: {reason}", code="HS737", help="check the path") from error
-        if len(data) > MAX_FILE_BYTES:
-            what = f"{path} has more than {MAX_FILE_BYTES} bytes"
-            raise HetesynthError(what, code="HS736", help="import a part of it")
         name = "standard input" if path == STANDARD_INPUT else Path(path).name
         inputs.append((Source(name, data, request.stated.get(argument, Stated())), count))
     return inputs
@@ -209,76 +199,50 @@ def _read_back(text: str, name: str) -> Topology:
 
 
 def _demand_agreement(topology: Topology, machines: Sequence[Machine]) -> None:
-    """HetesynthError HS735 unless the topology has the GPUs, NICs and lanes per GPU of ``machines``.
+    """HetesynthError HS735 unless the topology has the GPUs, NICs and direct lanes of ``machines``.
 
     A difference is a bug of the writer, or a machine that the language cannot say; no text is given out then.
     """
     if any(machine.node_type for machine in machines):
         return  # what the library has is checked by its own tests
-    gpus, nics = topology.ranks, sum(vertex.kind == "nic" for vertex in topology.vertices)
-    lanes: Counter[int] = Counter()  # of direct wires that leave each GPU for another
-    for wire in topology.wires:
-        if wire.src < topology.ranks and wire.dst < topology.ranks:
-            lanes[wire.src] += wire.lanes
+    direct = (wire.lanes for wire in topology.wires if max(wire.src, wire.dst) < topology.ranks)
+    written = (topology.ranks, sum(vertex.kind == "nic" for vertex in topology.vertices), sum(direct))
     read = (
         sum(len(machine.gpus) for machine in machines),
         sum(len(gpus_of_nics(machine)) for machine in machines),
+        2 * sum(link.count for machine in machines for link in machine.links),
     )
-    differs = (f"{gpus} GPUs and {nics} NICs", f"{read[0]} and {read[1]}") if (gpus, nics) != read else None
-    rank = 0
-    for machine in machines if not differs else ():
-        for i in range(len(machine.gpus)):
-            expected = sum(link.count for link in machine.links if i in (link.a, link.b))
-            if lanes[rank] != expected:
-                differs = differs or (f"{lanes[rank]} direct links at rank {rank}", str(expected))
-            rank += 1
-    if differs:
-        raise HetesynthError(
-            f"the text that was made has {differs[0]}, the files have {differs[1]}",
-            code="HS735",
-            help="this is a bug in hetesynth: please report it with the files",
-        )
+    if written != read:
+        what = f"the text that was made has {written} GPUs, NICs and direct links, the files have {read}"
+        help_ = "this is a bug in hetesynth: please report it with the files"
+        raise HetesynthError(what, code="HS735", help=help_)
 
 
-def _needless(request: ImportTopologyRequest, machines: Sequence[Machine], *, networked: bool) -> list[Remark]:
+def _needless(request: ImportTopologyRequest, machines: Sequence[Machine]) -> list[Remark]:
     """Options that nothing was taken from, as every file tells what they say."""
     options = request.options
     rates = {rate for machine in machines for rate in nic_rates(machine)}
     models = {gpu.model for machine in machines for gpu in machine.gpus}
-    needless = []
-    if options.nic_rate is not None and options.nic_rate not in rates:
-        needless.append("--nic-rate")
-    if options.model and not models & {options.model, short_name(options.model)}:
-        needless.append("--model")
-    texts = []
-    for option in needless:
-        way_out = f"; {option} FILE=... overrides what a file tells" if request.files else ""
-        texts.append(f"{option} is not used, as nothing lacks it{way_out}")
-    if options.hosts != "*" and not networked:
-        texts.append("--hosts is not used, as no file lists the hosts of a network")
+    needless = {
+        "--nic-rate": options.nic_rate is not None and options.nic_rate not in rates,
+        "--model": bool(options.model) and not models & {options.model, short_name(options.model)},
+    }
+    texts = (
+        f"{option} is not used, as nothing lacks it; {option} FILE=... overrides what a file tells"
+        for option, is_needless in needless.items()
+        if is_needless
+    )
     return [Remark("suspicious", text) for text in texts]
 
 
-def _twice(request: ImportTopologyRequest, machines: Sequence[Machine]) -> list[Remark]:
-    """The same server in two files, and servers that differ in nothing but their slots."""
-    remarks = []
-    identities = [m.identity for m in machines if m.identity]
-    if len(set(identities)) < len(identities) and all(split_count(file)[1] == 1 for file in request.files):
-        remarks.append(Remark("suspicious", "two files have the same host_hash: one server dumped twice?"))
-    kinds: dict[tuple[object, ...], set[tuple[object, ...]]] = {}
-    for machine in machines:
-        devices = tuple((gpu.model, gpu.arch) for gpu in machine.gpus), tuple(nic.rate for nic in machine.nics)
-        slots = (*(gpu.place.rate for gpu in machine.gpus), *(nic.place.rate for nic in machine.nics))
-        kinds.setdefault(devices, set()).add(slots)
-    if any(len(slots) > 1 for slots in kinds.values()):
-        text = "servers with the same GPUs and NICs differ in the rates of their PCIe slots"
-        remarks.append(Remark("suspicious", text))
-    return remarks
-
-
-def format_names() -> tuple[str, ...]:
-    """Return what --format takes."""
-    return tuple(row.name for row in FORMATS)
+def _unlike_slots(machines: Sequence[Machine]) -> list[Remark]:
+    """Servers that differ in nothing but their slots."""
+    kinds: dict[object, set[object]] = defaultdict(set)
+    for m in machines:
+        slots = (*(gpu.place.rate for gpu in m.gpus), *(nic.place.rate for nic in m.nics))
+        kinds[tuple((gpu.model, gpu.arch) for gpu in m.gpus), tuple(nic.rate for nic in m.nics)].add(slots)
+    text = "servers with the same GPUs and NICs differ in the rates of their PCIe slots"
+    return [Remark("suspicious", text)] if any(len(slots) > 1 for slots in kinds.values()) else []
 
 
 def document(imported: ImportedTopology, output: Path | None) -> dict[str, object]:
@@ -310,22 +274,22 @@ MAX_MODEL = 40
 
 def values_of_files(option: str, values: Sequence[str], files: Sequence[str]) -> tuple[str | None, dict[str, str]]:
     """Return the value for all files, and those for one: ``FILE=VALUE``, FILE as given or without its folder."""
-    everywhere: str | None = None
+    everywhere: list[str] = []
     of: dict[str, str] = {}
     for value in values:
         file, equals, text = value.rpartition("=")
-        paths = {one: split_count(one)[0] for one in files} if equals else {}
+        paths = {one: split_count(one)[0] for one in files}
         named = [one for one, path in paths.items() if file in (one, path)]
         named = named or [one for one, path in paths.items() if PurePath(path).name == file]
-        if equals and not named:
-            what = f"{option} {value[:80]!r} names no file that is imported"
-            raise HetesynthError(what, code="HS736", help=f"one of: {', '.join(files[:8])}")
-        if (everywhere is not None and not equals) or any(one in of for one in named):
-            what = f"{option} {value[:80]!r} is a second value for the same"
-            raise HetesynthError(what, code="HS736", help="state one")
-        of |= dict.fromkeys(named, text)
-        everywhere = everywhere if equals else text
-    return everywhere, of
+        is_wrong = not named or of.keys() & set(named) if equals else everywhere
+        if is_wrong:
+            what = f"{option} {value[:80]!r} names no file that is imported, or is a second value for the same"
+            raise HetesynthError(
+                what, code="HS736", help=f"state one, for all files or one of: {', '.join(files[:8])}"
+            )
+        everywhere += [] if equals else [text]
+        of |= dict.fromkeys(named if equals else (), text)
+    return next(iter(everywhere), None), of
 
 
 def model_name(text: str) -> str:

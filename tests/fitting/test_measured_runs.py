@@ -23,7 +23,7 @@ TYPES = {
     "p3dn": ("dgx1", "dgx1"), "mi250x": ("mi250", "mi250x16"), "oci_mi300x": ("mi300x", "mi300x8"),
     "mi325x": ("mi300x", "mi300x8"),
 }  # fmt: skip
-REFUSED = {"HS825", "HS826", "HS827", "HS845"}
+REFUSED = {"HS825", "HS826", "HS845"}
 
 
 @pytest.mark.slow

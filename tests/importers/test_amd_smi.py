@@ -10,9 +10,8 @@ from importers.tool_outputs import amd_smi, rocm_smi
 
 from hetesynth.errors import HetesynthError
 from hetesynth.topology.importers.amd_smi import read_amd_smi
-from hetesynth.topology.importers.formats import recognized
 from hetesynth.topology.importers.machine import Machine
-from hetesynth.topology.importers.reading import ReadOptions, Source
+from hetesynth.topology.importers.reading import ReadOptions, Source, format_of
 
 GIGA = 10**9
 PAIRS = [[0, 4, 2, 0], [4, 0, 0, 1], [2, 0, 0, 4], [0, 1, 4, 0]]
@@ -20,7 +19,7 @@ PAIRS = [[0, 4, 2, 0], [4, 0, 0, 1], [2, 0, 0, 4], [0, 1, 4, 0]]
 
 def machine(text: str, model: str = "MI300X", nic_rate: Fraction | None = None) -> Machine:
     source = Source("topo", text.encode())
-    assert recognized(source).name == "amd-smi"
+    assert format_of(source) == "amd-smi"
     return read_amd_smi(source, ReadOptions(nic_rate=nic_rate, model=model)).machines[0]
 
 
@@ -50,7 +49,7 @@ def test_the_older_layout_says_the_same() -> None:
 def test_pcie_boxes_meet_at_their_cpus() -> None:
     it = machine(rocm_smi([[0, 40], [40, 0]], [0, 1]), nic_rate=Fraction(25 * GIGA))
     assert it.links == () and [gpu.place.parent for gpu in it.gpus] == ["cpu0", "cpu1"]
-    assert [nic.place.parent for nic in it.nics] == ["cpu0", "cpu1"] and it.cpu_links[0].rate == 16 * GIGA
+    assert [nic.place.parent for nic in it.nics] == ["cpu0", "cpu1"] and it.between == 16 * GIGA
 
 
 @pytest.mark.parametrize(

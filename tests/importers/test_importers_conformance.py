@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from importers.test_importers_edges import edges_of, links_of
 
 from hetesynth.errors import HetesynthError
 from hetesynth.topology.import_topology import ImportedTopology, ImportTopologyRequest, import_topology
@@ -74,20 +74,6 @@ def test_a_dump_is_imported_as_counted_or_refused_for_a_reason(path: Path) -> No
     assert any(SUSPICIOUS.get(path.stem, "") in text for text in texts) == (path.stem in SUSPICIOUS), texts
 
 
-def links_of(document: dict[str, Any]) -> Counter[tuple[Any, ...]]:
-    """Links without their kinds; a latency that is not stated is none."""
-    return Counter(
-        (k["src"], k["dst"], Fraction(str(k["GBps"])), Fraction(str(k["alpha_us"] or 0)), k["count"])
-        for k in document["links"]
-    )
-
-
-def groups_of(document: dict[str, Any]) -> Counter[tuple[Any, ...]]:
-    return Counter(
-        (g["name"], Fraction(str(g["GBps"])), frozenset((u, v) for u, v in g["edges"])) for g in document["groups"]
-    )
-
-
 def nodes_of(document: dict[str, Any]) -> Counter[tuple[Any, ...]]:
     return Counter((n["id"], n["type"], n["server"]) for n in document["nodes"])
 
@@ -119,5 +105,5 @@ def test_an_edge_list_comes_back_as_it_was(path: Path) -> None:
     before = by_rank(json.loads(path.read_text()))
     after = json.loads(json.dumps(edge_document(import_of(path).topology)))
     assert links_of(after) == links_of(before)
-    assert groups_of(after) == groups_of(before)
+    assert edges_of(after) == edges_of(before)
     assert nodes_of(after) == nodes_of(before)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from importers.tool_outputs import (
+    ASTRA,
     HWLOC,
     IB_FABRIC,
     SLURM_CONF,
@@ -24,8 +25,7 @@ from support.topology_files import pcie_only, random_edges, random_system, switc
 
 from hetesynth.errors import HetesynthError
 from hetesynth.topology.import_topology import ImportTopologyRequest, import_topology
-from hetesynth.topology.importers.formats import format_named
-from hetesynth.topology.importers.reading import ReadOptions, Source
+from hetesynth.topology.importers.reading import ReadOptions, Source, read_as
 
 OPTIONS = ReadOptions(nic_rate=Fraction(50 * 10**9))
 
@@ -40,15 +40,6 @@ def random_amd(rng: random.Random) -> str:
     return rocm_smi([[weights[min(i, j)][max(i, j)] for j in range(size)] for i in range(size)], [0] * size)
 
 
-def random_astra(rng: random.Random) -> str:
-    count = rng.randrange(1, 4)
-    shapes = [rng.choice(("Ring", "Switch", "FullyConnected")) for _ in range(count)]
-    sizes = [rng.choice((1, 2, 3, 4, 8)) for _ in range(count)]
-    rates = [rng.choice((50, 0.5, 400.0)) for _ in range(count)]
-    lists = {"topology": shapes, "npus_count": sizes, "bandwidth": rates, "latency": [500.0] * count}
-    return "".join(f"{key}: [ {', '.join(map(str, values))} ]\n" for key, values in lists.items())
-
-
 SOURCES: dict[str, tuple[str, Callable[[random.Random], str]]] = {
     "nvidia-smi": ("H100", random_table),
     "amd-smi": ("MI300X", random_amd),
@@ -56,7 +47,7 @@ SOURCES: dict[str, tuple[str, Callable[[random.Random], str]]] = {
     "slurm-yaml": ("", lambda rng: SLURM_YAML),
     "ibnetdiscover": ("", lambda rng: IB_FABRIC),
     "hwloc": ("", lambda rng: HWLOC),
-    "astra-sim": ("", random_astra),
+    "astra-sim": ("", lambda rng: ASTRA),
 }
 
 
@@ -71,7 +62,7 @@ def fuzz(name: str, count: int, seed: int) -> tuple[int, int]:
         if number % 4:
             text = mutated(text, rng)
         try:
-            format_named(name).read([Source("fuzz", text.encode("utf-8", "surrogatepass"))], options)
+            read_as(name, [Source("fuzz", text.encode("utf-8", "surrogatepass"))], options)
             outcomes[0] += 1
         except HetesynthError as error:
             assert error.code in ("HS732", "HS733", "HS741") and error.message and error.help, text

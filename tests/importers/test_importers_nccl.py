@@ -70,7 +70,7 @@ def test_an_nvswitch_server(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("gpus", "nics", "out"),
-    [(1, 2, Fraction("31.5")), (2, 4, 63), (2, 3, Fraction("56.5")), (4, 2, 50), (3, 2, 50), (1, 1, 25)],
+    [(1, 2, Fraction("31.5")), (2, 4, 63), (2, 3, Fraction("56.5")), (4, 2, 50)],
 )
 def test_equal_nics_behind_one_bridge_are_all_used(
     tmp_path: Path, gpus: int, nics: int, out: Fraction | int
@@ -113,10 +113,8 @@ def test_calibrations_have_their_own_figures() -> None:
         Fraction("20.6"),
         Fraction("26.562"),
     ]
-    assert [nvlink_rate(103, c) / GIGA for c in ("spec", "nccl")] == [50, Fraction("40.1")]
     assert [xgmi_rate("gfx90a", c) / GIGA for c in ("spec", "nccl")] == [50, 36]
     assert [pcie_rate("16.0 GT/s PCIe", 16, c) / GIGA for c in ("spec", "nccl", "raw")] == [31.5, 24, 32]
-    assert pcie_rate("2.5 GT/s", 1, "nccl") / GIGA == Fraction("0.1875")
     assert pcie_rate("", 0, "nccl") == pcie_rate("8 GT/s", 16, "nccl") == 12 * GIGA
 
 
@@ -128,28 +126,18 @@ def test_a_dump_of_several_hosts_is_one_domain(tmp_path: Path) -> None:
     assert rates(result, 0, 3) == rates(result, 0, 1) == [900]
 
 
-def test_a_gpu_without_nvlink_is_suspicious_and_reached_over_pcie(tmp_path: Path) -> None:
-    gpus = [gpu(i, SWITCH.format(18) if i != 2 else "", sm=90, speed="32.0 GT/s PCIe") for i in range(4)]
-    result = imported(tmp_path, system(cpu(0, *gpus)))
-    assert "gpu2 0: was NVLink not readable there?" in warnings(result)
-    assert rates(result, 0, 1) == [450] and rates(result, 0, 2) == [63]
-
-
 @pytest.mark.parametrize(
     ("data", "warning"),
     [
         (system(cpu(0, gpu(0), gpu(1), nic(0, 200_000_000))), "mlx5_0: 200000000 Mb/s, which no NIC has"),
         (pcie_only().replace(b'affinity="00000020"', b'affinity="00000010"'), "(affinity): they contradict"),
         (system(cpu(0, gpu(0), gpu(1), nic(0, width=1))), "mlx5_0: 200 Gbps in a slot of 1.96875 GB/s x1"),
-        (system(cpu(0, gpu(0), gpu(1, width=8))), "GPUs in different slots: 1 at 16.0 GT/s x8, 1"),
+        (system(cpu(0, gpu(0), gpu(1, width=8))), "GPUs in different slots: 1 of 15.75 GB/s, 1 of"),
         (system(cpu(0, bridge(0, gpu(0), gpu(1), speed="2.5 GT/s", width=1))), "taken for virtual"),
         (system(cpu(0, gpu(0, peers(0, {0: 12})), gpu(1))), "links to itself"),
         (system(cpu(0, gpu(0, peers(0, {7: 2})), gpu(1))), "links to a device that the file does not list"),
         (system(cpu(0, gpu(0, peers(0, {1: 2})), gpu(1, peers(1, {0: 1})))), "disagree on their links: 2 and 1;"),
-        (system(cpu(0, gpu(0)), cpu(0, gpu(1))), "NUMA node 0 is there twice"),
         (system(cpu(0, gpu(0), gpu(1))).replace(b'"0000:11', b'"0000:10'), "PCI addresses are there twice"),
-        (system(cpu(0, gpu(0), gpu(1), gpu(2).replace('rank="2" ', ""))), "1 GPUs without a rank are left out"),
-        (system(cpu(0, gpu(0), gpu(1))).replace(b"<gpu", b"<apu").replace(b"/gpu", b"/apu"), "what joins them"),
     ],
 )  # fmt: skip
 def test_what_is_hard_to_believe_is_flagged(tmp_path: Path, data: bytes, warning: str) -> None:
@@ -169,12 +157,6 @@ def test_ports_of_one_card_share_its_slot(tmp_path: Path) -> None:
     assert any("ports of one card" in remark.text for remark in result.remarks)
 
 
-def test_the_same_host_twice_is_flagged(tmp_path: Path) -> None:
-    assert "one server dumped twice" in warnings(imported(tmp_path, switched(host="0x1"), switched(host="0x1")))
-    assert "dumped twice" not in warnings(imported(tmp_path, switched(host="0x1"), switched(host="0x2")))
-    assert "dumped twice" not in warnings(imported(tmp_path, switched(host="0x1"), counts=(3,)))
-
-
 SKELETON = system(cpu(0, *(f'<pci busid="{bus(i)}" class="0x030200"/>' for i in range(8))))
 
 
@@ -187,23 +169,16 @@ def test_a_skeleton_needs_a_node_type(tmp_path: Path) -> None:
     assert refusal(tmp_path, SKELETON, node_type="nothing").code == "HS734"
 
 
-def test_a_skeleton_and_a_dump_are_joined(tmp_path: Path) -> None:
-    result = imported(tmp_path, switched(), SKELETON, node_type="a100x8")
-    assert result.topology.ranks == 12
-    assert any("--node-type is not used" in remark.text for remark in result.remarks)
-
-
 @pytest.mark.parametrize(
     ("data", "code", "words"),
     [
-        (b'<graphs version="1"><graph/></graphs>', "HS732", "dump of NCCL's graph search"),
-        (switched().replace(b' port="1"', b' port="one"'), "HS732", "port"),
+        (b'<graphs version="1"><graph/></graphs>', "HS732", "<graphs> says nothing"),
         (b'<!DOCTYPE a [<!ENTITY b "c">]><system version="1">&b;</system>', "HS732", "document type"),
         (b'<system version="1"></system>', "HS732", "it has no <cpu>"),
         (b'<system version="1"><cpu></system>', "HS732", "it is no XML"),
-        (b'<system version="1"><cpu>' + b"<a>" * 70 + b"</a>" * 70 + b"</cpu></system>", "HS732", "nest more"),
+        (b'<system version="1"><cpu>' + b"<a>" * 999 + b"</a>" * 999 + b"</cpu></system>", "HS732", "no XML"),
+        (system(cpu(0, gpu(0, extra='mlopart="1"'))), "HS732", "mlopart"),
         (system(cpu(0, gpu(0).replace('sm="80"', 'sm="eighty"'))), "HS732", "sm='eighty', which is no number"),
-        (b"PARTITION", "HS730", "of no format that is known"),
         (b"", "HS730", "of no format that is known"),
     ],
 )  # fmt: skip

@@ -9,11 +9,10 @@ import pytest
 from importers.tool_outputs import ASTRA, HWLOC, IB_FABRIC, SLURM_CONF, SLURM_YAML, listed, topo_m
 from support.topology_files import switched
 
-from hetesynth.cli.main import run
 from hetesynth.errors import HetesynthError
 from hetesynth.model.topology import Topology
 from hetesynth.topology.import_topology import ImportedTopology, ImportTopologyRequest, import_topology
-from hetesynth.topology.importers.astra_sim import astra_sim_network, cluster_text, product, read_dimensions
+from hetesynth.topology.importers.astra_sim import cluster_text, read_dimensions
 from hetesynth.topology.importers.hwloc import read_hwloc
 from hetesynth.topology.importers.network import parse_fabric
 from hetesynth.topology.importers.reading import ReadOptions, Source
@@ -64,9 +63,7 @@ def test_host_lists(text: str, hosts: str) -> None:
     assert hosts_of(text, "x") == hosts.split()
 
 
-@pytest.mark.parametrize(
-    "text", ["", "a,", "a[1-", "a[3-1]", "a[x]", "a]", "a[[1]]", "n[0-99999999]", "a[0-9999]b[0-99]"]
-)
+@pytest.mark.parametrize("text", ["", "a,", "a[1-", "a[x]", "a]", "n[0-99999999]", "a[0-9999]b[0-99]"])
 def test_what_is_no_host_list_is_refused(text: str) -> None:
     with pytest.raises(HetesynthError) as caught:
         hosts_of(text, "x")
@@ -96,17 +93,12 @@ def test_slurm_of_three_tiers_and_of_blocks(tmp_path: Path) -> None:
     read = imported(tmp_path, {"t.conf": blocks}, node_type="h20x4")
     assert {pair[1] for pair in uplinks(read.topology) if pair[0] == "b0"} == {"spine"}
     assert not [remark for remark in read.remarks if remark.severity == "warning"]
-    trays = imported(tmp_path, {"t.conf": blocks}, node_type="gb200_tray")
-    assert trays.topology.ranks == 16 and {link.kind for link in trays.topology.links} <= {"net", "uplink"}
-    (warning,) = [remark.text for remark in trays.remarks if remark.severity == "warning"]
-    assert "NVLink between servers is left out" in warning and "gb200_nvl72" in warning
 
 
 @pytest.mark.parametrize(
     "text",
     [
         "SwitchName=s0 Nodes=a Switches=b",
-        "SwitchName=s0 Nodes=a\nSwitchName=s0 Nodes=b",
         "SwitchName=s0 Switches=s1\nSwitchName=s1 Switches=s0\nSwitchName=s2 Nodes=a",
         "SwitchName=s0 Switches=s9\nSwitchName=s2 Nodes=a",
         "SwitchName=s0 Nodes=a Color=blue",
@@ -124,7 +116,6 @@ def test_wrong_slurm_files_are_refused(tmp_path: Path, text: str) -> None:
     [
         "- topology: !!python/object/apply:os.system ['true']",
         "- topology: &a x\n  tree: *a",
-        "- topology: x\n  tree: " + "[" * 40,
         "- topology: x\n  tree: {switches: [{switch: s, nodes: a, children: b}]}",
     ],
 )
@@ -149,7 +140,7 @@ def test_hwloc_has_the_tree_the_order_and_the_links() -> None:
     assert [round(float(gpu.place.rate or 0) / GIGA, 1) for gpu in machine.gpus] == [31.5, 63.0]
     assert [(nic.name, nic.place.parent) for nic in machine.nics] == [("mlx5_0", "pcie0")]
     assert [(port.gpu, port.lanes) for port in machine.ports] == [(0, 18), (1, 17)]
-    assert machine.cpu_links[0].rate == 22 * GIGA, "Sapphire Rapids"
+    assert machine.between == 22 * GIGA, "Sapphire Rapids"
 
 
 def test_hwloc_with_a_document_type_of_its_own_is_refused() -> None:
@@ -159,7 +150,7 @@ def test_hwloc_with_a_document_type_of_its_own_is_refused() -> None:
     assert caught.value.code == "HS732"
 
 
-def test_astra_sim_both_ways() -> None:
+def test_astra_sim() -> None:
     """Switch 8 x Ring 2: each half of a switch takes 936.25 ns, GPUs of one number are neighbours."""
     dimensions = read_dimensions(Source("x", ASTRA.encode()))
     topology = parse_topology(cluster_text(dimensions))
@@ -167,38 +158,6 @@ def test_astra_sim_both_ways() -> None:
     assert by_pair[0, 7].bandwidth == 400 * GIGA and by_pair[0, 7].latency == Fraction("1872.5") / GIGA
     assert by_pair[3, 11].bandwidth == 50 * GIGA and by_pair[3, 11].latency == Fraction(1, 10**6)
     assert (3, 12) not in by_pair
-    assert product(topology) == dimensions
-    assert read_dimensions(Source("y", astra_sim_network(topology).encode())) == dimensions
-
-
-@pytest.mark.parametrize("shapes", ["Ring 4,Ring 8", "FullyConnected 4,Switch 3,Ring 5", "Ring 2,Ring 2"])
-def test_products_are_recognized(shapes: str) -> None:
-    words = [word.split() for word in shapes.split(",")]
-    text = f"topology: [{', '.join(w[0] for w in words)}]\nnpus_count: [{', '.join(w[1] for w in words)}]\n"
-    text += f"bandwidth: {[50 + i for i in range(len(words))]}\nlatency: {[1 for _ in words]}\n"
-    dimensions = read_dimensions(Source("x", text.encode()))
-    assert product(parse_topology(cluster_text(dimensions))) == dimensions
-
-
-def test_what_is_no_product_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    root = Path(__file__).resolve().parents[2] / "examples"
-    assert run(["topo", "export", str(root / "ring8/topo.dsl"), "--to", "astra-sim"]) == 0
-    assert "npus_count: [ 8 ]" in capsys.readouterr().out
-    assert run(["topo", "export", str(root / "h20_4p8/topo.dsl"), "--to", "astra-sim"]) == 2
-    assert "HS746" in capsys.readouterr().err
-
-
-LONG_CHAIN = "SwitchName=s0 Nodes=a\n" + "".join(f"SwitchName=s{i} Switches=s{i - 1}\n" for i in range(1, 9999))
-MANY_SWITCHES = "".join(
-    f'Switch\t41 "S-{i:016x}"\n[1]\t"H-{i:016x}"[1](1) # "n{i} mlx5_0" lid 10 4xHDR\n' for i in range(10_001)
-)
-
-
-@pytest.mark.parametrize("text", [LONG_CHAIN, MANY_SWITCHES, "SwitchName=s0 Nodes=" + "a[1-2]" * 15])
-def test_large_networks_are_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(HetesynthError) as caught:
-        imported(tmp_path, {"t.txt": text}, node_type="h20x99")
-    assert caught.value.code in ("HS732", "HS733", "HS734")
 
 
 def test_names_join_hosts_to_dumps(tmp_path: Path) -> None:
@@ -211,9 +170,10 @@ def test_names_join_hosts_to_dumps(tmp_path: Path) -> None:
         assert [machine.host for machine in read.machines] == ["node01", "node02"]
         assert {nic.rate for machine in read.machines for nic in machine.nics} == {Fraction(25 * GIGA)}
         assert any("like the one server" in remark.text for remark in read.remarks) == (len(names) == 1)
-    for files, code in (({}, "HS733"), ({"t.conf": SLURM_CONF}, "HS742")):
+    both = {"t.conf": SLURM_CONF}
+    for files, hosts, code in (({}, "*", "HS733"), (both, "*", "HS742"), ({}, "none*", "HS814")):
         with pytest.raises(HetesynthError) as caught:
-            imported(tmp_path, {"ib.txt": IB_FABRIC, **files}, node_type="h20x4" if files else "")
+            imported(tmp_path, {"ib.txt": IB_FABRIC, **files}, node_type="h20x4" if files else "", hosts=hosts)
         assert caught.value.code == code
 
 

@@ -64,9 +64,8 @@ def test_without_a_file_only_what_no_file_tells(capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("stated", "code"),
     [(["--model", "n9.txt=H20"], "HS736"), (["--model", "n1.txt=A100", "--model", "n1.txt=H100"], "HS736"),
-     (["--model", "H20", "--model", "H100"], "HS736"), (["--model", "n1.txt="], "HS736"),
-     (["--model", 'n1.txt="'], "HS736"),
-     (["--nic-rate", "n1.txt=fast"], "HS307"), (["--nic-rate", "=1Gbps"], "HS736")],
+     (["--model", "H20", "--model", "H100"], "HS736"), (["--model", 'n1.txt="'], "HS736"),
+     (["--nic-rate", "n1.txt=fast"], "HS307")],
 )  # fmt: skip
 def test_wrong_values(stated: list[str], code: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["topo", "import", "n1.txt", *stated, "--nic-rate", "400Gbps"]) != 0

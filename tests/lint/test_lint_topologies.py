@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -12,17 +10,13 @@ from click.testing import CliRunner
 
 from hetesynth.cli.topo import command
 from hetesynth.model.diagnostics import Diagnostic, SourceError
-from hetesynth.search.chunking import LARGE_ROUNDING_ERROR, ChunkingOptions, chunk
-from hetesynth.topology.language import parse_topology
 from hetesynth.topology.language.library import library_names, library_path
-from hetesynth.topology.language.quantity import parse_quantity
 from hetesynth.topology.language.source import Source, read_source
 from hetesynth.topology.lint import RULES, lint
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FILES = sorted(path for path in EXAMPLES.glob("*/*.dsl") if path.stem != "512x8")
 LIBRARY = [path for path in map(library_path, library_names()) if path is not None]
-THRESHOLD = LARGE_ROUNDING_ERROR
 
 
 def findings(text: str) -> list[Diagnostic]:
@@ -31,7 +25,7 @@ def findings(text: str) -> list[Diagnostic]:
 
 @pytest.mark.parametrize("path", [*FILES, *LIBRARY], ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_examples_and_library_are_clean(path: Path) -> None:
-    assert not [f for f in lint(read_source(path))[0] if f.severity != "note"]
+    assert lint(read_source(path))[0] == []
 
 
 SERVER = "node box {{ gpus 4; {inside} nic nic[0-3] {{ bandwidth 400 Gbps }} attach gpu[0-3] -> nic[0-3] }}\n"
@@ -45,9 +39,9 @@ NVSWITCHES = "import h100\ncluster c { "
 ON_IB = " fabric ib { join *.nic*; latency 1.3 us } }"
 
 CASES: dict[str, tuple[str, str, str, str]] = {  # text, code, the words it points at, part of message or help
-    "a switch in bits": (FULL.replace("450 GB/s", "450 Gb/s"), "HS241", "450 Gb/s", "`450 GB/s`"),
-    "a NIC in bytes": (FULL.replace("400 Gbps", "400 GBps"), "HS241", "400 GBps", "`400 Gbps`"),
-    "a slow fabric": (FULL.replace("1.3 us", "1.3 ms"), "HS242", "1.3 ms", "`1.3 us`"),
+    "a switch in bits": (FULL.replace("450 GB/s", "450 Gb/s"), "HS241", "nvswitch", "450 GB/s?"),
+    "a NIC in bytes": (FULL.replace("400 Gbps", "400 GBps"), "HS241", "nic[0-3]", "did you mean 50 GB/s?"),
+    "a slow fabric": (FULL.replace("1.3 us", "1.3 ms"), "HS242", "ib", "1300 us"),
     "a slot of an older generation": (
         MODEL.replace("nic[0-3] }", "nic[0-3] { bandwidth 31.5 GB/s } }"),
         "HS253", "nic[0-3]", "50 GB/s, and what joins it to GPUs carries 31.5 GB/s",
@@ -56,26 +50,22 @@ CASES: dict[str, tuple[str, str, str, str]] = {  # text, code, the words it poin
     "one direction": (
         "node m { gpus 4; mesh gpu[0-2] { bandwidth 25 GB/s } link gpu[0-1] <-> gpu3 { bandwidth 25 GB/s }\n"
         "link gpu2 -> gpu3 { bandwidth 25 GB/s } } cluster c { instance a = m }",
-        "HS244", "gpus", "a.gpu2 -> a.gpu3",
-    ),
-    "a slot of eight lanes": (
-        FULL.replace("cluster c {", "cluster c { set a*.nic3 { bandwidth 200 Gbps } "), "HS244", "nic", "x8 or x16"
+        "HS244", "gpus", "a link to `a.gpu3` and none back",
     ),
     "a switch that nothing crosses": (
         FULL.replace("gpus 4;", "gpus 4; mesh gpu[0-3] { bandwidth 25 GB/s }"), "HS245", "nvswitch", "switch"
     ),
     "no way back": (
         "node one { gpus 1 } cluster c { instance a[0-1] = one; link a0.gpu0 -> a1.gpu0 { bandwidth 25 GB/s } }",
-        "HS245", "c", "from a1.gpu0 to a0.gpu0",
+        "HS245", "gpus", "`a1.gpu0`: no chain of links leads to `a0.gpu0`",
     ),
     "an import too many": ("import dgx1\n" + FULL, "HS246", "dgx1", "`dgx1`"),
-    "rounding": (FULL.replace("*.nic*;", "*.nic*; bandwidth 49 GB/s;"), "HS247", "c", "--"),
     "both directions of NVLink": (
-        MODEL.replace("450 GB/s", "900 GB/s"), "HS252", "gpus", "is both directions together: state one, 450 GB/s"
+        MODEL.replace("450 GB/s", "900 GB/s"), "HS252", "gpus", "both directions together?"
     ),
     "two servers as one": (BIG, "HS254", "gpus", "at most 8"),
     "a fabric as fast as a NIC": (
-        FULL.replace("*.nic*;", "*.nic*; bandwidth 50 GB/s;"), "HS255", "ib", "50 GB/s for 8 NICs of 400 GB/s"
+        FULL.replace("*.nic*;", "*.nic*; bandwidth 50 GB/s;"), "HS255", "ib", "50 GB/s for NICs of 400 GB/s"
     ),
     "a pair linked twice": (
         FULL.replace("gpus 4;", "gpus 4; mesh gpu* { bandwidth 25 GB/s } link gpu0 -> gpu1 { bandwidth 50 GB/s }"),
@@ -87,27 +77,12 @@ CASES: dict[str, tuple[str, str, str, str]] = {  # text, code, the words it poin
         ),
         "HS257", "nic", "nic0 to `r3`, not `r0`",
     ),
-    "unlike servers": (
-        FULL.replace("cluster c {", "cluster c { set a0.nic* { bandwidth 200 Gbps } "), "HS248", "c", "`a0`; `a1`"
-    ),
-    "one instance of two": (
-        FULL.replace("a[0-1] = box", "a[2] = box; instance b = box"), "HS251", "a[2]", "`a[0-1]`"
-    ),
     "an argument in bits": (
-        NVSWITCHES + "instance a[0-1] = h100x8(nvlink = 450 Gbps);" + ON_IB, "HS241", "450 Gbps", "`450 GBps`"
-    ),
-    "one link of three in bits": (
-        "node m { gpus 3; link gpu0 <-> gpu1 { bandwidth 25 GB/s } link gpu1 <-> gpu2 { bandwidth 25 GB/s }\n"
-        "link gpu0 <-> gpu2 { bandwidth 3.125 GB/s } } cluster c { instance a = m }",
-        "HS241", "3.125 GB/s", "an eighth of what others like it have (25 GB/s)",
+        NVSWITCHES + "instance a[0-1] = h100x8(nvlink = 450 Gbps);" + ON_IB, "HS241", "a[0-1]", "450 GB/s?"
     ),
     "the missing link of two": (
         "node m { gpus 8; mesh gpu* { bandwidth 50 GB/s } detach gpu7 -> gpu0 }\ncluster c { instance a = m }",
-        "HS240", "gpus", "gpu0 300 GB/s, gpu7 300 GB/s",
-    ),
-    "a virtual bridge": (
-        SERVER.format(inside="bus pcie { members gpu[0-3]; bandwidth 0.19 GB/s; kind pcie }") + TWO,
-        "HS249", "0.19 GB/s", "24 GB/s",
+        "HS240", "gpus", "`a.gpu0`, `a.gpu7`: 300 GB/s to the others",
     ),
 }  # fmt: skip
 
@@ -120,8 +95,7 @@ def test_rule_fires_at_the_words(name: str) -> None:
     line = text.splitlines()[own[0].span.line - 1]
     assert line[own[0].span.column - 1 :].startswith(words)
     assert part in own[0].message + own[0].help
-    notes = ("rounding", "unlike servers", "unlike directions", "a slot of eight lanes", "one instance of two")
-    assert own[0].severity == ("note" if name in notes else "warning")
+    assert own[0].severity == "warning"
 
 
 def test_every_rule_has_a_case_and_a_page() -> None:
@@ -130,52 +104,18 @@ def test_every_rule_has_a_case_and_a_page() -> None:
     assert all(f"| {rule.code} | `{rule.name}` |" in page for rule in RULES)
 
 
-def test_links_of_other_kinds_are_not_compared() -> None:
-    text = (
-        "link gpu0 <-> gpu1 { bandwidth 100 GB/s; kind xgmi } link gpu1 <-> gpu2 { bandwidth 100 GB/s; kind xgmi }"
-    )
-    text += "link gpu0 <-> gpu2 { bandwidth 12.5 GB/s; kind %s }"
-    for kind, codes in (("qpi", set()), ("xgmi", {"HS241"})):
-        own = findings(f"node m {{ gpus 3; {text % kind} }}\ncluster c {{ instance a = m }}")
-        assert {finding.code for finding in own} - {"HS247"} == codes
-
-
 def test_places_in_pods_and_loops() -> None:
     text = (
         "node tray { gpus 4; nic nic[0-3] { bandwidth 400 Gbps } attach gpu[0-3] -> nic[0-3] }\n"
         "pod rack(rate) { instance t[0-1] = tray { set nic* { bandwidth 400 GBps } }\n"
         "switch nvswitch { ports t*.gpu*; bandwidth (rate); kind nvlink }\n"
-        "degrade t0.nic0 to 50 Mbps }\n"
+        "}\n"
         "cluster c { chunk 1 MB; for i in 0-1 { instance r[i] = rack(rate = 450 Gbps) }\n"
         "instance q = rack(rate = 810 GB/s)\n"
         "for k in 0-3 { fabric f_[k] { join *.*.nic[k]; latency (k * 1 ms) } } }"
     )
-    told = [(f.span.line, f.code) for f in findings(text) if f.code in ("HS241", "HS242")]
-    assert told == [(2, "HS241"), (4, "HS241"), (5, "HS241"), (7, "HS242")]
-
-
-def worst(text: str, options: ChunkingOptions) -> Fraction:
-    error = chunk(parse_topology(text), options).worst_error()
-    assert error is not None
-    return abs(error.error)
-
-
-@pytest.mark.parametrize("rate", ["49 GB/s", "45 GB/s", "33 GB/s", "27 GB/s", "51 GB/s", "24.9 GB/s", "7 GB/s"])
-@pytest.mark.parametrize("latency", ["0.7 us", "0 us", "3.3 us"])
-def test_what_is_suggested_mends_it(rate: str, latency: str) -> None:
-    """The text of the help, read as the command line reads it, gives errors below the threshold."""
-    text = FULL.replace("*.nic*;", f"*.nic*; bandwidth {rate};").replace("0.7 us", latency)
-    own = [finding for finding in findings(text) if finding.code == "HS247"]
-    assert bool(own) == (worst(text, ChunkingOptions()) > THRESHOLD)
-    for finding in own:
-        option = re.search(r"--(rounding|tau-ref) (\S+):", finding.help)
-        assert option is not None
-        options = (
-            ChunkingOptions(rounding=option[2])  # type: ignore[arg-type]
-            if option[1] == "rounding"
-            else ChunkingOptions(reference=parse_quantity(option[2], "time", "--tau-ref"))
-        )
-        assert worst(text, options) <= THRESHOLD
+    told = {(f.span.line, f.code) for f in findings(text) if f.code in ("HS241", "HS242")}
+    assert told == {(1, "HS241"), (3, "HS241"), (7, "HS242")}
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -197,7 +137,7 @@ def test_exit_codes_and_documents(tmp_path: Path) -> None:
     assert [f["findings"][0]["code"] for f in document["files"] if f["findings"]] == ["HS200"]
     log = json.loads(run(str(doubtful), str(wrong), "--sarif")[1])
     region = log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["region"]
-    assert region["startLine"] == 1 and region["endColumn"] - region["startColumn"] == len("450 Gb/s")
+    assert region["startLine"] == 1 and region["endColumn"] - region["startColumn"] == len("nvswitch")
     assert not log["runs"][1]["invocations"][0]["executionSuccessful"]
 
 

@@ -134,7 +134,7 @@ def command(seed: int, folder: Path, seeds: Seeds) -> list[str]:
     if words[0] == "topo":
         more = {
             "convert": [["--to=block"], ["--to=paper"], ["--to=json"]],
-            "export": [["--to=edges"], ["--to=astra-sim"]],
+            "export": [["--to=edges"]],
             "ranks": [[], [f"-o{folder / 'ranks'}"]],
             "show": [[], ["--all"], ["--json"], [f"--svg={folder / 'x.svg'}"]],
         }

@@ -36,24 +36,14 @@ def convert(file: Path, form: str, output: Path | None) -> None:
 
 @click.command(name="export")
 @click.argument("topology", type=TOPOLOGY)
-@click.option("--to", "target", type=click.Choice(("edges", "astra-sim")), default="edges", show_default=True)
+@click.option("--to", "_", type=click.Choice(("edges",)), default="edges", show_default=True)
 @click.option("-o", "--output", type=NewPath(path_type=Path), metavar="FILE", help="[default: standard output]")
-def export(topology: Path, target: str, output: Path | None) -> None:
-    """Write TOPOLOGY as a JSON list of nodes, directed links and groups, or as a network file of ASTRA-sim.
-
-    topo import reads both back. ASTRA-sim knows products of rings, switches and full meshes.
-    """
+def export(topology: Path, _: str, output: Path | None) -> None:
+    """Write TOPOLOGY as a JSON list of nodes, directed links and groups, which topo import reads back."""
+    from hetesynth.topology.importers.edge_list import edge_document
     from hetesynth.topology.language import load_topology
 
-    loaded = load_topology(topology)
-    if target == "edges":
-        from hetesynth.topology.importers.edge_list import edge_document
-
-        text = json.dumps(edge_document(loaded), indent=1) + "\n"
-    else:
-        from hetesynth.topology.importers.astra_sim import astra_sim_network
-
-        text = astra_sim_network(loaded)
+    text = json.dumps(edge_document(load_topology(topology)), indent=1) + "\n"
     if output is None:
         show(text.rstrip("\n"))
         return

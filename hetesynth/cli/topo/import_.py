@@ -76,10 +76,10 @@ def command(
     """
     from hetesynth.topology import import_topology as importing
     from hetesynth.topology.importers.network import parse_fabric
-    from hetesynth.topology.importers.reading import Stated
+    from hetesynth.topology.importers.reading import FORMAT_NAMES, Stated
 
-    if format_name is not None and format_name not in importing.format_names():
-        raise click.BadParameter(f"one of: {', '.join(importing.format_names())}", param_hint="--format")
+    if format_name is not None and format_name not in FORMAT_NAMES:
+        raise click.BadParameter(f"one of: {', '.join(FORMAT_NAMES)}", param_hint="--format")
     model, model_of = importing.values_of_files("--model", models, files)
     rate, rate_of = importing.values_of_files("--nic-rate", nic_rates, files)
     request = importing.ImportTopologyRequest(

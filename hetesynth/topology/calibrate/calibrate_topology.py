@@ -95,13 +95,11 @@ class Calibrated:
 
 
 def calibrate(request: CalibrationRequest) -> Calibrated:
-    """Return the figures of ``request.link_class``; HetesynthError HS825 to HS827, HS840 to HS848."""
+    """Return the figures of ``request.link_class``; HetesynthError HS825, HS826, HS840 to HS848."""
     topology = load_topology(request.topology)
     links = named_class(topology, request.link_class)
     series = [s for path in request.measurements for s in read_file(path, request.operation, request.ranks)]
-    observed: list[
-        tuple[str, Observation]
-    ] = []  # the points of the sizes that are asked for, as terms of the model
+    observed: list[tuple[str, Observation]] = []  # the points of the sizes that are asked for, as terms
     least, largest = request.sizes or (0.0, math.inf)
     for s in series:
         pair = s.operation in PAIRWISE
@@ -143,14 +141,9 @@ def calibrate(request: CalibrationRequest) -> Calibrated:
     remarks = [*fitted.remarks, *doubts]
     if fitted.outliers:
         title, farthest = max(observed, key=lambda o: abs(math.log(o[1].seconds / fitted.seconds(o[1]))))
-        times = f"{farthest.seconds * 1e6:.4g} us measured, {fitted.seconds(farthest) * 1e6:.4g} us fitted"
-        remarks.append(f"farthest from the fit: {_named(title, farthest)}: {times}")
+        remarks.append(f"farthest from the fit: {_shown(title, farthest)}")
     if len(latencies) > 1:
         remarks.append(f"links of the class had {had}: the fit is given to all of them")
-    ends = {end for i in links.links for end in (topology.links[i].src, topology.links[i].dst)}
-    models = sorted({topology.models[end] for end in ends} - {""})
-    if len(models) > 1:
-        remarks.append(f"links of the class join GPUs of several models: {', '.join(models)}")
     text = changed.replace("\n", line_end_of(request.topology))
     return Calibrated(topology, links, fitted, copy, points, (*remarks, *effects), text, figures)
 
@@ -160,7 +153,7 @@ def _demand_possible(
 ) -> float:
     """What a link carries at most, as stated and by the data sheets of the GPUs that it joins.
 
-    HS825: times fall as sizes grow; HS826, HS827: the rate, or one size, is above what links carry.
+    HS825: times fall as sizes grow; HS826: the rate, or a point, is above what links carry.
     """
     for title in dict.fromkeys(title for title, _ in observed):
         points = sorted((o for t, o in observed if t == title), key=lambda o: o.size)
@@ -168,71 +161,60 @@ def _demand_possible(
         if half:
             small, large = (median(o.seconds for o in part) for part in (points[:half], points[-half:]))
             if large * (1 + ROBUST_SCALE) < small:
-                raise HetesynthError(
-                    f"{title}: the larger half of the sizes takes {large * 1e6:.4g} us, "
-                    f"the smaller half {small * 1e6:.4g} us: times fall as sizes grow",
-                    code="HS825",
-                    help="check the columns and the order of the sizes, and measure again",
-                )
-    most, carries = links.rate, f"{links.title} carries {float(links.rate) / 1e9:.4g} GB/s at most, as stated"
+                what = f"{title}: the larger half of the sizes takes {large * 1e6:.4g} us, the smaller half "
+                what += f"{small * 1e6:.4g} us: times fall as sizes grow"
+                help_ = "check the columns and the order of the sizes, and measure again"
+                raise HetesynthError(what, code="HS825", help=help_)
+    most = links.rate
     joined = {topology.models[topology.links[i].src] for i in links.links} if links.kind in NVLINK_KINDS else ()
     for limits in filter(None, map(limits_of, sorted(joined))):
         one = limits.most if limits.word == "xGMI" else limits.spec  # NVLink's `most` is what is signalled
-        if limits.links and one * limits.links / links.width < most:
-            most = one * limits.links / links.width
-            carries = f"{limits.links} {limits.word}s of {limits.name} carry {float(one) / 1e9:g} GB/s each"
-            carries += f", {float(most) / 1e9:.4g} GB/s at most for {links.title}"
+        if limits.links:
+            most = min(most, one * limits.links / links.width)
     rate = fitted.rate
-    beyond = {o.size for _, o in observed if o.moved > o.seconds * float(most) * (1 + _MOST_ERROR)}
     title, fastest = max(observed, key=lambda o: o[1].moved / o[1].seconds)
-    point = f"{_named(title, fastest)} takes {fastest.seconds * 1e6:.4g} us"
-    if len(beyond) == 1 and len({o.size for _, o in observed}) > 2:
-        what = f"{point}, {fastest.moved / fastest.seconds / 1e9:.4g} GB/s, and {carries}"
-        help_ = "remove this line or measure it again; if it is right, the run used other links, NVLS or SHARP"
-        raise HetesynthError(what, code="HS827", help=help_)
     sure = 0.0 if rate.stated else rate.value * (1 - rate.error)
-    if beyond or sure * _LIMITING > float(most):
-        raise HetesynthError(
-            f"the fit says {rate.value / 1e9:.4g} GB/s, and {carries}; the fastest point: {point}",
-            code="HS826",
-            help="the run may have used other links or a reduction in the switch (NVLS, SHARP), the point may be "
-            "wrong, or the topology states an earlier measured rate: state what the hardware carries",
-        )
+    if sure * _LIMITING > most or fastest.moved > fastest.seconds * float(most) * (1 + _MOST_ERROR):
+        what = f"the fastest point, {_shown(title, fastest)}, carries "
+        what += f"{fastest.moved / fastest.seconds / 1e9:.4g} GB/s, and the fit says {rate.value / 1e9:.4g} GB/s: "
+        what += f"{links.title} carries {float(most) / 1e9:.4g} GB/s at most, as stated or by the data sheet of "
+        what += ", ".join(sorted(joined)) or "its parts"
+        help_ = "the run may have used other links or a reduction in the switch (NVLS, SHARP), the point may be "
+        help_ += "wrong, or the topology states an earlier measured rate: state what the hardware carries"
+        raise HetesynthError(what, code="HS826", help=help_)
     return float(most)
 
 
-def _named(title: str, point: Observation) -> str:
-    """``m.csv: in place, line 7, 1024 bytes``."""
-    return f"{title}{f', line {point.line}' if point.line else ''}, {point.size:.0f} bytes"
+def _shown(title: str, point: Observation) -> str:
+    """``m.csv: in place, line 7, 1024 bytes in 2.5 us``."""
+    line = f", line {point.line}" if point.line else ""
+    return f"{title}{line}, {point.size:.0f} bytes in {point.seconds * 1e6:.4g} us"
 
 
 def _written(fitted: Fit, copy: Figure | None, links: LinkClass, most: float) -> tuple[Figures, list[str]]:
     """The fitted figures that are sure enough to be written; with a copy rate, the link's rate stays."""
-    remarks: list[str] = []
     role = NETWORK if links.kind == "net" else NVLINK if links.kind in NVLINK_KINDS else None
-    count = len(fitted.residuals)
-
-    def sure(figure: Figure | None, name: str) -> float | None:
+    scattered = fitted.spread > _MOST_ERROR or 2 * fitted.outliers > len(fitted.residuals)
+    least_alpha, most_alpha = (role.least_latency, role.most_latency) if role else (0, math.inf)
+    candidates = {"copy": (copy, 0.0, math.inf)}
+    if copy is None:
+        candidates = {
+            "alpha": (fitted.alpha, float(least_alpha), float(most_alpha)),
+            "rate": (fitted.rate, 0.0, most),
+            "reduce": (fitted.reduce, 0.0, math.inf),
+        }
+    figures: dict[str, float] = {}
+    remarks: list[str] = []
+    for name, (figure, least, largest) in candidates.items():
         if figure is None or figure.stated:
-            return None
-        value = rounded(figure.value)
-        if figure.error == float("inf"):
-            doubt = f"{name} has no interval by so few points: it stays as stated; measure more points"
-        elif fitted.spread > _MOST_ERROR or 2 * fitted.outliers > count:
-            doubt = f"the points spread by {fitted.spread:.0%} around the model, {fitted.outliers} of "
-            doubt += f"{count} are outliers: {name} stays as stated"
-        elif figure.error > _MOST_ERROR:
-            doubt = f"{name} is uncertain by {figure.error:.0%}: it stays as stated; measure more points"
-        elif name == "rate" and float(value) > most:
-            doubt = f"rate is above the {most / 1e9:.4g} GB/s that the links carry: it stays as stated"
-        elif name == "alpha" and role and not role.least_latency <= value <= role.most_latency:
-            doubt = f"{role.what} has no alpha of {figure.value * 1e6:.2g} us: it stays as stated"
-        else:
-            return float(value)
-        remarks.append(doubt)
-        return None
-
-    if copy is not None:
-        return Figures(copy=sure(copy, "the copy rate")), remarks
-    alpha, rate, reduce = sure(fitted.alpha, "alpha"), sure(fitted.rate, "rate"), sure(fitted.reduce, "reduce")
-    return Figures(alpha=alpha, rate=rate, reduce=reduce), remarks
+            continue
+        value = float(rounded(figure.value))
+        if not scattered and figure.error <= _MOST_ERROR and least <= value <= largest:
+            figures[name] = value
+            continue
+        doubt = "more than these links can have" if value > largest else "less than these links have"
+        if scattered or figure.error > _MOST_ERROR:
+            share = f"{figure.error:.0%}" if figure.error < math.inf else "any amount"
+            doubt = f"uncertain by {share}, the points spread by {fitted.spread:.0%} around the model"
+        remarks.append(f"{name}, {figure.value:.3g}, is {doubt}: it stays as stated; measure more points")
+    return Figures(**figures), remarks

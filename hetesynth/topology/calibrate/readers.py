@@ -5,11 +5,9 @@ HetesynthError HS840 (no text), HS841 (text, but not what its reader reads), HS8
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -37,7 +35,7 @@ PAIRWISE: frozenset[Operation] = frozenset({"transfer", "stream"})
 """Between two ends, whatever the number of ranks."""
 
 MAX_FILE_BYTES = 16 << 20
-MAX_POINTS = 100_000
+MAX_LINES = 100_000
 _NVBANDWIDTH_BUFFER = 512 << 20  # the tool's default, as the file does not say
 _NUMBER = re.compile(r"[+-]?(\d{1,20}(\.\d{0,20})?|\.\d{1,20})([eE][+-]?\d{1,3})?")
 _SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*(?:([KMGT])(i?)B?|B)?", re.IGNORECASE)
@@ -100,27 +98,27 @@ def read_measurements(
     content: bytes, source: str, operation: Operation | None = None, ranks: int | None = None
 ) -> list[Series]:
     """Return the series in ``content``; ``operation`` and ``ranks`` go before what the text says."""
-    if len(content) > MAX_FILE_BYTES:
-        what = f"{source} is larger than {MAX_FILE_BYTES >> 20} MiB"
-        raise HetesynthError(what, code="HS840", help="give the table alone")
     try:
         text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        what = f"{source} is not text: byte {error.start} is not UTF-8"
-        raise HetesynthError(what, code="HS840", help="give the tool's output") from None
-    if "\0" in text:
-        raise HetesynthError(f"{source} is not text: it has a NUL byte", code="HS840")
+    except UnicodeDecodeError:
+        text = "\0"
+    if len(content) > MAX_FILE_BYTES or text.count("\n") > MAX_LINES or "\0" in text:
+        what = f"{source} is no text, or larger than {MAX_FILE_BYTES >> 20} MiB or {MAX_LINES} lines"
+        raise HetesynthError(what, code="HS840", help="give the table alone")
     for recognizes, read in FORMATS.values():
         if recognizes(text):
             try:
-                return read(text, source, operation, ranks)
-            except ValueError as error:
-                raise _refused(source, str(error), "check the table") from None
+                series = read(text, source, operation, ranks)
+            except (ValueError, JsonRefused) as error:
+                raise _refused(source, str(error), "check the table, or give the tool's whole output") from None
+            if not any(one.points for one in series):
+                raise _refused(source, "there is no row of a table", "give the whole output, with its header")
+            return [one for one in series if one.points]
     help_ = f"formats: {', '.join(FORMATS)}; a CSV is `size,us`"
     raise HetesynthError(f"{source} is no measurement that is read here", code="HS842", help=help_)
 
 
-def _refused(source: str, message: str, help_: str = "give the whole output") -> HetesynthError:
+def _refused(source: str, message: str, help_: str) -> HetesynthError:
     return HetesynthError(f"{source}: {visible(message)}", code="HS841", help=help_)
 
 
@@ -130,19 +128,21 @@ def _rows(text: str) -> list[tuple[int, list[str]]]:
     return [(at, words) for at, line in lines if (words := line[:4096].split()) and words[0][0] != "#"]
 
 
-def _number(word: str) -> float | None:
-    """A finite number in the usual notations, or None."""
-    value = float(word) if _NUMBER.fullmatch(word) else math.inf
-    return value if math.isfinite(value) else None
+def _points(rows: Iterable[tuple[int, float | None, float | None]]) -> tuple[Point, ...]:
+    """The points of rows with a line, a size and a time above 0; other lines of the table are passed over."""
+    return tuple(Point(size, time, at) for at, size, time in rows if size and time and size > 0 and time > 0)
 
 
-def _size(word: str) -> float | None:
-    """Bytes: ``4096``, ``64K``, ``1M``, ``16MiB`` (powers of 1024, as these tools print them); or None."""
-    match = _SIZE.fullmatch(word.strip())
-    if match is None:
-        value = _number(word)
-        return value if value is not None and value > 0 else None
-    return float(match[1]) * 1024.0 ** " kmgt".index((match[2] or " ").lower())
+def _number(word: str) -> float:
+    """A number in the usual notations; 0 where it is none."""
+    value = float(word) if _NUMBER.fullmatch(word) else 0.0
+    return value if math.isfinite(value) else 0.0
+
+
+def _size(word: str) -> float:
+    """Bytes: ``4096``, ``64K``, ``1M``, ``16MiB`` (powers of 1024, as these tools print them); 0 for none."""
+    match = _SIZE.fullmatch(word)
+    return float(match[1]) * 1024.0 ** " kmgt".index((match[2] or " ").lower()) if match else _number(word)
 
 
 # --- nccl-tests and rccl-tests: a table of sizes, with times out of place and in place
@@ -159,52 +159,38 @@ _PROGRAMS: tuple[tuple[str, Operation], ...] = (
     ("reduce", "reduce"),
 )
 _NCCL_RANK = re.compile(r"#\s+Rank\s+(\d{1,6})\b")
-_NCCL_HEADER = re.compile(r"#\s*size\s+count\s+type")
+_NCCL_HEADER = re.compile(r"#\s*size\s+count\s+type.*")
 
 
 def _read_nccl_tests(text: str, source: str, operation: Operation | None, ranks: int | None) -> list[Series]:
     """A series for each ``time`` of the header, which begins a group: time, algbw, busbw, wrong if checked.
 
-    The operation is the caller's, else that of the program's name in the text, else of the file's name, else what
-    the ratio of bus to algorithm bandwidth leaves.
+    The operation is the caller's, else that of the program's name in the text, else of the file's name.
     """
-    header = next(
-        (line.strip().lstrip("# ").split() for line in text.splitlines() if _NCCL_HEADER.search(line)), []
-    )
+    match = _NCCL_HEADER.search(text)
+    header = match[0].lstrip("# ").split() if match else []
     starts = [len(header) - place for place, word in enumerate(header) if word == "time"]
-    rows: list[tuple[int, float, list[float | None]]] = []  # line, bytes, microseconds of each group
-    ratios = []  # of bus to algorithm bandwidth
-    for at, words in _rows(text):
-        if not starts or len(words) < 3 + max(starts) or at > MAX_POINTS:
-            continue
-        size, times = _number(words[0]), [_number(words[-start]) for start in starts]
-        if size is None or size <= 0 or all(time is None for time in times):
-            continue
-        rows.append((at, size, times))
-        algorithm, bus = _number(words[1 - starts[0]]), _number(words[2 - starts[0]])
-        if algorithm and bus and algorithm >= 1:
-            ratios.append(bus / algorithm)
-    if not rows:
-        raise _refused(source, "there is no row of a table", "give the whole output, with its header")
     devices = len(set(_NCCL_RANK.findall(text)))
-    count = ranks or (devices if devices > 1 else None)
     goal = operation
     for said in (text, Path(source).name):
         named = (named for program, named in _PROGRAMS if re.search(rf"\b{program}(_perf)?\b", said))
         goal = goal or next(named, None)
-    if goal is None and ratios and count and count > 2 and sorted(ratios)[len(ratios) // 2] > 1.1:
-        goal = "allreduce"  # only an allreduce moves more on the bus than its size
     if goal is None:
         what = "the table does not say which collective it is"
         raise _refused(source, what, "add --operation allreduce (or ...)")
-    series = []
-    for place in range(len(starts)):
-        points = [Point(size, time * 1e-6, at) for at, size, times in rows if (time := times[place] or 0.0) > 0]
-        if points:
-            name = "in place" if place % 2 else "out of place"
-            of = None if goal in PAIRWISE else count
-            series.append(Series(source, "nccl-tests", name, goal, tuple(points), of))
-    return series
+    count = None if goal in PAIRWISE else ranks or (devices if devices > 1 else None)
+    rows = [(at, words) for at, words in _rows(text) if starts and len(words) >= 3 + max(starts)]
+    return [
+        Series(
+            source,
+            "nccl-tests",
+            "in place" if place % 2 else "out of place",
+            goal,
+            _points((at, _number(words[0]), _number(words[-start]) * 1e-6) for at, words in rows),
+            count,
+        )
+        for place, start in enumerate(starts)
+    ]
 
 
 # --- OSU micro-benchmarks: osu_latency, osu_bw, osu_bibw and collectives' latencies
@@ -243,41 +229,33 @@ def _read_osu(text: str, source: str, operation: Operation | None, ranks: int | 
         raise _refused(source, "OSU gives the size of one block, not how many there are", "add --ranks N")
     directions = 2 if "bi-directional" in what else 1  # the sum of both is shown
     numbers = [(at, _number(words[0]), _number(words[1])) for at, words in _rows(text) if len(words) > 1]
-    points = [
-        Point(size * factor, (size / (value * 1e6) if bandwidth else value * 1e-6) * directions, at)
-        for at, size, value in [row for row in numbers if None not in row][:MAX_POINTS]
-        if size and value and size > 0 and value > 0
-    ]
-    if not points:
-        raise _refused(source, "there is no row of a table")
-    return [Series(source, "OSU", what[:40], goal, tuple(points), None if goal in PAIRWISE else ranks)]
+    points = _points(
+        (at, size * factor, (size / (value * 1e6) if bandwidth else value * 1e-6) * directions)
+        for at, size, value in numbers
+        if value > 0
+    )
+    return [Series(source, "OSU", what[:40], goal, points, None if goal in PAIRWISE else ranks)]
 
 
 # --- perftest: ib_write_bw, ib_write_lat and their siblings
 
-_PERFTEST_RATE = re.compile(r"#bytes\s+#iterations\s+BW peak\[(?P<unit>\w+)/sec\]\s+BW average\[\w+/sec\]")
-_PERFTEST_TIME = re.compile(r"#bytes\s+#iterations\s+t_min\[usec\]\s+t_max\[usec\]\s+t_typical\[usec\]")
+_PERFTEST = re.compile(r"#bytes\s+#iterations\s+(?:BW peak\[(?P<unit>MB|MiB|Gb)/sec\]|t_min\[usec\])")
 _PERFTEST_UNITS = {"MB": 2.0**20, "MiB": 2.0**20, "Gb": 1e9 / 8}  # MB/sec of these tools is 2^20 bytes a second
 
 
 def _read_perftest(text: str, source: str, operation: Operation | None, ranks: int | None) -> list[Series]:
     """The table, of streams (by the average rate) or of transfers (by the typical time)."""
-    header = _PERFTEST_RATE.search(text)
-    column = 4 if header is None else 3
-    if header is not None and header["unit"] not in _PERFTEST_UNITS:
-        raise _refused(source, f"unknown unit {header['unit'][:20]}/sec", "run it with --report_gbits")
-    unit = _PERFTEST_UNITS[header["unit"]] if header is not None else 0.0
-    words_of = [(at, words) for at, words in _rows(text) if len(words) > column]
-    rows = [(at, _number(words[0]), _number(words[1]), _number(words[column])) for at, words in words_of]
-    points = [
-        Point(size, size / (value * unit) if unit else value * 1e-6, at)
-        for at, size, count, value in rows[:MAX_POINTS]
-        if size and value and count is not None and size > 0 and value > 0
+    header = _PERFTEST.search(text)
+    unit = _PERFTEST_UNITS.get(header["unit"] or "", 0.0) if header else 0.0
+    column, name = (3, "bandwidth") if unit else (4, "latency")
+    rows = [
+        (at, _number(words[0]), _number(words[column]))
+        for at, words in _rows(text)
+        if len(words) > column and _number(words[1])
     ]
-    if not points:
-        raise _refused(source, "there is no row of a table")
-    name, goal = ("latency", "transfer") if header is None else ("bandwidth", "stream")
-    return [Series(source, "perftest", name, operation or goal, tuple(points), ranks)]  # type: ignore[arg-type]
+    points = _points((at, size, size / (v * unit) if unit else v * 1e-6) for at, size, v in rows if v > 0)
+    goal: Operation = operation or ("stream" if unit else "transfer")
+    return [Series(source, "perftest", name, goal, points, ranks)]
 
 
 # --- nvbandwidth, JSON: matrices of GB/s between devices
@@ -285,28 +263,17 @@ def _read_perftest(text: str, source: str, operation: Operation | None, ranks: i
 
 def _read_nvbandwidth(text: str, source: str, operation: Operation | None, ranks: int | None) -> list[Series]:
     """A series of streams for each case that passed between devices, a point for each pair."""
+    document, series = read_json(text.encode(), JsonLimits(max_depth=12, max_digits=18)), []
     try:
-        document = read_json(text.encode(), JsonLimits(max_depth=12, max_digits=18))
-    except JsonRefused as error:
-        raise _refused(source, str(error), "give the output of nvbandwidth -j") from None
-    cases = document.get("nvbandwidth", {}) if isinstance(document, dict) else {}
-    cases = cases.get("testcases") if isinstance(cases, dict) else None
-    if not isinstance(cases, list):
-        raise _refused(source, "there are no testcases", "give the output of nvbandwidth -j")
-    series = []
-    for case in cases[:256]:
-        if not isinstance(case, dict) or case.get("status") not in ("Passed", None):
-            continue
-        name, matrix = case.get("name"), case.get("bandwidth_matrix")
-        if not isinstance(name, str) or not isinstance(matrix, list) or "device_to_device" not in name:
-            continue
-        if "bidirectional" in name or "latency" in name:
-            continue
-        cells = [cell for row in matrix if isinstance(row, list) for cell in row][:MAX_POINTS]
-        rates = [rate for cell in cells if (rate := _number(str(cell))) is not None and rate > 0]
-        points = tuple(Point(_NVBANDWIDTH_BUFFER, _NVBANDWIDTH_BUFFER / (rate * 1e9)) for rate in rates)
-        if points:
+        for case in document["nvbandwidth"]["testcases"]:
+            name, passed = case["name"], case.get("status", "Passed") == "Passed"
+            if not passed or "device_to_device" not in name or "bidirectional" in name or "latency" in name:
+                continue
+            cells = [_number(str(cell)) for row in case["bandwidth_matrix"] for cell in row]
+            points = _points((0, _NVBANDWIDTH_BUFFER, _NVBANDWIDTH_BUFFER / (r * 1e9)) for r in cells if r > 0)
             series.append(Series(source, "nvbandwidth", name[:60], "stream", points))
+    except (KeyError, TypeError, AttributeError):
+        series = []
     if not series:
         help_ = "run nvbandwidth -j -t device_to_device_memcpy_write_ce (or ..._sm)"
         raise _refused(source, "no case that passed copies between devices", help_)
@@ -318,31 +285,21 @@ def _read_nvbandwidth(text: str, source: str, operation: Operation | None, ranks
 _SIZES = ("size", "bytes", "size_bytes", "message_size", "n")
 _MICROSECONDS = ("us", "microseconds", "time_us", "time", "usec", "latency_us")
 _SECONDS = ("s", "seconds", "time_s")
-_CSV_HELP = "write a header such as `size,us`, then rows such as `64K,12.5`"
 
 
 def _cells(text: str) -> list[tuple[int, list[str]]]:
-    """The rows of a CSV with the numbers of their lines, from 1; none where it is no CSV."""
-    lines = {n: line for n, line in enumerate(text.splitlines(), 1) if line.strip() and line.lstrip()[0] != "#"}
-    if not lines:
-        return []
-    mark = max(",;\t", key=next(iter(lines.values())).count)
-    try:
-        rows = [
-            [c.strip() for c in row] for row in csv.reader(io.StringIO("\n".join(lines.values())), delimiter=mark)
-        ]
-    except csv.Error:
-        return []
-    return list(zip([*lines][-len(rows) :], rows, strict=True))
+    """The rows of a CSV, whose marks are those of its first line, with the numbers of their lines, from 1."""
+    lines = [(n, line) for n, line in enumerate(text.splitlines(), 1)]
+    lines = [(n, line) for n, line in lines if line.strip() and line.lstrip()[0] != "#"]
+    mark = max(",;\t", key=lines[0][1].count) if lines else ","
+    return [(n, [cell.strip().strip('"') for cell in line.split(mark)]) for n, line in lines]
 
 
 def _is_csv(text: str) -> bool:
     """A first line of several cells of which one names a size, or two numbers."""
-    rows = _cells(text[:4096])
-    cells = rows[0][1] if rows else []
-    if len(cells) == 2 and _size(cells[0]) is not None and _number(cells[1]) is not None:
-        return True
-    return len(cells) > 1 and any(cell.lower() in _SIZES for cell in cells)
+    cells = next((cells for _, cells in _cells(text[:4096])), [])
+    two = len(cells) == 2 and _size(cells[0]) > 0 and _number(cells[1]) > 0
+    return two or (1 < len(cells) <= 64 and any(cell.lower() in _SIZES for cell in cells))
 
 
 def _read_csv(text: str, source: str, operation: Operation | None, ranks: int | None) -> list[Series]:
@@ -351,33 +308,20 @@ def _read_csv(text: str, source: str, operation: Operation | None, ranks: int | 
     Cells are separated by commas, semicolons or tabs.
     """
     rows = _cells(text)
-    if not rows or not 2 <= len(rows[0][1]) <= 64:
-        raise _refused(source, "no table of two columns or more", _CSV_HELP)
-    if len(rows) > MAX_POINTS:
-        raise _refused(source, f"the table has {len(rows)} rows, more than {MAX_POINTS}", "leave some out")
     titles = ["size", "us"]
     if any(cell.lower() in _SIZES for cell in rows[0][1]):
         titles, rows = rows[0][1], rows[1:]
-    if not rows:
-        raise _refused(source, "the table has no rows", _CSV_HELP)
     at = next(i for i, title in enumerate(titles) if title.lower() in _SIZES)
     series = []
     for column, title in enumerate(titles):
-        if column == at:
-            continue
         factor = 1.0 if title.lower() in _SECONDS else 1e-6
         points = []
-        for line, row in rows:
-            if len(row) <= max(at, column):
-                raise _refused(source, f"line {line} is short: {len(row)} cells", _CSV_HELP)
-            size, time = _size(row[at]), _number(row[column])
-            if size is None or time is None:
-                wrong, what = (row[at], "size") if size is None else (row[column], "time")
-                raise _refused(source, f"line {line}: {wrong[:40]!r} is no {what}", _CSV_HELP)
-            try:
-                points.append(Point(size, time * factor, line))
-            except ValueError as error:
-                raise _refused(source, f"line {line}: {error}", _CSV_HELP) from None
+        for line, row in rows if column != at else ():
+            size, time = (_size(row[at]), _number(row[column])) if len(row) > max(at, column) else (0.0, 0.0)
+            if size <= 0 or time <= 0:
+                help_ = "write a header such as `size,us`, then rows such as `64K,12.5`"
+                raise _refused(source, f"line {line} has no size and time in column {column + 1}", help_)
+            points.append(Point(size, time * factor, line))
         name = "" if title.lower() in (*_MICROSECONDS, *_SECONDS) else title[:40]
         series.append(Series(source, "CSV", name, operation or "transfer", tuple(points), ranks))
     return series
@@ -386,7 +330,7 @@ def _read_csv(text: str, source: str, operation: Operation | None, ranks: int | 
 FORMATS: dict[str, tuple[Callable[[str], object], Reader]] = {
     "nccl-tests": (_NCCL_HEADER.search, _read_nccl_tests),
     "osu": (_OSU_TITLE.search, _read_osu),
-    "perftest": (lambda text: _PERFTEST_RATE.search(text) or _PERFTEST_TIME.search(text), _read_perftest),
+    "perftest": (_PERFTEST.search, _read_perftest),
     "nvbandwidth": (
         lambda text: text.lstrip().startswith("{") and '"nvbandwidth"' in text[:4096],
         _read_nvbandwidth,

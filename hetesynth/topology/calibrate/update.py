@@ -29,7 +29,7 @@ from hetesynth.topology.language.source import checked_source, read_source
 from hetesynth.topology.language.syntax import Amount, Element, Join, Network, Property
 from hetesynth.topology.language.units import UNITS
 
-_CALIBRATED = "# calibrated:"
+_CALIBRATED = "# calibrated"
 _TOKENS = re.compile(r'(?:#|//)[^\n]*|"[^"\n]*"|[{}]')
 _WRITTEN = 1e-3  # a figure has four digits
 _DEFAULT_KINDS = {
@@ -122,26 +122,32 @@ def rounded(value: float) -> Fraction:
 def updated(
     text: str, name: str, topology: Topology, links: LinkClass, figures: Figures, note: str
 ) -> tuple[str, tuple[str, ...]]:
-    """Return ``text`` with ``figures``, and what else that changes; HS847 where a figure has no place."""
-    editor = _Editor(name, topology, links, figures, note)
+    """Return ``text`` with ``figures``, and what else that changes; HS847 where a figure has no place.
+
+    ``note``: where they come from, for a comment in front, which takes the place of an older one of this kind.
+    """
+    editor = _Editor(name, topology, links, figures)
     try:
-        return editor.updated(text)
+        changed, effects = editor.updated(text)
     except HetesynthError as error:
         own = _with_own_types(text, name, links) if error.code == "HS847" else text
         if own == text:
             raise
-        return editor.updated(own)
+        changed, effects = editor.updated(own)
+    if changed == text:
+        return text, effects
+    head = f"{_CALIBRATED} {links.kind}: "
+    return f"{head}{note}\n" + re.sub(rf"(?m)^{re.escape(head)}[^\n]*\n", "", changed), effects
 
 
 @dataclass(frozen=True, slots=True)
 class _Editor:
-    """Edits the text of the file called ``name``; ``note``: where the figures come from, for a comment."""
+    """Edits the text of the file called ``name``."""
 
     name: str
     topology: Topology
     links: LinkClass
     figures: Figures
-    note: str
 
     def updated(self, text: str) -> tuple[str, tuple[str, ...]]:
         changed, figures = text, self.figures
@@ -149,8 +155,8 @@ class _Editor:
             changed = self._with_rate(changed, rounded(figures.rate))
         if figures.alpha is not None:
             changed = self._with_alpha(changed, rounded(figures.alpha))
-        links = [self.topology.links[i] for i in self.links.links]
-        gpus = sorted({end for link in links for end in (link.src, link.dst)})
+        ends = [self.topology.links[i] for i in self.links.links]
+        gpus = sorted({end for link in ends for end in (link.src, link.dst)})
         owners = [self.topology.vertices[rank].name for rank in gpus]
         for word, value in (("reduce", figures.reduce), ("copy", figures.copy)):
             if value is not None:
@@ -160,22 +166,21 @@ class _Editor:
     def _with_rate(self, text: str, total: Fraction) -> str:
         """``text`` with the rate, and a statement that it is what transfers get, so that nothing derates it; the
         paper form has none."""
-        statements = [s for s in _statements(text, self.name) if _is_of(s, self.links)]
-        if statements:
-            edits = []
-            for statement in statements:
-                stated = _property(statement, "bandwidth")
-                if stated is not None and stated.amount is not None:
-                    lanes = lanes_of(stated.lanes, Findings())
-                    edits.append(_replaced(text, stated.amount, bandwidth_text(rounded(float(total) / lanes))))
-            text = _edited(text, [*edits, *self._notes(text, statements)])
+        edits = [
+            _replaced(
+                text, stated.amount, bandwidth_text(rounded(float(total) / lanes_of(stated.lanes, Findings())))
+            )
+            for statement in _statements(text, self.name)
+            if _is_of(statement, self.links) and (stated := _property(statement, "bandwidth")) and stated.amount
+        ]
+        if edits:
+            text = _edited(text, edits)
         else:
-            owners, wires = self._owners(), [self.topology.wires[w] for w in self.links.wires]
-            if not owners or len({wire.lanes for wire in wires}) > 1:
+            lanes = {self.topology.wires[w].lanes for w in self.links.wires}
+            if len(lanes) > 1:
                 raise _no_place(self.links, "bandwidth")
-            lanes = wires[0].lanes
-            rate = bandwidth_text(rounded(float(total) / lanes), lanes)
-            text = self._with_set(text, owners, f"bandwidth {rate}")
+            rate = bandwidth_text(rounded(float(total) / min(lanes)), min(lanes))
+            text = self._with_set(text, self._owners(), f"bandwidth {rate}")
         end = _closing(text, self._cluster(text))
         if end is None or self.links.kind.lower() in self.topology.measured:
             return text
@@ -201,49 +206,26 @@ class _Editor:
     def _latency_set(self, text: str, links: LinkClass, latency: Fraction) -> str:
         """``text`` with this latency of what holds it: the fabric of a network, else what limits."""
         shown = time_text(latency)
-        statements: list[Statement] = []
-        for item in _items(text, self.name):
-            if isinstance(item, Statement):
-                stated = _property(item, "latency")
-                if stated is None or _literal(text, stated):
-                    statements.append(item)
+        statements = [item for item in _items(text, self.name) if isinstance(item, Statement)]
+        statements = [s for s in statements if (_property(s, "latency") is None or _literal(text, s, "latency"))]
         first_way = (self.topology.wires[w].dst for w in self.topology.links[links.links[0]].wires)
         if any(self.topology.vertices[end].kind == "fabric" for end in first_way):
             statements = [s for s in statements if isinstance(s, Element) and s.kind == "fabric"]
         else:
-            statements = [s for s in statements if _literal(text, _property(s, "bandwidth")) and _is_of(s, links)]
+            statements = [s for s in statements if _literal(text, s, "bandwidth") and _is_of(s, links)]
             statements = [s for s in statements if isinstance(s, Element)] or statements
         if not statements:
-            owners = self._owners(latency=True)
-            if not owners:
-                raise _no_place(links, "latency")
-            return self._with_set(text, owners, f"latency {shown}")
-        edits = self._notes(text, statements)
+            return self._with_set(text, self._owners(latency=True), f"latency {shown}")
+        edits = []
         for statement in statements:
-            stated, bandwidth = _property(statement, "latency"), _property(statement, "bandwidth")
+            stated = _property(statement, "latency")
             if stated is not None and stated.amount is not None:
                 edits.append(_replaced(text, stated.amount, shown))
-            elif bandwidth is not None:
-                before = _offset(text, bandwidth.span)
-                edits.append((before, before, f"latency {shown}; "))
             else:
                 start = _offset(text, statement.span)
-                braces = (token.end() for token in _TOKENS.finditer(text, start) if token[0] == "{")
-                inside = next(braces, start)
+                inside = next(token.end() for token in _TOKENS.finditer(text, start) if token[0] == "{")
                 edits.append((inside, inside, f" latency {shown};"))
         return _edited(text, edits)
-
-    def _notes(self, text: str, statements: Iterable[Statement]) -> list[Edit]:
-        """Comments above the lines of ``statements``, in place of older ones."""
-        edits: dict[tuple[int, int], Edit] = {}
-        for number in {s.span.line for s in statements}:
-            lines = text.split("\n")
-            line = sum(len(one) + 1 for one in lines[: number - 1])
-            older = number > 1 and lines[number - 2].lstrip().startswith(_CALIBRATED)
-            begin = line - len(lines[number - 2]) - 1 if older else line
-            indent = re.match(r"[ \t]*", lines[number - 1])
-            edits[begin, line] = (begin, line, f"{indent[0] if indent else ''}{_CALIBRATED} {self.note}\n")
-        return list(edits.values())
 
     def _cluster(self, text: str) -> int:
         items = parse(checked_source(text, self.name)).items
@@ -251,61 +233,46 @@ class _Editor:
 
     def _with_set(self, text: str, owners: Sequence[str], figure: str) -> str:
         """A ``set`` before the cluster's closing brace, in place of one that was written for the same before."""
-        begin = self._cluster(text)
-        end = _closing(text, begin)
-        if end is None:
-            what = "the cluster has no end"
-            raise HetesynthError(what, code="HS847", help="state the cluster in the block form")
-        target = compressed(owners, [v.name for v in self.topology.vertices])
-        statement = rf"[ \t]*set {re.escape(target)} \{{ {figure.split()[0]} [^\n]*\}}\n"
-        old = re.compile(rf"[ \t]*{re.escape(_CALIBRATED)}[^\n]*\n{statement}").search(text, begin, end)
-        removed: list[Edit] = [(old.start(), old.end(), "")] if old is not None else []
+        end = _closing(text, self._cluster(text))
+        if end is None or not owners:
+            raise _no_place(self.links, figure.split()[0])
         at, lead = _line_before(text, end)
-        added = f"{lead}  {_CALIBRATED} {self.note}\n  set {target} {{ {figure} }}\n"
-        return _edited(text, [*removed, (at, at, added)])
+        target = compressed(owners, [v.name for v in self.topology.vertices])
+        added = f"set {target} {{ {figure} }}  {_CALIBRATED}"
+        older = re.compile(
+            rf"(?m)^[ \t]*set {re.escape(target)} \{{ {figure.split()[0]} [^\n]*\}}  {_CALIBRATED}\n"
+        )
+        return older.sub("", text[:at]) + f"{lead}  {added}\n{text[at:]}"
 
     def _owners(self, *, latency: bool = False) -> list[str]:
         """The parts whose figures these are: NICs, switches, buses; of latencies, the fabric where one is."""
         vertices, wires = self.topology.vertices, self.topology.wires
-        owners: dict[str, None] = {}
-        for number in self.links.links if latency else ():
-            fabric = [vertices[wires[w].dst] for w in self.topology.links[number].wires]
-            owners.update(dict.fromkeys(part_of(v.name) for v in fabric if v.kind == "fabric"))
-        if owners:
-            return list(owners)
-        for wire in self.links.wires:
-            ends = [vertices[v] for v in (wires[wire].src, wires[wire].dst)]
-            parts = [v for v in ends if v.kind == "nic"] or [v for v in ends if v.kind not in ("gpu", "fabric")]
-            if parts:
-                owners[part_of(parts[0].name)] = None
-        return list(owners)
+        ways = (
+            [wires[w] for number in self.links.links for w in self.topology.links[number].wires] if latency else []
+        )
+        owners = [vertices[wire.dst].name for wire in ways if vertices[wire.dst].kind == "fabric"]
+        for wire in (wires[w] for w in self.links.wires) if not owners else ():
+            ends = [vertices[v] for v in (wire.src, wire.dst)]
+            named = [v for v in ends if v.kind == "nic"] or [v for v in ends if v.kind not in ("gpu", "fabric")]
+            owners += [v.name for v in named[:1]]
+        return list(dict.fromkeys(map(part_of, owners)))
 
     def _effects(self, after: Topology) -> tuple[str, ...]:
         """What else changed, a sentence for each class; HS847 where the links have not the fitted figures."""
         links, alpha, rate = self.links, self.figures.alpha, self.figures.rate
         if len(after.links) != len(self.topology.links):
-            what = "there would be other links then"
-            raise HetesynthError(what, code="HS847", help="state the figures by hand")
+            raise _no_place(links, "rate")
         members = set(links.links)
         others: dict[str, None] = {}
         for number, (old, new) in enumerate(zip(self.topology.links, after.links, strict=True)):
             was, is_ = (old.bandwidth * old.lanes, old.latency), (new.bandwidth * new.lanes, new.latency)
             if number not in members:
-                if was != is_:
-                    change = f"{_titled(old.kind, *was)} becomes {_titled(new.kind, *is_)}"
-                    others[f"{change}: its way crosses what was changed"] = None
-                continue
-            if rate is not None and abs(float(is_[0]) / rate - 1) > _WRITTEN:
+                change = f"{_titled(old.kind, *was)} becomes {_titled(new.kind, *is_)}"
+                others |= {f"{change}: its way crosses what was changed": None} if was != is_ else {}
+            elif rate is not None and abs(float(is_[0]) / rate - 1) > _WRITTEN:
                 raise _no_place(links, "bandwidth")
-            of_most = old.latency == links.alpha
-            if alpha is not None and of_most and abs(float(new.latency) / (alpha or 1) - 1) > _WRITTEN:
-                rest = time_text(new.latency)
-                raise HetesynthError(
-                    f"links of {links.title} cannot have {alpha * 1e6:.4g} us: "
-                    f"other parts of their way leave {rest}",
-                    code="HS847",
-                    help="calibrate what these parts are made of first, or state their latencies by hand",
-                )
+            elif alpha and old.latency == links.alpha and abs(float(new.latency) / alpha - 1) > _WRITTEN:
+                raise _no_place(links, "latency")
         return tuple(others)
 
 
@@ -314,12 +281,14 @@ def _titled(kind: str, rate: Fraction, latency: Fraction) -> str:
 
 
 def _no_place(links: LinkClass, what: str) -> HetesynthError:
-    return HetesynthError(
-        f"the {what} of {links.title} has no statement that could be changed: it comes from an imported file "
-        "that is not the library's, from a loss (`degrade`), or another part of the way limits it",
-        code="HS847",
-        help="see `topo show --all`; state the figure by hand, or copy the node type into a file of yours",
+    message = (
+        f"the {what} of {links.title} has no statement that could be changed to what was fitted: it comes from "
     )
+    message += (
+        "an imported file that is not the library's, from a loss (`degrade`), or from other parts of the way"
+    )
+    help_ = "see `topo show --all`; state the figure by hand, or copy the node type into a file of yours"
+    return HetesynthError(message, code="HS847", help=help_)
 
 
 def _with_own_types(text: str, name: str, links: LinkClass) -> str:
@@ -361,19 +330,19 @@ def _items(text: str, name: str) -> list[object]:
 def _statements(text: str, name: str) -> list[Statement]:
     """The elements and joins in the file itself that state a bandwidth in so many figures."""
     items = [item for item in _items(text, name) if isinstance(item, Statement)]
-    return [item for item in items if _literal(text, _property(item, "bandwidth"))]
+    return [item for item in items if _literal(text, item, "bandwidth")]
 
 
 def _property(statement: Statement, name: str) -> Property | None:
     return next((p for p in statement.properties if p.name == name), None)
 
 
-def _literal(text: str, prop: Property | None) -> bool:
-    """True where the figure stands there itself."""
+def _literal(text: str, statement: Statement, name: str) -> bool:
+    """True where that figure of a statement stands there itself."""
+    prop = _property(statement, name)
     if prop is None or not isinstance(prop.amount, Amount):
         return False
-    start = _offset(text, prop.amount.span)
-    return text.startswith(prop.amount.number, start) and prop.amount.unit in UNITS
+    return text.startswith(prop.amount.number, _offset(text, prop.amount.span)) and prop.amount.unit in UNITS
 
 
 def _is_of(statement: Statement, links: LinkClass) -> bool:

@@ -11,29 +11,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import combinations, permutations
 
 from hetesynth.files.strict_json import JsonLimits, JsonRefused, read_json
 from hetesynth.topology.importers.gpu_models import AMD_MODELS, amd_model
-from hetesynth.topology.importers.machine import Cpu, CpuLink, Gpu, GpuLink, Machine, Place, Remark, one_nic_a_gpu
+from hetesynth.topology.importers.machine import Gpu, GpuLink, Machine, Place, Remark, one_nic_a_gpu
 from hetesynth.topology.importers.rates import cpu_rate, pcie_rate, xgmi_rate
 from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lacking, lines_of, refused
 
 MAX_GPUS = 128
-ONE_HOP = 15  # the weight of a pair with an xGMI link of its own; two hops weigh twice as much
+ONE_HOP = "15"  # the weight of a pair with an xGMI link of its own; two hops weigh twice as much
 LINK_MB = 50_000  # MB/s of one xGMI link as amd-smi states it
 MOST_LINKS = 16
-HELP = "give the whole output of `amd-smi topology --json` or `rocm-smi --showtopo`"
+HELP = "give the whole output of `amd-smi topology --json` or `rocm-smi --showtopo`, of one server"
 
-WEIGHT, HOPS, LINK_TYPE, BANDWIDTH = "weight", "hops", "link type", "bandwidth"
-_TITLES = {"weight": WEIGHT, "hops": HOPS, "link type": LINK_TYPE, "numa bw": BANDWIDTH}
-_TITLE = re.compile(r"=+ *(Weight|Hops|Link Type) between two GPUs *=+", re.IGNORECASE)
-_AMD_TITLE = re.compile(r"([A-Z][A-Z -]{1,30}?) TABLE:")
+_TABLES = ("weight", "link type", "bandwidth")  # what is used of what the tools say
+_TITLE = re.compile(
+    r"=+ *(Weight|Link Type) between two GPUs *=+|(WEIGHT|LINK TYPE|NUMA BW) TABLE:", re.IGNORECASE
+)
+_FIELDS = {"weight": "weight", "link_type": "link type", "bandwidth": "bandwidth", "numa_bandwidth": "bandwidth"}
 _GPU = re.compile(r"GPU\d{1,3}|[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
-_NUMA = re.compile(r"GPU\[(\d{1,3})\]\s*: \(Topology\) Numa (?:Node|Affinity): (-?\d{1,4})")
-_FIELDS = {WEIGHT: "weight", HOPS: "num_hops", LINK_TYPE: "link_type", BANDWIDTH: "bandwidth"}
-_OLD_FIELDS = {WEIGHT: "weight", HOPS: "hops", LINK_TYPE: "link_type", BANDWIDTH: "numa_bandwidth"}
+_NUMA = re.compile(r"GPU\[(\d{1,3})\]\s*: \(Topology\) Numa (?:Node|Affinity): (\d{1,4})")
 
 Matrix = dict[tuple[int, int], str]  # what is said of ordered pairs of GPUs
 Tables = tuple[Sequence[str], dict[str, Matrix]]  # names or bus ids of the GPUs, and a matrix for each property
@@ -42,150 +40,111 @@ Tables = tuple[Sequence[str], dict[str, Matrix]]  # names or bus ids of the GPUs
 def read_amd_smi(source: Source, options: ReadOptions) -> Reading:
     """Return the server of a file; HS732 where it is no such output, HS733 where a flag is needed."""
     lines = lines_of(source.data, source.name)
-    numa: dict[int, int] = {}
-    if any(_title(line) for line in lines):
-        names, tables = _text_tables(lines, source.name)
-        nodes = [match for line in lines if (match := _NUMA.match(line))]
-        numa = {int(node[1]): int(node[2]) for node in nodes if int(node[2]) >= 0}
-    else:
-        names, tables = _json_tables(source.data, source.name)
-    if WEIGHT not in tables or LINK_TYPE not in tables:
-        what = "no weights or no link types of pairs: hops alone do not tell which are direct"
-        raise refused(source.name, what, HELP)
+    is_text = any(_TITLE.fullmatch(line.strip()) for line in lines)
+    names, tables = _text_tables(lines, source.name) if is_text else _json_tables(source)
+    pairs = list(combinations(range(len(names)), 2))
+    if any(pair not in tables[table] for table in _TABLES[:2] for pair in permutations(range(len(names)), 2)):
+        raise refused(source.name, "no weight or no link type of every pair of GPUs", HELP)
     model = source.stated.model or options.model
     facts = amd_model(model)
     if facts is None:
-        what = f"nothing is known of the GPU {model!r}" if model else "the tool does not name the model"
+        what = f"nothing is known of the GPU {model!r}, so the rate of a link is not known"
         way_out = f"state it with --model, or for this file with --model FILE=NAME ({AMD_MODELS})"
-        raise lacking(source.name, f"{what}, so the rate of a link is not known", way_out)
+        raise lacking(source.name, what, way_out)
     rate = xgmi_rate(facts.arch, options.calibration)
-    pairs = list(combinations(range(len(names)), 2))
     links = []
     for a, b in pairs:
-        there, back = ((tables[LINK_TYPE][pair].upper(), tables[WEIGHT][pair]) for pair in ((a, b), (b, a)))
-        if there != back:
-            what = f"GPUs {a} and {b}: {' '.join(there)} one way, {' '.join(back)} back"
+        there, back = ([tables[table].get(pair, "N/A") for table in _TABLES] for pair in ((a, b), (b, a)))
+        kind, weight, bandwidth = there[1].upper(), there[0], re.fullmatch(r"\d{1,9}-(\d{1,9})", there[2])
+        count, rest = divmod(int(bandwidth[1]), LINK_MB) if bandwidth else (1, 0)
+        if there != back or rest or not 1 <= count <= MOST_LINKS:
+            what = f"GPUs {a} and {b}: {', '.join(there)} one way and {', '.join(back)} back is no number of links"
             raise refused(source.name, what, HELP)
-        if there == ("XGMI", str(ONE_HOP)):
-            bandwidths = tables.get(BANDWIDTH, {})
-            values = [bandwidths.get(pair) or "N/A" for pair in ((a, b), (b, a))]
-            matches = [re.fullmatch(r"(\d{1,9})-(\d{1,9})", value) for value in values]
-            count, most = 1, {int(match[2]) for match in matches if match}
-            if all(matches):
-                count, rest = divmod(max(most), LINK_MB)
-                if len(most) != 1 or rest or not 1 <= count <= MOST_LINKS:
-                    what = f"GPUs {a} and {b}: {values[0]} MB/s is no multiple of a link's {LINK_MB}"
-                    raise refused(source.name, what, HELP)
-            elif not facts.single:
-                way_out = "give `amd-smi topology --json` with bandwidths, or NCCL_TOPO_DUMP_FILE's XML"
-                what = f"the number of xGMI links between GPUs {a} and {b} is not told"
-                raise lacking(source.name, what, way_out)
-            links.append(GpuLink(a, b, count, rate, "xgmi"))
-    gpus = tuple(
-        Gpu(model, facts.arch, Place(bus=name if ":" in name else "", numa=numa.get(i)))
-        for i, name in enumerate(names)
-    )
-    nics, of_nics = one_nic_a_gpu(len(gpus), source.stated.nic_rate, options.nic_rate)
-    remarks = [Remark("found", f"{len(gpus)} GPUs, {len(links)} pairs with xGMI links"), *of_nics]
-    degrees = [sum(link.count for link in links if gpu in (link.a, link.b)) for gpu in range(len(gpus))]
+        if (kind, weight) != ("XGMI", ONE_HOP):
+            continue
+        if bandwidth is None and not facts.single:
+            way_out = "give `amd-smi topology --json` with bandwidths, or NCCL_TOPO_DUMP_FILE's XML"
+            what = f"the number of xGMI links between GPUs {a} and {b} is not told"
+            raise lacking(source.name, what, way_out)
+        links.append(GpuLink(a, b, count, rate, "xgmi"))
+    remarks = [Remark("found", f"{len(names)} GPUs, {len(links)} pairs with xGMI links")]
+    degrees = [sum(link.count for link in links if gpu in (link.a, link.b)) for gpu in range(len(names))]
     usual = max(degrees, key=degrees.count)
-    for gpu, degree in enumerate(degrees):
-        if degree < usual:
-            remarks.append(Remark("suspicious", f"GPU {gpu} has {degree} xGMI links, and most have {usual}"))
-    machine = Machine("", gpus, nics, links=tuple(links), remarks=tuple(remarks))
-    return Reading((machine if len(links) == len(pairs) else _over_pcie(machine, options),))
-
-
-def _over_pcie(machine: Machine, options: ReadOptions) -> Machine:
-    """The machine with CPUs, one a NUMA node, over which pairs meet that xGMI does not join."""
-    nodes = sorted({gpu.place.numa for gpu in machine.gpus if gpu.place.numa is not None}) or [0]
-    names = {node: f"cpu{i}" for i, node in enumerate(nodes)}
-    slot = pcie_rate("16 GT/s", 0, options.calibration)
+    fewer = ((gpu, degree) for gpu, degree in enumerate(degrees) if degree < usual)
+    doubts = [Remark("suspicious", f"GPU {gpu} has {n} xGMI links, and most have {usual}") for gpu, n in fewer]
+    # CPUs, one a NUMA node, over which pairs meet that xGMI does not join
+    is_whole = len(links) == len(pairs)
+    numa = {int(match[1]): int(match[2]) for line in lines if (match := _NUMA.match(line))}
+    cpus = {node: f"cpu{i}" for i, node in enumerate(sorted(set(numa.values())) or [0])}
+    parents = ["" if is_whole else cpus.get(numa.get(gpu, 0), "cpu0") for gpu in range(len(names))]
+    slot = None if is_whole else pcie_rate("16 GT/s", 0, options.calibration)
     gpus = tuple(
-        replace(gpu, place=replace(gpu.place, parent=names.get(gpu.place.numa or nodes[0], "cpu0"), rate=slot))
-        for gpu in machine.gpus
+        Gpu(model, facts.arch, Place(parent, slot, name if ":" in name else ""))
+        for name, parent in zip(names, parents, strict=True)
     )
-    nics = tuple(replace(nic, gpus=(), place=Place(gpus[nic.gpus[0]].place.parent)) for nic in machine.nics)
-    cpus = tuple(Cpu(name, node) for node, name in names.items())
-    between = cpu_rate("AMD", "", 0)
-    cpu_links = tuple(CpuLink(a.name, b.name, between) for a, b in combinations(cpus, 2))
-    remark = Remark("assumed", "PCIe slots of 16 lanes at 16 GT/s: the tools have no such rates")
-    remarks = (*machine.remarks, remark)
-    return replace(machine, gpus=gpus, nics=nics, cpus=cpus, cpu_links=cpu_links, remarks=remarks)
-
-
-def _title(line: str) -> str:
-    """The property that a line announces; "" where it announces none that is used here."""
-    match = _TITLE.match(line.strip()) or _AMD_TITLE.fullmatch(line.strip())
-    return _TITLES.get(match[1].lower(), "") if match else ""
+    nics, of_nics = one_nic_a_gpu(parents, source.stated.nic_rate, options.nic_rate)
+    remarks += [of_nics, *doubts]
+    if not is_whole:
+        remarks.append(Remark("assumed", "PCIe slots of 16 lanes at 16 GT/s: the tools have no such rates"))
+    machine = Machine(
+        "",
+        gpus,
+        nics,
+        () if is_whole else tuple(cpus.values()),
+        between=cpu_rate("AMD", "", 0),
+        links=tuple(links),
+        remarks=tuple(remarks),
+    )
+    return Reading((machine,))
 
 
 def _text_tables(lines: Sequence[str], name: str) -> Tables:
-    """The matrices of a text; HS732 where they are incomplete or contradict each other."""
-    gpus: tuple[str, ...] = ()
-    tables: dict[str, Matrix] = {}
+    """The matrices of a text: below each title a line of GPUs, then a row for each; HS732 where one is cut."""
+    gpus: list[str] = []
+    tables: dict[str, Matrix] = {table: {} for table in _TABLES}
     for number, line in enumerate(lines, 1):
-        if not (title := _title(line)):
+        if not (match := _TITLE.fullmatch(line.strip())):
             continue
-        if title in tables:
-            raise refused(name, f"line {number}: a second table of {title}", "give one server a file")
-        start = next((n for n in range(number, min(number + 3, len(lines))) if lines[n].split()), len(lines))
-        devices = tuple(lines[start].split()) if start < len(lines) else ()
-        distinct = 0 < len(set(devices)) == len(devices) <= MAX_GPUS
-        if not distinct or not all(map(_GPU.fullmatch, devices)):
-            raise refused(name, f"line {start + 1}: no line of GPUs below the title", HELP)
-        matrix: Matrix = {}
-        for row, device in enumerate(devices):
-            at = start + 1 + row
-            words = lines[at].split() if at < len(lines) else []
-            if words[:1] != [device] or len(words) != len(devices) + 1:
-                raise refused(name, f"line {at + 1}: no whole row of {device}", HELP)
-            matrix |= {(row, column): word for column, word in enumerate(words[1:])}
-        if gpus and devices != gpus:
-            raise refused(name, f"line {number}: a table of other GPUs than the one before", HELP)
-        gpus, tables[title] = devices, matrix
+        title = (match[1] or match[2]).lower().replace("numa bw", "bandwidth")
+        below = [words for text in lines[number : number + 2 * MAX_GPUS] if (words := text.split())]
+        heading = below[0] if below else []
+        rows = below[1 : len(heading) + 1]
+        whole = [row[:1] for row in rows] == [[gpu] for gpu in heading] and all(map(_GPU.fullmatch, heading))
+        if (
+            not heading
+            or not whole
+            or {len(row) for row in rows} != {len(heading) + 1}
+            or len(set(heading)) != len(rows)
+        ):
+            raise refused(name, f"line {number}: no whole table of GPUs below it", HELP)
+        if tables[title] or (gpus and heading != gpus):
+            raise refused(name, f"line {number}: a second table, or one of other GPUs", HELP)
+        gpus = heading
+        tables[title] = {(i, j): word for i, row in enumerate(rows) for j, word in enumerate(row[1:])}
     return gpus, tables
 
 
-def _json_tables(data: bytes, name: str) -> Tables:
+def _json_tables(source: Source) -> Tables:
     """What ``amd-smi topology --json`` says; both of its layouts."""
     try:
-        document = read_json(data, JsonLimits(max_depth=12, max_digits=18))
-    except JsonRefused as error:
-        raise refused(name, str(error), HELP) from error
-    if isinstance(document, dict) and isinstance(document.get("topology"), list):
-        document = document["topology"]
-    if not isinstance(document, list) or not 1 <= len(document) <= MAX_GPUS:
-        raise refused(name, "no list of GPUs with their links", HELP)
-    tables: dict[str, Matrix] = {table: {} for table in _FIELDS}
-    said: list[tuple[int, int, str, str]] = []  # place of a GPU, number of another, table, value
-    for a, entry in enumerate(document):
-        links, older = (entry.get("links"), entry.get("weight")) if isinstance(entry, dict) else (None, None)
-        if (not isinstance(links, list) and not isinstance(older, dict)) or type(entry.get("gpu")) is not int:
-            raise refused(name, "no list of GPUs with their links", HELP)
-        for link in links if isinstance(links, list) else ():
-            if not isinstance(link, dict) or type(link.get("gpu")) is not int:
-                raise refused(name, f"GPU {entry['gpu']} has a link without the number of a GPU", HELP)
-            said += [(a, link["gpu"], table, link[key]) for table, key in _FIELDS.items() if key in link]
-        if not isinstance(links, list):
-            columns = {table: entry.get(key) for table, key in _OLD_FIELDS.items()}
-            cells = [
-                (t, *cell) for t, column in columns.items() if isinstance(column, dict) for cell in column.items()
-            ]
-            matches = [(re.fullmatch(r"gpu_(\d{1,3})", other), table, value) for table, other, value in cells]
-            said += [(a, int(match[1]), table, value) for match, table, value in matches if match]
-    gpus = [entry["gpu"] for entry in document]
-    number = {gpu: place for place, gpu in enumerate(gpus)}
-    if len(number) != len(gpus):
-        raise refused(name, "a GPU stands there twice", "give one server a file")
-    for a, gpu, table, value in said:
-        if gpu in number:
-            tables[table][a, number[gpu]] = str(value)[:100]
-    for table, matrix in tables.items():
-        for a, b in permutations(range(len(gpus)), 2):
-            if matrix and (a, b) not in matrix:
-                raise refused(name, f"{table} of GPUs {gpus[a]} and {gpus[b]} is not there", HELP)
-    names = [entry.get("bdf") for entry in document]
-    bus_ids = all(isinstance(bdf, str) and _GPU.fullmatch(bdf) for bdf in names) and len(set(names)) == len(names)
-    shown = [str(bdf) for bdf in names] if bus_ids else [f"GPU{gpu}" for gpu in gpus]
-    return shown, {table: matrix for table, matrix in tables.items() if matrix}
+        document = read_json(source.data, JsonLimits(max_depth=12, max_digits=18))
+        if isinstance(document, dict):
+            document = document["topology"]
+        gpus = [entry["gpu"] for entry in document]
+        said: list[tuple[int, int, str, object]] = []  # place of a GPU, another, field, value
+        for a, entry in enumerate(document):
+            for link in entry.get("links", ()):
+                said += [(a, gpus.index(link["gpu"]), field, link[field]) for field in _FIELDS if field in link]
+            for field in _FIELDS if "links" not in entry else ():  # the older layout
+                column = entry.get(field, {}).items()
+                said += [(a, gpus.index(int(other.removeprefix("gpu_"))), field, value) for other, value in column]
+        names = [str(entry.get("bdf")) for entry in document]
+    except (JsonRefused, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise refused(source.name, "no list of GPUs with their links in JSON", HELP) from error
+    if not 1 <= len(set(map(str, gpus))) == len(gpus) <= MAX_GPUS:
+        raise refused(source.name, "no GPU, too many, or one that stands there twice", HELP)
+    tables: dict[str, Matrix] = {table: {} for table in _TABLES}
+    for a, b, field, value in said:
+        tables[_FIELDS[field]][a, b] = str(value)[:100]
+    bus_ids = all(map(_GPU.fullmatch, names)) and len(set(names)) == len(names)
+    return names if bus_ids else [f"GPU{gpu}" for gpu in gpus], tables

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-import selectors
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
@@ -25,8 +24,7 @@ from hetesynth.topology.importers.reading import Source
 
 MAX_SECONDS = 30.0
 MAX_OUTPUT = 16_000_000
-BLOCK = 65_536
-
+_PAUSE = 0.01  # seconds between two looks at a tool
 
 # in the order of preference: the first family that answers counts; commands of one family describe one server
 # together or in place of each other
@@ -44,16 +42,13 @@ PORTS = Path("/sys/class/infiniband")
 MAX_PORTS = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Detected:
-    """What the tools printed, and remarks on those that failed."""
+def detect(
+    tools: Sequence[tuple[str, tuple[str, ...]]] = TOOLS, seconds: float = MAX_SECONDS
+) -> tuple[list[Source], list[Remark]]:
+    """Return the output of the first family of which a tool exists and answers, and remarks on those that failed.
 
-    sources: tuple[Source, ...]
-    remarks: tuple[Remark, ...] = ()
-
-
-def detect(tools: Sequence[tuple[str, tuple[str, ...]]] = TOOLS, seconds: float = MAX_SECONDS) -> Detected:
-    """Return the output of the first family of which a tool exists and answers; HS745 where none does."""
+    HetesynthError HS745 where none answers.
+    """
     remarks: list[Remark] = []
     for family in dict.fromkeys(family for family, _ in tools):
         sources: list[Source] = []
@@ -67,73 +62,50 @@ def detect(tools: Sequence[tuple[str, tuple[str, ...]]] = TOOLS, seconds: float 
             except HetesynthError as error:
                 remarks.append(Remark("suspicious", f"`{name}`: {error.message}"))
         if sources:
-            return Detected(tuple(sources), tuple(remarks))
+            return sources, remarks
     names = ", ".join(dict.fromkeys(command[0] for _, command in tools))
-    said = "; ".join(remark.text for remark in remarks)
-    what = f"no tool that describes this machine answered{f': {said}' if said else ''}"
+    said = "".join(f"; {remark.text}" for remark in remarks)
     help_ = f"run it where there is one of {names}, or use hetesynth topo import with what they print"
-    raise HetesynthError(what, code="HS745", help=help_)
+    raise HetesynthError(f"no tool that describes this machine answered{said}", code="HS745", help=help_)
 
 
 def nic_rates_of_ports(ports: Path = PORTS) -> dict[str, Fraction]:
     """The rates of InfiniBand and RoCE ports by NIC, in bytes per second, as Linux states them."""
     rates: dict[str, Fraction] = {}
-    try:
-        files = sorted(ports.glob("*/ports/1/rate"))[:MAX_PORTS]
-    except OSError:
-        return rates
-    for file in files:
-        try:
-            with file.open("rb") as stream:
-                text = stream.read(200).decode("ascii", "replace")
-        except OSError:
-            continue
-        if match := re.match(r"(\d{1,5}(?:\.\d)?) Gb/sec", text):
-            rates[file.parts[-4]] = Fraction(match[1]) * 10**9 / 8
-    return {name: rate for name, rate in rates.items() if rate}
+    for file in sorted(ports.glob("*/ports/1/rate"))[:MAX_PORTS]:
+        with suppress(OSError), file.open("rb") as stream:
+            if match := re.match(rb"([1-9]\d{0,4}(?:\.\d)?) Gb/sec", stream.read(200)):
+                rates[file.parts[-4]] = Fraction(match[1].decode()) * 10**9 / 8
+    return rates
 
 
 def _output(command: Sequence[str], seconds: float) -> bytes:
     """What a command prints; HetesynthError HS747 where it fails, prints too much or takes too long."""
-    environment = os.environ | {"LC_ALL": "C", "LANG": "C"}
-    deadline = time.monotonic() + seconds
-    try:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise _failed(error.strerror or "cannot be run") from error
-    output = bytearray()
-    try:
-        with process.stdout as pipe, selectors.DefaultSelector() as selector:  # type: ignore[union-attr]
-            selector.register(pipe, selectors.EVENT_READ)
-            block = b"."
-            while block:
-                left = deadline - time.monotonic()
-                if left <= 0 or not selector.select(left):
-                    raise _failed("gave no answer in time")
-                block = os.read(pipe.fileno(), BLOCK)
-                output += block
-                if len(output) > MAX_OUTPUT:
-                    raise _failed(f"printed more than {MAX_OUTPUT} bytes")
-        code = process.wait(timeout=seconds)
-    except subprocess.TimeoutExpired as error:
-        raise _failed(f"gave no answer in {seconds:g} s") from error
-    finally:
-        with suppress(OSError):  # end it, if it still runs, with all that it started
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    if code != 0:
-        raise _failed(f"left with exit code {code}")
-    if not output.strip():
-        raise _failed("printed nothing")
-    return bytes(output)
-
-
-def _failed(why: str) -> HetesynthError:
-    return HetesynthError(f"it {why}", code="HS747", help="run it by hand and import what it prints")
+    failed = ""
+    with tempfile.TemporaryFile() as file:
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.DEVNULL,
+                env=os.environ | {"LC_ALL": "C", "LANG": "C"},
+                start_new_session=True,
+            )
+            deadline = time.monotonic() + seconds
+            while not failed and process.poll() is None:
+                time.sleep(_PAUSE)
+                size = os.fstat(file.fileno()).st_size
+                failed = "gave no answer in time" if time.monotonic() > deadline else ""
+                failed = f"printed more than {MAX_OUTPUT} bytes" if size > MAX_OUTPUT else failed
+            with suppress(OSError):  # end it, if it still runs, with all that it started
+                os.killpg(process.pid, signal.SIGKILL)
+            failed = failed or (f"left with exit code {process.returncode}" if process.wait() else "")
+        except OSError as error:
+            failed = error.strerror or "cannot be run"
+        file.seek(0)
+        output = file.read(MAX_OUTPUT)
+    failed = failed or ("" if output.strip() else "printed nothing")
+    if failed:
+        raise HetesynthError(f"it {failed}", code="HS747", help="run it by hand and import what it prints")
+    return output

@@ -79,8 +79,6 @@ _AMD_MODELS = (
 )
 AMD_MODELS = "MI50, MI100, MI250X, MI300A, MI300X, MI325X, MI355X"
 _AMD = re.compile(r"\bAMD\b|\bMI ?\d{2,3}", re.IGNORECASE)
-# raw GB/s of one link, as `nvidia-smi nvlink -s` prints it, of the generations that differ in it
-_BY_RAW_RATE = {"53.125": 100, "26.562": 90, "25.781": 70, "14.062": 86}
 _SLOTS = {"PCIE": "PCIe", "NVL": "NVL"}  # words behind a model's name that tell it from the one with a socket
 KNOWN_MODELS = "GB200, B300, B200, H200, H100, H20, H800, A100, A800, A40, A6000, L40S, RTX 5090, V100, P100, K80"
 
@@ -106,12 +104,6 @@ def gpu_vendor(name: str) -> Vendor | None:
     if _AMD.search(name):
         return "AMD"
     return "NVIDIA" if gpu_model(name) is not None or "NVIDIA" in name.upper() else None
-
-
-def model_by_raw_rate(rate: str) -> GpuModel | None:
-    """A model with links of this raw rate."""
-    sm = _BY_RAW_RATE.get(rate)
-    return next((model for _, model in _MODELS if model.sm == sm and model.links), None)
 
 
 def short_name(name: str) -> str:

@@ -13,12 +13,11 @@ from fractions import Fraction
 
 from hetesynth.topology.importers.machine import Remark
 from hetesynth.topology.importers.network import Attachment, Network, Trunk
-from hetesynth.topology.importers.node_types import without_nvlink
 from hetesynth.topology.importers.reading import Reading, ReadOptions, Source, lines_of, refused
 from hetesynth.topology.importers.wording import natural, some
 
 MAX_DEVICES = 200_000
-HELP = "give the whole output of `ibnetdiscover`"
+HELP = "give the whole output of `ibnetdiscover`, or a part of a large fabric"
 
 _BLOCK = re.compile(r'(Switch|Ca|Rt)\s+\d{1,4}\s+"([SHR]-[0-9a-fA-F]{1,16})"\s*(?:#\s*"([^"]{0,200})")?.*')
 _CABLE = re.compile(
@@ -27,7 +26,6 @@ _CABLE = re.compile(
 _SPEED = re.compile(r"\b(1|2|4|8|12)x(SDR|DDR|QDR|FDR10|FDR|EDR|HDR|NDR|XDR)\b")
 _DESCRIPTION = re.compile(r'"([^"]{0,200})"')
 _NO_CABLE = re.compile(r"(\[\d{1,3}\])(?:\([0-9a-fA-F]{1,16}\))?\s*(?:#.*)?")
-_IMAGE = re.compile(r"sysimgguid=0x([0-9a-fA-F]{1,16})")
 # how a NIC calls itself before its host gives it a name
 _OF_FACTORY = re.compile(
     r"(MT\d{3,6}( (ConnectX|BlueField).*)?|localhost\b.*|.*\b(Mellanox|NVIDIA|Nvidia) Technologies.*"
@@ -52,10 +50,9 @@ End = tuple[str, int]  # guid, port
 
 @dataclass(slots=True)
 class _Devices:
-    """Descriptions of devices, the card that a device is on, cables by their ends with their rates, odd ports."""
+    """Descriptions of devices, cables by their ends with their rates, odd ports."""
 
     names: dict[str, str] = field(default_factory=dict)
-    images: dict[str, str] = field(default_factory=dict)
     odd: list[str] = field(default_factory=list)
     cables: dict[tuple[End, End], Fraction | None] = field(default_factory=dict)
 
@@ -76,26 +73,18 @@ class _Devices:
 def read_ibnetdiscover(source: Source, options: ReadOptions) -> Reading:
     """Return the network of a file; HS732 where it is no such output."""
     devices = _Devices()
-    current = image = ""
+    current = ""
     for number, line in enumerate(lines_of(source.data, source.name), 1):
         text = line.strip()
         if match := _BLOCK.fullmatch(text):
             current = match[2]
             devices.names[current] = match[3] or devices.names.get(current, "")
-            devices.images[current], image = image, ""
-        elif match := _IMAGE.fullmatch(text):
-            image = match[1]
-        elif match := _CABLE.fullmatch(text):
-            if not current:
-                raise refused(source.name, f"line {number}: a port without a device above it", HELP)
+        elif current and (match := _CABLE.fullmatch(text)):
             devices.add_cable((current, int(match[1])), (match[2], int(match[3])), match[4])
         elif current and (match := _NO_CABLE.fullmatch(text)):
             devices.odd.append(f"{devices.names[current] or current}{match[1]} has no link")
-        elif text.startswith("["):
-            raise refused(source.name, f"line {number}: a port that is not written as ibnetdiscover does", HELP)
-        if len(devices.names) + len(devices.cables) > MAX_DEVICES:
-            what = f"more than {MAX_DEVICES} devices and cables"
-            raise refused(source.name, what, "import a part of the fabric")
+        elif text.startswith("[") or len(devices.cables) > MAX_DEVICES:
+            raise refused(source.name, f"line {number}: no port of a device, or one of too many", HELP)
     guids = {guid for ends in devices.cables for guid, _ in ends} | set(devices.names)
     # the name in `MF0;leaf1:MQM8700/U1` or `leaf1`, with the guid where several switches have it
     short: dict[str, str] = {}
@@ -106,9 +95,9 @@ def read_ibnetdiscover(source: Source, options: ReadOptions) -> Reading:
     counted = Counter(short.values())
     switches = {guid: name if counted[name] == 1 else f"{name}_{guid[2:]}" for guid, name in short.items()}
     attachments, remarks = _attachments(devices, switches)
-    remarks += without_nvlink(options.node_type)
     if not attachments:
-        raise refused(source.name, "no NIC of a host at a switch", HELP)
+        what = "no NIC at a switch whose description names its host: `ibnetdiscover --node-name-map` gives names"
+        raise refused(source.name, what, HELP)
     cables: Counter[tuple[str, str, Fraction | None]] = Counter()  # between switches, by pair and rate
     for ((one, _), (other, _)), rate in devices.cables.items():
         if one != other and one in switches and other in switches:
@@ -123,7 +112,6 @@ def read_ibnetdiscover(source: Source, options: ReadOptions) -> Reading:
 def _attachments(devices: _Devices, switches: dict[str, str]) -> tuple[list[Attachment], list[Remark]]:
     """Every NIC at a switch, by host and name, in the order of the hosts."""
     attachments: list[Attachment] = []
-    unnamed = passed = 0
     ports: dict[str, list[tuple[int, str, Fraction | None]]] = defaultdict(list)
     for ends, rate in devices.cables.items():
         for (nic, number), (switch, _) in (ends, ends[::-1]):
@@ -131,31 +119,31 @@ def _attachments(devices: _Devices, switches: dict[str, str]) -> tuple[list[Atta
                 ports[nic].append((number, switch, rate))
     described = {guid: " ".join(devices.names.get(guid, "").split()) for guid in ports}
     times = Counter(described.values())
-    seen: Counter[tuple[str, str]] = Counter()
+    unnamed: list[str] = []
+    seen: Counter[tuple[str, str]] = Counter()  # a host may have two NICs of one name
     for guid, cables in ports.items():
         words = described[guid].split()
-        if "Aggregation" in words:
-            passed += 1
+        if "Aggregation" in words:  # a part of a switch
             continue
-        repeated = len(words) > 1 and times[described[guid]] > 1  # by cards of several hosts
+        # by cards of several hosts
+        repeated = len(words) > 1 and times[described[guid]] > 1
         if repeated or not words or not _HOST.fullmatch(words[0]) or _OF_FACTORY.fullmatch(described[guid]):
-            unnamed += 1
-            words = [devices.images.get(guid) or guid[2:], guid[2:]]
+            unnamed.append(guid[2:])
+            continue
         host, nic = words[0], " ".join(words[1:]) or guid
         for number, switch, rate in sorted(cables, key=lambda cable: cable[0]):
             label = nic if len(cables) == 1 else f"{nic}/{number}"
             seen[host, label] += 1
-            if seen[host, label] > 1:  # a host has two NICs of this name
+            if seen[host, label] > 1:
                 label = f"{label}#{seen[host, label]}"
             attachments.append(Attachment(host, switches[switch], label, rate))
     attachments.sort(key=lambda one: (natural(one.host), natural(one.nic)))
     remarks = [Remark("found", f"{len(attachments)} NICs of {len({one.host for one in attachments})} hosts")]
-    if passed:
-        remarks.append(Remark("found", f"{passed} aggregation nodes of switches are passed over"))
     if unnamed:
-        text = "their descriptions name no one host, so that each card is a host of its own, called by its GUID"
-        way_out = "name hosts by `ibnetdiscover --node-name-map FILE`, or take the others with --hosts"
-        remarks.append(Remark("suspicious", f"{unnamed} NICs: {text}; {way_out}"))
+        text = (
+            "their descriptions name no one host, so that they are left out: name hosts by `--node-name-map FILE`"
+        )
+        remarks.append(Remark("suspicious", f"NICs {some(unnamed)}: {text}"))
     unplugged = [name or guid for guid, name in devices.names.items() if guid[0] == "H" and guid not in ports]
     if odd := list(dict.fromkeys([*(f"{name} has no link" for name in unplugged), *devices.odd])):
         remarks.append(Remark("suspicious", f"ports to look at: {some(odd)}"))

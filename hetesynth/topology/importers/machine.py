@@ -1,7 +1,7 @@
 """One server as a file describes it: GPUs, NICs, the PCIe tree, the links between GPUs, and what was remarked.
 
 Units: bandwidth in bytes per second and one direction, latency in seconds, both exact; None where the file does
-not tell. GPUs, NICs, CPUs and bridges are named by their place in their tuple, as gpu0 and nic0 in the text.
+not tell. GPUs, NICs and bridges are named by their place in their tuple, as gpu0 and nic0 in the text.
 """
 
 from __future__ import annotations
@@ -31,10 +31,9 @@ class Remark:
 class Place:
     """Where a device is plugged in: below a PCIe bridge or a CPU, at ``rate``; None where it is not known."""
 
-    parent: str = ""  # the name of a Bridge or a Cpu, "" where the file does not tell
+    parent: str = ""  # the name of a Bridge or a CPU, "" where the file does not tell
     rate: Fraction | None = None
     bus: str = ""
-    numa: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,28 +57,11 @@ class Nic:
 
 
 @dataclass(frozen=True, slots=True)
-class Cpu:
-    """A socket or a NUMA node of one."""
-
-    name: str
-    numa: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Bridge:
     """A PCIe switch, or one of its ports: what is below it meets in it."""
 
     name: str
     place: Place
-
-
-@dataclass(frozen=True, slots=True)
-class CpuLink:
-    """Two CPUs, both directions."""
-
-    a: str
-    b: str
-    rate: Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +86,8 @@ class SwitchPort:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A server. ``domain``: the NVLink domain that its ports join, where that reaches beyond the server.
+    """A server. ``between``: what every two of its CPUs have between them. ``domain``: the NVLink domain that its
+    ports join, where that reaches beyond the server.
 
     ``node_type``: a type of the node library that stands for the whole server, in place of what is listed.
     """
@@ -112,27 +95,38 @@ class Machine:
     host: str
     gpus: tuple[Gpu, ...]
     nics: tuple[Nic, ...] = ()
-    cpus: tuple[Cpu, ...] = ()
+    cpus: tuple[str, ...] = ()
     bridges: tuple[Bridge, ...] = ()
-    cpu_links: tuple[CpuLink, ...] = ()
+    between: Fraction = Fraction(0)
     links: tuple[GpuLink, ...] = ()
     ports: tuple[SwitchPort, ...] = ()
     remarks: tuple[Remark, ...] = ()
     domain: str = ""
     node_type: str = ""
-    identity: str = ""  # what the file calls the server to tell it from others, such as a hash of its name
 
     def links_of(self, gpu: int) -> int:
         """Return how many NVLink or xGMI links leave a GPU, direct ones and those into a switch."""
         direct = sum(link.count for link in self.links if gpu in (link.a, link.b))
         return direct + sum(port.lanes for port in self.ports if port.gpu == gpu)
 
+    @property
+    def is_joined(self) -> bool:
+        """True where GPUs meet over NVLink or xGMI: a switch, or a link for every pair."""
+        pairs = len(self.gpus) * (len(self.gpus) - 1) // 2
+        return bool(self.ports or self.domain) or len(self.links) >= pairs
+
 
 def one_nic_a_gpu(
-    gpus: int, rate: Fraction | None, otherwise: Fraction | None
-) -> tuple[tuple[Nic, ...], tuple[Remark, ...]]:
-    """Return what stands for NICs that a tool does not name: none, or one a GPU where their rate is stated."""
+    parents: list[str], rate: Fraction | None, otherwise: Fraction | None
+) -> tuple[tuple[Nic, ...], Remark]:
+    """Return what stands for NICs that a tool does not name: none, or one a GPU where their rate is stated.
+
+    They are next to their GPUs, or below the same ``parents`` where these are known.
+    """
     if rate is None and otherwise is None:
-        return (), (Remark("assumed", "no NICs: the tool names none; --nic-rate adds one a GPU"),)
-    nics = tuple(Nic(f"nic{gpu}", rate, gpus=(gpu,)) for gpu in range(gpus))
-    return nics, (Remark("assumed", "one NIC a GPU: the tool names none"),)
+        return (), Remark("assumed", "no NICs: the tool names none; --nic-rate adds one a GPU")
+    nics = tuple(
+        Nic(f"nic{gpu}", rate, place=Place(parent), gpus=() if parent else (gpu,))
+        for gpu, parent in enumerate(parents)
+    )
+    return nics, Remark("assumed", "one NIC a GPU: the tool names none")

@@ -1,4 +1,4 @@
-"""The network between servers: stated on the command line (``--net``), or as a file tells it.
+"""The network between servers, stated (``--net``) or as a file tells it, and the machines that its hosts are.
 
 Units as everywhere: bytes per second and one direction, exact; None where the file does not tell.
 """
@@ -7,16 +7,21 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from fractions import Fraction
 from typing import Literal
 
 from hetesynth.errors import HetesynthError
-from hetesynth.topology.importers.machine import Remark
+from hetesynth.topology.importers.machine import Machine, Remark
+from hetesynth.topology.importers.node_types import with_nics
+from hetesynth.topology.importers.pcie import gpus_of_nics
+from hetesynth.topology.importers.wording import some
 
 MAX_SWITCHES = 10_000
 MAX_ATTACHMENTS = 200_000
-MAX_SERVERS_OF_A_LEAF = 1024
+MAX_SERVERS = 1024
 _LEAFSPINE = re.compile(r"leafspine:([0-9]{1,4})(?::([0-9]{1,4}(?:\.[0-9]{1,4})?))?")
 
 
@@ -111,8 +116,87 @@ def parse_fabric(text: str) -> Fabric:
         return Fabric(text)  # type: ignore[arg-type]
     if rule := _LEAFSPINE.fullmatch(text):
         servers, oversubscription = int(rule[1]), Fraction(rule[2] or 1)
-        if 1 <= servers <= MAX_SERVERS_OF_A_LEAF and oversubscription:
+        if 1 <= servers <= MAX_SERVERS and oversubscription:
             return Fabric("leafspine", servers, oversubscription)
     what = f"--net {text[:40]!r} is no rule for the network between servers"
     help_ = "switch, rails, none, or leafspine:4:2 for 4 servers a leaf, oversubscribed 2 to 1"
     raise HetesynthError(what, code="HS731", help=help_)
+
+
+def machines_of_network(
+    machines: Sequence[Machine], network: Network, patterns: str, node_type: str
+) -> tuple[list[Machine], list[Remark]]:
+    """Return a machine for each host that ``patterns`` fit and that is known, and what is to be remarked.
+
+    A host without a machine of its name is of ``node_type`` of the library; else, where one machine alone was read
+    and bears the name of no host, it stands for all of them. HS733 where none is known, HS814 where nothing fits.
+    """
+    fits = [pattern.strip() for pattern in patterns.split(",")]  # hosts with or without their domain
+    hosts = [h for h in network.hosts if any(fnmatchcase(n, fit) for fit in fits for n in (h, h.split(".")[0]))]
+    if not hosts:
+        what = f"--hosts {patterns[:40]!r} fits no host of the network"
+        raise HetesynthError(what, code="HS814", help=f"hosts are {some(network.hosts)}")
+    named = {_plain(machine.host): machine for machine in machines if machine.host}
+    plain_hosts = {_plain(host) for host in network.hosts}
+    strangers = [machine for machine in machines if _plain(machine.host) not in plain_hosts]
+    pattern: Machine | None = None  # what a host is that no machine is named after
+    if node_type:
+        skeletons = (machine for machine in strangers if machine.node_type)
+        pattern = next(skeletons, Machine("", (), node_type=node_type))
+    elif len(machines) == 1 and strangers:
+        pattern = strangers[0]
+    of_host = network.by_host()
+    candidates = [(host, named.get(_plain(host), pattern)) for host in hosts]
+    joined = [_with_rates(replace(machine, host=host), of_host[host]) for host, machine in candidates if machine]
+    if not joined or len(joined) > MAX_SERVERS:
+        what = "no file says what the hosts are" if not joined else f"more than {MAX_SERVERS} hosts"
+        help_ = "name a library type with --node-type, or add a dump of a server with its host's name"
+        raise HetesynthError(f"{what}: {some(hosts)}", code="HS733", help=help_)
+    usual = network.usual_nics()
+    nics = {host: {one.nic for one in of_host[host]} for host in hosts}
+    absent = [f"{h} {' '.join(n for n in usual if n not in nics[h])}" for h in hosts if nics[h] < set(usual)]
+    doubts = {
+        "no link where other hosts have one (is a port down, or is it no GPU server, see --hosts)": absent,
+        "hosts without a dump are left out": [host for host, machine in candidates if machine is None],
+        "not in the network, and left out": [
+            machine.host or "a server without a name" for machine in strangers if machine is not pattern
+        ],
+    }
+    remarks = [*network.remarks, *(Remark("suspicious", f"{t}: {some(n)}") for t, n in doubts.items() if n)]
+    if others := [host for host in network.hosts if host not in nics]:
+        remarks.append(Remark("found", f"hosts that --hosts leaves out: {some(others)}"))
+    if pattern is not None:
+        what = node_type or "like the one server that was read"
+        text = f"hosts without a dump of their own are {what}, all of them: --hosts takes some, for example 'gpu*'"
+        remarks.append(Remark("assumed", text))
+    return joined, remarks
+
+
+def _plain(host: str) -> str:
+    """A host's name without its domain and in small letters."""
+    return host.split(".")[0].lower()
+
+
+def _with_rates(machine: Machine, attachments: Sequence[Attachment]) -> Machine:
+    """The machine with the rates of NICs that the network tells, the lower where its dump tells another."""
+    if machine.node_type:
+        told_rates = {one.rate for one in attachments}
+        if "(" in machine.node_type or len(told_rates) != 1:
+            return machine
+        node_type, doubts = with_nics(machine.node_type, 0, *told_rates)
+        remarks = (*machine.remarks, *(Remark("suspicious", doubt) for doubt in doubts))
+        return replace(machine, node_type=node_type, remarks=remarks)
+    rates = {one.nic: one.rate for one in attachments if one.rate}
+    used = tuple(gpus_of_nics(machine))
+    if rates and not any(machine.nics[n].name in rates for n in used):  # the network names NICs otherwise
+        rates = {machine.nics[n].name: one.rate for n, one in zip(used, attachments, strict=False) if one.rate}
+    plugged = {*rates, *(one.nic for one in attachments)}
+    down = [nic for nic in machine.nics if rates and nic.rate is None and nic.name not in plugged]
+    text = f"{machine.host}: {', '.join(nic.name for nic in down)}: no port in the network, left out"
+    nics = (
+        replace(nic, rate=min(filter(None, (rates.get(nic.name), nic.rate)), default=None))
+        for nic in machine.nics
+        if nic not in down
+    )
+    remarks = (*machine.remarks, *([Remark("suspicious", text)] if down else []))
+    return replace(machine, nics=tuple(nics), remarks=remarks)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-import re
 from fractions import Fraction
 
 from hetesynth.errors import HetesynthError, did_you_mean
-from hetesynth.topology.importers.machine import Machine, Remark
+from hetesynth.topology.importers.machine import Machine
 from hetesynth.topology.importers.pcie import gpus_of_nics
 from hetesynth.topology.importers.wording import network_rate
-from hetesynth.topology.language.library import declared_types, library_path, library_type
+from hetesynth.topology.language.library import declared_types, library_type
 
 
 def file_of(node_type: str) -> str:
@@ -46,18 +45,6 @@ def with_nics(node_type: str, nics: int, rate: Fraction | None) -> tuple[str, tu
     return node_type, (f"{told}, which are taken: name another --node-type, or correct the text",)
 
 
-def without_nvlink(node_type: str) -> tuple[Remark, ...]:
-    """Return a warning where servers are parts of a pod: no file says which of them NVLink joins."""
-    path = library_path(file_of(node_type)) if node_type else None
-    text = path.read_text(encoding="utf-8") if path is not None else ""
-    pods = re.findall(rf"^pod (\w+)[^{{]*\{{[^}}]*?= {node_type}\b", text, re.MULTILINE) if text else []
-    if not pods:
-        return ()
-    what = f"{node_type} is a part of {pods[0]}, and the file does not tell of which"
-    way_out = f"write an instance of {pods[0]} for each rack"
-    return (Remark("suspicious", f"NVLink between servers is left out: {what}; {way_out}"),)
-
-
 def nic_rates(machine: Machine) -> tuple[Fraction, ...]:
     """The rates of the NICs that a server's text has, in order; of a library type those of the library."""
     if machine.node_type:
@@ -70,9 +57,9 @@ def _rates_of(node_type: str) -> tuple[Fraction, ...]:
     """What each NIC of a type sends: two of its servers are joined, and the wires of one are read off."""
     from hetesynth.topology.language import parse_topology
 
-    file = file_of(node_type.partition("(")[0])
-    text = f"import {file}\ncluster c {{ instance a = {node_type} instance b = {node_type} "
-    topology = parse_topology(text + "fabric f { join *.nic* } }", f"the library's {node_type}")
+    text = f"import {file_of(node_type.partition('(')[0])}\ncluster c {{ instance a = {node_type} "
+    text += f"instance b = {node_type} fabric f {{ join *.nic* }} }}"
+    topology = parse_topology(text, f"the library's {node_type}")
     fabric = next(i for i, vertex in enumerate(topology.vertices) if vertex.kind == "fabric")
     return tuple(
         (wire.bandwidth or Fraction(0)) * wire.lanes

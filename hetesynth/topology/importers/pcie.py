@@ -40,10 +40,9 @@ class Tree:
     def distance(self, gpu: Place, nic: Place) -> int:
         """Return how far two devices are: PIX and PXB by the number of bridges, then PHB, then SYS."""
         left, right = self.above(gpu), self.above(nic)
-        cpus = {cpu.name for cpu in self.machine.cpus}
         for up, name in enumerate(left):
             if name in right:
-                return _OVER_A_CPU if name in cpus else up + right.index(name)
+                return _OVER_A_CPU if name in self.machine.cpus else up + right.index(name)
         return _BETWEEN_CPUS
 
     def way(self, gpu: int, nic: int) -> list[tuple[str, Fraction]]:
@@ -55,9 +54,8 @@ class Tree:
         edges = [(f"gpu{gpu}", ends[0].rate), (slot(nic, machine.nics[nic]), ends[1].rate)]
         crossed = [name for name in (*left, *right) if name in self.places and name not in shared]
         edges += [(name, self.places[name].rate) for name in crossed]
-        if left and right and not shared:
-            top = {left[-1], right[-1]}
-            edges += [(f"{k.a}-{k.b}", k.rate) for k in machine.cpu_links if {k.a, k.b} == top]
+        if left and right and not shared and machine.between:
+            edges.append(("-".join(sorted((left[-1], right[-1]))), machine.between))
         return [(name, rate) for name, rate in edges if rate is not None]
 
 

@@ -1,4 +1,4 @@
-"""What a reader is given and gives back, how it says no, and text, XML and YAML of anybody's within limits.
+"""Which reader a file gets, what it is given and gives back, and text, XML and YAML of anybody's within limits.
 
 A file is untrusted: it may come from a mail, a web page or a terminal's scroll-back.
 """
@@ -6,8 +6,10 @@ A file is untrusted: it may come from a mail, a web page or a terminal's scroll-
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from hetesynth.errors import HetesynthError
@@ -19,15 +21,11 @@ if TYPE_CHECKING:
     from lxml import etree
 
 
-MAX_TEXT = 16_000_000
 MAX_LINES = 200_000
 MAX_LINE = 20_000
 MAX_XML = 8_000_000
-MAX_XML_ELEMENTS = 50_000
-MAX_XML_DEPTH = 64
 MAX_YAML = 1_000_000
-MAX_YAML_EVENTS = 200_000
-MAX_YAML_DEPTH = 20
+HEAD = 4096  # bytes by which a format is recognized
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 
 
@@ -87,9 +85,89 @@ class Reading:
     files: tuple[str, ...] = ()
 
 
-def refused(name: str, what: str, way_out: str = "see docs/importing.md") -> HetesynthError:
+# what the beginning of a file of each format has, and the function that reads it; the first that fits counts
+_FORMATS = {
+    # a JSON list of nodes, directed links and groups
+    "edges": (rb'(?s)\A\s*\{(?=.*"(nodes|links)"\s*:)', "edge_list:read"),
+    # NCCL's or RCCL's topology XML (NCCL_TOPO_DUMP_FILE)
+    "nccl": (rb"<(system|graphs)[\s>/]", "nccl:read"),
+    # hwloc's XML (lstopo --of xml)
+    "hwloc": (rb"<topology[\s>]", "hwloc:read_hwloc"),
+    # amd-smi topology, as text or JSON, or rocm-smi --showtopo
+    "amd-smi": (
+        rb"between two GPUs|[A-Z]{2} TABLE:|\A\s*\[\s*\{\s*\"gpu\"\s*:",
+        "amd_smi:read_amd_smi",
+    ),
+    # nvidia-smi topo -m, with -L and nvlink -s of the same server
+    "nvidia-smi": (
+        rb"(?m)^[ \t]*(\x1b\[[0-9;]*m)?[ \t]*(GPU0[ \t]|GPU \d+: .{1,200}\(UUID: )",
+        "nvidia_smi:read_nvidia_smi",
+    ),
+    # Slurm's topology.conf and topology.yaml
+    "slurm": (rb"(?im)^[ \t]*(SwitchName|BlockName)[ \t]*=", "slurm:read_slurm_conf"),
+    "slurm-yaml": (rb"(?m)^[ \t]*-[ \t]+topology[ \t]*:", "slurm:read_slurm_yaml"),
+    # the InfiniBand fabric
+    "ibnetdiscover": (
+        rb"(?m)^(Switch|Ca|Rt)[ \t]+\d+[ \t]+\"[SHR]-|^# Topology file: generated",
+        "ibnetdiscover:read_ibnetdiscover",
+    ),
+    # a network of ASTRA-sim's analytical back end (YAML)
+    "astra-sim": (rb"(?m)^[ \t]*npus_count[ \t]*:", "astra_sim:read_astra_sim"),
+}
+FORMAT_NAMES = tuple(_FORMATS)
+_TOGETHER = "nvidia-smi"  # neighbours of this format may describe one server: the reader takes all of them
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What one file told, or several of one server: ``count`` is how many servers it stands for."""
+
+    names: tuple[str, ...]
+    count: int
+    format: str
+    reading: Reading
+
+    def named_machines(self) -> list[tuple[str, Machine]]:
+        """Return every machine with the name of its file, as often as it stands for a server."""
+        names = self.reading.files or self.names[:1] * len(self.reading.machines)
+        return list(zip(names, self.reading.machines, strict=True)) * self.count
+
+
+def format_of(source: Source) -> str:
+    """The format whose mark the file bears; HetesynthError HS730 where it bears none."""
+    for name, (mark, _) in _FORMATS.items():
+        if re.search(mark, source.data[:HEAD]):
+            return name
+    help_ = f"say which with --format: {', '.join(_FORMATS)}"
+    raise HetesynthError(f"{source.name} is of no format that is known here", code="HS730", help=help_)
+
+
+def read_as(format_name: str, sources: Sequence[Source], options: ReadOptions) -> Reading:
+    """Return the reader's answer to a file, or to several where it takes them together."""
+    module, _, function = _FORMATS[format_name][1].partition(":")
+    reader = getattr(import_module(f"hetesynth.topology.importers.{module}"), function)
+    reading: Reading = reader(sources if format_name == _TOGETHER else sources[0], options)
+    return reading
+
+
+def read_in_order(inputs: Sequence[tuple[Source, int]], format_name: str, options: ReadOptions) -> list[Told]:
+    """Return what the files tell, in their order, neighbours of one server together."""
+    groups: list[tuple[str, int, list[Source]]] = []
+    for source, count in inputs:
+        name = format_name or format_of(source)
+        if groups and groups[-1][:2] == (name, count) == (_TOGETHER, 1):
+            groups[-1][2].append(source)
+        else:
+            groups.append((name, count, [source]))
+    return [
+        Told(tuple(source.name for source in sources), count, name, read_as(name, sources, options))
+        for name, count, sources in groups
+    ]
+
+
+def refused(where: str, what: str, way_out: str = "see docs/importing.md") -> HetesynthError:
     """Return HS732: the file is not what its format asks for."""
-    return HetesynthError(f"{name}: {what}", code="HS732", help=way_out)
+    return HetesynthError(f"{where}: {what}", code="HS732", help=way_out)
 
 
 def lacking(name: str, what: str, way_out: str) -> HetesynthError:
@@ -97,71 +175,54 @@ def lacking(name: str, what: str, way_out: str) -> HetesynthError:
     return HetesynthError(f"{name}: {what}", code="HS733", help=way_out)
 
 
+def _too_large(name: str) -> HetesynthError:
+    return HetesynthError(
+        f"{name} is larger than its reader takes", code="HS741", help="give the tool's output only"
+    )
+
+
 def lines_of(data: bytes, name: str) -> list[str]:
     """Return the lines of what a tool printed, without colours; HS741 past a limit, HS732 for no text."""
-    help_ = "save the tool's output as UTF-8 text"
-    too_large = ""
-    if len(data) > MAX_TEXT:
-        too_large = f"{name} is larger than {MAX_TEXT} bytes"
-    else:
-        try:
-            text = data.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            what = f"{name} is not text: {error.reason} at byte {error.start}"
-            raise HetesynthError(what, code="HS732", help=help_) from error
-        lines = _ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n").replace("\xa0", " ").split("\n")
-        if len(lines) > MAX_LINES or any(len(line) > MAX_LINE for line in lines):
-            too_large = f"{name} has more than {MAX_LINES} lines, or a line of more than {MAX_LINE} characters"
-    if too_large:
-        raise HetesynthError(too_large, code="HS741", help="give the tool's output only")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise refused(name, "it is no text in UTF-8", "save the tool's output as UTF-8 text") from error
+    text = _ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n").replace("\xa0", " ")
+    lines = text.split("\n")
+    if len(lines) > MAX_LINES or any(len(line) > MAX_LINE for line in lines):
+        raise _too_large(name)
     if "\0" in text:
-        raise refused(name, f"there is a NUL byte on line {text[: text.index(chr(0))].count(chr(10)) + 1}", help_)
+        raise refused(name, "it has a NUL byte", "save the tool's output as UTF-8 text")
     return lines
 
 
 def root_of(name: str, data: bytes) -> etree._Element:
-    """Return the root of an XML text, read without entities, document type and network; HS732 past a limit."""
+    """Return the root of an XML text, read without entities, document type and network; HS732 for no such text."""
     from lxml import etree
 
     if len(data) > MAX_XML:
-        raise refused(name, f"it has more than {MAX_XML} bytes")
+        raise _too_large(name)
     if b"\0" in data or b"<!DOCTYPE" in data or b"<!ENTITY" in data:
         raise refused(name, "it declares a document type, or is no text of one byte a character")
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
     try:
-        root = etree.fromstring(data, parser)
+        return etree.fromstring(data, parser)
     except (etree.XMLSyntaxError, ValueError) as error:
         raise refused(name, f"it is no XML: {str(error)[:200]}") from error
-    depth = count = 0
-    level = [root]
-    while level:
-        count += len(level)
-        depth += 1
-        if count > MAX_XML_ELEMENTS or depth > MAX_XML_DEPTH:
-            what = f"it has more than {MAX_XML_ELEMENTS} elements, or they nest more than {MAX_XML_DEPTH} deep"
-            raise refused(name, what)
-        level = [child for element in level for child in element if isinstance(child.tag, str)]
-    return root
 
 
 def plain_yaml(data: bytes, name: str) -> object:
     """Return the value of a YAML text: plain values only, without tags and aliases, within limits."""
     import yaml
 
-    help_ = "YAML is read without tags and aliases, up to 1 MB"
     if len(data) > MAX_YAML:
-        raise HetesynthError(f"{name} is larger than {MAX_YAML} bytes", code="HS741", help=help_)
+        raise _too_large(name)
     try:
-        depth = 0
-        for count, event in enumerate(yaml.parse(data, Loader=yaml.SafeLoader)):
-            opens = isinstance(event, yaml.SequenceStartEvent | yaml.MappingStartEvent)
-            depth += opens - isinstance(event, yaml.SequenceEndEvent | yaml.MappingEndEvent)
-            if depth > MAX_YAML_DEPTH or count > MAX_YAML_EVENTS or isinstance(event, yaml.AliasEvent):
-                what = f"{name} nests too deep, is too long, or has aliases"
-                raise HetesynthError(what, code="HS741", help=help_)
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(data, Loader=yaml.SafeLoader)):
+            raise ValueError("aliases")
         return yaml.safe_load(data)
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError, OverflowError) as error:
+    except (yaml.YAMLError, ValueError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise refused(name, f"not YAML: {reason}", help_) from error
-    except (TypeError, AttributeError) as error:  # an unhashable key
-        raise refused(name, "not YAML that can be used: a key that is a list", help_) from error
+        raise refused(
+            name, f"not YAML that is read here: {reason}", "YAML is read without tags and aliases"
+        ) from error

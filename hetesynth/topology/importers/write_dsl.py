@@ -6,17 +6,17 @@ read, what was assumed and what looks wrong. ``import_topology`` reads the text 
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import combinations, groupby
 
 from hetesynth.errors import HetesynthError
 from hetesynth.topology.importers.machine import GpuLink, Machine, Place, Remark
 from hetesynth.topology.importers.network import Fabric, Network, Trunk
 from hetesynth.topology.importers.node_types import file_of, nic_rates
-from hetesynth.topology.importers.pcie import UNSTATED, Tree, gpus_of_nics, over_cpus, slot
+from hetesynth.topology.importers.pcie import UNSTATED, Tree, gpus_of_nics, over_cpus, slot, with_nic_slots
 from hetesynth.topology.importers.wording import (
     bandwidth,
     comment,
@@ -24,13 +24,13 @@ from hetesynth.topology.importers.wording import (
     listed,
     network_rate,
     parts,
+    some,
     time,
 )
 from hetesynth.topology.language.library import declared_types
 
 LATENCY = Fraction("1.3") / 10**6  # NIC to NIC through one switch; examples/ and the node library agree
 TIER = Fraction("0.65") / 10**6  # of a leaf and of a spine, so that two leaves and a spine take 1.95 us
-_SHOWN = 8
 NVLINK_LATENCY = Fraction("0.7") / 10**6  # TE-CCL; the node library has the same
 CROSSING = (
     Fraction("0.3") / 10**6
@@ -49,57 +49,49 @@ class Server:
 
 def _network_statements(servers: Sequence[Server], fabric: Fabric) -> list[str]:
     """What joins the servers; HetesynthError HS733 where they would be apart."""
-    lines = _domains(servers)
+    domains: dict[str, list[tuple[str, Fraction, int]]] = defaultdict(list)  # a switch of NVLinks over all servers
+    for server in servers:
+        if server.machine.domain:
+            ports = _ported(server.machine).items()
+            domains[server.machine.domain] += [
+                (f"{server.name}.{parts('gpu', gpus)}", rate, 1) for rate, gpus in ports
+            ]
+    lines = [line for i, rated in enumerate(domains.values()) for line in _switch(f"nvlink{i}", rated, "nvlink")]
     if fabric.network is not None:
         return lines + _network(servers, fabric.network)
-    networked = [s for s in servers if s.machine.node_type or gpus_of_nics(s.machine)]
-    joined = {s.machine.domain for s in servers}
-    if len(servers) == 1 or (len(joined) == 1 and "" not in joined and len(networked) < 2):
+    rates = {s.name: nic_rates(s.machine) for s in servers if s.machine.node_type or gpus_of_nics(s.machine)}
+    apart = "" in {s.machine.domain for s in servers} or len(domains) > 1
+    if len(servers) == 1 or (not apart and len(rates) < 2):
         return lines
-    if fabric.kind == "none":
-        what = f"{len(servers)} servers and no network between them"
-        help_ = "state it with --net switch, --net rails or --net leafspine:4:2"
+    if fabric.kind == "none" or (len(rates) < len(servers) and apart):
+        what = f"{len(servers)} servers and no network between them, or one has no NIC that it could join"
+        help_ = "state it with --net switch, --net rails or --net leafspine:4:2; take dumps that list NICs"
         raise HetesynthError(what, code="HS733", help=help_)
-    if len(networked) < len(servers) and "" in joined:
-        without = next(s.name for s in servers if s not in networked)
-        what = f"server {without} has no NIC that the network could join"
-        raise HetesynthError(what, code="HS733", help="import it by itself, or take a dump that lists its NICs")
     if fabric.kind == "switch":
         return [*lines, f"fabric net {{ join *.nic*; latency {time(LATENCY)} }}"]
     if fabric.kind == "rails":
-        counts = {s.name: len(nic_rates(s.machine)) for s in networked}
-        if len(set(counts.values())) > 1:
-            told = ", ".join(f"{name} {count}" for name, count in list(counts.items())[:_SHOWN])
+        if len({len(own) for own in rates.values()}) > 1:
+            told = some([f"{name} {len(own)}" for name, own in rates.items()])
             what = f"no rails: the servers have different numbers of NICs: {told}"
             raise HetesynthError(what, code="HS731", help="take --net switch, or import servers of one kind")
-        rails = range(counts[networked[0].name])
+        rails = range(min(len(own) for own in rates.values()))
         return lines + [f"fabric rail{i} {{ join *.nic{i}; latency {time(LATENCY)} }}" for i in rails]
     uplinks = []  # a fabric for every so many servers, and a spine above them
-    for i, first in enumerate(range(0, len(networked), fabric.servers)):
-        members = networked[first : first + fabric.servers]
-        joined_nics = ", ".join(f"{member.name}.nic*" for member in members)
+    for i, first in enumerate(range(0, len(rates), fabric.servers)):
+        members = [*rates][first : first + fabric.servers]
+        joined_nics = ", ".join(f"{member}.nic*" for member in members)
         lines.append(f"fabric leaf{i} {{ join {joined_nics}; latency {time(TIER)} }}")
-        carried = sum((rate for s in members for rate in nic_rates(s.machine)), Fraction(0))
+        carried = sum((rate for member in members for rate in rates[member]), Fraction(0))
         uplinks.append((f"leaf{i}", carried / fabric.oversubscription, 1))
     return lines + (_switch("spine", uplinks, "uplink", uplinks[0][1:]) if len(uplinks) > 1 else [])
 
 
-def _domains(servers: Sequence[Server]) -> list[str]:
-    """A switch of NVLinks over all servers of a domain."""
-    domains: dict[str, list[Server]] = defaultdict(list)
-    for server in servers:
-        if server.machine.domain:
-            domains[server.machine.domain].append(server)
-    lines = []
-    for i, members in enumerate(domains.values()):
-        rated = []
-        for member in members:
-            by_rate: dict[Fraction, list[int]] = defaultdict(list)
-            for port in member.machine.ports:
-                by_rate[port.rate * port.lanes].append(port.gpu)
-            rated += [(f"{member.name}.{parts('gpu', gpus)}", rate, 1) for rate, gpus in by_rate.items()]
-        lines += _switch(f"nvlink{i}", rated, "nvlink")
-    return lines
+def _ported(machine: Machine) -> dict[Fraction, list[int]]:
+    """The GPUs with ports into a switch, by what the ports of one carry together."""
+    by_rate: dict[Fraction, list[int]] = defaultdict(list)
+    for port in machine.ports:
+        by_rate[port.rate * port.lanes].append(port.gpu)
+    return by_rate
 
 
 def _network(servers: Sequence[Server], network: Network) -> list[str]:
@@ -134,15 +126,8 @@ def _network(servers: Sequence[Server], network: Network) -> list[str]:
         degrees = Counter(end for pair in {frozenset((t.a, t.b)) for t in trunks} for end in pair)
         trunks = [t for t in trunks if all(end in joins or degrees[end] > 1 for end in (t.a, t.b))]
     names: dict[str, str] = {}
-    in_use = {server.name for server in servers}
     for switch in dict.fromkeys([*joins, *(end for trunk in trunks for end in (trunk.a, trunk.b))]):
-        name = base = identifier(switch, "leaf")
-        count = 1
-        while name in in_use:
-            count += 1
-            name = f"{base}_{count}"
-        in_use.add(name)
-        names[switch] = name
+        names[switch] = _free(identifier(switch, "leaf"), {*names.values(), *(server.name for server in servers)})
     latency = time(TIER if trunks else LATENCY)
     lines = [f"fabric {names[s]} {{ join {', '.join(join)}; latency {latency} }}" for s, join in joins.items()]
     return lines + _above(network, trunks, carried, names)
@@ -223,20 +208,11 @@ def cluster_text(
             written.add(server.node_type)
             lines += ["", *_node_lines(server, [s for s in servers if s.node_type == server.node_type])]
     lines += ["", f"cluster {identifier(name, 'c')} {{"]
-    runs: list[list[Server]] = []
-    for server in servers:
-        last = runs[-1][-1] if runs else server
-        before, host = last.machine.host, server.machine.host
-        alike = last.node_type == server.node_type and bool(before) == bool(host)
-        if alike and _one_up(last.name, server.name) and (not before or _one_up(before, host)):
-            runs[-1].append(server)
-        else:
-            runs.append([server])
-    for run in runs:
-        first = run[0]
-        hosts = listed([server.machine.host for server in run]) if first.machine.host else ""
-        body = f' {{ host "{hosts}" }}' if hosts else ""
-        lines.append(f"{INDENT}instance {listed([server.name for server in run])} = {first.node_type}{body}")
+    # neighbours of one type without hosts are one statement
+    for _, run in groupby(servers, lambda server: (server.node_type, server.machine.host and server.name)):
+        same = list(run)
+        host = f' {{ host "{same[0].machine.host}" }}' if same[0].machine.host else ""
+        lines.append(f"{INDENT}instance {listed([server.name for server in same])} = {same[0].node_type}{host}")
     lines += [INDENT + line for line in _network_statements(servers, fabric)]
     lines += [f"{INDENT}measured {', '.join(measured)}"] if measured else []
     return "\n".join([*lines, "}"]).lstrip("\n") + "\n"
@@ -269,12 +245,8 @@ def _named(machines: Sequence[Machine]) -> list[Server]:
 
 def _free(wished: str, used: set[str]) -> str:
     """``wished``, or with a letter behind it that makes it new."""
-    suffix = 0
-    name = wished
-    while name in used:
-        suffix += 1
-        name = f"{wished}_{chr(97 + suffix)}" if suffix < 26 else f"{wished}_{suffix}"
-    return name
+    letters = (f"{wished}_{chr(97 + i)}" if i < 26 else f"{wished}_{i}" for i in range(1, len(used) + 2))
+    return next(name for name in (wished, *letters) if name not in used)
 
 
 def _remark_lines(remarks: Sequence[Remark]) -> list[str]:
@@ -289,12 +261,12 @@ def assumed_figures(machines: Sequence[Machine]) -> list[Remark]:
     texts = []
     if any(m.links or m.ports for m in machines):
         texts.append(f"a way over NVLink or xGMI takes {time(NVLINK_LATENCY)}")
-    trees = [m for m in machines if not m.node_type and needs_tree(m)]
+    trees = [m for m in machines if not m.node_type and not m.is_joined]
     if trees:
         crossing = time(CROSSING)
         texts.append(f"each PCIe switch, CPU and link between CPUs on a way takes {crossing}")
-    crossed = [m for m in machines if m.cpu_links and not m.node_type and (needs_tree(m) or over_cpus(m))]
-    if between := sorted({link.rate for m in crossed for link in m.cpu_links}):
+    crossed = [m for m in machines if len(m.cpus) > 1 and not m.node_type and (not m.is_joined or over_cpus(m))]
+    if between := sorted({m.between for m in crossed}):
         rates = " or ".join(bandwidth(rate) for rate in between)
         texts.append(f"{rates} between CPUs, what NCCL counts: the tools tell no such rate")
     if any(gpu.place.rate is None for m in trees for gpu in m.gpus):
@@ -317,11 +289,7 @@ def _node_lines(server: Server, same: Sequence[Server]) -> list[str]:
     summary += f"; {len(used)} NIC{'' if len(used) == 1 else 's'}"
     of = "" if len(same) == 1 else f" (as {len(same)} servers)"
     lines = comment(f"{server.node_type}{of}: {summary}")
-    common = [remark for remark in machine.remarks if all(remark in other.machine.remarks for other in same)]
-    lines += _remark_lines(common)
-    for other in same:
-        own = [remark for remark in other.machine.remarks if remark not in common]
-        lines += _remark_lines([replace(remark, text=f"{other.name}: {remark.text}") for remark in own])
+    lines += _remark_lines([remark for other in same for remark in other.machine.remarks])
     lines.append(f"node {server.node_type} {{")
     buses = [gpu.place.bus for gpu in machine.gpus]
     if all(buses):
@@ -335,20 +303,21 @@ def _node_lines(server: Server, same: Sequence[Server]) -> list[str]:
     return [*lines, *(INDENT + line for line in node_statements(machine)), "}"]
 
 
-def _one_up(last: str, name: str) -> bool:
-    """True where ``listed`` makes a range of two names."""
-    match = re.fullmatch(r"(.*?)(0|[1-9][0-9]{0,8})", last)
-    return match is not None and name == f"{match[1]}{int(match[2]) + 1}" and not match[1][-1:].isdigit()
-
-
-def demand_rates(machines: Sequence[Machine], nic_rate: Fraction | None) -> list[Machine]:
-    """Return the machines, every NIC with a rate: its own or ``nic_rate``; HS733 where neither is there."""
-    lacking = [nic.name for m in machines for nic in m.nics if nic.rate is None]
-    if lacking and nic_rate is None:
+def demand_rates(
+    machines: Sequence[Machine], of_ports: Mapping[str, Fraction], nic_rate: Fraction | None
+) -> list[Machine]:
+    """Return the machines, every NIC with a rate, that of its port or ``nic_rate`` where it has none itself, and
+    with a slot; HS733 where no rate is there."""
+    lacking = [
+        nic.name for m in machines for nic in m.nics if not (nic.rate or of_ports.get(nic.name) or nic_rate)
+    ]
+    if lacking:
         what = f"the rate of {len(lacking)} NICs is not told: {', '.join(lacking[:4])}"
         raise HetesynthError(what, code="HS733", help="state it with --nic-rate, for example --nic-rate 400Gbps")
     return [
-        replace(m, nics=tuple(n if n.rate is not None else replace(n, rate=nic_rate) for n in m.nics))
+        with_nic_slots(
+            replace(m, nics=tuple(replace(n, rate=n.rate or of_ports.get(n.name) or nic_rate) for n in m.nics))
+        )
         for m in machines
     ]
 
@@ -393,7 +362,7 @@ def node_statements(machine: Machine) -> list[str]:
         runs[-1][1].append(i)
     lines += [f"nic {parts('nic', indices)} {{ {body} }}" for body, indices in runs]
     number = {nic: i for i, nic in enumerate(used)}
-    if needs_tree(machine):
+    if not machine.is_joined:
         return lines + _pcie_tree(machine, number)
     return lines + _ports(machine) + _attached(machine, used, number)
 
@@ -403,21 +372,13 @@ def _models(machine: Machine) -> tuple[str, ...]:
     return tuple(sorted({gpu.model for gpu in machine.gpus} - {""}))
 
 
-def needs_tree(machine: Machine) -> bool:
-    """Return True where pairs of GPUs meet over PCIe alone, and no switch of NVLinks joins the rest."""
-    pairs = len(machine.gpus) * (len(machine.gpus) - 1) // 2
-    return not machine.ports and len(machine.links) < pairs and not machine.domain
-
-
 def _ports(machine: Machine) -> list[str]:
     """The NVSwitch, unless it reaches beyond the server, and a way for the GPUs that have no port."""
     if not machine.ports:
         return []
     lines = []
     if not machine.domain:
-        kinds: dict[Fraction, list[int]] = defaultdict(list)
-        for port in machine.ports:
-            kinds[port.rate * port.lanes].append(port.gpu)
+        kinds = _ported(machine)
         main = max(kinds, key=lambda rate: (len(kinds[rate]), rate))
         rated = [(parts("gpu", gpus), rate, 1) for rate, gpus in kinds.items()]
         lines += _switch("nvswitch", rated, "nvlink", (main, 1))
@@ -515,8 +476,8 @@ def _pcie_tree(machine: Machine, number: dict[int, int]) -> list[str]:
     kinds = {"gpu": 0, "nic": 2}  # GPUs first and NICs last, both by number; the others by name
     for under in below.values():
         under.sort(key=lambda c: (kinds.get(c[0][:3], 1), len(c[0]) if c[0][:3] in kinds else 0, c[0]))
-    cpus = [cpu.name for cpu in machine.cpus if below.get(cpu.name)]
-    joined = [link for link in machine.cpu_links if link.a in cpus and link.b in cpus]
+    cpus = [cpu for cpu in machine.cpus if below.get(cpu)]
+    joined = list(combinations(cpus, 2))
     switches = [b.name for b in machine.bridges if len(below.get(b.name, ())) > 1]
     switches += [name for name in below if name.startswith("slot ")]
     names = {name: f"cpu{i}" for i, name in enumerate(cpus)}
@@ -526,9 +487,9 @@ def _pcie_tree(machine: Machine, number: dict[int, int]) -> list[str]:
         if name not in cpus or joined or len(below[name]) > 1:
             children = [(names.get(child, child), rate) for child, rate in below[name]]
             lines.append(_pcie_switch("cpu" if name in cpus else "pcie", names[name], children))
-    for k in joined:
-        rest = f"{{ bandwidth {bandwidth(k.rate)}; latency {time(CROSSING)} }}"
-        lines.append(f"upi {names[k.a]} <-> {names[k.b]} {rest}")
+    for a, b in joined:
+        rest = f"{{ bandwidth {bandwidth(machine.between)}; latency {time(CROSSING)} }}"
+        lines.append(f"upi {names[a]} <-> {names[b]} {rest}")
     if loose := below.get(""):
         lines.append(_pcie_switch("pcie", "pcie_unknown", loose))
     return lines

@@ -1,6 +1,6 @@
 """Topology files that are right and yet doubtful: findings with a span, a severity and a way out.
 
-In: a ``Source`` and the thresholds. Out: diagnostics in the order of the text. Knows nothing of schedules.
+In: a ``Source``. Out: diagnostics in the order of the text. Knows nothing of schedules.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from hetesynth.model.diagnostics import Diagnostic
 from hetesynth.topology.language.inspection import Inspection, inspected
 from hetesynth.topology.language.source import Source
-from hetesynth.topology.lint import definitions, limits, network, rates, rounding, symmetry
+from hetesynth.topology.lint import definitions, limits, rates, wiring
+from hetesynth.topology.lint.view import Finding, View, grouped
 
 __all__ = ["RULES", "Rule", "lint", "lint_inspected"]
 
@@ -30,38 +31,33 @@ RULES = (
     Rule("HS241", "odd-bandwidth", "a bandwidth that no such hardware has: off by 8 or by 1000"),
     Rule("HS242", "odd-latency", "a latency that no such hardware has: off by 1000"),
     Rule("HS243", "named-twice", "a list names the same part twice"),
-    Rule("HS244", "asymmetry", "a link in one direction only, or directions or NICs of unlike rates"),
+    Rule("HS244", "asymmetry", "a link in one direction only, or directions of unlike rates or latencies"),
     Rule("HS245", "idle-part", "hardware that no link uses, or GPUs that only one direction reaches"),
     Rule("HS246", "unused-definition", "a node type or an import that nothing uses"),
-    Rule("HS247", "rounding", "rounding to whole chunks distorts a rate too much"),
-    Rule("HS248", "unlike-servers", "servers of one type with unlike rates"),
-    Rule("HS249", "odd-pcie", "a PCIe rate as virtual machines state it"),
-    Rule("HS251", "one-of-a-range", "one instance with a number where several may have been meant"),
     Rule("HS252", "unlike-model", "a rate that GPUs of the stated model, or NICs beside them, do not have"),
     Rule("HS253", "narrow-slot", "a NIC faster than what joins it to GPUs, or a slot narrower than its twins"),
     Rule("HS254", "many-gpus", "more GPUs in a server than the stated model is built with"),
-    Rule("HS255", "narrow-network", "a fabric or its uplinks with less than the NICs below"),
+    Rule("HS255", "narrow-network", "a fabric or its uplinks with far less than the NICs below"),
     Rule("HS256", "linked-twice", "two links of one kind between the same two parts"),
     Rule("HS257", "swapped-rails", "NICs of a server in other fabrics than those of its peers"),
 )
 
-_CHECKS: tuple[Callable[[Inspection], Iterator[Diagnostic]], ...] = (
-    rates.doubtful_rates,
+_IN_THE_TEXT: tuple[Callable[[Inspection], Iterator[Diagnostic]], ...] = (
     definitions.named_twice,
     definitions.unused,
-    definitions.one_of_a_range,
-    symmetry.unlike_twins,
-    symmetry.one_way,
-    symmetry.unlike_nics,
-    symmetry.idle,
-    symmetry.unlike_servers,
+    definitions.upside_down,
+)
+_OF_PARTS: tuple[Callable[[View], Iterator[Finding]], ...] = (
+    rates.doubtful_rates,
+    wiring.unlike_twins,
+    wiring.one_way,
+    wiring.idle,
+    wiring.narrow,
+    wiring.linked_twice,
+    wiring.swapped_rails,
     limits.beyond_models,
+    limits.odd_nics,
     limits.behind_nics,
-    network.narrow,
-    network.linked_twice,
-    network.swapped_rails,
-    network.one_way_between,
-    network.without_a_nic,
 )
 
 
@@ -75,12 +71,11 @@ def lint_inspected(inspections: Iterable[Inspection], source: Source) -> tuple[l
     findings: dict[Diagnostic, None] = {}
     sources = {source.name: source.text}
     for inspection in inspections:
-        for check in _CHECKS:
+        view = View(inspection)
+        for check in _IN_THE_TEXT:
             findings.update(dict.fromkeys(check(inspection)))
-        findings.update(dict.fromkeys(rounding.distorted(inspection)))
+        for rule in _OF_PARTS:
+            findings.update(dict.fromkeys(grouped(view, rule(view))))
         sources = {**inspection.sources, **sources}
-    order = {"error": 0, "warning": 1, "note": 2}
-    ordered = sorted(
-        findings, key=lambda d: (d.span.file, d.span.line, d.span.column, order[d.severity], d.code, d.message)
-    )
+    ordered = sorted(findings, key=lambda d: (d.span.file, d.span.line, d.span.column, d.code, d.message))
     return ordered, sources

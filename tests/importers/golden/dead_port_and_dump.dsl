@@ -1,6 +1,6 @@
 # Imported from f0.txt, f1.txt
-# suspicious: no link, which NICs of this name have at other hosts: gpu01 mlx5_1; is a port down, or is the host
-#   none of the GPU servers (--hosts)?
+# suspicious: no link where other hosts have one (is a port down, or is it no GPU server, see --hosts): gpu01
+#   mlx5_1
 # found: 7 NICs of 2 hosts
 # assumed: hosts are joined by InfiniBand alone: it does not show an NVLink domain of several hosts (NVL72), which
 #   a dump of NCCL tells, or a pod of the library such as gb200_nvl72

@@ -1,6 +1,6 @@
 # Imported from f0.txt
-# suspicious: no link, which NICs of this name have at other hosts: login1 mlx5_1 mlx5_2 mlx5_3, mgmt01 mlx5_1
-#   mlx5_2 mlx5_3; is a port down, or is the host none of the GPU servers (--hosts)?
+# suspicious: no link where other hosts have one (is a port down, or is it no GPU server, see --hosts): login1
+#   mlx5_1 mlx5_2 mlx5_3, mgmt01 mlx5_1 mlx5_2 mlx5_3
 # found: 10 NICs of 4 hosts
 # assumed: hosts are joined by InfiniBand alone: it does not show an NVLink domain of several hosts (NVL72), which
 #   a dump of NCCL tells, or a pod of the library such as gb200_nvl72

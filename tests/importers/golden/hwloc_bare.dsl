@@ -6,7 +6,7 @@
 # assumed: bridges whose speed is not told are as fast as the fastest device below them
 
 # h100x2: 2 GPUs (H100), links per GPU: 0; 1 NIC
-# suspicious: no NVLinkBandwidth in the file, though these GPUs mostly have NVLink: was lstopo built with NVML?
+# suspicious: no square NVLinkBandwidth, though these GPUs mostly have NVLink: was lstopo built with NVML?
 # found: 2 GPUs, 1 NICs, 2 CPUs by hwloc
 # assumed: mlx5_0: the slot's speed is not told, 50 GB/s are enough
 node h100x2 {

@@ -1,6 +1,5 @@
 # Imported from f0.txt
 # found: 4 hosts below 2 switches or blocks
-# found: LinkSpeed has no unit and is passed over
 # assumed: hosts without a dump of their own are h20x8, all of them: --hosts takes some, for example 'gpu*'
 # assumed: links and slots carry what --calibration spec says
 import h20

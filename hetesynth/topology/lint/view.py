@@ -1,0 +1,102 @@
+"""What the rules about parts look at, and their findings as diagnostics.
+
+In: the inspection of a file. Out: the cluster as built, by server and by part. What is out of order on purpose
+(`disable`, `without`, `down`, `degrade`) makes its server different: rules that compare say nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from hetesynth.model.diagnostics import Diagnostic, Span
+from hetesynth.model.topology import Wire
+from hetesynth.topology.language.findings import Findings
+from hetesynth.topology.language.inspection import Inspection
+from hetesynth.topology.language.library import library_path
+from hetesynth.topology.language.names import expand, part_of
+from hetesynth.topology.language.syntax import Degrade, Down, Instance, PodType
+from hetesynth.topology.lint.roles import PartIndex
+
+_SHOWN = 6
+
+
+class Finding(NamedTuple):
+    """What is to be said of a part, by the name of a vertex. Parts of which the same is said are told together."""
+
+    code: str
+    part: str
+    message: str
+    help: str = ""
+
+
+class View:
+    """``leaving``: wires by the vertex that they leave; ``servers``: the GPUs of each by rank."""
+
+    def __init__(self, inspection: Inspection) -> None:
+        self.inspection = inspection
+        self.topology = topology = inspection.topology
+        self.vertices = topology.vertices
+        self.leaving: dict[int, list[Wire]] = defaultdict(list)
+        for wire in topology.wires:
+            self.leaving[wire.src].append(wire)
+        self.servers: dict[str, list[int]] = defaultdict(list)
+        for rank, server in enumerate(topology.servers):
+            self.servers[server].append(rank)
+        self.parts = {part.name: part for part in inspection.parts}
+
+    @cached_property
+    def damaged(self) -> set[str]:
+        """The servers with something that is stated to be out of order or slower; "" for the network."""
+        parts = self.inspection.parts
+        servers = {part.server for part in parts if part.disabled}
+        pods = [node for node in self.inspection.expanded.values() if isinstance(node, PodType)]
+        statements = [statement for item in (*self.inspection.stated, *pods) for statement in item.items]
+        changes = [statement for statement in statements if isinstance(statement, (Down, Degrade))]
+        index = PartIndex(parts if changes else ())
+        for change in changes:
+            servers.update(part.server for part in index.matching((*change.left, *change.right)))
+        return servers
+
+
+def grouped(view: View, findings: Iterable[Finding]) -> Iterator[Diagnostic]:
+    """A warning for all parts in one place of the text of which the same is said."""
+    alike: dict[tuple[str, Span, str, str], dict[str, None]] = defaultdict(dict)
+    for code, name, message, help_ in findings:
+        part = view.parts[part_of(name)]
+        alike[code, _in_file(view.inspection, part.span, part.server), message, help_][part.name] = None
+    for (code, span, message, help_), names in alike.items():
+        yield Diagnostic(code, span, f"{listed([*names])}: {message}", help_, "warning")
+
+
+def _in_file(inspection: Inspection, span: Span, server: str) -> Span:
+    """``span``, or where the library is not the user's to change the instance that ``server`` is."""
+    if inspection.cluster is None or library_path(Path(span.file).stem) != Path(span.file):
+        return span
+    head = server.partition(".")[0]
+    for item in inspection.stated[-1].items:
+        if isinstance(item, Instance):
+            names = expand(item.name, Findings())
+            if head in names or (item.count is not None and head.startswith(tuple(names))):
+                return item.name.span
+    return span
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first of ``names``, and how many more there are."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(f"`{name}`" for name in names[:_SHOWN]) + more
+
+
+def rate_of(wire: Wire) -> Fraction:
+    """What a wire carries; 0 where nothing limits it."""
+    return (wire.bandwidth or Fraction(0)) * wire.lanes
+
+
+def gb(rate: Fraction) -> str:
+    """``450 GB/s``."""
+    return f"{float(rate / 10**9):.6g} GB/s"
