@@ -1,4 +1,4 @@
-"""A topology file -> the same cluster in another form (block, paper, JSON), or the same file in the one layout.
+"""A topology file -> the same cluster in the block form or JSON, or the same file in the one layout.
 
 In: paths. Out: text; files in another layout are written whole or not at all. JSON holds the cluster as it was
 worked out, every number exact.
@@ -14,12 +14,12 @@ from typing import Any
 
 from hetesynth.files.atomic import write_all
 from hetesynth.model.topology import Topology
-from hetesynth.topology.language.conversion import to_block, to_paper
+from hetesynth.topology.language.conversion import to_block
 from hetesynth.topology.language.elaborate import topology_of
 from hetesynth.topology.language.layout import formatted
 from hetesynth.topology.language.source import STANDARD_INPUT, read_source
 
-FORMS = ("block", "paper", "json")
+FORMS = ("block", "json")
 VERSION = 1
 
 
@@ -28,7 +28,7 @@ def converted(path: Path, form: str) -> str:
     source = read_source(path)
     if form == "json":
         return json.dumps(topology_document(topology_of(source)), indent=1) + "\n"
-    return to_block(source) if form == "block" else to_paper(source)
+    return to_block(source)
 
 
 def topology_document(topology: Topology) -> dict[str, Any]:

@@ -9,13 +9,10 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
-from hetesynth.errors import HetesynthError
 from hetesynth.model.diagnostics import SourceError
 from hetesynth.model.topology import Topology
 from hetesynth.topology.language import parse_topology, paths, tables
-from hetesynth.topology.language.conversion import to_paper
 from hetesynth.topology.language.paths import MAX_LINKS
-from hetesynth.topology.language.source import Source
 
 NICS = "node n { gpus 1\nnic nic[0-%d] { bandwidth 1 GB/s }\nattach gpu0 -> nic* }\n"
 UNEVEN = """
@@ -158,20 +155,6 @@ def test_a_word_with_more_behind_it_is_no_word(word: str) -> None:
         pattern = re.compile(terminal.pattern.value)
         assert pattern.match(word) and pattern.match(f"{word} a") and pattern.match(f"{word}" + "{")
         assert not any(pattern.match(word + more) for more in ("s", "0", "_a", ".a", "*", "[0-1]"))
-
-
-# --- kinds
-
-
-@pytest.mark.parametrize(
-    ("instance", "fabric", "reason"),
-    [('{ host "x[1-2]" }', "", "the host of `a0`, x1"), ("", "; multicast", "`multicast` of `ib`")],
-)
-def test_the_paper_form_refuses_what_it_would_leave_out(instance: str, fabric: str, reason: str) -> None:
-    text = f"{NODE}cluster c {{ instance a[0-1] = n {instance} fabric ib {{ join *.nic* {fabric} }} }}"
-    with pytest.raises(HetesynthError) as caught:
-        to_paper(Source("x.dsl", text))
-    assert caught.value.code == "HS250" and reason in caught.value.message
 
 
 # --- ends that come soon
