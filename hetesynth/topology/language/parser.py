@@ -124,8 +124,6 @@ def parse(source: Source) -> syntax.File:
             blanked = syntax_errors.without_statement(text, error)
             if blanked is None or blanked == text or len(text) > MAX_RECOVERY_CHARACTERS:
                 break
-            if syntax_errors.hides_the_rest(error, text):
-                break
             text = blanked
         else:
             if errors:
