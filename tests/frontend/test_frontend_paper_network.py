@@ -86,7 +86,7 @@ REFUSED = {
     "half of a NIC in another pair": (
         SHARED_BY_TWO.replace("node1 = 1", "node1 = 2"),
         "HS221",
-        "shares its NIC with other GPUs here than on line 6",
+        "shares its NIC with other GPUs elsewhere",
     ),
     "two bandwidths of one NIC": (TWO_RATES, "HS221", "one NIC has links of two bandwidths"),
     "a node without NICs": (
@@ -102,10 +102,10 @@ REFUSED = {
     "NICs joined to one node only": (
         ALL_OF_THREE[2].replace("(node3, node1, node2)", "(node3, node1)\ndefine internode = (node3, node2)"),
         "HS221",
-        "the NICs of `node1` and `node2` are on one switch",
+        "which joins each two",
     ),
     "one switch with two latencies": (ALL_OF_THREE[2] + LATENCIES, "HS221", "one latency"),
-    "a node twice": (one_gpu_nodes(2, "define internode = (node1, node1)"), "HS218", "joined to itself"),
+    "a node twice": (one_gpu_nodes(2, "define internode = (node1, node1)"), "HS221", "`internode` is not written"),
     "a node like itself": (one_gpu_nodes(1, "define node2 = node3", "define node3 = node2"), "HS221", "by itself"),
 }
 
