@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, TypeVar, cast
@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 from hetesynth.errors import did_you_mean
 from hetesynth.model.diagnostics import Span
 from hetesynth.topology.language import syntax
-from hetesynth.topology.language.expressions import Value, Variables, evaluated, ranges
+from hetesynth.topology.language.expressions import Value, Variables, evaluated, outside, ranges
 from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.imports import Program
 from hetesynth.topology.language.names import MAX_RANGE, WORK_OF_A_NAME, expand
@@ -114,7 +114,7 @@ class _Expansion:
             return self._values_of[word]
         values: list[Value | str] = []
         column = word.span.column
-        for piece in _pieces(word.text):
+        for piece in outside(word.text, ","):
             lead = len(piece) - len(piece.lstrip())
             span = Span(word.span.file, word.span.line, column + lead, max(1, len(piece.strip())))
             values += self._piece(Word(piece.strip(), span), variables)
@@ -297,14 +297,3 @@ class _Expansion:
         text = _COMPUTED.sub(bracket, word.text)
         self.findings.spend(WORK_OF_A_NAME + len(text) // 8, word.span)
         return Word(text, word.span) if text != word.text else word
-
-
-def _pieces(text: str) -> Sequence[str]:
-    """``text`` cut at the commas that stand in no bracket."""
-    pieces, depth, start = [], 0, 0
-    for at, character in enumerate(text):
-        depth += (character in "([") - (character in ")]")
-        if character == "," and depth == 0:
-            pieces.append(text[start:at])
-            start = at + 1
-    return [*pieces, text[start:]]
