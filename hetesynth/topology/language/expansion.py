@@ -30,7 +30,6 @@ _BASE_UNITS: dict[Dimension, str] = {"count": "", "bandwidth": "B/s", "time": "s
 _COMPUTED = re.compile(r"\[([^\]]*[A-Za-z_(][^\]]*)\]")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAMES = re.compile(r"[A-Za-z_*\[][^(){}\s]*")
-_END = r"(\w+|\([^()]*\))"  # of a range
 
 _Item = TypeVar("_Item")
 _Added = syntax.Element | syntax.Join | syntax.Shared | syntax.Detach  # by an instance to its type
@@ -55,7 +54,6 @@ class _Expansion:
     types: dict[str, NodeType | PodType]
     _names: dict[object, str] = field(default_factory=dict)
     _constant: set[int] = field(default_factory=set)
-    _values_of: dict[Word, list[Value | str]] = field(default_factory=dict)  # of loops without variables
     _statements: int = 0
 
     def items(self, items: Iterable[_Item], variables: Variables, *, in_pod: bool, depth: int = 0) -> list[_Item]:
@@ -108,51 +106,30 @@ class _Expansion:
             self.findings.raise_any()
 
     def _values(self, word: Word, variables: Variables) -> list[Value | str]:
-        """What a loop goes through: numbers, or words; worked out once where no variable is in it."""
-        fixed = not any(name in variables for name in _NAME.findall(word.text))
-        if fixed and word in self._values_of:
-            return self._values_of[word]
-        values: list[Value | str] = []
-        column = word.span.column
-        for piece in outside(word.text, ","):
-            lead = len(piece) - len(piece.lstrip())
-            span = Span(word.span.file, word.span.line, column + lead, max(1, len(piece.strip())))
-            values += self._piece(Word(piece.strip(), span), variables)
-            column += len(piece) + 1
-            if len(values) > MAX_RANGE:
-                self._say_too_many(word)
-                values = []
-                break
-        if fixed:
-            self._values_of[word] = values
+        """What a loop goes through: numbers, or words."""
+        pieces = [Word(piece.strip(), word.span) for piece in outside(word.text, ",")]
+        values = [value for piece in pieces for value in self._piece(piece, variables)]
+        if len(values) > MAX_RANGE:
+            message = f"a loop goes through more than {MAX_RANGE} values"
+            self.findings.add("HS208", word.span, message, "use less")
+            return []
         return values
 
-    def _say_too_many(self, word: Word) -> None:
-        message = f"a loop goes through more than {MAX_RANGE} values"
-        self.findings.add("HS208", word.span, message, "use less")
-
-    def _piece(self, word: Word, variables: Variables) -> list[Value | str]:
-        if _NAME.fullmatch(word.text) and word.text in variables:
+    def _piece(self, word: Word, variables: Variables) -> Iterable[Value | str]:
+        if word.text in variables:
             return [variables[word.text]]
         if _NAMES.fullmatch(word.text) and "-" not in word.text.partition("[")[0]:
             if "*" in word.text:
                 help_ = "name what to go through: a, b, c[0-3]"
                 self.findings.add("HS210", word.span, "a loop cannot go through a pattern with `*`", help_)
                 return []
-            return list(expand(self._word(word, variables), self.findings))
-        if re.fullmatch(rf"range\s*\(.*|{_END}\s*(?:\.\.+=?|:|\bto\b|\u2013|\u2014)\s*{_END}", word.text):
-            self.findings.add("HS230", word.span, f"`{word.text[:40]}` is not a range", "write it like 0-3")
-            return []
-        pairs = ranges(word.text, word.span, variables, self.findings, may_be_empty=True) or []
+            return expand(self._word(word, variables), self.findings)
         values: list[Value | str] = []
-        for first, last in pairs:
+        for first, last in ranges(word.text, word.span, variables, self.findings, may_be_empty=True) or ():
             if last < first - 1:
                 help_ = f"write {last}-{first}; {first}-{first - 1} would be no value at all"
                 self.findings.add("HS208", word.span, f"the range {first}-{last} runs backwards", help_)
-            if last - first >= MAX_RANGE:
-                self._say_too_many(word)
-                return []
-            values += [Value(Fraction(i)) for i in range(first, last + 1)]
+            values += [Value(Fraction(i)) for i in range(first, min(last, first + MAX_RANGE) + 1)]
         return values
 
     # --- types and their uses
