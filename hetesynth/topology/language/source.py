@@ -17,7 +17,6 @@ from typing import TextIO
 from hetesynth.errors import HetesynthError
 from hetesynth.files.regular_files import open_regular
 from hetesynth.model.diagnostics import HIDDEN, Diagnostic, SourceError, Span
-from hetesynth.topology.language.overridden import OverriddenFile
 from hetesynth.topology.language.syntax import Loss
 
 MAX_SOURCE_BYTES = 1 << 18
@@ -61,6 +60,21 @@ class Source:
     warnings: tuple[Diagnostic, ...] = ()
     losses: tuple[Loss, ...] = ()
     aside: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OverriddenFile(os.PathLike[str]):
+    """The file at ``path`` with ``losses``; ``sources`` holds the texts that their spans point into, by name."""
+
+    path: str
+    losses: tuple[Loss, ...]
+    sources: tuple[tuple[str, str], ...] = ()
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def __str__(self) -> str:
+        return self.path
 
 
 def read_source(path: str | os.PathLike[str]) -> Source:
