@@ -15,8 +15,8 @@ from hetesynth.model.diagnostics import Diagnostic, SourceError
 from hetesynth.search.chunking import LARGE_ROUNDING_ERROR, ChunkingOptions, chunk
 from hetesynth.topology.language import parse_topology
 from hetesynth.topology.language.library import library_names, library_path
-from hetesynth.topology.language.quantity import parse_quantity
 from hetesynth.topology.language.source import Source, read_source
+from hetesynth.topology.language.units import parse_quantity
 from hetesynth.topology.lint import RULES, lint
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

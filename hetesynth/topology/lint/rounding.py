@@ -16,7 +16,7 @@ from hetesynth.model.diagnostics import Diagnostic
 from hetesynth.model.topology import Topology
 from hetesynth.search.chunking import LARGE_ROUNDING_ERROR, ROUNDINGS, Chunking, ChunkingOptions, chunk
 from hetesynth.topology.language.inspection import Inspection
-from hetesynth.topology.language.quantity import parse_quantity
+from hetesynth.topology.language.units import parse_quantity
 
 MAX_MULTIPLE = 64  # steps of so many chunks of the slowest link are tried
 _DIGITS = 4
