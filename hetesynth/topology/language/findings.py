@@ -38,9 +38,13 @@ class Findings:
     def spend(self, work: int, span: Span) -> None:
         """Count ``work`` (names matched, pairs joined); a text that asks for too much of it ends here."""
         self._work += work
-        if self._work > MAX_WORK:
-            help_ = "name hardware by range rather than by `*`, and describe repeated hardware once"
-            self.add("HS208", span, "too many names, patterns and pairs to work through", help_)
+        self.limit(self._work, MAX_WORK, "names, patterns and pairs to work through", span)
+
+    def limit(self, number: int, most: int, what: str, span: Span) -> None:
+        """Raise where there are more than ``most`` of something."""
+        if number > most:
+            help_ = "describe repeated hardware once, by types, ranges and switches"
+            self.add("HS208", span, f"there are more than {most} {what}", help_)
             self.raise_any()
 
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:

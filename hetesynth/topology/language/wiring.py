@@ -88,31 +88,21 @@ class Wiring:
     def change(self, change: Change, scope: Scope) -> None:
         """``set``: new rates, kinds, models or throughputs of kernels for parts in scope."""
         values = measured(change.properties, self.findings)
+        directed = bool(values.send or values.receive)
+        rated = directed or values.bandwidth is not None
+        of_gpus = (values.model, values.reduce, values.copy) != (None, None, None)
         for part in scope.resolve(change.targets):
             if part.kind == "gpu":
-                if any(p.name in ("bandwidth", "latency", "kind") for p in change.properties):
-                    message = f"`{part.name}` is a GPU: it has no bandwidth, latency or kind of its own"
-                    help_ = "set them on the switch, NIC or bus it is joined to"
-                    self.findings.add("HS211", change.span, message, help_)
-                values.put_on(part)
-                continue
-            message, help_ = "", ""
-            directed = values.send or values.receive
-            if (values.model, values.reduce, values.copy) != (None, None, None):
-                message = f"`{part.name}` is {_WHAT[part.kind]}: only GPUs have `model`, `reduce` and `copy`"
-                help_ = "name GPUs, or set bandwidth, latency or kind"
-            elif directed and (values.bandwidth is not None or part.kind == "fabric" or part.bandwidth is None):
-                message = f"`{part.name}` cannot be given `send` and `receive` here"
-                help_ = "state them, without `bandwidth`, of a NIC, a bus with two sides or a switch with `ports`"
-            elif values.bandwidth is not None and part.bandwidth is None:
-                message = f"`{part.name}` has no bandwidth to change: its ports have their own, or it has none"
-                help_ = "state the rates where the switch is declared"
-                if part.kind == "fabric":
-                    message = f"fabric `{part.name}` has no core bandwidth to change"
-                    help_ = "state `bandwidth` where the fabric is declared"
-            if message:
+                wrong = rated or values.latency is not None or values.kind is not None
+            else:
+                wrong = of_gpus or (rated and part.bandwidth is None)
+                wrong = wrong or (directed and (values.bandwidth is not None or part.kind == "fabric"))
+            if wrong:
+                message = f"`{part.name}` has no such property of its own"
+                help_ = "of GPUs `set` changes `model`, `reduce` and `copy`, of other parts the rates they state"
                 self.findings.add("HS211", change.span, message, help_)
                 continue
+            values.put_on(part)
             if directed:
                 back = part.receive or (part.bandwidth or ZERO, part.lanes)
                 part.bandwidth, part.lanes = values.send or (part.bandwidth, part.lanes)
@@ -209,10 +199,7 @@ class Wiring:
                 first = self._fabric_of.setdefault(other.name, part.name) if other.kind == "nic" else ""
                 if not first:
                     message = f"a fabric joins NICs; `{other.name}` is {_WHAT.get(other.kind, 'a GPU')}"
-                    help_ = "join its NICs, or use `link` with a bandwidth"
-                    if other.kind == "fabric":
-                        switch = "switch spine { ports leaf0, leaf1; bandwidth 200 GB/s }"
-                        help_ = f"what joins fabrics is a switch: {switch}"
+                    help_ = "GPUs are joined by a `link`, fabrics by a `switch spine { ports leaf0, leaf1; ... }`"
                     self.findings.add("HS211", span, message, help_)
                 elif first != part.name:
                     message = f"`{other.name}` is already joined by fabric `{first}`"
@@ -232,10 +219,6 @@ class Wiring:
         for part in parts:
             near = self._others(part, members.words, members.span, scope)
             far = self._others(part, members.far, members.span, scope)
-            both = sorted({part.name for part in near} & {part.name for part in far})
-            if both:
-                message = f"`{both[0]}` is on both sides of the bus"
-                self.findings.add("HS218", members.span, message, "keep it on one side")
             self._refuse_network(part, [*near, *far], members.words[0].span)
             if not _two_sided(members):
                 self._pipe(part, part.inlet, part.outlet)
@@ -259,19 +242,21 @@ class Wiring:
             self.hardware.connect(member, side, free, free)
 
     def _others(self, part: Part, words: Iterable[Word], span: Span, scope: Scope) -> list[Part]:
-        """The parts behind ``words``; itself, or a second connection of the same pair, is a finding."""
-        others = []
-        for other in scope.resolve(words):
-            if other is part:
-                message = f"`{part.name}` is joined to itself"
-                self.findings.add("HS218", span, message, "leave it out of its own list")
-            elif not self.hardware.join_once(part, other):
-                message = f"`{part.name}` and `{other.name}` are joined twice"
-                help_ = "say it once: in a switch, a bus, a fabric or an `attach`"
-                self.findings.add("HS218", span, message, help_)
-            else:
-                others.append(other)
-        return others
+        """The parts behind ``words`` that ``part`` joins, each once."""
+        return [other for other in scope.resolve(words) if self._joins(part, other, span)]
+
+    def _joins(self, part: Part, other: Part, span: Span) -> bool:
+        """True where the pair may be joined; itself, or a second connection of the same pair, is a finding."""
+        if other is part:
+            message = f"`{part.name}` is joined to itself"
+            self.findings.add("HS218", span, message, "leave it out of its own list, or name another end")
+        elif not self.hardware.join_once(part, other):
+            message = f"`{part.name}` and `{other.name}` are joined twice"
+            help_ = "say it once: in a switch, a bus, a fabric or an `attach`"
+            self.findings.add("HS218", span, message, help_)
+        else:
+            return True
+        return False
 
     # --- links
 
@@ -290,32 +275,22 @@ class Wiring:
                 self.findings.add("HS212", join.span, "a mesh needs at least two GPUs", help_)
         else:
             pairs = scope.paired(join.left, join.right, join.span)
-        if len(self.hardware.wires) + len(pairs) > MAX_WIRES:
-            help_ = "describe the cluster with switches"
-            self.findings.add("HS208", join.span, f"more than {MAX_WIRES} wires", help_)
-            self.findings.raise_any()
+        self.findings.limit(len(self.hardware.wires) + len(pairs), MAX_WIRES, "wires", join.span)
         for a, b in pairs:
-            bus = next((part for part in (a, b) if part.kind == "bus"), None)
-            code, message, help_ = "", "", "attach a GPU to a NIC once"
-            if a is b:
-                code, message, help_ = "HS218", f"`{a.name}` is joined to itself", "name another end"
-            elif join.kind == "attach":
-                if b.kind != "nic" or a.kind == "nic" or a.kind in NETWORK_KINDS:
-                    help_ = "attach a GPU, a switch or a bus to a NIC"
-                    code, message = "HS211", f"cannot attach `{a.name}` to `{b.name}`"
-                elif not self.hardware.join_once(a, b):
-                    code, message = "HS218", f"`{a.name}` and `{b.name}` are joined twice"
+            if join.kind == "attach":
+                wrong = b.kind != "nic" or a.kind == "nic" or a.kind in NETWORK_KINDS
             else:
-                if bus is not None:
-                    help_ = f"name the other end in the `members` of `{bus.name}`"
-                    code, message = "HS211", f"`{bus.name}` is a bus: a {join.kind} cannot end there"
-                for one, other in ((a, b), (b, a)):
-                    if one.kind == "nic" and other.kind == "switch" and not other.server:
-                        self._refuse_network(other, [one], join.span)
-                if join.kind == "mesh" and a.kind != "gpu":
-                    self.findings.add("HS211", join.span, f"a mesh joins GPUs; `{a.name}` is none", "use `link`")
-            if code:
-                self.findings.add(code, join.span, message, help_)
+                wrong = "bus" in (a.kind, b.kind) or (join.kind == "mesh" and a.kind != "gpu")
+            if wrong:
+                message = f"`{join.kind}` cannot join `{a.name}` and `{b.name}`"
+                help_ = "`attach` joins a GPU, a switch or a bus to a NIC, `mesh` GPUs, a bus its `members`"
+                self.findings.add("HS211", join.span, message, help_)
+            elif join.kind == "attach" or a is b:
+                wrong = not self._joins(a, b, join.span)
+            for one, other in ((a, b), (b, a)) if join.kind != "attach" else ():
+                if one.kind == "nic" and other.kind == "switch" and not other.server:
+                    self._refuse_network(other, [one], join.span)
+            if wrong:
                 continue
             self._linked.update((a.name, b.name))
             self.hardware.connect(a, b, there, back if join.both_ways else None)
