@@ -129,10 +129,7 @@ class _Elaboration:
     # --- parts
 
     def _limit_parts(self, item: syntax.ClusterItem | syntax.NodeItem) -> None:
-        if len(self.hardware.parts) > PARTS_OF_A_GPU * self.max_gpus:
-            message = f"the cluster has more than {PARTS_OF_A_GPU * self.max_gpus} parts"
-            self.findings.add("HS208", item.span, message)
-            self.findings.raise_any()
+        self.findings.limit(len(self.hardware.parts), PARTS_OF_A_GPU * self.max_gpus, "parts", item.span)
 
     def _instantiate(self, item: Instance, scope: Scope) -> None:
         node = self.program.nodes.get(item.node.text)

@@ -80,9 +80,7 @@ class _Expansion:
         return result
 
     def _repeated(self, loop: syntax.Loop, variables: Variables, in_pod: bool, depth: int) -> list[Any]:
-        if depth >= MAX_NESTED_LOOPS:
-            self.findings.add("HS208", loop.span, f"loops are nested deeper than {MAX_NESTED_LOOPS} levels")
-            self.findings.raise_any()
+        self.findings.limit(depth + 1, MAX_NESTED_LOOPS, "loops in each other", loop.span)
         name = loop.name.text
         if not _NAME.fullmatch(name) or name in variables:
             code, problem = "HS210", "cannot be the name of a variable"
@@ -100,19 +98,13 @@ class _Expansion:
 
     def _count(self, item: Any) -> None:
         self._statements += 1
-        if self._statements > MAX_STATEMENTS:
-            message = f"loops and parameters make more than {MAX_STATEMENTS} statements"
-            self.findings.add("HS208", item.span, message, "name hardware by range rather than one by one")
-            self.findings.raise_any()
+        self.findings.limit(self._statements, MAX_STATEMENTS, "statements made by loops and parameters", item.span)
 
     def _values(self, word: Word, variables: Variables) -> list[Value | str]:
         """What a loop goes through: numbers, or words."""
         pieces = [Word(piece.strip(), word.span) for piece in outside(word.text, ",")]
         values = [value for piece in pieces for value in self._piece(piece, variables)]
-        if len(values) > MAX_RANGE:
-            message = f"a loop goes through more than {MAX_RANGE} values"
-            self.findings.add("HS208", word.span, message, "use less")
-            return []
+        self.findings.limit(len(values), MAX_RANGE, "values of a loop", word.span)
         return values
 
     def _piece(self, word: Word, variables: Variables) -> Iterable[Value | str]:

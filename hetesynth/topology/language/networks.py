@@ -71,10 +71,7 @@ def _pairs(network: Network, parts: int, findings: Findings) -> list[tuple[int, 
             findings.add("HS212", span, "a ring needs at least two parts", "use a range: gpu[0-3]")
             return []
         return list(_lattice((parts,), wrapped=True))
-    if len(network.sizes) > MAX_AXES:
-        message = f"a {network.kind} has at most {MAX_AXES} sizes; these are {len(network.sizes)}"
-        findings.add("HS208", span, message, "leave out sizes of 1")
-        return []
+    findings.limit(len(network.sizes), MAX_AXES, "sizes", span)
     if math.prod(network.sizes) != parts:
         shown = "x".join(map(str, network.sizes))
         message = f"a {network.kind} of {shown} has {math.prod(network.sizes)} parts; these are {parts}"
@@ -149,7 +146,7 @@ class _Fabrics:
         spines = [f"{self.name}_spine{s}" for s in range(number)]
         result: list[Statement] = [self._switch(spine, ()) for spine in spines]
         leaves = [self.servers[i : i + width] for i in range(0, len(self.servers), width)]
-        self._limit(len(leaves) * number)
+        self.findings.limit(len(leaves) * number, MAX_NETWORK_WIRES, "wires", self.network.span)
         for index, leaf in enumerate(leaves):
             nics = [nic for _, of_server in leaf for nic in of_server]
             rates = self._uplink(nics, number)
@@ -171,7 +168,7 @@ class _Fabrics:
             message = f"{len(self.servers)} servers cannot be spread over {groups} groups of {routers} routers"
             self.findings.add("HS212", self.network.name.span, message, "give every router as many servers")
             return []
-        self._limit(groups * (groups + routers * routers))
+        self.findings.limit(groups * (groups + routers * routers), MAX_NETWORK_WIRES, "wires", self.network.span)
         names = [[f"{self.name}_g{g}r{r}" for r in range(routers)] for g in range(groups)]
         result: list[Statement] = []
         for number, router in enumerate(name for group in names for name in group):
@@ -198,12 +195,6 @@ class _Fabrics:
         if prop is None or prop.amount is None:
             return None
         return count(prop.amount, f"`{name}`", MAX_SWITCHES, self.findings)
-
-    def _limit(self, wires: int) -> None:
-        if wires > MAX_NETWORK_WIRES:
-            message = f"`{self.name}` has more than {MAX_NETWORK_WIRES} wires"
-            self.findings.add("HS208", self.network.span, message, "describe it with fewer switches")
-            self.findings.raise_any()
 
     def _uplink(self, nics: Sequence[Part], spines: int) -> tuple[Property, ...] | None:
         """The rate of a leaf's uplinks: stated, or what its NICs send and receive over all spines."""

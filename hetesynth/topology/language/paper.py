@@ -111,9 +111,7 @@ def lowered(file: syntax.File, findings: Findings) -> syntax.File:
         findings.raise_any()
     lowering = _Lowering(findings)
     lowering.gather(defines)
-    if len(lowering.nodes) > MAX_NODES:
-        findings.add("HS208", span, f"the cluster has more than {MAX_NODES} nodes", "define fewer")
-        findings.raise_any()
+    findings.limit(len(lowering.nodes), MAX_NODES, "nodes", span)
     types, instances = (
         zip(*map(lowering.node, lowering.nodes.values()), strict=True) if lowering.nodes else ((), ())
     )

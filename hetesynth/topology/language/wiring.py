@@ -27,17 +27,7 @@ from hetesynth.topology.language.units import measure
 
 MAX_WIRES = 1_000_000
 
-_KINDS = {  # of the links of each sort of part, and what it is called
-    "switch": ("switch", "a switch"),
-    "nic": ("net", "a NIC"),
-    "bus": ("bus", "a bus"),
-    "fabric": ("net", "a fabric"),
-    "cpu": ("cpu", "a CPU"),
-    "numa": ("numa", "a NUMA node"),
-    "pcie": ("pcie", "a PCIe switch"),
-    "router": ("net", "a router"),
-}
-_WHAT = {sort: what for sort, (_, what) in _KINDS.items()}
+_PART_KINDS = {"nic": "net", "fabric": "net", "router": "net"}  # of links at parts; of others the sort of part
 _JOIN_KINDS = {"link": "direct", "mesh": "direct", "attach": "attach", "upi": "upi", "wan": "wan"}
 _CAPABILITIES = ("multicast", "reduction")
 _PLACES = ("ports", "port", "members", "join")
@@ -58,7 +48,6 @@ class Wiring:
 
     def declare(self, element: Element, scope: Scope, server: str) -> None:
         """Bring the parts of a switch, NIC, bus or fabric declaration into scope."""
-        what = _WHAT[element.kind]
         values = measured([p for p in element.properties if p.name not in _PLACES], self.findings)
         members = next((p for p in element.properties if p.name == "members"), None)
         two_sided = members is not None and _two_sided(members)
@@ -68,9 +57,10 @@ class Wiring:
         if needed and element.kind != "fabric":
             title = f"{element.kind} `{element.name.text}`"
             require_rate(element.properties, title, element.span, self.findings)
-        for local in declared(element.name, what, self.findings):
+        for local in declared(element.name, f"a {element.kind}", self.findings):
             part = Part(scope.prefix + local, element.kind, server, element.name.span)
-            part.link_kind, part.kind_stated = values.kind or _KINDS[element.kind][0], values.kind is not None
+            part.link_kind = values.kind or _PART_KINDS.get(element.kind, element.kind)
+            part.kind_stated = values.kind is not None
             part.bandwidth, part.lanes = values.send or (values.bandwidth, values.lanes)
             part.receive = values.receive
             part.latency = values.latency or part.latency
@@ -153,7 +143,7 @@ class Wiring:
             return
         if len({nic.server for nic in nics}) == 1 and len(others) > len(nics):
             return
-        message = f"NIC `{nics[0].name}` leads nowhere over {_WHAT[part.kind]} between servers, `{part.name}`"
+        message = f"NIC `{nics[0].name}` leads nowhere over a {part.kind} between servers, `{part.name}`"
         help_ = f"what joins NICs is a fabric: fabric {part.name} {{ join *.nic* }}; a switch joins fabrics"
         self.findings.add("HS211", span, message, help_)
 
@@ -198,7 +188,7 @@ class Wiring:
             for other in others:
                 first = self._fabric_of.setdefault(other.name, part.name) if other.kind == "nic" else ""
                 if not first:
-                    message = f"a fabric joins NICs; `{other.name}` is {_WHAT.get(other.kind, 'a GPU')}"
+                    message = f"a fabric joins NICs; `{other.name}` is none"
                     help_ = "GPUs are joined by a `link`, fabrics by a `switch spine { ports leaf0, leaf1; ... }`"
                     self.findings.add("HS211", span, message, help_)
                 elif first != part.name:
