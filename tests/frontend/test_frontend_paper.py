@@ -178,7 +178,6 @@ def test_the_printed_figure_is_accepted_with_two_warnings(text: str) -> None:
         ("(8,1)", "(9,1)"),  # another figure
         ("(25,2) ) ]}\ndefine node2", "(25,2) ]}\ndefine node2"),  # a third bracket is missing
         (">-> (16,1) ) ) ,", ">-> (16,1) ) ) ] ,"),  # one is there
-        ("node2 = 4", "node2 = 8"),
     ],
 )
 def test_what_is_nearly_the_printed_figure_is_refused(text: str, replaced: str) -> None:

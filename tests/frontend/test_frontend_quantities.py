@@ -34,10 +34,7 @@ def test_quantities(text: str, dimension: Dimension, value: Fraction) -> None:
 @pytest.mark.parametrize(
     ("text", "dimension", "help_"),
     [
-        *(
-            (text, "size", "for example 16MB")
-            for text in ("64Mb", "64", "1e3", "0M", "MB", "9" * 4000)
-        ),
+        *((text, "size", "for example 16MB") for text in ("64Mb", "64", "1e3", "0M", "MB", "9" * 4000)),
         *((text, "size", "for example 16MB") for text in ("1e30GB", "-1MB", "nan", "inf", "1_0MB", "")),
         ("20 US", "time", "for example 0.7us"),
         ("25gbps", "bandwidth", "for example 400Gbps"),

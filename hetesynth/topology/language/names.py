@@ -18,12 +18,11 @@ from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.syntax import Word
 
 MAX_RANGE = 4096
-MAX_SPELLING = 80  # longer names get no guess
 WORK_OF_A_NAME = 16  # in units of one name tried against a pattern
 
 _ALL = re.compile(r"\[[ \t]*\*[ \t]*\]")
 _BRACKET = re.compile(r"\[([^\]]*)\]")
-_INTERVAL = re.compile(r"\s*(\d{1,6})\s*(?:-\s*(\d{1,6})\s*)?")
+_INTERVAL = re.compile(r"\s*(\d{1,9})\s*(?:-\s*(\d{1,9})\s*)?")
 
 
 @dataclass(slots=True, eq=False)
@@ -86,10 +85,10 @@ class Scope:
                     self.findings.spend(len(self.parts), word.span)
                     regex = glob(pattern)
                     matched = [part for name, part in self.parts.items() if regex.fullmatch(name)]
-                    code, message = "HS202", f"`{_short(pattern)}` matches nothing in {self.title}"
+                    code, message = "HS202", f"`{pattern[:60]}` matches nothing in {self.title}"
                 else:
                     matched = [self.parts[pattern]] if pattern in self.parts else []
-                    code, message = "HS201", f"{self.title} has no `{_short(pattern)}`"
+                    code, message = "HS201", f"{self.title} has no `{pattern[:60]}`"
                 parts.update({part.name: part for part in matched})
                 if not matched and not self._is_told(code, pattern, word.span):
                     self.findings.add(code, word.span, message, self._known(pattern.replace("*", "")))
@@ -111,27 +110,10 @@ class Scope:
         """True where it was said here, or parts like ``pattern`` lack because their declaration is wrong."""
         if not self.findings or self.findings.reported(code, span):
             return bool(self.findings)
-        like = ("." in name for name in self.parts) if "." in pattern else self.parts
-        return not any(like)
+        return not any("." in name or "." not in pattern for name in self.parts)
 
     def _known(self, wrong: str) -> str:
         """The help for a name that is not there: another spelling of what is, or what there is."""
-        near = re.fullmatch(r"((?:\w+\.)?gpu)\d+", wrong)
-        gpus = [name for name in self.parts if near and re.fullmatch(re.escape(near.group(1)) + r"\d+", name)]
-        if gpus:
-            return f"there are {len(gpus)} such GPUs, {gpus[0]} to {gpus[-1]}"
-        if len(wrong) <= MAX_SPELLING:
-            if any(name.startswith(f"{wrong}.") for name in self.parts):
-                return f"`{wrong}` is an instance; name its parts: {wrong}.nic*, {wrong}.gpu0"
-            stem = wrong.rstrip("0123456789")
-            tails = {name.rpartition(".")[2].rstrip("0123456789") for name in self.parts}
-            if "." not in wrong and stem in tails and stem not in self.parts:
-                part = f"{wrong}*" if stem == wrong else wrong
-                return f"parts are named with their instance: *.{part} of all, or a.{part}"
-            singular = re.sub(r"s(?=\d*$)", "", wrong)
-            for other in (wrong.lower(), singular, singular.lower()):
-                if other != wrong and (other in self.parts or f"{other}0" in self.parts):
-                    return f"did you mean `{other}`?" if other in self.parts else f"did you mean `{other}*`?"
         stems = list(dict.fromkeys(re.sub(r"\d+", "*", name) for name in self.parts))
         shown = ", ".join(stems[:12]) + (", ..." if len(stems) > 12 else "") if stems else "no parts"
         return did_you_mean(wrong, self.parts, f"{self.title} has {shown}")
@@ -147,72 +129,59 @@ def part_of(vertex: str) -> str:
     return re.sub(r"(\.(fwd|rev))?\.(in|out)$", "", vertex)
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
 def plain(word: Word, what: str, findings: Findings) -> str | None:
     """``word`` as the name of ``what``: no range, no glob, no dot; None, with a finding, otherwise."""
     if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", word.text):
         return word.text
     help_ = "use at most 64 letters, digits and underscores, the first not a digit"
-    findings.add("HS210", word.span, f"`{_short(word.text)}` cannot be the name of {what}", help_)
+    findings.add("HS210", word.span, f"`{word.text[:60]}` cannot be the name of {what}", help_)
     return None
 
 
 def declared(word: Word, what: str, findings: Findings) -> list[str]:
     """The names a declaration makes: ``nic[0-3]`` makes four; globs and dots are findings."""
     names = expand(word, findings)
-    if any("*" in name or "." in name for name in names) or any(len(name) > 64 for name in names):
-        help_ = "use at most 64 letters, digits and underscores, with a range if several are meant: nic[0-3]"
-        findings.add("HS210", word.span, f"`{_short(word.text)}` cannot be the name of {what}", help_)
-        return []
-    return names
+    if all(re.fullmatch("[A-Za-z0-9_]{1,64}", name) for name in names):
+        return names
+    help_ = "use at most 64 letters, digits and underscores, with a range if several are meant: nic[0-3]"
+    findings.add("HS210", word.span, f"`{word.text[:60]}` cannot be the name of {what}", help_)
+    return []
 
 
 def expand(word: Word, findings: Findings) -> list[str]:
     """``word`` with its ranges written out: ``gpu[0-1,3]`` gives gpu0, gpu1, gpu3; globs stay."""
     if "[" not in word.text:
         return [word.text]
-    pieces: list[list[str]] = []
-    total = 1
-    for position, piece in enumerate(_BRACKET.split(_ALL.sub("*", word.text))):
-        options = [piece] if position % 2 == 0 else []
-        for interval in piece.split(",") if position % 2 else ():
-            match = _INTERVAL.fullmatch(interval)
-            if match is None:
-                ends = re.fullmatch(r"\s*(\d+)\s*(?:\.+|:|to|\u2013|\u2014)\s*(\d+)\s*", interval)
-                help_ = f"write [{ends[1]}-{ends[2]}]" if ends else "write it like [0-3] or [0,2,5-7]"
-                findings.add("HS210", word.span, f"`[{_short(piece)}]` is not a range", help_)
-                return []
-            first, last = int(match[1]), int(match[2] or match[1])
-            if last < first or last - first >= MAX_RANGE:
-                problem, help_ = f"names more than {MAX_RANGE} parts", "give a smaller range"
-                if last < first:
-                    problem, help_ = "runs backwards", f"write {last}-{first}"
-                findings.add("HS208", word.span, f"the range {first}-{last} {problem}", help_)
-                return []
-            options += [str(number) for number in range(first, last + 1)]
-        options = list(dict.fromkeys(options))
-        pieces.append(options)
-        total *= len(options)
-        if total > MAX_RANGE:
-            message = f"`{_short(word.text)}` names more than {MAX_RANGE} parts"
-            findings.add("HS208", word.span, message, "use less")
-            return []
-    return ["".join(choice) for choice in product(*pieces)]
+    names = _written_out(_ALL.sub("*", word.text), MAX_RANGE, padded=False)
+    if not names:
+        help_ = "write it like [0-3] or [0,2,5-7]"
+        findings.add("HS210", word.span, f"`{word.text[:60]}` has no range in its brackets", help_)
+    elif len(names) > MAX_RANGE:
+        message = f"`{word.text[:60]}` names more than {MAX_RANGE} parts"
+        findings.add("HS208", word.span, message, "use less")
+        return []
+    return names
 
 
 def hosts_named(text: str, most: int = MAX_RANGE) -> list[str]:
     """``node[08-10]`` as node08, node09, node10, one more than ``most`` of too many; none where it is no list."""
+    return _written_out(text, most, padded=True)
+
+
+def _written_out(text: str, most: int, *, padded: bool) -> list[str]:
+    """``text`` with its ranges written out, at most one more than ``most`` names; none if a range is wrong.
+
+    ``padded``: numbers keep the zeros before them.
+    """
     pieces: list[list[str]] = []
-    for position, piece in enumerate(re.split(r"\[([0-9, \t-]*)\]", text)):
-        pieces.append([] if position % 2 else [piece])
+    for position, piece in enumerate(_BRACKET.split(text)):
+        numbers = [] if position % 2 else [piece]
         for interval in piece.split(",") if position % 2 else ():
-            ends = re.fullmatch(r"\s*(\d{1,9})\s*(?:-\s*(\d{1,9})\s*)?", interval)
-            if ends is None or len(pieces[-1]) > most:
-                return [] if ends is None else [""] * (most + 1)
-            width = len(ends[1]) if ends[1].startswith("0") else 0
-            numbers = range(int(ends[1]), int(ends[2] or ends[1]) + 1)[: most + 1]
-            pieces[-1] += [str(number).zfill(width) for number in numbers]
+            ends = _INTERVAL.fullmatch(interval)
+            if ends is None:
+                return []
+            width = len(ends[1]) if padded and ends[1].startswith("0") else 0
+            first, last = int(ends[1]), int(ends[2] or ends[1])
+            numbers += [str(i).zfill(width) for i in range(first, min(last, first + most) + 1)]
+        pieces.append(list(dict.fromkeys(numbers)))
     return ["".join(choice) for choice in islice(product(*pieces), most + 1)]

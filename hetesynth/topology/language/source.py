@@ -29,21 +29,10 @@ _TOKENS = re.compile(r'(?:#|//)[^\n]*|"[^"\n]*"|\n|[()\[\]{}]')
 _ODD_SPACES = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")  # other tools would count lines at them
 _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 
-_PRINTED = """
-define nodenum = 2
-define node1 = 2
-define bandwidth = {direct => [( (0,1) -> (25,2) )
-, ( (1,0) -> (25,2) ) ]}
-define node2 = 4
-define bandwidth = {switch => [( ( (0,1) , (2,3)
->-> (16,1) ) )!] , direct => [( (0,1) -> (25,2) )
-, ( (1,0) -> (25,2) ) , ( (2,3) -> (25,2) ) , ( (3,2)
--> (25,2) ) ]}
-define internode = (node1, node2)
-define interbandwidth = {switch => [( ( (0,1)
-, (0,1,2,3) >-> (8,1) )!) ]}
-"""  # Figure 10 of HeteCCL; behind each ! stands a bracket that the print lacks
-_LINES = {5: "]", 7: ")"}  # of the figure: what is missing
+_PRINTED = {  # lines of HeteCCL's Figure 10: what stands before the bracket that its print lacks, it, what follows
+    5: ("( ( ( 0 , 1 ) , ( 2 , 3 ) >-> ( 16 , 1 ) ) )", "]", ", direct"),
+    7: ("( ( ( 0 , 1 ) , ( 0 , 1 , 2 , 3 ) >-> ( 8 , 1 ) )", ")", "] }"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +185,6 @@ def _bracket_findings(source: Source) -> list[Diagnostic]:
     """The first bracket without a partner, or nested too deep; at most one finding."""
     line, line_start = 1, 0
     opened: list[tuple[str, Span]] = []
-    suspect: Span | None = None  # a `{` that an oddly indented `}` closed: there one may be missing
     for match in _TOKENS.finditer(source.text):
         token = match.group()
         if token == "\n":
@@ -214,50 +202,32 @@ def _bracket_findings(source: Source) -> list[Diagnostic]:
             if _CLOSERS[bracket] != token:
                 message = f"`{token}` closes `{bracket}` of line {where.line}, column {where.column}"
                 return [Diagnostic("HS105", span, message, f"put `{_CLOSERS[bracket]}` before it")]
-            lines = source.text.split("\n", span.line)
-            before, opening = lines[span.line - 1][: span.column - 1], lines[where.line - 1]
-            odd = not before.strip() and len(before) < len(opening) - len(opening.lstrip())
-            suspect = where if suspect is None and odd and where.line != span.line else suspect
     if opened:
         bracket, where = opened[-1]
-        where = suspect if suspect is not None and bracket == "{" else where
         return [
             Diagnostic("HS105", where, f"`{bracket}` is never closed", f"add the missing `{_CLOSERS[bracket]}`")
         ]
     return []
 
 
-# --- Figure 10 of HeteCCL as it is printed: its lines 5 and 7 each lack a closing bracket
-
-
 def _figure_completed(text: str, name: str) -> Source | None:
-    """``text`` with both brackets and a warning for each; None where it does not contain the figure's tokens.
+    """``text`` with both brackets that Figure 10 lacks as printed, and a warning for each; else None.
 
     Line numbers in the margin, as printed, may stand there, and become blank.
     """
     if "interbandwidth" not in text:
         return None
-    pieces = {"!]": "()", "!)": "()", "define": r"(?:(\b\d+)\s+)?define"}
-    gap = r"(?:\s|(?:#|//)[^\n]*\n)*"
-    tokens = re.findall(r">->|->|=>|\w+|!.|[^\s\w]", _PRINTED)
-    pattern = gap.join(pieces.get(token, re.escape(token)) for token in tokens)
-    match = re.search(pattern.replace(f"{gap}(){gap}", f"(){gap}"), text)
-    if match is None:
-        return None
-    completed, warnings = "", []
-    missing = iter(_LINES.items())
-    at = 0
-    for start, end in (match.span(group) for group in range(1, len(match.regs)) if match[group] is not None):
-        completed += text[at:start]
-        at = end
-        if start < end:
-            completed += " " * (end - start)
-            continue
-        line, bracket = next(missing)
+    completed = re.sub(r"(?m)^\d+(?=\s+define)", lambda match: " " * len(match[0]), text)
+    warnings: list[Diagnostic] = []
+    for line, (before, bracket, behind) in reversed(_PRINTED.items()):
+        gaps = (r"\s*".join(map(re.escape, tokens.split())) for tokens in (before, behind))
+        match = re.search(r"{}(?=\s*{})".format(*gaps), completed)
+        if match is None:
+            return None
+        last = match.end() - 1
         message = f"`{bracket}` is missing behind this, as in line {line} of HeteCCL's Figure 10 as printed"
-        span = Span(name, text.count("\n", 0, end - 1) + 1, end - 1 - text.rfind("\n", 0, end - 1))
+        span = Span(name, completed.count("\n", 0, last) + 1, last - completed.rfind("\n", 0, last))
         help_ = f"it is read as if `{bracket}` stood there"
-        warnings.append(Diagnostic("HS105", span, message, help_, "warning"))
-        completed += bracket
-        at += text[end] == " "
-    return Source(name, completed + text[at:], text, tuple(warnings))
+        warnings.insert(0, Diagnostic("HS105", span, message, help_, "warning"))
+        completed = completed[: match.end()] + bracket + completed[match.end() :]
+    return Source(name, completed, text, tuple(warnings))
