@@ -15,6 +15,8 @@ from hetesynth.topology.language.units import MAX_LANES, Dimension, count, measu
 
 SECONDS_PER_METRE = Fraction(5, 10**9)  # of light in glass
 
+RATES = frozenset({"bandwidth", "send", "receive"})  # what a rate is stated by
+
 LaneRate = tuple[Fraction, int]  # bandwidth of a lane, lanes
 
 
@@ -104,33 +106,19 @@ def require(
     return None
 
 
-def require_rate(properties: Iterable[Property], what: str, span: Span, findings: Findings) -> None:
-    """Findings where a rate is missing, or stated both for each direction and for both."""
-    stated = {prop.name: prop for prop in properties if prop.name in ("bandwidth", "send", "receive")}
-    if not stated or "bandwidth" in stated:
-        extra = stated.get("send") or stated.get("receive")
-        if extra is not None:
-            message = f"{what} has `bandwidth`, which is of both directions, and `{extra.name}`"
-            findings.add("HS209", extra.span, message, "keep `bandwidth`, or `send` and `receive`")
-        require(stated.values(), "bandwidth", what, span, findings)
-    elif len(stated) == 1:
-        (prop,) = stated.values()
-        other = "receive" if prop.name == "send" else "send"
-        message = f"{what} has `{prop.name}` without `{other}`"
-        findings.add("HS209", prop.span, message, f"add `{other}`, or write `bandwidth` for both directions")
-
-
-def refuse_directions(properties: Iterable[Property], what: str, findings: Findings) -> None:
-    """A finding where ``send`` or ``receive`` stands in something without two directions."""
-    for prop in properties:
-        if prop.name in ("send", "receive"):
-            message = f"{what} has no `{prop.name}`: nothing tells its directions apart"
-            findings.add("HS211", prop.span, message, "write `bandwidth`")
-            return
+def require_rate(
+    properties: Iterable[Property], what: str, span: Span, findings: Findings, *, directed: bool = True
+) -> None:
+    """A finding unless one rate is stated, or one for each direction where there are two (``directed``)."""
+    stated = {prop.name: prop for prop in properties if prop.name in RATES}
+    if not stated:
+        require((), "bandwidth", what, span, findings)
+    elif stated.keys() != {"bandwidth"} and (stated.keys() != {"send", "receive"} or not directed):
+        help_ = f"write `bandwidth`{', or `send` and `receive`' if directed else ': it has no directions'}"
+        wrong = next(prop for name, prop in stated.items() if name != "bandwidth")
+        findings.add("HS209", wrong.span, f"the rate of {what} is not stated like this", help_)
 
 
 def lanes_of(amount: Amount | None, findings: Findings) -> int:
     """The number of lanes; 1 when none is given (or, with a finding, a wrong one)."""
-    if amount is None:
-        return 1
-    return count(amount, "the number of lanes", MAX_LANES, findings) or 1
+    return 1 if amount is None else count(amount, "the number of lanes", MAX_LANES, findings) or 1

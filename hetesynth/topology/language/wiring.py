@@ -15,13 +15,7 @@ from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.hardware_graph import ZERO, HardwareGraph, Rate
 from hetesynth.topology.language.names import Part, Scope, declared
 from hetesynth.topology.language.networks import by_server, even
-from hetesynth.topology.language.properties import (
-    lanes_of,
-    measured,
-    refuse_directions,
-    require,
-    require_rate,
-)
+from hetesynth.topology.language.properties import RATES, lanes_of, measured, require, require_rate
 from hetesynth.topology.language.syntax import Change, Detach, Element, Join, Property, Word
 from hetesynth.topology.language.units import measure
 
@@ -48,15 +42,15 @@ class Wiring:
 
     def declare(self, element: Element, scope: Scope, server: str) -> None:
         """Bring the parts of a switch, NIC, bus or fabric declaration into scope."""
+        stated = {prop.name: prop for prop in element.properties}
         values = measured([p for p in element.properties if p.name not in _PLACES], self.findings)
-        members = next((p for p in element.properties if p.name == "members"), None)
+        members = stated.get("members")
         two_sided = members is not None and _two_sided(members)
-        if element.kind == "fabric" or (element.kind == "bus" and members is not None and not two_sided):
-            refuse_directions(element.properties, f"a {element.kind}", self.findings)
-        needed = element.kind in ("nic", "bus") or members is not None or _has(element, "ports")
-        if needed and element.kind != "fabric":
+        directed = element.kind != "fabric" and (element.kind != "bus" or members is None or two_sided)
+        needed = element.kind in ("nic", "bus") or "members" in stated or "ports" in stated
+        if (needed and element.kind != "fabric") or (RATES & stated.keys() and not directed):
             title = f"{element.kind} `{element.name.text}`"
-            require_rate(element.properties, title, element.span, self.findings)
+            require_rate(element.properties, title, element.span, self.findings, directed=directed)
         for local in declared(element.name, f"a {element.kind}", self.findings):
             part = Part(scope.prefix + local, element.kind, server, element.name.span)
             part.link_kind = values.kind or _PART_KINDS.get(element.kind, element.kind)
@@ -64,7 +58,7 @@ class Wiring:
             part.bandwidth, part.lanes = values.send or (values.bandwidth, values.lanes)
             part.receive = values.receive
             part.latency = values.latency or part.latency
-            part.capabilities = tuple(c for c in _CAPABILITIES if _has(element, c))
+            part.capabilities = tuple(name for name in _CAPABILITIES if name in stated)
             if two_sided:  # a pipe in each direction, each between an entry and an exit vertex
                 ends = [f"{part.name}.{direction}.{end}" for direction in ("fwd", "rev") for end in ("in", "out")]
                 part.outlet, part.inlet = ends[1], ends[2]
@@ -108,12 +102,12 @@ class Wiring:
     def lay_element(self, element: Element, scope: Scope) -> None:
         """The wires of a switch's ports, a bus's members or a fabric's NICs."""
         parts = [scope.parts[name] for name in declared(element.name, "it", self.findings) if name in scope.parts]
-        if element.kind not in ("nic", "bus", "fabric") and not _has(element, "members"):
-            self._lay_switch(element, parts, scope)
-        elif element.kind == "fabric" and not _has(element, "members"):
+        if element.kind == "bus" or any(prop.name == "members" for prop in element.properties):
+            self._lay_bus(element, parts, scope)
+        elif element.kind == "fabric":
             self._lay_fabric(element, parts, scope)
         elif element.kind != "nic":
-            self._lay_bus(element, parts, scope)
+            self._lay_switch(element, parts, scope)
 
     def _lay_switch(self, element: Element, parts: Sequence[Part], scope: Scope) -> None:
         ports = [p for p in element.properties if p.name in ("ports", "port")]
@@ -150,8 +144,7 @@ class Wiring:
     def check_joined(self) -> None:
         """A switch without ports is joined by links, and has no rate that would be that of ports."""
         for part, element in self._portless:
-            rated = any(_has(element, name) for name in ("bandwidth", "send", "receive"))
-            if rated or part.name not in self._linked:
+            if RATES & {prop.name for prop in element.properties} or part.name not in self._linked:
                 title = f"{element.kind} `{element.name.text}`"
                 like = "" if part.server else "ports leaf0, leaf1"  # between servers fabrics are joined
                 require(element.properties, "ports", title, element.span, self.findings, like)
@@ -252,10 +245,9 @@ class Wiring:
 
     def lay_join(self, join: Join, scope: Scope) -> None:
         """The wires of ``link``, ``upi``, ``wan``, ``attach`` or ``mesh``."""
-        if join.kind != "attach" or any(p.name in ("send", "receive") for p in join.properties):
-            require_rate(join.properties, f"a {join.kind}", join.span, self.findings)
-        if join.kind == "mesh" or not join.both_ways:
-            refuse_directions(join.properties, f"a {join.kind}" if join.right == () else "`->`", self.findings)
+        if join.kind != "attach" or RATES & {prop.name for prop in join.properties}:
+            directed = join.kind != "mesh" and join.both_ways
+            require_rate(join.properties, f"a {join.kind}", join.span, self.findings, directed=directed)
         there, back = measured(join.properties, self.findings).rates(_JOIN_KINDS[join.kind])
         if join.kind == "mesh":
             parts = scope.resolve(join.left)
@@ -301,7 +293,3 @@ def _slower(port: Rate, nic: Rate) -> Rate:
 
 def _two_sided(members: Property) -> bool:
     return bool(members.far) or members.two_sided
-
-
-def _has(element: Element, name: str) -> bool:
-    return any(prop.name == name for prop in element.properties)
