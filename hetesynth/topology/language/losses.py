@@ -95,19 +95,17 @@ class Losses:
 
     def _degrade(self, loss: Degrade, scope: Scope) -> None:
         amount, percent = loss.amount, loss.amount.unit == "%"
-        value = share(amount, self.findings) if percent else None
-        if not percent:
-            value = measure(amount, "bandwidth", "a bandwidth", self.findings)
-        lanes = lanes_of(loss.lanes, self.findings)
-        limit = Rate("", value, lanes)
-        pairs: list[tuple[list[int], str]] = []  # wires that are concerned, and what they are called
+        value = (
+            share(amount, self.findings) if percent else measure(amount, "bandwidth", "a bandwidth", self.findings)
+        )
+        limit = Rate("", value, lanes_of(loss.lanes, self.findings))
         if loss.right:
             between = self._wires(loss, scope)
-            pairs += [(between, f"{loss.left[0].text} {_arrow(loss)} {loss.right[0].text}")] if between else []
+            pairs = [(between, f"{loss.left[0].text} {_arrow(loss)} {loss.right[0].text}")] if between else []
         else:
             parts = [part for part in scope.resolve(loss.left) if not part.disabled]
             self.findings.spend(len(parts), loss.span)
-            pairs += [(self._own(part, loss), part.name) for part in parts]
+            pairs = [(self._own(part, loss), part.name) for part in parts]
         slowed: set[int] = set()  # a wire between two parts of one statement is slowed down once
         for concerned, name in pairs:
             self.findings.spend(WORK_OF_A_RATE * (1 + len(concerned)), loss.span)
@@ -127,18 +125,18 @@ class Losses:
                 self.findings.add("HS208", amount.span, message, "give what is left of its bandwidth, or 50 %")
             for wire in wires:
                 src, dst, rate = self.hardware.wires[wire]
-                less = (rate.bandwidth or Fraction(0)) * value
-                if percent and max(less.numerator.bit_length(), less.denominator.bit_length()) > MAX_BITS:
-                    help_ = "state once what is left of its bandwidth"
-                    self.findings.add("HS231", amount.span, f"`{name}` has a rate of too many digits", help_)
-                    self.findings.raise_any()
                 if percent:
+                    less = (rate.bandwidth or Fraction(0)) * value
+                    if max(less.numerator.bit_length(), less.denominator.bit_length()) > MAX_BITS:
+                        help_ = "state once what is left of its bandwidth"
+                        self.findings.add("HS231", amount.span, f"`{name}` has a rate of too many digits", help_)
+                        self.findings.raise_any()
                     rate = replace(rate, bandwidth=less)
                 elif not _slower(rate, limit):
-                    rate = replace(rate, bandwidth=value, lanes=lanes)
+                    rate = replace(limit, kind=rate.kind, latency=rate.latency)
                 self.hardware.wires[wire] = (src, dst, rate)
         right = f" {_arrow(loss)} {_shown(loss.right, scope)}" if loss.right else ""
-        to = f"{amount.number} {amount.unit}" + (f" x {lanes}" if lanes > 1 else "")
+        to = f"{amount.number} {amount.unit}" + (f" x {limit.lanes}" if limit.lanes > 1 else "")
         self.notes.append(f"{_shown(loss.left, scope)}{right} degraded to {to}")
 
     def _own(self, part: Part, loss: Degrade) -> list[int]:
@@ -150,14 +148,12 @@ class Losses:
             pipes = zip(ends[::2], ends[1::2], strict=False)
             return [wire for way in pipes for wire in self._between.get(way, ())]
         limiting = self._limiting(wires)
-        if part.kind != "nic":
-            return limiting
-        outside = []
-        for wire in limiting:
-            others = [end for end in self.hardware.wires[wire][:2] if end not in ends]
-            if any(self._kinds[end] in _NETWORK for end in others):
-                outside.append(wire)
-        return outside or limiting
+        outside = [  # of a NIC the wires to networks
+            wire
+            for wire in limiting
+            if any(self._kinds[end] in _NETWORK for end in self.hardware.wires[wire][:2] if end not in ends)
+        ]
+        return outside if part.kind == "nic" and outside else limiting
 
     def _limiting(self, wires: Sequence[int]) -> list[int]:
         return [wire for wire in wires if self.hardware.wires[wire][2].bandwidth is not None]
