@@ -110,8 +110,10 @@ def _spelling(type_: str, text: str) -> str:
     """The one spelling of a token: ``450GB/s`` as ``450 GB/s``, ``gpu[0, 2]`` as ``gpu[0,2]``."""
     if type_ in ("QUANTITY", "LANES"):
         return re.sub(r"^(-?[0-9.]+|x)[ \t]*", r"\1 ", text)
+    if type_ in ("PIECE", "LOOP", "WORD", "PARTS"):
+        text = " ".join(text.split())
     if type_ in ("PIECE", "LOOP"):
-        text = _COMMA.sub(", ", " ".join(text.split())).strip()
+        text = _COMMA.sub(", ", text).strip()
     if type_ in ("WORD", "PARTS", "LOOP"):
         return _BRACKETS.sub(lambda match: re.sub(r"[ \t]+", "", match[0]), text)
     return text
