@@ -136,20 +136,17 @@ class _Expansion:
         key = (node.name.text, tuple(bound.items()), added)
         if key in self._names:
             return self._names[key]
+        shown = ", ".join(f"{parameter} = {value.number}" for parameter, value in bound.items())
+        name = node.name.text + (f"({shown})" if shown else "")
         if added:
             plain = self.types[self._type(node, bound, ())]
             new: NodeType | PodType = replace(plain, items=(*plain.items, *added))  # type: ignore[arg-type]
         else:
             items = self.items(node.items, cast(Variables, bound), in_pod=isinstance(node, PodType))
-            # messages name a type with those of its parameters that are plain numbers: `hgx(n = 8)`
-            plain_numbers = (f"{p} = {value.number}" for p, value in bound.items() if value.dimension == "count")
-            shown = ", ".join(plain_numbers)[:60]
-            title = Word(node.name.text + (f"({shown})" if shown else ""), node.name.span)
+            title = Word(name[:80], node.name.span)
             new = replace(node, name=title, items=tuple(items), parameters=())  # type: ignore[arg-type]
-        shown = ", ".join(f"{parameter} = {value.number}" for parameter, value in bound.items())
-        name = f"{node.name.text}({shown})" if bound or added else node.name.text
         if added or name in self._names.values():
-            name += f" + {len(self._names)}"
+            name = f"{node.name.text}({shown}) + {len(self._names)}"
         self._names[key] = name
         self.types[name] = new
         return name
@@ -157,39 +154,30 @@ class _Expansion:
     def _bound(self, node: NodeType | PodType, item: Instance) -> dict[str, Value] | None:
         """The value of each parameter: what the instance says, whose variables are replaced already, else the
         default; None when one is missing."""
-        names = [parameter.name.text for parameter in node.parameters]
+        title, parameters = f"`{node.name.text}`", {p.name.text: p for p in node.parameters}
+        if len(parameters) < len(node.parameters):
+            self.findings.add("HS203", node.name.span, f"{title} has two parameters of one name", "rename one")
         given: dict[str, Value] = {}
         for argument in item.arguments:
             name = argument.name.text
-            if name not in names:
-                help_ = did_you_mean(name, names, f"declare it: node {node.name.text}({name} = ...)")
-                message = f"`{node.name.text}` has no parameter `{name[:60]}`"
+            if name not in parameters or name in given:
+                help_ = did_you_mean(name, parameters, f"declare it: node {node.name.text}({name} = ...)")
+                message = f"{title} has no parameter `{name[:60]}`, or it is given twice"
                 self.findings.add("HS201", argument.name.span, message, help_)
-            elif name in given:
-                self.findings.add("HS209", argument.name.span, f"`{name}` is given twice", "keep one")
             unread = isinstance(argument.value, Amount) and argument.value.expression and not argument.value.number
             argued = None if unread else self._value(argument, {})  # what is unread was reported
             if argued is None:
                 return None
             given[name] = argued
         bound: dict[str, Value] = {}
-        for parameter in node.parameters:
-            name = parameter.name.text
-            if name in bound:
-                help_ = "rename one"
-                self.findings.add("HS203", parameter.name.span, f"there are two parameters `{name}`", help_)
+        for name, parameter in parameters.items():
             default = self._value(parameter, bound)
             value = given.get(name, default)
-            if value is None:
-                if parameter.value is None:
-                    message = f"`{node.name.text}` needs a value for `{name}`"
+            if value is None or (default is not None and value.dimension != default.dimension):
+                if value is not None or parameter.value is None:
+                    code, what = ("HS206", default.sort) if value and default else ("HS209", "a value")
                     help_ = f"write {node.name.text}({name} = ...)"
-                    self.findings.add("HS209", item.node.span, message, help_)
-                return None
-            if default is not None and value.dimension != default.dimension:
-                message = f"`{name}` of `{node.name.text}` is {default.sort}, not {value.sort}"
-                span = next(a.name.span for a in item.arguments if a.name.text == name)
-                self.findings.add("HS206", span, message, f"its default is on line {parameter.name.span.line}")
+                    self.findings.add(code, item.node.span, f"{title} needs {what} for `{name}`", help_)
                 return None
             bound[name] = value
         return bound
