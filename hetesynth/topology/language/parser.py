@@ -1,7 +1,7 @@
 """Source -> syntax tree, with the Lark grammar of dsl/topology.lark.
 
-In: a ``Source``. Out: a ``File``, or ``SourceError`` with every syntax error that could be told apart. Decides
-nothing about names and units. Every statement's span is that of its first word.
+In: a ``Source``. Out: a ``File``, or ``SourceError`` at the first syntax error. Decides nothing about names and
+units. Every statement's span is that of its first word.
 """
 
 from __future__ import annotations
@@ -16,14 +16,11 @@ from lark.exceptions import UnexpectedInput
 from lark.tree import Meta
 
 from hetesynth.errors import InternalError
-from hetesynth.model.diagnostics import Diagnostic, SourceError, Span
+from hetesynth.model.diagnostics import SourceError, Span
 from hetesynth.topology.language import syntax, syntax_errors, tables
 from hetesynth.topology.language.source import Source
 from hetesynth.topology.language.syntax import Amount, Property, Word
 from hetesynth.topology.language.units import MAX_DIGITS
-
-MAX_SYNTAX_ERRORS = 10
-MAX_RECOVERY_CHARACTERS = 1 << 16
 
 Words = tuple[Word, ...]
 _Parsed = list[Any]
@@ -48,7 +45,7 @@ def _plain(children: _Parsed) -> tuple[Any, ...]:
 
 
 def _both_ways(children: _Parsed) -> bool:
-    return any(isinstance(child, Token) and child.type == "BOTH_WAYS" for child in children)
+    return "<->" in children
 
 
 def _sides(children: _Parsed) -> tuple[Words, Words]:
@@ -111,34 +108,22 @@ def grammar_parser() -> Lark:
 
 
 def parse(source: Source) -> syntax.File:
-    """The syntax tree of ``source``; after a syntax error the statement is blanked and the rest still checked."""
-    text = source.text
-    if not re.sub(r"(#|//)[^\n]*", "", text).strip():
-        raise SourceError([syntax_errors.empty(source)], {source.name: text})
-    errors: list[Diagnostic] = []
-    while len(errors) < MAX_SYNTAX_ERRORS:
-        try:
-            tree = grammar_parser().parse(text)
-        except UnexpectedInput as error:
-            errors.append(syntax_errors.diagnostic(error, source))
-            blanked = syntax_errors.without_statement(text, error)
-            if blanked is None or blanked == text or len(text) > MAX_RECOVERY_CHARACTERS:
-                break
-            text = blanked
-        else:
-            if errors:
-                break
-            return syntax.File(source.name, tuple(_TreeBuilder(source.name, text).transform(cast(Any, tree))))
-    raise SourceError(errors, {source.name: source.text})
+    """The syntax tree of ``source``; ``SourceError`` at the first syntax error."""
+    if not re.sub(r"(#|//)[^\n]*", "", source.text).strip():
+        raise SourceError([syntax_errors.empty(source)], {source.name: source.text})
+    try:
+        tree = grammar_parser().parse(source.text)
+    except UnexpectedInput as error:
+        raise SourceError([syntax_errors.diagnostic(error, source)], {source.name: source.text}) from None
+    return syntax.File(source.name, tuple(_TreeBuilder(source).transform(cast(Any, tree))))
 
 
 class _TreeBuilder(Transformer[Token, Any]):
     """Makes of each rule and token what the tree has in its place."""
 
-    def __init__(self, file_name: str, text: str) -> None:
+    def __init__(self, source: Source) -> None:
         super().__init__(visit_tokens=True)
-        self._file = file_name
-        self._text = text
+        self._file, self._text = source.name, source.text
 
     def __default__(self, data: Any, children: _Parsed, meta: Meta) -> Any:
         kind: Any = str(data).rstrip("_")

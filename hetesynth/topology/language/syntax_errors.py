@@ -1,7 +1,7 @@
-"""Syntax errors in the user's words, and how to go on after one.
+"""Syntax errors in the user's words.
 
 In: what Lark raised. Out: a ``Diagnostic``, whose help is the nearest word, how the statement is written, or what
-may stand there; or the text with the wrong statement blanked. Token names of the grammar never reach the user.
+may stand there. Token names of the grammar never reach the user.
 """
 
 from __future__ import annotations
@@ -115,31 +115,3 @@ def _expected_help(expected: list[str]) -> str:
     *others, last = dict.fromkeys(words[:_MAX_EXPECTED])
     more = ", ..." if len(words) > _MAX_EXPECTED else ""
     return f"expected {', '.join(others)}{' or ' if others else ''}{last}{more}"
-
-
-def without_statement(text: str, error: UnexpectedInput) -> str | None:
-    """``text`` with the statement around the error blanked, so that the rest can be checked.
-
-    A statement here is what stands on the line between `;`, `{` and `}`, with the braces it opens. None where what
-    follows would only repeat the error: at the end, outside of blocks, and where a block lacks its brace.
-    """
-    position = error.pos_in_stream if isinstance(error.pos_in_stream, int) else 0
-    if isinstance(error, UnexpectedToken):
-        position = position if error.token.start_pos is None else error.token.start_pos
-    start = max(text.rfind(mark, 0, position) for mark in "\n;{}") + 1
-    expected = set(_accepted(error))
-    if expected <= {"LBRACE", "LPAR"} or "CLUSTER" in expected:
-        return None
-    end, depth = len(text), 0
-    for match in re.compile(r'(?:#|//)[^\n]*|"[^"\n]*"|[{}\n;]').finditer(text, position):
-        token = match.group()
-        if depth == 0 and token in ("}", "\n", ";"):
-            end = match.start()
-            break
-        depth += {"{": 1, "}": -1}.get(token, 0)
-        if token == "}" and depth == 0:
-            end = match.end()
-            break
-    if end <= start:
-        return None
-    return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
