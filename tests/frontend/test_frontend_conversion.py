@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from hetesynth.model.topology import Link, SharedGroup, Topology, Vertex, Wire
-from hetesynth.topology.convert import topology_document
+from hetesynth.topology.convert import to_block, topology_document
 from hetesynth.topology.language import load_topology, parse_topology
-from hetesynth.topology.language.conversion import to_block
 from hetesynth.topology.language.source import read_source
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -140,11 +140,11 @@ class _Expansion:
         name = node.name.text + (f"({shown})" if shown else "")
         if added:
             plain = self.types[self._type(node, bound, ())]
-            new: NodeType | PodType = replace(plain, items=(*plain.items, *added))  # type: ignore[arg-type]
+            new: NodeType | PodType = replace(plain, items=(*plain.items, *added))
         else:
             items = self.items(node.items, cast(Variables, bound), in_pod=isinstance(node, PodType))
             title = Word(name[:80], node.name.span)
-            new = replace(node, name=title, items=tuple(items), parameters=())  # type: ignore[arg-type]
+            new = replace(node, name=title, items=tuple(items), parameters=())
         if added or name in self._names.values():
             name = f"{node.name.text}({shown}) + {len(self._names)}"
         self._names[key] = name

@@ -85,7 +85,7 @@ _MADE: dict[str, Callable[[_Parsed, Span], Any]] = {  # of the children of a rul
     "set": lambda c, span: syntax.Change(c[0], tuple(c[1:]), span),
     "disable": lambda c, span: syntax.Disable(c[0], span),
     "without": lambda c, span: syntax.Without(c[0], span),
-    "detach": lambda c, span: syntax.Detach(c[0], c[-1], span),
+    "detach": lambda c, span: syntax.Detach(c[0], c[-1], False, span),
     "down": lambda c, span: syntax.Down(c[0], c[-1], _both_ways(c), span),
     "degrade": lambda c, span: syntax.Degrade(*_sides(c), _both_ways(c), *_rate(c), span),
     "flow": lambda c, _: syntax.Flow(c[0], c[-1], _both_ways(c), c[0][0].span),
@@ -109,13 +109,14 @@ def grammar_parser() -> Lark:
 
 def parse(source: Source) -> syntax.File:
     """The syntax tree of ``source``; ``SourceError`` at the first syntax error."""
-    if not re.sub(r"(#|//)[^\n]*", "", source.text).strip():
-        raise SourceError([syntax_errors.empty(source)], {source.name: source.text})
     try:
         tree = grammar_parser().parse(source.text)
     except UnexpectedInput as error:
         raise SourceError([syntax_errors.diagnostic(error, source)], {source.name: source.text}) from None
-    return syntax.File(source.name, tuple(_TreeBuilder(source).transform(cast(Any, tree))))
+    items = tuple(_TreeBuilder(source).transform(cast(Any, tree)))
+    if not items:
+        raise SourceError([syntax_errors.empty(source)], {source.name: source.text})
+    return syntax.File(source.name, items)
 
 
 class _TreeBuilder(Transformer[Token, Any]):
