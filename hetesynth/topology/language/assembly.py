@@ -89,7 +89,7 @@ def _check_nics(
     hardware: HardwareGraph, vertices: Sequence[Vertex], wires: Sequence[Wire], findings: Findings
 ) -> None:
     """Every working NIC serves something: a GPU, a switch or a bus, unless all it served is disabled."""
-    served = set(hardware.served)
+    served = hardware.served()
     for wire in wires:
         src, dst = vertices[wire.src], vertices[wire.dst]
         for nic, other in ((src, dst), (dst, src)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -31,7 +30,6 @@ class HardwareGraph:
     wires: list[tuple[str, str, Rate]] = field(default_factory=list)
     inner: dict[str, list[str]] = field(default_factory=dict)  # the vertices of a bus: the ends of its pipes
     _joined: set[tuple[str, str]] = field(default_factory=set)
-    _served: Counter[str] = field(default_factory=Counter)
 
     def vertices_of(self, part: Part) -> list[str]:
         """The names of the vertices that ``part`` stands for."""
@@ -41,10 +39,11 @@ class HardwareGraph:
         """The working GPUs in the order of their ranks."""
         return [part for part in self.parts if part.kind == "gpu" and not part.disabled]
 
-    @property
     def served(self) -> set[str]:
         """The NICs that something of a server is joined to, out of order or not."""
-        return {name for name, users in self._served.items() if users}
+        kind = {part.name: part.kind for part in self.parts}
+        ways = [way for pair in self._joined for way in (pair, pair[::-1])]
+        return {nic for nic, other in ways if kind[nic] == "nic" and kind[other] not in NETWORK_KINDS | {"nic"}}
 
     def connect(self, left: Part, right: Part, there: Rate, back: Rate | None) -> None:
         """Wires between two parts; a switch, NIC or fabric puts its latency on the wires that leave it."""
@@ -55,13 +54,10 @@ class HardwareGraph:
             self.wires.append((right.outlet, left.inlet, _leaving(right, back)))
 
     def join_once(self, left: Part, right: Part) -> bool:
-        """True where the unordered pair is new, as it may be joined only once; notes which NICs are used."""
-        key = _pair(left, right)
-        if key in self._joined:
-            return False
-        self._joined.add(key)
-        self._serve(left, right, 1)
-        return True
+        """True where the unordered pair is new, as it may be joined only once."""
+        new = _pair(left, right) not in self._joined
+        self._joined.add(_pair(left, right))
+        return new
 
     def disconnect(self, pairs: Sequence[tuple[Part, Part]]) -> list[tuple[Part, Part]]:
         """Take away all wires between the parts of each pair; those that were never joined."""
@@ -76,17 +72,9 @@ class HardwareGraph:
             else:
                 cut.add(_pair(*pair))
         self.wires = rest
-        for left, right in pairs:
-            if _pair(left, right) in self._joined:
-                cut.add(_pair(left, right))
-                self._joined.discard(_pair(left, right))
-                self._serve(left, right, -1)
+        cut |= self._joined & {_pair(a, b) for a, b in pairs}
+        self._joined -= cut
         return [(a, b) for a, b in pairs if _pair(a, b) not in cut and not a.disabled and not b.disabled]
-
-    def _serve(self, left: Part, right: Part, change: int) -> None:
-        for part, other in ((left, right), (right, left)):
-            if part.kind == "nic" and other.kind != "nic" and other.kind not in NETWORK_KINDS:
-                self._served[part.name] += change
 
     def graph(self) -> tuple[tuple[Vertex, ...], tuple[Wire, ...]]:
         """The vertices, GPUs first, and the wires."""

@@ -90,7 +90,7 @@ class Scope:
                     matched = [self.parts[pattern]] if pattern in self.parts else []
                     code, message = "HS201", f"{self.title} has no `{pattern[:60]}`"
                 parts.update({part.name: part for part in matched})
-                if not matched and not self._is_told(code, pattern, word.span):
+                if not matched and not self.findings.reported(code, word.span):
                     self.findings.add(code, word.span, message, self._known(pattern.replace("*", "")))
         return list(parts.values())
 
@@ -105,12 +105,6 @@ class Scope:
             return []
         width = max(len(ones), len(others))
         return [(ones[i % len(ones)], others[i % len(others)]) for i in range(width)]
-
-    def _is_told(self, code: str, pattern: str, span: Span) -> bool:
-        """True where it was said here, or parts like ``pattern`` lack because their declaration is wrong."""
-        if not self.findings or self.findings.reported(code, span):
-            return bool(self.findings)
-        return not any("." in name or "." not in pattern for name in self.parts)
 
     def _known(self, wrong: str) -> str:
         """The help for a name that is not there: another spelling of what is, or what there is."""

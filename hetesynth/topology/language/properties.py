@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from hetesynth.model.diagnostics import Span
 from hetesynth.topology.language.findings import Findings
@@ -16,6 +17,12 @@ from hetesynth.topology.language.units import MAX_LANES, Dimension, count, measu
 SECONDS_PER_METRE = Fraction(5, 10**9)  # of light in glass
 
 RATES = frozenset({"bandwidth", "send", "receive"})  # what a rate is stated by
+
+_DIMENSIONS: dict[str, Dimension] = {
+    **dict.fromkeys((*RATES, "reduce", "copy"), "bandwidth"),
+    "latency": "time",
+    "length": "length",
+}
 
 LaneRate = tuple[Fraction, int]  # bandwidth of a lane, lanes
 
@@ -65,32 +72,17 @@ def by_name(properties: Iterable[Property], findings: Findings) -> dict[str, Pro
 def measured(properties: Iterable[Property], findings: Findings) -> Measured:
     """The properties as numbers; a property given twice is a finding."""
     seen = by_name(properties, findings)
-
-    def number(name: str, dimension: Dimension, what: str) -> Fraction | None:
-        prop = seen.get(name)
-        return measure(prop.amount, dimension, what, findings) if prop and prop.amount else None
-
-    def lane_rate(name: str) -> LaneRate | None:
-        bandwidth = number(name, "bandwidth", "a bandwidth")
-        lanes = lanes_of(seen[name].lanes, findings) if name in seen else 1
-        return (bandwidth, lanes) if bandwidth is not None else None
-
-    def text(name: str) -> str | None:
-        return seen[name].words[0].text[:64] if name in seen and seen[name].words else None
-
-    bandwidth, lanes = lane_rate("bandwidth") or (None, 1)
-    return Measured(
-        bandwidth=bandwidth,
-        lanes=lanes,
-        latency=number("latency", "time", "a latency"),
-        kind=text("kind"),
-        model=text("model"),
-        reduce=number("reduce", "bandwidth", "a reduce throughput"),
-        copy=number("copy", "bandwidth", "a copy rate"),
-        send=lane_rate("send"),
-        receive=lane_rate("receive"),
-        length=number("length", "length", "a length"),
-    )
+    values: dict[str, Any] = {}
+    for name, prop in seen.items():
+        if name in ("kind", "model") and prop.words:
+            values[name] = prop.words[0].text[:64]
+        elif name in _DIMENSIONS and prop.amount is not None:
+            values[name] = measure(prop.amount, _DIMENSIONS[name], f"`{name}`", findings)
+        if name in RATES:
+            lanes = lanes_of(prop.lanes, findings)
+            rate = None if values[name] is None else (values[name], lanes)
+            values |= {"lanes": lanes} if name == "bandwidth" else {name: rate}
+    return Measured(**values)
 
 
 def require(
