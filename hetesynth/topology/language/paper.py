@@ -24,14 +24,12 @@ from pathlib import Path
 from typing import Any
 
 from hetesynth.errors import did_you_mean
-from hetesynth.model.diagnostics import Span
 from hetesynth.topology.language import syntax
 from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.paper_statements import (
     BETWEEN_NODES,
     IN_A_NODE,
     Ends,
-    Rate,
     ends_in,
     entries,
     group_of,
@@ -88,15 +86,8 @@ class _Connection:
     properties: tuple[Property, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Use:
-    """GPUs of a node that share a NIC, in one entry of one pair of nodes."""
-
-    pair: int
-    gpus: tuple[Word, ...]
-    others: tuple[Word, ...]
-    rate: Rate
-    span: Span
+# One pair of nodes, GPUs of a node that share a NIC in it, those of the other node, and what is stated.
+_Use = tuple[int, tuple[Word, ...], tuple[Word, ...], Ends]
 
 
 def lowered(file: syntax.File, findings: Findings) -> syntax.File:
@@ -112,9 +103,7 @@ def lowered(file: syntax.File, findings: Findings) -> syntax.File:
     lowering = _Lowering(findings)
     lowering.gather(defines)
     findings.limit(len(lowering.nodes), MAX_NODES, "nodes", span)
-    types, instances = (
-        zip(*map(lowering.node, lowering.nodes.values()), strict=True) if lowering.nodes else ((), ())
-    )
+    nodes = [lowering.node(node) for node in lowering.nodes.values()]
     chunk = lowering.of_cluster.get("chunk")
     sizes = [] if chunk is None else [Property("chunk", chunk.name.span, amount=lowering.amount(chunk))]
     network = lowering.network()
@@ -124,8 +113,10 @@ def lowered(file: syntax.File, findings: Findings) -> syntax.File:
         path = Path(span.file).absolute()
         name = path.parent.name if path.stem in ("topo", "topology", "paper") else path.stem
         name = re.sub(r"^(?=\d)", "_", re.sub(r"[^A-Za-z0-9_]", "_", name)[:MAX_NAME]) or "cluster"
-    cluster = syntax.Cluster(Word(name, span), (*sizes, *instances, *network, *groups), span)
-    return syntax.File(file.name, (*types, cluster))
+    cluster = syntax.Cluster(
+        Word(name, span), (*sizes, *(instance for _, instance in nodes), *network, *groups), span
+    )
+    return syntax.File(file.name, (*(node for node, _ in nodes), cluster))
 
 
 @dataclass(slots=True)
@@ -355,8 +346,11 @@ class _Lowering:
             if attached:
                 yield Join("attach", tuple(attached), (name,), True, (), span)
 
-    def _outlets(self, gpus: tuple[Amount, ...], node: _Owner) -> tuple[Word, ...]:
-        """Where the ways out of ``gpus`` begin: their PCIe switches, each once, and the GPUs behind none."""
+    def _outlets(self, gpus: tuple[Amount, ...], node: _Owner, outside: bool = False) -> tuple[Word, ...]:
+        """Where the ways out of ``gpus`` begin: their PCIe switches, each once, and the GPUs behind none.
+
+        ``outside``: as they are called in the cluster.
+        """
         given = {gpu.number for gpu in gpus}
         outlets: dict[str, Word] = {}
         for gpu in gpus:
@@ -365,7 +359,7 @@ class _Lowering:
                 others = ", ".join(sorted(sharing - given, key=int))
                 message = f"GPU {gpu.number} shares a PCIe switch with GPUs that are not named here: {others}"
                 self.findings.add("HS221", gpu.span, message, "name all GPUs of the PCIe switch, or none")
-            outlets.setdefault(name, Word(name, gpu.span))
+            outlets.setdefault(name, Word(f"{node.name.text}.{name}" if outside else name, gpu.span))
         return tuple(outlets.values())
 
     # --- groups
@@ -423,14 +417,18 @@ class _Lowering:
         for node, nics in self._uses.items():
             number = 0
             for gpus, uses in nics.items():
-                pairs = {use.pair for use in uses}
+                pairs, span = {pair for pair, *_ in uses}, uses[-1][-1].span
                 # in two pairs of nodes, lists of GPUs of a node are the same NIC or have no GPU in common
-                self.findings.spend(len(nics), uses[-1].span)
+                self.findings.spend(len(nics), span)
                 for other_gpus, other_uses in nics.items():
-                    if other_gpus != gpus and gpus & other_gpus and len(pairs | {o.pair for o in other_uses}) > 1:
+                    if (
+                        other_gpus != gpus
+                        and gpus & other_gpus
+                        and len(pairs | {pair for pair, *_ in other_uses}) > 1
+                    ):
                         message = f"`{min(gpus & other_gpus)}` shares its NIC with other GPUs elsewhere"
                         help_ = f"name the same GPUs of {node} in each pair, or write `nic => [...]` behind it"
-                        self.findings.add("HS221", uses[-1].span, message, help_)
+                        self.findings.add("HS221", span, message, help_)
                         break
                 if len(pairs) > 1:
                     yield from self._nic_groups(f"{node}_nic{number}", uses)
@@ -459,15 +457,11 @@ class _Lowering:
             self.findings.spend(pairs * _WORK_OF_A_PIPE, span)
             for pair, (a, b) in enumerate(combinations(range(len(internode.nodes)), 2), first_pair):
                 for here, there in ((a, b), (b, a)):  # the use that the pipe makes of their NICs
-                    use = _Use(pair, sides[here], sides[there], ends.rate, span)
                     of_node = self._uses.setdefault(internode.nodes[here].text, {})
-                    of_node.setdefault(frozenset(gpu.text for gpu in sides[here]), []).append(use)
+                    of_nic = of_node.setdefault(frozenset(gpu.text for gpu in sides[here]), [])
+                    of_nic.append((pair, sides[here], sides[there], ends))
                 near, far = (
-                    tuple(
-                        replace(word, text=f"{internode.nodes[i].text}.{word.text}")
-                        for word in self._outlets(ends.sides[i], self.nodes[internode.nodes[i].text])
-                    )
-                    for i in (a, b)
+                    self._outlets(ends.sides[i], self.nodes[internode.nodes[i].text], True) for i in (a, b)
                 )
                 members = Property("members", span, words=near, far=far)
                 name = Word(f"{internode.name.text}_{pipes}", span)
@@ -480,32 +474,29 @@ class _Lowering:
         Entries of a pair lie side by side.
         """
         rates: dict[int, tuple[Fraction, int, Amount]] = {}
-        for use in uses:
-            bandwidth = measure(use.rate.bandwidth, "bandwidth", "a bandwidth", self.findings) or Fraction(1)
-            before, lanes, _ = rates.get(use.pair, (bandwidth, 0, None))
+        for pair, _, _, ends in uses:
+            bandwidth = measure(ends.rate.bandwidth, "bandwidth", "a bandwidth", self.findings) or Fraction(1)
+            before, lanes, _ = rates.get(pair, (bandwidth, 0, None))
             if before != bandwidth:
                 message = "one NIC has links of two bandwidths in this pair of nodes"
-                self.findings.add("HS221", use.span, message, "write one of them, and the number of links")
-            lanes += lanes_of(use.rate.lanes, self.findings)
-            rates[use.pair] = (bandwidth, lanes, use.rate.bandwidth)
+                self.findings.add("HS221", ends.span, message, "write one of them, and the number of links")
+            lanes += lanes_of(ends.rate.lanes, self.findings)
+            rates[pair] = (bandwidth, lanes, ends.rate.bandwidth)
         _, lanes, amount = max(rates.values(), key=lambda rate: rate[0] * rate[1])
-        leaving = tuple(flow for use in uses for flow in self._flows(use.gpus, use.others, use.span))
-        entering = tuple(flow for use in uses for flow in self._flows(use.others, use.gpus, use.span))
-        span = uses[0].span
+        span = uses[0][-1].span
+        leaving = tuple(flow for _, gpus, others, _ in uses for flow in self._flows(gpus, others))
+        entering = tuple(flow for _, gpus, others, _ in uses for flow in self._flows(others, gpus))
         for direction, flows in (("out", leaving), ("in", entering)):
             if flows:
                 word = Word(f"{name}_{direction}", span)
                 yield Shared(word, amount, Amount(str(lanes), "", span), flows, span, optional=True)
 
-    def _flows(self, sources: tuple[Word, ...], targets: tuple[Word, ...], span: Span) -> Iterator[Flow]:
+    def _flows(self, sources: tuple[Word, ...], targets: tuple[Word, ...]) -> Iterator[Flow]:
         """The flows over the NIC: all but those that have a wire of their own."""
-        if not any((a.text, b.text) in self._wired for a in sources for b in targets):
-            yield Flow(sources, targets, False, span)
-            return
         for source in sources:
             free = tuple(target for target in targets if (source.text, target.text) not in self._wired)
             if free:
-                yield Flow((source,), free, False, span)
+                yield Flow((source,), free, False, source.span)
 
     def _switch(self, together: list[_Owner]) -> Element:
         """The one switch of nodes whose NICs are joined; the source has to join each two of them."""
