@@ -346,7 +346,7 @@ class _Lowering:
             if attached:
                 yield Join("attach", tuple(attached), (name,), True, (), span)
 
-    def _outlets(self, gpus: tuple[Amount, ...], node: _Owner, outside: bool = False) -> tuple[Word, ...]:
+    def _outlets(self, gpus: tuple[Amount, ...], node: _Owner, *, outside: bool = False) -> tuple[Word, ...]:
         """Where the ways out of ``gpus`` begin: their PCIe switches, each once, and the GPUs behind none.
 
         ``outside``: as they are called in the cluster.
@@ -460,9 +460,8 @@ class _Lowering:
                     of_node = self._uses.setdefault(internode.nodes[here].text, {})
                     of_nic = of_node.setdefault(frozenset(gpu.text for gpu in sides[here]), [])
                     of_nic.append((pair, sides[here], sides[there], ends))
-                near, far = (
-                    self._outlets(ends.sides[i], self.nodes[internode.nodes[i].text], True) for i in (a, b)
-                )
+                owners = [self.nodes[node.text] for node in internode.nodes]
+                near, far = (self._outlets(ends.sides[i], owners[i], outside=True) for i in (a, b))
                 members = Property("members", span, words=near, far=far)
                 name = Word(f"{internode.name.text}_{pipes}", span)
                 yield Element("fabric", name, (members, *connection.properties), span)

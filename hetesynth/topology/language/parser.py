@@ -112,7 +112,8 @@ def parse(source: Source) -> syntax.File:
     try:
         tree = grammar_parser().parse(source.text)
     except UnexpectedInput as error:
-        raise SourceError([syntax_errors.diagnostic(error, source)], {source.name: source.text}) from None
+        finding = syntax_errors.diagnostic(error, source, grammar_parser())
+        raise SourceError([finding], {source.name: source.text}) from None
     items = tuple(_TreeBuilder(source).transform(cast(Any, tree)))
     if not items:
         raise SourceError([syntax_errors.empty(source)], {source.name: source.text})

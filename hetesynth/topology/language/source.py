@@ -21,7 +21,6 @@ from hetesynth.topology.language.syntax import Loss
 
 MAX_SOURCE_BYTES = 1 << 18
 MAX_DEPTH = 32
-MAX_HIDDEN = 10
 SUFFIX = ".dsl"  # of files that others name
 STANDARD_INPUT = "-"  # in place of a path
 
@@ -102,16 +101,14 @@ def checked_source(text: str, name: str) -> Source:
         zero = text.count("\n", 0, text.index("\0")) + 1
         raise _binary(name, f"there is a NUL byte on line {zero}")
     source = _figure_completed(text, name) or Source(name, text)
-    diagnostics: list[Diagnostic] = []  # of strings that would steer a terminal or turn the direction of writing
-    for number, line in enumerate(source.text.split("\n"), 1):
-        for token in _TOKENS.finditer(line) if HIDDEN.search(line) else ():
-            hidden = HIDDEN.search(token[0]) if token[0].startswith('"') else None
-            if hidden is not None and len(diagnostics) < MAX_HIDDEN:
-                span = Span(name, number, token.start() + hidden.start() + 1)
-                message = f"the character U+{ord(hidden[0]):04X} cannot be part of a name"
-                help_ = "remove it: names are shown on terminals and in reports"
-                diagnostics.append(Diagnostic("HS106", span, message, help_))
-    diagnostics += _bracket_findings(source)
+    diagnostics: list[Diagnostic] = _bracket_findings(source)
+    for number, line in enumerate(source.text.split("\n"), 1):  # what would steer a terminal, outside of comments
+        hidden = HIDDEN.search(re.sub(r'("[^"]*")|(?:#|//).*', lambda match: match[1] or "", line))
+        if hidden is not None and not diagnostics:
+            span = Span(name, number, hidden.start() + 1)
+            message = f"the character U+{ord(hidden[0]):04X} cannot be part of a name"
+            help_ = "remove it: names are shown on terminals and in reports"
+            diagnostics.append(Diagnostic("HS106", span, message, help_))
     if diagnostics:
         raise SourceError(diagnostics, {name: text})
     return source

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 
+from lark import Lark
 from lark.exceptions import UnexpectedInput, UnexpectedToken
+from lark.lexer import PatternStr
 
 from hetesynth.errors import did_you_mean
 from hetesynth.model.diagnostics import Diagnostic, Span
@@ -26,18 +28,6 @@ _SHOWN = {
     "PERCENT": "a share like `50 %`",
     "SIZES": "sizes like `4x4`",
     "LANES": "lanes like `x 2`",
-    "ONE_WAY": "`->`",
-    "BOTH_WAYS": "`<->`",
-    "SHARED_WAY": "`>->`",
-    "FAT_ARROW": "`=>`",
-    "LBRACE": "`{`",
-    "RBRACE": "`}`",
-    "LPAR": "`(`",
-    "RPAR": "`)`",
-    "LSQB": "`[`",
-    "RSQB": "`]`",
-    "COMMA": "`,`",
-    "EQUAL": "`=`",
     "$END": "the end of the file",
 }
 _MAX_EXPECTED = 14
@@ -81,9 +71,10 @@ def empty(source: Source) -> Diagnostic:
     return Diagnostic("HS110", Span(source.name, 1, 1), "the topology is empty", help_)
 
 
-def diagnostic(error: UnexpectedInput, source: Source) -> Diagnostic:
+def diagnostic(error: UnexpectedInput, source: Source, lark: Lark) -> Diagnostic:
     """What is wrong at the place Lark stopped, and what may stand there."""
-    expected = _accepted(error)
+    signs = {t.name: f"`{t.pattern.value}`" for t in lark.terminals if isinstance(t.pattern, PatternStr)}
+    expected = [{**signs, **_SHOWN}.get(name, f"`{name.lower()}`") for name in _accepted(error)]
     if isinstance(error, UnexpectedToken) and error.token.type == "$END":
         lines = source.text.rstrip().split("\n")
         end = Span(source.name, len(lines), max(1, len(lines[-1])))
@@ -94,7 +85,7 @@ def diagnostic(error: UnexpectedInput, source: Source) -> Diagnostic:
     offending = match[0] if match else ""
     span = Span(source.name, line, column, max(1, len(offending)))
     shown = offending if len(offending) <= _MAX_SHOWN else offending[:_MAX_SHOWN] + "..."
-    help_ = did_you_mean(shown, [word.lower() for word in expected if word not in _SHOWN])
+    help_ = did_you_mean(shown, [word.strip("`") for word in expected if word[1:-1].isalpha()])
     if not help_.startswith("did you mean"):
         begun = re.search(r"(?:^|[;{}])\s*([a-z]+)\b(?!\s*=>)[^;{}]*$", here[: column - 1])
         help_ = _expected_help(expected)
@@ -105,13 +96,11 @@ def diagnostic(error: UnexpectedInput, source: Source) -> Diagnostic:
 
 def _accepted(error: UnexpectedInput) -> list[str]:
     interactive = getattr(error, "interactive_parser", None)
-    if interactive is not None:
-        return sorted(interactive.accepts())
-    return sorted(getattr(error, "allowed", None) or getattr(error, "expected", None) or ["$END"])
+    names = interactive.accepts() if interactive is not None else getattr(error, "allowed", None) or ["$END"]
+    return sorted(set(names) - {"_SEMI"})
 
 
 def _expected_help(expected: list[str]) -> str:
-    words = [_SHOWN.get(name, f"`{name.lower()}`") for name in expected if name != "_SEMI"]
-    *others, last = dict.fromkeys(words[:_MAX_EXPECTED])
-    more = ", ..." if len(words) > _MAX_EXPECTED else ""
+    *others, last = dict.fromkeys(expected[:_MAX_EXPECTED])
+    more = ", ..." if len(expected) > _MAX_EXPECTED else ""
     return f"expected {', '.join(others)}{' or ' if others else ''}{last}{more}"
