@@ -56,8 +56,7 @@ def topology_from(built: Built, findings: Findings) -> Topology:
     words = [word for item in measured for word in item.words]
     for word in words:
         if word.text.lower() not in kinds:
-            help_ = f"there are {', '.join(sorted(kinds))}"
-            findings.add("HS210", word.span, f"no wire is of kind `{word.text}`", help_)
+            findings.add("HS210", word.span, f"no wire is of kind `{word.text}`")
     topology = Topology(
         name=cluster.name.text,
         vertices=vertices,
@@ -76,8 +75,7 @@ def topology_from(built: Built, findings: Findings) -> Topology:
         names = [vertex.name for vertex in vertices]
         shown = "; ".join(", ".join(names[rank] for rank in piece[:8]) for piece in pieces[:_SHOWN_PARTS])
         message = f"the GPUs fall into {len(pieces)} parts that cannot reach each other: {shown}"
-        help_ = "join their NICs with a fabric (`fabric ib { join *.nic*; }`) or add a link"
-        findings.add("HS217", cluster.name.span, message, help_)
+        findings.add("HS217", cluster.name.span, message)
     findings.raise_any()
     return topology
 
@@ -97,8 +95,7 @@ def _check_nics(
                 served.add(nic.name)
     for part in hardware.parts:
         if part.kind == "nic" and not part.disabled and part.name not in served:
-            help_ = "attach a GPU to it (`attach gpu0 -> nic0`), or remove it"
-            findings.add("HS213", part.span, f"no GPU uses NIC `{part.name}`", help_)
+            findings.add("HS213", part.span, f"no GPU uses NIC `{part.name}`")
 
 
 def _limited_links(
@@ -107,8 +104,7 @@ def _limited_links(
     try:
         return links_over(vertices, wires, ranks)
     except TooManyPaths as error:
-        help_ = "name fewer GPUs, NICs or switches, or state several wires of one pair as one: 25 GB/s x 4"
-        findings.add("HS208", span, str(error), help_)
+        findings.add("HS208", span, str(error))
     findings.raise_any()
     return ()
 
@@ -139,8 +135,7 @@ def _shared_groups(
                 parts = scope.resolve(words)
                 wrong = next((part for part in parts if part.kind != "gpu"), None)
                 if wrong is not None:
-                    message = f"a shared group names GPUs; `{wrong.name}` is none"
-                    findings.add("HS211", words[0].span, message, "name the GPUs whose links share the limit")
+                    findings.add("HS211", words[0].span, f"a shared group names GPUs; `{wrong.name}` is none")
                 sides.append([rank[part.name] for part in parts if part.name in rank])
             findings.spend(len(sides[0]) * len(sides[1]), flow.span)
             pairs = list(product(*sides))
@@ -158,8 +153,7 @@ def _shared_groups(
             if of:
                 full = scope.prefix + name + direction
                 if full in groups:
-                    message = f"there are two shared groups `{full}`"
-                    findings.add("HS203", shared.name.span, message, "rename one")
+                    findings.add("HS203", shared.name.span, f"there are two shared groups `{full}`")
                 groups[full] = SharedGroup(full, "shared", bandwidth, tuple(sorted(of)), lanes)
     return tuple(groups.values())
 
@@ -202,8 +196,7 @@ def pods_from(built: Built, findings: Findings) -> PodCluster:
             instances[pod].groups.append((shared, scope))
         elif not pod:
             message = f"shared group `{shared.name.text}` is stated of the whole cluster"
-            help_ = "state it in a node type or a pod, or state the rates of NICs and switches instead"
-            findings.add("HS223", shared.name.span, message, help_)
+            findings.add("HS223", shared.name.span, message)
     findings.raise_any()
     types: list[Topology] = []
     numbers: dict[object, int] = {}
@@ -221,8 +214,7 @@ def pods_from(built: Built, findings: Findings) -> PodCluster:
             pieces = len(separate_parts(types[-1]))
             if pieces > 1:
                 message = f"the GPUs of pod `{pod}` cannot reach each other inside it: {pieces} pieces"
-                help_ = "join them by a link, a switch or a bus, or make each piece an instance"
-                findings.add("HS223", span, message, help_)
+                findings.add("HS223", span, message)
             findings.raise_any()
         pods.append(Pod(pod, numbers[key], rank, tuple(instance.vertices), tuple(instance.wires)))
         rank += alone.ranks

@@ -140,8 +140,7 @@ class _Elaboration:
         if item.count is not None:
             copies = count(item.count, "the number of instances", MAX_INSTANCES, self.findings)
             if len(names) != 1:
-                help_ = "write `instance b[0-1] = ...` or `instance b = ... x 2`"
-                self.findings.add("HS210", item.name.span, "give a range or a count, not both", help_)
+                self.findings.add("HS210", item.name.span, "give a range or a count, not both")
             names = [f"{names[0]}{i}" for i in range(copies or 0)] if len(names) == 1 else []
         sort = "node" if isinstance(node, NodeType) else "pod"
         for name, host in zip(names, self._hosts_of(item, names), strict=True):
@@ -153,14 +152,14 @@ class _Elaboration:
                 built = self._declare_pod(node, local)
             if host and (host in self._hosts or sort == "pod"):
                 message = f"host `{host}` cannot be that of {full}: it is another server's, or {full} is a pod"
-                self.findings.add("HS203", item.name.span, message, "give every server its host, inside of pods")
+                self.findings.add("HS203", item.name.span, message)
             self._hosts.add(host)
             self._override(item.overrides, local)
             for part in local.parts.values():
                 part.host = host or part.host
                 part.pod = part.pod if scope.prefix else name
             if local.parts and f"{name}.{next(iter(local.parts))}" in scope.parts:
-                self.findings.add("HS203", item.name.span, f"there are two instances `{name}`", "rename one")
+                self.findings.add("HS203", item.name.span, f"there are two instances `{name}`")
                 return
             scope.parts.update({f"{name}.{key}": part for key, part in local.parts.items()})
             self.instances.append((local, built))
@@ -185,8 +184,7 @@ class _Elaboration:
         for item in pod.items:
             if isinstance(item, Instance):
                 if isinstance(self.program.nodes.get(item.node.text), PodType):
-                    help_ = "name a node type: pods hold servers"
-                    self.findings.add("HS211", item.node.span, f"`{item.node.text[:60]}` is a pod", help_)
+                    self.findings.add("HS211", item.node.span, f"`{item.node.text[:60]}` is a pod")
                 else:
                     self._instantiate(item, scope)
             elif isinstance(item, Element):
@@ -201,7 +199,7 @@ class _Elaboration:
         if len(declarations) != 1:
             problem = "has no `gpus`" if not declarations else "has more than one `gpus`"
             span = declarations[1].span if declarations else node.name.span
-            self.findings.add("HS209", span, f"node `{node.name.text}` {problem}", "state once how many: `gpus 8`")
+            self.findings.add("HS209", span, f"node `{node.name.text}` {problem}")
         for item in declarations[:1]:
             total = count(item.count, "the number of GPUs", MAX_GPUS, self.findings) or 0
             for index in range(total):
@@ -258,7 +256,6 @@ class _Elaboration:
         hosts = hosts_named(word.text)
         if len(hosts) != len(names) or not all(_HOST.fullmatch(host) for host in hosts):
             message = f"`{word.text[:60]}` does not name {len(names)} hosts, one for each instance"
-            help_ = 'write it like host "node17", or instance a[0-1] = h20x8 { host "node[10-11]" }'
-            self.findings.add("HS212", word.span, message, help_)
+            self.findings.add("HS212", word.span, message)
             return [""] * len(names)
         return hosts

@@ -112,15 +112,13 @@ class _Expansion:
             return [variables[word.text]]
         if _NAMES.fullmatch(word.text) and "-" not in word.text.partition("[")[0]:
             if "*" in word.text:
-                help_ = "name what to go through: a, b, c[0-3]"
-                self.findings.add("HS210", word.span, "a loop cannot go through a pattern with `*`", help_)
+                self.findings.add("HS210", word.span, "a loop cannot go through a pattern with `*`")
                 return []
             return expand(self._word(word, variables), self.findings)
         values: list[Value | str] = []
         for first, last in ranges(word.text, word.span, variables, self.findings, may_be_empty=True) or ():
             if last < first - 1:
-                help_ = f"write {last}-{first}; {first}-{first - 1} would be no value at all"
-                self.findings.add("HS208", word.span, f"the range {first}-{last} runs backwards", help_)
+                self.findings.add("HS208", word.span, f"the range {first}-{last} runs backwards")
             values += [Value(Fraction(i)) for i in range(first, min(last, first + MAX_RANGE) + 1)]
         return values
 
@@ -156,7 +154,7 @@ class _Expansion:
         default; None when one is missing."""
         title, parameters = f"`{node.name.text}`", {p.name.text: p for p in node.parameters}
         if len(parameters) < len(node.parameters):
-            self.findings.add("HS203", node.name.span, f"{title} has two parameters of one name", "rename one")
+            self.findings.add("HS203", node.name.span, f"{title} has two parameters of one name")
         given: dict[str, Value] = {}
         for argument in item.arguments:
             name = argument.name.text

@@ -80,8 +80,7 @@ def ranges(
         for piece in outside(text, ","):
             ends = outside(piece, "-")
             if len(ends) > 2 or not all(map(_INDEX.fullmatch, ends)):
-                help_ = "write it like 0-3, and what is worked out in parentheses: 0-(n-1)"
-                raise _WrongError("HS230", f"`{piece.strip()[:40]}` is not a range", help_)
+                raise _WrongError("HS230", f"`{piece.strip()[:40]}` is not a range")
             first, last = (_value(end, variables) for end in (ends[0], ends[-1]))
             result.append((_index(first, 0), _index(last, -1 if may_be_empty and len(ends) > 1 else 0)))
         return result
@@ -119,14 +118,12 @@ def _value(text: str, variables: Variables) -> Value:
 def _parsed(text: str) -> tuple[ast.expr, tuple[Value, ...]]:
     """The structure of an expression; its numbers are called ``c0``, ``c1``, ..., a variable ``n`` is ``v_n``."""
     if len(text) > MAX_LENGTH:
-        help_ = "name parts of it: a parameter may have an expression as its default"
-        raise _WrongError("HS230", f"an expression is longer than {MAX_LENGTH} characters", help_)
+        raise _WrongError("HS230", f"an expression is longer than {MAX_LENGTH} characters")
     constants: list[Value] = []
     python = ""
     for token in _TOKEN.finditer(text):
         if token["other"]:
-            help_ = "use numbers, variables, + - * / %, min(,), max(,) and parentheses"
-            raise _WrongError("HS230", f"`{token[0]}` cannot stand in an expression", help_)
+            raise _WrongError("HS230", f"`{token[0]}` cannot stand in an expression")
         if token["number"]:
             python += f" c{len(constants)} "
             constants.append(_constant(token["number"], token["unit"] or ""))
@@ -140,7 +137,7 @@ def _parsed(text: str) -> tuple[ast.expr, tuple[Value, ...]]:
 
 def _constant(number: str, unit: str) -> Value:
     if len(number) > MAX_DIGITS:
-        raise _WrongError("HS208", f"a number may have at most {MAX_DIGITS} digits", "use a larger unit")
+        raise _WrongError("HS208", f"a number may have at most {MAX_DIGITS} digits")
     if unit and unit not in UNITS:
         help_ = did_you_mean(unit, UNITS, "units are written like 25 GB/s, 0.7 us, 16 MB")
         raise _WrongError("HS205", f"unknown unit `{unit[:40]}`", help_)
@@ -150,8 +147,7 @@ def _constant(number: str, unit: str) -> Value:
 
 def _worked_out(node: ast.expr, constants: tuple[Value, ...], variables: Variables, depth: int) -> Value:
     if depth > MAX_NESTING:
-        message = f"an expression is nested deeper than {MAX_NESTING} levels"
-        raise _WrongError("HS230", message, "write it in simpler words")
+        raise _WrongError("HS230", f"an expression is nested deeper than {MAX_NESTING} levels")
     if isinstance(node, ast.Name) and node.id.startswith("c"):
         return constants[int(node.id[1:])]
     if isinstance(node, ast.Name) and node.id.startswith("v_"):
@@ -179,7 +175,7 @@ def _worked_out(node: ast.expr, constants: tuple[Value, ...], variables: Variabl
         if values:
             choose = min if node.func.id == "min" else max
             return Value(choose(value.number for value in values), values[0].dimension)
-    raise _WrongError("HS230", "this cannot stand in an expression", "there are + - * / %, min(,) and max(,)")
+    raise _WrongError("HS230", "this cannot stand in an expression")
 
 
 def _index(value: Value, least: int) -> int:
@@ -187,7 +183,7 @@ def _index(value: Value, least: int) -> int:
         raise _WrongError("HS206", f"a number is expected here, not {value.sort}")
     if value.number.denominator != 1 or not least <= value.number <= MAX_INDEX:
         message = f"the number of a part has to be whole and 0 to {MAX_INDEX}, not {str(value.number)[:24]}"
-        raise _WrongError("HS208", message, "check the expression and the values it is used with")
+        raise _WrongError("HS208", message)
     return int(value.number)
 
 
@@ -200,7 +196,7 @@ def _combined(left: Value, sign: str, right: Value) -> Value:
             raise _WrongError("HS206", message, "both sides have to be of one sort")
         number = left.number + right.number if sign == "+" else left.number - right.number
     elif sign != "*" and right.number == 0:
-        raise _WrongError("HS231", "division by zero", "check the values that this is used with")
+        raise _WrongError("HS231", "division by zero")
     elif sign == "*" and "count" in (left.dimension, right.dimension):
         number = left.number * right.number
     elif sign == "/" and right.dimension in ("count", left.dimension):
@@ -213,5 +209,5 @@ def _combined(left: Value, sign: str, right: Value) -> Value:
         help_ = "a quantity is multiplied and divided by numbers, or divided by one of its sort"
         raise _WrongError("HS206", message, help_)
     if max(number.numerator.bit_length(), number.denominator.bit_length()) > MAX_BITS:
-        raise _WrongError("HS231", "the numbers become too large", "use larger units")
+        raise _WrongError("HS231", "the numbers become too large")
     return Value(number, dimension)

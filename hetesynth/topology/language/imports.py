@@ -76,9 +76,7 @@ class _Loader:
                 what = "node type" if isinstance(item, NodeType) else "pod"
                 name = plain(item.name, f"a {what}", self.findings)
                 if name is not None and name in self.nodes:
-                    first = self.nodes[name].name.span
-                    help_ = f"rename one; the first is at {first.file}:{first.line}"
-                    self.findings.add("HS203", item.name.span, f"there are two {what}s `{name}`", help_)
+                    self.findings.add("HS203", item.name.span, f"there are two {what}s `{name}`")
                 elif name is not None:
                     self.nodes[name] = item
             elif len(chain) > 1 and isinstance(item, (Cluster, Define)):

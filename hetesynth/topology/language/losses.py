@@ -88,9 +88,7 @@ class Losses:
             joining = [wire for way in ways for wire in self._between.get(way, ())]
             wires.update(dict.fromkeys(joining))
             if not joining and not (a.disabled or b.disabled):
-                message = f"no wire leads from `{a.name}` to `{b.name}`"
-                help_ = "name two parts that a link, a port, an `attach` or a `join` joins directly"
-                self.findings.add("HS224", loss.left[0].span, message, help_)
+                self.findings.add("HS224", loss.left[0].span, f"no wire leads from `{a.name}` to `{b.name}`")
         return list(wires)
 
     def _degrade(self, loss: Degrade, scope: Scope) -> None:
@@ -122,14 +120,13 @@ class Losses:
                 self.findings.add("HS211", loss.left[0].span, message, help_)
             elif not percent and all(_slower(self.hardware.wires[wire][2], limit) for wire in wires):
                 message = f"`{name}` is slower than {amount.number} {amount.unit} already"
-                self.findings.add("HS208", amount.span, message, "give what is left of its bandwidth, or 50 %")
+                self.findings.add("HS208", amount.span, message)
             for wire in wires:
                 src, dst, rate = self.hardware.wires[wire]
                 if percent:
                     less = (rate.bandwidth or Fraction(0)) * value
                     if max(less.numerator.bit_length(), less.denominator.bit_length()) > MAX_BITS:
-                        help_ = "state once what is left of its bandwidth"
-                        self.findings.add("HS231", amount.span, f"`{name}` has a rate of too many digits", help_)
+                        self.findings.add("HS231", amount.span, f"`{name}` has a rate of too many digits")
                         self.findings.raise_any()
                     rate = replace(rate, bandwidth=less)
                 elif not _slower(rate, limit):

@@ -69,9 +69,7 @@ class Scope:
     def declare(self, local_name: str, part: Part, span: Span) -> None:
         """Bring ``part`` into scope; a second part of the same name is a finding."""
         if local_name in self.parts:
-            message = f"`{local_name}` is already declared in {self.title}"
-            help_ = f"choose another name; the first is on line {self.parts[local_name].span.line}"
-            self.findings.add("HS203", span, message, help_)
+            self.findings.add("HS203", span, f"`{local_name}` is already declared in {self.title}")
             return
         self.parts[local_name] = part
 
@@ -101,7 +99,7 @@ class Scope:
             return []
         if len(ones) != len(others) and 1 not in (len(ones), len(others)):
             message = f"{len(ones)} parts on the left cannot be paired with {len(others)} on the right"
-            self.findings.add("HS212", span, message, "name as many on both sides, or one on either side")
+            self.findings.add("HS212", span, message)
             return []
         width = max(len(ones), len(others))
         return [(ones[i % len(ones)], others[i % len(others)]) for i in range(width)]
@@ -127,8 +125,7 @@ def plain(word: Word, what: str, findings: Findings) -> str | None:
     """``word`` as the name of ``what``: no range, no glob, no dot; None, with a finding, otherwise."""
     if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", word.text):
         return word.text
-    help_ = "use at most 64 letters, digits and underscores, the first not a digit"
-    findings.add("HS210", word.span, f"`{word.text[:60]}` cannot be the name of {what}", help_)
+    findings.add("HS210", word.span, f"`{word.text[:60]}` cannot be the name of {what}")
     return None
 
 
@@ -137,8 +134,7 @@ def declared(word: Word, what: str, findings: Findings) -> list[str]:
     names = expand(word, findings)
     if all(re.fullmatch("[A-Za-z0-9_]{1,64}", name) for name in names):
         return names
-    help_ = "use at most 64 letters, digits and underscores, with a range if several are meant: nic[0-3]"
-    findings.add("HS210", word.span, f"`{word.text[:60]}` cannot be the name of {what}", help_)
+    findings.add("HS210", word.span, f"`{word.text[:60]}` cannot be the name of {what}")
     return []
 
 
@@ -148,11 +144,9 @@ def expand(word: Word, findings: Findings) -> list[str]:
         return [word.text]
     names = _written_out(_ALL.sub("*", word.text), MAX_RANGE, padded=False)
     if not names:
-        help_ = "write it like [0-3] or [0,2,5-7]"
-        findings.add("HS210", word.span, f"`{word.text[:60]}` has no range in its brackets", help_)
+        findings.add("HS210", word.span, f"`{word.text[:60]}` has no range in its brackets")
     elif len(names) > MAX_RANGE:
-        message = f"`{word.text[:60]}` names more than {MAX_RANGE} parts"
-        findings.add("HS208", word.span, message, "use less")
+        findings.add("HS208", word.span, f"`{word.text[:60]}` names more than {MAX_RANGE} parts")
         return []
     return names
 

@@ -40,8 +40,7 @@ def statements_of(network: Network, scope: Scope, findings: Findings) -> list[St
     nics = scope.resolve(join.words) if join else []
     wrong = next((part for part in nics if part.kind != "nic"), None)
     if join and wrong is not None:
-        help_ = f"{network.kind} joins NICs: join *.nic*"
-        findings.add("HS211", join.words[0].span, f"`{wrong.name}` is no NIC", help_)
+        findings.add("HS211", join.words[0].span, f"`{wrong.name}` is no NIC")
         return []
     if name is None or not nics:
         return []
@@ -56,8 +55,7 @@ def _pairs(network: Network, parts: int, findings: Findings) -> list[tuple[int, 
     """The pairs that are joined, by their places in the list of parts."""
     span = network.name.span
     if network.kind in ("ring", "hypercube") and (parts < 2 or (network.kind != "ring" and parts & (parts - 1))):
-        message = f"a {network.kind} cannot be of the parts named here; these are {parts}"
-        findings.add("HS212", span, message, "a ring has at least two parts, a hypercube 2, 4, 8, ...: gpu[0-3]")
+        findings.add("HS212", span, f"a {network.kind} cannot be of the parts named here; these are {parts}")
         return []
     if network.kind == "hypercube":
         bits = [1 << k for k in range(parts.bit_length() - 1)]
@@ -68,7 +66,7 @@ def _pairs(network: Network, parts: int, findings: Findings) -> list[tuple[int, 
     if math.prod(network.sizes) != parts:
         shown = "x".join(map(str, network.sizes))
         message = f"a {network.kind} of {shown} has {math.prod(network.sizes)} parts; these are {parts}"
-        findings.add("HS212", span, message, "name as many parts as the sizes multiply to")
+        findings.add("HS212", span, message)
         return []
     return list(_lattice(network.sizes, wrapped=network.kind == "torus"))
 
@@ -103,7 +101,7 @@ def even(servers: Servers, number: int | None, what: str, span: Span, findings: 
         if len(nics) != expected:
             other = f"{expected} are needed" if number is not None else f"others have {expected}"
             message = f"`{server}` has {len(nics)} NICs here, {other}: {what} take the i-th of every server"
-            findings.add("HS212", span, message, "name as many NICs of every server, or the servers apart")
+            findings.add("HS212", span, message)
             return None
     return expected
 
@@ -167,7 +165,7 @@ class _Fabrics:
         each, rest = divmod(len(self.servers), groups * routers)
         if rest or not each:
             message = f"{len(self.servers)} servers cannot be spread over {groups} groups of {routers} routers"
-            self.findings.add("HS212", self.network.name.span, message, "give every router as many servers")
+            self.findings.add("HS212", self.network.name.span, message)
             return []
         self.findings.limit(groups * (groups + routers * routers), MAX_NETWORK_WIRES, "wires", self.network.span)
         names = [[f"{self.name}_g{g}r{r}" for r in range(routers)] for g in range(groups)]
@@ -197,7 +195,7 @@ class _Fabrics:
         stated, over = self._properties.get("uplink"), self._properties.get("oversubscription")
         if (stated is None) == (over is None):
             message = f"leafspine `{self.name}` needs `uplink` or `oversubscription`, one of them"
-            self.findings.add("HS209", self.network.span, message, "add for example `oversubscription 2`")
+            self.findings.add("HS209", self.network.span, message)
             return None
         if stated is not None:
             return (_bandwidth(stated),)

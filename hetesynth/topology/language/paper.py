@@ -155,9 +155,7 @@ class _Lowering:
             elif (name in _OF_AN_INTERNODE) in opened:
                 self._put(opened[name in _OF_AN_INTERNODE].behind, define, define)
             else:
-                what = "internode = (node1, node2)" if name in _OF_AN_INTERNODE else "node1 = 4"
-                message = f"nothing is defined yet that `{name}` could belong to"
-                self.findings.add("HS221", span, message, f"write `define {what}` before it")
+                self.findings.add("HS221", span, f"nothing is defined yet that `{name}` could belong to")
         for node in self.nodes.values():
             self._settle(node)
         for internode in self.internodes:
@@ -173,12 +171,11 @@ class _Lowering:
         ):
             span = defines[0].span if nodenum is None else nodenum.value.span
             message = f"`nodenum` is not the number of nodes that are defined, {len(self.nodes)}"
-            self.findings.add("HS221", span, message, f"write `define nodenum = {len(self.nodes)}`")
+            self.findings.add("HS221", span, message)
 
     def _put(self, statements: dict[str, Any], define: Define, value: Define | _Owner) -> None:
         if define.name.text in statements:
-            message = f"`{define.name.text}` is defined twice"
-            self.findings.add("HS203", define.name.span, message, "keep one of them")
+            self.findings.add("HS203", define.name.span, f"`{define.name.text}` is defined twice")
         statements[define.name.text] = value
 
     def _settle(self, node: _Owner) -> None:
@@ -189,8 +186,7 @@ class _Lowering:
             if not self._known(value):
                 return
             if value.text in passed:
-                message = f"`{node.name.text}` is defined by itself"
-                self.findings.add("HS221", value.span, message, "give one of the nodes a number of GPUs")
+                self.findings.add("HS221", value.span, f"`{node.name.text}` is defined by itself")
                 return
             passed.add(value.text)
             like = self.nodes[value.text]
@@ -229,8 +225,7 @@ class _Lowering:
                 switch = (f"pcie{connection.number}", frozenset(gpu.number for gpu in gpus))
                 for gpu in gpus:
                     if node.pcie.setdefault(gpu.number, switch) is not switch:
-                        message = f"GPU {gpu.number} is behind two PCIe switches"
-                        self.findings.add("HS218", gpu.span, message, "name it in one of them")
+                        self.findings.add("HS218", gpu.span, f"GPU {gpu.number} is behind two PCIe switches")
             elif connection.sort == "nic":
                 node.has_nics = True
                 for gpu in gpus:
@@ -335,8 +330,7 @@ class _Lowering:
             behind = {nic.number: nic for gpu in sides[0] for nic in nics.get(gpu.number, ())}
             for nic in list(behind.values())[1:]:
                 message = "GPUs that share a PCIe switch share one NIC; this is a second one"
-                help_ = "write one NIC with more links: `(0,1) >-> (50,2)`"
-                self.findings.add("HS221", nic.ends.span, message, help_)
+                self.findings.add("HS221", nic.ends.span, message)
             far = tuple(Word(f"nic{number}", nic.ends.span) for number, nic in behind.items())
             members = Property("members", span, words=gpus, far=far, two_sided=True)
             yield Element("bus", name, (members, *properties), span)
@@ -358,7 +352,7 @@ class _Lowering:
             if not sharing <= given:
                 others = ", ".join(sorted(sharing - given, key=int))
                 message = f"GPU {gpu.number} shares a PCIe switch with GPUs that are not named here: {others}"
-                self.findings.add("HS221", gpu.span, message, "name all GPUs of the PCIe switch, or none")
+                self.findings.add("HS221", gpu.span, message)
             outlets.setdefault(name, Word(f"{node.name.text}.{name}" if outside else name, gpu.span))
         return tuple(outlets.values())
 
@@ -427,8 +421,7 @@ class _Lowering:
                         and len(pairs | {pair for pair, *_ in other_uses}) > 1
                     ):
                         message = f"`{min(gpus & other_gpus)}` shares its NIC with other GPUs elsewhere"
-                        help_ = f"name the same GPUs of {node} in each pair, or write `nic => [...]` behind it"
-                        self.findings.add("HS221", span, message, help_)
+                        self.findings.add("HS221", span, message)
                         break
                 if len(pairs) > 1:
                     yield from self._nic_groups(f"{node}_nic{number}", uses)
@@ -452,8 +445,7 @@ class _Lowering:
             for node in internode.nodes:
                 if self.nodes[node.text].has_nics:
                     message = f"`{node.text}` states its NICs, so the bandwidth between nodes is theirs"
-                    help_ = "remove this `interbandwidth`, or `nic => ...` behind the node"
-                    self.findings.add("HS221", span, message, help_)
+                    self.findings.add("HS221", span, message)
             self.findings.spend(pairs * _WORK_OF_A_PIPE, span)
             for pair, (a, b) in enumerate(combinations(range(len(internode.nodes)), 2), first_pair):
                 for here, there in ((a, b), (b, a)):  # the use that the pipe makes of their NICs
@@ -477,8 +469,7 @@ class _Lowering:
             bandwidth = measure(ends.rate.bandwidth, "bandwidth", "a bandwidth", self.findings) or Fraction(1)
             before, lanes, _ = rates.get(pair, (bandwidth, 0, None))
             if before != bandwidth:
-                message = "one NIC has links of two bandwidths in this pair of nodes"
-                self.findings.add("HS221", ends.span, message, "write one of them, and the number of links")
+                self.findings.add("HS221", ends.span, "one NIC has links of two bandwidths in this pair of nodes")
             lanes += lanes_of(ends.rate.lanes, self.findings)
             rates[pair] = (bandwidth, lanes, ends.rate.bandwidth)
         _, lanes, amount = max(rates.values(), key=lambda rate: rate[0] * rate[1])
@@ -504,8 +495,7 @@ class _Lowering:
         for node in members.values():
             if not self.nodes[node.text].has_nics:
                 message = f"`internode` without `interbandwidth` joins NICs; `{node.text}` states none"
-                help_ = "add `nic => [(0) >-> (50,1)]` to its bandwidth, or define `interbandwidth`"
-                self.findings.add("HS221", node.span, message, help_)
+                self.findings.add("HS221", node.span, message)
         order = [node for node in self.nodes if node in members]
         for internode in together:
             self.findings.spend(math.comb(len(internode.nodes), 2), internode.name.span)

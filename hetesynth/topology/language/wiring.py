@@ -82,9 +82,7 @@ class Wiring:
                 wrong = of_gpus or (rated and part.bandwidth is None)
                 wrong = wrong or (directed and (values.bandwidth is not None or part.kind == "fabric"))
             if wrong:
-                message = f"`{part.name}` has no such property of its own"
-                help_ = "of GPUs `set` changes `model`, `reduce` and `copy`, of other parts the rates they state"
-                self.findings.add("HS211", change.span, message, help_)
+                self.findings.add("HS211", change.span, f"`{part.name}` has no such property of its own")
                 continue
             values.put_on(part)
             if directed:
@@ -138,8 +136,7 @@ class Wiring:
         if len({nic.server for nic in nics}) == 1 and len(others) > len(nics):
             return
         message = f"NIC `{nics[0].name}` leads nowhere over a {part.kind} between servers, `{part.name}`"
-        help_ = f"what joins NICs is a fabric: fabric {part.name} {{ join *.nic* }}; a switch joins fabrics"
-        self.findings.add("HS211", span, message, help_)
+        self.findings.add("HS211", span, message)
 
     def check_joined(self) -> None:
         """A switch without ports is joined by links, and has no rate that would be that of ports."""
@@ -181,12 +178,9 @@ class Wiring:
             for other in others:
                 first = self._fabric_of.setdefault(other.name, part.name) if other.kind == "nic" else ""
                 if not first:
-                    message = f"a fabric joins NICs; `{other.name}` is none"
-                    help_ = "GPUs are joined by a `link`, fabrics by a `switch spine { ports leaf0, leaf1; ... }`"
-                    self.findings.add("HS211", span, message, help_)
+                    self.findings.add("HS211", span, f"a fabric joins NICs; `{other.name}` is none")
                 elif first != part.name:
-                    message = f"`{other.name}` is already joined by fabric `{first}`"
-                    self.findings.add("HS218", span, message, "give the server a NIC for each fabric")
+                    self.findings.add("HS218", span, f"`{other.name}` is already joined by fabric `{first}`")
                 else:
                     nics.append(other)
             if len(others) == 1 and len(nics) == 1:
@@ -231,12 +225,9 @@ class Wiring:
     def _joins(self, part: Part, other: Part, span: Span) -> bool:
         """True where the pair may be joined; itself, or a second connection of the same pair, is a finding."""
         if other is part:
-            message = f"`{part.name}` is joined to itself"
-            self.findings.add("HS218", span, message, "leave it out of its own list, or name another end")
+            self.findings.add("HS218", span, f"`{part.name}` is joined to itself")
         elif not self.hardware.join_once(part, other):
-            message = f"`{part.name}` and `{other.name}` are joined twice"
-            help_ = "say it once: in a switch, a bus, a fabric or an `attach`"
-            self.findings.add("HS218", span, message, help_)
+            self.findings.add("HS218", span, f"`{part.name}` and `{other.name}` are joined twice")
         else:
             return True
         return False
@@ -253,8 +244,7 @@ class Wiring:
             parts = scope.resolve(join.left)
             pairs = list(combinations(parts, 2))
             if len(parts) == 1:
-                help_ = "use a range: mesh gpu[0-3]"
-                self.findings.add("HS212", join.span, "a mesh needs at least two GPUs", help_)
+                self.findings.add("HS212", join.span, "a mesh needs at least two GPUs")
         else:
             pairs = scope.paired(join.left, join.right, join.span)
         self.findings.limit(len(self.hardware.wires) + len(pairs), MAX_WIRES, "wires", join.span)
@@ -264,9 +254,7 @@ class Wiring:
             else:
                 wrong = "bus" in (a.kind, b.kind) or (join.kind == "mesh" and a.kind != "gpu")
             if wrong:
-                message = f"`{join.kind}` cannot join `{a.name}` and `{b.name}`"
-                help_ = "`attach` joins a GPU, a switch or a bus to a NIC, `mesh` GPUs, a bus its `members`"
-                self.findings.add("HS211", join.span, message, help_)
+                self.findings.add("HS211", join.span, f"`{join.kind}` cannot join `{a.name}` and `{b.name}`")
             elif join.kind == "attach" or a is b:
                 wrong = not self._joins(a, b, join.span)
             for one, other in ((a, b), (b, a)) if join.kind != "attach" else ():
