@@ -15,7 +15,7 @@ from itertools import product
 
 from hetesynth.model.diagnostics import Span
 from hetesynth.model.pods import Pod, PodCluster
-from hetesynth.model.topology import NETWORK_KINDS, Link, Rank, SharedGroup, Topology, Vertex, Wire
+from hetesynth.model.topology import Link, Rank, SharedGroup, Topology, Vertex, Wire
 from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.hardware_graph import HardwareGraph
 from hetesynth.topology.language.names import Part, Scope, plain
@@ -46,8 +46,6 @@ def topology_from(built: Built, findings: Findings) -> Topology:
     cluster, hardware = built.cluster, built.hardware
     vertices, wires = hardware.graph()
     gpus = hardware.gpus()
-    _check_nics(hardware, vertices, wires, findings)
-    findings.raise_any()
     links = _limited_links(vertices, wires, len(gpus), cluster.name.span, findings)
     groups = _shared_groups(built.stated, gpus, links, findings)
     findings.raise_any()
@@ -78,24 +76,6 @@ def topology_from(built: Built, findings: Findings) -> Topology:
         findings.add("HS217", cluster.name.span, message)
     findings.raise_any()
     return topology
-
-
-# --- checks
-
-
-def _check_nics(
-    hardware: HardwareGraph, vertices: Sequence[Vertex], wires: Sequence[Wire], findings: Findings
-) -> None:
-    """Every working NIC serves something: a GPU, a switch or a bus, unless all it served is disabled."""
-    served = hardware.served()
-    for wire in wires:
-        src, dst = vertices[wire.src], vertices[wire.dst]
-        for nic, other in ((src, dst), (dst, src)):
-            if other.kind != "nic" and other.kind not in NETWORK_KINDS:
-                served.add(nic.name)
-    for part in hardware.parts:
-        if part.kind == "nic" and not part.disabled and part.name not in served:
-            findings.add("HS213", part.span, f"no GPU uses NIC `{part.name}`")
 
 
 def _limited_links(
@@ -175,8 +155,6 @@ def pods_from(built: Built, findings: Findings) -> PodCluster:
     """The cluster as pods, in the order of ranks; a shared group that is stated of several pods is a finding."""
     hardware, span = built.hardware, built.cluster.name.span
     vertices, wires = hardware.graph()
-    _check_nics(hardware, vertices, wires, findings)
-    findings.raise_any()
     instances: dict[str, _Instance] = defaultdict(_Instance)
     for gpu in hardware.gpus():
         instances[gpu.pod].gpus.append(gpu)

@@ -105,7 +105,6 @@ class _Elaboration:
         for local, node in self.instances:
             self._lay(node.items, local)
         self._lay(items, scope)
-        self.wiring.check_joined()
         self.losses.apply()
         if self.losses.notes:  # a group may have lost all its links
             self.groups = [(replace(shared, optional=True), local) for shared, local in self.groups]

@@ -17,7 +17,6 @@ _WAYS_OUT = {  # by code, where a finding names none of its own
     "HS210": "a name is at most 64 letters, digits and underscores, several are a range, as nic[0-3] or nic[0,2]",
     "HS211": "a fabric joins NICs, a mesh GPUs, `attach` leads to a NIC, a bus has `members`, GPUs have no rates",
     "HS212": "name as many on both sides, or one on either side, by ranges such as gpu[0-3]",
-    "HS213": "attach a GPU to it (`attach gpu0 -> nic0`), or remove it",
     "HS217": "join their NICs with a fabric (`fabric ib { join *.nic*; }`) or add a link",
     "HS218": "say it once: in a switch, a bus, a fabric or an `attach`",
     "HS221": "section 3 of dsl/reference.md says what belongs together",

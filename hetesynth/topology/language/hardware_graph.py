@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from hetesynth.model.topology import NETWORK_KINDS, Vertex, Wire
+from hetesynth.model.topology import Vertex, Wire
 from hetesynth.topology.language.names import Part
 
 ZERO = Fraction(0)
@@ -38,12 +38,6 @@ class HardwareGraph:
     def gpus(self) -> list[Part]:
         """The working GPUs in the order of their ranks."""
         return [part for part in self.parts if part.kind == "gpu" and not part.disabled]
-
-    def served(self) -> set[str]:
-        """The NICs that something of a server is joined to, out of order or not."""
-        kind = {part.name: part.kind for part in self.parts}
-        ways = [way for pair in self._joined for way in (pair, pair[::-1])]
-        return {nic for nic, other in ways if kind[nic] == "nic" and kind[other] not in NETWORK_KINDS | {"nic"}}
 
     def connect(self, left: Part, right: Part, there: Rate, back: Rate | None) -> None:
         """Wires between two parts; a switch, NIC or fabric puts its latency on the wires that leave it."""

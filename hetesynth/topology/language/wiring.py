@@ -34,9 +34,6 @@ class Wiring:
     hardware: HardwareGraph
     findings: Findings
     _fabric_of: dict[str, str] = field(default_factory=dict)
-    _portless: list[tuple[Part, Element]] = field(default_factory=list)
-    _lonely: list[tuple[Part, Part, Span]] = field(default_factory=list)  # a fabric, its one NIC
-    _linked: set[str] = field(default_factory=set)  # by a link, or as a port
 
     # --- parts
 
@@ -109,46 +106,19 @@ class Wiring:
 
     def _lay_switch(self, element: Element, parts: Sequence[Part], scope: Scope) -> None:
         ports = [p for p in element.properties if p.name in ("ports", "port")]
-        if not ports:
-            self._portless += [(part, element) for part in parts]
+        if not ports and RATES & {prop.name for prop in element.properties}:
+            require((), "ports", f"{element.kind} `{element.name.text}`", element.span, self.findings)
         for part in parts:
-            joined = [(prop, self._others(part, prop.words, prop.span, scope)) for prop in ports]
-            if ports:
-                every = [other for _, others in joined for other in others]
-                self._refuse_network(part, every, ports[0].words[0].span)
-            for prop, others in joined:
+            for prop in ports:
                 there, back = _rates(part)
                 if prop.name == "port" and prop.amount is not None:  # with a rate of its own
                     bandwidth = measure(prop.amount, "bandwidth", "a bandwidth", self.findings)
                     there = back = Rate(part.link_kind, bandwidth, lanes_of(prop.lanes, self.findings))
-                for other in others:
-                    self._linked.add(other.name)
+                for other in self._others(part, prop.words, prop.span, scope):
                     away, towards = there, back
                     if part.kind == "router" and other.kind == "nic":
                         away, towards = map(_slower, (there, back), _rates(other))
                     self.hardware.connect(other, part, away, towards)
-
-    def _refuse_network(self, part: Part, others: Sequence[Part], span: Span) -> None:
-        """A switch of servers (or a bus) leads from NICs to what is in their server, never to other servers."""
-        nics = [other for other in others if other.kind == "nic"]
-        if part.kind in NETWORK_KINDS or part.server or not nics:
-            return
-        if len({nic.server for nic in nics}) == 1 and len(others) > len(nics):
-            return
-        message = f"NIC `{nics[0].name}` leads nowhere over a {part.kind} between servers, `{part.name}`"
-        self.findings.add("HS211", span, message)
-
-    def check_joined(self) -> None:
-        """A switch without ports is joined by links, and has no rate that would be that of ports."""
-        for part, element in self._portless:
-            if RATES & {prop.name for prop in element.properties} or part.name not in self._linked:
-                title = f"{element.kind} `{element.name.text}`"
-                like = "" if part.server else "ports leaf0, leaf1"  # between servers fabrics are joined
-                require(element.properties, "ports", title, element.span, self.findings, like)
-        for fabric, nic, span in self._lonely:
-            if fabric.name not in self._linked:
-                message = f"fabric `{fabric.name}` joins one NIC only, `{nic.name}`"
-                self.findings.add("HS214", span, message, "join the NICs of every server: join *.nic*")
 
     def detach(self, detach: Detach, scope: Scope) -> None:
         """Take away what joins the named parts so far."""
@@ -183,8 +153,6 @@ class Wiring:
                     self.findings.add("HS218", span, f"`{other.name}` is already joined by fabric `{first}`")
                 else:
                     nics.append(other)
-            if len(others) == 1 and len(nics) == 1:
-                self._lonely.append((part, nics[0], span))
             for nic in nics:
                 kind = nic.link_kind if nic.kind_stated else part.link_kind
                 self.hardware.connect(nic, part, *(replace(rate, kind=kind) for rate in _rates(nic)))
@@ -196,7 +164,6 @@ class Wiring:
         for part in parts:
             near = self._others(part, members.words, members.span, scope)
             far = self._others(part, members.far, members.span, scope)
-            self._refuse_network(part, [*near, *far], members.words[0].span)
             if not _two_sided(members):
                 self._pipe(part, part.inlet, part.outlet)
                 self._lay_side(part, part.inlet, part.outlet, near)
@@ -257,13 +224,8 @@ class Wiring:
                 self.findings.add("HS211", join.span, f"`{join.kind}` cannot join `{a.name}` and `{b.name}`")
             elif join.kind == "attach" or a is b:
                 wrong = not self._joins(a, b, join.span)
-            for one, other in ((a, b), (b, a)) if join.kind != "attach" else ():
-                if one.kind == "nic" and other.kind == "switch" and not other.server:
-                    self._refuse_network(other, [one], join.span)
-            if wrong:
-                continue
-            self._linked.update((a.name, b.name))
-            self.hardware.connect(a, b, there, back if join.both_ways else None)
+            if not wrong:
+                self.hardware.connect(a, b, there, back if join.both_ways else None)
 
 
 def _rates(part: Part) -> tuple[Rate, Rate]:
