@@ -76,7 +76,7 @@ def test_hostile_content_gets_a_message(content: bytes, code: str, tmp_path: Pat
 
 
 def test_what_is_no_readable_file_gets_a_message(tmp_path: Path) -> None:
-    assert "is a directory" in refused(tmp_path).message
+    assert "it is a folder" in refused(tmp_path).message
     assert "does not exist" in refused(tmp_path / "none.dsl").message
     assert refused(tmp_path / ("n" * 5000)).code == "HS101"
     assert refused(tmp_path / "a\0b").code == "HS101"

@@ -6,6 +6,7 @@ Figure 10 of HeteCCL gets the brackets that its print lacks.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import TextIO
 
 from hetesynth.errors import HetesynthError
-from hetesynth.files.regular_files import open_regular
+from hetesynth.files.regular_files import read_regular
 from hetesynth.model.diagnostics import HIDDEN, Diagnostic, SourceError, Span
 from hetesynth.topology.language.syntax import Loss
 
@@ -24,7 +25,7 @@ MAX_DEPTH = 32
 SUFFIX = ".dsl"  # of files that others name
 STANDARD_INPUT = "-"  # in place of a path
 
-_TOKENS = re.compile(r'(?:#|//)[^\n]*|"[^"\n]*"|\n|[()\[\]{}]')
+_TOKENS = re.compile(r'(?:#|//).*|"[^"]*"|[()\[\]{}]')
 _ODD_SPACES = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")  # other tools would count lines at them
 _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 
@@ -129,30 +130,22 @@ def no_standard_input(path: Path) -> Path:
 
 
 def _content(name: str) -> bytes:
-    if name == STANDARD_INPUT:
-        if sys.stdin is None:
-            raise HetesynthError("standard input is closed", code="HS101", help="name a file in place of -")
-        content, name = _all_of(sys.stdin), "standard input"
-    else:
-        if "\0" in name:
-            raise HetesynthError("a file name cannot contain a NUL byte", code="HS101")
-        path = Path(name)
-        try:
-            if path.is_dir():
-                help_ = f"name a file in it, for example {path / 'topo.dsl'}"
-                raise HetesynthError(f"{name} is a directory, not a topology file", code="HS101", help=help_)
-            if path.suffix == SUFFIX and not is_topology_file(path):
-                message = f"{name} is a link to a file that is not called *{SUFFIX}"
-                raise HetesynthError(message, code="HS101", help="name that file itself")
-            with open_regular(path) as file:
-                content = file.read(MAX_SOURCE_BYTES + 1)
-        except FileNotFoundError:
-            help_ = "check the path; the examples are in examples/*/topo.dsl"
-            raise HetesynthError(f"{name} does not exist", code="HS101", help=help_) from None
-        except OSError as error:
-            reason = error.strerror or type(error).__name__
-            what = f"{name} cannot be read: {reason}"
-            raise HetesynthError(what, code="HS101", help="check its permissions") from None
+    path = Path(name)
+    try:
+        if name == STANDARD_INPUT:
+            name = "standard input"
+            content = _all_of(sys.stdin)
+        elif path.suffix == SUFFIX and not is_topology_file(path):
+            raise OSError(errno.EINVAL, f"it is a link to a file that is not called *{SUFFIX}")
+        else:
+            content = read_regular(path, MAX_SOURCE_BYTES)
+    except (OSError, ValueError, AttributeError) as error:  # without standard input there is no attribute of it
+        if isinstance(error, OSError) and error.errno == errno.EFBIG:
+            raise _too_large(name) from None
+        what = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+        message = f"{name} {'does not exist' if isinstance(error, FileNotFoundError) else what}"
+        help_ = "check the path; the examples are in examples/*/topo.dsl"
+        raise HetesynthError(message, code="HS101", help=help_) from None
     if len(content) > MAX_SOURCE_BYTES:
         raise _too_large(name)
     return content
@@ -160,11 +153,7 @@ def _content(name: str) -> bytes:
 
 @lru_cache(maxsize=1)  # it can be read once, and commands ask for their topology several times
 def _all_of(stream: TextIO) -> bytes:
-    try:
-        return stream.buffer.read(MAX_SOURCE_BYTES + 1)
-    except (OSError, ValueError) as error:
-        what = f"standard input cannot be read: {error}"
-        raise HetesynthError(what, code="HS101", help="name a file in place of -") from None
+    return stream.buffer.read(MAX_SOURCE_BYTES + 1)
 
 
 def _too_large(name: str, shown: str = "") -> HetesynthError:
@@ -180,30 +169,26 @@ def _binary(name: str, evidence: str) -> HetesynthError:
 
 def _bracket_findings(source: Source) -> list[Diagnostic]:
     """The first bracket without a partner, or nested too deep; at most one finding."""
-    line, line_start = 1, 0
     opened: list[tuple[str, Span]] = []
-    for match in _TOKENS.finditer(source.text):
-        token = match.group()
-        if token == "\n":
-            line, line_start = line + 1, match.end()
-        elif token in _CLOSERS:
-            opened.append((token, Span(source.name, line, match.start() - line_start + 1)))
-            if len(opened) > MAX_DEPTH:
-                message = f"brackets are nested deeper than {MAX_DEPTH} levels"
-                return [Diagnostic("HS104", opened[-1][1], message, "no topology needs this; check the brackets")]
-        elif token in ")]}":
-            span = Span(source.name, line, match.start() - line_start + 1)
-            if not opened:
-                return [Diagnostic("HS105", span, f"`{token}` closes nothing", "remove it, or open it before")]
-            bracket, where = opened.pop()
-            if _CLOSERS[bracket] != token:
-                message = f"`{token}` closes `{bracket}` of line {where.line}, column {where.column}"
-                return [Diagnostic("HS105", span, message, f"put `{_CLOSERS[bracket]}` before it")]
+    for number, line in enumerate(source.text.split("\n"), 1):
+        for match in _TOKENS.finditer(line):
+            token, span = match[0], Span(source.name, number, match.start() + 1)
+            if token in _CLOSERS:
+                opened.append((token, span))
+                if len(opened) > MAX_DEPTH:
+                    message = f"brackets are nested deeper than {MAX_DEPTH} levels"
+                    return [Diagnostic("HS104", span, message, "no topology needs this; check the brackets")]
+            elif token in ")]}":
+                bracket, where = opened.pop() if opened else ("", span)
+                if _CLOSERS.get(bracket) != token:
+                    message = f"`{token}` closes nothing"
+                    if bracket:
+                        message = f"`{token}` closes `{bracket}` of line {where.line}, column {where.column}"
+                    return [Diagnostic("HS105", span, message, "remove it, or put what is missing before it")]
     if opened:
         bracket, where = opened[-1]
-        return [
-            Diagnostic("HS105", where, f"`{bracket}` is never closed", f"add the missing `{_CLOSERS[bracket]}`")
-        ]
+        help_ = f"add the missing `{_CLOSERS[bracket]}`"
+        return [Diagnostic("HS105", where, f"`{bracket}` is never closed", help_)]
     return []
 
 
