@@ -76,7 +76,7 @@ def test_pairs_with_uneven_nics_use_every_nic_on_a_shortest_path() -> None:
     ("limit", "words"),
     [
         ("MAX_LINKS", "more than 50 links"),
-        ("MAX_PATH_WIRES", "cross more than 50 wires"),
+        ("MAX_PATH_WIRES", "more than 50 wires"),
         ("MAX_STEPS", "50 steps"),
     ],
 )

@@ -138,7 +138,6 @@ def test_options_mean_what_the_statements_mean(tmp_path: Path) -> None:
         ("degrade", "a0.nic0=fast", "HS111", 9),
         ("degrade", "a0.nic0=900%", "HS208", 9),
         ("degrade", "a0.nic0=1" + "0" * 30 + "GB/s", "HS208", 9),
-        ("without", "a" * 2000, "HS208", 1),
     ],
 )
 def test_findings_name_the_option(tmp_path: Path, option: str, value: str, code: str, column: int) -> None:

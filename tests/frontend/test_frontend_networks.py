@@ -133,7 +133,7 @@ def test_a_dragonfly(groups: int, routers: int, each: int) -> None:
         ("leafspine L { join a*.nic*; servers 2; spines 2 }", "HS209", "one of them"),
         ("leafspine L { join a*.nic*; servers 2; oversubscription 1 }", "HS209", "`spines`"),
         ("leafspine L { join a*.nic*; servers 2; spines 99999; uplink 9 GB/s }", "HS208", "`spines`"),
-        ("leafspine L { join a*.nic*; servers 2; spines 2; oversubscription 0 }", "HS207", "more than zero"),
+        ("leafspine L { join a*.nic*; servers 2; spines 2; oversubscription 0 }", "HS208", "more than zero"),
         (
             "dragonfly D { join a*.nic*; groups 3; routers 1; bandwidth 9 GB/s; global 9 GB/s }",
             "HS212",

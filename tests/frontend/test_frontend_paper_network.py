@@ -89,11 +89,6 @@ REFUSED = {
         "shares its NIC with other GPUs elsewhere",
     ),
     "two bandwidths of one NIC": (TWO_RATES, "HS221", "one NIC has links of two bandwidths"),
-    "a node without NICs": (
-        one_gpu_nodes(2, "define internode = (node1, node2)"),
-        "HS221",
-        "`node1` states none",
-    ),
     "NICs and a bandwidth between nodes": (
         one_gpu_nodes(2, "define bandwidth = {nic => [(0) >-> (8,1)]}", pair(1, 2, "(8,1)")),
         "HS221",

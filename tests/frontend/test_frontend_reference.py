@@ -9,8 +9,7 @@ from pathlib import Path
 
 from hetesynth.model.topology import Topology
 from hetesynth.topology.language import load_topology, parse_topology
-from hetesynth.topology.language.paper import NAMES
-from hetesynth.topology.language.paper_statements import BETWEEN_NODES, IN_A_NODE
+from hetesynth.topology.language.paper import BETWEEN_NODES, IN_A_NODE, NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTION = (ROOT / "dsl" / "reference.md").read_text().split("## 3. Paper form")[1].split("## 4. Limits")[0]

@@ -13,13 +13,11 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import product
 
-from hetesynth.model.diagnostics import Span
 from hetesynth.model.pods import Pod, PodCluster
 from hetesynth.model.topology import Link, Rank, SharedGroup, Topology, Vertex, Wire
 from hetesynth.topology.language.findings import Findings
-from hetesynth.topology.language.hardware_graph import HardwareGraph
-from hetesynth.topology.language.names import Part, Scope, plain
-from hetesynth.topology.language.paths import TooManyPaths, links_over
+from hetesynth.topology.language.names import HardwareGraph, Part, Scope, plain
+from hetesynth.topology.language.paths import links_over
 from hetesynth.topology.language.properties import lanes_of
 from hetesynth.topology.language.reachability import separate_parts
 from hetesynth.topology.language.syntax import Cluster, Property, Shared
@@ -46,7 +44,7 @@ def topology_from(built: Built, findings: Findings) -> Topology:
     cluster, hardware = built.cluster, built.hardware
     vertices, wires = hardware.graph()
     gpus = hardware.gpus()
-    links = _limited_links(vertices, wires, len(gpus), cluster.name.span, findings)
+    links = links_over(vertices, wires, len(gpus), findings, cluster.name.span)
     groups = _shared_groups(built.stated, gpus, links, findings)
     findings.raise_any()
     kinds = {wire.kind.lower() for wire in wires}
@@ -76,17 +74,6 @@ def topology_from(built: Built, findings: Findings) -> Topology:
         findings.add("HS217", cluster.name.span, message)
     findings.raise_any()
     return topology
-
-
-def _limited_links(
-    vertices: Sequence[Vertex], wires: Sequence[Wire], ranks: int, span: Span, findings: Findings
-) -> tuple[Link, ...]:
-    try:
-        return links_over(vertices, wires, ranks)
-    except TooManyPaths as error:
-        findings.add("HS208", span, str(error))
-    findings.raise_any()
-    return ()
 
 
 # --- stated limits on links together
@@ -186,7 +173,7 @@ def pods_from(built: Built, findings: Findings) -> PodCluster:
         key = (alone.vertices, alone.wires, profile, tuple(shared.name.span for shared, _ in instance.groups))
         if key not in numbers:
             numbers[key] = len(types)
-            links = _limited_links(alone.vertices, alone.wires, alone.ranks, span, findings)
+            links = links_over(alone.vertices, alone.wires, alone.ranks, findings, span)
             groups = _shared_groups(instance.groups, instance.gpus, links, findings)
             types.append(replace(alone, links=links, groups=groups))
             pieces = len(separate_parts(types[-1]))

@@ -17,10 +17,9 @@ from hetesynth.model.topology import Topology
 from hetesynth.topology.language import assembly, syntax
 from hetesynth.topology.language.expansion import expanded
 from hetesynth.topology.language.findings import Findings
-from hetesynth.topology.language.hardware_graph import HardwareGraph
 from hetesynth.topology.language.imports import Program, resolve, type_meant
 from hetesynth.topology.language.losses import Losses
-from hetesynth.topology.language.names import Part, Scope, declared, hosts_named
+from hetesynth.topology.language.names import HardwareGraph, Part, Scope, declared, hosts_named
 from hetesynth.topology.language.networks import statements_of
 from hetesynth.topology.language.properties import by_name, measured
 from hetesynth.topology.language.source import Source

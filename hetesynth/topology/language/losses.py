@@ -14,11 +14,10 @@ from fractions import Fraction
 from hetesynth.model.topology import NETWORK_KINDS, VertexKind
 from hetesynth.topology.language.expressions import MAX_BITS
 from hetesynth.topology.language.findings import Findings
-from hetesynth.topology.language.hardware_graph import HardwareGraph, Rate
-from hetesynth.topology.language.names import Part, Scope, expand, glob
+from hetesynth.topology.language.names import HardwareGraph, Part, Rate, Scope, expand, glob
 from hetesynth.topology.language.properties import lanes_of
 from hetesynth.topology.language.syntax import Degrade, Down, Loss, Without, Word
-from hetesynth.topology.language.units import measure, share
+from hetesynth.topology.language.units import measure, ratio
 
 WORK_OF_A_RATE = 8  # in units of one name tried against a pattern
 
@@ -93,9 +92,11 @@ class Losses:
 
     def _degrade(self, loss: Degrade, scope: Scope) -> None:
         amount, percent = loss.amount, loss.amount.unit == "%"
-        value = (
-            share(amount, self.findings) if percent else measure(amount, "bandwidth", "a bandwidth", self.findings)
-        )
+        if percent:
+            part_left = ratio(amount, "a share in percent", self.findings, most=100)
+            value = None if part_left is None else part_left / 100
+        else:
+            value = measure(amount, "bandwidth", "a bandwidth", self.findings)
         limit = Rate("", value, lanes_of(loss.lanes, self.findings))
         if loss.right:
             between = self._wires(loss, scope)

@@ -15,9 +15,6 @@ from hetesynth.topology.language.source import OverriddenFile as OverriddenFile
 from hetesynth.topology.language.source import checked_source
 from hetesynth.topology.language.syntax import Cluster, Loss
 
-MAX_LOSSES = 256
-MAX_VALUE = 1000
-
 _WRITTEN = {
     "--without": 'name parts as in the file: "b.gpu3", "a.nic[0-1], b", "a.gpu0<->a.gpu1"',
     "--degrade": 'write TARGET=RATE, such as --degrade "a.nic*=18Gbps" or --degrade "a.gpu0<->a.gpu1=50%"',
@@ -33,10 +30,6 @@ def overridden(
         for option, values in (("--without", without), ("--degrade", degrade))
     }
     sources = {option: "\n".join(texts) for option, texts in lines.items()}
-    if len(without) + len(degrade) > MAX_LOSSES or any(len(value) > MAX_VALUE for value in (*without, *degrade)):
-        message = f"more than {MAX_LOSSES} losses, or one of more than {MAX_VALUE} characters"
-        span = Span("--without" if sources["--without"] else "--degrade", 1, 1)
-        raise SourceError([Diagnostic("HS208", span, message, "use ranges and *")], {})
     losses = []
     for option, texts in lines.items():
         losses += [_loss(option, number, text, sources) for number, text in enumerate(texts, 1)]

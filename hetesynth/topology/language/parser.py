@@ -15,7 +15,6 @@ from lark import Discard, Lark, Token, Transformer
 from lark.exceptions import UnexpectedInput
 from lark.tree import Meta
 
-from hetesynth.errors import InternalError
 from hetesynth.model.diagnostics import SourceError, Span
 from hetesynth.topology.language import syntax, syntax_errors, tables
 from hetesynth.topology.language.source import Source
@@ -26,12 +25,6 @@ Words = tuple[Word, ...]
 _Parsed = list[Any]
 
 _ELEMENTS, _JOINS, _NETWORKS = map(get_args, (syntax.ElementKind, syntax.JoinKind, syntax.NetworkKind))
-_OF_WORDS = ("measured", "kind", "model", "host", "multicast", "reduction")
-_OF_SELECTORS = ("ports", "join", "members")
-_OF_AMOUNTS = (
-    *("bandwidth", "latency", "reduce", "copy", "chunk", "send", "receive", "length"),
-    *("spine", "uplink", "global", "servers", "spines", "groups", "routers", "oversubscription"),
-)
 _FIRST_WORDS = {"loop": "for", "tuple": "(", "list": "(", "map": "{"}  # of rules that are called otherwise
 
 
@@ -146,12 +139,6 @@ class _TreeBuilder(Transformer[Token, Any]):
             return _MADE[kind](children, span)
         near, far = _sides(children)
         properties = tuple(child for child in children if isinstance(child, Property))
-        if kind in _OF_AMOUNTS:
-            return Property(kind, span, *_rate(children))
-        if kind in _OF_WORDS:
-            return Property(kind, span, words=tuple(children))
-        if kind in _OF_SELECTORS:
-            return Property(kind, span, words=near, far=far)
         if kind in _ELEMENTS:
             return syntax.Element(kind, children[0], properties, span)
         if kind in _JOINS:
@@ -162,7 +149,8 @@ class _TreeBuilder(Transformer[Token, Any]):
             sizes = next((c for c in children if isinstance(c, Token) and c.type == "SIZES"), "")
             numbers = tuple(int(size[:MAX_DIGITS]) for size in re.findall("[0-9]+", sizes))
             return syntax.Network(kind, near[0] if near else children[0], near, numbers, properties, span)
-        raise InternalError(f"no class of the syntax tree is made of the rule {data}")
+        words = near or tuple(child for child in children if isinstance(child, Word))
+        return Property(kind, span, *_rate(children), words, far)
 
     def __default_token__(self, token: Token) -> Any:
         text = token.rstrip() if token.type == "LOOP" else str(token)

@@ -9,8 +9,7 @@ from typing import Any
 
 from hetesynth.model.diagnostics import Span
 from hetesynth.topology.language.findings import Findings
-from hetesynth.topology.language.hardware_graph import ZERO, Rate
-from hetesynth.topology.language.names import Part
+from hetesynth.topology.language.names import ZERO, Part, Rate
 from hetesynth.topology.language.syntax import Amount, Property
 from hetesynth.topology.language.units import MAX_LANES, Dimension, count, measure
 

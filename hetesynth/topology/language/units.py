@@ -92,22 +92,13 @@ def count(amount: Amount, what: str, most: int, findings: Findings, least: int =
     return None
 
 
-def ratio(amount: Amount, what: str, findings: Findings) -> Fraction | None:
-    """``amount`` as a plain number above zero; None, with a finding, otherwise."""
+def ratio(amount: Amount, what: str, findings: Findings, most: int | None = None) -> Fraction | None:
+    """``amount`` as a number above zero, at most ``most``; None, with a finding, otherwise. ``%`` is of 100."""
     number = _number(amount, findings)
-    if number is not None and (amount.unit or number <= 0):
-        findings.add("HS207", amount.span, f"{what} is a number without a unit, more than zero", "as 2 or 1.5")
-        return None
-    return number
-
-
-def share(amount: Amount, findings: Findings) -> Fraction | None:
-    """``amount``, in percent, as a share of the whole; None, with a finding, where it is not in (0, 1]."""
-    number = _number(amount, findings)
-    if number is None or 0 < number <= 100:
-        return None if number is None else number / 100
-    help_ = "what is lost altogether is `down` or `without`"
-    findings.add("HS208", amount.span, "a share is more than 0 % and at most 100 %", help_)
+    if number is None or (amount.unit in ("", "%") and number > 0 and (most is None or number <= most)):
+        return number
+    limit = f" and at most {most}" if most else ""
+    findings.add("HS208", amount.span, f"{what} is a number more than zero{limit}")
     return None
 
 

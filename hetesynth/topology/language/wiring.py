@@ -12,8 +12,7 @@ from itertools import combinations
 from hetesynth.model.diagnostics import Span
 from hetesynth.model.topology import NETWORK_KINDS
 from hetesynth.topology.language.findings import Findings
-from hetesynth.topology.language.hardware_graph import ZERO, HardwareGraph, Rate
-from hetesynth.topology.language.names import Part, Scope, declared
+from hetesynth.topology.language.names import ZERO, HardwareGraph, Part, Rate, Scope, declared
 from hetesynth.topology.language.networks import by_server, even
 from hetesynth.topology.language.properties import RATES, lanes_of, measured, require, require_rate
 from hetesynth.topology.language.syntax import Change, Detach, Element, Join, Property, Word
