@@ -100,22 +100,15 @@ class HardwareGraph:
         self._joined.add(_pair(left, right))
         return new
 
-    def disconnect(self, pairs: Sequence[tuple[Part, Part]]) -> list[tuple[Part, Part]]:
-        """Take away all wires between the parts of each pair; those that were never joined."""
+    def disconnect(self, pairs: Sequence[tuple[Part, Part]]) -> bool:
+        """Take away all that joins the parts of each pair; False where nothing does."""
         ends = self.vertices_of
-        between = {(a, b): pair for pair in pairs for a in ends(pair[0]) for b in ends(pair[1])}
-        cut: set[tuple[str, str]] = set()
-        rest = []
-        for wire in self.wires:
-            pair = between.get(wire[:2]) or between.get((wire[1], wire[0]))
-            if pair is None:
-                rest.append(wire)
-            else:
-                cut.add(_pair(*pair))
-        self.wires = rest
-        cut |= self._joined & {_pair(a, b) for a, b in pairs}
-        self._joined -= cut
-        return [(a, b) for a, b in pairs if _pair(a, b) not in cut and not a.disabled and not b.disabled]
+        ways = {(p, q) for a, b in pairs for p in ends(a) for q in ends(b)}
+        rest = [wire for wire in self.wires if wire[:2] not in ways and (wire[1], wire[0]) not in ways]
+        joined = self._joined - {_pair(a, b) for a, b in pairs}
+        changed = len(rest) < len(self.wires) or len(joined) < len(self._joined)
+        self.wires, self._joined = rest, joined
+        return changed
 
     def graph(self) -> tuple[tuple[Vertex, ...], tuple[Wire, ...]]:
         """The vertices, GPUs first, and the wires."""

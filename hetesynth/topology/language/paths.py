@@ -50,8 +50,9 @@ def links_over(
         for i, j, between, (kind, bandwidth, lanes, latency) in graph.paths(u, v) if not direct else ():
             links.append(Link(u, v, kind, (first[i][0], *between, last[j][0]), bandwidth, lanes, latency))
             crossed += len(links[-1].wires)
-        findings.limit(len(links), MAX_LINKS, "links between GPUs", span)
-        findings.limit(crossed, MAX_PATH_WIRES, "wires that links cross, in all", span)
+        if len(links) > MAX_LINKS or crossed > MAX_PATH_WIRES:
+            findings.limit(len(links), MAX_LINKS, "links between GPUs", span)
+            findings.limit(crossed, MAX_PATH_WIRES, "wires that links cross, in all", span)
     return tuple(links)
 
 
@@ -285,7 +286,8 @@ class _Graph:
 
     def _spend(self, steps: int) -> None:
         self._steps += steps
-        self._limit(self._steps)
+        if self._steps > MAX_STEPS:
+            self._limit(self._steps)
 
     def _ways(self, start: int, end: int, most: int) -> list[tuple[int, ...]]:
         """The wires of the shortest paths from ``start`` to ``end``; of more than ``most`` the next in rotation.

@@ -123,8 +123,8 @@ class Wiring:
         """Take away what joins the named parts so far."""
         pairs = scope.paired(detach.left, detach.right, detach.span)
         self.findings.spend(len(self.hardware.wires) + len(pairs), detach.span)
-        for a, b in self.hardware.disconnect(pairs):
-            message = f"nothing joins `{a.name}` and `{b.name}` here"
+        if not self.hardware.disconnect(pairs) and pairs:
+            message = f"nothing joins `{detach.left[0].text}` and `{detach.right[0].text}` here"
             self.findings.add("HS202", detach.span, message, "name parts that the node type joins")
 
     def _lay_fabric(self, element: Element, parts: Sequence[Part], scope: Scope) -> None:
