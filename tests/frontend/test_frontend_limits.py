@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from pathlib import Path
 
 import networkx as nx
 import pytest
@@ -12,7 +11,6 @@ import pytest
 from hetesynth.model.diagnostics import SourceError
 from hetesynth.model.topology import Topology
 from hetesynth.topology.language import parse_topology, paths, tables
-from hetesynth.topology.language.paths import MAX_LINKS
 
 NICS = "node n { gpus 1\nnic nic[0-%d] { bandwidth 1 GB/s }\nattach gpu0 -> nic* }\n"
 UNEVEN = """
@@ -129,13 +127,6 @@ def test_a_pair_has_up_to_four_ways_and_spines_are_used_evenly(spines: int) -> N
     assert max(use.values()) <= 1.1 * min(use.values())
 
 
-def test_a_gpu_with_many_nics_has_one_way_a_nic() -> None:
-    server = "node n { gpus 1\nnic nic[0-3] { bandwidth 50 GB/s }\nattach gpu0 -> nic* }"
-    use, pairs = spines_used(clos(2, 4, servers=1, gpus=server))
-    assert set(pairs.values()) == {4}
-    assert use == dict.fromkeys([f"spine{i}" for i in range(4)], 2)
-
-
 NODE = "node n { gpus 2 mesh gpu* { bandwidth 25 GB/s } nic nic0 { bandwidth 5 GB/s } attach gpu* -> nic0 }\n"
 BARE = "node n { gpus 2 mesh gpu* { bandwidth 25 GB/s } }\n"
 
@@ -176,8 +167,3 @@ MANY = NODE + "cluster c { instance a[0-400] = n fabric ib { join *.nic* } for i
 )
 def test_hostile_texts_end_soon(text: str, code: str) -> None:
     assert refused(text)[0] == code
-
-
-def test_the_reference_states_the_bound() -> None:
-    text = (Path(__file__).resolve().parents[2] / "dsl/reference.md").read_text()
-    assert f"{MAX_LINKS:,} links".replace(",", " ") in text
