@@ -13,6 +13,7 @@ from hetesynth.model.topology import Topology
 from hetesynth.topology.language import parse_topology
 
 ROOT = Path(__file__).resolve().parents[2]
+REFERENCE = (ROOT / "dsl" / "reference.md").read_text()
 SEEDS = [
     path.read_text()
     for path in (
