@@ -28,12 +28,6 @@ def between(topology: Topology, u: int, v: int) -> list[Link]:
     return [link for link in topology.links if (link.src, link.dst) == (u, v)]
 
 
-def path_of(topology: Topology, link: Link) -> list[str]:
-    """The names of the vertices along a link."""
-    ends = [topology.wires[link.wires[0]].src] + [topology.wires[wire].dst for wire in link.wires]
-    return [topology.vertices[v].name for v in ends]
-
-
 def test_bus_with_two_sides_is_a_pipe_each_way_and_nothing_inside_a_side() -> None:
     topology = server(
         "bus b { members gpu[0-1] <-> gpu[2-3]; bandwidth 16 GB/s } mesh gpu[0-1] { bandwidth 50 GB/s }", gpus=4

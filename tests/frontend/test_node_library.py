@@ -91,6 +91,14 @@ def test_every_type_of_the_library() -> None:
     assert listed == FIGURES
 
 
+def test_every_file_says_how_its_figures_were_measured() -> None:
+    for entry in library_types():
+        header = "\n".join(entry.header)
+        assert [word for word in ("data sheet", "Latency", "Reduce", "NIC") if word not in header] == []
+        if entry.library != "v100":  # the paper's figures as the paper has them
+            assert "spec)" in header or "(raw)" in header
+
+
 def test_the_reference_lists_every_type() -> None:
     section = (ROOT / "dsl" / "reference.md").read_text().split("### 2.2")[1].split("### 2.3")[0]
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", section, re.MULTILINE))
