@@ -37,7 +37,7 @@ from hetesynth.search.chunking import ChunkingOptions, Rounding
 from hetesynth.search.registry import ROWS, StrategyRow
 from hetesynth.search.search import Progress, no_progress
 from hetesynth.topology.language import TopologySource, load_topology, parse_topology
-from hetesynth.topology.language.quantity import parse_quantity
+from hetesynth.topology.language.units import parse_quantity
 
 if TYPE_CHECKING:  # results, whose modules take time to load
     from typing_extensions import Unpack

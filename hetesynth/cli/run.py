@@ -26,7 +26,7 @@ def _bytes(context: click.Context, parameter: click.Parameter, text: str | None)
     if text.isascii() and text.isdigit() and len(text) < 20:
         size = int(text)
     else:
-        from hetesynth.topology.language.quantity import parse_quantity
+        from hetesynth.topology.language.units import parse_quantity
 
         size = int(parse_quantity(text, "size", parameter.opts[0]))
     if size < 1:

@@ -24,7 +24,7 @@ from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Topology
 from hetesynth.policy import DEFAULT, Policy
-from hetesynth.topology.language.quantity import parse_quantity
+from hetesynth.topology.language.units import parse_quantity
 
 if TYPE_CHECKING:
     from hetesynth.engine.formats import Emitted

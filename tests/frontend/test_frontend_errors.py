@@ -12,7 +12,6 @@ from hetesynth.errors import HetesynthError
 from hetesynth.model.diagnostics import SourceError
 from hetesynth.topology.language import load_pods, load_topology
 from hetesynth.topology.language.library import declared_types, library_names
-from hetesynth.topology.language.syntax_errors import habit
 
 ERRORS, WRONG = Path(__file__).resolve().parents[1] / "errors", Path(__file__).resolve().parent / "wrong"
 CASES = [*sorted(ERRORS.glob("*.dsl")), *sorted(WRONG.glob("*.dsl"))]  # the latter: what newcomers write
@@ -34,11 +33,6 @@ def test_message_is_the_golden_one_and_points_into_its_source(
         assert finding.span.column <= max(1, len(lines[finding.span.line - 1]))
 
 
-def test_few_messages_end_with_a_list() -> None:
-    lists = [path.stem for path in WRONG.glob("*.txt") if "help: expected " in path.read_text()]
-    assert len(lists) <= 12, lists
-
-
 @pytest.mark.parametrize("type_", declared_types())
 def test_a_type_of_the_library_without_its_import_names_the_import(type_: str, tmp_path: Path) -> None:
     """However alike its types are called to those of another file that is imported."""
@@ -46,17 +40,6 @@ def test_a_type_of_the_library_without_its_import_names_the_import(type_: str, t
     other = next(name for name in library_names() if name != own)
     (tmp_path / "topo.dsl").write_text(f"import {other}\ncluster c {{ instance a = {type_} }}\n")
     assert refused(tmp_path / "topo.dsl").diagnostics[0].help == f"add `import {own}` at the top of the file"
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", " ", "{" * 1000, "a" * 100_000, "[" * 500, "\\" * 50, "{0}", "%s", "}" * 9, "é" * 99, "1" * 5000],
-)
-def test_any_line_gets_an_answer(text: str) -> None:
-    """Tables of patterns: none of them fails, or takes long."""
-    for before in (text, f"instance {text}", f"bandwidth {text}", f"link {text}"):
-        assert len(habit(before, text, ["{"])) < 500
-        assert len(habit(before, f", {text}", [])) < 500
 
 
 def refused(path: Path) -> Any:
@@ -93,7 +76,7 @@ def test_hostile_content_gets_a_message(content: bytes, code: str, tmp_path: Pat
 
 
 def test_what_is_no_readable_file_gets_a_message(tmp_path: Path) -> None:
-    assert "is a directory" in refused(tmp_path).message
+    assert "it is a folder" in refused(tmp_path).message
     assert "does not exist" in refused(tmp_path / "none.dsl").message
     assert refused(tmp_path / ("n" * 5000)).code == "HS101"
     assert refused(tmp_path / "a\0b").code == "HS101"
@@ -108,10 +91,3 @@ def test_imports_too_deep_are_refused(tmp_path: Path) -> None:
     (tmp_path / "n12.dsl").write_text("node n12 { gpus 1 }\n")
     (tmp_path / "topo.dsl").write_text('import "n0.dsl"\ncluster c { instance a = n0 }\n')
     assert refused(tmp_path / "topo.dsl").code == "HS216"
-
-
-def test_a_cycle_of_imports_is_shown(tmp_path: Path) -> None:
-    (tmp_path / "a.dsl").write_text('import "b.dsl"\nnode a { gpus 1 }\n')
-    (tmp_path / "b.dsl").write_text('import "a.dsl"\nnode b { gpus 1 }\n')
-    (tmp_path / "topo.dsl").write_text('import "a.dsl"\ncluster c { instance x = a }\n')
-    assert "a.dsl -> b.dsl -> a.dsl" in refused(tmp_path / "topo.dsl").message

@@ -10,7 +10,7 @@ import pytest
 
 from hetesynth.model.diagnostics import SourceError
 from hetesynth.model.topology import Link, Topology
-from hetesynth.topology.language import parse_pods, parse_topology
+from hetesynth.topology.language import parse_topology
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTION = (ROOT / "dsl" / "reference.md").read_text().split("## 2. Block form")[1].split("## 3. Paper form")[0]
@@ -71,29 +71,6 @@ def test_two_centres() -> None:
     kinds = {v.name: (v.kind, v.host, v.capabilities) for v in topology.vertices}
     assert kinds["r0"] == ("router", "", ("multicast",)) and kinds["a1.p0"] == ("pcie", "east02", ())
     assert kinds["b0.cpu1"][0] == "cpu" and topology.vertices[0].host == "east01"
-
-
-def test_generated() -> None:
-    topology = example("generated")
-    assert topology.ranks == 8 + 4 * 8 + 4
-    assert rate(topology, "c.gpu0", "c.gpu1") == rate(topology, "c.gpu3", "c.gpu0") == 50
-    assert not links(topology, "c.gpu0", "c.gpu2") or path(topology, "c.gpu0", "c.gpu2")[0] == "c.nic0"
-    assert path(topology, "b1.gpu5", "a.gpu2") == ["b1.nic2", "rail2", "a.nic2", "a.gpu2"]
-    assert path(topology, "b1.gpu5", "a.gpu3")[:3] == ["b1.nic2", "rail2", "spine"]
-    assert rate(topology, "b1.gpu5", "b2.gpu5") == 25 and rate(topology, "a.gpu1", "a.gpu5") == 450
-    assert rate(topology, "c.gpu0", "a.gpu0") == F(25, 2)
-
-
-def test_an_nvlink_domain_of_several_trays() -> None:
-    racks = example("two_racks")
-    assert racks.ranks == 16 and racks.servers[4] == "r0.t1"
-    assert path(racks, "r0.t0.gpu0", "r0.t1.gpu3") == ["r0.nvlink", "r0.t1.gpu3"]
-    assert rate(racks, "r0.t0.gpu0", "r0.t1.gpu3") == 900 and rate(racks, "r0.t0.gpu0", "r1.t0.gpu0") == 50
-    (switch,) = [v for v in racks.vertices if v.name == "r0.nvlink"]
-    assert switch.capabilities == ("multicast", "reduction")
-    (text,) = [block for block in BLOCKS if "two_racks" in block]
-    pods = parse_pods(text)
-    assert [pod.type for pod in pods.pods] == [0, 0]
 
 
 @pytest.mark.parametrize(

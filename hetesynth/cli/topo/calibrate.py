@@ -61,7 +61,7 @@ def command(
     from hetesynth.files.atomic import write_all
     from hetesynth.report.size_plot import residual_plot
     from hetesynth.topology.calibrate.calibrate_topology import CalibrationRequest, calibrate
-    from hetesynth.topology.language.quantity import parse_quantity
+    from hetesynth.topology.language.units import parse_quantity
 
     seconds = None if start is None else 0.0
     if start is not None and start.rstrip("munsµ ") != "0":  # nothing at all may be written with any unit or none

@@ -13,15 +13,12 @@ from hetesynth.cli.terminal import show
 
 @click.command(name="convert")
 @click.argument("file", type=TOPOLOGY)
-@click.option(
-    "--to", "form", type=click.Choice(("block", "paper", "json")), required=True, help="The form to write."
-)
+@click.option("--to", "form", type=click.Choice(("block", "json")), required=True, help="The form to write.")
 @click.option("-o", "--output", type=TOPOLOGY, help="The file to write [default: standard output].")
 def convert(file: Path, form: str, output: Path | None) -> None:
-    """Write FILE in the block form, in the paper form, or as JSON.
+    """Write FILE in the block form or as JSON.
 
-    The text is read again: it is only written when it means the same cluster. What the other form cannot say is
-    named, and the exit code is 1. Comments stay, above the block that they belong to.
+    The text is read again: it is only written when it means the same cluster. Comments stay.
     """
     from hetesynth.files.atomic import write_atomically
     from hetesynth.topology.convert import converted

@@ -131,7 +131,7 @@ def read_options(
     """What the user states beside the files."""
     from hetesynth.topology import import_topology as importing
     from hetesynth.topology.importers.reading import ReadOptions
-    from hetesynth.topology.language.quantity import parse_quantity
+    from hetesynth.topology.language.units import parse_quantity
 
     rate = None if nic_rate is None else _nic_rate(nic_rate)
     above = None if uplink is None else parse_quantity(uplink, "bandwidth", "--uplink")
@@ -141,7 +141,7 @@ def read_options(
 
 
 def _nic_rate(text: str) -> Fraction:
-    from hetesynth.topology.language.quantity import parse_quantity
+    from hetesynth.topology.language.units import parse_quantity
 
     return parse_quantity(text, "bandwidth", "--nic-rate")
 

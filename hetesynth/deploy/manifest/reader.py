@@ -21,7 +21,7 @@ from hetesynth.model.size_range import SizeRange, spelled_range, spelling
 from hetesynth.model.target import target
 from hetesynth.search.chunking import ChunkingOptions
 from hetesynth.search.registry import row_of
-from hetesynth.topology.language.quantity import parse_quantity
+from hetesynth.topology.language.units import parse_quantity
 
 EXTENT = ("sizes", "chunks")
 """Keys of which a table that states one overrules both, and with sizes the size of chunks too."""

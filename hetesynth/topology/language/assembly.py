@@ -13,13 +13,11 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import product
 
-from hetesynth.model.diagnostics import Span
 from hetesynth.model.pods import Pod, PodCluster
-from hetesynth.model.topology import NETWORK_KINDS, Link, Rank, SharedGroup, Topology, Vertex, Wire
+from hetesynth.model.topology import Link, Rank, SharedGroup, Topology, Vertex, Wire
 from hetesynth.topology.language.findings import Findings
-from hetesynth.topology.language.hardware_graph import HardwareGraph
-from hetesynth.topology.language.names import Part, Scope, plain
-from hetesynth.topology.language.paths import TooManyPaths, links_over
+from hetesynth.topology.language.names import HardwareGraph, Part, Scope, plain
+from hetesynth.topology.language.paths import links_over
 from hetesynth.topology.language.properties import lanes_of
 from hetesynth.topology.language.reachability import separate_parts
 from hetesynth.topology.language.syntax import Cluster, Property, Shared
@@ -46,9 +44,7 @@ def topology_from(built: Built, findings: Findings) -> Topology:
     cluster, hardware = built.cluster, built.hardware
     vertices, wires = hardware.graph()
     gpus = hardware.gpus()
-    _check_nics(hardware, vertices, wires, findings)
-    findings.raise_any()
-    links = _limited_links(vertices, wires, len(gpus), cluster.name.span, findings)
+    links = links_over(vertices, wires, len(gpus), findings, cluster.name.span)
     groups = _shared_groups(built.stated, gpus, links, findings)
     findings.raise_any()
     kinds = {wire.kind.lower() for wire in wires}
@@ -56,8 +52,7 @@ def topology_from(built: Built, findings: Findings) -> Topology:
     words = [word for item in measured for word in item.words]
     for word in words:
         if word.text.lower() not in kinds:
-            help_ = f"there are {', '.join(sorted(kinds))}"
-            findings.add("HS210", word.span, f"no wire is of kind `{word.text}`", help_)
+            findings.add("HS210", word.span, f"no wire is of kind `{word.text}`")
     topology = Topology(
         name=cluster.name.text,
         vertices=vertices,
@@ -76,41 +71,9 @@ def topology_from(built: Built, findings: Findings) -> Topology:
         names = [vertex.name for vertex in vertices]
         shown = "; ".join(", ".join(names[rank] for rank in piece[:8]) for piece in pieces[:_SHOWN_PARTS])
         message = f"the GPUs fall into {len(pieces)} parts that cannot reach each other: {shown}"
-        help_ = "join their NICs with a fabric (`fabric ib { join *.nic*; }`) or add a link"
-        findings.add("HS217", cluster.name.span, message, help_)
+        findings.add("HS217", cluster.name.span, message)
     findings.raise_any()
     return topology
-
-
-# --- checks
-
-
-def _check_nics(
-    hardware: HardwareGraph, vertices: Sequence[Vertex], wires: Sequence[Wire], findings: Findings
-) -> None:
-    """Every working NIC serves something: a GPU, a switch or a bus, unless all it served is disabled."""
-    served = set(hardware.served)
-    for wire in wires:
-        src, dst = vertices[wire.src], vertices[wire.dst]
-        for nic, other in ((src, dst), (dst, src)):
-            if other.kind != "nic" and other.kind not in NETWORK_KINDS:
-                served.add(nic.name)
-    for part in hardware.parts:
-        if part.kind == "nic" and not part.disabled and part.name not in served:
-            help_ = "attach a GPU to it (`attach gpu0 -> nic0`), or remove it"
-            findings.add("HS213", part.span, f"no GPU uses NIC `{part.name}`", help_)
-
-
-def _limited_links(
-    vertices: Sequence[Vertex], wires: Sequence[Wire], ranks: int, span: Span, findings: Findings
-) -> tuple[Link, ...]:
-    try:
-        return links_over(vertices, wires, ranks)
-    except TooManyPaths as error:
-        help_ = "name fewer GPUs, NICs or switches, or state several wires of one pair as one: 25 GB/s x 4"
-        findings.add("HS208", span, str(error), help_)
-    findings.raise_any()
-    return ()
 
 
 # --- stated limits on links together
@@ -139,8 +102,7 @@ def _shared_groups(
                 parts = scope.resolve(words)
                 wrong = next((part for part in parts if part.kind != "gpu"), None)
                 if wrong is not None:
-                    message = f"a shared group names GPUs; `{wrong.name}` is none"
-                    findings.add("HS211", words[0].span, message, "name the GPUs whose links share the limit")
+                    findings.add("HS211", words[0].span, f"a shared group names GPUs; `{wrong.name}` is none")
                 sides.append([rank[part.name] for part in parts if part.name in rank])
             findings.spend(len(sides[0]) * len(sides[1]), flow.span)
             pairs = list(product(*sides))
@@ -158,8 +120,7 @@ def _shared_groups(
             if of:
                 full = scope.prefix + name + direction
                 if full in groups:
-                    message = f"there are two shared groups `{full}`"
-                    findings.add("HS203", shared.name.span, message, "rename one")
+                    findings.add("HS203", shared.name.span, f"there are two shared groups `{full}`")
                 groups[full] = SharedGroup(full, "shared", bandwidth, tuple(sorted(of)), lanes)
     return tuple(groups.values())
 
@@ -181,8 +142,6 @@ def pods_from(built: Built, findings: Findings) -> PodCluster:
     """The cluster as pods, in the order of ranks; a shared group that is stated of several pods is a finding."""
     hardware, span = built.hardware, built.cluster.name.span
     vertices, wires = hardware.graph()
-    _check_nics(hardware, vertices, wires, findings)
-    findings.raise_any()
     instances: dict[str, _Instance] = defaultdict(_Instance)
     for gpu in hardware.gpus():
         instances[gpu.pod].gpus.append(gpu)
@@ -202,8 +161,7 @@ def pods_from(built: Built, findings: Findings) -> PodCluster:
             instances[pod].groups.append((shared, scope))
         elif not pod:
             message = f"shared group `{shared.name.text}` is stated of the whole cluster"
-            help_ = "state it in a node type or a pod, or state the rates of NICs and switches instead"
-            findings.add("HS223", shared.name.span, message, help_)
+            findings.add("HS223", shared.name.span, message)
     findings.raise_any()
     types: list[Topology] = []
     numbers: dict[object, int] = {}
@@ -215,14 +173,13 @@ def pods_from(built: Built, findings: Findings) -> PodCluster:
         key = (alone.vertices, alone.wires, profile, tuple(shared.name.span for shared, _ in instance.groups))
         if key not in numbers:
             numbers[key] = len(types)
-            links = _limited_links(alone.vertices, alone.wires, alone.ranks, span, findings)
+            links = links_over(alone.vertices, alone.wires, alone.ranks, findings, span)
             groups = _shared_groups(instance.groups, instance.gpus, links, findings)
             types.append(replace(alone, links=links, groups=groups))
             pieces = len(separate_parts(types[-1]))
             if pieces > 1:
                 message = f"the GPUs of pod `{pod}` cannot reach each other inside it: {pieces} pieces"
-                help_ = "join them by a link, a switch or a bus, or make each piece an instance"
-                findings.add("HS223", span, message, help_)
+                findings.add("HS223", span, message)
             findings.raise_any()
         pods.append(Pod(pod, numbers[key], rank, tuple(instance.vertices), tuple(instance.wires)))
         rank += alone.ranks

@@ -17,12 +17,11 @@ from hetesynth.model.topology import Topology
 from hetesynth.topology.language import assembly, syntax
 from hetesynth.topology.language.expansion import expanded
 from hetesynth.topology.language.findings import Findings
-from hetesynth.topology.language.hardware_graph import HardwareGraph
 from hetesynth.topology.language.imports import Program, resolve, type_meant
 from hetesynth.topology.language.losses import Losses
-from hetesynth.topology.language.names import MAX_RANGE, Part, Scope, declared, hosts_named
+from hetesynth.topology.language.names import HardwareGraph, Part, Scope, declared, hosts_named
 from hetesynth.topology.language.networks import statements_of
-from hetesynth.topology.language.properties import measured
+from hetesynth.topology.language.properties import by_name, measured
 from hetesynth.topology.language.source import Source
 from hetesynth.topology.language.syntax import Element, Instance, NodeType, PodType, Property, Shared
 from hetesynth.topology.language.units import count, measure
@@ -84,7 +83,7 @@ class _Elaboration:
     gpus: int = 0
     losses: Losses = field(init=False)
     wiring: Wiring = field(init=False)
-    _hosts: dict[str, str] = field(default_factory=dict)  # the instance of each
+    _hosts: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.losses = Losses(self.hardware, self.findings)
@@ -105,19 +104,16 @@ class _Elaboration:
         for local, node in self.instances:
             self._lay(node.items, local)
         self._lay(items, scope)
-        self.wiring.check_joined()
         self.losses.apply()
         if self.losses.notes:  # a group may have lost all its links
             self.groups = [(replace(shared, optional=True), local) for shared, local in self.groups]
+        sizes = by_name((i for i in items if isinstance(i, Property) and i.name == "chunk"), self.findings)
         chunk = None
-        sizes = [item for item in cluster.items if isinstance(item, Property) and item.name == "chunk"]
-        if len(sizes) > 1:
-            self.findings.add("HS209", sizes[1].span, "`chunk` is given twice", "keep one")
-        if sizes and sizes[0].amount is not None:
-            chunk = measure(sizes[0].amount, "size", "the chunk size", self.findings)
+        if "chunk" in sizes and sizes["chunk"].amount is not None:
+            chunk = measure(sizes["chunk"].amount, "size", "the chunk size", self.findings)
             if chunk is not None and (chunk.denominator != 1 or chunk > 1 << 50):
                 message = "the chunk size must be whole bytes, at most 1 PiB"
-                self.findings.add("HS208", sizes[0].amount.span, message)
+                self.findings.add("HS208", sizes["chunk"].span, message)
         if not self.hardware.gpus() and not self.findings:
             self.findings.add("HS200", cluster.span, "the cluster has no GPUs", "add `instance a = h20x8`")
         self.findings.raise_any()
@@ -129,10 +125,7 @@ class _Elaboration:
     # --- parts
 
     def _limit_parts(self, item: syntax.ClusterItem | syntax.NodeItem) -> None:
-        if len(self.hardware.parts) > PARTS_OF_A_GPU * self.max_gpus:
-            message = f"the cluster has more than {PARTS_OF_A_GPU * self.max_gpus} parts"
-            self.findings.add("HS208", item.span, message)
-            self.findings.raise_any()
+        self.findings.limit(len(self.hardware.parts), PARTS_OF_A_GPU * self.max_gpus, "parts", item.span)
 
     def _instantiate(self, item: Instance, scope: Scope) -> None:
         node = self.program.nodes.get(item.node.text)
@@ -145,47 +138,31 @@ class _Elaboration:
         if item.count is not None:
             copies = count(item.count, "the number of instances", MAX_INSTANCES, self.findings)
             if len(names) != 1:
-                help_ = "write `instance b[0-1] = ...` or `instance b = ... x 2`"
-                self.findings.add("HS210", item.name.span, "give a range or a count, not both", help_)
+                self.findings.add("HS210", item.name.span, "give a range or a count, not both")
             names = [f"{names[0]}{i}" for i in range(copies or 0)] if len(names) == 1 else []
-        for name, host in zip(names, _hosts_of(item, names, self.findings), strict=True):
+        sort = "node" if isinstance(node, NodeType) else "pod"
+        for name, host in zip(names, self._hosts_of(item, names), strict=True):
             full = f"{scope.prefix}{name}"
-            local = Scope(
-                f"{'node' if isinstance(node, NodeType) else 'pod'} `{node.name.text}`",
-                self.findings,
-                prefix=f"{full}.",
-            )
-            built: NodeType | PodType
+            local = Scope(f"{sort} `{node.name.text}`", self.findings, prefix=f"{full}.")
             if isinstance(node, NodeType):
-                built = self._declare_node(node, local, full)
+                built: NodeType | PodType = self._declare_node(node, local, full)
             else:
                 built = self._declare_pod(node, local)
-            if host:
-                if isinstance(node, PodType):
-                    message = f"`{node.name.text}` is a pod of several servers, which has no host"
-                    help_ = "state `host` at the instances inside the pod"
-                    self.findings.add("HS211", item.node.span, message, help_)
-                if host in self._hosts:
-                    message = f"there are two servers on host `{host}`, {self._hosts[host]} and {full}"
-                    self.findings.add("HS203", item.name.span, message, "give every server its host")
-                self._hosts[host] = full
-                for part in local.parts.values():
-                    part.host = host
+            if host and (host in self._hosts or sort == "pod"):
+                message = f"host `{host}` cannot be that of {full}: it is another server's, or {full} is a pod"
+                self.findings.add("HS203", item.name.span, message)
+            self._hosts.add(host)
             self._override(item.overrides, local)
+            for part in local.parts.values():
+                part.host = host or part.host
+                part.pod = part.pod if scope.prefix else name
             if local.parts and f"{name}.{next(iter(local.parts))}" in scope.parts:
-                self.findings.add("HS203", item.name.span, f"there are two instances `{name}`", "rename one")
+                self.findings.add("HS203", item.name.span, f"there are two instances `{name}`")
                 return
             scope.parts.update({f"{name}.{key}": part for key, part in local.parts.items()})
-            if not scope.prefix:
-                for part in local.parts.values():
-                    part.pod = name
             self.instances.append((local, built))
-            if self.gpus > self.max_gpus:
-                other = ", or `hetesynth synth --strategy composition`" if self.max_gpus < MAX_POD_GPUS else ""
-                help_ = f"use fewer or smaller instances{other}"
-                message = f"the cluster has more than {self.max_gpus} GPUs"
-                self.findings.add("HS208", item.span, message, help_)
-                self.findings.raise_any()
+            what = "GPUs" + f"; `--strategy composition` takes {MAX_POD_GPUS}" * (self.max_gpus < MAX_POD_GPUS)
+            self.findings.limit(self.gpus, self.max_gpus, what, item.span)
 
     def _networks(self, items: tuple[Any, ...], scope: Scope, server: str) -> tuple[Any, ...]:
         """``items`` with networks in one line replaced by what they stand for, whose parts are declared."""
@@ -205,8 +182,7 @@ class _Elaboration:
         for item in pod.items:
             if isinstance(item, Instance):
                 if isinstance(self.program.nodes.get(item.node.text), PodType):
-                    help_ = "name a node type: pods hold servers"
-                    self.findings.add("HS211", item.node.span, f"`{item.node.text[:60]}` is a pod", help_)
+                    self.findings.add("HS211", item.node.span, f"`{item.node.text[:60]}` is a pod")
                 else:
                     self._instantiate(item, scope)
             elif isinstance(item, Element):
@@ -221,7 +197,7 @@ class _Elaboration:
         if len(declarations) != 1:
             problem = "has no `gpus`" if not declarations else "has more than one `gpus`"
             span = declarations[1].span if declarations else node.name.span
-            self.findings.add("HS209", span, f"node `{node.name.text}` {problem}", "state once how many: `gpus 8`")
+            self.findings.add("HS209", span, f"node `{node.name.text}` {problem}")
         for item in declarations[:1]:
             total = count(item.count, "the number of GPUs", MAX_GPUS, self.findings) or 0
             for index in range(total):
@@ -267,27 +243,17 @@ class _Elaboration:
             elif isinstance(item, Shared):
                 self.groups.append((item, scope))
 
-
-# --- `host "node[10-13]"` in an instance: the machine that each server is
-
-
-def _hosts_of(item: Instance, names: Sequence[str], findings: Findings) -> list[str]:
-    """A host for each of ``names``, "" where none is stated."""
-    stated = [o for o in item.overrides if isinstance(o, Property) and o.name == "host"]
-    if not stated:
-        return [""] * len(names)
-    if len(stated) > 1:
-        findings.add("HS209", stated[1].span, "`host` is given twice", "keep one: a name for each instance")
-    word = stated[0].words[0]
-    hosts = hosts_named(word.text)
-    if len(hosts) > MAX_RANGE:
-        findings.add("HS208", word.span, f"`host` names more than {MAX_RANGE} hosts", "use less")
-    elif not hosts or not all(_HOST.fullmatch(host) for host in hosts):
-        help_ = 'write it like host "node17" or host "node[10-13]"'
-        findings.add("HS210", word.span, f"`{word.text[:60]}` does not name hosts", help_)
-    elif len(hosts) != len(names):
-        message = f"{len(hosts)} hosts cannot be paired with {len(names)} instances"
-        findings.add("HS212", word.span, message, 'name as many: instance a[0-1] = h20x8 { host "node[10-11]" }')
-    else:
+    def _hosts_of(self, item: Instance, names: Sequence[str]) -> list[str]:
+        """A host for each of ``names``, "" where none is stated: `host "node[10-13]"` in an instance."""
+        stated = by_name(
+            (o for o in item.overrides if isinstance(o, Property) and o.name == "host"), self.findings
+        )
+        if not stated:
+            return [""] * len(names)
+        word = stated["host"].words[0]
+        hosts = hosts_named(word.text)
+        if len(hosts) != len(names) or not all(_HOST.fullmatch(host) for host in hosts):
+            message = f"`{word.text[:60]}` does not name {len(names)} hosts, one for each instance"
+            self.findings.add("HS212", word.span, message)
+            return [""] * len(names)
         return hosts
-    return [""] * len(names)

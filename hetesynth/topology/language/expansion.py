@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, TypeVar, cast
@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 from hetesynth.errors import did_you_mean
 from hetesynth.model.diagnostics import Span
 from hetesynth.topology.language import syntax
-from hetesynth.topology.language.expressions import Value, Variables, evaluated, ranges
+from hetesynth.topology.language.expressions import Value, Variables, evaluated, outside, ranges
 from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.imports import Program
 from hetesynth.topology.language.names import MAX_RANGE, WORK_OF_A_NAME, expand
@@ -30,7 +30,6 @@ _BASE_UNITS: dict[Dimension, str] = {"count": "", "bandwidth": "B/s", "time": "s
 _COMPUTED = re.compile(r"\[([^\]]*[A-Za-z_(][^\]]*)\]")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAMES = re.compile(r"[A-Za-z_*\[][^(){}\s]*")
-_END = r"(\w+|\([^()]*\))"  # of a range
 
 _Item = TypeVar("_Item")
 _Added = syntax.Element | syntax.Join | syntax.Shared | syntax.Detach  # by an instance to its type
@@ -55,7 +54,6 @@ class _Expansion:
     types: dict[str, NodeType | PodType]
     _names: dict[object, str] = field(default_factory=dict)
     _constant: set[int] = field(default_factory=set)
-    _values_of: dict[Word, list[Value | str]] = field(default_factory=dict)  # of loops without variables
     _statements: int = 0
 
     def items(self, items: Iterable[_Item], variables: Variables, *, in_pod: bool, depth: int = 0) -> list[_Item]:
@@ -82,9 +80,7 @@ class _Expansion:
         return result
 
     def _repeated(self, loop: syntax.Loop, variables: Variables, in_pod: bool, depth: int) -> list[Any]:
-        if depth >= MAX_NESTED_LOOPS:
-            self.findings.add("HS208", loop.span, f"loops are nested deeper than {MAX_NESTED_LOOPS} levels")
-            self.findings.raise_any()
+        self.findings.limit(depth + 1, MAX_NESTED_LOOPS, "loops in each other", loop.span)
         name = loop.name.text
         if not _NAME.fullmatch(name) or name in variables:
             code, problem = "HS210", "cannot be the name of a variable"
@@ -102,57 +98,28 @@ class _Expansion:
 
     def _count(self, item: Any) -> None:
         self._statements += 1
-        if self._statements > MAX_STATEMENTS:
-            message = f"loops and parameters make more than {MAX_STATEMENTS} statements"
-            self.findings.add("HS208", item.span, message, "name hardware by range rather than one by one")
-            self.findings.raise_any()
+        self.findings.limit(self._statements, MAX_STATEMENTS, "statements made by loops and parameters", item.span)
 
     def _values(self, word: Word, variables: Variables) -> list[Value | str]:
-        """What a loop goes through: numbers, or words; worked out once where no variable is in it."""
-        fixed = not any(name in variables for name in _NAME.findall(word.text))
-        if fixed and word in self._values_of:
-            return self._values_of[word]
-        values: list[Value | str] = []
-        column = word.span.column
-        for piece in _pieces(word.text):
-            lead = len(piece) - len(piece.lstrip())
-            span = Span(word.span.file, word.span.line, column + lead, max(1, len(piece.strip())))
-            values += self._piece(Word(piece.strip(), span), variables)
-            column += len(piece) + 1
-            if len(values) > MAX_RANGE:
-                self._say_too_many(word)
-                values = []
-                break
-        if fixed:
-            self._values_of[word] = values
+        """What a loop goes through: numbers, or words."""
+        pieces = [Word(piece.strip(), word.span) for piece in outside(word.text, ",")]
+        values = [value for piece in pieces for value in self._piece(piece, variables)]
+        self.findings.limit(len(values), MAX_RANGE, "values of a loop", word.span)
         return values
 
-    def _say_too_many(self, word: Word) -> None:
-        message = f"a loop goes through more than {MAX_RANGE} values"
-        self.findings.add("HS208", word.span, message, "use less")
-
-    def _piece(self, word: Word, variables: Variables) -> list[Value | str]:
-        if _NAME.fullmatch(word.text) and word.text in variables:
+    def _piece(self, word: Word, variables: Variables) -> Iterable[Value | str]:
+        if word.text in variables:
             return [variables[word.text]]
         if _NAMES.fullmatch(word.text) and "-" not in word.text.partition("[")[0]:
             if "*" in word.text:
-                help_ = "name what to go through: a, b, c[0-3]"
-                self.findings.add("HS210", word.span, "a loop cannot go through a pattern with `*`", help_)
+                self.findings.add("HS210", word.span, "a loop cannot go through a pattern with `*`")
                 return []
-            return list(expand(self._word(word, variables), self.findings))
-        if re.fullmatch(rf"range\s*\(.*|{_END}\s*(?:\.\.+=?|:|\bto\b|\u2013|\u2014)\s*{_END}", word.text):
-            self.findings.add("HS230", word.span, f"`{word.text[:40]}` is not a range", "write it like 0-3")
-            return []
-        pairs = ranges(word.text, word.span, variables, self.findings, may_be_empty=True) or []
+            return expand(self._word(word, variables), self.findings)
         values: list[Value | str] = []
-        for first, last in pairs:
+        for first, last in ranges(word.text, word.span, variables, self.findings, may_be_empty=True) or ():
             if last < first - 1:
-                help_ = f"write {last}-{first}; {first}-{first - 1} would be no value at all"
-                self.findings.add("HS208", word.span, f"the range {first}-{last} runs backwards", help_)
-            if last - first >= MAX_RANGE:
-                self._say_too_many(word)
-                return []
-            values += [Value(Fraction(i)) for i in range(first, last + 1)]
+                self.findings.add("HS208", word.span, f"the range {first}-{last} runs backwards")
+            values += [Value(Fraction(i)) for i in range(first, min(last, first + MAX_RANGE) + 1)]
         return values
 
     # --- types and their uses
@@ -167,20 +134,17 @@ class _Expansion:
         key = (node.name.text, tuple(bound.items()), added)
         if key in self._names:
             return self._names[key]
+        shown = ", ".join(f"{parameter} = {value.number}" for parameter, value in bound.items())
+        name = node.name.text + (f"({shown})" if shown else "")
         if added:
             plain = self.types[self._type(node, bound, ())]
-            new: NodeType | PodType = replace(plain, items=(*plain.items, *added))  # type: ignore[arg-type]
+            new: NodeType | PodType = replace(plain, items=(*plain.items, *added))
         else:
             items = self.items(node.items, cast(Variables, bound), in_pod=isinstance(node, PodType))
-            # messages name a type with those of its parameters that are plain numbers: `hgx(n = 8)`
-            plain_numbers = (f"{p} = {value.number}" for p, value in bound.items() if value.dimension == "count")
-            shown = ", ".join(plain_numbers)[:60]
-            title = Word(node.name.text + (f"({shown})" if shown else ""), node.name.span)
-            new = replace(node, name=title, items=tuple(items), parameters=())  # type: ignore[arg-type]
-        shown = ", ".join(f"{parameter} = {value.number}" for parameter, value in bound.items())
-        name = f"{node.name.text}({shown})" if bound or added else node.name.text
+            title = Word(name[:80], node.name.span)
+            new = replace(node, name=title, items=tuple(items), parameters=())
         if added or name in self._names.values():
-            name += f" + {len(self._names)}"
+            name = f"{node.name.text}({shown}) + {len(self._names)}"
         self._names[key] = name
         self.types[name] = new
         return name
@@ -188,39 +152,30 @@ class _Expansion:
     def _bound(self, node: NodeType | PodType, item: Instance) -> dict[str, Value] | None:
         """The value of each parameter: what the instance says, whose variables are replaced already, else the
         default; None when one is missing."""
-        names = [parameter.name.text for parameter in node.parameters]
+        title, parameters = f"`{node.name.text}`", {p.name.text: p for p in node.parameters}
+        if len(parameters) < len(node.parameters):
+            self.findings.add("HS203", node.name.span, f"{title} has two parameters of one name")
         given: dict[str, Value] = {}
         for argument in item.arguments:
             name = argument.name.text
-            if name not in names:
-                help_ = did_you_mean(name, names, f"declare it: node {node.name.text}({name} = ...)")
-                message = f"`{node.name.text}` has no parameter `{name[:60]}`"
+            if name not in parameters or name in given:
+                help_ = did_you_mean(name, parameters, f"declare it: node {node.name.text}({name} = ...)")
+                message = f"{title} has no parameter `{name[:60]}`, or it is given twice"
                 self.findings.add("HS201", argument.name.span, message, help_)
-            elif name in given:
-                self.findings.add("HS209", argument.name.span, f"`{name}` is given twice", "keep one")
             unread = isinstance(argument.value, Amount) and argument.value.expression and not argument.value.number
             argued = None if unread else self._value(argument, {})  # what is unread was reported
             if argued is None:
                 return None
             given[name] = argued
         bound: dict[str, Value] = {}
-        for parameter in node.parameters:
-            name = parameter.name.text
-            if name in bound:
-                help_ = "rename one"
-                self.findings.add("HS203", parameter.name.span, f"there are two parameters `{name}`", help_)
+        for name, parameter in parameters.items():
             default = self._value(parameter, bound)
             value = given.get(name, default)
-            if value is None:
-                if parameter.value is None:
-                    message = f"`{node.name.text}` needs a value for `{name}`"
+            if value is None or (default is not None and value.dimension != default.dimension):
+                if value is not None or parameter.value is None:
+                    code, what = ("HS206", default.sort) if value and default else ("HS209", "a value")
                     help_ = f"write {node.name.text}({name} = ...)"
-                    self.findings.add("HS209", item.node.span, message, help_)
-                return None
-            if default is not None and value.dimension != default.dimension:
-                message = f"`{name}` of `{node.name.text}` is {default.sort}, not {value.sort}"
-                span = next(a.name.span for a in item.arguments if a.name.text == name)
-                self.findings.add("HS206", span, message, f"its default is on line {parameter.name.span.line}")
+                    self.findings.add(code, item.node.span, f"{title} needs {what} for `{name}`", help_)
                 return None
             bound[name] = value
         return bound
@@ -297,14 +252,3 @@ class _Expansion:
         text = _COMPUTED.sub(bracket, word.text)
         self.findings.spend(WORK_OF_A_NAME + len(text) // 8, word.span)
         return Word(text, word.span) if text != word.text else word
-
-
-def _pieces(text: str) -> Sequence[str]:
-    """``text`` cut at the commas that stand in no bracket."""
-    pieces, depth, start = [], 0, 0
-    for at, character in enumerate(text):
-        depth += (character in "([") - (character in ")]")
-        if character == "," and depth == 0:
-            pieces.append(text[start:at])
-            start = at + 1
-    return [*pieces, text[start:]]

@@ -1,15 +1,17 @@
 """Arithmetic on exact rationals with units: what stands between parentheses, and in the brackets of names.
 
 ``+ - * / %``, ``min(,)`` and ``max(,)``. A quantity may be multiplied and divided by numbers, and divided by one
-of its sort.
+of its sort. Python's own parser finds the structure; nothing of it is executed.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeVar
 
 from hetesynth.errors import did_you_mean
@@ -26,12 +28,13 @@ WORK_OF_A_CHARACTER = 2  # in units of one name tried against a pattern
 _TOKEN = re.compile(
     r"(?P<space>\s+|(?:#|//)[^\n]*)"
     r"|(?P<number>[0-9]+(?:\.[0-9]+)?)(?:[ \t]*(?P<unit>[A-Za-z\u00b5\u03bc]+(?:/s(?![A-Za-z0-9_]))?))?"
+    r"|(?P<function>(?:min|max)(?=\s*\())"
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
     r"|(?P<sign>[-+*/%(),])"
+    r"|(?P<other>.)"
 )
-_WITHOUT_UNIT = re.compile(
-    r"(?P<space>\s+)|(?P<number>[0-9]+)(?P<unit>)|(?P<name>[A-Za-z_]\w*)|(?P<sign>[-+*/%(),])"
-)
+_INDEX = re.compile(r"\s*(?:\w+|(?:min|max)?\s*\(.*\))\s*", re.DOTALL)  # a number, a variable or an expression
+_SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Mod: "%"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +55,16 @@ Variables = Mapping[str, Value | str]  # a string is a word that a loop goes thr
 
 
 class _WrongError(Exception):
-    """What is wrong with an expression, and at which character."""
+    """What is wrong with an expression."""
 
-    def __init__(self, code: str, offset: int, message: str, help: str = "") -> None:
+    def __init__(self, code: str, message: str, help: str = "") -> None:
         super().__init__(message)
-        self.code, self.offset, self.message, self.help = code, offset, message, help
-
-
-@dataclass(frozen=True, slots=True)
-class _Token:
-    kind: str  # number, name, sign, end
-    text: str
-    offset: int
-    unit: str = ""
+        self.code, self.message, self.help = code, message, help
 
 
 def evaluated(text: str, span: Span, variables: Variables, findings: Findings) -> Value | None:
     """The value of ``text``, which begins at ``span``; None, with a finding, when it has none."""
-    return _read(text, span, findings, lambda: _Reader(_tokens(text, _TOKEN), variables).whole())
+    return _read(text, span, findings, lambda: _value(text, variables))
 
 
 def ranges(
@@ -79,8 +74,30 @@ def ranges(
 
     ``may_be_empty``: 0-(0-1) is a range without a number.
     """
-    least = -1 if may_be_empty else 0
-    return _read(text, span, findings, lambda: _Reader(_tokens(text, _WITHOUT_UNIT), variables).ranges(least))
+
+    def pairs() -> list[tuple[int, int]]:
+        result = []
+        for piece in outside(text, ","):
+            ends = outside(piece, "-")
+            if len(ends) > 2 or not all(map(_INDEX.fullmatch, ends)):
+                raise _WrongError("HS230", f"`{piece.strip()[:40]}` is not a range")
+            first, last = (_value(end, variables) for end in (ends[0], ends[-1]))
+            result.append((_index(first, 0), _index(last, -1 if may_be_empty and len(ends) > 1 else 0)))
+        return result
+
+    return _read(text, span, findings, pairs)
+
+
+def outside(text: str, sign: str) -> list[str]:
+    """``text`` cut at the signs that stand in no bracket."""
+    pieces, depth = [""], 0
+    for character in text:
+        depth += (character in "([") - (character in ")]")
+        if character == sign and depth == 0:
+            pieces.append("")
+        else:
+            pieces[-1] += character
+    return pieces
 
 
 def _read(text: str, span: Span, findings: Findings, result: Callable[[], _Result]) -> _Result | None:
@@ -88,186 +105,109 @@ def _read(text: str, span: Span, findings: Findings, result: Callable[[], _Resul
     try:
         return result()
     except _WrongError as error:
-        line = text.count("\n", 0, error.offset)
-        column = error.offset - text.rfind("\n", 0, error.offset) if line else span.column + error.offset
-        findings.add(error.code, Span(span.file, span.line + line, column), error.message, error.help)
+        findings.add(error.code, span, error.message, error.help)
         return None
 
 
-def _tokens(text: str, pattern: re.Pattern[str]) -> list[_Token]:
+def _value(text: str, variables: Variables) -> Value:
+    tree, constants = _parsed(text)
+    return _worked_out(tree, constants, variables, 0)
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> tuple[ast.expr, tuple[Value, ...]]:
+    """The structure of an expression; its numbers are called ``c0``, ``c1``, ..., a variable ``n`` is ``v_n``."""
     if len(text) > MAX_LENGTH:
-        message = f"an expression is longer than {MAX_LENGTH} characters"
-        help_ = "name parts of it: a parameter may have an expression as its default"
-        raise _WrongError("HS230", 0, message, help_)
-    tokens: list[_Token] = []
-    at = 0
-    while at < len(text):
-        match = pattern.match(text, at)
-        if match is None:
-            help_ = "use numbers, variables, + - * / %, min(,), max(,) and parentheses"
-            raise _WrongError("HS230", at, f"`{text[at]}` cannot stand in an expression", help_)
-        if match["number"]:
-            tokens.append(_Token("number", match["number"], at, match["unit"] or ""))
-        elif match["name"] or match["sign"]:
-            tokens.append(_Token("name" if match["name"] else "sign", match[0], at))
-        at = match.end()
-    return [*tokens, _Token("end", "", max(0, len(text.rstrip()) - 1))]
+        raise _WrongError("HS230", f"an expression is longer than {MAX_LENGTH} characters")
+    constants: list[Value] = []
+    python = ""
+    for token in _TOKEN.finditer(text):
+        if token["other"]:
+            raise _WrongError("HS230", f"`{token[0]}` cannot stand in an expression")
+        if token["number"]:
+            python += f" c{len(constants)} "
+            constants.append(_constant(token["number"], token["unit"] or ""))
+        else:
+            python += " " if token["space"] else f" v_{token['name']} " if token["name"] else token[0]
+    try:
+        return ast.parse(python.strip(), mode="eval").body, tuple(constants)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        raise _WrongError("HS230", f"`{text.strip()[:40]}` is no expression") from None
 
 
-@dataclass(slots=True)
-class _Reader:
-    """Precedence climbing over the tokens; values are computed on the way."""
+def _constant(number: str, unit: str) -> Value:
+    if len(number) > MAX_DIGITS:
+        raise _WrongError("HS208", f"a number may have at most {MAX_DIGITS} digits")
+    if unit and unit not in UNITS:
+        help_ = did_you_mean(unit, UNITS, "units are written like 25 GB/s, 0.7 us, 16 MB")
+        raise _WrongError("HS205", f"unknown unit `{unit[:40]}`", help_)
+    dimension, factor = UNITS[unit] if unit else ("count", Fraction(1))
+    return Value(Fraction(number) * factor, dimension)
 
-    tokens: list[_Token]
-    variables: Variables
-    at: int = 0
 
-    def whole(self) -> Value:
-        """The value of all tokens."""
-        value = self._value(0)
-        self._expect_end()
+def _worked_out(node: ast.expr, constants: tuple[Value, ...], variables: Variables, depth: int) -> Value:
+    if depth > MAX_NESTING:
+        raise _WrongError("HS230", f"an expression is nested deeper than {MAX_NESTING} levels")
+    if isinstance(node, ast.Name) and node.id.startswith("c"):
+        return constants[int(node.id[1:])]
+    if isinstance(node, ast.Name) and node.id.startswith("v_"):
+        value = variables.get(node.id[2:])
+        if value is None:
+            otherwise = "variables are the parameters of a node type and the names behind `for`"
+            help_ = did_you_mean(node.id[2:], variables, otherwise)
+            raise _WrongError("HS201", f"there is no variable `{node.id[2:62]}`", help_)
+        if isinstance(value, str):
+            message = f"`{node.id[2:]}` is the word `{value}`, not a number"
+            raise _WrongError("HS206", message, f"write [{node.id[2:]}] in a name")
         return value
-
-    def _value(self, depth: int, least: int = 0) -> Value:
-        """Values joined by operators that bind as tightly as ``least``: 0 for + and -, 1 for * / and %."""
-        if depth > MAX_NESTING:
-            message = f"an expression is nested deeper than {MAX_NESTING} levels"
-            raise _WrongError("HS230", self.tokens[self.at].offset, message, "write it in simpler words")
-        negative = False
-        while self._sign("-") is not None:
-            negative = not negative
-        value = self._atom(depth)
-        value = replace(value, number=-value.number) if negative else value
-        while (sign := self._sign(*("+-*/%", "*/%", "")[least])) is not None:
-            value = _combined(value, sign, self._value(depth, 1 if sign.text in "+-" else 2))
-        return value
-
-    def _atom(self, depth: int) -> Value:
-        token = self._next()
-        if token.kind == "number":
-            if len(token.text) > MAX_DIGITS:
-                message = f"a number may have at most {MAX_DIGITS} digits"
-                raise _WrongError("HS208", token.offset, message, "use a larger unit")
-            if token.unit and token.unit not in UNITS:
-                times = f"write `{token.text} * {token.unit}`" if token.unit in self.variables else ""
-                help_ = times or did_you_mean(token.unit, UNITS, "units are written like 25 GB/s, 0.7 us, 16 MB")
-                raise _WrongError("HS205", token.offset, f"unknown unit `{token.unit[:40]}`", help_)
-            dimension, factor = UNITS[token.unit] if token.unit else ("count", Fraction(1))
-            return Value(Fraction(token.text) * factor, dimension)
-        if token.kind == "name" and self._sign("(") is not None:
-            choose: Callable[[list[Fraction]], Fraction] | None = {"min": min, "max": max}.get(token.text)
-            if choose is None:
-                message = f"there is no function `{token.text[:60]}`"
-                raise _WrongError("HS230", token.offset, message, "there are min(,) and max(,)")
-            values = [self._value(depth + 1)]
-            while self._sign(",") is not None:
-                values.append(self._value(depth + 1))
-            self._expect(")")
-            other = next((value for value in values if value.dimension != values[0].dimension), None)
-            if other is not None:
-                message = f"`{token.text}` of {values[0].sort} and {other.sort}"
-                raise _WrongError("HS206", token.offset, message, "its values have to be of one sort")
-            return Value(choose([value.number for value in values]), values[0].dimension)
-        if token.kind == "name":
-            value = self.variables.get(token.text)
-            if value is None:
-                otherwise = "variables are the parameters of a node type and the names behind `for`"
-                help_ = did_you_mean(token.text, self.variables, otherwise)
-                raise _WrongError("HS201", token.offset, f"there is no variable `{token.text[:60]}`", help_)
-            if isinstance(value, str):
-                message = f"`{token.text}` is the word `{value}`, not a number"
-                raise _WrongError("HS206", token.offset, message, f"write [{token.text}] in a name")
-            return value
-        if token.text == "(":
-            value = self._value(depth + 1)
-            self._expect(")")
-            return value
-        shown = f"`{token.text}`" if token.text else "the end"
-        raise _WrongError("HS230", token.offset, f"a number or a variable is expected, not {shown}")
-
-    def ranges(self, least: int) -> list[tuple[int, int]]:
-        """Numbers, variables and parenthesised expressions, or two of them with - between, after commas."""
-        pairs: list[tuple[int, int]] = []
-        while True:
-            start = self.at
-            first = self._index(0)
-            last = self._index(least) if self._sign("-") is not None else first
-            pairs.append((first, last))
-            if self._sign(",") is None:
-                break
-        form = "[{}]" if least == 0 else "{}"
-        token = self.tokens[self.at]
-        if token.kind == "sign" and token.text in "+-*/%":
-            message = f"`{token.text}` stands outside of parentheses"
-            lead, *rest = (each.text for each in self.tokens[start:-1])
-            written = (
-                f"{lead}-({''.join(rest[1:])[:60]})" if rest[:1] == ["-"] else f"({lead}{''.join(rest)[:60]})"
-            )
-            raise _WrongError("HS230", token.offset, message, f"write {form.format(written)}")
-        if token.text == "to":
-            raise _WrongError("HS230", token.offset, "`to` is not a range", f"write {form.format('0-3')}")
-        self._expect_end()
-        return pairs
-
-    def _index(self, least: int) -> int:
-        token = self.tokens[self.at]
-        value = self._atom(0)
-        if value.dimension != "count":
-            raise _WrongError("HS206", token.offset, f"a number is expected here, not {value.sort}")
-        if value.number.denominator != 1 or not least <= value.number <= MAX_INDEX:
-            shown = str(value.number)[:24]
-            message = f"the number of a part has to be whole and 0 to {MAX_INDEX}, not {shown}"
-            help_ = "check the expression and the values it is used with"
-            raise _WrongError("HS208", token.offset, message, help_)
-        return int(value.number)
-
-    def _expect_end(self) -> None:
-        token = self.tokens[self.at]
-        if token.kind != "end":
-            message = f"unexpected `{token.text[:40]}` in an expression"
-            help_ = "there is an operator missing, or a bracket too many"
-            raise _WrongError("HS230", token.offset, message, help_)
-
-    def _next(self) -> _Token:
-        token = self.tokens[self.at]
-        self.at += token.kind != "end"
-        return token
-
-    def _sign(self, *texts: str) -> _Token | None:
-        token = self.tokens[self.at]
-        if token.kind == "sign" and token.text in texts:
-            self.at += 1
-            return token
-        return None
-
-    def _expect(self, text: str) -> None:
-        token = self._next()
-        if token.kind != "sign" or token.text != text:
-            shown = f"`{token.text[:40]}`" if token.text else "the end"
-            raise _WrongError("HS230", token.offset, f"`{text}` is expected, not {shown}")
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        value = _worked_out(node.operand, constants, variables, depth + 1)
+        return Value(-value.number, value.dimension)
+    if isinstance(node, ast.BinOp) and type(node.op) in _SIGNS:
+        left, right = (_worked_out(side, constants, variables, depth + 1) for side in (node.left, node.right))
+        return _combined(left, _SIGNS[type(node.op)], right)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("min", "max"):
+        values = [_worked_out(argument, constants, variables, depth + 1) for argument in node.args]
+        sorts = list(dict.fromkeys(value.sort for value in values))
+        if len(sorts) > 1:
+            message = f"`{node.func.id}` of {sorts[0]} and {sorts[1]}"
+            raise _WrongError("HS206", message, "its values have to be of one sort")
+        if values:
+            choose = min if node.func.id == "min" else max
+            return Value(choose(value.number for value in values), values[0].dimension)
+    raise _WrongError("HS230", "this cannot stand in an expression")
 
 
-def _combined(left: Value, sign: _Token, right: Value) -> Value:
+def _index(value: Value, least: int) -> int:
+    if value.dimension != "count":
+        raise _WrongError("HS206", f"a number is expected here, not {value.sort}")
+    if value.number.denominator != 1 or not least <= value.number <= MAX_INDEX:
+        message = f"the number of a part has to be whole and 0 to {MAX_INDEX}, not {str(value.number)[:24]}"
+        raise _WrongError("HS208", message)
+    return int(value.number)
+
+
+def _combined(left: Value, sign: str, right: Value) -> Value:
     """The sum, difference, product, quotient or remainder of two values."""
     dimension = left.dimension if right.dimension == "count" else right.dimension
-    if sign.text in "+-":
+    if sign in "+-":
         if left.dimension != right.dimension:
-            message = f"`{sign.text}` joins {left.sort} and {right.sort}"
-            raise _WrongError("HS206", sign.offset, message, "both sides have to be of one sort")
-        number = left.number + right.number if sign.text == "+" else left.number - right.number
-    elif sign.text != "*" and right.number == 0:
-        raise _WrongError("HS231", sign.offset, "division by zero", "check the values that this is used with")
-    elif sign.text == "*" and "count" in (left.dimension, right.dimension):
+            message = f"`{sign}` joins {left.sort} and {right.sort}"
+            raise _WrongError("HS206", message, "both sides have to be of one sort")
+        number = left.number + right.number if sign == "+" else left.number - right.number
+    elif sign != "*" and right.number == 0:
+        raise _WrongError("HS231", "division by zero")
+    elif sign == "*" and "count" in (left.dimension, right.dimension):
         number = left.number * right.number
-    elif sign.text == "/" and right.dimension in ("count", left.dimension):
+    elif sign == "/" and right.dimension in ("count", left.dimension):
         number = left.number / right.number
         dimension = left.dimension if right.dimension == "count" else "count"
-    elif sign.text == "%" and left.dimension == right.dimension == "count":
+    elif sign == "%" and left.dimension == right.dimension == "count":
         number = left.number % right.number
     else:
-        message = f"`{sign.text}` of {left.sort} and {right.sort} has no meaning here"
+        message = f"`{sign}` of {left.sort} and {right.sort} has no meaning here"
         help_ = "a quantity is multiplied and divided by numbers, or divided by one of its sort"
-        raise _WrongError("HS206", sign.offset, message, help_)
+        raise _WrongError("HS206", message, help_)
     if max(number.numerator.bit_length(), number.denominator.bit_length()) > MAX_BITS:
-        raise _WrongError("HS231", sign.offset, "the numbers become too large", "use larger units")
+        raise _WrongError("HS231", "the numbers become too large")
     return Value(number, dimension)

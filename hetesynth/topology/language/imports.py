@@ -42,12 +42,15 @@ def resolve(source: Source, findings: Findings) -> Program:
     clusters = [item for item in main.items if isinstance(item, Cluster)]
     for cluster in clusters:
         plain(cluster.name, "a cluster", findings)
-    for cluster in clusters[1:]:
-        findings.add("HS203", cluster.span, "a file describes one cluster", "put the other one into its own file")
-    if not clusters:
-        help_ = "add `cluster NAME { instance a = NODE ... }`"
-        findings.add("HS200", Span(source.name, 1, 1), "there is no cluster in this file", help_)
-        findings.raise_any()
+    if len(clusters) != 1:
+        span = clusters[1].span if clusters else Span(source.name, 1, 1)
+        message = (
+            f"a file describes one cluster; there {'are several' if clusters else 'is no cluster'} in this one"
+        )
+        help_ = "put each into its own file" if clusters else "add `cluster NAME { instance a = NODE ... }`"
+        findings.add("HS203" if clusters else "HS200", span, message, help_)
+        if not clusters:
+            findings.raise_any()
     findings.sources.update(source.aside)
     return Program(loader.nodes, replace(clusters[0], items=(*clusters[0].items, *source.losses)))
 
@@ -73,9 +76,7 @@ class _Loader:
                 what = "node type" if isinstance(item, NodeType) else "pod"
                 name = plain(item.name, f"a {what}", self.findings)
                 if name is not None and name in self.nodes:
-                    first = self.nodes[name].name.span
-                    help_ = f"rename one; the first is at {first.file}:{first.line}"
-                    self.findings.add("HS203", item.name.span, f"there are two {what}s `{name}`", help_)
+                    self.findings.add("HS203", item.name.span, f"there are two {what}s `{name}`")
                 elif name is not None:
                     self.nodes[name] = item
             elif len(chain) > 1 and isinstance(item, (Cluster, Define)):
@@ -87,23 +88,18 @@ class _Loader:
         name, span = item.target.text, item.target.span
         path = no_standard_input(Path(file.name).parent / name) if item.is_path else library_path(name)
         if path is None or (item.is_path and not is_topology_file(path)):
-            message = f"the node library has no `{name[:60]}`"
-            help_ = did_you_mean(name, library_names(), 'a file of your own is imported as "path.dsl"')
-            if item.is_path:
-                message = f"`{name[:60]}` is no topology file"
-                help_ = f"only files called *{SUFFIX} can be imported"
-            elif name in declared_types():
-                help_ = f"`{name}` is a node type: `import {declared_types()[name]}` brings it"
-            elif name.removesuffix(SUFFIX) in library_names():
-                help_ = f"`import {name.removesuffix(SUFFIX)}`"
+            message = f"there is no topology file `{name[:60]}` to import"
+            help_ = f"only files called *{SUFFIX} can be imported"
+            if not item.is_path:
+                meant = declared_types().get(name) or did_you_mean(name, library_names())
+                help_ = f'`import NAME` is of the node library ({meant}), `import "own.dsl"` of a file of your own'
             self.findings.add("HS215", span, message, help_)
             self.incomplete = True
             return
         identity = _identity(str(path))
         if identity in chain:
             shown = " -> ".join(Path(name).name for name in (*chain[chain.index(identity) :], identity))
-            message = f"the imports form a cycle: {shown}"
-            self.findings.add("HS216", span, message, "remove one of them")
+            self.findings.add("HS216", span, f"the imports form a cycle: {shown}", "remove one of them")
             self.incomplete = True
             return
         if identity in self._loaded:
@@ -133,15 +129,8 @@ def type_meant(name: str, types: Collection[str]) -> str:
     library = declared_types()
     if name in library:
         return f"add `import {library[name]}` at the top of the file"
-    if name in library_names():
-        own = ", ".join(f"`{node}`" for node, file in library.items() if file == name)
-        imported = any(node in types for node, file in library.items() if file == name)
-        return f"`{name}` is a file of the library; " + (
-            f"its node types are {own}" if imported else f"import it for {own}"
-        )
-    small = {node.lower(): node for node in [*library, *types]}
-    near = small.get(name.lower().replace("_", "")) or small.get(name.lower())
-    if near:
-        return f"did you mean `{near}`?" + ("" if near in types else f" add `import {library[near]}`")
+    own = [node for node, file in library.items() if file == name]
+    if own:
+        return f"`import {name}` brings the types {', '.join(own)}"
     otherwise = "define it, `node NAME { ... }`, or import a file of the library: " + ", ".join(library_names())
     return did_you_mean(name, types, otherwise)

@@ -7,26 +7,23 @@ them. A statement a line, two columns for each open brace; a block on one line s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from hetesynth.errors import InternalError
 from hetesynth.topology.language import tables
 from hetesynth.topology.language.parser import grammar_parser, parse
 from hetesynth.topology.language.source import Source
 
 WIDTH = 115
 _INDENT, _CONTINUATION = "  ", "    "
-_SIGNS = ("ONE_WAY", "BOTH_WAYS", "SHARED_WAY", "FAT_ARROW", "EQUAL")
-_OPERATORS = ("PIECE", "LPAR", "LSQB", "RSQB", "RPAR")
+_SIGNS = {"ONE_WAY", "BOTH_WAYS", "SHARED_WAY", "FAT_ARROW", "EQUAL"}
+_OPERATORS = {"PIECE", "LPAR", "LSQB", "RSQB", "RPAR"}
 _OPENED = ("LPAR", "LSQB", "LBRACE")
 _CLOSED = ("RPAR", "RSQB", "RBRACE", "COMMA")
 
-_BRACKETS = re.compile(r"\[[^\]]*\]")
-_OUTSIDE_PARENTHESES = re.compile(r"\([^\]]*\)|[ \t]+")
-_INSIDE = re.compile(r"(\()[ \t]+|[ \t]+(\))")
+_BRACKETS = re.compile(r"\[[^\]()]*\]")
 _COMMA = re.compile(r"[ \t]*,[ \t]*")
 _COMMENT = re.compile(r"(?:#|//)[^\n]*")
 
@@ -56,10 +53,7 @@ class Piece:
 def formatted(source: Source) -> str:
     """The text of ``source`` in its one layout; ``SourceError`` where it does not parse."""
     pieces, last = pieces_of(source)
-    text = _Layout(pieces).text(last)
-    if list(tokens_of(Source(source.name, text))) != list(tokens_of(source)):
-        raise InternalError(f"{source.name}: the layout would change what the file says")
-    return text
+    return _Layout(pieces).text(last)
 
 
 def pieces_of(source: Source) -> tuple[list[Piece], tuple[Comment, ...]]:
@@ -76,16 +70,13 @@ def pieces_of(source: Source) -> tuple[list[Piece], tuple[Comment, ...]]:
         written = str(token)
         gap += text[end : token.start_pos]
         end = token.end_pos or end
-        if token.type == "_SEMI":
+        if token.type == "_SEMI" or not written.strip():
             gap += re.sub(r"[^\n]+", " ", written)
-            continue
-        if not written.strip():
-            gap += " "
             continue
         comments, rest = _comments(gap, first=not pieces)
         piece = Piece(
             token.type,
-            spelling(token.type, written),
+            _spelling(token.type, written),
             token.type in beginning or token.start_pos in flows,  # a flow begins with a name
             tuple(comments),
             blank=rest.count("\n") > 1,
@@ -97,14 +88,10 @@ def pieces_of(source: Source) -> tuple[list[Piece], tuple[Comment, ...]]:
     return pieces, tuple(_comments(gap + text[end:], first=False)[0])
 
 
-def words(lark: Any) -> frozenset[str]:
-    """The types of the tokens that are words of the language, such as ``SWITCH``."""
-    return frozenset(t.name for t in lark.terminals if tables.is_word(t))
-
-
 def heads(lark: Any) -> frozenset[str]:
-    """The words that begin a statement: those that begin a rule of the grammar."""
-    return words(lark) & {rule.expansion[0].name for rule in lark.rules if rule.expansion}
+    """The types of the words that begin a statement, such as ``SWITCH``: they begin a rule of the grammar."""
+    words = {terminal.name for terminal in lark.terminals if tables.is_word(terminal)}
+    return frozenset(words & {rule.expansion[0].name for rule in lark.rules if rule.expansion})
 
 
 def _comments(gap: str, first: bool) -> tuple[list[Comment], str]:
@@ -119,34 +106,17 @@ def _comments(gap: str, first: bool) -> tuple[list[Comment], str]:
     return comments, gap[end:]
 
 
-def spelling(type_: str, text: str) -> str:
+def _spelling(type_: str, text: str) -> str:
     """The one spelling of a token: ``450GB/s`` as ``450 GB/s``, ``gpu[0, 2]`` as ``gpu[0,2]``."""
-    if type_ == "QUANTITY":
-        return re.sub(r"^(-?[0-9.]+)[ \t]*", r"\1 ", text)
-    if type_ == "LANES":
-        return re.sub(r"^x[ \t]*", "x ", text)
-    if type_ == "PIECE":
-        return _COMMA.sub(", ", " ".join(text.split())).strip()
-    if type_ == "LOOP":
-        text = _COMMA.sub(", ", _INSIDE.sub(r"\1\2", " ".join(text.split())))
+    if type_ in ("QUANTITY", "LANES"):
+        return re.sub(r"^(-?[0-9.]+|x)[ \t]*", r"\1 ", text)
+    if type_ in ("PIECE", "LOOP", "WORD", "PARTS"):
+        text = " ".join(text.split())
+    if type_ in ("PIECE", "LOOP"):
+        text = _COMMA.sub(", ", text).strip()
     if type_ in ("WORD", "PARTS", "LOOP"):
-
-        def kept(match: re.Match[str]) -> str:
-            return _INSIDE.sub(r"\1\2", " ".join(match[0].split())) if match[0].startswith("(") else ""
-
-        return _BRACKETS.sub(lambda match: _OUTSIDE_PARENTHESES.sub(kept, match[0]), text)
+        return _BRACKETS.sub(lambda match: re.sub(r"[ \t]+", "", match[0]), text)
     return text
-
-
-def tokens_of(source: Source) -> Iterator[tuple[str, str]]:
-    """What a change of layout has to keep: types and spellings of tokens, and comments."""
-    pieces, last = pieces_of(source)
-    for piece in pieces:
-        for comment in piece.comments:
-            yield "COMMENT", comment.text
-        yield piece.type, piece.text
-    for comment in last:
-        yield "COMMENT", comment.text
 
 
 @dataclass(slots=True)
@@ -164,10 +134,10 @@ class _Layout:
     def text(self, last: tuple[Comment, ...]) -> str:
         while self._at < len(self.pieces):
             piece = self.pieces[self._at]
-            if piece.type == "RBRACE" and not self._value:
-                self._close(piece)
-            elif piece.starts:
+            if piece.starts:
                 self._begin(piece)
+            elif piece.type == "RBRACE" and not self._value:
+                self._close(piece)
             elif piece.type == "LBRACE" and not self._value:
                 self._open(piece)
             else:
@@ -177,60 +147,37 @@ class _Layout:
         self._end()
         return "\n".join(self.lines) + "\n"
 
-    # --- statements
-
     def _begin(self, piece: Piece) -> None:
         """A statement on a line of its own."""
-        heads_block = self._depth == 0 and piece.type in ("NODE", "POD", "CLUSTER")
-        separate = self._after_block or (heads_block and bool(self.lines or self._line))
         self._value = piece.type == "DEFINE"
-        own = [comment for comment in piece.comments if not comment.trailing]
-        if separate and (not own or self._after_block):
-            comments = list(piece.comments)
-            if own:
-                comments[comments.index(own[0])] = replace(own[0], blank=True)
-            piece = replace(piece, comments=tuple(comments), blank=piece.blank or not own)
-        self._after_block = False
         self._comments(piece.comments)
         self._end()
-        if piece.blank:
+        heads_block = self._depth == 0 and piece.type in ("NODE", "POD", "CLUSTER")
+        alone = all(comment.trailing for comment in piece.comments)
+        if piece.blank or self._after_block or (heads_block and alone):
             self._blank()
+        self._after_block = False
         self._line = _INDENT * self._depth + piece.text
 
     def _continue(self, piece: Piece) -> None:
-        """A further token of the statement; only a comment, or a `define`, goes on in the next line."""
+        """A further token of the statement; only a comment, a `define` or a long list goes on in the next line."""
         before = self.pieces[self._at - 1]
-        if piece.comments:
-            self._comments(piece.comments)
-            self._end()
-        if self._value and piece.broken:
+        width = len(self._line) + 1  # where the line ends when the list goes on in it up to the next comma
+        for index, ahead in enumerate(self.pieces[self._at :]):
+            if ahead.type == "COMMA" or (index and (ahead.starts or ahead.type in ("RBRACE", "LBRACE"))):
+                break
+            width += len(ahead.text) + (index > 0)
+        long = not self._value and before.type == "COMMA" and width > WIDTH
+        self._comments(piece.comments)
+        if piece.comments or long or (self._value and piece.broken):
             self._end()
         if not self._line:
             self._line = _INDENT * self._depth + (_INDENT if self._value else _CONTINUATION) + piece.text
-            return
-        space = "" if _closes_up(before, piece, paper=self._value) else " "
-        width = (
-            len(self._line) + 1
-        )  # where the line ends when the list goes on in it up to the next comma, or its end
-        for index, ahead in enumerate(self.pieces[self._at :]):
-            if index and (ahead.starts or ahead.type in ("RBRACE", "LBRACE")):
-                break
-            width += len(ahead.text) + (index > 0)
-            if ahead.type == "COMMA":
-                width -= 1
-                break
-        if not self._value and before.type == "COMMA" and width > WIDTH:
-            self._end()
-            self._line = _INDENT * self._depth + _CONTINUATION + piece.text
         else:
-            self._line += space + piece.text
-
-    # --- blocks
+            self._line += ("" if _closes_up(before, piece, paper=self._value) else " ") + piece.text
 
     def _open(self, piece: Piece) -> None:
         self._comments(piece.comments)
-        if not self._line:
-            self._line = _INDENT * self._depth + _CONTINUATION.removesuffix("  ")
         end, open_braces = self._at, 1
         while open_braces:
             end += 1
@@ -239,30 +186,28 @@ class _Layout:
         nested = any(piece.type == "LBRACE" for piece in inside)
         several = any(piece.broken or piece.comments for piece in inside) or (nested and self._depth == 0)
         text = "{"
-        for before, inner in pairwise(self.pieces[self._at : end + 1]) if not several else ():
-            if before.type == "LBRACE" or inner.type in ("LBRACE", "RBRACE"):
-                text += "" if (before.type, inner.type) == ("LBRACE", "RBRACE") else " "
-            elif inner.starts:
+        for before, inner in pairwise(self.pieces[self._at : end + 1]):
+            at_brace = before.type == "LBRACE" or inner.type in ("LBRACE", "RBRACE")
+            empty = (before.type, inner.type) == ("LBRACE", "RBRACE")
+            if inner.starts and not at_brace:
                 text += "; "
-            elif not _closes_up(before, inner, paper=False):
+            elif not empty and (at_brace or not _closes_up(before, inner, paper=False)):
                 text += " "
             text += inner.text
-        if not several and len(self._line) + 1 + len(text) <= WIDTH:
-            self._at = end
-        else:
+        if several or len(self._line) + 1 + len(text) > WIDTH:
             text = "{"
             self._depth += 1
-        self._line = f"{self._line.rstrip()} {text}" if self._line.strip() else self._line + text
+        else:
+            self._at = end
+        self._line = f"{self._line} {text}" if self._line else _INDENT * (self._depth + (text != "{")) + text
 
     def _close(self, piece: Piece) -> None:
         opened = self.pieces[self._at - 1].type == "LBRACE" and not piece.comments
         self._comments(piece.comments)
         self._depth -= 1
-        if opened:
-            self._line += "}"
-        else:
+        if not opened:
             self._end()
-            self._line = _INDENT * self._depth + "}"
+        self._line = f"{self._line}}}" if opened else _INDENT * self._depth + "}"
         self._after_block = self._depth == 0
 
     # --- lines
@@ -296,9 +241,9 @@ def _closes_up(before: Piece, piece: Piece, *, paper: bool) -> bool:
         return True
     if before.type == "COMMA":
         return paper and piece.type == "NUMBER"
-    if {before.type, piece.type} & set(_SIGNS):
+    around = {before.type, piece.type}
+    if around & _SIGNS:
         return False
     if piece.type == "LPAR" and before.type not in _OPERATORS:
         return before.type == "WORD"
-    joined = {before.type, piece.type} & set(_OPERATORS) and "LBRACE" not in (before.type, piece.type)
-    return bool(joined) and piece.adjacent and not before.starts
+    return bool(around & _OPERATORS) and "LBRACE" not in around and piece.adjacent and not before.starts

@@ -14,11 +14,10 @@ from fractions import Fraction
 from hetesynth.model.topology import NETWORK_KINDS, VertexKind
 from hetesynth.topology.language.expressions import MAX_BITS
 from hetesynth.topology.language.findings import Findings
-from hetesynth.topology.language.hardware_graph import HardwareGraph, Rate
-from hetesynth.topology.language.names import Part, Scope, expand, glob
+from hetesynth.topology.language.names import HardwareGraph, Part, Rate, Scope, expand, glob
 from hetesynth.topology.language.properties import lanes_of
 from hetesynth.topology.language.syntax import Degrade, Down, Loss, Without, Word
-from hetesynth.topology.language.units import measure, share
+from hetesynth.topology.language.units import measure, ratio
 
 WORK_OF_A_RATE = 8  # in units of one name tried against a pattern
 
@@ -88,26 +87,24 @@ class Losses:
             joining = [wire for way in ways for wire in self._between.get(way, ())]
             wires.update(dict.fromkeys(joining))
             if not joining and not (a.disabled or b.disabled):
-                message = f"no wire leads from `{a.name}` to `{b.name}`"
-                help_ = "name two parts that a link, a port, an `attach` or a `join` joins directly"
-                self.findings.add("HS224", loss.left[0].span, message, help_)
+                self.findings.add("HS224", loss.left[0].span, f"no wire leads from `{a.name}` to `{b.name}`")
         return list(wires)
 
     def _degrade(self, loss: Degrade, scope: Scope) -> None:
         amount, percent = loss.amount, loss.amount.unit == "%"
-        value = share(amount, self.findings) if percent else None
-        if not percent:
+        if percent:
+            part_left = ratio(amount, "a share in percent", self.findings, most=100)
+            value = None if part_left is None else part_left / 100
+        else:
             value = measure(amount, "bandwidth", "a bandwidth", self.findings)
-        lanes = lanes_of(loss.lanes, self.findings)
-        limit = Rate("", value, lanes)
-        pairs: list[tuple[list[int], str]] = []  # wires that are concerned, and what they are called
+        limit = Rate("", value, lanes_of(loss.lanes, self.findings))
         if loss.right:
             between = self._wires(loss, scope)
-            pairs += [(between, f"{loss.left[0].text} {_arrow(loss)} {loss.right[0].text}")] if between else []
+            pairs = [(between, f"{loss.left[0].text} {_arrow(loss)} {loss.right[0].text}")] if between else []
         else:
             parts = [part for part in scope.resolve(loss.left) if not part.disabled]
             self.findings.spend(len(parts), loss.span)
-            pairs += [(self._own(part, loss), part.name) for part in parts]
+            pairs = [(self._own(part, loss), part.name) for part in parts]
         slowed: set[int] = set()  # a wire between two parts of one statement is slowed down once
         for concerned, name in pairs:
             self.findings.spend(WORK_OF_A_RATE * (1 + len(concerned)), loss.span)
@@ -124,21 +121,20 @@ class Losses:
                 self.findings.add("HS211", loss.left[0].span, message, help_)
             elif not percent and all(_slower(self.hardware.wires[wire][2], limit) for wire in wires):
                 message = f"`{name}` is slower than {amount.number} {amount.unit} already"
-                self.findings.add("HS208", amount.span, message, "give what is left of its bandwidth, or 50 %")
+                self.findings.add("HS208", amount.span, message)
             for wire in wires:
                 src, dst, rate = self.hardware.wires[wire]
-                less = (rate.bandwidth or Fraction(0)) * value
-                if percent and max(less.numerator.bit_length(), less.denominator.bit_length()) > MAX_BITS:
-                    help_ = "state once what is left of its bandwidth"
-                    self.findings.add("HS231", amount.span, f"`{name}` has a rate of too many digits", help_)
-                    self.findings.raise_any()
                 if percent:
+                    less = (rate.bandwidth or Fraction(0)) * value
+                    if max(less.numerator.bit_length(), less.denominator.bit_length()) > MAX_BITS:
+                        self.findings.add("HS231", amount.span, f"`{name}` has a rate of too many digits")
+                        self.findings.raise_any()
                     rate = replace(rate, bandwidth=less)
                 elif not _slower(rate, limit):
-                    rate = replace(rate, bandwidth=value, lanes=lanes)
+                    rate = replace(limit, kind=rate.kind, latency=rate.latency)
                 self.hardware.wires[wire] = (src, dst, rate)
         right = f" {_arrow(loss)} {_shown(loss.right, scope)}" if loss.right else ""
-        to = f"{amount.number} {amount.unit}" + (f" x {lanes}" if lanes > 1 else "")
+        to = f"{amount.number} {amount.unit}" + (f" x {limit.lanes}" if limit.lanes > 1 else "")
         self.notes.append(f"{_shown(loss.left, scope)}{right} degraded to {to}")
 
     def _own(self, part: Part, loss: Degrade) -> list[int]:
@@ -150,14 +146,12 @@ class Losses:
             pipes = zip(ends[::2], ends[1::2], strict=False)
             return [wire for way in pipes for wire in self._between.get(way, ())]
         limiting = self._limiting(wires)
-        if part.kind != "nic":
-            return limiting
-        outside = []
-        for wire in limiting:
-            others = [end for end in self.hardware.wires[wire][:2] if end not in ends]
-            if any(self._kinds[end] in _NETWORK for end in others):
-                outside.append(wire)
-        return outside or limiting
+        outside = [  # of a NIC the wires to networks
+            wire
+            for wire in limiting
+            if any(self._kinds[end] in _NETWORK for end in self.hardware.wires[wire][:2] if end not in ends)
+        ]
+        return outside if part.kind == "nic" and outside else limiting
 
     def _limiting(self, wires: Sequence[int]) -> list[int]:
         return [wire for wire in wires if self.hardware.wires[wire][2].bandwidth is not None]

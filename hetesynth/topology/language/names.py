@@ -1,6 +1,7 @@
-"""Names, ranges and globs -> the parts they stand for, in the order written (ranges) or declared (globs).
+"""The cluster under construction: parts and the wires between them, and the parts that names stand for.
 
-``*`` (or ``[*]``) matches any run of characters except a dot.
+Ranges name parts in the order written, globs in the order declared; ``*`` (or ``[*]``) matches any run of
+characters except a dot.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ from itertools import islice, product
 
 from hetesynth.errors import did_you_mean
 from hetesynth.model.diagnostics import Span
-from hetesynth.model.topology import VertexKind
+from hetesynth.model.topology import Vertex, VertexKind, Wire
 from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.syntax import Word
 
+ZERO = Fraction(0)
 MAX_RANGE = 4096
-MAX_SPELLING = 80  # longer names get no guess
 WORK_OF_A_NAME = 16  # in units of one name tried against a pattern
 
 _ALL = re.compile(r"\[[ \t]*\*[ \t]*\]")
 _BRACKET = re.compile(r"\[([^\]]*)\]")
-_INTERVAL = re.compile(r"\s*(\d{1,6})\s*(?:-\s*(\d{1,6})\s*)?")
+_INTERVAL = re.compile(r"\s*(\d{1,9})\s*(?:-\s*(\d{1,9})\s*)?")
 
 
 @dataclass(slots=True, eq=False)
@@ -58,6 +59,83 @@ class Part:
         self.outlet = self.outlet or self.name
 
 
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """What a wire can carry: bytes per second a lane (None: never limits), lanes, seconds, and its kind."""
+
+    kind: str
+    bandwidth: Fraction | None = None
+    lanes: int = 1
+    latency: Fraction = ZERO
+
+
+@dataclass(slots=True)
+class HardwareGraph:
+    """Parts in the order of declaration, wires (from, to, rate) in the order of construction."""
+
+    parts: list[Part] = field(default_factory=list)
+    wires: list[tuple[str, str, Rate]] = field(default_factory=list)
+    inner: dict[str, list[str]] = field(default_factory=dict)  # the vertices of a bus: the ends of its pipes
+    _joined: set[tuple[str, str]] = field(default_factory=set)
+
+    def vertices_of(self, part: Part) -> list[str]:
+        """The names of the vertices that ``part`` stands for."""
+        return self.inner.get(part.name, [part.name])
+
+    def gpus(self) -> list[Part]:
+        """The working GPUs in the order of their ranks."""
+        return [part for part in self.parts if part.kind == "gpu" and not part.disabled]
+
+    def connect(self, left: Part, right: Part, there: Rate, back: Rate | None) -> None:
+        """Wires between two parts; a switch, NIC or fabric puts its latency on the wires that leave it."""
+        if left.disabled or right.disabled:
+            return
+        self.wires.append((left.outlet, right.inlet, _leaving(left, there)))
+        if back is not None:
+            self.wires.append((right.outlet, left.inlet, _leaving(right, back)))
+
+    def join_once(self, left: Part, right: Part) -> bool:
+        """True where the unordered pair is new, as it may be joined only once."""
+        new = _pair(left, right) not in self._joined
+        self._joined.add(_pair(left, right))
+        return new
+
+    def disconnect(self, pairs: Sequence[tuple[Part, Part]]) -> bool:
+        """Take away all that joins the parts of each pair; False where nothing does."""
+        ends = self.vertices_of
+        ways = {(p, q) for a, b in pairs for p in ends(a) for q in ends(b)}
+        rest = [wire for wire in self.wires if wire[:2] not in ways and (wire[1], wire[0]) not in ways]
+        joined = self._joined - {_pair(a, b) for a, b in pairs}
+        changed = len(rest) < len(self.wires) or len(joined) < len(self._joined)
+        self.wires, self._joined = rest, joined
+        return changed
+
+    def graph(self) -> tuple[tuple[Vertex, ...], tuple[Wire, ...]]:
+        """The vertices, GPUs first, and the wires."""
+        vertices = [Vertex(part.name, "gpu", part.server, part.model, part.host) for part in self.gpus()]
+        for part in self.parts:
+            if part.kind != "gpu" and not part.disabled:
+                rest = (part.kind, part.server, part.model, part.host, part.capabilities)
+                vertices += [Vertex(name, *rest) for name in self.vertices_of(part)]
+        number = {vertex.name: i for i, vertex in enumerate(vertices)}
+        wires = tuple(
+            Wire(number[src], number[dst], rate.kind, rate.bandwidth, rate.lanes, rate.latency)
+            for src, dst, rate in self.wires
+        )
+        return tuple(vertices), wires
+
+
+def _pair(left: Part, right: Part) -> tuple[str, str]:
+    return min(left.name, right.name), max(left.name, right.name)
+
+
+def _leaving(part: Part, rate: Rate) -> Rate:
+    """``rate`` with the latency of crossing ``part``, when that is one vertex (a pipe carries its own)."""
+    if part.kind == "gpu" or part.inlet != part.outlet or not part.latency:
+        return rate
+    return Rate(rate.kind, rate.bandwidth, rate.lanes, rate.latency + part.latency)
+
+
 @dataclass(slots=True)
 class Scope:
     """The parts that names refer to inside one instance (``gpu0``) or in the cluster (``a.gpu0``)."""
@@ -70,9 +148,7 @@ class Scope:
     def declare(self, local_name: str, part: Part, span: Span) -> None:
         """Bring ``part`` into scope; a second part of the same name is a finding."""
         if local_name in self.parts:
-            message = f"`{local_name}` is already declared in {self.title}"
-            help_ = f"choose another name; the first is on line {self.parts[local_name].span.line}"
-            self.findings.add("HS203", span, message, help_)
+            self.findings.add("HS203", span, f"`{local_name}` is already declared in {self.title}")
             return
         self.parts[local_name] = part
 
@@ -86,13 +162,16 @@ class Scope:
                     self.findings.spend(len(self.parts), word.span)
                     regex = glob(pattern)
                     matched = [part for name, part in self.parts.items() if regex.fullmatch(name)]
-                    code, message = "HS202", f"`{_short(pattern)}` matches nothing in {self.title}"
+                    code, message = "HS202", f"`{pattern[:60]}` matches nothing in {self.title}"
                 else:
                     matched = [self.parts[pattern]] if pattern in self.parts else []
-                    code, message = "HS201", f"{self.title} has no `{_short(pattern)}`"
+                    code, message = "HS201", f"{self.title} has no `{pattern[:60]}`"
                 parts.update({part.name: part for part in matched})
-                if not matched and not self._is_told(code, pattern, word.span):
-                    self.findings.add(code, word.span, message, self._known(pattern.replace("*", "")))
+                if not matched and not self.findings.reported(code, word.span):
+                    stems = list(dict.fromkeys(re.sub(r"\d+", "*", name) for name in self.parts))[:12]
+                    otherwise = f"{self.title} has {', '.join(stems) or 'no parts'}"
+                    help_ = did_you_mean(pattern.replace("*", ""), self.parts, otherwise)
+                    self.findings.add(code, word.span, message, help_)
         return list(parts.values())
 
     def paired(self, left: Sequence[Word], right: Sequence[Word], span: Span) -> list[tuple[Part, Part]]:
@@ -102,39 +181,10 @@ class Scope:
             return []
         if len(ones) != len(others) and 1 not in (len(ones), len(others)):
             message = f"{len(ones)} parts on the left cannot be paired with {len(others)} on the right"
-            self.findings.add("HS212", span, message, "name as many on both sides, or one on either side")
+            self.findings.add("HS212", span, message)
             return []
         width = max(len(ones), len(others))
         return [(ones[i % len(ones)], others[i % len(others)]) for i in range(width)]
-
-    def _is_told(self, code: str, pattern: str, span: Span) -> bool:
-        """True where it was said here, or parts like ``pattern`` lack because their declaration is wrong."""
-        if not self.findings or self.findings.reported(code, span):
-            return bool(self.findings)
-        like = ("." in name for name in self.parts) if "." in pattern else self.parts
-        return not any(like)
-
-    def _known(self, wrong: str) -> str:
-        """The help for a name that is not there: another spelling of what is, or what there is."""
-        near = re.fullmatch(r"((?:\w+\.)?gpu)\d+", wrong)
-        gpus = [name for name in self.parts if near and re.fullmatch(re.escape(near.group(1)) + r"\d+", name)]
-        if gpus:
-            return f"there are {len(gpus)} such GPUs, {gpus[0]} to {gpus[-1]}"
-        if len(wrong) <= MAX_SPELLING:
-            if any(name.startswith(f"{wrong}.") for name in self.parts):
-                return f"`{wrong}` is an instance; name its parts: {wrong}.nic*, {wrong}.gpu0"
-            stem = wrong.rstrip("0123456789")
-            tails = {name.rpartition(".")[2].rstrip("0123456789") for name in self.parts}
-            if "." not in wrong and stem in tails and stem not in self.parts:
-                part = f"{wrong}*" if stem == wrong else wrong
-                return f"parts are named with their instance: *.{part} of all, or a.{part}"
-            singular = re.sub(r"s(?=\d*$)", "", wrong)
-            for other in (wrong.lower(), singular, singular.lower()):
-                if other != wrong and (other in self.parts or f"{other}0" in self.parts):
-                    return f"did you mean `{other}`?" if other in self.parts else f"did you mean `{other}*`?"
-        stems = list(dict.fromkeys(re.sub(r"\d+", "*", name) for name in self.parts))
-        shown = ", ".join(stems[:12]) + (", ..." if len(stems) > 12 else "") if stems else "no parts"
-        return did_you_mean(wrong, self.parts, f"{self.title} has {shown}")
 
 
 def glob(pattern: str) -> re.Pattern[str]:
@@ -147,72 +197,55 @@ def part_of(vertex: str) -> str:
     return re.sub(r"(\.(fwd|rev))?\.(in|out)$", "", vertex)
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
 def plain(word: Word, what: str, findings: Findings) -> str | None:
     """``word`` as the name of ``what``: no range, no glob, no dot; None, with a finding, otherwise."""
     if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", word.text):
         return word.text
-    help_ = "use at most 64 letters, digits and underscores, the first not a digit"
-    findings.add("HS210", word.span, f"`{_short(word.text)}` cannot be the name of {what}", help_)
+    findings.add("HS210", word.span, f"`{word.text[:60]}` cannot be the name of {what}")
     return None
 
 
 def declared(word: Word, what: str, findings: Findings) -> list[str]:
     """The names a declaration makes: ``nic[0-3]`` makes four; globs and dots are findings."""
     names = expand(word, findings)
-    if any("*" in name or "." in name for name in names) or any(len(name) > 64 for name in names):
-        help_ = "use at most 64 letters, digits and underscores, with a range if several are meant: nic[0-3]"
-        findings.add("HS210", word.span, f"`{_short(word.text)}` cannot be the name of {what}", help_)
-        return []
-    return names
+    if all(re.fullmatch("[A-Za-z0-9_]{1,64}", name) for name in names):
+        return names
+    findings.add("HS210", word.span, f"`{word.text[:60]}` cannot be the name of {what}")
+    return []
 
 
 def expand(word: Word, findings: Findings) -> list[str]:
     """``word`` with its ranges written out: ``gpu[0-1,3]`` gives gpu0, gpu1, gpu3; globs stay."""
     if "[" not in word.text:
         return [word.text]
-    pieces: list[list[str]] = []
-    total = 1
-    for position, piece in enumerate(_BRACKET.split(_ALL.sub("*", word.text))):
-        options = [piece] if position % 2 == 0 else []
-        for interval in piece.split(",") if position % 2 else ():
-            match = _INTERVAL.fullmatch(interval)
-            if match is None:
-                ends = re.fullmatch(r"\s*(\d+)\s*(?:\.+|:|to|\u2013|\u2014)\s*(\d+)\s*", interval)
-                help_ = f"write [{ends[1]}-{ends[2]}]" if ends else "write it like [0-3] or [0,2,5-7]"
-                findings.add("HS210", word.span, f"`[{_short(piece)}]` is not a range", help_)
-                return []
-            first, last = int(match[1]), int(match[2] or match[1])
-            if last < first or last - first >= MAX_RANGE:
-                problem, help_ = f"names more than {MAX_RANGE} parts", "give a smaller range"
-                if last < first:
-                    problem, help_ = "runs backwards", f"write {last}-{first}"
-                findings.add("HS208", word.span, f"the range {first}-{last} {problem}", help_)
-                return []
-            options += [str(number) for number in range(first, last + 1)]
-        options = list(dict.fromkeys(options))
-        pieces.append(options)
-        total *= len(options)
-        if total > MAX_RANGE:
-            message = f"`{_short(word.text)}` names more than {MAX_RANGE} parts"
-            findings.add("HS208", word.span, message, "use less")
-            return []
-    return ["".join(choice) for choice in product(*pieces)]
+    names = _written_out(_ALL.sub("*", word.text), MAX_RANGE, padded=False)
+    if not names:
+        findings.add("HS210", word.span, f"`{word.text[:60]}` has no range in its brackets")
+    elif len(names) > MAX_RANGE:
+        findings.add("HS208", word.span, f"`{word.text[:60]}` names more than {MAX_RANGE} parts")
+        return []
+    return names
 
 
 def hosts_named(text: str, most: int = MAX_RANGE) -> list[str]:
     """``node[08-10]`` as node08, node09, node10, one more than ``most`` of too many; none where it is no list."""
+    return _written_out(text, most, padded=True)
+
+
+def _written_out(text: str, most: int, *, padded: bool) -> list[str]:
+    """``text`` with its ranges written out, at most one more than ``most`` names; none if a range is wrong.
+
+    ``padded``: numbers keep the zeros before them.
+    """
     pieces: list[list[str]] = []
-    for position, piece in enumerate(re.split(r"\[([0-9, \t-]*)\]", text)):
-        pieces.append([] if position % 2 else [piece])
+    for position, piece in enumerate(_BRACKET.split(text)):
+        numbers = [] if position % 2 else [piece]
         for interval in piece.split(",") if position % 2 else ():
-            ends = re.fullmatch(r"\s*(\d{1,9})\s*(?:-\s*(\d{1,9})\s*)?", interval)
-            if ends is None or len(pieces[-1]) > most:
-                return [] if ends is None else [""] * (most + 1)
-            width = len(ends[1]) if ends[1].startswith("0") else 0
-            numbers = range(int(ends[1]), int(ends[2] or ends[1]) + 1)[: most + 1]
-            pieces[-1] += [str(number).zfill(width) for number in numbers]
+            ends = _INTERVAL.fullmatch(interval)
+            if ends is None:
+                return []
+            width = len(ends[1]) if padded and ends[1].startswith("0") else 0
+            first, last = int(ends[1]), int(ends[2] or ends[1])
+            numbers += [str(i).zfill(width) for i in range(first, min(last, first + most) + 1)]
+        pieces.append(list(dict.fromkeys(numbers)))
     return ["".join(choice) for choice in islice(product(*pieces), most + 1)]

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations, product
 
 from hetesynth.model.diagnostics import Span
 from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.names import Part, Scope, plain
-from hetesynth.topology.language.properties import by_name
+from hetesynth.topology.language.properties import by_name, require
 from hetesynth.topology.language.syntax import Amount, Element, Join, Network, Property, Word
 from hetesynth.topology.language.units import count, ratio
 
@@ -34,23 +35,17 @@ def statements_of(network: Network, scope: Scope, findings: Findings) -> list[St
         findings.spend(len(pairs), network.span)
         return [Join("link", (parts[a],), (parts[b],), True, network.properties, network.span) for a, b in pairs]
     name = plain(network.name, "a network", findings)
-    join = next((p for p in network.properties if p.name == "join"), None)
-    if join is None:
-        message = f"{network.kind} `{network.name.text}` needs `join`"
-        findings.add("HS209", network.span, message, "add for example `join *.nic*`")
-        return []
-    nics = scope.resolve(join.words)
+    title = f"{network.kind} `{network.name.text}`"
+    join = require(network.properties, "join", title, network.span, findings)
+    nics = scope.resolve(join.words) if join else []
     wrong = next((part for part in nics if part.kind != "nic"), None)
-    if wrong is not None:
-        help_ = f"{network.kind} joins NICs: join *.nic*"
-        findings.add("HS211", join.words[0].span, f"`{wrong.name}` is no NIC", help_)
+    if join and wrong is not None:
+        findings.add("HS211", join.words[0].span, f"`{wrong.name}` is no NIC")
         return []
     if name is None or not nics:
         return []
     fabrics = _Fabrics(network, name, by_server(nics), scope, findings)
-    if network.kind == "rails":
-        return fabrics.rails()
-    return fabrics.leafspine() if network.kind == "leafspine" else fabrics.dragonfly()
+    return {"rails": fabrics.rails, "leafspine": fabrics.leafspine}.get(network.kind, fabrics.dragonfly)()
 
 
 # --- wires between the parts themselves
@@ -59,26 +54,19 @@ def statements_of(network: Network, scope: Scope, findings: Findings) -> list[St
 def _pairs(network: Network, parts: int, findings: Findings) -> list[tuple[int, int]]:
     """The pairs that are joined, by their places in the list of parts."""
     span = network.name.span
+    if network.kind in ("ring", "hypercube") and (parts < 2 or (network.kind != "ring" and parts & (parts - 1))):
+        findings.add("HS212", span, f"a {network.kind} cannot be of the parts named here; these are {parts}")
+        return []
     if network.kind == "hypercube":
-        if parts < 2 or parts & (parts - 1):
-            message = f"a hypercube has 2, 4, 8, ... parts; these are {parts}"
-            findings.add("HS212", span, message, "name a power of two")
-            return []
         bits = [1 << k for k in range(parts.bit_length() - 1)]
         return [(i, i | bit) for i in range(parts) for bit in bits if not i & bit]
     if network.kind == "ring":
-        if parts < 2:
-            findings.add("HS212", span, "a ring needs at least two parts", "use a range: gpu[0-3]")
-            return []
         return list(_lattice((parts,), wrapped=True))
-    if len(network.sizes) > MAX_AXES:
-        message = f"a {network.kind} has at most {MAX_AXES} sizes; these are {len(network.sizes)}"
-        findings.add("HS208", span, message, "leave out sizes of 1")
-        return []
+    findings.limit(len(network.sizes), MAX_AXES, "sizes", span)
     if math.prod(network.sizes) != parts:
         shown = "x".join(map(str, network.sizes))
         message = f"a {network.kind} of {shown} has {math.prod(network.sizes)} parts; these are {parts}"
-        findings.add("HS212", span, message, "name as many parts as the sizes multiply to")
+        findings.add("HS212", span, message)
         return []
     return list(_lattice(network.sizes, wrapped=network.kind == "torus"))
 
@@ -113,18 +101,26 @@ def even(servers: Servers, number: int | None, what: str, span: Span, findings: 
         if len(nics) != expected:
             other = f"{expected} are needed" if number is not None else f"others have {expected}"
             message = f"`{server}` has {len(nics)} NICs here, {other}: {what} take the i-th of every server"
-            findings.add("HS212", span, message, "name as many NICs of every server, or the servers apart")
+            findings.add("HS212", span, message)
             return None
     return expected
 
 
+@dataclass(slots=True)
 class _Fabrics:
     """The fabrics and switches of one network, and the links between them."""
 
-    def __init__(self, network: Network, name: str, servers: Servers, scope: Scope, findings: Findings) -> None:
-        self.network, self.name, self.servers, self.scope, self.findings = network, name, servers, scope, findings
-        self._properties = by_name(network.properties, findings)
-        self._shared = tuple(p for p in network.properties if p.name in ("latency", "kind"))
+    network: Network
+    name: str
+    servers: Servers
+    scope: Scope
+    findings: Findings
+    _properties: dict[str, Property] = field(init=False)
+    _shared: tuple[Property, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._properties = by_name(self.network.properties, self.findings)
+        self._shared = tuple(p for p in self.network.properties if p.name in ("latency", "kind"))
 
     def rails(self) -> list[Statement]:
         """Rail i joins the i-th NIC of every server; with ``spine`` a switch joins the rails."""
@@ -149,7 +145,7 @@ class _Fabrics:
         spines = [f"{self.name}_spine{s}" for s in range(number)]
         result: list[Statement] = [self._switch(spine, ()) for spine in spines]
         leaves = [self.servers[i : i + width] for i in range(0, len(self.servers), width)]
-        self._limit(len(leaves) * number)
+        self.findings.limit(len(leaves) * number, MAX_NETWORK_WIRES, "wires", self.network.span)
         for index, leaf in enumerate(leaves):
             nics = [nic for _, of_server in leaf for nic in of_server]
             rates = self._uplink(nics, number)
@@ -169,9 +165,9 @@ class _Fabrics:
         each, rest = divmod(len(self.servers), groups * routers)
         if rest or not each:
             message = f"{len(self.servers)} servers cannot be spread over {groups} groups of {routers} routers"
-            self.findings.add("HS212", self.network.name.span, message, "give every router as many servers")
+            self.findings.add("HS212", self.network.name.span, message)
             return []
-        self._limit(groups * (groups + routers * routers))
+        self.findings.limit(groups * (groups + routers * routers), MAX_NETWORK_WIRES, "wires", self.network.span)
         names = [[f"{self.name}_g{g}r{r}" for r in range(routers)] for g in range(groups)]
         result: list[Statement] = []
         for number, router in enumerate(name for group in names for name in group):
@@ -187,30 +183,19 @@ class _Fabrics:
     # --- their numbers
 
     def _needed(self, name: str, example: str) -> Property | None:
-        prop = self._properties.get(name)
-        if prop is None:
-            message = f"{self.network.kind} `{self.name}` needs `{name}`"
-            self.findings.add("HS209", self.network.span, message, f"add for example `{name} {example}`")
-        return prop
+        title, span = f"{self.network.kind} `{self.name}`", self.network.span
+        return require(self.network.properties, name, title, span, self.findings, f"{name} {example}")
 
     def _number(self, name: str) -> int | None:
         prop = self._needed(name, "4")
-        if prop is None or prop.amount is None:
-            return None
-        return count(prop.amount, f"`{name}`", MAX_SWITCHES, self.findings)
-
-    def _limit(self, wires: int) -> None:
-        if wires > MAX_NETWORK_WIRES:
-            message = f"`{self.name}` has more than {MAX_NETWORK_WIRES} wires"
-            self.findings.add("HS208", self.network.span, message, "describe it with fewer switches")
-            self.findings.raise_any()
+        return count(prop.amount, f"`{name}`", MAX_SWITCHES, self.findings) if prop and prop.amount else None
 
     def _uplink(self, nics: Sequence[Part], spines: int) -> tuple[Property, ...] | None:
         """The rate of a leaf's uplinks: stated, or what its NICs send and receive over all spines."""
         stated, over = self._properties.get("uplink"), self._properties.get("oversubscription")
         if (stated is None) == (over is None):
             message = f"leafspine `{self.name}` needs `uplink` or `oversubscription`, one of them"
-            self.findings.add("HS209", self.network.span, message, "add for example `oversubscription 2`")
+            self.findings.add("HS209", self.network.span, message)
             return None
         if stated is not None:
             return (_bandwidth(stated),)
@@ -219,14 +204,14 @@ class _Fabrics:
             return None
         there = [(nic.bandwidth, nic.lanes) for nic in nics]
         back = [nic.receive or (nic.bandwidth, nic.lanes) for nic in nics]
-        sent, received = (sum((rate * n for rate, n in way if rate), Fraction(0)) for way in (there, back))
-        if not sent or not received:
+        rates = [sum((rate * n for rate, n in way if rate), Fraction(0)) for way in (there, back)]
+        if not all(rates):
             return None
-        if sent == received:
-            return (_exact("bandwidth", sent / factor / spines, over.span),)
-        return (
-            _exact("send", sent / factor / spines, over.span),
-            _exact("receive", received / factor / spines, over.span),
+        names = ("bandwidth",) if rates[0] == rates[1] else ("send", "receive")
+        exact = [(name, rate / factor / spines) for name, rate in zip(names, rates, strict=False)]
+        return tuple(  # a computed rate may be no decimal number
+            Property(name, over.span, amount=Amount(str(rate), "B/s", over.span, expression=str(rate)))
+            for name, rate in exact
         )
 
     # --- statements
@@ -250,8 +235,3 @@ class _Fabrics:
 
 def _bandwidth(stated: Property) -> Property:
     return Property("bandwidth", stated.span, amount=stated.amount, lanes=stated.lanes)
-
-
-def _exact(name: str, rate: Fraction, span: Span) -> Property:
-    """A computed rate, which may be no decimal number."""
-    return Property(name, span, amount=Amount(str(rate), "B/s", span, expression=str(rate)))

@@ -1,8 +1,9 @@
 """The paper form (HeteCCL, Appendix A, Figure 10), lowered to the block form.
 
 In: a ``File`` of ``define`` statements. Out: a ``File`` of node types and one cluster, with the original spans.
-Bandwidths without a unit are GB/s a lane and one direction, as in the figure, latencies without one microseconds.
-GPU numbers are local to a node.
+GPU numbers are local to a node. Values are nested tuples like ``[( (0,1) -> (25,2) )]``, whatever redundant
+parentheses surround them; the figure's own ``( (0,1), (2,3) >-> (16,1) )`` means the same as with the sides in
+parentheses. Bandwidths without a unit are GB/s a lane and one direction, latencies without one microseconds.
 
 What a GPU sends over ``switch`` connections and NICs passes the PCIe switch that it shares with others, where
 there is one; ``direct``, ``mesh`` and ``port`` connections do not.
@@ -16,62 +17,126 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 from hetesynth.errors import did_you_mean
 from hetesynth.model.diagnostics import Span
-from hetesynth.topology.language import paper_statements, syntax
+from hetesynth.topology.language import syntax
 from hetesynth.topology.language.findings import Findings
-from hetesynth.topology.language.paper_statements import (
-    BETWEEN_NODES,
-    Connection,
-    Internode,
-    NodeDefinition,
-    Rate,
-    amount_of,
-    bandwidth_of,
-    connections,
-    entries,
-    latencies,
-)
 from hetesynth.topology.language.properties import lanes_of
-from hetesynth.topology.language.reachability import joined_sets
-from hetesynth.topology.language.syntax import Amount, Define, Element, Flow, Join, Property, Shared, Value, Word
+from hetesynth.topology.language.syntax import (
+    Amount,
+    Define,
+    Edge,
+    Element,
+    Flow,
+    Join,
+    Property,
+    Shared,
+    Value,
+    Word,
+)
 from hetesynth.topology.language.units import count, measure
 
 MAX_NODES = 1024
 MAX_NAME = 60
 _WORK_OF_A_PIPE = 100  # in names matched: what making one takes
+_WORK_OF_A_CONNECTION = 128  # what reading one takes
 
+_NODE = re.compile(r"node\d{1,6}")
+_OF_A_NODE = ("bandwidth", "latency", "linktype", "model", "reduce", "group", "failure", "slowdown")
+_OF_ONE_NODE = ("failure", "slowdown")
+_OF_AN_INTERNODE = ("interbandwidth", "interlatency", "interlinktype")
+_OF_THE_CLUSTER = ("nodenum", "chunk", "intergroup")
+NAMES = (*_OF_THE_CLUSTER, "node1", *_OF_A_NODE, "internode", *_OF_AN_INTERNODE)
+
+IN_A_NODE = {  # link types by the sort of a connection
+    "direct": "direct",
+    "mesh": "direct",
+    "port": "switch",
+    "switch": "switch",
+    "pcie": "pcie",
+    "nic": "net",
+}
+BETWEEN_NODES = {"direct": "direct", "switch": "net"}
+_EXAMPLES = {
+    "direct": "(0,1) -> (25,2)",
+    "mesh": "(0,1,2,3) -> (25,2)",
+    "port": "(0,1,2,3) -> (450,1)",
+    "switch": "((0,1),(2,3)) >-> (16,1)",
+    "pcie": "(0,1) >-> (16,1)",
+    "nic": "(0,1) >-> (50,1)",
+    "latency": "{direct => 0.7 us, switch => 1.3 us}",
+    "linktype": "{direct => nvlink, switch => pcie}",
+    "group": "{upi => ([(0,1) -> (2,3)], (48,1))}",
+    "intergroup": "{core => ([(node1) -> (node2, node3.gpu0)], (10,1))}",
+    "failure": "{gpu => (3)}",
+    "slowdown": "{nic => 18 Gbps}` or `{nic => [(0,1) -> (18 Gbps,1)]}",
+    "bandwidth": "{direct => [(0,1) -> (25,2)]}",
+    "model": "define model = V100",
+    "internode": "define internode = (node1, node2)",
+}
 _SLOWED = {part: part for part in ("nic", "port", "switch", "pcie")}
 _FAILED = {"gpu": "gpu", **_SLOWED}
 
-GpusOf = Callable[[Value, Findings], tuple[Word, ...]]
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """``(25, 2, 0.7 us)``: the bandwidth of a lane, the number of lanes, the latency."""
+
+    bandwidth: Amount
+    lanes: Amount | None = None
+    latency: Amount | None = None
+
+    def properties(self) -> tuple[Property, ...]:
+        """The bandwidth, and the latency if there is one."""
+        bandwidth = Property("bandwidth", self.bandwidth.span, amount=self.bandwidth, lanes=self.lanes)
+        return bandwidth, *([] if self.latency is None else [time_property(self.latency, self.latency.span)])
 
 
 @dataclass(frozen=True, slots=True)
-class _Pcie:
-    """A PCIe switch: its name in the node and the numbers of the GPUs that share it."""
+class Ends:
+    """One connection: the GPU numbers of its sides and its rate."""
 
-    name: str
-    gpus: frozenset[str]
+    sides: tuple[tuple[Amount, ...], ...]
+    rate: Rate
+    span: Span
 
 
-_PcieOf = Mapping[str, _Pcie]  # by the number of a GPU
+@dataclass(slots=True)
+class _Owner:
+    """A node (how many GPUs, or like which node) or an internode, and the statements behind it by name.
+
+    ``nodes``: those of an internode, none where they cannot be told. ``pcie``: of a node the PCIe switch of each
+    GPU that is behind one, with the GPUs that share it.
+    """
+
+    name: Word
+    value: Value
+    behind: dict[str, Define] = field(default_factory=dict)
+    nodes: tuple[Word, ...] = ()
+    pcie: dict[str, tuple[str, frozenset[str]]] = field(default_factory=dict)
+    has_nics: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class _Node:
-    """A node in the block form; ways out of it begin with its PCIe switches."""
+class _Connection:
+    """One entry under ``direct``, ``switch`` and so on; ``number`` counts the entries of its sort."""
 
-    type: syntax.NodeType
-    instance: syntax.Instance
-    pcie: _PcieOf
-    has_nics: bool
+    sort: str
+    number: int
+    ends: Ends
+    properties: tuple[Property, ...]
+
+
+# One pair of nodes, GPUs of a node that share a NIC in it, those of the other node, and what is stated.
+_Use = tuple[int, tuple[Word, ...], tuple[Word, ...], Ends]
 
 
 def lowered(file: syntax.File, findings: Findings) -> syntax.File:
@@ -79,258 +144,348 @@ def lowered(file: syntax.File, findings: Findings) -> syntax.File:
     defines = [item for item in file.items if isinstance(item, Define)]
     if not defines:
         return file
-    first = defines[0]
+    span = defines[0].span
     if len(defines) < len(file.items):
         help_ = "keep either the `define` statements or the `node` and `cluster` blocks"
-        findings.add("HS222", first.span, "a file is in the paper form or in the block form, not both", help_)
+        findings.add("HS222", span, "a file is in the paper form or in the block form, not both", help_)
         findings.raise_any()
-    definitions = paper_statements.gathered(defines, findings)
-    nodenum = definitions.of_cluster.get("nodenum")
-    if nodenum is None:
-        help_ = f"add `define nodenum = {len(definitions.nodes)}`"
-        findings.add("HS221", first.span, "`nodenum` is missing", help_)
-    else:
-        amount = amount_of(nodenum.name, nodenum.value, findings)
-        number = None if amount is None else count(amount, "nodenum", MAX_NODES, findings)
-        if amount is not None and number is not None and number != len(definitions.nodes):
-            message = f"nodenum is {number}, but {len(definitions.nodes)} nodes are defined"
-            findings.add("HS221", amount.span, message, f"define node1 to node{number}, or change nodenum")
-    if len(definitions.nodes) > MAX_NODES:
-        findings.add("HS208", first.span, f"the cluster has more than {MAX_NODES} nodes", "define fewer")
-        findings.raise_any()
-    nodes = {name: _node_of(definition, findings) for name, definition in definitions.nodes.items()}
-    network = _Network(nodes, findings)
-    inside: list[syntax.ClusterItem] = []
-    chunk = definitions.of_cluster.get("chunk")
-    if chunk is not None:
-        inside.append(Property("chunk", chunk.name.span, amount=amount_of(chunk.name, chunk.value, findings)))
-    inside += [node.instance for node in nodes.values()]
-    inside += network.items(definitions.internodes)
-    inside += _groups(definitions.of_cluster.get("intergroup"), network.gpus_named, findings)
+    lowering = _Lowering(findings)
+    lowering.gather(defines)
+    findings.limit(len(lowering.nodes), MAX_NODES, "nodes", span)
+    nodes = [lowering.node(node) for node in lowering.nodes.values()]
+    chunk = lowering.of_cluster.get("chunk")
+    sizes = [] if chunk is None else [Property("chunk", chunk.name.span, amount=lowering.amount(chunk))]
+    network = lowering.network()
+    groups = lowering.groups(lowering.of_cluster.get("intergroup"))
     name = "cluster"  # the form names none: take the file's name, or its folder's where that says no more
-    if not first.span.file.startswith("<"):
-        path = Path(first.span.file).absolute()
+    if not span.file.startswith("<"):
+        path = Path(span.file).absolute()
         name = path.parent.name if path.stem in ("topo", "topology", "paper") else path.stem
         name = re.sub(r"^(?=\d)", "_", re.sub(r"[^A-Za-z0-9_]", "_", name)[:MAX_NAME]) or "cluster"
-    cluster = syntax.Cluster(Word(name, first.span), tuple(inside), first.span)
-    return syntax.File(file.name, (*(node.type for node in nodes.values()), cluster))
-
-
-# --- a node: its type, and what is out of order in its one instance
-
-
-def _node_of(definition: NodeDefinition, findings: Findings) -> _Node:
-    name, behind = definition.name, definition.behind
-    stated = list(connections(behind, findings))
-    pcie: dict[str, _Pcie] = {}
-    nics: dict[str, list[Connection]] = {}
-    for connection in stated:
-        gpus = connection.ends.sides[0]
-        if connection.sort == "pcie":
-            switch = _Pcie(f"pcie{connection.number}", frozenset(gpu.number for gpu in gpus))
-            for gpu in gpus:
-                if pcie.setdefault(gpu.number, switch) is not switch:
-                    message = f"GPU {gpu.number} is behind two PCIe switches"
-                    findings.add("HS218", gpu.span, message, "name it in one of them")
-        elif connection.sort == "nic":
-            for gpu in gpus:
-                nics.setdefault(gpu.number, []).append(connection)
-    size = amount_of(name, definition.value, findings)
-    items: list[syntax.NodeItem] = [syntax.Gpus(size, (), name.span)] if size is not None else []
-    model, reduce = behind.get("model"), behind.get("reduce")
-    if model is not None:
-        word = paper_statements.stripped(model.value)
-        if isinstance(word, Word):
-            items.append(Property("model", model.name.span, words=(word,)))
-        else:
-            findings.add("HS221", model.name.span, "`model` takes a word", "write it like `define model = V100`")
-    if reduce is not None:
-        amount = amount_of(reduce.name, reduce.value, findings)
-        items.append(Property("reduce", reduce.name.span, amount=amount))
-    for connection in stated:
-        items += _hardware(connection, nics, pcie, findings)
-    items += _groups(behind.get("group"), _local_gpus, findings)
-    overrides: list[syntax.Override] = []
-    shape = paper_statements.Shape("->", 1, False, "a list of numbers", "`(0,1) -> (18 Gbps,1)`")
-    for entry in entries(behind.get("slowdown"), _SLOWED, findings):
-        key, rate = entry.key, paper_statements.rate_of(entry.value)
-        slowed = (
-            [((Word(f"{key.text}*", key.span),), rate)]
-            if rate is not None
-            else [
-                (_named(key.text, ends.sides[0]), ends.rate)
-                for ends in paper_statements.ends_in(entry.value, "slowdown", shape, findings)
-            ]
-        )
-        for words, less in slowed:
-            latency = (
-                () if less.latency is None else (Property("latency", less.latency.span, amount=less.latency),)
-            )
-            overrides.append(syntax.Change(words, (bandwidth_of(less), *latency), words[0].span))
-    for entry in entries(behind.get("failure"), _FAILED, findings):
-        numbers = paper_statements.numbers(entry.value)
-        if numbers:
-            overrides.append(syntax.Disable(_named(entry.key.text, numbers), entry.key.span))
-        else:
-            findings.add("HS221", entry.key.span, "a failure names numbers", "write it like `{gpu => (3)}`")
-    instance = syntax.Instance(name, name, None, tuple(overrides), name.span)
-    return _Node(syntax.NodeType(name, tuple(items), name.span), instance, pcie, bool(nics))
-
-
-def _hardware(
-    connection: Connection, nics: Mapping[str, list[Connection]], pcie: _PcieOf, findings: Findings
-) -> Iterator[Element | Join]:
-    """The switches, buses, NICs and wires of one connection; ``nics`` by the numbers of their GPUs."""
-    sides, span, properties = connection.ends.sides, connection.ends.span, connection.properties
-    name = Word(f"{connection.sort}{connection.number}", span)
-    gpus = _named("gpu", sides[0])
-    if connection.sort == "direct":
-        yield Join("link", gpus, _named("gpu", sides[1]), False, properties, span)
-    elif connection.sort == "mesh":
-        yield Join("mesh", gpus, (), True, properties, span)
-    elif connection.sort == "port":
-        yield Element("switch", name, (Property("ports", span, words=gpus), *properties), span)
-    elif connection.sort == "switch":
-        left, right = (_outlets(side, pcie, findings) for side in sides)
-        yield Element("switch", name, (Property("members", span, words=left, far=right), *properties), span)
-    elif connection.sort == "pcie":
-        behind = {nic.number: nic for gpu in sides[0] for nic in nics.get(gpu.number, ())}
-        for nic in list(behind.values())[1:]:
-            message = "GPUs that share a PCIe switch share one NIC; this is a second one"
-            help_ = "write one NIC with more links: `(0,1) >-> (50,2)`"
-            findings.add("HS221", nic.ends.span, message, help_)
-        far = tuple(Word(f"nic{number}", nic.ends.span) for number, nic in behind.items())
-        members = Property("members", span, words=gpus, far=far, two_sided=True)
-        yield Element("bus", name, (members, *properties), span)
-    else:
-        yield Element("nic", name, properties, span)
-        attached = [word for word in _outlets(sides[0], pcie, findings) if word.text.startswith("gpu")]
-        if attached:
-            yield Join("attach", tuple(attached), (name,), True, (), span)
-
-
-def _named(sort: str, numbers: Iterable[Amount]) -> tuple[Word, ...]:
-    return tuple(Word(f"{sort}{number.number}", number.span) for number in numbers)
-
-
-def _outlets(gpus: Iterable[Amount], pcie: _PcieOf, findings: Findings) -> tuple[Word, ...]:
-    """Where the ways out of ``gpus`` begin: their PCIe switches, each once, and the GPUs behind none."""
-    listed = list(gpus)
-    numbers = {gpu.number for gpu in listed}
-    names: dict[str, Word] = {}
-    for gpu in listed:
-        shared = pcie.get(gpu.number)
-        if shared is not None and not shared.gpus <= numbers:
-            others = ", ".join(sorted(shared.gpus - numbers, key=int))
-            message = f"GPU {gpu.number} shares a PCIe switch with GPUs that are not named here: {others}"
-            findings.add("HS221", gpu.span, message, "name all GPUs of the PCIe switch, or none")
-        name = f"gpu{gpu.number}" if shared is None else shared.name
-        names.setdefault(name, Word(name, gpu.span))
-    return tuple(names.values())
-
-
-def _groups(define: Define | None, gpus_of: GpusOf, findings: Findings) -> Iterator[Shared]:
-    """The groups (E_g, C_g) of a node or of the cluster (eq. 5); ``gpus_of`` says what an end of an edge names."""
-    if define is None:
-        return
-    if not isinstance(define.value, syntax.Mapping):
-        message = f"`{define.name.text}` takes a mapping"
-        findings.add("HS221", define.name.span, message, "write it like `{upi => ((0,1) -> (2,3), (48,1))}`")
-        return
-    for entry in define.value.entries:
-        group = paper_statements.group_of(entry.value)
-        if group is None:
-            message = "a group is its edges and their common limit"
-            findings.add("HS221", entry.key.span, message, "write it like `([(0,1) -> (2,3)], (48,1))`")
-            continue
-        edges, rate = group
-        flows = tuple(
-            Flow(gpus_of(edge.left, findings), gpus_of(edge.right, findings), False, edge.span) for edge in edges
-        )
-        if all(flow.left and flow.right for flow in flows):
-            yield Shared(entry.key, rate.bandwidth, rate.lanes, flows, entry.key.span)
-
-
-def _local_gpus(value: Value, findings: Findings) -> tuple[Word, ...]:
-    """The GPUs of ``(0,1)``."""
-    gpus = paper_statements.numbers(value)
-    if gpus is None:
-        message = "an edge of a group joins lists of GPU numbers"
-        findings.add("HS221", value.span, message, "as in `(0,1) -> (2,3)`")
-    return _named("gpu", gpus or ())
-
-
-# --- internodes: fabrics, wires and stated groups between instances
-
-
-@dataclass(frozen=True, slots=True)
-class _Use:
-    """GPUs of a node that share a NIC, in one entry of one pair of nodes."""
-
-    pair: int
-    gpus: tuple[Word, ...]
-    others: tuple[Word, ...]
-    rate: Rate
-    span: Span
+    cluster = syntax.Cluster(
+        Word(name, span), (*sizes, *(instance for _, instance in nodes), *network, *groups), span
+    )
+    return syntax.File(file.name, (*(node for node, _ in nodes), cluster))
 
 
 @dataclass(slots=True)
-class _Network:
-    """Internodes one by one; ``nodes`` by name, in the order of their definition."""
+class _Lowering:
+    """One file: its statements by what they belong to, nodes in the order of their definition."""
 
-    nodes: dict[str, _Node]
     findings: Findings
-    _joining: list[Internode] = field(default_factory=list)
+    nodes: dict[str, _Owner] = field(default_factory=dict)
+    internodes: list[_Owner] = field(default_factory=list)
+    of_cluster: dict[str, Define] = field(default_factory=dict)
     _uses: dict[str, dict[frozenset[str], list[_Use]]] = field(default_factory=dict)
     _wired: set[tuple[str, str]] = field(default_factory=set)
     _pairs: int = 0
 
-    def items(self, internodes: Iterable[Internode]) -> Iterator[syntax.ClusterItem]:
+    # --- statements by what they belong to
+
+    def gather(self, defines: list[Define]) -> None:
+        """Give each statement to the node or internode opened last, or to the cluster, and resolve names.
+
+        Nodes may be defined after what names them.
+        """
+        opened: dict[bool, _Owner] = {}  # the last node, the last internode
+        for define in defines:
+            name, span = define.name.text, define.name.span
+            if _NODE.fullmatch(name):
+                opened[False] = _Owner(define.name, define.value)
+                self._put(self.nodes, define, opened[False])
+            elif name == "internode":
+                opened[True] = _Owner(Word(f"internode{len(self.internodes)}", span), define.value)
+                self.internodes.append(opened[True])
+            elif name in _OF_THE_CLUSTER:
+                self._put(self.of_cluster, define, define)
+            elif name not in NAMES:
+                help_ = did_you_mean(name, NAMES, "the names are " + ", ".join(NAMES))
+                self.findings.add("HS220", span, f"`{name[:60]}` is not a name of the paper form", help_)
+            elif (name in _OF_AN_INTERNODE) in opened:
+                self._put(opened[name in _OF_AN_INTERNODE].behind, define, define)
+            else:
+                self.findings.add("HS221", span, f"nothing is defined yet that `{name}` could belong to")
+        for node in self.nodes.values():
+            self._settle(node)
+        for internode in self.internodes:
+            names = words(internode.value)
+            if len(names) < 2 or len({word.text for word in names}) < len(names):
+                refuse("internode", internode.name.span, self.findings)
+            elif all(self._known(word) for word in names):
+                internode.nodes = names
+        nodenum = self.of_cluster.get("nodenum")
+        amount = None if nodenum is None else self.amount(nodenum)
+        if nodenum is None or (
+            amount and count(amount, "nodenum", MAX_NODES, self.findings) not in (None, len(self.nodes))
+        ):
+            span = defines[0].span if nodenum is None else nodenum.value.span
+            message = f"`nodenum` is not the number of nodes that are defined, {len(self.nodes)}"
+            self.findings.add("HS221", span, message)
+
+    def _put(self, statements: dict[str, Any], define: Define, value: Define | _Owner) -> None:
+        if define.name.text in statements:
+            self.findings.add("HS203", define.name.span, f"`{define.name.text}` is defined twice")
+        statements[define.name.text] = value
+
+    def _settle(self, node: _Owner) -> None:
+        """``define node2 = node1``: node2 has what node1 has, but for failures, unless it says else."""
+        passed = {node.name.text}
+        value = stripped(node.value)
+        while isinstance(value, Word):
+            if not self._known(value):
+                return
+            if value.text in passed:
+                self.findings.add("HS221", value.span, f"`{node.name.text}` is defined by itself")
+                return
+            passed.add(value.text)
+            like = self.nodes[value.text]
+            inherited = {name: define for name, define in like.behind.items() if name not in _OF_ONE_NODE}
+            node.behind = inherited | node.behind
+            value = stripped(like.value)
+        node.value = value
+
+    def _known(self, word: Word) -> bool:
+        """Whether there is the node that a word names, or names a GPU of."""
+        node = word.text.partition(".")[0]
+        if node not in self.nodes:
+            help_ = did_you_mean(node, self.nodes, "define the node: `define node1 = 4`")
+            self.findings.add("HS201", word.span, f"there is no node `{node[:60]}`", help_)
+        return node in self.nodes
+
+    def amount(self, define: Define | _Owner) -> Amount | None:
+        """The value of a statement as a number; None, with a finding, when it is something else."""
+        value = stripped(define.value)
+        if isinstance(value, Amount):
+            return value
+        if isinstance(define, Define) or not isinstance(value, Word):  # a likeness has its finding
+            refuse(define.name.text, define.name.span, self.findings)
+        return None
+
+    # --- a node: its type, and what is out of order in its one instance
+
+    def node(self, node: _Owner) -> tuple[syntax.NodeType, syntax.Instance]:
+        """The type and the instance of a node."""
+        name, behind = node.name, node.behind
+        stated = list(self._connections(node))
+        nics: dict[str, list[_Connection]] = {}
+        for connection in stated:
+            gpus = connection.ends.sides[0]
+            if connection.sort == "pcie":
+                switch = (f"pcie{connection.number}", frozenset(gpu.number for gpu in gpus))
+                for gpu in gpus:
+                    if node.pcie.setdefault(gpu.number, switch) is not switch:
+                        self.findings.add("HS218", gpu.span, f"GPU {gpu.number} is behind two PCIe switches")
+            elif connection.sort == "nic":
+                node.has_nics = True
+                for gpu in gpus:
+                    nics.setdefault(gpu.number, []).append(connection)
+        size = self.amount(node)
+        items: list[syntax.NodeItem] = [syntax.Gpus(size, (), name.span)] if size is not None else []
+        if "model" in behind:
+            word = stripped(behind["model"].value)
+            if isinstance(word, Word):
+                items.append(Property("model", behind["model"].name.span, words=(word,)))
+            else:
+                refuse("model", behind["model"].name.span, self.findings)
+        if "reduce" in behind:
+            items.append(Property("reduce", behind["reduce"].name.span, amount=self.amount(behind["reduce"])))
+        for connection in stated:
+            items += self._hardware(connection, node, nics)
+        items += self.groups(behind.get("group"))
+        instance = syntax.Instance(name, name, None, tuple(self._overrides(node)), name.span)
+        return syntax.NodeType(name, tuple(items), name.span), instance
+
+    def _overrides(self, node: _Owner) -> Iterator[syntax.Override]:
+        """What is slower than in the type, and what failed."""
+        for entry in entries(node.behind.get("slowdown"), _SLOWED, self.findings):
+            rate = rate_of(entry.value)
+            if rate is not None:
+                every = (Word(f"{entry.key.text}*", entry.key.span),)
+                yield syntax.Change(every, rate.properties(), entry.key.span)
+                continue
+            for ends in ends_in(entry.value, "slowdown", 1, self.findings):
+                slowed = _named(entry.key.text, ends.sides[0])
+                yield syntax.Change(slowed, ends.rate.properties(), slowed[0].span)
+        for entry in entries(node.behind.get("failure"), _FAILED, self.findings):
+            failed = numbers(entry.value)
+            if failed:
+                yield syntax.Disable(_named(entry.key.text, failed), entry.key.span)
+            else:
+                refuse("failure", entry.key.span, self.findings)
+
+    def _connections(self, owner: _Owner) -> Iterator[_Connection]:
+        """The connections inside a node, or between the nodes of an internode, in the order written.
+
+        The latency of an entry counts before that of its sort.
+        """
+        lists = len(owner.nodes) or 2
+        prefix, kinds = ("inter", BETWEEN_NODES) if owner.nodes else ("", IN_A_NODE)
+        latency = self._latencies(owner)
+        kind_of: dict[str, Word] = {}
+        for entry in entries(owner.behind.get(f"{prefix}linktype"), kinds, self.findings):
+            value = stripped(entry.value)
+            if isinstance(value, Word):
+                kind_of[entry.key.text] = value
+            else:
+                refuse("linktype", entry.key.span, self.findings)
+        numbers_of: Counter[str] = Counter()
+        for entry in entries(owner.behind.get(f"{prefix}bandwidth"), kinds, self.findings):
+            sort = entry.key.text
+            sides = lists if sort == "switch" else 2 if sort == "direct" else 1
+            if sort == "direct" and lists > 2:
+                message = "`direct` joins GPUs of two nodes"
+                self.findings.add(
+                    "HS221", entry.key.span, message, "give the two nodes an `internode` of their own"
+                )
+                continue
+            for ends in ends_in(entry.value, sort, sides, self.findings):
+                self.findings.spend(_WORK_OF_A_CONNECTION, ends.span)
+                word = kind_of.get(sort, Word(kinds[sort], ends.span))
+                bandwidth, *alpha = ends.rate.properties()
+                alpha = alpha or [latency[sort]] if sort in latency else alpha
+                properties = (bandwidth, Property("kind", word.span, words=(word,)), *alpha)
+                yield _Connection(sort, numbers_of[sort], ends, properties)
+                numbers_of[sort] += 1
+
+    def _latencies(self, owner: _Owner) -> dict[str, Property]:
+        """The latencies that are stated for all connections of a sort."""
+        prefix, kinds = ("inter", BETWEEN_NODES) if owner.nodes else ("", IN_A_NODE)
+        stated: dict[str, Property] = {}
+        for entry in entries(owner.behind.get(f"{prefix}latency"), kinds, self.findings):
+            value = stripped(entry.value)
+            if isinstance(value, Amount):
+                stated[entry.key.text] = time_property(value, entry.key.span)
+            else:
+                refuse("latency", entry.key.span, self.findings)
+        return stated
+
+    def _hardware(
+        self, connection: _Connection, node: _Owner, nics: dict[str, list[_Connection]]
+    ) -> Iterator[Element | Join]:
+        """The switches, buses, NICs and wires of one connection; ``nics`` by the numbers of their GPUs."""
+        sides, span, properties = connection.ends.sides, connection.ends.span, connection.properties
+        name = Word(f"{connection.sort}{connection.number}", span)
+        gpus = _named("gpu", sides[0])
+        if connection.sort == "direct":
+            yield Join("link", gpus, _named("gpu", sides[1]), False, properties, span)
+        elif connection.sort == "mesh":
+            yield Join("mesh", gpus, (), True, properties, span)
+        elif connection.sort == "port":
+            yield Element("switch", name, (Property("ports", span, words=gpus), *properties), span)
+        elif connection.sort == "switch":
+            left, right = (self._outlets(side, node) for side in sides)
+            yield Element("switch", name, (Property("members", span, words=left, far=right), *properties), span)
+        elif connection.sort == "pcie":
+            behind = {nic.number: nic for gpu in sides[0] for nic in nics.get(gpu.number, ())}
+            for nic in list(behind.values())[1:]:
+                message = "GPUs that share a PCIe switch share one NIC; this is a second one"
+                self.findings.add("HS221", nic.ends.span, message)
+            far = tuple(Word(f"nic{number}", nic.ends.span) for number, nic in behind.items())
+            members = Property("members", span, words=gpus, far=far, two_sided=True)
+            yield Element("bus", name, (members, *properties), span)
+        else:
+            yield Element("nic", name, properties, span)
+            attached = [word for word in self._outlets(sides[0], node) if word.text.startswith("gpu")]
+            if attached:
+                yield Join("attach", tuple(attached), (name,), True, (), span)
+
+    def _outlets(self, gpus: tuple[Amount, ...], node: _Owner, *, outside: bool = False) -> tuple[Word, ...]:
+        """Where the ways out of ``gpus`` begin: their PCIe switches, each once, and the GPUs behind none.
+
+        ``outside``: as they are called in the cluster.
+        """
+        given = {gpu.number for gpu in gpus}
+        outlets: dict[str, Word] = {}
+        for gpu in gpus:
+            name, sharing = node.pcie.get(gpu.number, (f"gpu{gpu.number}", frozenset[str]()))
+            if not sharing <= given:
+                others = ", ".join(sorted(sharing - given, key=int))
+                message = f"GPU {gpu.number} shares a PCIe switch with GPUs that are not named here: {others}"
+                self.findings.add("HS221", gpu.span, message)
+            outlets.setdefault(name, Word(f"{node.name.text}.{name}" if outside else name, gpu.span))
+        return tuple(outlets.values())
+
+    # --- groups
+
+    def groups(self, define: Define | None) -> Iterator[Shared]:
+        """The groups (E_g, C_g) of a node or of the cluster (eq. 5)."""
+        if define is None:
+            return
+        name = define.name.text
+        if not isinstance(define.value, syntax.Mapping):
+            refuse(name, define.name.span, self.findings)
+            return
+        for entry in define.value.entries:
+            group = group_of(entry.value)
+            if group is None:
+                refuse(name, entry.key.span, self.findings)
+                continue
+            edges, rate = group
+            ends = [tuple(self._members(end, name) for end in (edge.left, edge.right)) for edge in edges]
+            flows = tuple(
+                Flow(left, right, False, edge.span) for (left, right), edge in zip(ends, edges, strict=True)
+            )
+            if all(flow.left and flow.right for flow in flows):
+                yield Shared(entry.key, rate.bandwidth, rate.lanes, flows, entry.key.span)
+
+    def _members(self, value: Value, name: str) -> tuple[Word, ...]:
+        """The GPUs of ``(0,1)``, and in `intergroup` of ``(node1, node2.gpu0)``: all of node1 and one of node2."""
+        if name == "group":
+            gpus = _named("gpu", numbers(value))
+        else:
+            gpus = tuple(
+                word if "." in word.text else replace(word, text=f"{word.text}.gpu*")
+                for word in words(value)
+                if self._known(word)
+            )
+        if not gpus:
+            refuse(name, value.span, self.findings)
+        return gpus
+
+    # --- internodes: fabrics, wires and stated groups between instances
+
+    def network(self) -> Iterator[syntax.ClusterItem]:
         """All that joins the nodes."""
-        for internode in internodes:
-            if internode.nodes:
+        switches: list[list[_Owner]] = []  # internodes whose NICs are on one switch
+        for internode in self.internodes:
+            if "interbandwidth" in internode.behind and internode.nodes:
                 yield from self._between(internode)
-            else:  # what is wrong with them has been said
-                list(entries(internode.behind.get("interbandwidth"), BETWEEN_NODES, self.findings))
-        for together in joined_sets(self._joining, lambda internode: {node.text for node in internode.nodes}):
+            elif internode.nodes:
+                own = {node.text for node in internode.nodes}
+                meeting = [of for of in switches if any(node.text in own for one in of for node in one.nodes)]
+                switches = [of for of in switches if of not in meeting]
+                switches.append([*(one for of in meeting for one in of), internode])
+        for together in switches:
             yield self._switch(together)
-        # two groups for each NIC that a node has in several pairs: what leaves over it, and what enters
         for node, nics in self._uses.items():
             number = 0
             for gpus, uses in nics.items():
+                pairs, span = {pair for pair, *_ in uses}, uses[-1][-1].span
                 # in two pairs of nodes, lists of GPUs of a node are the same NIC or have no GPU in common
-                self.findings.spend(len(nics), uses[-1].span)
+                self.findings.spend(len(nics), span)
                 for other_gpus, other_uses in nics.items():
-                    earlier = next((use for use in other_uses if use.pair < uses[-1].pair), None)
-                    if other_gpus != gpus and gpus & other_gpus and earlier is not None:
-                        gpu, line = min(gpus & other_gpus), earlier.span.line
-                        message = f"`{gpu}` shares its NIC with other GPUs here than on line {line}"
-                        help_ = f"name the same GPUs of {node} in each pair, or write `nic => [...]` behind it"
-                        self.findings.add("HS221", uses[-1].span, message, help_)
+                    if (
+                        other_gpus != gpus
+                        and gpus & other_gpus
+                        and len(pairs | {pair for pair, *_ in other_uses}) > 1
+                    ):
+                        message = f"`{min(gpus & other_gpus)}` shares its NIC with other GPUs elsewhere"
+                        self.findings.add("HS221", span, message)
                         break
-                if len({use.pair for use in uses}) > 1:
+                if len(pairs) > 1:
                     yield from self._nic_groups(f"{node}_nic{number}", uses)
                     number += 1
 
-    def _between(self, internode: Internode) -> Iterator[syntax.ClusterItem]:
-        """The wires and pipes of the connections that are stated; without, the internode joins NICs."""
-        stated = list(connections(internode.behind, self.findings, len(internode.nodes)))
-        if "interbandwidth" not in internode.behind:
-            self._joining.append(internode)
-            typed = internode.behind.get("interlinktype")
-            if typed is not None:
-                help_ = "write `linktype = {nic => ...}` behind the nodes"
-                message = "without `interbandwidth` the links between nodes are of the type of their NICs"
-                self.findings.add("HS221", typed.name.span, message, help_)
-            return
+    def _between(self, internode: _Owner) -> Iterator[Element | Join]:
+        """The wires and pipes of the connections that are stated."""
         first_pair, pipes = self._pairs, 0
         pairs = math.comb(len(internode.nodes), 2)
         self._pairs += pairs
-        for connection in stated:
-            span = connection.ends.span
+        for connection in self._connections(internode):
+            span, ends = connection.ends.span, connection.ends
             sides = [
                 tuple(Word(f"{node.text}.gpu{gpu.number}", gpu.span) for gpu in side)
-                for node, side in zip(internode.nodes, connection.ends.sides, strict=True)
+                for node, side in zip(internode.nodes, ends.sides, strict=True)
             ]
             if connection.sort == "direct":
                 self._wired.add((sides[0][0].text, sides[1][0].text))
@@ -339,113 +494,193 @@ class _Network:
             for node in internode.nodes:
                 if self.nodes[node.text].has_nics:
                     message = f"`{node.text}` states its NICs, so the bandwidth between nodes is theirs"
-                    help_ = "remove this `interbandwidth`, or `nic => ...` behind the node"
-                    self.findings.add("HS221", span, message, help_)
+                    self.findings.add("HS221", span, message)
             self.findings.spend(pairs * _WORK_OF_A_PIPE, span)
-            for pair, ends in enumerate(combinations(range(len(internode.nodes)), 2), first_pair):
-                for here, there in (ends, ends[::-1]):  # the use that the pipe makes of their NICs
-                    use = _Use(pair, sides[here], sides[there], connection.ends.rate, span)
+            for pair, (a, b) in enumerate(combinations(range(len(internode.nodes)), 2), first_pair):
+                for here, there in ((a, b), (b, a)):  # the use that the pipe makes of their NICs
                     of_node = self._uses.setdefault(internode.nodes[here].text, {})
-                    of_node.setdefault(frozenset(gpu.text for gpu in sides[here]), []).append(use)
-                near, far = (self._outlets(internode.nodes[i].text, connection.ends.sides[i]) for i in ends)
+                    of_nic = of_node.setdefault(frozenset(gpu.text for gpu in sides[here]), [])
+                    of_nic.append((pair, sides[here], sides[there], ends))
+                owners = [self.nodes[node.text] for node in internode.nodes]
+                near, far = (self._outlets(ends.sides[i], owners[i], outside=True) for i in (a, b))
                 members = Property("members", span, words=near, far=far)
                 name = Word(f"{internode.name.text}_{pipes}", span)
                 yield Element("fabric", name, (members, *connection.properties), span)
                 pipes += 1
 
-    def _outlets(self, node: str, gpus: Iterable[Amount]) -> tuple[Word, ...]:
-        words = _outlets(gpus, self.nodes[node].pcie, self.findings)
-        return tuple(replace(word, text=f"{node}.{word.text}") for word in words)
-
-    # --- NICs that several pairs share
-
     def _nic_groups(self, name: str, uses: list[_Use]) -> Iterator[Shared]:
-        """What leaves over a NIC and what enters, at the largest rate that a pair of nodes states for it.
+        """What leaves over a NIC that several pairs share and what enters, at the largest rate that a pair states.
 
         Entries of a pair lie side by side.
         """
-        rates: dict[int, tuple[Fraction, Rate]] = {}
-        for use in uses:
-            bandwidth = measure(use.rate.bandwidth, "bandwidth", "a bandwidth", self.findings) or Fraction(1)
-            lanes = lanes_of(use.rate.lanes, self.findings)
-            before = rates.get(use.pair)
-            if before is not None:
-                lanes += lanes_of(before[1].lanes, self.findings)
-                if measure(before[1].bandwidth, "bandwidth", "a bandwidth", self.findings) != bandwidth:
-                    message = "one NIC has links of two bandwidths in this pair of nodes"
-                    self.findings.add("HS221", use.span, message, "write one of them, and the number of links")
-            amount = Amount(str(lanes), "", use.span)
-            rates[use.pair] = (bandwidth * lanes, Rate(use.rate.bandwidth, amount))
-        rate = max(rates.values(), key=lambda rate: rate[0])[1]
-        leaving = tuple(flow for use in uses for flow in self._flows(use.gpus, use.others, use.span))
-        entering = tuple(flow for use in uses for flow in self._flows(use.others, use.gpus, use.span))
+        rates: dict[int, tuple[Fraction, int, Amount]] = {}
+        for pair, _, _, ends in uses:
+            bandwidth = measure(ends.rate.bandwidth, "bandwidth", "a bandwidth", self.findings) or Fraction(1)
+            before, lanes, _ = rates.get(pair, (bandwidth, 0, None))
+            if before != bandwidth:
+                self.findings.add("HS221", ends.span, "one NIC has links of two bandwidths in this pair of nodes")
+            lanes += lanes_of(ends.rate.lanes, self.findings)
+            rates[pair] = (bandwidth, lanes, ends.rate.bandwidth)
+        _, lanes, amount = max(rates.values(), key=lambda rate: rate[0] * rate[1])
+        span = uses[0][-1].span
+        leaving = tuple(flow for _, gpus, others, _ in uses for flow in self._flows(gpus, others))
+        entering = tuple(flow for _, gpus, others, _ in uses for flow in self._flows(others, gpus))
         for direction, flows in (("out", leaving), ("in", entering)):
             if flows:
-                word = Word(f"{name}_{direction}", uses[0].span)
-                yield Shared(word, rate.bandwidth, rate.lanes, flows, uses[0].span, optional=True)
+                word = Word(f"{name}_{direction}", span)
+                yield Shared(word, amount, Amount(str(lanes), "", span), flows, span, optional=True)
 
-    def _flows(self, sources: tuple[Word, ...], targets: tuple[Word, ...], span: Span) -> Iterator[Flow]:
+    def _flows(self, sources: tuple[Word, ...], targets: tuple[Word, ...]) -> Iterator[Flow]:
         """The flows over the NIC: all but those that have a wire of their own."""
-        if not any((a.text, b.text) in self._wired for a in sources for b in targets):
-            yield Flow(sources, targets, False, span)
-            return
         for source in sources:
             free = tuple(target for target in targets if (source.text, target.text) not in self._wired)
             if free:
-                yield Flow((source,), free, False, span)
+                yield Flow((source,), free, False, source.span)
 
-    # --- internodes that join NICs
-
-    def _switch(self, together: list[Internode]) -> Element:
-        """The one switch of nodes whose NICs are joined."""
+    def _switch(self, together: list[_Owner]) -> Element:
+        """The one switch of nodes whose NICs are joined; the source has to join each two of them."""
         span, last = together[0].name.span, together[-1].name.span
-        for node in (node for internode in together for node in internode.nodes):
-            if not self.nodes[node.text].has_nics:
-                message = f"`internode` without `interbandwidth` joins NICs; `{node.text}` states none"
-                help_ = "add `nic => [(0) >-> (50,1)]` to its bandwidth, or define `interbandwidth`"
-                self.findings.add("HS221", node.span, message, help_)
         members = {node.text for internode in together for node in internode.nodes}
-        # a NIC is on one switch, which joins all its nodes to each other: the source has to say so
+        order = [node for node in self.nodes if node in members]
         for internode in together:
             self.findings.spend(math.comb(len(internode.nodes), 2), internode.name.span)
         joined = {frozenset(pair) for i in together for pair in combinations([node.text for node in i.nodes], 2)}
-        order = [node for node in self.nodes if node in members]
-        missing = next((pair for pair in combinations(order, 2) if frozenset(pair) not in joined), None)
-        if missing is not None:
-            message = (
-                f"the NICs of `{missing[0]}` and `{missing[1]}` are on one switch, but no `internode` joins them"
-            )
+        stated = [self._latencies(internode).get("switch") for internode in together]
+        values = {latency.amount and (latency.amount.number, latency.amount.unit) for latency in stated if latency}
+        if len(joined) < math.comb(len(order), 2) or len(values) > 1 or (values and None in stated):
+            message = "the NICs of these nodes are on one switch, which joins each two and has one latency"
             help_ = f"write one `define internode = ({', '.join(order[:12])}{', ...' if len(order) > 12 else ''})`"
             self.findings.add("HS221", last, message, help_)
-        stated = [
-            latencies(internode.behind.get("interlatency"), BETWEEN_NODES, self.findings).get("switch")
-            for internode in together
-        ]
-        seconds = {
-            measure(latency.amount, "time", "a latency", self.findings) if latency and latency.amount else 0
-            for latency in stated
-        }
-        if len(seconds) > 1:
-            message = "the NICs of these nodes are on one switch, which has one latency"
-            help_ = "define the same `interlatency` behind each `internode`, or write one with all nodes"
-            self.findings.add("HS221", last, message, help_)
-        latency = () if stated[0] is None else (stated[0],)
         nics = tuple(Word(f"{node}.nic*", span) for node in order)
+        latency = [prop for prop in stated[:1] if prop is not None]
         return Element("fabric", together[0].name, (Property("join", span, words=nics), *latency), span)
 
-    # --- what names in `intergroup` mean
 
-    def gpus_named(self, value: Value, findings: Findings) -> tuple[Word, ...]:
-        """``(node1, node2.gpu0)``: all GPUs of node1 and one of node2."""
-        names = paper_statements.words(value)
-        if names is None:
-            message = "an edge between nodes joins lists of nodes or of their GPUs"
-            findings.add("HS221", value.span, message, "as in `(node1) -> (node2, node3.gpu0)`")
+def _named(sort: str, numbers: Iterable[Amount]) -> tuple[Word, ...]:
+    return tuple(Word(f"{sort}{number.number}", number.span) for number in numbers)
+
+
+# --- values
+
+
+def refuse(name: str, span: Span, findings: Findings) -> None:
+    """The finding for a value of ``name``, a statement or a sort of connection, that is something else."""
+    example = _EXAMPLES.get(name) or _EXAMPLES.get(name.removeprefix("inter"), f"define {name} = 2")
+    findings.add("HS221", span, f"`{name}` is not written like this", f"write it like `{example}`")
+
+
+def entries(define: Define | None, keys: dict[str, str], findings: Findings) -> Iterator[syntax.Entry]:
+    """The entries of a mapping whose keys are among ``keys``, each once; others are findings."""
+    if define is None:
+        return
+    if not isinstance(define.value, syntax.Mapping):
+        refuse(define.name.text, define.name.span, findings)
+        return
+    seen: set[str] = set()
+    for entry in define.value.entries:
+        key = entry.key.text
+        if key not in keys:
+            message = f"`{define.name.text}` has no `{key[:60]}`"
+            findings.add("HS220", entry.key.span, message, did_you_mean(key, keys))
+        elif key in seen and not define.name.text.endswith("bandwidth"):
+            findings.add("HS203", entry.key.span, f"`{key}` is given twice", "keep one of them")
+        else:
+            seen.add(key)
+            yield entry
+
+
+def ends_in(value: Value, sort: str, lists: int, findings: Findings) -> Iterator[Ends]:
+    """The connections in ``value``, each of ``lists`` lists of GPU numbers; what cannot be read is a finding."""
+    edges = _edges(value)
+    if not edges:
+        refuse(sort, value.span, findings)
+    for before, edge in edges:
+        values = (*before, edge.left)  # the lists from `A, B` or from `(A, B)`
+        if len(values) == 1 and lists > 1:
+            values = _items(values[0])
+        sides = [numbers(value) or () for value in values]
+        if lists == 1 and all(sides):
+            sides = [tuple(number for side in sides for number in side)]
+        rate = rate_of(edge.right)
+        shared = sort in ("switch", "pcie", "nic")
+        single = sort == "direct" and any(len(side) > 1 for side in sides)
+        if rate is None or not all(sides) or len(sides) != lists or single or shared != (edge.sign == ">->"):
+            refuse(sort, edge.span, findings)
+        else:
+            yield Ends(tuple(sides), rate, edge.span)
+
+
+def _edges(value: Value | Edge) -> list[tuple[tuple[Value | Edge, ...], Edge]]:
+    """Every edge with the values that stand before it in the same parentheses; none where anything else stands."""
+    if isinstance(value, Edge):
+        return [((), value)]
+    if not isinstance(value, syntax.Sequence) or not value.items:
+        return []
+    inside = [_edges(item) for item in value.items]
+    last = value.items[-1]
+    if isinstance(last, Edge) and not any(inside[:-1]):
+        return [(value.items[:-1], last)]
+    return [edge for edges in inside for edge in edges] if all(inside) else []
+
+
+def stripped(value: Value) -> Value:
+    """``value`` without parentheses around a single value."""
+    while isinstance(value, syntax.Sequence) and len(value.items) == 1 and not isinstance(value.items[0], Edge):
+        value = value.items[0]
+    return value
+
+
+def _items(value: Value | Edge) -> tuple[Value | Edge, ...]:
+    value = value if isinstance(value, Edge) else stripped(value)
+    return value.items if isinstance(value, syntax.Sequence) else (value,)
+
+
+def words(value: Value) -> tuple[Word, ...]:
+    """The words of ``(node1, node2)``; none when it is something else."""
+    items = _items(value)
+    words = tuple(item for item in items if isinstance(item, Word))
+    return words if len(words) == len(items) else ()
+
+
+def numbers(value: Value | Edge) -> tuple[Amount, ...]:
+    """The GPU numbers of ``(0,1,2)``, short and without units; none when it is something else."""
+    amounts: list[Amount] = []
+    for item in _items(value):
+        item = item if isinstance(item, Edge) else stripped(item)
+        if not isinstance(item, Amount) or item.unit or not re.fullmatch(r"\d{1,6}", item.number):
             return ()
-        for word in names:
-            node = word.text.partition(".")[0]
-            if node not in self.nodes:
-                help_ = did_you_mean(node, self.nodes, "define the node: `define node1 = 4`")
-                findings.add("HS201", word.span, f"there is no node `{node[:60]}`", help_)
-                return ()
-        return tuple(word if "." in word.text else replace(word, text=f"{word.text}.gpu*") for word in names)
+        amounts.append(Amount(str(int(item.number)), "", item.span))
+    return tuple(amounts)
+
+
+def rate_of(value: Value | Edge) -> Rate | None:
+    """``(25, 2, 0.7)`` as 25 GB/s, 2 lanes and 0.7 us; units may be written. None when it is something else."""
+    items = _items(value)
+    amounts = [item for item in items if isinstance(item, Amount)]
+    if len(amounts) != len(items) or not 1 <= len(amounts) <= 3:
+        return None
+    lanes, latency = [*amounts[1:], None, None][:2]
+    return Rate(_with_unit(amounts[0], "GB/s"), lanes, latency)
+
+
+def time_property(amount: Amount, span: Span) -> Property:
+    """A latency, in microseconds where no unit is written."""
+    return Property("latency", span, amount=_with_unit(amount, "us"))
+
+
+def _with_unit(amount: Amount, unit: str) -> Amount:
+    return amount if amount.unit else Amount(amount.number, unit, amount.span)
+
+
+def group_of(value: Value) -> tuple[list[Edge], Rate] | None:
+    """``([(0,1) -> (2,3), ...], (48,1))``, which is (E_g, C_g): the edges that share a limit, and the limit.
+
+    None when it is something else.
+    """
+    items = _items(value)
+    inside = [_edges(item) for item in items[:-1]]
+    edges = [edge for item in inside for _, edge in item]
+    rate = rate_of(items[-1]) if items else None
+    if not inside or not all(inside) or rate is None or rate.latency or any(e.sign != "->" for e in edges):
+        return None
+    return edges, rate

@@ -1,7 +1,7 @@
 """Source -> syntax tree, with the Lark grammar of dsl/topology.lark.
 
-In: a ``Source``. Out: a ``File``, or ``SourceError`` with every syntax error that could be told apart. Decides
-nothing about names and units. Every statement's span is that of its first word.
+In: a ``Source``. Out: a ``File``, or ``SourceError`` at the first syntax error. Decides nothing about names and
+units. Every statement's span is that of its first word.
 """
 
 from __future__ import annotations
@@ -15,26 +15,16 @@ from lark import Discard, Lark, Token, Transformer
 from lark.exceptions import UnexpectedInput
 from lark.tree import Meta
 
-from hetesynth.errors import InternalError
-from hetesynth.model.diagnostics import Diagnostic, SourceError, Span
+from hetesynth.model.diagnostics import SourceError, Span
 from hetesynth.topology.language import syntax, syntax_errors, tables
 from hetesynth.topology.language.source import Source
 from hetesynth.topology.language.syntax import Amount, Property, Word
 from hetesynth.topology.language.units import MAX_DIGITS
 
-MAX_SYNTAX_ERRORS = 10
-MAX_RECOVERY_CHARACTERS = 1 << 16
-
 Words = tuple[Word, ...]
 _Parsed = list[Any]
 
 _ELEMENTS, _JOINS, _NETWORKS = map(get_args, (syntax.ElementKind, syntax.JoinKind, syntax.NetworkKind))
-_OF_WORDS = ("measured", "kind", "model", "host", "multicast", "reduction")
-_OF_SELECTORS = ("ports", "join", "members")
-_OF_AMOUNTS = (
-    *("bandwidth", "latency", "reduce", "copy", "chunk", "send", "receive", "length"),
-    *("spine", "uplink", "global", "servers", "spines", "groups", "routers", "oversubscription"),
-)
 _FIRST_WORDS = {"loop": "for", "tuple": "(", "list": "(", "map": "{"}  # of rules that are called otherwise
 
 
@@ -48,7 +38,7 @@ def _plain(children: _Parsed) -> tuple[Any, ...]:
 
 
 def _both_ways(children: _Parsed) -> bool:
-    return any(isinstance(child, Token) and child.type == "BOTH_WAYS" for child in children)
+    return "<->" in children
 
 
 def _sides(children: _Parsed) -> tuple[Words, Words]:
@@ -88,7 +78,7 @@ _MADE: dict[str, Callable[[_Parsed, Span], Any]] = {  # of the children of a rul
     "set": lambda c, span: syntax.Change(c[0], tuple(c[1:]), span),
     "disable": lambda c, span: syntax.Disable(c[0], span),
     "without": lambda c, span: syntax.Without(c[0], span),
-    "detach": lambda c, span: syntax.Detach(c[0], c[-1], span),
+    "detach": lambda c, span: syntax.Detach(c[0], c[-1], False, span),
     "down": lambda c, span: syntax.Down(c[0], c[-1], _both_ways(c), span),
     "degrade": lambda c, span: syntax.Degrade(*_sides(c), _both_ways(c), *_rate(c), span),
     "flow": lambda c, _: syntax.Flow(c[0], c[-1], _both_ways(c), c[0][0].span),
@@ -111,36 +101,24 @@ def grammar_parser() -> Lark:
 
 
 def parse(source: Source) -> syntax.File:
-    """The syntax tree of ``source``; after a syntax error the statement is blanked and the rest still checked."""
-    text = source.text
-    if not re.sub(r"(#|//)[^\n]*", "", text).strip():
-        raise SourceError([syntax_errors.empty(source)], {source.name: text})
-    errors: list[Diagnostic] = []
-    while len(errors) < MAX_SYNTAX_ERRORS:
-        try:
-            tree = grammar_parser().parse(text)
-        except UnexpectedInput as error:
-            errors.append(syntax_errors.diagnostic(error, source))
-            blanked = syntax_errors.without_statement(text, error)
-            if blanked is None or blanked == text or len(text) > MAX_RECOVERY_CHARACTERS:
-                break
-            if syntax_errors.hides_the_rest(error, text):
-                break
-            text = blanked
-        else:
-            if errors:
-                break
-            return syntax.File(source.name, tuple(_TreeBuilder(source.name, text).transform(cast(Any, tree))))
-    raise SourceError(errors, {source.name: source.text})
+    """The syntax tree of ``source``; ``SourceError`` at the first syntax error."""
+    try:
+        tree = grammar_parser().parse(source.text)
+    except UnexpectedInput as error:
+        finding = syntax_errors.diagnostic(error, source, grammar_parser())
+        raise SourceError([finding], {source.name: source.text}) from None
+    items = tuple(_TreeBuilder(source).transform(cast(Any, tree)))
+    if not items:
+        raise SourceError([syntax_errors.empty(source)], {source.name: source.text})
+    return syntax.File(source.name, items)
 
 
 class _TreeBuilder(Transformer[Token, Any]):
     """Makes of each rule and token what the tree has in its place."""
 
-    def __init__(self, file_name: str, text: str) -> None:
+    def __init__(self, source: Source) -> None:
         super().__init__(visit_tokens=True)
-        self._file = file_name
-        self._text = text
+        self._file, self._text = source.name, source.text
 
     def __default__(self, data: Any, children: _Parsed, meta: Meta) -> Any:
         kind: Any = str(data).rstrip("_")
@@ -161,12 +139,6 @@ class _TreeBuilder(Transformer[Token, Any]):
             return _MADE[kind](children, span)
         near, far = _sides(children)
         properties = tuple(child for child in children if isinstance(child, Property))
-        if kind in _OF_AMOUNTS:
-            return Property(kind, span, *_rate(children))
-        if kind in _OF_WORDS:
-            return Property(kind, span, words=tuple(children))
-        if kind in _OF_SELECTORS:
-            return Property(kind, span, words=near, far=far)
         if kind in _ELEMENTS:
             return syntax.Element(kind, children[0], properties, span)
         if kind in _JOINS:
@@ -177,7 +149,8 @@ class _TreeBuilder(Transformer[Token, Any]):
             sizes = next((c for c in children if isinstance(c, Token) and c.type == "SIZES"), "")
             numbers = tuple(int(size[:MAX_DIGITS]) for size in re.findall("[0-9]+", sizes))
             return syntax.Network(kind, near[0] if near else children[0], near, numbers, properties, span)
-        raise InternalError(f"no class of the syntax tree is made of the rule {data}")
+        words = near or tuple(child for child in children if isinstance(child, Word))
+        return Property(kind, span, *_rate(children), words, far)
 
     def __default_token__(self, token: Token) -> Any:
         text = token.rstrip() if token.type == "LOOP" else str(token)

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import permutations
 
+from hetesynth.model.diagnostics import Span
 from hetesynth.model.topology import HOST_KINDS, NETWORK_KINDS, Link, Vertex, VertexKind, Wire
+from hetesynth.topology.language.findings import Findings
 
 _FABRIC_COST = 1 << 40  # more than any path through servers costs, so that networks count first
 _HOST_COST = 1 << 20  # more than any path has wires
@@ -33,15 +35,13 @@ Character = tuple[str, Fraction, int, Fraction]  # kind, bandwidth, lanes, laten
 LinkPath = tuple[int, int, tuple[int, ...], Character]  # first hop, last hop, wires between, what they amount to
 
 
-class TooManyPaths(ValueError):
-    """More links, longer links or a longer search than there may be."""
-
-
-def links_over(vertices: Sequence[Vertex], wires: Sequence[Wire], ranks: int) -> tuple[Link, ...]:
-    """All links, in order of source, destination and path; ``TooManyPaths`` past the limits."""
+def links_over(
+    vertices: Sequence[Vertex], wires: Sequence[Wire], ranks: int, findings: Findings, span: Span
+) -> tuple[Link, ...]:
+    """All links, in order of source, destination and path; ``SourceError`` past the limits."""
     links: list[Link] = []
     crossed = 0
-    graph = _Graph(vertices, wires, ranks)
+    graph = _Graph(vertices, wires, ranks, lambda steps: findings.limit(steps, MAX_STEPS, "steps to paths", span))
     for u, v in permutations(range(ranks), 2):
         direct, first, last = graph.direct[u].get(v, ()), graph.first[u], graph.last[v]
         for wire in direct:
@@ -50,10 +50,9 @@ def links_over(vertices: Sequence[Vertex], wires: Sequence[Wire], ranks: int) ->
         for i, j, between, (kind, bandwidth, lanes, latency) in graph.paths(u, v) if not direct else ():
             links.append(Link(u, v, kind, (first[i][0], *between, last[j][0]), bandwidth, lanes, latency))
             crossed += len(links[-1].wires)
-        if len(links) > MAX_LINKS:
-            raise TooManyPaths(f"there are more than {MAX_LINKS} links between GPUs")
-        if crossed > MAX_PATH_WIRES:
-            raise TooManyPaths(f"the links between GPUs cross more than {MAX_PATH_WIRES} wires in all")
+        if len(links) > MAX_LINKS or crossed > MAX_PATH_WIRES:
+            findings.limit(len(links), MAX_LINKS, "links between GPUs", span)
+            findings.limit(crossed, MAX_PATH_WIRES, "wires that links cross, in all", span)
     return tuple(links)
 
 
@@ -98,7 +97,10 @@ class _Graph:
     States are vertex numbers; the receiving side of NIC ``v`` is ``v + len(vertices)``.
     """
 
-    def __init__(self, vertices: Sequence[Vertex], wires: Sequence[Wire], ranks: int) -> None:
+    def __init__(
+        self, vertices: Sequence[Vertex], wires: Sequence[Wire], ranks: int, limit: Callable[[int], None]
+    ) -> None:
+        self._limit = limit
         self._vertices = vertices
         self._wires = wires
         self.direct: list[dict[int, list[int]]] = [{} for _ in range(ranks)]
@@ -285,7 +287,7 @@ class _Graph:
     def _spend(self, steps: int) -> None:
         self._steps += steps
         if self._steps > MAX_STEPS:
-            raise TooManyPaths(f"the shortest paths between GPUs are not found in {MAX_STEPS} steps")
+            self._limit(self._steps)
 
     def _ways(self, start: int, end: int, most: int) -> list[tuple[int, ...]]:
         """The wires of the shortest paths from ``start`` to ``end``; of more than ``most`` the next in rotation.

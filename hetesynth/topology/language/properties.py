@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from hetesynth.model.diagnostics import Span
 from hetesynth.topology.language.findings import Findings
-from hetesynth.topology.language.hardware_graph import ZERO, Rate
-from hetesynth.topology.language.names import Part
+from hetesynth.topology.language.names import ZERO, Part, Rate
 from hetesynth.topology.language.syntax import Amount, Property
 from hetesynth.topology.language.units import MAX_LANES, Dimension, count, measure
 
 SECONDS_PER_METRE = Fraction(5, 10**9)  # of light in glass
+
+RATES = frozenset({"bandwidth", "send", "receive"})  # what a rate is stated by
+
+_DIMENSIONS: dict[str, Dimension] = {
+    **dict.fromkeys((*RATES, "reduce", "copy"), "bandwidth"),
+    "latency": "time",
+    "length": "length",
+}
 
 LaneRate = tuple[Fraction, int]  # bandwidth of a lane, lanes
 
@@ -63,32 +71,17 @@ def by_name(properties: Iterable[Property], findings: Findings) -> dict[str, Pro
 def measured(properties: Iterable[Property], findings: Findings) -> Measured:
     """The properties as numbers; a property given twice is a finding."""
     seen = by_name(properties, findings)
-
-    def number(name: str, dimension: Dimension, what: str) -> Fraction | None:
-        prop = seen.get(name)
-        return measure(prop.amount, dimension, what, findings) if prop and prop.amount else None
-
-    def lane_rate(name: str) -> LaneRate | None:
-        bandwidth = number(name, "bandwidth", "a bandwidth")
-        lanes = lanes_of(seen[name].lanes, findings) if name in seen else 1
-        return (bandwidth, lanes) if bandwidth is not None else None
-
-    def text(name: str) -> str | None:
-        return seen[name].words[0].text[:64] if name in seen and seen[name].words else None
-
-    bandwidth, lanes = lane_rate("bandwidth") or (None, 1)
-    return Measured(
-        bandwidth=bandwidth,
-        lanes=lanes,
-        latency=number("latency", "time", "a latency"),
-        kind=text("kind"),
-        model=text("model"),
-        reduce=number("reduce", "bandwidth", "a reduce throughput"),
-        copy=number("copy", "bandwidth", "a copy rate"),
-        send=lane_rate("send"),
-        receive=lane_rate("receive"),
-        length=number("length", "length", "a length"),
-    )
+    values: dict[str, Any] = {}
+    for name, prop in seen.items():
+        if name in ("kind", "model") and prop.words:
+            values[name] = prop.words[0].text[:64]
+        elif name in _DIMENSIONS and prop.amount is not None:
+            values[name] = measure(prop.amount, _DIMENSIONS[name], f"`{name}`", findings)
+        if name in RATES:
+            lanes = lanes_of(prop.lanes, findings)
+            rate = None if values[name] is None else (values[name], lanes)
+            values |= {"lanes": lanes} if name == "bandwidth" else {name: rate}
+    return Measured(**values)
 
 
 def require(
@@ -104,33 +97,19 @@ def require(
     return None
 
 
-def require_rate(properties: Iterable[Property], what: str, span: Span, findings: Findings) -> None:
-    """Findings where a rate is missing, or stated both for each direction and for both."""
-    stated = {prop.name: prop for prop in properties if prop.name in ("bandwidth", "send", "receive")}
-    if not stated or "bandwidth" in stated:
-        extra = stated.get("send") or stated.get("receive")
-        if extra is not None:
-            message = f"{what} has `bandwidth`, which is of both directions, and `{extra.name}`"
-            findings.add("HS209", extra.span, message, "keep `bandwidth`, or `send` and `receive`")
-        require(stated.values(), "bandwidth", what, span, findings)
-    elif len(stated) == 1:
-        (prop,) = stated.values()
-        other = "receive" if prop.name == "send" else "send"
-        message = f"{what} has `{prop.name}` without `{other}`"
-        findings.add("HS209", prop.span, message, f"add `{other}`, or write `bandwidth` for both directions")
-
-
-def refuse_directions(properties: Iterable[Property], what: str, findings: Findings) -> None:
-    """A finding where ``send`` or ``receive`` stands in something without two directions."""
-    for prop in properties:
-        if prop.name in ("send", "receive"):
-            message = f"{what} has no `{prop.name}`: nothing tells its directions apart"
-            findings.add("HS211", prop.span, message, "write `bandwidth`")
-            return
+def require_rate(
+    properties: Iterable[Property], what: str, span: Span, findings: Findings, *, directed: bool = True
+) -> None:
+    """A finding unless one rate is stated, or one for each direction where there are two (``directed``)."""
+    stated = {prop.name: prop for prop in properties if prop.name in RATES}
+    if not stated:
+        require((), "bandwidth", what, span, findings)
+    elif stated.keys() != {"bandwidth"} and (stated.keys() != {"send", "receive"} or not directed):
+        help_ = f"write `bandwidth`{', or `send` and `receive`' if directed else ': it has no directions'}"
+        wrong = next(prop for name, prop in stated.items() if name != "bandwidth")
+        findings.add("HS209", wrong.span, f"the rate of {what} is not stated like this", help_)
 
 
 def lanes_of(amount: Amount | None, findings: Findings) -> int:
     """The number of lanes; 1 when none is given (or, with a finding, a wrong one)."""
-    if amount is None:
-        return 1
-    return count(amount, "the number of lanes", MAX_LANES, findings) or 1
+    return 1 if amount is None else count(amount, "the number of lanes", MAX_LANES, findings) or 1

@@ -1,25 +1,20 @@
-"""Which ranks can pass data to which, over any number of links, and into what parts things fall."""
+"""Which ranks can pass data to which, over any number of links, and into what parts the GPUs fall."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import takewhile
-from typing import TypeVar
 
 from hetesynth.model.topology import Rank, Topology
-
-_Item = TypeVar("_Item")
-_Member = TypeVar("_Member")
 
 
 def unreachable_pairs(topology: Topology) -> tuple[tuple[Rank, Rank], ...]:
     """The pairs (u, v) such that no chain of links leads from u to v, in order; empty when all can talk."""
-    forward = _neighbours(topology.ranks, ((link.src, link.dst) for link in topology.links))
+    ends = [(link.src, link.dst) for link in topology.links]
+    forward, backward = (_neighbours(topology.ranks, way) for way in (ends, [(v, u) for u, v in ends]))
     everyone = set(range(topology.ranks))
-    if _reached(forward, 0) == everyone:
-        backward = _neighbours(topology.ranks, ((link.dst, link.src) for link in topology.links))
-        if _reached(backward, 0) == everyone:
-            return ()
+    if _reached(forward, 0) == _reached(backward, 0) == everyone:
+        return ()
     return tuple((u, v) for u in range(topology.ranks) for v in sorted(everyone - _reached(forward, u)))
 
 
@@ -29,26 +24,11 @@ def separate_parts(topology: Topology) -> list[list[Rank]]:
         return [list(range(topology.ranks))]
     ends = [(link.src, link.dst) for link in topology.links]
     around = _neighbours(topology.ranks, ends + [(v, u) for u, v in ends])
-    parts: list[list[Rank]] = []
-    seen: set[Rank] = set()
+    parts: dict[Rank, list[Rank]] = {}
     for rank in range(topology.ranks):
-        if rank not in seen:
-            part = _reached(around, rank)
-            seen |= part
-            parts.append(sorted(part))
-    return parts
-
-
-def joined_sets(items: Iterable[_Item], members: Callable[[_Item], set[_Member]]) -> list[list[_Item]]:
-    """``items`` in sets that have no member in common."""
-    sets: list[tuple[set[_Member], list[_Item]]] = []
-    for item in items:
-        own = members(item)
-        meeting = [entry for entry in sets if entry[0] & own]
-        merged = [other for entry in meeting for other in entry[1]]
-        sets = [entry for entry in sets if entry not in meeting]
-        sets.append((own.union(*(entry[0] for entry in meeting)), [*merged, item]))
-    return [together for _, together in sets]
+        part = _reached(around, rank) if not any(rank in part for part in parts.values()) else set()
+        parts |= {min(part): sorted(part)} if part else {}
+    return list(parts.values())
 
 
 def _neighbours(ranks: int, ends: Iterable[tuple[Rank, Rank]]) -> list[set[Rank]]:

@@ -6,6 +6,7 @@ Figure 10 of HeteCCL gets the brackets that its print lacks.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -15,36 +16,23 @@ from pathlib import Path
 from typing import TextIO
 
 from hetesynth.errors import HetesynthError
-from hetesynth.files.regular_files import open_regular
+from hetesynth.files.regular_files import read_regular
 from hetesynth.model.diagnostics import HIDDEN, Diagnostic, SourceError, Span
-from hetesynth.topology.language.overridden import OverriddenFile
 from hetesynth.topology.language.syntax import Loss
 
 MAX_SOURCE_BYTES = 1 << 18
 MAX_DEPTH = 32
-MAX_HIDDEN = 10
 SUFFIX = ".dsl"  # of files that others name
 STANDARD_INPUT = "-"  # in place of a path
 
-_TOKENS = re.compile(r'(?:#|//)[^\n]*|"[^"\n]*"|\n|[()\[\]{}]')
+_TOKENS = re.compile(r'(?:#|//).*|"[^"]*"|[()\[\]{}]')
 _ODD_SPACES = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")  # other tools would count lines at them
 _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 
-_PRINTED = """
-define nodenum = 2
-define node1 = 2
-define bandwidth = {direct => [( (0,1) -> (25,2) )
-, ( (1,0) -> (25,2) ) ]}
-define node2 = 4
-define bandwidth = {switch => [( ( (0,1) , (2,3)
->-> (16,1) ) )!] , direct => [( (0,1) -> (25,2) )
-, ( (1,0) -> (25,2) ) , ( (2,3) -> (25,2) ) , ( (3,2)
--> (25,2) ) ]}
-define internode = (node1, node2)
-define interbandwidth = {switch => [( ( (0,1)
-, (0,1,2,3) >-> (8,1) )!) ]}
-"""  # Figure 10 of HeteCCL; behind each ! stands a bracket that the print lacks
-_LINES = {5: "]", 7: ")"}  # of the figure: what is missing
+_PRINTED = {  # lines of HeteCCL's Figure 10: what stands before the bracket that its print lacks, it, what follows
+    5: ("( ( ( 0 , 1 ) , ( 2 , 3 ) >-> ( 16 , 1 ) ) )", "]", ", direct"),
+    7: ("( ( ( 0 , 1 ) , ( 0 , 1 , 2 , 3 ) >-> ( 8 , 1 ) )", ")", "] }"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +49,21 @@ class Source:
     warnings: tuple[Diagnostic, ...] = ()
     losses: tuple[Loss, ...] = ()
     aside: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OverriddenFile(os.PathLike[str]):
+    """The file at ``path`` with ``losses``; ``sources`` holds the texts that their spans point into, by name."""
+
+    path: str
+    losses: tuple[Loss, ...]
+    sources: tuple[tuple[str, str], ...] = ()
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def __str__(self) -> str:
+        return self.path
 
 
 def read_source(path: str | os.PathLike[str]) -> Source:
@@ -99,16 +102,14 @@ def checked_source(text: str, name: str) -> Source:
         zero = text.count("\n", 0, text.index("\0")) + 1
         raise _binary(name, f"there is a NUL byte on line {zero}")
     source = _figure_completed(text, name) or Source(name, text)
-    diagnostics: list[Diagnostic] = []  # of strings that would steer a terminal or turn the direction of writing
-    for number, line in enumerate(source.text.split("\n"), 1):
-        for token in _TOKENS.finditer(line) if HIDDEN.search(line) else ():
-            hidden = HIDDEN.search(token[0]) if token[0].startswith('"') else None
-            if hidden is not None and len(diagnostics) < MAX_HIDDEN:
-                span = Span(name, number, token.start() + hidden.start() + 1)
-                message = f"the character U+{ord(hidden[0]):04X} cannot be part of a name"
-                help_ = "remove it: names are shown on terminals and in reports"
-                diagnostics.append(Diagnostic("HS106", span, message, help_))
-    diagnostics += _bracket_findings(source)
+    diagnostics: list[Diagnostic] = _bracket_findings(source)
+    for number, line in enumerate(source.text.split("\n"), 1):  # what would steer a terminal, outside of comments
+        hidden = HIDDEN.search(re.sub(r'("[^"]*")|(?:#|//).*', lambda match: match[1] or "", line))
+        if hidden is not None and not diagnostics:
+            span = Span(name, number, hidden.start() + 1)
+            message = f"the character U+{ord(hidden[0]):04X} cannot be part of a name"
+            help_ = "remove it: names are shown on terminals and in reports"
+            diagnostics.append(Diagnostic("HS106", span, message, help_))
     if diagnostics:
         raise SourceError(diagnostics, {name: text})
     return source
@@ -129,30 +130,22 @@ def no_standard_input(path: Path) -> Path:
 
 
 def _content(name: str) -> bytes:
-    if name == STANDARD_INPUT:
-        if sys.stdin is None:
-            raise HetesynthError("standard input is closed", code="HS101", help="name a file in place of -")
-        content, name = _all_of(sys.stdin), "standard input"
-    else:
-        if "\0" in name:
-            raise HetesynthError("a file name cannot contain a NUL byte", code="HS101")
-        path = Path(name)
-        try:
-            if path.is_dir():
-                help_ = f"name a file in it, for example {path / 'topo.dsl'}"
-                raise HetesynthError(f"{name} is a directory, not a topology file", code="HS101", help=help_)
-            if path.suffix == SUFFIX and not is_topology_file(path):
-                message = f"{name} is a link to a file that is not called *{SUFFIX}"
-                raise HetesynthError(message, code="HS101", help="name that file itself")
-            with open_regular(path) as file:
-                content = file.read(MAX_SOURCE_BYTES + 1)
-        except FileNotFoundError:
-            help_ = "check the path; the examples are in examples/*/topo.dsl"
-            raise HetesynthError(f"{name} does not exist", code="HS101", help=help_) from None
-        except OSError as error:
-            reason = error.strerror or type(error).__name__
-            what = f"{name} cannot be read: {reason}"
-            raise HetesynthError(what, code="HS101", help="check its permissions") from None
+    path = Path(name)
+    try:
+        if name == STANDARD_INPUT:
+            name = "standard input"
+            content = _all_of(sys.stdin)
+        elif path.suffix == SUFFIX and not is_topology_file(path):
+            raise OSError(errno.EINVAL, f"it is a link to a file that is not called *{SUFFIX}")
+        else:
+            content = read_regular(path, MAX_SOURCE_BYTES)
+    except (OSError, ValueError, AttributeError) as error:  # without standard input there is no attribute of it
+        if isinstance(error, OSError) and error.errno == errno.EFBIG:
+            raise _too_large(name) from None
+        what = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+        message = f"{name} {'does not exist' if isinstance(error, FileNotFoundError) else what}"
+        help_ = "check the path; the examples are in examples/*/topo.dsl"
+        raise HetesynthError(message, code="HS101", help=help_) from None
     if len(content) > MAX_SOURCE_BYTES:
         raise _too_large(name)
     return content
@@ -160,11 +153,7 @@ def _content(name: str) -> bytes:
 
 @lru_cache(maxsize=1)  # it can be read once, and commands ask for their topology several times
 def _all_of(stream: TextIO) -> bytes:
-    try:
-        return stream.buffer.read(MAX_SOURCE_BYTES + 1)
-    except (OSError, ValueError) as error:
-        what = f"standard input cannot be read: {error}"
-        raise HetesynthError(what, code="HS101", help="name a file in place of -") from None
+    return stream.buffer.read(MAX_SOURCE_BYTES + 1)
 
 
 def _too_large(name: str, shown: str = "") -> HetesynthError:
@@ -180,70 +169,47 @@ def _binary(name: str, evidence: str) -> HetesynthError:
 
 def _bracket_findings(source: Source) -> list[Diagnostic]:
     """The first bracket without a partner, or nested too deep; at most one finding."""
-    line, line_start = 1, 0
     opened: list[tuple[str, Span]] = []
-    suspect: Span | None = None  # a `{` that an oddly indented `}` closed: there one may be missing
-    for match in _TOKENS.finditer(source.text):
-        token = match.group()
-        if token == "\n":
-            line, line_start = line + 1, match.end()
-        elif token in _CLOSERS:
-            opened.append((token, Span(source.name, line, match.start() - line_start + 1)))
-            if len(opened) > MAX_DEPTH:
-                message = f"brackets are nested deeper than {MAX_DEPTH} levels"
-                return [Diagnostic("HS104", opened[-1][1], message, "no topology needs this; check the brackets")]
-        elif token in ")]}":
-            span = Span(source.name, line, match.start() - line_start + 1)
-            if not opened:
-                return [Diagnostic("HS105", span, f"`{token}` closes nothing", "remove it, or open it before")]
-            bracket, where = opened.pop()
-            if _CLOSERS[bracket] != token:
-                message = f"`{token}` closes `{bracket}` of line {where.line}, column {where.column}"
-                return [Diagnostic("HS105", span, message, f"put `{_CLOSERS[bracket]}` before it")]
-            lines = source.text.split("\n", span.line)
-            before, opening = lines[span.line - 1][: span.column - 1], lines[where.line - 1]
-            odd = not before.strip() and len(before) < len(opening) - len(opening.lstrip())
-            suspect = where if suspect is None and odd and where.line != span.line else suspect
+    for number, line in enumerate(source.text.split("\n"), 1):
+        for match in _TOKENS.finditer(line):
+            token, span = match[0], Span(source.name, number, match.start() + 1)
+            if token in _CLOSERS:
+                opened.append((token, span))
+                if len(opened) > MAX_DEPTH:
+                    message = f"brackets are nested deeper than {MAX_DEPTH} levels"
+                    return [Diagnostic("HS104", span, message, "no topology needs this; check the brackets")]
+            elif token in ")]}":
+                bracket, where = opened.pop() if opened else ("", span)
+                if _CLOSERS.get(bracket) != token:
+                    message = f"`{token}` closes nothing"
+                    if bracket:
+                        message = f"`{token}` closes `{bracket}` of line {where.line}, column {where.column}"
+                    return [Diagnostic("HS105", span, message, "remove it, or put what is missing before it")]
     if opened:
         bracket, where = opened[-1]
-        where = suspect if suspect is not None and bracket == "{" else where
-        return [
-            Diagnostic("HS105", where, f"`{bracket}` is never closed", f"add the missing `{_CLOSERS[bracket]}`")
-        ]
+        help_ = f"add the missing `{_CLOSERS[bracket]}`"
+        return [Diagnostic("HS105", where, f"`{bracket}` is never closed", help_)]
     return []
 
 
-# --- Figure 10 of HeteCCL as it is printed: its lines 5 and 7 each lack a closing bracket
-
-
 def _figure_completed(text: str, name: str) -> Source | None:
-    """``text`` with both brackets and a warning for each; None where it does not contain the figure's tokens.
+    """``text`` with both brackets that Figure 10 lacks as printed, and a warning for each; else None.
 
     Line numbers in the margin, as printed, may stand there, and become blank.
     """
     if "interbandwidth" not in text:
         return None
-    pieces = {"!]": "()", "!)": "()", "define": r"(?:(\b\d+)\s+)?define"}
-    gap = r"(?:\s|(?:#|//)[^\n]*\n)*"
-    tokens = re.findall(r">->|->|=>|\w+|!.|[^\s\w]", _PRINTED)
-    pattern = gap.join(pieces.get(token, re.escape(token)) for token in tokens)
-    match = re.search(pattern.replace(f"{gap}(){gap}", f"(){gap}"), text)
-    if match is None:
-        return None
-    completed, warnings = "", []
-    missing = iter(_LINES.items())
-    at = 0
-    for start, end in (match.span(group) for group in range(1, len(match.regs)) if match[group] is not None):
-        completed += text[at:start]
-        at = end
-        if start < end:
-            completed += " " * (end - start)
-            continue
-        line, bracket = next(missing)
+    completed = re.sub(r"(?m)^\d+(?=\s+define)", lambda match: " " * len(match[0]), text)
+    warnings: list[Diagnostic] = []
+    for line, (before, bracket, behind) in reversed(_PRINTED.items()):
+        gaps = (r"\s*".join(map(re.escape, tokens.split())) for tokens in (before, behind))
+        match = re.search(r"{}(?=\s*{})".format(*gaps), completed)
+        if match is None:
+            return None
+        last = match.end() - 1
         message = f"`{bracket}` is missing behind this, as in line {line} of HeteCCL's Figure 10 as printed"
-        span = Span(name, text.count("\n", 0, end - 1) + 1, end - 1 - text.rfind("\n", 0, end - 1))
+        span = Span(name, completed.count("\n", 0, last) + 1, last - completed.rfind("\n", 0, last))
         help_ = f"it is read as if `{bracket}` stood there"
-        warnings.append(Diagnostic("HS105", span, message, help_, "warning"))
-        completed += bracket
-        at += text[end] == " "
-    return Source(name, completed + text[at:], text, tuple(warnings))
+        warnings.insert(0, Diagnostic("HS105", span, message, help_, "warning"))
+        completed = completed[: match.end()] + bracket + completed[match.end() :]
+    return Source(name, completed, text, tuple(warnings))

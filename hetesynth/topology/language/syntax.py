@@ -6,7 +6,7 @@ Both forms of the language end here; ``define`` statements are lowered to the bl
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from hetesynth.model.diagnostics import Span
 
@@ -110,13 +110,25 @@ class Network:
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
-    """One line of a shared group: the links from ``left`` to ``right``."""
+class _Sides:
+    """Two lists of parts, i-th with i-th or one with every one."""
 
     left: tuple[Word, ...]
     right: tuple[Word, ...]
     both_ways: bool
     span: Span
+
+
+class Flow(_Sides):
+    """One line of a shared group: the links from ``left`` to ``right``."""
+
+
+class Down(_Sides):
+    """``down A <-> B``: the wires between two parts are lost, in one direction or both."""
+
+
+class Detach(_Sides):
+    """``detach A -> B``: what joins A and B so far is taken away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,38 +153,19 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Disable:
+class _Targets:
+    """Parts."""
+
+    targets: tuple[Word, ...]
+    span: Span
+
+
+class Disable(_Targets):
     """``disable TARGETS``: hardware that is out of order."""
 
-    targets: tuple[Word, ...]
-    span: Span
 
-
-@dataclass(frozen=True, slots=True)
-class Without:
+class Without(_Targets):
     """``without TARGETS``: parts or whole instances that are lost."""
-
-    targets: tuple[Word, ...]
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Down:
-    """``down A <-> B``: the wires between two parts are lost, in one direction or both."""
-
-    left: tuple[Word, ...]
-    right: tuple[Word, ...]
-    both_ways: bool
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Detach:
-    """``detach A -> B``: what joins A and B so far is taken away."""
-
-    left: tuple[Word, ...]
-    right: tuple[Word, ...]
-    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,32 +223,25 @@ ClusterItem = Property | PodItem
 
 
 @dataclass(frozen=True, slots=True)
-class NodeType:
-    """``node NAME(parameters) { ... }``."""
+class _Block:
+    """A name and the statements in its braces."""
 
     name: Word
-    items: tuple[NodeItem, ...]
+    items: tuple[Any, ...]
     span: Span
     parameters: tuple[Argument, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PodType:
-    """``pod NAME { ... }``: servers and what joins them, to be used like a node type."""
-
-    name: Word
-    items: tuple[PodItem, ...]
-    span: Span
-    parameters: tuple[Argument, ...] = ()
+class NodeType(_Block):
+    """``node NAME(parameters) { ... }``, of ``NodeItem``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """``cluster NAME { ... }``."""
+class PodType(_Block):
+    """``pod NAME(parameters) { ... }``, of ``PodItem``: servers and what joins them, used like a node type."""
 
-    name: Word
-    items: tuple[ClusterItem, ...]
-    span: Span
+
+class Cluster(_Block):
+    """``cluster NAME { ... }``, of ``ClusterItem``."""
 
 
 @dataclass(frozen=True, slots=True)

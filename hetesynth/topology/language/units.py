@@ -1,14 +1,16 @@
 """Numbers with units -> exact fractions in bytes per second, seconds, bytes and metres.
 
-Decimal prefixes are powers of 1000 (GB), binary ones powers of 1024 (GiB); ``b`` is a bit, ``B`` a byte.
+Decimal prefixes are powers of 1000 (GB), binary ones powers of 1024 (GiB); ``b`` is a bit, ``B`` a byte. Sizes on
+the command line are also read as other tools write them: ``64M`` is 64 MiB as in nccl-tests, ``64mb`` is 64 MB.
 """
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from typing import Literal
 
-from hetesynth.errors import did_you_mean
+from hetesynth.errors import HetesynthError
 from hetesynth.topology.language.findings import Findings
 from hetesynth.topology.language.syntax import Amount
 
@@ -17,10 +19,8 @@ Dimension = Literal["bandwidth", "time", "size", "count", "length"]
 MAX_DIGITS = 18
 MAX_LANES = 1024
 
-_DECIMAL = {"": 1, "K": 10**3, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-_BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
-
-
+_PREFIXES = {"": 1, "K": 10**3, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_PREFIXES |= {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 UNITS: dict[str, tuple[Dimension, Fraction]] = {
     "s": ("time", Fraction(1)),
     "ms": ("time", Fraction(1, 10**3)),
@@ -29,16 +29,23 @@ UNITS: dict[str, tuple[Dimension, Fraction]] = {
     "km": ("length", Fraction(10**3)),
     "m": ("length", Fraction(1)),
 }
-for _prefix, _factor in (_DECIMAL | _BINARY).items():
+for _prefix, _factor in _PREFIXES.items():
     UNITS[f"{_prefix}B"] = ("size", Fraction(_factor))
     UNITS |= {f"{_prefix}{byte}": ("bandwidth", Fraction(_factor)) for byte in ("B/s", "Bps")}
     UNITS |= {f"{_prefix}{bit}": ("bandwidth", Fraction(_factor, 8)) for bit in ("b/s", "bps", "bit/s")}
-_DIMENSIONS: dict[Dimension, tuple[str, str]] = {  # with an example
-    "bandwidth": ("a bandwidth", "25 GB/s or 400 Gbps"),
-    "time": ("a time", "0.7 us"),
-    "size": ("a size", "16 MB"),
-    "count": ("a plain number", "8"),
-    "length": ("a length", "50 km"),
+_EXAMPLES: dict[Dimension, str] = {
+    "bandwidth": "25 GB/s or 400 Gbps",
+    "time": "0.7 us",
+    "size": "16 MB",
+    "count": "8",
+    "length": "50 km",
+}
+_OF_OPTIONS: dict[str, tuple[Dimension, Fraction]] = {
+    **UNITS,
+    "PB": ("size", Fraction(10**15)),
+    "PiB": ("size", Fraction(2**50)),
+    "EB": ("size", Fraction(10**18)),  # more than any command takes, read so that it names its limit
+    "EiB": ("size", Fraction(2**60)),
 }
 
 
@@ -50,39 +57,23 @@ def measure(amount: Amount, dimension: Dimension, what: str, findings: Findings)
     number = _number(amount, findings)
     if number is None:
         return None
-    example = _DIMENSIONS[dimension][1]
+    example = f"write it like {_EXAMPLES[dimension]}"
+    measures, factor = UNITS.get(amount.unit, (None, Fraction(1)))
     if not amount.unit:
-        findings.add("HS204", amount.span, f"{what} needs a unit", f"write it like {example}")
-        return None
-    if amount.unit not in UNITS:
-        wrong = amount.unit
+        findings.add("HS204", amount.span, f"{what} needs a unit", example)
+    elif measures is None:
         fitting = [unit for unit, (dim, _) in UNITS.items() if dim == dimension]
-        same = [unit for unit in fitting if unit.lower() == wrong.lower()]
-        bits, octets = ([unit for unit in same if letter in unit] for letter in "bB")
-        if wrong.upper().endswith("T/S"):
-            help_ = "transfers are no bytes: PCIe x16 at 8, 16, 32 GT/s carries about 12, 24, 48 GB/s"
-        elif bits and octets and dimension == "bandwidth" and "B" not in wrong:
-            help_ = f"did you mean `{octets[0]}`, bytes, or `{bits[0]}`, bits?"
-        elif same:
-            best = max(same, key=lambda unit: sum(a == b for a, b in zip(unit, wrong, strict=True)))
-            help_ = f"did you mean `{best}`? (b is a bit, B a byte)"
-        else:
-            help_ = did_you_mean(wrong, fitting, f"write it like {example}")
+        same = [unit for unit in fitting if unit.lower() == amount.unit.lower()]
+        help_ = f"did you mean `{'` or `'.join(same)}`? (b is a bit, B a byte)" if same else example
         findings.add("HS205", amount.span, f"unknown unit `{amount.unit[:40]}`", help_)
-        return None
-    measures, factor = UNITS[amount.unit]
-    if measures != dimension:
-        unit = amount.unit if not amount.expression else f"{amount.unit} (as this expression is)"
-        message = f"{what} cannot be given in {unit}, {_DIMENSIONS[measures][0]}"
-        findings.add("HS206", amount.span, message, f"write it like {example}")
-        return None
-    if number < 0 or (number == 0 and dimension not in ("time", "length")):
-        wrong = "zero" if number == 0 else "negative"
-        remedy = "remove the link or `disable` the hardware if it is out of order"
-        help_ = remedy if dimension == "bandwidth" else ""
-        findings.add("HS207", amount.span, f"{what} must not be {wrong}", help_)
-        return None
-    return number * factor
+    elif measures != dimension:
+        findings.add("HS206", amount.span, f"{what} cannot be given in {amount.unit}, a {measures}", example)
+    elif number < 0 or (number == 0 and dimension not in ("time", "length")):
+        help_ = "remove the link or `disable` the hardware if it is out of order" * (dimension == "bandwidth")
+        findings.add("HS207", amount.span, f"{what} must not be {'negative' if number else 'zero'}", help_)
+    else:
+        return number * factor
+    return None
 
 
 def count(amount: Amount, what: str, most: int, findings: Findings, least: int = 1) -> int | None:
@@ -90,38 +81,24 @@ def count(amount: Amount, what: str, most: int, findings: Findings, least: int =
     number = _number(amount, findings)
     if number is None:
         return None
+    shown = f"; it is {amount.number} {amount.unit}".rstrip()[:40] if amount.expression else ""
+    help_ = f"give a whole number from {least} to {most}"
     if amount.unit or number.denominator != 1:
-        shown = f"; it is {amount.number} {amount.unit}".rstrip()[:40] if amount.expression else ""
-        help_ = f"write a whole number from {least} to {most}, as 8" if most > least else ""
         findings.add("HS206", amount.span, f"{what} must be a whole number without a unit{shown}", help_)
-        return None
-    if not least <= number <= most:
-        help_ = f"give a number from {least} to {most}"
-        shown = f" with {amount.number}"[:40] if amount.expression else ""
+    elif not least <= number <= most:
         findings.add("HS208", amount.span, f"{what} is out of range{shown}", help_)
-        return None
-    return int(number)
+    else:
+        return int(number)
+    return None
 
 
-def ratio(amount: Amount, what: str, findings: Findings) -> Fraction | None:
-    """``amount`` as a plain number above zero; None, with a finding, otherwise."""
+def ratio(amount: Amount, what: str, findings: Findings, most: int | None = None) -> Fraction | None:
+    """``amount`` as a number above zero, at most ``most``; None, with a finding, otherwise. ``%`` is of 100."""
     number = _number(amount, findings)
-    if number is not None and (amount.unit or number <= 0):
-        code, wrong = (
-            ("HS206", "is a number without a unit") if amount.unit else ("HS207", "must be more than zero")
-        )
-        findings.add(code, amount.span, f"{what} {wrong}", "write it like 2 or 1.5")
-        return None
-    return number
-
-
-def share(amount: Amount, findings: Findings) -> Fraction | None:
-    """``amount``, in percent, as a share of the whole; None, with a finding, where it is not in (0, 1]."""
-    number = _number(amount, findings)
-    if number is None or 0 < number <= 100:
-        return None if number is None else number / 100
-    help_ = "what is lost altogether is `down` or `without`"
-    findings.add("HS208", amount.span, "a share is more than 0 % and at most 100 %", help_)
+    if number is None or (amount.unit in ("", "%") and number > 0 and (most is None or number <= most)):
+        return number
+    limit = f" and at most {most}" if most else ""
+    findings.add("HS208", amount.span, f"{what} is a number more than zero{limit}")
     return None
 
 
@@ -130,3 +107,16 @@ def _number(amount: Amount, findings: Findings) -> Fraction | None:
         findings.add("HS208", amount.span, f"a number may have at most {MAX_DIGITS} digits", "use a larger unit")
         return None
     return Fraction(amount.number)
+
+
+def parse_quantity(text: str, dimension: Dimension, option: str) -> Fraction:
+    """``text``, of an option, in bytes, seconds or bytes per second. Raises HetesynthError with an example."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([^\s0-9.]+)", text.strip()[: 4 * MAX_DIGITS])
+    number, unit = match.groups() if match else ("", "")
+    if dimension == "size" and re.fullmatch(r"[KMGTPE](?:i?B?|IB)|[kmgtpe](?:i?[bB]|i)?", unit):
+        unit = unit[0].upper() + ("B" if unit[1:].lower() == "b" else "iB")  # `Mb`, of bits, stays
+    measures, factor = _OF_OPTIONS.get(unit, ("", Fraction(0)))
+    if measures != dimension or len(number) > MAX_DIGITS or Fraction(number) == 0:
+        example = f"for example {_EXAMPLES[dimension].split(' or ')[-1].replace(' ', '')}"
+        raise HetesynthError(f"{option}: {text!r} is not a {dimension} with a unit", code="HS307", help=example)
+    return Fraction(number) * factor

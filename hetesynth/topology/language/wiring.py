@@ -12,32 +12,15 @@ from itertools import combinations
 from hetesynth.model.diagnostics import Span
 from hetesynth.model.topology import NETWORK_KINDS
 from hetesynth.topology.language.findings import Findings
-from hetesynth.topology.language.hardware_graph import ZERO, HardwareGraph, Rate
-from hetesynth.topology.language.names import Part, Scope, declared
+from hetesynth.topology.language.names import ZERO, HardwareGraph, Part, Rate, Scope, declared
 from hetesynth.topology.language.networks import by_server, even
-from hetesynth.topology.language.properties import (
-    lanes_of,
-    measured,
-    refuse_directions,
-    require,
-    require_rate,
-)
+from hetesynth.topology.language.properties import RATES, lanes_of, measured, require, require_rate
 from hetesynth.topology.language.syntax import Change, Detach, Element, Join, Property, Word
 from hetesynth.topology.language.units import measure
 
 MAX_WIRES = 1_000_000
 
-_KINDS = {  # of the links of each sort of part, and what it is called
-    "switch": ("switch", "a switch"),
-    "nic": ("net", "a NIC"),
-    "bus": ("bus", "a bus"),
-    "fabric": ("net", "a fabric"),
-    "cpu": ("cpu", "a CPU"),
-    "numa": ("numa", "a NUMA node"),
-    "pcie": ("pcie", "a PCIe switch"),
-    "router": ("net", "a router"),
-}
-_WHAT = {sort: what for sort, (_, what) in _KINDS.items()}
+_PART_KINDS = {"nic": "net", "fabric": "net", "router": "net"}  # of links at parts; of others the sort of part
 _JOIN_KINDS = {"link": "direct", "mesh": "direct", "attach": "attach", "upi": "upi", "wan": "wan"}
 _CAPABILITIES = ("multicast", "reduction")
 _PLACES = ("ports", "port", "members", "join")
@@ -50,31 +33,28 @@ class Wiring:
     hardware: HardwareGraph
     findings: Findings
     _fabric_of: dict[str, str] = field(default_factory=dict)
-    _portless: list[tuple[Part, Element]] = field(default_factory=list)
-    _lonely: list[tuple[Part, Part, Span]] = field(default_factory=list)  # a fabric, its one NIC
-    _linked: set[str] = field(default_factory=set)  # by a link, or as a port
 
     # --- parts
 
     def declare(self, element: Element, scope: Scope, server: str) -> None:
         """Bring the parts of a switch, NIC, bus or fabric declaration into scope."""
-        what = _WHAT[element.kind]
+        stated = {prop.name: prop for prop in element.properties}
         values = measured([p for p in element.properties if p.name not in _PLACES], self.findings)
-        members = next((p for p in element.properties if p.name == "members"), None)
+        members = stated.get("members")
         two_sided = members is not None and _two_sided(members)
-        if element.kind == "fabric" or (element.kind == "bus" and members is not None and not two_sided):
-            refuse_directions(element.properties, f"a {element.kind}", self.findings)
-        needed = element.kind in ("nic", "bus") or members is not None or _has(element, "ports")
-        if needed and element.kind != "fabric":
+        directed = element.kind != "fabric" and (element.kind != "bus" or members is None or two_sided)
+        needed = element.kind in ("nic", "bus") or "members" in stated or "ports" in stated
+        if (needed and element.kind != "fabric") or (RATES & stated.keys() and not directed):
             title = f"{element.kind} `{element.name.text}`"
-            require_rate(element.properties, title, element.span, self.findings)
-        for local in declared(element.name, what, self.findings):
+            require_rate(element.properties, title, element.span, self.findings, directed=directed)
+        for local in declared(element.name, f"a {element.kind}", self.findings):
             part = Part(scope.prefix + local, element.kind, server, element.name.span)
-            part.link_kind, part.kind_stated = values.kind or _KINDS[element.kind][0], values.kind is not None
+            part.link_kind = values.kind or _PART_KINDS.get(element.kind, element.kind)
+            part.kind_stated = values.kind is not None
             part.bandwidth, part.lanes = values.send or (values.bandwidth, values.lanes)
             part.receive = values.receive
             part.latency = values.latency or part.latency
-            part.capabilities = tuple(c for c in _CAPABILITIES if _has(element, c))
+            part.capabilities = tuple(name for name in _CAPABILITIES if name in stated)
             if two_sided:  # a pipe in each direction, each between an entry and an exit vertex
                 ends = [f"{part.name}.{direction}.{end}" for direction in ("fwd", "rev") for end in ("in", "out")]
                 part.outlet, part.inlet = ends[1], ends[2]
@@ -88,31 +68,19 @@ class Wiring:
     def change(self, change: Change, scope: Scope) -> None:
         """``set``: new rates, kinds, models or throughputs of kernels for parts in scope."""
         values = measured(change.properties, self.findings)
+        directed = bool(values.send or values.receive)
+        rated = directed or values.bandwidth is not None
+        of_gpus = (values.model, values.reduce, values.copy) != (None, None, None)
         for part in scope.resolve(change.targets):
             if part.kind == "gpu":
-                if any(p.name in ("bandwidth", "latency", "kind") for p in change.properties):
-                    message = f"`{part.name}` is a GPU: it has no bandwidth, latency or kind of its own"
-                    help_ = "set them on the switch, NIC or bus it is joined to"
-                    self.findings.add("HS211", change.span, message, help_)
-                values.put_on(part)
+                wrong = rated or values.latency is not None or values.kind is not None
+            else:
+                wrong = of_gpus or (rated and part.bandwidth is None)
+                wrong = wrong or (directed and (values.bandwidth is not None or part.kind == "fabric"))
+            if wrong:
+                self.findings.add("HS211", change.span, f"`{part.name}` has no such property of its own")
                 continue
-            message, help_ = "", ""
-            directed = values.send or values.receive
-            if (values.model, values.reduce, values.copy) != (None, None, None):
-                message = f"`{part.name}` is {_WHAT[part.kind]}: only GPUs have `model`, `reduce` and `copy`"
-                help_ = "name GPUs, or set bandwidth, latency or kind"
-            elif directed and (values.bandwidth is not None or part.kind == "fabric" or part.bandwidth is None):
-                message = f"`{part.name}` cannot be given `send` and `receive` here"
-                help_ = "state them, without `bandwidth`, of a NIC, a bus with two sides or a switch with `ports`"
-            elif values.bandwidth is not None and part.bandwidth is None:
-                message = f"`{part.name}` has no bandwidth to change: its ports have their own, or it has none"
-                help_ = "state the rates where the switch is declared"
-                if part.kind == "fabric":
-                    message = f"fabric `{part.name}` has no core bandwidth to change"
-                    help_ = "state `bandwidth` where the fabric is declared"
-            if message:
-                self.findings.add("HS211", change.span, message, help_)
-                continue
+            values.put_on(part)
             if directed:
                 back = part.receive or (part.bandwidth or ZERO, part.lanes)
                 part.bandwidth, part.lanes = values.send or (part.bandwidth, part.lanes)
@@ -128,64 +96,35 @@ class Wiring:
     def lay_element(self, element: Element, scope: Scope) -> None:
         """The wires of a switch's ports, a bus's members or a fabric's NICs."""
         parts = [scope.parts[name] for name in declared(element.name, "it", self.findings) if name in scope.parts]
-        if element.kind not in ("nic", "bus", "fabric") and not _has(element, "members"):
-            self._lay_switch(element, parts, scope)
-        elif element.kind == "fabric" and not _has(element, "members"):
+        if element.kind == "bus" or any(prop.name == "members" for prop in element.properties):
+            self._lay_bus(element, parts, scope)
+        elif element.kind == "fabric":
             self._lay_fabric(element, parts, scope)
         elif element.kind != "nic":
-            self._lay_bus(element, parts, scope)
+            self._lay_switch(element, parts, scope)
 
     def _lay_switch(self, element: Element, parts: Sequence[Part], scope: Scope) -> None:
         ports = [p for p in element.properties if p.name in ("ports", "port")]
-        if not ports:
-            self._portless += [(part, element) for part in parts]
+        if not ports and RATES & {prop.name for prop in element.properties}:
+            require((), "ports", f"{element.kind} `{element.name.text}`", element.span, self.findings)
         for part in parts:
-            joined = [(prop, self._others(part, prop.words, prop.span, scope)) for prop in ports]
-            if ports:
-                every = [other for _, others in joined for other in others]
-                self._refuse_network(part, every, ports[0].words[0].span)
-            for prop, others in joined:
+            for prop in ports:
                 there, back = _rates(part)
                 if prop.name == "port" and prop.amount is not None:  # with a rate of its own
                     bandwidth = measure(prop.amount, "bandwidth", "a bandwidth", self.findings)
                     there = back = Rate(part.link_kind, bandwidth, lanes_of(prop.lanes, self.findings))
-                for other in others:
-                    self._linked.add(other.name)
+                for other in self._others(part, prop.words, prop.span, scope):
                     away, towards = there, back
                     if part.kind == "router" and other.kind == "nic":
                         away, towards = map(_slower, (there, back), _rates(other))
                     self.hardware.connect(other, part, away, towards)
 
-    def _refuse_network(self, part: Part, others: Sequence[Part], span: Span) -> None:
-        """A switch of servers (or a bus) leads from NICs to what is in their server, never to other servers."""
-        nics = [other for other in others if other.kind == "nic"]
-        if part.kind in NETWORK_KINDS or part.server or not nics:
-            return
-        if len({nic.server for nic in nics}) == 1 and len(others) > len(nics):
-            return
-        message = f"NIC `{nics[0].name}` leads nowhere over {_WHAT[part.kind]} between servers, `{part.name}`"
-        help_ = f"what joins NICs is a fabric: fabric {part.name} {{ join *.nic* }}; a switch joins fabrics"
-        self.findings.add("HS211", span, message, help_)
-
-    def check_joined(self) -> None:
-        """A switch without ports is joined by links, and has no rate that would be that of ports."""
-        for part, element in self._portless:
-            rated = any(_has(element, name) for name in ("bandwidth", "send", "receive"))
-            if rated or part.name not in self._linked:
-                title = f"{element.kind} `{element.name.text}`"
-                like = "" if part.server else "ports leaf0, leaf1"  # between servers fabrics are joined
-                require(element.properties, "ports", title, element.span, self.findings, like)
-        for fabric, nic, span in self._lonely:
-            if fabric.name not in self._linked:
-                message = f"fabric `{fabric.name}` joins one NIC only, `{nic.name}`"
-                self.findings.add("HS214", span, message, "join the NICs of every server: join *.nic*")
-
     def detach(self, detach: Detach, scope: Scope) -> None:
         """Take away what joins the named parts so far."""
         pairs = scope.paired(detach.left, detach.right, detach.span)
         self.findings.spend(len(self.hardware.wires) + len(pairs), detach.span)
-        for a, b in self.hardware.disconnect(pairs):
-            message = f"nothing joins `{a.name}` and `{b.name}` here"
+        if not self.hardware.disconnect(pairs) and pairs:
+            message = f"nothing joins `{detach.left[0].text}` and `{detach.right[0].text}` here"
             self.findings.add("HS202", detach.span, message, "name parts that the node type joins")
 
     def _lay_fabric(self, element: Element, parts: Sequence[Part], scope: Scope) -> None:
@@ -208,19 +147,11 @@ class Wiring:
             for other in others:
                 first = self._fabric_of.setdefault(other.name, part.name) if other.kind == "nic" else ""
                 if not first:
-                    message = f"a fabric joins NICs; `{other.name}` is {_WHAT.get(other.kind, 'a GPU')}"
-                    help_ = "join its NICs, or use `link` with a bandwidth"
-                    if other.kind == "fabric":
-                        switch = "switch spine { ports leaf0, leaf1; bandwidth 200 GB/s }"
-                        help_ = f"what joins fabrics is a switch: {switch}"
-                    self.findings.add("HS211", span, message, help_)
+                    self.findings.add("HS211", span, f"a fabric joins NICs; `{other.name}` is none")
                 elif first != part.name:
-                    message = f"`{other.name}` is already joined by fabric `{first}`"
-                    self.findings.add("HS218", span, message, "give the server a NIC for each fabric")
+                    self.findings.add("HS218", span, f"`{other.name}` is already joined by fabric `{first}`")
                 else:
                     nics.append(other)
-            if len(others) == 1 and len(nics) == 1:
-                self._lonely.append((part, nics[0], span))
             for nic in nics:
                 kind = nic.link_kind if nic.kind_stated else part.link_kind
                 self.hardware.connect(nic, part, *(replace(rate, kind=kind) for rate in _rates(nic)))
@@ -232,11 +163,6 @@ class Wiring:
         for part in parts:
             near = self._others(part, members.words, members.span, scope)
             far = self._others(part, members.far, members.span, scope)
-            both = sorted({part.name for part in near} & {part.name for part in far})
-            if both:
-                message = f"`{both[0]}` is on both sides of the bus"
-                self.findings.add("HS218", members.span, message, "keep it on one side")
-            self._refuse_network(part, [*near, *far], members.words[0].span)
             if not _two_sided(members):
                 self._pipe(part, part.inlet, part.outlet)
                 self._lay_side(part, part.inlet, part.outlet, near)
@@ -259,66 +185,46 @@ class Wiring:
             self.hardware.connect(member, side, free, free)
 
     def _others(self, part: Part, words: Iterable[Word], span: Span, scope: Scope) -> list[Part]:
-        """The parts behind ``words``; itself, or a second connection of the same pair, is a finding."""
-        others = []
-        for other in scope.resolve(words):
-            if other is part:
-                message = f"`{part.name}` is joined to itself"
-                self.findings.add("HS218", span, message, "leave it out of its own list")
-            elif not self.hardware.join_once(part, other):
-                message = f"`{part.name}` and `{other.name}` are joined twice"
-                help_ = "say it once: in a switch, a bus, a fabric or an `attach`"
-                self.findings.add("HS218", span, message, help_)
-            else:
-                others.append(other)
-        return others
+        """The parts behind ``words`` that ``part`` joins, each once."""
+        return [other for other in scope.resolve(words) if self._joins(part, other, span)]
+
+    def _joins(self, part: Part, other: Part, span: Span) -> bool:
+        """True where the pair may be joined; itself, or a second connection of the same pair, is a finding."""
+        if other is part:
+            self.findings.add("HS218", span, f"`{part.name}` is joined to itself")
+        elif not self.hardware.join_once(part, other):
+            self.findings.add("HS218", span, f"`{part.name}` and `{other.name}` are joined twice")
+        else:
+            return True
+        return False
 
     # --- links
 
     def lay_join(self, join: Join, scope: Scope) -> None:
         """The wires of ``link``, ``upi``, ``wan``, ``attach`` or ``mesh``."""
-        if join.kind != "attach" or any(p.name in ("send", "receive") for p in join.properties):
-            require_rate(join.properties, f"a {join.kind}", join.span, self.findings)
-        if join.kind == "mesh" or not join.both_ways:
-            refuse_directions(join.properties, f"a {join.kind}" if join.right == () else "`->`", self.findings)
+        if join.kind != "attach" or RATES & {prop.name for prop in join.properties}:
+            directed = join.kind != "mesh" and join.both_ways
+            require_rate(join.properties, f"a {join.kind}", join.span, self.findings, directed=directed)
         there, back = measured(join.properties, self.findings).rates(_JOIN_KINDS[join.kind])
         if join.kind == "mesh":
             parts = scope.resolve(join.left)
             pairs = list(combinations(parts, 2))
             if len(parts) == 1:
-                help_ = "use a range: mesh gpu[0-3]"
-                self.findings.add("HS212", join.span, "a mesh needs at least two GPUs", help_)
+                self.findings.add("HS212", join.span, "a mesh needs at least two GPUs")
         else:
             pairs = scope.paired(join.left, join.right, join.span)
-        if len(self.hardware.wires) + len(pairs) > MAX_WIRES:
-            help_ = "describe the cluster with switches"
-            self.findings.add("HS208", join.span, f"more than {MAX_WIRES} wires", help_)
-            self.findings.raise_any()
+        self.findings.limit(len(self.hardware.wires) + len(pairs), MAX_WIRES, "wires", join.span)
         for a, b in pairs:
-            bus = next((part for part in (a, b) if part.kind == "bus"), None)
-            code, message, help_ = "", "", "attach a GPU to a NIC once"
-            if a is b:
-                code, message, help_ = "HS218", f"`{a.name}` is joined to itself", "name another end"
-            elif join.kind == "attach":
-                if b.kind != "nic" or a.kind == "nic" or a.kind in NETWORK_KINDS:
-                    help_ = "attach a GPU, a switch or a bus to a NIC"
-                    code, message = "HS211", f"cannot attach `{a.name}` to `{b.name}`"
-                elif not self.hardware.join_once(a, b):
-                    code, message = "HS218", f"`{a.name}` and `{b.name}` are joined twice"
+            if join.kind == "attach":
+                wrong = b.kind != "nic" or a.kind == "nic" or a.kind in NETWORK_KINDS
             else:
-                if bus is not None:
-                    help_ = f"name the other end in the `members` of `{bus.name}`"
-                    code, message = "HS211", f"`{bus.name}` is a bus: a {join.kind} cannot end there"
-                for one, other in ((a, b), (b, a)):
-                    if one.kind == "nic" and other.kind == "switch" and not other.server:
-                        self._refuse_network(other, [one], join.span)
-                if join.kind == "mesh" and a.kind != "gpu":
-                    self.findings.add("HS211", join.span, f"a mesh joins GPUs; `{a.name}` is none", "use `link`")
-            if code:
-                self.findings.add(code, join.span, message, help_)
-                continue
-            self._linked.update((a.name, b.name))
-            self.hardware.connect(a, b, there, back if join.both_ways else None)
+                wrong = "bus" in (a.kind, b.kind) or (join.kind == "mesh" and a.kind != "gpu")
+            if wrong:
+                self.findings.add("HS211", join.span, f"`{join.kind}` cannot join `{a.name}` and `{b.name}`")
+            elif join.kind == "attach" or a is b:
+                wrong = not self._joins(a, b, join.span)
+            if not wrong:
+                self.hardware.connect(a, b, there, back if join.both_ways else None)
 
 
 def _rates(part: Part) -> tuple[Rate, Rate]:
@@ -336,7 +242,3 @@ def _slower(port: Rate, nic: Rate) -> Rate:
 
 def _two_sided(members: Property) -> bool:
     return bool(members.far) or members.two_sided
-
-
-def _has(element: Element, name: str) -> bool:
-    return any(prop.name == name for prop in element.properties)

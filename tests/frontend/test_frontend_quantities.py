@@ -1,4 +1,4 @@
-"""Quantities on the command line: what is read, and what a near miss is asked back."""
+"""Quantities on the command line: what is read, and what is refused."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from fractions import Fraction
 import pytest
 
 from hetesynth.errors import HetesynthError
-from hetesynth.topology.language.quantity import parse_quantity
-from hetesynth.topology.language.units import Dimension
+from hetesynth.topology.language.units import Dimension, parse_quantity
 
 
 @pytest.mark.parametrize(
@@ -35,27 +34,13 @@ def test_quantities(text: str, dimension: Dimension, value: Fraction) -> None:
 @pytest.mark.parametrize(
     ("text", "dimension", "help_"),
     [
-        ("64Mb", "size", "did you mean 64MB?"),
-        ("64Kib", "size", "did you mean 64KiB?"),
-        ("64", "size", "did you mean 64B?"),
-        ("1e3", "size", "did you mean 1000B?"),
-        ("1.5e6B", "size", "did you mean 1500000B?"),
-        ("20 US", "time", "did you mean 20us?"),
-        ("20u", "time", "did you mean 20us?"),
-        ("0M", "size", "for example 16MB"),
-        ("1.5e0", "size", "for example 16MB"),
-        ("64 pounds", "size", "for example 16MB"),
-        ("MB", "size", "for example 16MB"),
+        *((text, "size", "for example 16MB") for text in ("64Mb", "64", "1e3", "0M", "MB", "9" * 4000)),
+        *((text, "size", "for example 16MB") for text in ("1e30GB", "-1MB", "nan", "inf", "1_0MB", "")),
+        ("20 US", "time", "for example 0.7us"),
         ("25gbps", "bandwidth", "for example 400Gbps"),
-        ("9" * 4000, "size", "for example 16MB"),
-        ("1e3MB", "size", "did you mean 1000MB?"),
-        *((text, "size", "for example 16MB") for text in ("1e30GB", "-1MB", "nan", "inf", "1e400B", "1_0MB", "")),
     ],
 )
-def test_near_misses(text: str, dimension: Dimension, help_: str) -> None:
+def test_what_is_no_quantity_is_refused_with_an_example(text: str, dimension: Dimension, help_: str) -> None:
     with pytest.raises(HetesynthError) as caught:
         parse_quantity(text, dimension, "--x")
     assert (caught.value.code, caught.value.help) == ("HS307", help_)
-    if help_.startswith("did you mean"):
-        meant = help_.removeprefix("did you mean ").removesuffix("?")
-        assert parse_quantity(meant, dimension, "--x") > 0

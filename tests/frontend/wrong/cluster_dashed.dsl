@@ -1,5 +1,0 @@
-import h20
-
-cluster my-cluster {
-  instance a = h20x8
-}

@@ -1,7 +1,0 @@
-#include not
-include h20
-
-cluster c {
-  instance a[0-1] = h20x8
-  fabric ib { join *.nic*; latency 1.3 us }
-}

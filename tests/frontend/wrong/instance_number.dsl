@@ -1,5 +1,0 @@
-import h20
-
-cluster c {
-  instance 1 = h20x8
-}

@@ -1,1 +1,0 @@
-{"cluster": {"instances": ["h20x8"]}}

@@ -1,5 +1,0 @@
-import h20
-
-Cluster c {
-  instance a = h20x8
-}

@@ -1,9 +1,0 @@
-node n {
-  gpus 2
-  mesh gpu* { bandwidth 25 GB/s }
-  nic nic0 { bandwidth 400 Gbps }
-}
-
-cluster c {
-  instance a = n
-}

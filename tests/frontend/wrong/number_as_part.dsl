@@ -1,6 +1,0 @@
-import h20
-
-cluster c {
-  instance a = h20x8
-  disable 3
-}

@@ -1,5 +1,0 @@
-node n(k: 2) {
-  gpus (k)
-  mesh gpu* { bandwidth 25 GB/s }
-}
-cluster c { instance a = n }

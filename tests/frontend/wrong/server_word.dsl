@@ -1,5 +1,0 @@
-server n {
-  gpus 2
-  mesh gpu* { bandwidth 25 GB/s }
-}
-cluster c { instance a = n }

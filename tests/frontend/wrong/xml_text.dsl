@@ -1,3 +1,0 @@
-<system version="1">
-  <cpu numaid="0"/>
-</system>
