@@ -357,11 +357,7 @@ def test_what_cegis_did_is_drawn_at_any_width(browser: Browser, tmp_path: Path) 
     page = opened(browser, written(report_of_synthesis(synthesis), tmp_path), width=width)
     assert page.complaints() == []
     assert page.value("document.querySelectorAll('#cegis tbody')[0].rows.length") == len(synthesis.cegis)
-    assert page.value("document.querySelectorAll('#cegis .snapshot').length") >= 4
     assert page.value("document.documentElement.scrollWidth") <= width
-    over = "getComputedStyle(document.querySelector('#cegis td.over')).backgroundColor"
-    plain = "getComputedStyle(document.querySelector('#cegis td.full')).backgroundColor"
-    assert page.value(over) != page.value(plain)
     page.close()
 
 
