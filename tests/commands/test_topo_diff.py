@@ -51,7 +51,8 @@ BUSES = BASE.replace(
          [("changed", "bus", "two", "5 GB/s", "7 GB/s")]),
         ("<-> b.gpu0; bandwidth 5 GB/s }", "<-> b.gpu0; send 5 GB/s; receive 6 GB/s }",
          [("changed", "bus", "two", "5 GB/s", "5 GB/s; 6 GB/s")]),
-        ("bus two", "bus three", [("removed", "bus", "two", "5 GB/s", ""), ("added", "bus", "three", "", "5 GB/s")]),
+        ("bus two", "bus three",
+         [("removed", "bus", "two", "5 GB/s", ""), ("added", "bus", "three", "", "5 GB/s")]),
     ],
 )  # fmt: skip
 def test_pipes_have_the_names_of_the_file(old: str, new: str, expected: list[tuple[str, ...]]) -> None:
