@@ -20,7 +20,6 @@ from hetesynth.model.verdict import Violation
 if TYPE_CHECKING:
     from hetesynth.judge.msccl.reader import ReadResult
     from hetesynth.model.plan import Plan
-    from hetesynth.programs.msccl.assembly import Saving
     from hetesynth.programs.msccl.lower import Lowered, LoweringOptions
     from hetesynth.programs.mscclpp.lower import PlanOptions
     from hetesynth.programs.summary import ProgramSummary
@@ -32,7 +31,7 @@ HEAD = 1024  # bytes of a file that show which format it has
 
 @dataclass(frozen=True)
 class Emitted:
-    """A file in memory. ``notes``: what was done to meet limits; ``savings``: what each pass saved. ``carries``:
+    """A file in memory. ``notes``: what was done to meet limits. ``carries``:
     the largest call in bytes that it can be used for, None for no limit. ``over_nics``: what goes wrong where its
     messages pass a NIC, empty for nothing."""
 
@@ -41,7 +40,6 @@ class Emitted:
     data: bytes
     figures: ProgramSummary
     notes: tuple[str, ...] = ()
-    savings: tuple[Saving, ...] = ()
     carries: int | None = None
     over_nics: str = ""
 
@@ -77,7 +75,6 @@ def xml_of(lowered: Lowered, options: LoweringOptions) -> Emitted:
         write_msccl_xml(lowered.program, options.target),
         program_summary(lowered.program),
         lowered.notes,
-        lowered.savings,
         over_nics=violations[0].message if violations else "",
     )
 

@@ -24,11 +24,11 @@ from hetesynth.programs.cut_chunks import at_once
 from hetesynth.programs.layout import Layout, check_form
 from hetesynth.programs.msccl.assembly import (
     OPTIMIZED,
-    Assembly,
     Grouped,
     Optimizations,
     Ordered,
-    Saving,
+    grouped,
+    ordered,
 )
 from hetesynth.programs.msccl.channels import (
     ChannelPlan,
@@ -80,12 +80,10 @@ class LoweringOptions:
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A program; in words what had to be done so that it fits its target (nothing: an empty tuple); and what each
-    optimization saved."""
+    """A program, and in words what had to be done so that it fits its target (nothing: an empty tuple)."""
 
     program: Program
     notes: tuple[str, ...]
-    savings: tuple[Saving, ...] = ()
 
 
 def lower(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Program:
@@ -108,21 +106,19 @@ def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOpti
             raise _too_many_blocks(rank, number, options.target)
     settle = _settled if len(schedule.transfers) > LARGE else _kept
     try:
-        job, fit, assembly, ordered = settle(Job(problem, schedule, options))
+        job, fit, draft = settle(Job(problem, schedule, options))
     except HetesynthError:
         if not options.min_channels:
             raise
         narrow = replace(options, min_channels={}, instances=1)
-        job, fit, assembly, ordered = settle(Job(problem, schedule, narrow))
-    return lowered_as(job.layout, assembly, ordered, options, fit.notes)
+        job, fit, draft = settle(Job(problem, schedule, narrow))
+    return lowered_as(job.layout, draft, options, fit.notes)
 
 
-def lowered_as(
-    layout: Layout, assembly: Assembly, ordered: Ordered, options: LoweringOptions, notes: tuple[str, ...] = ()
-) -> Lowered:
-    """The program of ``ordered`` with the attributes that ``options`` ask for."""
-    collective, grouped = layout.collective, ordered.grouped
-    blocks = [written(*of_rank) for of_rank in zip(grouped.ranks, ordered.waits, strict=True)]
+def lowered_as(layout: Layout, draft: Ordered, options: LoweringOptions, notes: tuple[str, ...] = ()) -> Lowered:
+    """The program of ``draft`` with the attributes that ``options`` ask for."""
+    collective, blocked = layout.collective, draft.grouped
+    blocks = [written(*of_rank) for of_rank in zip(blocked.ranks, draft.waits, strict=True)]
     program = Program(
         name=options.name,
         collective=collective.name,
@@ -137,10 +133,10 @@ def lowered_as(
         root=collective.root,
         gpus=tuple(
             GpuProgram(rank, *layout.sizes(rank), scratch, of_rank)
-            for rank, (scratch, of_rank) in enumerate(zip(grouped.scratch, blocks, strict=True))
+            for rank, (scratch, of_rank) in enumerate(zip(blocked.scratch, blocks, strict=True))
         ),
     )
-    return Lowered(program, notes, assembly.savings(ordered))
+    return Lowered(program, notes)
 
 
 def check_options(problem: Problem, options: LoweringOptions) -> None:
@@ -225,7 +221,7 @@ class Job:
 
 
 Steps = Sequence[Sequence[int]]
-_Settled = tuple[Job, Fit, Assembly, Ordered]
+_Settled = tuple[Job, Fit, Ordered]
 """What was lowered, its chunks cut into their instances; decisions with which its program fits; what was made."""
 
 
@@ -248,7 +244,6 @@ def _settled(job: Job) -> _Settled:
             fragmented = {((m.src, m.dst), m.start) for m in placement.fragmented}
             fit = fit.with_channels(unmerged=fit.channels.unmerged | fragmented)
             continue
-        assembly = Assembly(placement, carried, options.optimizations, target, job.slots)
         alone: dict[Rank, set[Connection]] = defaultdict(set)
         for rank, connection in fit.alone:
             alone[rank].add(connection)
@@ -256,20 +251,20 @@ def _settled(job: Job) -> _Settled:
             BlockPlan(times, frozenset(alone[rank]), rank in fit.no_copy_block, fit.sharing)
             for rank, times in enumerate(job.times)
         ]
-        grouped = assembly.grouped(plans)
-        steps, ordered = grouped.steps, None
+        draft = grouped(placement, carried, options.optimizations, target, job.slots, plans)
+        steps, finished = draft.steps, None
         crowded = any(len(of_rank) > target.thread_blocks for of_rank in steps)
         if not crowded and (sum(map(len, placement.operations)) <= LARGE or within(steps, target)):
-            ordered = assembly.ordered(grouped)
-            steps = ordered.steps
-        better = _fewer_thread_blocks(job, carried, steps, fit) or _fewer_steps(job, grouped, steps, fit)
+            finished = ordered(draft)
+            steps = finished.steps
+        better = _fewer_thread_blocks(job, carried, steps, fit) or _fewer_steps(job, draft, steps, fit)
         better = better or _fewer_elements(target, steps, fit)
-        if better is None and ordered is not None:
-            return job, fit, assembly, ordered
+        if better is None and finished is not None:
+            return job, fit, finished
         if better is None:
             raise InternalError("a draft without dependences does not fit")
         fit = better
-        del carried, placement, assembly, grouped, ordered  # a large program takes much memory
+        del carried, placement, draft, finished  # a large program takes much memory
     raise InternalError("the lowering did not settle")
 
 
@@ -305,12 +300,12 @@ def _fewer_elements(target: Target, steps: Steps, fit: Fit) -> Fit | None:
     )
 
 
-def _fewer_steps(job: Job, grouped: Grouped, steps: Steps, fit: Fit) -> Fit | None:
+def _fewer_steps(job: Job, draft: Grouped, steps: Steps, fit: Fit) -> Fit | None:
     """Thread blocks with too many steps: part them, or split the transfers of their pairs into more runs, each on
     channels of its own."""
     target, plan = job.options.target, fit.channels
     long = [
-        (rank, number, grouped.ranks[rank].blocks[number], length)
+        (rank, number, draft.ranks[rank].blocks[number], length)
         for rank, lengths in enumerate(steps)
         for number, length in enumerate(lengths)
         if length > target.max_steps
