@@ -72,14 +72,13 @@ class ProgramRun:
     """A program or plan and when the steps of its thread blocks ran.
 
     ``steps``: the tasks of one loop, the same in each of the ``simulated`` loops out of ``loops``. ``since[i]``:
-    when the thread block of task i got to it. ``messages``: (task that sends, task that takes it), of all loops.
+    when the thread block of task i got to it.
     """
 
     blocks: tuple[BlockRow, ...]
     steps: tuple[StepRow, ...]
     timeline: Timeline
     since: Floats
-    messages: tuple[tuple[int, int], ...]
     simulated: int = 1
     loops: float = 1.0
 

@@ -1,4 +1,4 @@
-"""A cluster as a static picture, with its rates or with what crosses it step by step; and as GraphML.
+"""A cluster as a static picture, with its rates or with what crosses it step by step.
 
 White background, so that it can be read wherever it is shown; says everything in text too (title and description).
 """
@@ -25,7 +25,6 @@ INK, FAINT, FRAME = "#1f2933", "#b8c2cc", "#8795a1"
 HUES = ("#0b6e99", "#c2410c", "#2f7d32", "#7b3f8c", "#a16207", "#be185d", "#0f766e", "#4338ca")
 FILLS = {"gpu": INK, "cpu": "#f5e3c3", "numa": "#faf0de", "pcie": "#d3e6ef", "router": "#dcebd3"}  # others: PART
 PART, PANEL = "#e4e9ee", "#f7f9fb"
-XML_WHITE = frozenset("\t\n\r")
 
 
 def _picture(width: float, height: float, title: str, description: str, parts: Sequence[str]) -> str:
@@ -85,15 +84,7 @@ def px(value: float) -> str:
 
 def clean(text: str) -> str:
     """``text`` as XML; control characters are shown escaped, others that XML does not allow as a question mark."""
-    return escape(printable(text))
-
-
-def printable(text: str) -> str:
-    """Return ``text`` in characters that XML has."""
-    return "".join(
-        c if c in XML_WHITE or (c >= " " and not "\ud800" <= c <= "\udfff" and c not in "\ufffe\uffff") else "?"
-        for c in visible(text)
-    )
+    return escape("".join("?" if c in "\ufffe\uffff" else c for c in visible(text)))
 
 
 def schedule_svg(topology: Topology, problem: Problem, schedule: Schedule, title: str, columns: int = 3) -> str:
@@ -166,21 +157,3 @@ def topology_svg(topology: Topology) -> str:
     said = f"{title}, {counted(len(set(topology.servers)), 'server')}; {words}"
     width = max(drawn.width, LEAST_WIDTH, 9.0 * len(title) + 32)
     return _picture(width, head + drawn.height, title, said, parts)
-
-
-def graphml(topology: Topology) -> bytes:
-    """The physical multigraph: a node for each vertex by name, an edge for each direction of a wire."""
-    import networkx as nx
-
-    graph: nx.MultiDiGraph[str] = nx.MultiDiGraph(name=printable(topology.name))
-    names = [printable(vertex.name) for vertex in topology.vertices]
-    for index, vertex in enumerate(topology.vertices):
-        rank = {"rank": index} if index < topology.ranks else {}
-        words = {name: printable(getattr(vertex, name)) for name in ("server", "host", "model")}
-        graph.add_node(names[index], kind=vertex.kind, **rank, **words)
-    for index, wire in enumerate(topology.wires):
-        values = {"lanes": wire.lanes, "latency_us": float(wire.latency * 1_000_000)}
-        if wire.bandwidth is not None:
-            values["gbytes_per_second"] = float(wire.bandwidth * wire.lanes / 10**9)
-        graph.add_edge(names[wire.src], names[wire.dst], key=index, kind=printable(wire.kind), **values)
-    return ("\n".join(nx.generate_graphml(graph)) + "\n").encode()

@@ -39,11 +39,10 @@ class PlanTask:
 
 @dataclass(frozen=True, slots=True)
 class PlanTasks:
-    """Task i is ``places[i]``; a unit is a chunk. ``messages``: (put or lone signal, wait that it ends)."""
+    """Task i is ``places[i]``; a unit is a chunk."""
 
     tasks: SizedTasks
     places: tuple[PlanTask, ...]
-    messages: tuple[tuple[int, int], ...]
 
 
 def plan_tasks(plan: Plan, costs: Costs) -> PlanTasks:
@@ -98,7 +97,6 @@ class _Execution:
                 rates.append(rate or 0.0)
         self._tasks = TaskList(costs, costs.launch, Copiers(tuple(names), tuple(rates)))
         self._places: list[PlanTask] = []
-        self._messages: list[tuple[int, int]] = []
         self._links: dict[tuple[Rank, Rank], list[int]] = defaultdict(list)
         for i, pair in enumerate(costs.link_ends):
             self._links[pair].append(i)
@@ -120,7 +118,6 @@ class _Execution:
             for end, far in zip(ends, between.get((peer, g, kind), []), strict=False):
                 end.far = far
         self._put: dict[tuple[Rank, Rank], int] = {}  # over memory: the last put that no signal has told of yet
-        self._put_of_signal: dict[int, int] = {}  # signal -> the put that it comes with
         self._at_barrier: dict[tuple[int, int], list[_Block]] = defaultdict(list)
         self._released: dict[tuple[int, int], deque[tuple[int, ...]]] = defaultdict(deque)
         for g, gpu in enumerate(plan.gpus):
@@ -137,7 +134,7 @@ class _Execution:
                     moved = True
         if any(block.done < len(block.operations) for block in self._blocks):
             raise ValueError("the plan never ends: some thread blocks wait for ever")
-        return PlanTasks(self._tasks.sized(), tuple(self._places), tuple(self._messages))
+        return PlanTasks(self._tasks.sized(), tuple(self._places))
 
     def _link(self, src: Rank, dst: Rank, turn: int = 0) -> int:
         """The fastest link from ``src`` to ``dst``."""
@@ -162,9 +159,7 @@ class _Execution:
                 if any(len(end.inbox) < ends.count(end) for end in ends):
                     return False
                 signals = [end.inbox.popleft() for end in ends]
-                task = self._local(block, [*block.after, *signals], tuple(end.peer for end in ends))
-                self._messages += [(self._put_of_signal.get(signal, signal), task) for signal in signals]
-                block.after = (task,)
+                block.after = (self._local(block, [*block.after, *signals], tuple(end.peer for end in ends)),)
             case "signal" | "rlxsignal":
                 for end in ends:
                     self._signal(block, end)
@@ -191,7 +186,6 @@ class _Execution:
         end.fresh = None
         if put is not None:
             task = self._local(block, waits, (end.peer,))
-            self._put_of_signal[task] = put
         else:
             task = self._placed(self._tasks.alpha(end.link, waits), block, peers=(end.peer,))
         if end.far is not None:
