@@ -40,8 +40,7 @@ class CegisEntry:
 
     def plain(self) -> dict[str, Any]:
         """For JSON."""
-        entry: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
-        entry["counterexamples"] = list(self.counterexamples)
+        entry = asdict(self)
         if self.snapshot is None:
             del entry["snapshot"]
         return entry
@@ -63,33 +62,10 @@ class CegisTrace:
         self.entries.append(replace(entry, phase=self.phase))
 
     @property
-    def calls(self) -> int:
-        """How often Z3 was asked."""
-        return sum(entry.answer in CALLED for entry in self.entries)
-
-    @property
-    def counterexamples(self) -> int:
-        """How many there were."""
-        return sum(entry.number for entry in self.entries)
-
-    @property
     def own(self) -> tuple[CegisEntry, ...]:
         """The entries of this phase and of parts of it."""
         inside = f"{self.phase}, " if self.phase else ""
         return tuple(e for e in self.entries if e.phase == self.phase or e.phase.startswith(inside))
-
-    def words(self, since: int = 0) -> str:
-        """The entries from ``since`` on in a few words."""
-        part = CegisTrace(entries=self.entries[since:])
-        units = sum(entry.units for entry in part.entries)
-        return (
-            f"{_count(len(part.entries), 'iteration')}, {_count(part.counterexamples, 'counterexample')}, "
-            f"{_count(part.calls, 'call')} of Z3 ({units:,} units)"
-        )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.clusters import cluster, problem_on, ring, ring_allgather, ring_reducescatter
+from support.fluid_reference import fullest
 
 from hetesynth.engine.predictors import CostOptions, SchedulePredictor
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.model.timeline import lower_bound
 from hetesynth.model.topology import Topology
 
 MB = 10**6
@@ -75,7 +75,7 @@ def test_laws(seed: int, steps: str, alpha: str) -> None:
     topology, problem, schedule = broadcast_case(seed)
     clock = SchedulePredictor(topology, problem, schedule, CostOptions(steps=steps, alpha=alpha))  # type: ignore[arg-type]
     timeline = clock.timeline(MB)
-    assert timeline.makespan >= lower_bound(timeline.graph) * (1 - 1e-12)
+    assert timeline.makespan >= fullest(timeline.graph) * (1 - 1e-12)
     if steps == "barrier":
         apart = sum(
             us(

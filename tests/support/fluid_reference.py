@@ -45,6 +45,13 @@ def graph_of(rates: Sequence[Fraction], tasks: Sequence[Task]) -> TransferGraph:
     )  # fmt: skip
 
 
+def fullest(graph: TransferGraph) -> float:
+    """Seconds that the fullest resource needs."""
+    task = np.repeat(np.arange(graph.tasks), np.diff(graph.uses_start))
+    load = np.bincount(graph.uses, weights=(graph.size + graph.occupied)[task], minlength=len(graph.names))
+    return float((load / graph.rate).max(initial=0.0))
+
+
 def ends(rates: Sequence[Fraction], tasks: Sequence[Task]) -> list[Fraction]:
     """When each task ends."""
     now = Fraction(0)
