@@ -122,8 +122,8 @@ def test_never_below_the_bound(make, size: int) -> None:
     bound = fullest(tasks.tasks.graph(1.0))
     found = clock.predict(size)
     assert found.seconds >= bound * (1 - 1e-12)
-    fullest = max(use.size / use.rate for use in found.timeline.uses())
-    assert found.seconds >= fullest / tasks.simulated * tasks.loops * (1 - 1e-2)
+    most_used = max(use.size / use.rate for use in found.timeline.uses())
+    assert found.seconds >= most_used / tasks.simulated * tasks.loops * (1 - 1e-2)
     assert tasks.simulated >= min(MIN_LOOPS, tasks.loops)
 
 
