@@ -1,8 +1,8 @@
 """Every threshold by which the compiler decides and that was kept because its value matters.
 
-``Policy`` has a section for each package that decides by thresholds. Below each stands its unit, what it decides and
-what was measured. ``DEFAULT`` is what the command line uses. A ``Request`` and a ``Search`` carry a policy, so that
-a test or an experiment replaces what it likes:
+``Policy`` has a section for each package that decides by thresholds. Below each stands its unit, what it decides
+and what was measured. ``DEFAULT`` is what the command line uses. A ``Request`` and a ``Search`` carry a policy, so
+that a test or an experiment replaces what it likes:
 
     replace(DEFAULT, packing=replace(DEFAULT.packing, sweeps=1))
 

@@ -9,7 +9,7 @@ from typing import Literal
 from hetesynth.model.cost import Costs
 from hetesynth.model.runtime_costs import OURS
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.simulate.graph_builder import Copiers, SizedTasks, TaskList
+from hetesynth.simulate.graph_builder import SizedTasks, TaskList
 
 StepReading = Literal["data", "order", "barrier"]
 
@@ -28,7 +28,7 @@ def schedule_tasks(schedule: Schedule, costs: Costs, steps: StepReading = "order
     """
     if any(t.link >= len(costs.link_ends) for t in schedule.transfers):
         raise ValueError("the schedule is one of another topology")
-    tasks = TaskList(costs, costs.start(OURS), Copiers())
+    tasks = TaskList(costs, costs.start(OURS))
     arrivals = _Arrivals(costs)
     earlier = _Earlier(tasks, lambda t: (0,) if steps == "barrier" else costs.link_resources[t.link])
     numbers = []
