@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from hetesynth.judge.msccl.reader import ReadResult
     from hetesynth.model.plan import Plan
     from hetesynth.programs.msccl.lower import Lowered, LoweringOptions
-    from hetesynth.programs.mscclpp.lower import PlanOptions
     from hetesynth.programs.summary import ProgramSummary
 
 FileKind = Literal["program", "schedule", "plan"]
@@ -96,14 +95,7 @@ def _judge_xml(
 def _emit_plan(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Emitted:
     from hetesynth.programs.mscclpp.lower import lower_plan
 
-    return plan_of(lower_plan(problem, schedule, plan_options(options), servers_of(problem, options)), options)
-
-
-def plan_options(options: LoweringOptions) -> PlanOptions:
-    """The same of a plan."""
-    from hetesynth.programs.mscclpp.lower import PlanOptions
-
-    return PlanOptions(options.name, options.in_place, options.min_bytes, options.max_bytes)
+    return plan_of(lower_plan(problem, schedule, options, servers_of(problem, options)), options)
 
 
 def servers_of(problem: Problem, options: LoweringOptions) -> Sequence[str]:

@@ -161,7 +161,6 @@ def import_file(request: ImportRequest) -> Imported:
         options = LoweringOptions(
             imported.name,
             in_place,
-            not in_place,
             target=target,
             servers=servers,
             policy=request.policy.lowering,

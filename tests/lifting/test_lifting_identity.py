@@ -19,7 +19,7 @@ SMALL = tuple(g for g in GRAPHS if g not in ("dgx1", "h4p8", "ring8"))
 
 def written(graph: str, name: CollectiveName, target: Target, in_place: bool, **sizes: int) -> bytes:
     problem, schedule = case(graph, name, 2)
-    options = LoweringOptions("x", in_place=in_place, out_of_place=not in_place, target=target, **sizes)
+    options = LoweringOptions("x", in_place=in_place, target=target, **sizes)
     return write_msccl_xml(lower(problem, schedule, options), target)
 
 

@@ -35,7 +35,7 @@ def moved(problem: Problem, schedule: Schedule) -> Counter[tuple[int, int, int, 
 @cache
 def own(graph: str, name: CollectiveName, chunks: int, in_place: bool) -> tuple[Problem, Schedule, Program]:
     problem, schedule = case(graph, name, chunks)
-    return problem, schedule, lower(problem, schedule, LoweringOptions("x", in_place, not in_place))
+    return problem, schedule, lower(problem, schedule, LoweringOptions("x", in_place))
 
 
 SMALL = [*((g, 1) for g in GRAPHS if g not in ("dgx1", "h4p8")), ("line3", 3), ("star5", 2), ("oneway4", 2)]

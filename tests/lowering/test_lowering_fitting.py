@@ -47,7 +47,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def fitted(problem: Problem, schedule: Schedule, in_place: bool = False, **limits: int) -> Lowered:
     target = replace(PORTABLE, **limits)  # type: ignore[arg-type]
-    options = LoweringOptions("fit", in_place, not in_place, target)
+    options = LoweringOptions("fit", in_place, target=target)
     return lower_with_notes(problem, schedule, options)
 
 
@@ -152,10 +152,7 @@ def test_too_many_elements() -> None:
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("gather", LoweringOptions("x", in_place=True, out_of_place=False)),
-        ("scatter", LoweringOptions("x", in_place=True, out_of_place=False)),
-        ("allgather", LoweringOptions("x", in_place=True, out_of_place=True)),
-        ("allgather", LoweringOptions("x", in_place=False, out_of_place=False)),
+        ("gather", LoweringOptions("x", in_place=True)),
         ("allgather", LoweringOptions("x", min_bytes=2, max_bytes=1)),
         ("allgather", LoweringOptions("x", min_bytes=-1)),
     ],

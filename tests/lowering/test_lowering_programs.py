@@ -42,7 +42,7 @@ LARGE = (
 
 
 def lowered(problem: Problem, schedule: Schedule, in_place: bool, target: Target = PORTABLE) -> Program:
-    return lower(problem, schedule, LoweringOptions("case", in_place, not in_place, target))
+    return lower(problem, schedule, LoweringOptions("case", in_place, target=target))
 
 
 def over_limits(program: Program, target: Target) -> list[str]:

@@ -31,9 +31,7 @@ UNBOUNDED = 10**6
 
 def lowered(graph: str, name: str, target: Target, in_place: bool = False, chunks: int = 1) -> Lowered:
     root = 1 if name in ROOTED and graph != "one" else None
-    return lower_with_notes(
-        *case(graph, name, chunks, root), LoweringOptions("case", in_place, not in_place, target)
-    )
+    return lower_with_notes(*case(graph, name, chunks, root), LoweringOptions("case", in_place, target=target))
 
 
 def instructions(program: Program, op: str) -> int:
@@ -118,7 +116,7 @@ def odd(seed: int) -> None:
         return
     for in_place in (False, True)[: 1 + in_place_supported(problem.collective.name)]:
         try:
-            made = lower_with_notes(problem, schedule, LoweringOptions("odd", in_place, not in_place, target))
+            made = lower_with_notes(problem, schedule, LoweringOptions("odd", in_place, target=target))
         except HetesynthError as error:
             assert error.code in ("HS501", "HS502")
             continue

@@ -23,7 +23,7 @@ ALGO += ["minBytes", "maxBytes"]
 
 def program(graph: str, name: str, in_place: bool = False, chunks: int = 1) -> Program:
     problem, schedule = case(graph, name, chunks)
-    return lower(problem, schedule, LoweringOptions(f"{name}_{graph}", in_place, not in_place))
+    return lower(problem, schedule, LoweringOptions(f"{name}_{graph}", in_place))
 
 
 @pytest.mark.parametrize("in_place", [False, True])

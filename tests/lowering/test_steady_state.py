@@ -96,7 +96,7 @@ def seconds(program: Program, prices: Costs, bytes_of_chunk: float, target: Targ
 def test_programs_are_right_and_keep_the_limits(seed: int, target: str, name: CollectiveName) -> None:
     problem, schedule, prices = case(seed, name, 1 + seed % 2)
     in_place = bool(seed % 2)
-    options = LoweringOptions("x", target=TARGETS[target], in_place=in_place, out_of_place=not in_place)
+    options = LoweringOptions("x", target=TARGETS[target], in_place=in_place)
     listed = arrangements(problem, schedule, prices, options, 64 * MIB)
     assert any(arrangement.pieces > 1 for arrangement in listed)
     for arrangement in [listed[0], listed[-1]]:

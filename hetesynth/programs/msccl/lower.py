@@ -21,7 +21,7 @@ from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Rank
 from hetesynth.policy import DEFAULT, LoweringPolicy
 from hetesynth.programs.cut_chunks import at_once
-from hetesynth.programs.layout import Layout, check_form
+from hetesynth.programs.layout import FileOptions, Layout
 from hetesynth.programs.msccl.assembly import (
     OPTIMIZED,
     Grouped,
@@ -49,22 +49,14 @@ FEWER = "use fewer chunks per rank, another strategy or another target"
 
 
 @dataclass(frozen=True, slots=True)
-class LoweringOptions:
-    """What to make of a schedule. Exactly one of ``in_place`` and ``out_of_place`` holds.
+class LoweringOptions(FileOptions):
+    """What to make of a schedule. ``servers``: of each rank; empty: all in one. ``min_channels``: over how many
+    channels what a pair carries is spread where limits allow, as a thread block may be slower than its link.
+    ``chunk_seconds``: of a chunk between ranks, by which links share thread blocks; empty: 1 / C(u, v).
+    ``instances``: into how many parts every chunk is cut."""
 
-    ``min_bytes``, ``max_bytes``: of the whole buffer (0: no limit). ``servers``: of each rank; empty: all in one.
-    ``min_channels``: over how many channels what a pair carries is
-    spread where limits allow, as a thread block may be slower than its link. ``chunk_seconds``: of a chunk between
-    ranks, by which links share thread blocks; empty: 1 / C(u, v). ``instances``: into how many parts every chunk
-    is cut."""
-
-    name: str
-    in_place: bool = False
-    out_of_place: bool = True
     target: Target = PORTABLE
     protocol: Protocol = "Simple"
-    min_bytes: int = 0
-    max_bytes: int = 0
     optimizations: Optimizations = OPTIMIZED
     servers: tuple[str, ...] = ()
     policy: LoweringPolicy = DEFAULT.lowering
@@ -76,6 +68,13 @@ class LoweringOptions:
     def unnamed(self) -> LoweringOptions:
         """What of them decides about instructions: without the name and the sizes of the file."""
         return replace(self, name="", min_bytes=0, max_bytes=0)
+
+    @property
+    def stated_max_bytes(self) -> int:
+        """As the target states it: its word for no limit, and one more where the limit itself is excluded."""
+        if not self.max_bytes:
+            return self.target.open_max_bytes
+        return self.max_bytes + (not self.target.max_bytes_inclusive)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,7 @@ def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOpti
     Raises HetesynthError: HS500-HS504 a limit of the target, HS505 the collective has no such form, HS507 the
     schedule sends what a rank does not hold.
     """
-    check_options(problem, options)
+    options.check(problem.collective.name)
     # a thread block has one peer to send to and one to receive from: said before anything else is done
     pairs = {(problem.arcs[a].src, problem.arcs[a].dst) for a in {t.link for t in schedule.transfers}}
     for ranks in (Counter(src for src, _ in pairs), Counter(dst for _, dst in pairs)):
@@ -127,9 +126,9 @@ def lowered_as(layout: Layout, draft: Ordered, options: LoweringOptions, notes: 
         channels=max((tb.channel + 1 for of_rank in blocks for tb in of_rank), default=1),
         chunks_per_loop=layout.chunks_per_loop,
         in_place=options.in_place,
-        out_of_place=options.out_of_place,
+        out_of_place=not options.in_place,
         min_bytes=options.min_bytes,
-        max_bytes=stated_max_bytes(options),
+        max_bytes=options.stated_max_bytes,
         root=collective.root,
         gpus=tuple(
             GpuProgram(rank, *layout.sizes(rank), scratch, of_rank)
@@ -137,24 +136,6 @@ def lowered_as(layout: Layout, draft: Ordered, options: LoweringOptions, notes: 
         ),
     )
     return Lowered(program, notes)
-
-
-def check_options(problem: Problem, options: LoweringOptions) -> None:
-    """HetesynthError HS505 where the collective has no such form."""
-    if options.in_place == options.out_of_place:
-        raise HetesynthError(
-            "a program is either in place or out of place", code="HS505", help="write one file for each"
-        )
-    if options.min_bytes < 0 or options.max_bytes < 0:
-        raise HetesynthError("a size is negative", code="HS505", help="use 0 for no limit")
-    check_form(problem.collective.name, options.in_place, options.min_bytes, options.max_bytes)
-
-
-def stated_max_bytes(options: LoweringOptions) -> int:
-    """As the target states it: its word for no limit, and one more where the limit itself is excluded."""
-    if not options.max_bytes:
-        return options.target.open_max_bytes
-    return options.max_bytes + (not options.target.max_bytes_inclusive)
 
 
 # -- fitting

@@ -20,7 +20,7 @@ from hetesynth.programs.cut_chunks import in_pieces
 from hetesynth.programs.layout import Layout
 from hetesynth.programs.msccl.assembly import grouped, ordered
 from hetesynth.programs.msccl.channels import ChannelPlan, messages
-from hetesynth.programs.msccl.lower import FEWER, Lowered, LoweringOptions, check_options, lowered_as, within
+from hetesynth.programs.msccl.lower import FEWER, Lowered, LoweringOptions, lowered_as, within
 from hetesynth.programs.msccl.placement import place
 from hetesynth.programs.msccl.thread_blocks import NO_TIMES, BlockPlan
 from hetesynth.programs.steady_state.traffic import (
@@ -111,7 +111,7 @@ def lower_steady_state(
     Raises HetesynthError: HS501 to HS504 a limit of the target, HS505 the collective has no such form, HS507 the
     schedule sends what a rank does not hold.
     """
-    check_options(problem, options)
+    options.check(problem.collective.name)
     target = options.target
     traffic = _traffic(problem, schedule, costs, target)
     phases = traffic.phases(arrangement.piece_bytes, arrangement.turn)
