@@ -80,8 +80,6 @@ def import_summary(imported: Imported, paths: Iterable[Path]) -> dict[str, Any]:
         "transfers": len(imported.schedule.transfers),
         "crossings": None if lifted is None else lifted.arrivals,
         "dropped": None if lifted is None else lifted.dropped,
-        "depth": None if lifted is None else lifted.depth,
-        "relays": None if lifted is None else lifted.relays,
         "pieces": 1 if lifted is None else lifted.pieces,
         "widest_link": max((arc.capacity for arc in imported.problem.arcs), default=0),
         "cluster": None if imported.chunking is None else imported.chunking.topology.name,
