@@ -104,9 +104,7 @@ def import_report(imported: Imported, document: dict[str, Any]) -> str:
     ]
     if document["crossings"] is not None:
         dropped = f", {document['dropped']} not needed and left out" if document["dropped"] else ""
-        relays = counted(document["relays"], "relay") if document["relays"] else "no relays"
-        depth = counted(document["depth"], "step")
-        lines.append(f"  {document['kind']:<12} {depth}, {document['crossings']} chunks cross{dropped}, {relays}")
+        lines.append(f"  {document['kind']:<12} {document['crossings']} chunks cross{dropped}")
         if document["pieces"] > 1:
             pieces = f"each of the file's is {document['pieces']} here, so that they divide among the ranks"
             lines.append(f"  chunks       {pieces}")

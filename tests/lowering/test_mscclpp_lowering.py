@@ -106,16 +106,6 @@ def test_what_cannot_fit_is_an_error_with_a_way_out() -> None:
     assert "fewer chunks" in caught.value.help
 
 
-def test_options_are_checked() -> None:
-    problem, schedule = case("full3", "gather")
-    for options in (FileOptions("p", in_place=True), FileOptions("p", min_bytes=2, max_bytes=1)):
-        with pytest.raises(HetesynthError) as caught:
-            lower_plan(problem, schedule, options, halves(3))
-        assert caught.value.code == "HS505"
-    sized = lower_plan(problem, schedule, FileOptions("p", min_bytes=16, max_bytes=64), halves(3))
-    assert (sized.min_bytes, sized.max_bytes) == (16, 64)
-
-
 GIB = 2**30
 
 
