@@ -47,13 +47,6 @@ if TYPE_CHECKING:
     help="Whether alpha is a pure delay or holds the link.",
 )
 @click.option(
-    "--steps",
-    type=click.Choice(["data", "order", "barrier"]),
-    default="order",
-    show_default=True,
-    help="What a transfer of a schedule waits for: its data, earlier steps on its wires too, or all of them.",
-)
-@click.option(
     "--target",
     default=PORTABLE.name,
     show_default=True,
@@ -101,7 +94,6 @@ def simulation_summary(simulation: FilePredictions) -> dict[str, Any]:
         "calibration": options.rates,
         "runtime_costs": costed(options.runtime, options.rates) is not None,
         "alpha": options.alpha,
-        "steps": options.steps if simulation.kind == "schedule" else None,
         "results": [
             {
                 "size": p.size,
@@ -120,7 +112,6 @@ def simulation_summary(simulation: FilePredictions) -> dict[str, Any]:
 
 def simulation_lines(document: dict[str, Any]) -> list[str]:
     """Return a title and a table."""
-    steps = f", steps {document['steps']}" if document["steps"] else ""
     costs = "counted" if document["runtime_costs"] else "left out"
     rows = [("size", "time us", "algbw GB/s", "busbw GB/s", "used", "bottleneck")]
     rows += [
@@ -137,8 +128,7 @@ def simulation_lines(document: dict[str, Any]) -> list[str]:
     lines = [
         f"{document['cluster']}: {document['collective']}, {document['ranks']} ranks, {document['kind']} "
         f"{Path(document['file']).name}",
-        f"  simulated, calibration {document['calibration']}, runtime costs {costs}, "
-        f"alpha {document['alpha']}{steps}",
+        f"  simulated, calibration {document['calibration']}, runtime costs {costs}, alpha {document['alpha']}",
         *(f"  {line}" for line in table(rows, right=range(5))),
     ]
     unsteady = max(p["unsteady"] for p in document["results"])

@@ -36,10 +36,7 @@ def cegis_lines(entries: Sequence[CegisEntry]) -> Iterable[str]:
         phase = f"{total.first.phase}, " if total.first.phase else ""
         where = f"{phase}checkpoint {total.first.checkpoint}"
         yield f"             first counterexample ({where}): {total.first.counterexamples[0]}"
-    yield (
-        f"             checkpoint moved back {counted(total.moved_back, 'time')}, "
-        f"{counted(total.laws, 'law')} learned, largest model {total.largest_model:,} Send variables"
-    )
+    yield (f"             largest model {total.largest_model:,} Send variables")
 
 
 def explanation(synthesis: Synthesis) -> str:

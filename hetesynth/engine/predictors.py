@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from hetesynth.simulate.graph_builder import SizedTasks
     from hetesynth.simulate.plan import Cell, PlanTasks
     from hetesynth.simulate.program import ProgramTasks
-    from hetesynth.simulate.schedule import StepReading
 
 
 MAX_SIZES = 256
@@ -163,7 +162,6 @@ class CostOptions:
 
     calibration: CalibrationName | None = None
     alpha: AlphaReading = "overlap"
-    steps: StepReading = "order"
     policy: Policy = DEFAULT
     runtime: RuntimeCosts | None = None
 
@@ -228,7 +226,7 @@ class SchedulePredictor:
         self.problem = problem
         self.schedule = schedule
         self.costs: Costs = options.costs(topology)
-        self.tasks: SizedTasks = schedule_tasks(schedule, self.costs, options.steps)
+        self.tasks: SizedTasks = schedule_tasks(schedule, self.costs)
 
     def timeline(self, size: int | Fraction) -> Timeline:
         """When each transfer runs for a buffer of ``size`` bytes; task i is transfer i of the schedule."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import pairwise
 from typing import Any, Literal
 
 Action = Literal["seed", "fill", "solve", "whole"]
@@ -70,15 +69,12 @@ class CegisTrace:
 
 @dataclass(frozen=True, slots=True)
 class CegisTotals:
-    """``first``: the first entry with a counterexample. ``moved_back``: how often a checkpoint was earlier than
-    the one before it. ``laws``: that Z3 was told, each counted once. ``calls``: of Z3, which spent ``units``.
+    """``first``: the first entry with a counterexample. ``calls``: of Z3, which spent ``units``.
     ``largest_model``: Send variables."""
 
     iterations: int
     counterexamples: int
     first: CegisEntry | None
-    moved_back: int
-    laws: int
     calls: int
     units: int
     largest_model: int
@@ -97,22 +93,10 @@ class CegisTotals:
 
 def totals(entries: Sequence[CegisEntry]) -> CegisTotals:
     """Of ``entries``, in their order."""
-    moved_back = laws = 0
-    for before, after in pairwise([None, *entries]):
-        if after is None:
-            continue
-        told = 0  # of the laws of this entry, those that its loop knew before
-        if before is not None and (before.phase, before.steps) == (after.phase, after.steps):
-            places = before.checkpoint, after.checkpoint
-            moved_back += places[0] is not None and places[1] is not None and places[1] < places[0]
-            told = before.laws if after.laws >= before.laws else 0  # where there are fewer, another loop began
-        laws += after.laws - told
     return CegisTotals(
         iterations=len(entries),
         counterexamples=sum(entry.number for entry in entries),
         first=next((entry for entry in entries if entry.counterexamples), None),
-        moved_back=moved_back,
-        laws=laws,
         calls=sum(entry.answer in CALLED for entry in entries),
         units=sum(entry.units for entry in entries),
         largest_model=max((entry.sends for entry in entries), default=0),

@@ -33,8 +33,7 @@ def cegis_run(synthesis: Synthesis) -> CegisRun | None:
     total = totals(entries)
     said = [
         f"{counted(total.iterations, 'iteration')} with {counted(total.counterexamples, 'counterexample')} and "
-        f"{counted(total.calls, 'call')} of Z3 ({total.units:,} units). The checkpoint moved back "
-        f"{counted(total.moved_back, 'time')}; Z3 was told {counted(total.laws, 'law')}; its largest model had "
+        f"{counted(total.calls, 'call')} of Z3 ({total.units:,} units), whose largest model had "
         f"{total.largest_model:,} Send variables. Seconds are in the file of --log."
     ]
     if total.iterations > MAX_ROWS:
