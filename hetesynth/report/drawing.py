@@ -64,11 +64,11 @@ class WireCurve:
 
 @dataclass(frozen=True, slots=True)
 class ServerBox:
-    """The frame of a server and its captions, the first at ``caption_y``: name and GPUs, then rates by kind."""
+    """The frame of a server and, at ``caption_y``, its name and GPUs."""
 
     name: str
     box: Box
-    captions: tuple[str, ...]
+    caption: str
     caption_y: float
 
 
@@ -109,23 +109,15 @@ def rate_range(rates: set[Fraction]) -> str:
 def drawing(topology: Topology) -> Drawing:
     """The picture of ``topology``."""
     joined: dict[int, set[int]] = {i: set() for i in range(len(topology.vertices))}
-    rates: dict[str, dict[str, set[Fraction]]] = defaultdict(lambda: defaultdict(set))  # by server, kind of wire
     for wire in topology.wires:
         joined[wire.src].add(wire.dst)
         joined[wire.dst].add(wire.src)
-        if wire.bandwidth is not None:
-            for server in {topology.vertices[wire.src].server, topology.vertices[wire.dst].server}:
-                rates[server][wire.kind].add(wire.bandwidth * wire.lanes)
     members: dict[str, list[int]] = {server: [] for server in topology.servers}
     loose: list[int] = []
     for i, vertex in enumerate(topology.vertices):
         own = vertex.server in members and (vertex.server or vertex.kind == "gpu")
         (members[vertex.server] if own else loose).append(i)
     blocks = {server: _server(topology, inside, joined) for server, inside in members.items()}
-    captions = {
-        server: _captions(topology, server, members[server], rates[server], block.width)
-        for server, block in blocks.items()
-    }
     lefts: dict[str, float] = {}
     width = GAP
     for server, block in blocks.items():
@@ -143,7 +135,7 @@ def drawing(topology: Topology) -> Drawing:
         rest = [i for i in rest if i not in near]
     fans = [BAR + min(MOST_FAN, FAN + FAN_STEP * len(tier)) for tier in tiers]
     top = GAP + (sum(fans) or 2 * MOST_FAN * (len(blocks) > 1))  # room for wires from server to server
-    bottom = top + max(block.height + LINE * len(captions[server]) for server, block in blocks.items())
+    bottom = top + max(block.height for block in blocks.values()) + LINE
     for tier, y in [*((t, top - sum(fans[: n + 1])) for n, t in enumerate(tiers)), (under, bottom + FAN)]:
         middles = {i: [places[n].middle[0] for n in joined[i] if n in places] or [0.0] for i in tier}
         share = (width - 2 * GAP + SPACE) / max(1, len(tier))
@@ -152,27 +144,14 @@ def drawing(topology: Topology) -> Drawing:
     servers = []
     for server, block in blocks.items():
         places.update({i: places[i].moved(0.0, top) for i in block.places})
-        frame = Box(lefts[server], top, block.width, block.height + LINE * len(captions[server]))
-        servers.append(ServerBox(server, frame, captions[server], top + block.height + 8))
+        frame = Box(lefts[server], top, block.width, block.height + LINE)
+        models = Counter(topology.vertices[i].model or "GPU" for i in members[server] if i < topology.ranks)
+        gpus = " + ".join(f"{count} x {model}" for model, count in models.items())
+        caption = shortened(f"{server}: {gpus}" if server else gpus, max(8, int((block.width - 16) / LETTER)))
+        servers.append(ServerBox(server, frame, caption, top + block.height + 4))
     boxes = tuple(places[i] for i in range(len(topology.vertices)))
     height = bottom + GAP + (FAN + BAR if under else 0.0)
     return Drawing(width, height, boxes, tuple(servers), _wires(topology, boxes, (width, height)))
-
-
-def _captions(
-    topology: Topology, server: str, inside: Sequence[int], rates: Mapping[str, set[Fraction]], width: float
-) -> tuple[str, ...]:
-    """Name and GPUs of a server, then its rates by kind, in lines no wider than its frame."""
-    models = Counter(topology.vertices[i].model or "GPU" for i in inside if i < topology.ranks)
-    gpus = " + ".join(f"{count} x {model}" for model, count in models.items())
-    lines, most = [f"{server}: {gpus}" if server else gpus], max(8, int((width - 16) / LETTER))
-    for kind, carried in rates.items():
-        text = f"{kind} {rate_range(carried)} GB/s"
-        if len(lines) > 1 and len(lines[-1]) + len(text) + 2 <= most:
-            lines[-1] += f", {text}"
-        else:
-            lines.append(text)
-    return tuple(shortened(line, most) for line in lines)
 
 
 # -- one server

@@ -44,14 +44,12 @@ def _picture(width: float, height: float, title: str, description: str, parts: S
 
 
 def _frames(drawn: Drawing, wires: str) -> str:
-    """Servers, ``wires``, and over these the captions of the servers."""
+    """Servers, ``wires``, and over these what the servers are."""
     parts = [*(_box(server.box, 8, PANEL) for server in drawn.servers), wires]
-    look = f'font-size="10.5" fill="{INK}" stroke="{PANEL}" stroke-width="3" paint-order="stroke"'
+    look = f'font-weight="600" fill="{INK}" stroke="{PANEL}" stroke-width="3" paint-order="stroke"'
     for server in drawn.servers:
-        for k, line in enumerate(server.captions):
-            weight = ' font-weight="600"' if k == 0 else ""
-            at = f'x="{px(server.box.x + 10)}" y="{px(server.caption_y + k * LINE)}"'
-            parts.append(f"<text {at} {look}{weight}>{clean(line)}</text>")
+        at = f'x="{px(server.box.x + 10)}" y="{px(server.caption_y)}"'
+        parts.append(f"<text {at} {look}>{clean(server.caption)}</text>")
     return "".join(parts)
 
 

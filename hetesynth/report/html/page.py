@@ -167,8 +167,7 @@ def _topology(topology: Topology) -> dict[str, Any]:
             for i, (v, b) in enumerate(zip(topology.vertices, drawn.vertices, strict=True))
         ],
         "servers": [
-            [s.name, s.box.x, s.box.y, s.box.width, s.box.height, s.caption_y, list(s.captions)]
-            for s in drawn.servers
+            [s.name, s.box.x, s.box.y, s.box.width, s.box.height, s.caption_y, [s.caption]] for s in drawn.servers
         ],
         "kinds": kinds,
         "wires": wires,
