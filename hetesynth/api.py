@@ -26,7 +26,6 @@ from hetesynth.model.bound import LowerBound
 from hetesynth.model.calibration import CalibrationName
 from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.collective import CollectiveName
-from hetesynth.model.cost import AlphaReading
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES
@@ -222,7 +221,6 @@ def simulate(
     target: str = "portable",
     runtime_costs: bool = True,
     calibration: CalibrationName | None = None,
-    alpha: AlphaReading = "overlap",
     page: Path | None = None,
     trace: Path | None = None,
 ) -> FilePredictions:
@@ -234,7 +232,7 @@ def simulate(
     from hetesynth.engine.simulate import simulate_file
 
     sizes, runtime = sizes_of(size, named="--size"), target_named(target)
-    costs = CostOptions(calibration, alpha, runtime=NCCL_TABLES if runtime_costs else None)
+    costs = CostOptions(calibration, runtime=NCCL_TABLES if runtime_costs else None)
     if page is not None or trace is not None:
         from hetesynth.engine.page.report import report_of_file, write_reports
 

@@ -20,7 +20,7 @@ from hetesynth.cli.options import (
 )
 from hetesynth.cli.terminal import show, table
 from hetesynth.model.calibration import CALIBRATION_NAMES
-from hetesynth.model.cost import ALPHA_READINGS, costed
+from hetesynth.model.cost import costed
 from hetesynth.model.target import PORTABLE
 from hetesynth.model.words import size_text
 
@@ -38,13 +38,6 @@ if TYPE_CHECKING:
     type=click.Choice(CALIBRATION_NAMES),
     help="measured: rates that published runs reach, the default with runtime costs; spec: the figures of the "
     "topology, the default without; nccl: derated as NCCL does; raw: signalling rates, no overheads.",
-)
-@click.option(
-    "--alpha",
-    type=click.Choice(ALPHA_READINGS),
-    default="overlap",
-    show_default=True,
-    help="Whether alpha is a pure delay or holds the link.",
 )
 @click.option(
     "--target",
@@ -93,7 +86,6 @@ def simulation_summary(simulation: FilePredictions) -> dict[str, Any]:
         "ranks": simulation.topology.ranks,
         "calibration": options.rates,
         "runtime_costs": costed(options.runtime, options.rates) is not None,
-        "alpha": options.alpha,
         "results": [
             {
                 "size": p.size,
@@ -128,7 +120,7 @@ def simulation_lines(document: dict[str, Any]) -> list[str]:
     lines = [
         f"{document['cluster']}: {document['collective']}, {document['ranks']} ranks, {document['kind']} "
         f"{Path(document['file']).name}",
-        f"  simulated, calibration {document['calibration']}, runtime costs {costs}, alpha {document['alpha']}",
+        f"  simulated, calibration {document['calibration']}, runtime costs {costs}",
         *(f"  {line}" for line in table(rows, right=range(5))),
     ]
     unsteady = max(p["unsteady"] for p in document["results"])

@@ -15,7 +15,7 @@ from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.model.calibration import CalibrationName
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
-from hetesynth.model.cost import AlphaReading, Costs, bandwidths, chunk_bytes, costed, costs
+from hetesynth.model.cost import Costs, bandwidths, chunk_bytes, costed, costs
 from hetesynth.model.plan import Plan
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program
@@ -161,7 +161,6 @@ class CostOptions:
     ``calibration``: None: what runs reach where the runtime's costs count, else the rates that are stated."""
 
     calibration: CalibrationName | None = None
-    alpha: AlphaReading = "overlap"
     policy: Policy = DEFAULT
     runtime: RuntimeCosts | None = None
 
@@ -177,7 +176,7 @@ class CostOptions:
 
     def costs(self, topology: Topology) -> Costs:
         """The prices of ``topology``."""
-        return costs(topology, self.rates, self.alpha, self.runtime)
+        return costs(topology, self.rates, self.runtime)
 
     def launch(self, topology: Topology) -> float:
         """Seconds that every program takes to start on ``topology``."""

@@ -22,8 +22,7 @@ class TransferGraph:
 
     ``names``, ``rate`` (R): the resources. ``waits[waits_start[i] : waits_start[i + 1]]``: the tasks that must end
     before task i is ready, ``uses`` in the same way the resources it draws from, all at one rate. ``delay``: from
-    ready to the first byte. ``size``: bytes to send. ``occupied``: bytes that count on the resources on top of
-    ``size`` (alpha that occupies a link). ``after``: from the last byte to the end.
+    ready to the first byte. ``size``: bytes to send. ``after``: from the last byte to the end.
     """
 
     names: tuple[str, ...]
@@ -34,7 +33,6 @@ class TransferGraph:
     uses_start: Ints
     delay: Floats
     size: Floats
-    occupied: Floats
     after: Floats
 
     @property

@@ -29,7 +29,7 @@ TASK = _fields(
     "delay size after limit ready begin sent end left since speed key",
     "missing phase place first_use end_use first_follower end_follower is_waiting",
 )
-"""``size``: bytes, held ones included. ``limit``: the rate when it is alone. ``ready`` to ``end``: results.
+"""``size``: bytes. ``limit``: the rate when it is alone. ``ready`` to ``end``: results.
 ``left``: bytes not yet sent at ``since``. ``speed``: present rate. ``key``: when its next event is. ``missing``:
 tasks still waited for. ``place``: in the heap, -1: not there."""
 RESOURCE = _fields("rate asked spare level", "first_flow active open tight is_touched is_member")
@@ -78,7 +78,7 @@ def _state(graph: TransferGraph) -> State:
     used["resource"] = graph.uses
     used["task"] = np.repeat(np.arange(n), np.diff(graph.uses_start))
     tasks = np.zeros(n, dtype=TASK)
-    tasks["delay"], tasks["size"], tasks["after"] = graph.delay, graph.size + graph.occupied, graph.after
+    tasks["delay"], tasks["size"], tasks["after"] = graph.delay, graph.size, graph.after
     tasks["limit"] = np.inf
     np.minimum.at(tasks["limit"], used["task"], graph.rate[graph.uses])
     tasks["missing"] = np.diff(graph.waits_start)

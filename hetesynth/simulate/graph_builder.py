@@ -168,13 +168,7 @@ class SizedTasks:
         """The graph for a unit of ``unit`` bytes."""
         costs, copiers = self.costs, self.copiers
         uses, uses_start = self._uses
-        alpha, none = np.asarray([*costs.link_alpha, 0.0]), np.zeros(len(self.link))
-        if costs.alpha == "overlap":  # seconds of delay, or bytes that hold the resources: one of the two is alpha
-            delay, held_bytes = alpha[self.alpha_of], none
-        else:
-            copied = np.asarray([*(rate for _, rate in copiers), np.inf])[self.copier]
-            rate = np.minimum(np.asarray([*costs.link_rate, 0.0])[self.link], copied)
-            delay, held_bytes = none, alpha[self.link] * rate
+        delay = np.asarray([*costs.link_alpha, 0.0])[self.alpha_of]
         is_first = np.diff(self.waits_start) == 0
         return TransferGraph(
             names=(*costs.resource_names, *(name for name, _ in copiers)),
@@ -185,6 +179,5 @@ class SizedTasks:
             uses_start=uses_start,
             delay=delay + self.before * unit + np.where(is_first, self.start, 0.0),
             size=np.where(self.link < 0, 0.0, self.units * unit),
-            occupied=held_bytes,
             after=self.after * unit,
         )

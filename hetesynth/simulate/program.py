@@ -71,7 +71,7 @@ class ProgramTasks:
         of_loop = int(graph.uses_start[len(self.places)])
         task = np.repeat(np.arange(len(self.places)), np.diff(graph.uses_start[: len(self.places) + 1]))
         uses = graph.uses[:of_loop]
-        load = np.bincount(uses, (graph.size + graph.occupied)[task], len(graph.rate))
+        load = np.bincount(uses, graph.size[task], len(graph.rate))
         first_byte = np.full(len(graph.rate), np.inf)
         np.minimum.at(first_byte, uses, graph.delay[task])
         least = np.where(load > 0, self.loops * load / graph.rate + first_byte, 0.0)
