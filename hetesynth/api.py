@@ -26,7 +26,6 @@ from hetesynth.model.bound import LowerBound
 from hetesynth.model.calibration import CalibrationName
 from hetesynth.model.cegis_trace import CegisTrace
 from hetesynth.model.collective import CollectiveName
-from hetesynth.model.cost import AlphaReading
 from hetesynth.model.decisions import Decisions
 from hetesynth.model.problem import Budget
 from hetesynth.model.runtime_costs import NCCL_TABLES
@@ -54,7 +53,6 @@ if TYPE_CHECKING:  # results, whose modules take time to load
     from hetesynth.engine.simulate import FilePredictions
     from hetesynth.engine.time_verdict import Bounds
     from hetesynth.engine.verify import Judged
-    from hetesynth.simulate.schedule import StepReading
     from hetesynth.topology.first_topology import FirstTopology
 
 Size = int | str
@@ -223,8 +221,6 @@ def simulate(
     target: str = "portable",
     runtime_costs: bool = True,
     calibration: CalibrationName | None = None,
-    alpha: AlphaReading = "overlap",
-    steps: StepReading = "order",
     page: Path | None = None,
     trace: Path | None = None,
 ) -> FilePredictions:
@@ -236,7 +232,7 @@ def simulate(
     from hetesynth.engine.simulate import simulate_file
 
     sizes, runtime = sizes_of(size, named="--size"), target_named(target)
-    costs = CostOptions(calibration, alpha, steps, runtime=NCCL_TABLES if runtime_costs else None)
+    costs = CostOptions(calibration, runtime=NCCL_TABLES if runtime_costs else None)
     if page is not None or trace is not None:
         from hetesynth.engine.page.report import report_of_file, write_reports
 

@@ -1,8 +1,8 @@
 """Every threshold by which the compiler decides and that was kept because its value matters.
 
-``Policy`` has a section for each package that decides by thresholds; each has its unit and why it has its value.
-``DEFAULT`` is what the command line uses. A ``Request`` and a ``Search`` carry a policy, so that a test or an
-experiment replaces what it likes:
+``Policy`` has a section for each package that decides by thresholds. Below each stands its unit, what it decides
+and what was measured. ``DEFAULT`` is what the command line uses. A ``Request`` and a ``Search`` carry a policy, so
+that a test or an experiment replaces what it likes:
 
     replace(DEFAULT, packing=replace(DEFAULT.packing, sweeps=1))
 
@@ -13,15 +13,6 @@ against hostile input, facts about runtimes and formats, tolerances of arithmeti
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeVar
-
-T = TypeVar("T")
-
-
-def threshold(value: T, unit: str, why: str) -> T:
-    """A field of a policy. ``unit``: of ``value``; ``why``: what it decides, and what was measured."""
-    declared: T = field(default=value, metadata={"unit": unit, "why": why})
-    return declared
 
 
 @dataclass(frozen=True)
@@ -31,18 +22,12 @@ class GreedyPolicy:
 
     rounds: float = 1.0
     most_rounds: int = 400
-    urgency: tuple[float, ...] = threshold(
-        (1.0, 2.0),
-        "exponents",
-        "Of distances in gains, one value a round in turn; the larger one serves far chunks first. a100_x2 "
-        "allgather, 2 chunks: halved 13 % less time.",
-    )
-    stale_share: float = threshold(
-        0.6,
-        "share of the gain when queued",
-        "A delivery whose gain fell below it is queued anew instead of made. v100_fail_one4 broadcast, 3 chunks, "
-        "lns: halved 4 % more time.",
-    )
+    urgency: tuple[float, ...] = (1.0, 2.0)
+    """Exponents: Of distances in gains, one value a round in turn; the larger one serves far chunks first. a100_x2
+    allgather, 2 chunks: halved 13 % less time."""
+    stale_share: float = 0.6
+    """Share of the gain when queued: A delivery whose gain fell below it is queued anew instead of made.
+    v100_fail_one4 broadcast, 3 chunks, lns: halved 4 % more time."""
 
 
 @dataclass(frozen=True)
@@ -58,116 +43,75 @@ class SmtPolicy:
 class TreesPolicy:
     """Balanced trees and tree packing. Figures: h20_16 allgather, 2 chunks, by tree packing."""
 
-    depth_cost: float = threshold(
-        0.3,
-        "share of its cost",
-        "How much dearer a link is for each link before it in the tree. Halved 6 %, doubled 13 % less time.",
-    )
-    packing_sharpness: float = threshold(
-        32.0,
-        "exponent",
-        "How steeply a resource becomes dearer with the share of what tree packing allows it to carry. Halved 6 % "
-        "less time, doubled 7 instead of 8 steps.",
-    )
-    packing_scarcity: float = threshold(
-        0.3,
-        "share of its price for each chunk per step too much",
-        "How much dearer for good an overfull resource becomes after a sweep. Halved 6 % less time.",
-    )
+    depth_cost: float = 0.3
+    """Share of its cost: How much dearer a link is for each link before it in the tree. Halved 6 %, doubled 13 %
+    less time."""
+    packing_sharpness: float = 32.0
+    """Exponent: How steeply a resource becomes dearer with the share of what tree packing allows it to carry.
+    Halved 6 % less time, doubled 7 instead of 8 steps."""
+    packing_scarcity: float = 0.3
+    """Share of its price for each chunk per step too much: How much dearer for good an overfull resource becomes
+    after a sweep. Halved 6 % less time."""
 
 
 @dataclass(frozen=True)
 class PackingPolicy:
     """Column generation: the fractional packing of trees and paths."""
 
-    ranks_together: int = threshold(
-        32,
-        "ranks",
-        "More ranks than these, none like another, are asked for trees in turns, and prices rise in between. For "
-        "an allgather of 64 that takes 0.3 s instead of 2 s, of 128 1 s instead of 48 s; of 40 both take 0.5 s.",
-    )
-    ranks_of_a_turn: int = threshold(
-        16,
-        "ranks",
-        "How many are asked at one price. Of 256 ranks 8 take twice as long for a sweep; with 32 an allreduce "
-        "takes 13 s and more instead of 7 to 9 s.",
-    )
-    sweeps: int = threshold(
-        2,
-        "sweeps",
-        "In which every rank has its turn before the first master program. Eight packings of 256 ranks take 37 s "
-        "with 1, 32 s with 2, 35 s with 3, 56 s with 4.",
-    )
-    turn_sharpness: float = threshold(
-        16.0,
-        "exponent",
-        "How steeply a resource becomes dearer with its load in sweeps. Allreduce of 256 ranks: 8 takes 13 s and "
-        "more, 16 takes 7 to 9 s; with 32 a master program takes up to 27 s.",
-    )
-    few_roots: int = threshold(
-        16,
-        "roots",
-        "The cheapest roots of an allreduce that are asked for trees in a round. On a mesh of 64 ranks 8 and 16"
-        " took 4 s, 64 took 45 s.",
-    )
-    exchange_rounds: int = threshold(
-        2, "rounds", "In which each of few trees is laid anew. h20_4x2p8 allreduce, 3 trees: 100 instead of 50 %."
-    )
+    ranks_together: int = 32
+    """Ranks: More ranks than these, none like another, are asked for trees in turns, and prices rise in between.
+    For an allgather of 64 that takes 0.3 s instead of 2 s, of 128 1 s instead of 48 s; of 40 both take 0.5 s."""
+    ranks_of_a_turn: int = 16
+    """Ranks: How many are asked at one price. Of 256 ranks 8 take twice as long for a sweep; with 32 an allreduce
+    takes 13 s and more instead of 7 to 9 s."""
+    sweeps: int = 2
+    """Sweeps: In which every rank has its turn before the first master program. Eight packings of 256 ranks take
+    37 s with 1, 32 s with 2, 35 s with 3, 56 s with 4."""
+    turn_sharpness: float = 16.0
+    """Exponent: How steeply a resource becomes dearer with its load in sweeps. Allreduce of 256 ranks: 8 takes 13
+    s and more, 16 takes 7 to 9 s; with 32 a master program takes up to 27 s."""
+    few_roots: int = 16
+    """Roots: The cheapest roots of an allreduce that are asked for trees in a round. On a mesh of 64 ranks 8 and
+    16 took 4 s, 64 took 45 s."""
+    exchange_rounds: int = 2
+    """Rounds: In which each of few trees is laid anew. h20_4x2p8 allreduce, 3 trees: 100 instead of 50 %."""
 
 
 @dataclass(frozen=True)
 class PodsPolicy:
     """How schedules of pods are composed."""
 
-    flat_ranks: int = threshold(
-        1024,
-        "GPUs",
-        "Above, strategy auto composes a cluster of several pods. A flat allgather of 1024 GPUs takes 77 s and "
-        "1.6 GB (docs/benchmarks.md); the links between GPUs grow with their square.",
-    )
+    flat_ranks: int = 1024
+    """GPUs: Above, strategy auto composes a cluster of several pods. A flat allgather of 1024 GPUs takes 77 s and
+    1.6 GB (docs/benchmarks.md); the links between GPUs grow with their square."""
 
 
 @dataclass(frozen=True)
 class CompilePolicy:
     """From a request to files: peers, chunking, predictions nobody asked for."""
 
-    max_both_receives: int = threshold(
-        10_000,
-        "transfers",
-        "Of a schedule whose programs with and without fused receives are both timed, which takes some seconds "
-        "(docs/decisions.md, 7). Not measured.",
-    )
-    max_spread: int = threshold(
-        10_000,
-        "transfers",
-        "Of a schedule whose program is also timed with as many channels as the copy rate of thread blocks asks "
-        "for. Of ten schedules of 8 to 32 GPUs it is up to 18 % quicker at 1 GB, and 7 % slower for one.",
-    )
-    instances: tuple[int, ...] = threshold(
-        (2, 4),
-        "parts of a chunk",
-        "Into how many every chunk is cut in programs that are timed too, where one thread block does not fill a "
-        "link: greedy schedules on 16 clusters of up to 24 GPUs take 4 % less time on average than with whole "
-        "chunks. Without any 23 % more (seed 203), with 8 parts 0.6 % less for half as much work again.",
-    )
-    max_cut: int = threshold(
-        2_500,
-        "transfers",
-        "Of a schedule with its chunks cut, up to which its program is timed: lowering and simulating takes a "
-        "second for about 2,000.",
-    )
+    max_both_receives: int = 10_000
+    """Transfers: Of a schedule whose programs with and without fused receives are both timed, which takes some
+    seconds (docs/decisions.md, 7). Not measured."""
+    max_spread: int = 10_000
+    """Transfers: Of a schedule whose program is also timed with as many channels as the copy rate of thread blocks
+    asks for. Of ten schedules of 8 to 32 GPUs it is up to 18 % quicker at 1 GB, and 7 % slower for one."""
+    instances: tuple[int, ...] = (2, 4)
+    """Parts of a chunk: Into how many every chunk is cut in programs that are timed too, where one thread block
+    does not fill a link: greedy schedules on 16 clusters of up to 24 GPUs take 4 % less time on average than with
+    whole chunks. Without any 23 % more (seed 203), with 8 parts 0.6 % less for half as much work again."""
+    max_cut: int = 2_500
+    """Transfers: Of a schedule with its chunks cut, up to which its program is timed: lowering and simulating
+    takes a second for about 2,000."""
 
 
 @dataclass(frozen=True)
 class LoweringPolicy:
     """From schedules to programs in steady state."""
 
-    steady_least_piece: int = threshold(
-        1 << 19,
-        "bytes",
-        "Programs in steady state cut chunks into pieces of no less. 2 MiB take 5 % more time than 0.5 MiB on "
-        "MI250, H20 and DGX-2 (1 GB, 16 to 32 GPUs). On generated cluster 206 a plan takes 20 % more with 1 MiB.",
-    )
+    steady_least_piece: int = 1 << 19
+    """Bytes: Programs in steady state cut chunks into pieces of no less. 2 MiB take 5 % more time than 0.5 MiB on
+    MI250, H20 and DGX-2 (1 GB, 16 to 32 GPUs). On generated cluster 206 a plan takes 20 % more with 1 MiB."""
 
 
 @dataclass(frozen=True)

@@ -80,8 +80,6 @@ def import_summary(imported: Imported, paths: Iterable[Path]) -> dict[str, Any]:
         "transfers": len(imported.schedule.transfers),
         "crossings": None if lifted is None else lifted.arrivals,
         "dropped": None if lifted is None else lifted.dropped,
-        "depth": None if lifted is None else lifted.depth,
-        "relays": None if lifted is None else lifted.relays,
         "pieces": 1 if lifted is None else lifted.pieces,
         "widest_link": max((arc.capacity for arc in imported.problem.arcs), default=0),
         "cluster": None if imported.chunking is None else imported.chunking.topology.name,
@@ -106,9 +104,7 @@ def import_report(imported: Imported, document: dict[str, Any]) -> str:
     ]
     if document["crossings"] is not None:
         dropped = f", {document['dropped']} not needed and left out" if document["dropped"] else ""
-        relays = counted(document["relays"], "relay") if document["relays"] else "no relays"
-        depth = counted(document["depth"], "step")
-        lines.append(f"  {document['kind']:<12} {depth}, {document['crossings']} chunks cross{dropped}, {relays}")
+        lines.append(f"  {document['kind']:<12} {document['crossings']} chunks cross{dropped}")
         if document["pieces"] > 1:
             pieces = f"each of the file's is {document['pieces']} here, so that they divide among the ranks"
             lines.append(f"  chunks       {pieces}")

@@ -20,7 +20,7 @@ from hetesynth.cli.options import (
 )
 from hetesynth.cli.terminal import show, table
 from hetesynth.model.calibration import CALIBRATION_NAMES
-from hetesynth.model.cost import ALPHA_READINGS, costed
+from hetesynth.model.cost import costed
 from hetesynth.model.target import PORTABLE
 from hetesynth.model.words import size_text
 
@@ -38,20 +38,6 @@ if TYPE_CHECKING:
     type=click.Choice(CALIBRATION_NAMES),
     help="measured: rates that published runs reach, the default with runtime costs; spec: the figures of the "
     "topology, the default without; nccl: derated as NCCL does; raw: signalling rates, no overheads.",
-)
-@click.option(
-    "--alpha",
-    type=click.Choice(ALPHA_READINGS),
-    default="overlap",
-    show_default=True,
-    help="Whether alpha is a pure delay or holds the link.",
-)
-@click.option(
-    "--steps",
-    type=click.Choice(["data", "order", "barrier"]),
-    default="order",
-    show_default=True,
-    help="What a transfer of a schedule waits for: its data, earlier steps on its wires too, or all of them.",
 )
 @click.option(
     "--target",
@@ -100,8 +86,6 @@ def simulation_summary(simulation: FilePredictions) -> dict[str, Any]:
         "ranks": simulation.topology.ranks,
         "calibration": options.rates,
         "runtime_costs": costed(options.runtime, options.rates) is not None,
-        "alpha": options.alpha,
-        "steps": options.steps if simulation.kind == "schedule" else None,
         "results": [
             {
                 "size": p.size,
@@ -120,7 +104,6 @@ def simulation_summary(simulation: FilePredictions) -> dict[str, Any]:
 
 def simulation_lines(document: dict[str, Any]) -> list[str]:
     """Return a title and a table."""
-    steps = f", steps {document['steps']}" if document["steps"] else ""
     costs = "counted" if document["runtime_costs"] else "left out"
     rows = [("size", "time us", "algbw GB/s", "busbw GB/s", "used", "bottleneck")]
     rows += [
@@ -137,8 +120,7 @@ def simulation_lines(document: dict[str, Any]) -> list[str]:
     lines = [
         f"{document['cluster']}: {document['collective']}, {document['ranks']} ranks, {document['kind']} "
         f"{Path(document['file']).name}",
-        f"  simulated, calibration {document['calibration']}, runtime costs {costs}, "
-        f"alpha {document['alpha']}{steps}",
+        f"  simulated, calibration {document['calibration']}, runtime costs {costs}",
         *(f"  {line}" for line in table(rows, right=range(5))),
     ]
     unsteady = max(p["unsteady"] for p in document["results"])

@@ -36,10 +36,7 @@ def cegis_lines(entries: Sequence[CegisEntry]) -> Iterable[str]:
         phase = f"{total.first.phase}, " if total.first.phase else ""
         where = f"{phase}checkpoint {total.first.checkpoint}"
         yield f"             first counterexample ({where}): {total.first.counterexamples[0]}"
-    yield (
-        f"             checkpoint moved back {counted(total.moved_back, 'time')}, "
-        f"{counted(total.laws, 'law')} learned, largest model {total.largest_model:,} Send variables"
-    )
+    yield (f"             largest model {total.largest_model:,} Send variables")
 
 
 def explanation(synthesis: Synthesis) -> str:
@@ -185,20 +182,16 @@ def _microseconds(seconds: float | None) -> float | None:
 
 
 def program_figures(program: Emitted) -> dict[str, Any]:
-    """Thread blocks, steps and channels of one program, and what each pass of the lowering saved."""
+    """Thread blocks, steps and channels of one program."""
     figures = program.figures
-    listed = ("channels_per_link", "channels_per_gpu", "thread_blocks_per_gpu", "instructions")
+    listed = ("channels_per_link", "instructions")
     return {
         "target": program.target.name,
         "in_place": program.in_place,
         **{name: value for name, value in asdict(figures).items() if name not in listed},
         "instructions": dict(figures.instructions),
-        "channels_per_gpu": list(figures.channels_per_gpu),
-        "thread_blocks_per_gpu": list(figures.thread_blocks_per_gpu),
         "channels_per_link": [[src, dst, count] for (src, dst), count in figures.channels_per_link],
-        "min_channels_per_link": figures.min_channels_per_link,
         "max_channels_per_link": figures.max_channels_per_link,
-        "saved": [{"by": saving.by, "count": saving.count, "what": saving.what} for saving in program.savings],
         "notes": list(program.notes),
     }
 
@@ -226,14 +219,11 @@ def synthesis_report(synthesis: Synthesis, paths: Iterable[Path], *, explain: bo
     programs = []
     for program in synthesis.programs.values():
         figures, target = program.figures, f"{program.target.name}: " if len(synthesis.targets) > 1 else ""
-        low, high = figures.min_channels_per_link, figures.max_channels_per_link
-        saved = ", ".join(f"{s.by} {s.count} {s.what}" for s in program.savings if s.count)
         programs += [
             f"  {'in place    ' if program.in_place else 'out of place'} {target}"
             f"at most {counted(figures.max_thread_blocks, 'thread block')} per GPU, "
             f"{counted(figures.max_steps, 'step')} per block, {counted(figures.channels, 'channel')}, "
-            f"{low if low == high else f'{low}-{high}'} per link",
-            *([f"               saved: {saved}"] if saved else []),
+            f"at most {figures.max_channels_per_link} per link",
             *(f"               {note}" for note in program.notes),
         ]
     return [

@@ -91,11 +91,11 @@ class Look:
     warnings: tuple[Diagnostic, ...]
 
 
-def look(path: os.PathLike[str], options: ChunkingOptions, svg: Path | None, graph: Path | None) -> Look:
-    """Capacities, facts and warnings of the topology at ``path``; its pictures are written: ``svg``, and
-    ``graph``, which is GraphML."""
-    for place in filter(None, (svg, graph)):
-        demand_place(place)
+def look(path: os.PathLike[str], options: ChunkingOptions, svg: Path | None) -> Look:
+    """Capacities, facts and warnings of the topology at ``path``; its picture is written to
+    ``svg``."""
+    if svg is not None:
+        demand_place(svg)
     source = read_source(path)
     inspections, findings = list(inspected(source)), list[Diagnostic]()
     if len(inspections) != 1 or inspections[0].cluster is None:
@@ -106,19 +106,11 @@ def look(path: os.PathLike[str], options: ChunkingOptions, svg: Path | None, gra
         findings, _ = lint_inspected(inspections, source)
     chunking = chunk(topology, options)
     facts = cluster_facts(topology)
-    files: dict[Path, bytes] = {}
     if svg is not None:
         from hetesynth.report.svg import topology_svg
 
         if len(topology.wires) > MAX_DRAWN_WIRES:
             message = f"{len(topology.wires)} wires are too many to draw: at most {MAX_DRAWN_WIRES}"
-            help_ = "describe all-to-all joined GPUs by a switch, or use --graphml"
-            raise HetesynthError(message, code="HS574", help=help_)
-        files[svg] = topology_svg(topology).encode()
-    if graph is not None:
-        from hetesynth.report.svg import graphml
-
-        files[graph] = graphml(topology)
-    if files:
-        write_all(files)
+            raise HetesynthError(message, code="HS574", help="describe all-to-all joined GPUs by a switch")
+        write_all({svg: topology_svg(topology).encode()})
     return Look(chunking, facts, tuple(d for d in findings if d.severity == "warning"))

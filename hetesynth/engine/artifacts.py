@@ -398,7 +398,6 @@ def _programs(solved: SolvedRequest, size: int) -> dict[str, Emitted]:
                 options = LoweringOptions(
                     name,
                     in_place,
-                    not in_place,
                     target=target,
                     servers=topology.servers,
                     min_bytes=spec.min_bytes,

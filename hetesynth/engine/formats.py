@@ -20,9 +20,7 @@ from hetesynth.model.verdict import Violation
 if TYPE_CHECKING:
     from hetesynth.judge.msccl.reader import ReadResult
     from hetesynth.model.plan import Plan
-    from hetesynth.programs.msccl.assembly import Saving
     from hetesynth.programs.msccl.lower import Lowered, LoweringOptions
-    from hetesynth.programs.mscclpp.lower import PlanOptions
     from hetesynth.programs.summary import ProgramSummary
 
 FileKind = Literal["program", "schedule", "plan"]
@@ -32,7 +30,7 @@ HEAD = 1024  # bytes of a file that show which format it has
 
 @dataclass(frozen=True)
 class Emitted:
-    """A file in memory. ``notes``: what was done to meet limits; ``savings``: what each pass saved. ``carries``:
+    """A file in memory. ``notes``: what was done to meet limits. ``carries``:
     the largest call in bytes that it can be used for, None for no limit. ``over_nics``: what goes wrong where its
     messages pass a NIC, empty for nothing."""
 
@@ -41,7 +39,6 @@ class Emitted:
     data: bytes
     figures: ProgramSummary
     notes: tuple[str, ...] = ()
-    savings: tuple[Saving, ...] = ()
     carries: int | None = None
     over_nics: str = ""
 
@@ -77,7 +74,6 @@ def xml_of(lowered: Lowered, options: LoweringOptions) -> Emitted:
         write_msccl_xml(lowered.program, options.target),
         program_summary(lowered.program),
         lowered.notes,
-        lowered.savings,
         over_nics=violations[0].message if violations else "",
     )
 
@@ -99,14 +95,7 @@ def _judge_xml(
 def _emit_plan(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Emitted:
     from hetesynth.programs.mscclpp.lower import lower_plan
 
-    return plan_of(lower_plan(problem, schedule, plan_options(options), servers_of(problem, options)), options)
-
-
-def plan_options(options: LoweringOptions) -> PlanOptions:
-    """The same of a plan."""
-    from hetesynth.programs.mscclpp.lower import PlanOptions
-
-    return PlanOptions(options.name, options.in_place, options.min_bytes, options.max_bytes)
+    return plan_of(lower_plan(problem, schedule, options, servers_of(problem, options)), options)
 
 
 def servers_of(problem: Problem, options: LoweringOptions) -> Sequence[str]:

@@ -161,7 +161,6 @@ def import_file(request: ImportRequest) -> Imported:
         options = LoweringOptions(
             imported.name,
             in_place,
-            not in_place,
             target=target,
             servers=servers,
             policy=request.policy.lowering,
@@ -251,7 +250,7 @@ def _of_program(request: ImportRequest, data: bytes, chunking: Chunking | None) 
     """The program, where the judge finds it right, lifted; its root, where it names none, is one that suits it."""
     from hetesynth.judge.msccl.judge import program_violations
     from hetesynth.judge.msccl.reader import read_program
-    from hetesynth.programs.lifting.buffers import likely_roots, shape
+    from hetesynth.programs.lifting.buffers import shape
     from hetesynth.programs.lifting.lift import lift
 
     read = read_program(data, str(request.path))
@@ -262,7 +261,7 @@ def _of_program(request: ImportRequest, data: bytes, chunking: Chunking | None) 
     stated = program.root if request.root is None else request.root
     roots: Sequence[Rank | None] = [stated if program.collective in ROOTED else None]
     if program.collective in ROOTED and stated is None:
-        roots = likely_roots(program)[:MAX_GUESSED_ROOTS]
+        roots = range(min(program.ranks, MAX_GUESSED_ROOTS))
     for root in roots:
         if not program_violations(read, root=root, max_findings=1):
             break

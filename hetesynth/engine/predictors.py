@@ -15,7 +15,7 @@ from hetesynth.engine.request import Request
 from hetesynth.errors import HetesynthError
 from hetesynth.model.calibration import CalibrationName
 from hetesynth.model.collective import COLLECTIVE_NAMES, ROOTED, CollectiveName
-from hetesynth.model.cost import AlphaReading, Costs, bandwidths, chunk_bytes, costed, costs
+from hetesynth.model.cost import Costs, bandwidths, chunk_bytes, costed, costs
 from hetesynth.model.plan import Plan
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from hetesynth.simulate.graph_builder import SizedTasks
     from hetesynth.simulate.plan import Cell, PlanTasks
     from hetesynth.simulate.program import ProgramTasks
-    from hetesynth.simulate.schedule import StepReading
 
 
 MAX_SIZES = 256
@@ -162,8 +161,6 @@ class CostOptions:
     ``calibration``: None: what runs reach where the runtime's costs count, else the rates that are stated."""
 
     calibration: CalibrationName | None = None
-    alpha: AlphaReading = "overlap"
-    steps: StepReading = "order"
     policy: Policy = DEFAULT
     runtime: RuntimeCosts | None = None
 
@@ -179,7 +176,7 @@ class CostOptions:
 
     def costs(self, topology: Topology) -> Costs:
         """The prices of ``topology``."""
-        return costs(topology, self.rates, self.alpha, self.runtime)
+        return costs(topology, self.rates, self.runtime)
 
     def launch(self, topology: Topology) -> float:
         """Seconds that every program takes to start on ``topology``."""
@@ -228,7 +225,7 @@ class SchedulePredictor:
         self.problem = problem
         self.schedule = schedule
         self.costs: Costs = options.costs(topology)
-        self.tasks: SizedTasks = schedule_tasks(schedule, self.costs, options.steps)
+        self.tasks: SizedTasks = schedule_tasks(schedule, self.costs)
 
     def timeline(self, size: int | Fraction) -> Timeline:
         """When each transfer runs for a buffer of ``size`` bytes; task i is transfer i of the schedule."""

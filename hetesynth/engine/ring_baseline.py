@@ -123,7 +123,7 @@ _asked: deque[tuple[_Question, str]] = deque(maxlen=128)  # twice what ``_simula
 def _simulated(
     topology: Topology, name: CollectiveName, root: Rank | None, size: int, options: CostOptions
 ) -> Baseline | str:
-    prices = costs(topology, options.rates, options.alpha)
+    prices = costs(topology, options.rates)
     links, chain = _side_by_side(prices), name in ("broadcast", "reduce")
     one = Baseline(NAMES[name], math.inf, 0, links, links, 1, name, topology.ranks, root)
     if name in PERSONALIZED:
@@ -265,7 +265,7 @@ def _side_by_side(prices: Costs) -> int:
 
 def ring_limit(topology: Topology, name: CollectiveName, size: int, options: CostOptions) -> float:
     """Seconds that the bytes alone take on any rings; 0 where there are none."""
-    prices, ranks = costs(topology, options.rates, options.alpha), topology.ranks
+    prices, ranks = costs(topology, options.rates), topology.ranks
     each = ring_seconds(prices, tuple(map(tuple, ring_servers(_problem(topology)))))
     turns = {"allreduce": 2 * (1 - 1 / ranks), "broadcast": 1.0, "reduce": 1.0}.get(name, 1 - 1 / ranks)
     return turns * size * each if math.isfinite(each) else 0.0

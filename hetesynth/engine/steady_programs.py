@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
-from hetesynth.engine.formats import Emitted, plan_of, plan_options, servers_of, xml_of
+from hetesynth.engine.formats import Emitted, plan_of, servers_of, xml_of
 from hetesynth.engine.predictors import (
     MAX_PROGRAM_TRANSFERS,
     CostOptions,
@@ -33,7 +33,7 @@ from hetesynth.programs.msccl.library_programs import (
     ring_program,
     tree_program,
 )
-from hetesynth.programs.msccl.lower import Lowered, LoweringOptions, check_options, stated_max_bytes
+from hetesynth.programs.msccl.lower import Lowered, LoweringOptions
 from hetesynth.programs.steady_state.lower import Arrangement, lower_steady_state
 
 if TYPE_CHECKING:  # plans, which are rare
@@ -68,7 +68,7 @@ class SteadyPlan:
             self.costs,
             self.arrangement,
             self.most,
-            plan_options(options),
+            options,
             servers_of(problem, options),
         )
 
@@ -131,7 +131,7 @@ def quickest_plan(
         for steady in steady_plans(problem, schedule, options, costs.costs(topology), size):
             yield quick_plan(topology, problem, schedule, steady, size, options, costs)
         try:
-            plan = lower_plan(problem, schedule, plan_options(options), servers_of(problem, options))
+            plan = lower_plan(problem, schedule, options, servers_of(problem, options))
             yield _timed(topology, plan, None, size, costs)
         except HetesynthError:
             return
@@ -205,7 +205,7 @@ class LatestProgram:
             self.lowered.program,
             name=options.name,
             min_bytes=options.min_bytes,
-            max_bytes=stated_max_bytes(options),
+            max_bytes=options.stated_max_bytes,
         )
         return replace(self.lowered, program=program)
 
@@ -235,7 +235,7 @@ class SteadyState:
 
     def lowered(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
         """As ``lower_steady_state``."""
-        check_options(problem, options)
+        options.check(problem.collective.name)
         lowered = self.latest.of(problem, schedule, options)
         if lowered is None:
             lowered = lower_steady_state(problem, schedule, self.costs, self.arrangement, options)
@@ -275,10 +275,10 @@ class LibraryProgram:
 
     def lowered(self, problem: Problem, schedule: Schedule, options: LoweringOptions) -> Lowered:
         """It, of the collective of ``problem``. HetesynthError HS501 where it does not fit."""
-        check_options(problem, options)
+        options.check(problem.collective.name)
         program = self.program(problem.collective, options)
         demand_fit(program, options.target)
-        sizes = replace(program, min_bytes=options.min_bytes, max_bytes=stated_max_bytes(options))
+        sizes = replace(program, min_bytes=options.min_bytes, max_bytes=options.stated_max_bytes)
         return Lowered(sizes, ())
 
     def fit(self, collective: Collective, options: LoweringOptions) -> bool:

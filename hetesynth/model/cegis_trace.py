@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import pairwise
 from typing import Any, Literal
 
 Action = Literal["seed", "fill", "solve", "whole"]
@@ -40,8 +39,7 @@ class CegisEntry:
 
     def plain(self) -> dict[str, Any]:
         """For JSON."""
-        entry: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
-        entry["counterexamples"] = list(self.counterexamples)
+        entry = asdict(self)
         if self.snapshot is None:
             del entry["snapshot"]
         return entry
@@ -63,46 +61,20 @@ class CegisTrace:
         self.entries.append(replace(entry, phase=self.phase))
 
     @property
-    def calls(self) -> int:
-        """How often Z3 was asked."""
-        return sum(entry.answer in CALLED for entry in self.entries)
-
-    @property
-    def counterexamples(self) -> int:
-        """How many there were."""
-        return sum(entry.number for entry in self.entries)
-
-    @property
     def own(self) -> tuple[CegisEntry, ...]:
         """The entries of this phase and of parts of it."""
         inside = f"{self.phase}, " if self.phase else ""
         return tuple(e for e in self.entries if e.phase == self.phase or e.phase.startswith(inside))
 
-    def words(self, since: int = 0) -> str:
-        """The entries from ``since`` on in a few words."""
-        part = CegisTrace(entries=self.entries[since:])
-        units = sum(entry.units for entry in part.entries)
-        return (
-            f"{_count(len(part.entries), 'iteration')}, {_count(part.counterexamples, 'counterexample')}, "
-            f"{_count(part.calls, 'call')} of Z3 ({units:,} units)"
-        )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
-
 
 @dataclass(frozen=True, slots=True)
 class CegisTotals:
-    """``first``: the first entry with a counterexample. ``moved_back``: how often a checkpoint was earlier than
-    the one before it. ``laws``: that Z3 was told, each counted once. ``calls``: of Z3, which spent ``units``.
+    """``first``: the first entry with a counterexample. ``calls``: of Z3, which spent ``units``.
     ``largest_model``: Send variables."""
 
     iterations: int
     counterexamples: int
     first: CegisEntry | None
-    moved_back: int
-    laws: int
     calls: int
     units: int
     largest_model: int
@@ -121,22 +93,10 @@ class CegisTotals:
 
 def totals(entries: Sequence[CegisEntry]) -> CegisTotals:
     """Of ``entries``, in their order."""
-    moved_back = laws = 0
-    for before, after in pairwise([None, *entries]):
-        if after is None:
-            continue
-        told = 0  # of the laws of this entry, those that its loop knew before
-        if before is not None and (before.phase, before.steps) == (after.phase, after.steps):
-            places = before.checkpoint, after.checkpoint
-            moved_back += places[0] is not None and places[1] is not None and places[1] < places[0]
-            told = before.laws if after.laws >= before.laws else 0  # where there are fewer, another loop began
-        laws += after.laws - told
     return CegisTotals(
         iterations=len(entries),
         counterexamples=sum(entry.number for entry in entries),
         first=next((entry for entry in entries if entry.counterexamples), None),
-        moved_back=moved_back,
-        laws=laws,
         calls=sum(entry.answer in CALLED for entry in entries),
         units=sum(entry.units for entry in entries),
         largest_model=max((entry.sends for entry in entries), default=0),

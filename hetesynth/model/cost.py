@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal, get_args
 
 from hetesynth.model.calibration import CALIBRATIONS, CalibrationName, calibrated
 from hetesynth.model.collective import COLLECTIVES, CollectiveName
@@ -16,9 +15,6 @@ from hetesynth.model.program import Protocol
 from hetesynth.model.runtime_costs import RuntimeCosts
 from hetesynth.model.topology import Rank, Topology
 from hetesynth.model.words import told_apart
-
-AlphaReading = Literal["overlap", "occupy"]
-ALPHA_READINGS: tuple[AlphaReading, ...] = get_args(AlphaReading)
 
 COPY_PER_REDUCE = 1.5
 """A reduction reads twice and writes once, a copy reads once and writes once: 3 memory accesses against 2."""
@@ -31,14 +27,12 @@ class Costs:
     ``resource_names``, ``resource_rate`` (R): every wire with a bandwidth and every stated group, all lanes
     together. ``link_resources[i]``: those that link i draws from. ``link_alpha[i]``: seconds before its bytes
     flow. ``link_rate[i]``: 1/beta, bytes per second on an idle link. ``gamma[rank]``: seconds per byte reduced
-    there. ``copy[rank]``: seconds per byte copied within its memory. ``alpha``: whether alpha is a pure
-    delay (``overlap``) or holds the resources of the link as long as alpha x ``link_rate`` more bytes would.
+    there. ``copy[rank]``: seconds per byte copied within its memory.
     ``runtime``: what thread blocks and kernels cost on the GPUs, whose models are ``models``; None: nothing.
     ``stated_copy_rates[rank]``: what the topology says that a thread block of ``rank`` copies with Simple.
     """
 
     calibration: CalibrationName
-    alpha: AlphaReading
     resource_names: tuple[str, ...]
     resource_rate: tuple[float, ...]
     link_ends: tuple[tuple[Rank, Rank], ...]
@@ -82,7 +76,6 @@ class Costs:
 def costs(
     topology: Topology,
     calibration: CalibrationName = "spec",
-    alpha: AlphaReading = "overlap",
     runtime: RuntimeCosts | None = None,
 ) -> Costs:
     """The prices of ``topology``. A calibration without overheads has none of the runtime either."""
@@ -107,7 +100,6 @@ def costs(
     gamma = tuple(float(1 / b) if b is not None and choice.overheads else 0.0 for b in reduce_rate)
     return Costs(
         calibration=calibration,
-        alpha=alpha,
         resource_names=told_apart(names),
         resource_rate=tuple(rates),
         link_ends=tuple((link.src, link.dst) for link in topology.links),

@@ -22,8 +22,7 @@ class TransferGraph:
 
     ``names``, ``rate`` (R): the resources. ``waits[waits_start[i] : waits_start[i + 1]]``: the tasks that must end
     before task i is ready, ``uses`` in the same way the resources it draws from, all at one rate. ``delay``: from
-    ready to the first byte. ``size``: bytes to send. ``occupied``: bytes that count on the resources on top of
-    ``size`` (alpha that occupies a link). ``after``: from the last byte to the end.
+    ready to the first byte. ``size``: bytes to send. ``after``: from the last byte to the end.
     """
 
     names: tuple[str, ...]
@@ -34,7 +33,6 @@ class TransferGraph:
     uses_start: Ints
     delay: Floats
     size: Floats
-    occupied: Floats
     after: Floats
 
     @property
@@ -94,39 +92,3 @@ class Timeline:
     def bottleneck(self) -> ResourceUse | None:
         """The resource with the largest share, the first of equals; None where nothing is sent."""
         return max(self.uses(), key=lambda use: use.share, default=None)
-
-    def critical_path(self) -> list[int]:
-        """Tasks, first to last, each of which waited for the one before; the last one ends last."""
-        if not self.graph.tasks:
-            return []
-        path = [int(self.end.argmax())]
-        start, waits = self.graph.waits_start, self.graph.waits
-        while True:
-            before = waits[start[path[-1]] : start[path[-1] + 1]]
-            if not len(before):
-                return path[::-1]
-            path.append(int(before[self.end[before].argmax()]))
-
-
-def lower_bound(graph: TransferGraph) -> float:
-    """Seconds that no execution of ``graph`` beats: the fullest resource, and the longest chain of delays."""
-    task = np.repeat(np.arange(graph.tasks), np.diff(graph.uses_start))
-    load = np.bincount(graph.uses, weights=(graph.size + graph.occupied)[task], minlength=len(graph.names))
-    fullest = float((load / graph.rate).max(initial=0.0)) if len(graph.names) else 0.0
-    # the largest sum of delays along tasks that wait for each other (infinite: they wait in a circle)
-    n, own = graph.tasks, (graph.delay + graph.after).tolist()
-    waiter = np.repeat(np.arange(n), np.diff(graph.waits_start))
-    order = np.argsort(graph.waits, kind="stable")
-    followers, first = waiter[order].tolist(), np.searchsorted(graph.waits[order], np.arange(n + 1)).tolist()
-    missing = np.diff(graph.waits_start).tolist()
-    start = [0.0] * n
-    free = [i for i in range(n) if not missing[i]]
-    for i in free:  # grows while it is read
-        for f in followers[first[i] : first[i + 1]]:
-            start[f] = max(start[f], start[i] + own[i])
-            missing[f] -= 1
-            if not missing[f]:
-                free.append(f)
-    if len(free) < n:
-        return float("inf")
-    return max(fullest, max((s + o for s, o in zip(start, own, strict=True)), default=0.0))

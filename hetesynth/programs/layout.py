@@ -22,16 +22,27 @@ CopySlice = tuple[BufferSlice, BufferSlice, int]
 """Neighbouring chunks that move together: (from, to, how many)."""
 
 
-def check_form(name: CollectiveName, in_place: bool, min_bytes: int, max_bytes: int) -> None:
-    """HetesynthError HS505 where the collective has no such form, or no size is meant."""
-    if in_place and not in_place_supported(name):
-        raise HetesynthError(f"{name} has no in-place form", code="HS505", help="use the out-of-place form")
-    if max_bytes and min_bytes > max_bytes:
-        raise HetesynthError(
-            f"the smallest size, {min_bytes} bytes, is above the largest, {max_bytes}",
-            code="HS505",
-            help="swap them, or use 0 as the largest for no limit",
-        )
+@dataclass(frozen=True, slots=True)
+class FileOptions:
+    """What a file is for: its name, its form, and sizes in bytes of the call as NCCL counts it (0: no limit)."""
+
+    name: str
+    in_place: bool = False
+    min_bytes: int = 0
+    max_bytes: int = 0
+
+    def check(self, collective: CollectiveName) -> None:
+        """HetesynthError HS505 where the collective has no such form, or no size is meant."""
+        if self.in_place and not in_place_supported(collective):
+            raise HetesynthError(
+                f"{collective} has no in-place form", code="HS505", help="use the out-of-place form"
+            )
+        if self.min_bytes < 0 or (self.max_bytes and self.min_bytes > self.max_bytes):
+            raise HetesynthError(
+                f"no size is from {self.min_bytes} to {self.max_bytes} bytes",
+                code="HS505",
+                help="0 as the largest stands for no limit",
+            )
 
 
 def not_held(step: int, rank: Rank, chunk: int) -> HetesynthError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hetesynth.model.plan import Plan, RemoteSlice
@@ -15,8 +16,7 @@ class ProgramSummary:
     """Counts over a program.
 
     ``channels_per_link``: for every pair of ranks that communicate, its channels. ``dependences``: waits of a
-    step for another thread block; ``nops``: those that need a step of their own. ``thread_blocks`` and ``steps``
-    are of all GPUs together; ``channels_per_gpu``: distinct channels that a GPU sends or receives on.
+    step for another thread block. ``thread_blocks`` and ``steps`` are of all GPUs together.
     """
 
     max_thread_blocks: int
@@ -26,16 +26,8 @@ class ProgramSummary:
     max_scratch_chunks: int
     instructions: tuple[tuple[str, int], ...]
     dependences: int
-    nops: int
-    thread_blocks: int = 0
-    steps: int = 0
-    thread_blocks_per_gpu: tuple[int, ...] = ()
-    channels_per_gpu: tuple[int, ...] = ()
-
-    @property
-    def min_channels_per_link(self) -> int:
-        """Channels of the narrowest pair that communicates; 0 when none does."""
-        return min((count for _, count in self.channels_per_link), default=0)
+    thread_blocks: int
+    steps: int
 
     @property
     def max_channels_per_link(self) -> int:
@@ -46,59 +38,51 @@ class ProgramSummary:
 def program_summary(program: Program) -> ProgramSummary:
     """The counts of ``program``."""
     channels: dict[tuple[Rank, Rank], set[int]] = defaultdict(set)
-    ops: Counter[str] = Counter()
     dependences = 0
     for gpu in program.gpus:
         for tb in gpu.thread_blocks:
             if tb.send_peer is not None:
                 channels[gpu.rank, tb.send_peer].add(tb.channel)
-            ops.update(step.op for step in tb.instructions)
             dependences += sum(step.depends is not None for step in tb.instructions)
-    return ProgramSummary(
-        max_thread_blocks=max((len(gpu.thread_blocks) for gpu in program.gpus), default=0),
-        max_steps=max((len(tb.instructions) for gpu in program.gpus for tb in gpu.thread_blocks), default=0),
-        channels=program.channels,
-        channels_per_link=tuple((pair, len(channels[pair])) for pair in sorted(channels)),
-        max_scratch_chunks=max((gpu.scratch_chunks for gpu in program.gpus), default=0),
-        instructions=tuple(sorted(ops.items())),
-        dependences=dependences,
-        nops=ops["nop"],
-        thread_blocks=sum(len(gpu.thread_blocks) for gpu in program.gpus),
-        steps=sum(ops.values()),
-        thread_blocks_per_gpu=tuple(len(gpu.thread_blocks) for gpu in program.gpus),
-        channels_per_gpu=tuple(
-            len({tb.channel for tb in gpu.thread_blocks if (tb.send_peer, tb.recv_peer) != (None, None)})
-            for gpu in program.gpus
-        ),
-    )
+    links = {pair: len(of) for pair, of in channels.items()}
+    ops = [[[step.op for step in tb.instructions] for tb in gpu.thread_blocks] for gpu in program.gpus]
+    return _summary(ops, program.channels, links, [gpu.scratch_chunks for gpu in program.gpus], dependences)
 
 
 def plan_summary(plan: Plan) -> ProgramSummary:
     """The counts of ``plan``: a step is an operation, a dependence a barrier of thread blocks, a link a pair of
     ranks with a put from the first to the second."""
-    operations: Counter[str] = Counter()
-    pairs: set[tuple[Rank, Rank]] = set()
+    links: dict[tuple[Rank, Rank], int] = {}
     for gpu in plan.gpus:
         for block in gpu.blocks:
-            operations.update(operation.op for operation in block.operations)
             for operation in block.operations:
                 if operation.channel_type is not None:
                     numbers = block.buffers(operation.channel_type)
                     puts = (part for part in operation.dst if isinstance(part, RemoteSlice))
-                    pairs |= {(gpu.rank, gpu.remote_buffers[numbers[put.buffer_id]].rank) for put in puts}
-    blocks = tuple(len(gpu.blocks) for gpu in plan.gpus)
-    channels = tuple(len(gpu.memory_peers) + len(gpu.port_peers) for gpu in plan.gpus)
+                    links.update(((gpu.rank, gpu.remote_buffers[numbers[put.buffer_id]].rank), 1) for put in puts)
+    ops = [[[operation.op for operation in block.operations] for block in gpu.blocks] for gpu in plan.gpus]
+    channels = max((len(gpu.memory_peers) + len(gpu.port_peers) for gpu in plan.gpus), default=0)
+    return _summary(ops, channels, links, [gpu.scratch_chunks for gpu in plan.gpus])
+
+
+def _summary(
+    ops: Sequence[Sequence[Sequence[str]]],
+    channels: int,
+    links: dict[tuple[Rank, Rank], int],
+    scratch: Sequence[int],
+    dependences: int | None = None,
+) -> ProgramSummary:
+    """``ops``: by GPU and thread block. Without ``dependences``: as many as barriers."""
+    blocks = [block for of_gpu in ops for block in of_gpu]
+    counts = Counter(op for block in blocks for op in block)
     return ProgramSummary(
-        max_thread_blocks=max(blocks, default=0),
-        max_steps=max((len(block.operations) for gpu in plan.gpus for block in gpu.blocks), default=0),
-        channels=max(channels, default=0),
-        channels_per_link=tuple((pair, 1) for pair in sorted(pairs)),
-        max_scratch_chunks=max((gpu.scratch_chunks for gpu in plan.gpus), default=0),
-        instructions=tuple(sorted(operations.items())),
-        dependences=operations["barrier"],
-        nops=operations["nop"],
-        thread_blocks=sum(blocks),
-        steps=sum(operations.values()),
-        thread_blocks_per_gpu=blocks,
-        channels_per_gpu=channels,
+        max_thread_blocks=max(map(len, ops), default=0),
+        max_steps=max(map(len, blocks), default=0),
+        channels=channels,
+        channels_per_link=tuple(sorted(links.items())),
+        max_scratch_chunks=max(scratch, default=0),
+        instructions=tuple(sorted(counts.items())),
+        dependences=counts["barrier"] if dependences is None else dependences,
+        thread_blocks=len(blocks),
+        steps=counts.total(),
     )

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
 from hetesynth.model.topology import Link, Rank, Topology, Vertex
 
-EXAMPLES = 4  # links and wires that a class names
-UNLIMITED = -1  # stands for a way without a wire that limits
+EXAMPLES = 4  # links that a class names
+Rate = Fraction | None
+"""Bytes per second; None: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +29,12 @@ class GpuPlace:
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """A server: its GPUs, and the rates of its NICs towards the network, one for each."""
+    """A server: its GPUs, and the rates of its NICs towards the network, one for each (None: not joined)."""
 
     name: str
     host: str
     gpus: tuple[GpuPlace, ...]
-    nics: tuple[Fraction | None, ...]
+    nics: tuple[Rate, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +54,15 @@ class LinkClass:
 class Bottleneck:
     """A wire or group that several GPUs send over together, to several, and that carries less than its ends do.
 
-    ``sharers``: GPUs on the side with fewer, all senders or all receivers. ``offered``: bytes per second that the
-    wires on that side carry together; None: they have no limit.
+    ``sharers``: GPUs on the side with fewer, all senders or all receivers. ``offered``: what its wires carry
+    together.
     """
 
     name: str
     kind: str
     rate: Fraction
     sharers: int
-    offered: Fraction | None
+    offered: Rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,30 +84,26 @@ def cluster_facts(topology: Topology) -> ClusterFacts:
     """The facts of ``topology``."""
     capable = tuple(vertex for vertex in topology.vertices if vertex.capabilities)
     links = tuple(_link_classes(topology))
-    return ClusterFacts(tuple(_servers(topology)), links, tuple(bottlenecks(topology)), capable)
+    return ClusterFacts(tuple(_servers(topology)), links, tuple(_bottlenecks(topology)), capable)
 
 
 def _servers(topology: Topology) -> Iterator[ServerFacts]:
-    members: dict[str, list[Rank]] = defaultdict(list)
-    for rank in range(topology.ranks):
-        members[topology.vertices[rank].server].append(rank)
-    rates: dict[int, Fraction] = {}  # of a NIC towards what is not of its server
+    gpus: dict[str, list[GpuPlace]] = defaultdict(list)
+    for rank, vertex in enumerate(topology.vertices[: topology.ranks]):
+        number = re.search(r"[0-9]{1,9}$", vertex.name)  # as in a.gpu3
+        place = int(number[0]) if number else len(gpus[vertex.server])
+        gpus[vertex.server].append(GpuPlace(rank, vertex.name, vertex.server, vertex.host, place, vertex.model))
+    rates: dict[int, Fraction] = defaultdict(Fraction)  # of a NIC towards what is not of its server
     for wire in topology.wires:
         src, dst = topology.vertices[wire.src], topology.vertices[wire.dst]
         if src.kind == "nic" and (dst.server != src.server or not dst.server) and wire.bandwidth is not None:
-            rates[wire.src] = rates.get(wire.src, Fraction(0)) + wire.bandwidth * wire.lanes
-    nics: dict[str, list[Fraction | None]] = defaultdict(list)
+            rates[wire.src] += wire.bandwidth * wire.lanes
+    nics: dict[str, list[Rate]] = defaultdict(list)
     for i, vertex in enumerate(topology.vertices):
         if vertex.kind == "nic":
             nics[vertex.server].append(rates.get(i))
-    for server, ranks in members.items():
-        gpus = []
-        for index, rank in enumerate(ranks):
-            vertex = topology.vertices[rank]
-            number = re.search(r"[0-9]{1,9}$", vertex.name)  # as in a.gpu3
-            place = int(number[0]) if number else index
-            gpus.append(GpuPlace(rank, vertex.name, server, vertex.host, place, vertex.model))
-        yield ServerFacts(server, gpus[0].host, tuple(gpus), tuple(nics.get(server, ())))
+    for server, places in gpus.items():
+        yield ServerFacts(server, places[0].host, tuple(places), tuple(nics[server]))
 
 
 def _link_classes(topology: Topology) -> Iterator[LinkClass]:
@@ -120,60 +117,48 @@ def _link_classes(topology: Topology) -> Iterator[LinkClass]:
     for (_, inside, *_), links in alike.items():
         one = links[0]
         classes[one.kind, inside, one.bandwidth * one.lanes, one.lanes, one.latency] += links
-    for (kind, inside, rate, lanes, latency), links in classes.items():
-        ends = tuple((link.src, link.dst) for link in links[:EXAMPLES])
-        yield LinkClass(kind, inside, rate, lanes, latency, len(links), ends)
+    for key, links in classes.items():
+        yield LinkClass(*key, len(links), tuple((link.src, link.dst) for link in links[:EXAMPLES]))
 
 
 # -- what is shared
 
 
-def bottlenecks(topology: Topology) -> Iterator[Bottleneck]:
+def _bottlenecks(topology: Topology) -> Iterator[Bottleneck]:
     """Wires and groups that bind; the ports of a GPU alone are its own rate, not shared."""
     rates = [None if w.bandwidth is None else w.bandwidth * w.lanes for w in topology.wires]
-    limiting = [i for i, rate in enumerate(rates) if rate is not None]
-    order = sorted(limiting, key=lambda i: (rates[i] or Fraction(0), i))
-    place = {w: k for k, w in enumerate(order)}  # comparing fractions is slow
-    gpus = topology.ranks
-    inner = {i for i in limiting if topology.wires[i].src >= gpus and topology.wires[i].dst >= gpus}
+    limited = sorted((rate, w) for w, rate in enumerate(rates) if rate is not None)
+    place = {w: k for k, (_, w) in enumerate(limited)}  # the slowest first: comparing fractions is slow
+    free = len(limited)  # stands for a way without a wire that limits
 
-    def total(wires: Iterable[int]) -> Fraction | None:
-        """What they carry together; None where one has no limit."""
-        carried = [None if w == UNLIMITED else rates[w] for w in wires]
-        return None if None in carried else sum((rate for rate in carried if rate is not None), Fraction(0))
+    def total(places: set[int]) -> Rate:
+        """What the wires at ``places`` carry together."""
+        return None if free in places else sum((limited[k][0] for k in places), Fraction(0))
 
     # Of every wire between two parts that forward: who sends over it, and the slowest wires before and behind.
     senders, receivers, before, behind = (defaultdict[int, set[int]](set) for _ in range(4))
     for link in topology.links:
-        if len(link.wires) < 3:
-            continue  # a GPU's own ports
-        for wires, into in ((link.wires, before), (link.wires[::-1], behind)):
-            tight = UNLIMITED
-            for w in wires:
-                if w in inner:
+        for wires, ends, into, end in (
+            (link.wires, senders, before, link.src),
+            (link.wires[::-1], receivers, behind, link.dst),
+        ):
+            tight = free
+            for k, w in enumerate(wires):
+                if 0 < k < len(wires) - 1:
+                    ends[w].add(end)
                     into[w].add(tight)
-                if w in place and (tight == UNLIMITED or place[w] < place[tight]):
-                    tight = w
-        for w in link.wires:
-            if w in inner:
-                senders[w].add(link.src)
-                receivers[w].add(link.dst)
-    for w in sorted(senders):
-        rate, many, few = rates[w], len(senders[w]), len(receivers[w])
-        if rate is None or min(many, few) < 2:
-            continue
+                tight = min(tight, place.get(w, free))
+    for w in sorted(senders.keys() & place.keys()):
+        rate, many, few = limited[place[w]][0], len(senders[w]), len(receivers[w])
         offers = total(before[w]), total(behind[w])
         least = min((offer for offer in offers if offer is not None), default=None)
-        if least is None or least > rate:
+        if min(many, few) > 1 and (least is None or least > rate):
             offered = offers[0] if many < few else offers[1] if few < many else least
             yield Bottleneck(topology.wire_name(w), topology.wires[w].kind, rate, min(many, few), offered)
     for group in topology.groups:
         links = [topology.links[i] for i in group.links]
         rate = group.bandwidth * group.lanes
         sharers = min(len({link.src for link in links}), len({link.dst for link in links}))
-        slowest = {
-            min((w for w in link.wires if w in place), key=place.__getitem__, default=UNLIMITED) for link in links
-        }
-        offered = total(slowest)
+        offered = total({min(place.get(w, free) for w in link.wires) for link in links})
         if len(links) > 1 and (offered is None or offered > rate):
             yield Bottleneck(group.name, group.kind, rate, sharers, offered)

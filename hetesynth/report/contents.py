@@ -14,47 +14,6 @@ from hetesynth.model.schedule import Schedule
 from hetesynth.model.timeline import Floats, Timeline
 from hetesynth.model.topology import Rank, Topology
 
-Mark = Literal["", "some", "full", "over"]  # nothing; less than the capacity; all of it; more, or against a law
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """What a resource carries, or a rank receives, in a step. ``text``: in short; ``all``: in full."""
-
-    text: str
-    mark: Mark
-    all: str
-
-
-@dataclass(frozen=True, slots=True)
-class GridRow:
-    """A resource or a rank, with a cell for each step."""
-
-    name: str
-    cells: tuple[Cell, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The schedule as far as it was. ``title``: which iteration; ``said``: what it was told.
-    ``checkpoint``: the step that is marked."""
-
-    title: str
-    said: str
-    steps: int
-    checkpoint: int | None
-    resources: tuple[GridRow, ...]
-    ranks: tuple[GridRow, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshots:
-    """Those of one phase. ``said``: what the reader must know of it."""
-
-    phase: str
-    said: str
-    shown: tuple[Snapshot, ...]
-
 
 @dataclass(frozen=True, slots=True)
 class CegisRun:
@@ -63,7 +22,6 @@ class CegisRun:
     said: tuple[str, ...]
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    phases: tuple[Snapshots, ...]
 
 
 MAX_TASKS = 80_000  # of a program that are shown, in whole loops
@@ -114,14 +72,13 @@ class ProgramRun:
     """A program or plan and when the steps of its thread blocks ran.
 
     ``steps``: the tasks of one loop, the same in each of the ``simulated`` loops out of ``loops``. ``since[i]``:
-    when the thread block of task i got to it. ``messages``: (task that sends, task that takes it), of all loops.
+    when the thread block of task i got to it.
     """
 
     blocks: tuple[BlockRow, ...]
     steps: tuple[StepRow, ...]
     timeline: Timeline
     since: Floats
-    messages: tuple[tuple[int, int], ...]
     simulated: int = 1
     loops: float = 1.0
 

@@ -1,4 +1,4 @@
-"""Bandwidth, or what times are off, against size as a small SVG, legible on light and dark ground."""
+"""Bandwidth against size as a small SVG, legible on light and dark ground."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ DASHES = ("", "7 3", "10 3 2 3", "4 2")  # so that curves are told apart without
 BOUND = "bound"
 _UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 
-Curve = Sequence[tuple[int, float]]
+Curve = Sequence[tuple[float, float]]
 
 
-def size_plot(title: str, curves: Mapping[str, Curve], marks: Sequence[int] = ()) -> str:
+def size_plot(title: str, curves: Mapping[str, Curve], marks: Sequence[float] = (), how: str = "simulated") -> str:
     """The picture; ``marks``: sizes with a vertical line, where one schedule takes over from another."""
     points = [p for curve in curves.values() for p in curve if p[1] > 0]
     if not points:
@@ -33,7 +33,10 @@ def size_plot(title: str, curves: Mapping[str, Curve], marks: Sequence[int] = ()
         f"@media(prefers-color-scheme:dark){{.t{{fill:#ddd}}.g{{stroke:#555}}.b{{stroke:#ddd}}{dark}}}"
     )
     lines = [
-        *_opening(title, height, style),
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
+        'font-family="system-ui, sans-serif" font-size="12">',
+        f"<title>{text_markup(title)}</title>",
+        f"<style>{style}</style>",
         f'<text class="t" x="{left}" y="22" font-size="14">{text_markup(title)}</text>',
     ]
     for x in x_axis.ticks():
@@ -45,7 +48,7 @@ def size_plot(title: str, curves: Mapping[str, Curve], marks: Sequence[int] = ()
         lines.append(f'<path class="g" d="M{left} {at}H{right}"/>')
         lines.append(f'<text class="t" x="{left - 8}" y="{at}" dy="4" text-anchor="end">{y:g}</text>')
     lines.append(f'<text class="t" x="{right}" y="{height - 12}" text-anchor="end">Size of the buffer</text>')
-    lines.append(f'<text class="t" x="{left}" y="{top - 8}">GB/s of algorithm bandwidth, simulated</text>')
+    lines.append(f'<text class="t" x="{left}" y="{top - 8}">GB/s of algorithm bandwidth, {how}</text>')
     lines += [
         f'<path class="g" stroke-dasharray="3 3" stroke-width="1" d="M{x_axis.at(m):.1f} {top}V{floor}"/>'
         for m in marks
@@ -68,15 +71,6 @@ def size_plot(title: str, curves: Mapping[str, Curve], marks: Sequence[int] = ()
     return "\n".join([*lines, "</svg>", ""])
 
 
-def _opening(title: str, height: int, style: str) -> list[str]:
-    return [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
-        f'font-family="system-ui, sans-serif" font-size="12">',
-        f"<title>{text_markup(title)}</title>",
-        f"<style>{style}</style>",
-    ]
-
-
 class _Axis:
     """Logarithms of ``values``, with a tenth of room on both sides, on pixels ``first`` to ``last``."""
 
@@ -95,52 +89,6 @@ class _Axis:
         tens = [10.0**e for e in exponents if self.low <= e <= self.high]
         some = [m * 10.0**e for e in exponents for m in (1, 2, 5)]
         return tens if len(tens) > 1 else [value for value in some if self.low <= math.log10(value) <= self.high]
-
-
-def residual_plot(title: str, series: Mapping[str, Sequence[tuple[float, float]]]) -> str:
-    """Measured against predicted times: (size, percent); above zero it took longer than predicted."""
-    points = [p for of_one in series.values() for p in of_one]
-    if not points:
-        raise ValueError("nothing to plot")
-    left, right, top, bottom = 64, WIDTH - 250, 48, 314
-    low, high = math.log10(min(x for x, _ in points)), math.log10(max(x for x, _ in points))
-    low, high = (low, high) if high > low else (low - 0.5, high + 0.5)
-    most = max(5.0, *(abs(y) for _, y in points)) * 1.05  # at least 5 percent, so that a good fit looks like one
-
-    def across(size: float) -> float:
-        return left + (right - left) * (math.log10(size) - low) / (high - low)
-
-    def down(percent: float) -> float:
-        return top + (bottom - top) * (most - percent) / (2 * most)
-
-    style = (
-        ".t{fill:#222}.g{stroke:#bbb;stroke-width:.5}.z{stroke:#555}"
-        "@media(prefers-color-scheme:dark){.t{fill:#ddd}.g{stroke:#555}.z{stroke:#aaa}}"
-    )
-    lines = [
-        *_opening(title, 360, style),
-        f'<text class="t" x="{left}" y="20" font-size="14">{text_markup(title)}</text>',
-        f'<text class="t" x="{left}" y="{top - 8}">measured over predicted, percent off</text>',
-    ]
-    step = 10 ** math.floor(math.log10(most))
-    step = step if most / step >= 2 else step / 2
-    for k in range(-int(most / step), int(most / step) + 1):
-        y = down(k * step)
-        lines.append(f'<path class="{"g" if k else "z"}" d="M{left} {y:.1f}H{right}"/>')
-        lines.append(f'<text class="t" x="{left - 6}" y="{y:.1f}" dy="4" text-anchor="end">{k * step:g}</text>')
-    for exponent in range(math.ceil(low), math.floor(high) + 1):
-        x = across(10.0**exponent)
-        lines.append(f'<path class="g" d="M{x:.1f} {top}V{bottom}"/>')
-        size = size_label(10.0**exponent)
-        lines.append(f'<text class="t" x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{size}</text>')
-    colours = ("#0072b2", "#d55e00", "#00795a", "#a84f86", "#9a6a00", "#6a4fa3")
-    for number, (name, of_one) in enumerate(series.items()):
-        dot = f'<circle fill="{colours[number % len(colours)]}"'
-        row, column = top + 10 + 18 * number, right + 16
-        lines += [f'{dot} cx="{across(size):.1f}" cy="{down(percent):.1f}" r="3"/>' for size, percent in of_one]
-        lines.append(f'{dot} cx="{column}" cy="{row}" r="4"/>')
-        lines.append(f'<text class="t" x="{column + 10}" y="{row + 4}">{text_markup(name[-36:])}</text>')
-    return "\n".join([*lines, "</svg>", ""])
 
 
 def size_label(size: float) -> str:

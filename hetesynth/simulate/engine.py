@@ -18,43 +18,26 @@ from hetesynth.search.machine_code import machine_code, pays
 from hetesynth.simulate import fluid_kernel
 from hetesynth.simulate.fluid_kernel import State
 
-Fields = tuple[tuple[str, str], ...]
+Fields = list[tuple[str, str]]
 
-TASK: Fields = (
-    ("delay", "f8"),
-    ("size", "f8"),  # bytes, held ones included
-    ("after", "f8"),
-    ("limit", "f8"),  # the rate when it is alone
-    ("ready", "f8"),  # results
-    ("begin", "f8"),
-    ("sent", "f8"),
-    ("end", "f8"),
-    ("left", "f8"),  # bytes not yet sent at ``since``
-    ("since", "f8"),
-    ("speed", "f8"),  # present rate
-    ("key", "f8"),  # when its next event is
-    ("missing", "i4"),  # tasks still waited for
-    ("phase", "i4"),
-    ("place", "i4"),  # in the heap, -1: not there
-    ("first_use", "i4"),
-    ("end_use", "i4"),
-    ("first_follower", "i4"),
-    ("end_follower", "i4"),
-    ("is_waiting", "i4"),
+
+def _fields(floats: str, integers: str) -> Fields:
+    return [*((name, "f8") for name in floats.split()), *((name, "i4") for name in integers.split())]
+
+
+TASK = _fields(
+    "delay size after limit ready begin sent end left since speed key",
+    "missing phase place first_use end_use first_follower end_follower is_waiting",
 )
-RESOURCE: Fields = (
-    ("rate", "f8"),  # bytes per second
-    ("asked", "f8"),  # what its flows would draw if each were alone
-    ("spare", "f8"),  # bytes per second not yet given
-    ("level", "f8"),  # the rate of the flows that it holds back, while it is tight; infinite: it holds back none
-    ("first_flow", "i4"),  # in ``flows``
-    ("active", "i4"),  # flows
-    ("open", "i4"),  # flows without a rate yet
-    ("tight", "i4"),
-    ("is_touched", "i4"),
-    ("is_member", "i4"),
-)
-USE: Fields = (("resource", "i4"), ("task", "i4"), ("seat", "i4"))  # seat: in ``flows``
+"""``size``: bytes. ``limit``: the rate when it is alone. ``ready`` to ``end``: results.
+``left``: bytes not yet sent at ``since``. ``speed``: present rate. ``key``: when its next event is. ``missing``:
+tasks still waited for. ``place``: in the heap, -1: not there."""
+RESOURCE = _fields("rate asked spare level", "first_flow active open tight is_touched is_member")
+"""``asked``: what its flows would draw if each were alone. ``spare``: bytes per second not yet given. ``level``:
+the rate of the flows that it holds back, while it is tight; infinite: it holds back none. ``first_flow``: in
+``flows``. ``active``: flows. ``open``: flows without a rate yet."""
+USE = _fields("", "resource task seat")
+"""``seat``: in ``flows``."""
 
 
 Records = np.ndarray[Any, np.dtype[Any]]
@@ -91,11 +74,11 @@ def simulate(graph: TransferGraph, *, compiled: bool | None = None) -> Timeline:
 def _state(graph: TransferGraph) -> State:
     n, resources, uses = graph.tasks, len(graph.rate), len(graph.uses)
     order = np.argsort(graph.waits, kind="stable")
-    used = np.zeros(uses, dtype=list(USE))
+    used = np.zeros(uses, dtype=USE)
     used["resource"] = graph.uses
     used["task"] = np.repeat(np.arange(n), np.diff(graph.uses_start))
-    tasks = np.zeros(n, dtype=list(TASK))
-    tasks["delay"], tasks["size"], tasks["after"] = graph.delay, graph.size + graph.occupied, graph.after
+    tasks = np.zeros(n, dtype=TASK)
+    tasks["delay"], tasks["size"], tasks["after"] = graph.delay, graph.size, graph.after
     tasks["limit"] = np.inf
     np.minimum.at(tasks["limit"], used["task"], graph.rate[graph.uses])
     tasks["missing"] = np.diff(graph.waits_start)
@@ -103,7 +86,7 @@ def _state(graph: TransferGraph) -> State:
     tasks["first_use"], tasks["end_use"] = graph.uses_start[:-1], graph.uses_start[1:]
     followers_start = _starts(graph.waits, n)
     tasks["first_follower"], tasks["end_follower"] = followers_start[:-1], followers_start[1:]
-    limits = np.zeros(resources, dtype=list(RESOURCE))
+    limits = np.zeros(resources, dtype=RESOURCE)
     limits["rate"] = graph.rate
     limits["first_flow"] = _starts(graph.uses, resources)[:-1]
     followers = np.repeat(np.arange(n), np.diff(graph.waits_start))[order]

@@ -11,23 +11,34 @@ import numpy as np
 
 from hetesynth.model.cost import Costs
 from hetesynth.model.timeline import Floats, Ints, TransferGraph
+from hetesynth.model.topology import Rank
 
 MAX_DEPENDENCES = 50_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Copiers:
-    """The thread blocks that copy what they send: resources beside those of the wires."""
-
-    names: tuple[str, ...] = ()
-    rates: tuple[float, ...] = ()  # bytes per second, as they are on the wire
+Copiers = Sequence[tuple[str, float]]
+"""The thread blocks that copy what they send, resources beside those of the wires: name and bytes per second."""
 
 
-def fastest(costs: Costs, links: Sequence[int]) -> list[int]:
-    """Return those of ``links`` with the highest rate and, of these, the least alpha."""
-    rate, alpha = costs.link_rate, costs.link_alpha
-    best = max((rate[i], -alpha[i]) for i in links)
-    return [i for i in links if (rate[i], -alpha[i]) == best]
+class Links:
+    """The links of ``costs`` by their ends."""
+
+    def __init__(self, costs: Costs) -> None:
+        self._prices: dict[tuple[Rank, Rank], list[tuple[float, float, int]]] = {}
+        for i, ends in enumerate(costs.link_ends):
+            self._prices.setdefault(ends, []).append((costs.link_rate[i], -costs.link_alpha[i], i))
+
+    def __contains__(self, ends: tuple[Rank, Rank]) -> bool:
+        return ends in self._prices
+
+    def fastest(self, src: Rank, dst: Rank, turn: int = 0) -> int:
+        """The link with the highest rate and, of these, the least alpha; users of equal ones take turns."""
+        if (src, dst) not in self._prices:
+            raise ValueError(f"it sends from {src} to {dst}, where the topology has no link")
+        prices = self._prices[src, dst]
+        best = max(price[:2] for price in prices)
+        equal = [i for *price, i in prices if tuple(price) == best]
+        return equal[turn % len(equal)]
 
 
 class TaskList:
@@ -36,7 +47,7 @@ class TaskList:
     ``start``: seconds before tasks that wait for nothing. ``copiers``: see ``send``.
     """
 
-    def __init__(self, costs: Costs, start: float, copiers: Copiers) -> None:
+    def __init__(self, costs: Costs, start: float, copiers: Copiers = ()) -> None:
         self._costs, self._start, self._copiers = costs, start, copiers
         self._copier: list[int] = []
         self._link: list[int] = []
@@ -157,23 +168,16 @@ class SizedTasks:
         """The graph for a unit of ``unit`` bytes."""
         costs, copiers = self.costs, self.copiers
         uses, uses_start = self._uses
-        alpha, none = np.asarray([*costs.link_alpha, 0.0]), np.zeros(len(self.link))
-        if costs.alpha == "overlap":  # seconds of delay, or bytes that hold the resources: one of the two is alpha
-            delay, held_bytes = alpha[self.alpha_of], none
-        else:
-            copied = np.asarray([*copiers.rates, np.inf])[self.copier]
-            rate = np.minimum(np.asarray([*costs.link_rate, 0.0])[self.link], copied)
-            delay, held_bytes = none, alpha[self.link] * rate
+        delay = np.asarray([*costs.link_alpha, 0.0])[self.alpha_of]
         is_first = np.diff(self.waits_start) == 0
         return TransferGraph(
-            names=(*costs.resource_names, *copiers.names),
-            rate=np.asarray([*costs.resource_rate, *copiers.rates], dtype=np.float64),
+            names=(*costs.resource_names, *(name for name, _ in copiers)),
+            rate=np.asarray([*costs.resource_rate, *(rate for _, rate in copiers)], dtype=np.float64),
             waits=self.waits,
             waits_start=self.waits_start,
             uses=uses,
             uses_start=uses_start,
             delay=delay + self.before * unit + np.where(is_first, self.start, 0.0),
             size=np.where(self.link < 0, 0.0, self.units * unit),
-            occupied=held_bytes,
             after=self.after * unit,
         )

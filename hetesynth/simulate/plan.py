@@ -13,7 +13,7 @@ from hetesynth.model.cost import Costs
 from hetesynth.model.plan import CHANNEL_TYPES, ChannelType, LocalSlice, Plan, PlanOperation, Slice
 from hetesynth.model.program import Buffer, Protocol
 from hetesynth.model.topology import Rank
-from hetesynth.simulate.graph_builder import Copiers, SizedTasks, TaskList, fastest
+from hetesynth.simulate.graph_builder import Links, SizedTasks, TaskList
 
 Cell = tuple[Rank, Buffer, int]
 """The first chunk of a slice: whose buffer, which, where."""
@@ -39,11 +39,10 @@ class PlanTask:
 
 @dataclass(frozen=True, slots=True)
 class PlanTasks:
-    """Task i is ``places[i]``; a unit is a chunk. ``messages``: (put or lone signal, wait that it ends)."""
+    """Task i is ``places[i]``; a unit is a chunk."""
 
     tasks: SizedTasks
     places: tuple[PlanTask, ...]
-    messages: tuple[tuple[int, int], ...]
 
 
 def plan_tasks(plan: Plan, costs: Costs) -> PlanTasks:
@@ -87,21 +86,16 @@ class _Execution:
     def __init__(self, plan: Plan, costs: Costs) -> None:
         self._plan, self._costs = plan, costs
         protocol: Protocol = "LL" if plan.protocol == "LL" else "Simple"
-        names: list[str] = []  # of thread blocks whose rate is limited: resources
-        rates: list[float] = []
+        copiers: list[tuple[str, float]] = []  # thread blocks whose rate is limited: resources
         self._copier: dict[tuple[int, int], int] = {}
         for g, gpu in enumerate(plan.gpus):
             rate = costs.copy_rate(g, protocol)
             for b in range(len(gpu.blocks)) if rate is not None else ():
-                self._copier[g, b] = len(names)
-                names.append(f"thread block {b} of gpu {g}")
-                rates.append(rate or 0.0)
-        self._tasks = TaskList(costs, costs.launch, Copiers(tuple(names), tuple(rates)))
+                self._copier[g, b] = len(copiers)
+                copiers.append((f"thread block {b} of gpu {g}", rate or 0.0))
+        self._tasks = TaskList(costs, costs.launch, copiers)
         self._places: list[PlanTask] = []
-        self._messages: list[tuple[int, int]] = []
-        self._links: dict[tuple[Rank, Rank], list[int]] = defaultdict(list)
-        for i, pair in enumerate(costs.link_ends):
-            self._links[pair].append(i)
+        self._links = Links(costs)
         self._blocks = [
             _Block(g, b, block.operations) for g, gpu in enumerate(plan.gpus) for b, block in enumerate(gpu.blocks)
         ]
@@ -113,14 +107,13 @@ class _Execution:
                 for c, peer in enumerate(gpu.peers(kind)):
                     same = between[g, peer, kind]
                     forward = (g, peer) in self._links or (peer, g) not in self._links
-                    link = self._link(g, peer, len(same)) if forward else self._link(peer, g)
+                    link = self._links.fastest(g, peer, len(same)) if forward else self._links.fastest(peer, g)
                     self._ends[g, kind, c] = _End(g, peer, kind, link, forward)
                     same.append(self._ends[g, kind, c])
         for (g, peer, kind), ends in between.items():
             for end, far in zip(ends, between.get((peer, g, kind), []), strict=False):
                 end.far = far
         self._put: dict[tuple[Rank, Rank], int] = {}  # over memory: the last put that no signal has told of yet
-        self._put_of_signal: dict[int, int] = {}  # signal -> the put that it comes with
         self._at_barrier: dict[tuple[int, int], list[_Block]] = defaultdict(list)
         self._released: dict[tuple[int, int], deque[tuple[int, ...]]] = defaultdict(deque)
         for g, gpu in enumerate(plan.gpus):
@@ -137,15 +130,7 @@ class _Execution:
                     moved = True
         if any(block.done < len(block.operations) for block in self._blocks):
             raise ValueError("the plan never ends: some thread blocks wait for ever")
-        return PlanTasks(self._tasks.sized(), tuple(self._places), tuple(self._messages))
-
-    def _link(self, src: Rank, dst: Rank, turn: int = 0) -> int:
-        """The fastest link from ``src`` to ``dst``."""
-        links = self._links.get((src, dst))
-        if not links:
-            raise ValueError(_no_link(src, dst))
-        equal = fastest(self._costs, links)
-        return equal[turn % len(equal)]
+        return PlanTasks(self._tasks.sized(), tuple(self._places))
 
     # -- operations
 
@@ -162,9 +147,7 @@ class _Execution:
                 if any(len(end.inbox) < ends.count(end) for end in ends):
                     return False
                 signals = [end.inbox.popleft() for end in ends]
-                task = self._local(block, [*block.after, *signals], tuple(end.peer for end in ends))
-                self._messages += [(self._put_of_signal.get(signal, signal), task) for signal in signals]
-                block.after = (task,)
+                block.after = (self._local(block, [*block.after, *signals], tuple(end.peer for end in ends)),)
             case "signal" | "rlxsignal":
                 for end in ends:
                     self._signal(block, end)
@@ -191,7 +174,6 @@ class _Execution:
         end.fresh = None
         if put is not None:
             task = self._local(block, waits, (end.peer,))
-            self._put_of_signal[task] = put
         else:
             task = self._placed(self._tasks.alpha(end.link, waits), block, peers=(end.peer,))
         if end.far is not None:
@@ -218,7 +200,7 @@ class _Execution:
     def _port_puts(self, block: _Block, x: PlanOperation, ends: Sequence[_End]) -> None:
         for end, src, dst in zip(ends, x.src, x.dst, strict=True):
             if not end.carries:
-                raise ValueError(_no_link(end.gpu, end.peer))
+                raise ValueError(f"it puts from {end.gpu} to {end.peer}, where the topology has no link")
             task = self._tasks.send(end.link, (*block.after, *end.last), units=src.size)
             self._placed(task, block, self._cell(block, x, src), self._cell(block, x, dst), src.size)
             end.last = (task,)
@@ -255,7 +237,7 @@ class _Execution:
             task = self._tasks.local(block.after, seconds_per_byte=self._costs.copy[block.gpu] * count)
         else:
             copier = self._copier.get((block.gpu, block.index), -1)
-            task = self._tasks.send(self._link(src[0], dst[0]), block.after, units=count, copier=copier)
+            task = self._tasks.send(self._links.fastest(src[0], dst[0]), block.after, units=count, copier=copier)
             if src[0] == block.gpu:
                 self._put[src[0], dst[0]] = task
         return self._placed(task, block, src, dst, count)
@@ -290,7 +272,3 @@ class _Execution:
         numbers = gpu.blocks[block.index].buffers(x.channel_type or "memory")
         remote = gpu.remote_buffers[numbers[part.buffer_id]]
         return remote.rank, remote.buffer, part.index
-
-
-def _no_link(src: Rank, dst: Rank) -> str:
-    return f"the plan reaches from {src} to {dst}, where the topology has no link"

@@ -16,7 +16,7 @@ from hetesynth.model.program import RECEIVES, SENDS, Op, Program, ThreadBlock
 from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.timeline import Timeline
 from hetesynth.model.topology import Rank
-from hetesynth.simulate.graph_builder import Copiers, SizedTasks, fastest
+from hetesynth.simulate.graph_builder import Links, SizedTasks
 
 MAX_LOOPS = 64
 """Simulated; further ones are extrapolated."""
@@ -71,7 +71,7 @@ class ProgramTasks:
         of_loop = int(graph.uses_start[len(self.places)])
         task = np.repeat(np.arange(len(self.places)), np.diff(graph.uses_start[: len(self.places) + 1]))
         uses = graph.uses[:of_loop]
-        load = np.bincount(uses, (graph.size + graph.occupied)[task], len(graph.rate))
+        load = np.bincount(uses, graph.size[task], len(graph.rate))
         first_byte = np.full(len(graph.rate), np.inf)
         np.minimum.at(first_byte, uses, graph.delay[task])
         least = np.where(load > 0, self.loops * load / graph.rate + first_byte, 0.0)
@@ -138,17 +138,11 @@ class _Loop:
         self._program, self._costs, self._together = program, costs, together
         self._overhead = overhead  # bytes on the wire for each byte of data
         self._copiers: list[tuple[str, float]] = []
-        self._copier: list[int] = []
-        self._link: list[int] = []
-        self._chunks: list[int] = []
-        self._before: list[float] = []
-        self._after: list[float] = []
+        self._tasks: list[tuple[int, int, float, float, int]] = []  # link, chunks, work before and after, copier
         self._waits: list[tuple[int, int, int]] = []  # (task, task it waits for, loops back)
         self._connections: dict[tuple[Rank, Rank, int], _Connection] = {}
         self._last: dict[tuple[int, int, int], int] = {}  # last task of each step
-        self._links: dict[tuple[Rank, Rank], list[int]] = defaultdict(list)
-        for i, ends in enumerate(costs.link_ends):
-            self._links[ends].append(i)
+        self._links = Links(costs)
         self._channels: dict[tuple[Rank, Rank], set[int]] = defaultdict(set)
         for gpu in program.gpus:
             for block in gpu.thread_blocks:
@@ -190,11 +184,8 @@ class _Loop:
                     connection.sends.append(task)
                     link = connection.link
                 self.places.append(Place(g, b, step, message))
-                self._link.append(link)
-                self._chunks.append(chunks)
-                self._before.append(chunks * work if sends else 0.0)
-                self._after.append(0.0 if sends else chunks * work)
-                self._copier.append(copier if sends else -1)
+                spent = (chunks * work, 0.0, copier) if sends else (0.0, chunks * work, -1)
+                self._tasks.append((link, chunks, *spent))
                 left -= max(1, chunks)
                 message += 1
             self._last[g, b, step] = len(self.places) - 1
@@ -208,55 +199,51 @@ class _Loop:
             raise ValueError("a thread block sends or receives and has no peer for it")
         key = (src, dst, channel)
         if key not in self._connections:
-            links, channels = self._links.get((src, dst)), sorted(self._channels.get((src, dst), ()))
-            if not links:
-                raise ValueError(f"the program sends from {src} to {dst}, where the topology has no link")
-            equal = fastest(self._costs, links)  # which the channels of the pair take in turn
+            channels = sorted(self._channels.get((src, dst), ()))  # of the pair: equal links take turns
             turn = channels.index(channel) if channel in channels else 0
-            self._connections[key] = _Connection(equal[turn % len(equal)], [], [])
+            self._connections[key] = _Connection(self._links.fastest(src, dst, turn), [], [])
         return self._connections[key]
 
     def _wait_for_steps(self) -> None:
+        numbers = [{block.id: b for b, block in enumerate(gpu.thread_blocks)} for gpu in self._program.gpus]
         first: dict[tuple[int, int, int], int] = {}
         for task, place in enumerate(self.places):
             first.setdefault((place.gpu, place.block, place.step), task)
-        for g, gpu in enumerate(self._program.gpus):
-            position = {block.id: b for b, block in enumerate(gpu.thread_blocks)}
-            for b, block in enumerate(gpu.thread_blocks):
-                for step, x in enumerate(block.instructions):
-                    if x.depends is None:
-                        continue
-                    other = position.get(x.depends[0], -1)
-                    steps = gpu.thread_blocks[other].instructions if other >= 0 else ()
-                    later = range(max(0, x.depends[1]), len(steps))
-                    published = next((s for s in later if steps[s].has_dependents), None)
-                    if published is None:
-                        raise ValueError(f"gpu {gpu.rank}: a step depends on {x.depends}, which never publishes")
-                    self._waits.append((first[g, b, step], self._last[g, other, published], 0))
+        for (g, b, step), task in first.items():
+            gpu = self._program.gpus[g]
+            depends = gpu.thread_blocks[b].instructions[step].depends
+            if depends is None:
+                continue
+            other = numbers[g].get(depends[0], -1)
+            steps = gpu.thread_blocks[other].instructions if other >= 0 else ()
+            later = range(max(0, depends[1]), len(steps))
+            published = next((s for s in later if steps[s].has_dependents), None)
+            if published is None:
+                raise ValueError(f"gpu {gpu.rank}: a step depends on {depends}, which never publishes")
+            self._waits.append((task, self._last[g, other, published], 0))
 
     def repeated(self, slices: list[float], costs: Costs) -> SizedTasks:
         """The loop once for each slice, ``slices[l]`` bytes of every chunk."""
-        n = len(self.places)
-        chunks = np.asarray(self._chunks, dtype=np.float64)
-        size = np.outer(slices, np.ones(n)).ravel()
-        loops = len(slices)
+        n, loops = len(self.places), len(slices)
+        table = np.asarray(self._tasks, dtype=np.float64).reshape(-1, 5).T
+        link, chunks, work_before, work_after, copier = (np.tile(column, loops) for column in table)
+        size = np.repeat(slices, n)
         waits = np.asarray(sorted(self._waits), dtype=np.int64).reshape(-1, 3)
         loop = np.repeat(np.arange(loops), len(waits))
         task, before, back = np.tile(waits, (loops, 1)).T
         real = back <= loop
         task, before, back, loop = task[real], before[real], back[real], loop[real]
         starts = np.concatenate(([0], np.cumsum(np.bincount(task + loop * n, minlength=n * loops))))
-        link = np.tile(np.asarray(self._link, dtype=np.int64), loops)
         return SizedTasks(
             costs=costs,
-            link=link,
-            alpha_of=link,
-            units=np.tile(chunks * self._overhead, loops) * size,
-            before=np.tile(np.asarray(self._before), loops) * size,
-            after=np.tile(np.asarray(self._after), loops) * size,
+            link=link.astype(np.int64),
+            alpha_of=link.astype(np.int64),
+            units=chunks * self._overhead * size,
+            before=work_before * size,
+            after=work_after * size,
             waits=before + (loop - back) * n,
             waits_start=starts.astype(np.int64),
             start=costs.start(self._program.protocol),
-            copiers=Copiers(tuple(name for name, _ in self._copiers), tuple(rate for _, rate in self._copiers)),
-            copier=np.tile(np.asarray(self._copier, dtype=np.int64), loops),
+            copiers=self._copiers,
+            copier=copier.astype(np.int64),
         )

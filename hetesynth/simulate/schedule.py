@@ -3,46 +3,34 @@
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Callable, Sequence
-from typing import Literal
 
 from hetesynth.model.cost import Costs
 from hetesynth.model.runtime_costs import OURS
 from hetesynth.model.schedule import Schedule, Transfer
-from hetesynth.simulate.graph_builder import Copiers, SizedTasks, TaskList
-
-StepReading = Literal["data", "order", "barrier"]
+from hetesynth.simulate.graph_builder import SizedTasks, TaskList
 
 
-def schedule_tasks(schedule: Schedule, costs: Costs, steps: StepReading = "order") -> SizedTasks:
+def schedule_tasks(schedule: Schedule, costs: Costs) -> SizedTasks:
     """The tasks of ``schedule``; the first ``len(schedule.transfers)`` are its transfers in their order.
 
-    A transfer waits for all that brought the chunk to its sender in earlier ticks. ``steps`` says what else:
-    ``data`` nothing; ``order`` its bytes (not its alpha) wait for the bytes of earlier ticks on each of its
-    resources; ``barrier`` it waits for the end of all transfers of earlier ticks. A reduction takes gamma x bytes
-    of the receiver after the last byte (HeteCCL 4.2: tau_c), except in ``order`` as a part of the transfer.
-    A schedule runs as some program, so it starts no sooner than a kernel with the protocol of our programs; how
-    many thread blocks copy is not settled, and they are taken to suffice.
+    A transfer waits for all that brought the chunk to its sender in earlier ticks, and its bytes (not its alpha)
+    for the bytes of earlier ticks on each of its resources. A reduction takes gamma x bytes of the receiver after
+    the last byte (HeteCCL 4.2: tau_c). A schedule runs as some program, so it starts no sooner than a kernel with
+    the protocol of our programs; how many thread blocks copy is not settled, and they are taken to suffice.
 
     Raises ValueError when the schedule uses links that ``costs`` does not have or is too large.
     """
     if any(t.link >= len(costs.link_ends) for t in schedule.transfers):
         raise ValueError("the schedule is one of another topology")
-    tasks = TaskList(costs, costs.start(OURS), Copiers())
-    arrivals = _Arrivals(costs)
-    earlier = _Earlier(tasks, lambda t: (0,) if steps == "barrier" else costs.link_resources[t.link])
+    tasks = TaskList(costs, costs.start(OURS))
+    arrivals, earlier = _Arrivals(costs), _Earlier(tasks, costs)
     numbers = []
     for t in schedule.transfers:
         gamma = costs.gamma[costs.link_ends[t.link][1]] if t.reduce else 0.0
-        if steps == "order":  # bytes queue on each resource by tick while alpha and gamma pass
-            delay = tasks.alpha(t.link, arrivals.before(t))
-            numbers.append(tasks.send(t.link, [delay, *earlier.before(t)], delayed=False))
-            earlier.add(t, numbers[-1])
-            arrivals.add(t, tasks.local(numbers[-1:], seconds_per_byte=gamma) if gamma else numbers[-1])
-        else:  # what is after earlier ticks is after their data
-            waits = arrivals if steps == "data" else earlier
-            numbers.append(tasks.send(t.link, waits.before(t), after=gamma))
-            waits.add(t, numbers[-1])
+        delay = tasks.alpha(t.link, arrivals.before(t))
+        numbers.append(tasks.send(t.link, [delay, *earlier.before(t)], delayed=False))
+        earlier.add(t, numbers[-1])
+        arrivals.add(t, tasks.local(numbers[-1:], seconds_per_byte=gamma) if gamma else numbers[-1])
     return tasks.sized(first=numbers)
 
 
@@ -62,16 +50,16 @@ class _Arrivals:
 
 
 class _Earlier:
-    """Meeting points: one ends when all of a group that ended by its tick have ended."""
+    """Meeting points: one ends when all on a resource that ended by its tick have ended."""
 
-    def __init__(self, tasks: TaskList, groups: Callable[[Transfer], Sequence[int]]) -> None:
-        self._tasks, self._groups = tasks, groups
+    def __init__(self, tasks: TaskList, costs: Costs) -> None:
+        self._tasks, self._resources = tasks, costs.link_resources
         self._members: dict[int, list[tuple[int, int]]] = {}
         self._last: dict[int, tuple[int, int, int]] = {}  # the last meeting point: its tick, task and members
 
     def before(self, t: Transfer) -> list[int]:
         meetings = []
-        for group in self._groups(t):
+        for group in self._resources[t.link]:
             tick, task, earlier = self._last.get(group, (-1, -1, 0))
             if tick != t.start:
                 members = self._members.get(group, [])
@@ -84,5 +72,5 @@ class _Earlier:
         return meetings
 
     def add(self, t: Transfer, task: int) -> None:
-        for group in self._groups(t):
+        for group in self._resources[t.link]:
             insort(self._members.setdefault(group, []), (t.end, task))

@@ -100,7 +100,7 @@ def _verdict(problem: Problem, schedule: Schedule, target: Target, servers: tupl
     """``ok``, or the code of the error, or the first finding of the judge."""
     backend = FORMATS[target.format]
     for in_place in reversed(forms(target, problem.collective.name)):
-        options = LoweringOptions("x", in_place, not in_place, target, servers=servers)
+        options = LoweringOptions("x", in_place, target=target, servers=servers)
         try:
             emitted = backend.emit(problem, schedule, options)
             violations = backend.judge(emitted.data, "x", problem, target, servers)

@@ -17,7 +17,7 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule
 from hetesynth.programs.layout import in_place_supported
-from hetesynth.programs.lifting.buffers import likely_roots, shape
+from hetesynth.programs.lifting.buffers import shape
 from hetesynth.programs.lifting.lift import Lifted, lift, lift_schedule
 from hetesynth.programs.msccl.lower import LoweringOptions, lower
 from hetesynth.search.collectives import collective
@@ -35,7 +35,7 @@ def moved(problem: Problem, schedule: Schedule) -> Counter[tuple[int, int, int, 
 @cache
 def own(graph: str, name: CollectiveName, chunks: int, in_place: bool) -> tuple[Problem, Schedule, Program]:
     problem, schedule = case(graph, name, chunks)
-    return problem, schedule, lower(problem, schedule, LoweringOptions("x", in_place, not in_place))
+    return problem, schedule, lower(problem, schedule, LoweringOptions("x", in_place))
 
 
 SMALL = [*((g, 1) for g in GRAPHS if g not in ("dgx1", "h4p8")), ("line3", 3), ("star5", 2), ("oneway4", 2)]
@@ -97,7 +97,7 @@ def test_random_schedules_survive_the_round_trip(seed: int) -> None:
 def imported(program: Program) -> Lifted:
     size = shape(program)
     root = next(
-        (r for r in likely_roots(program) if not program_violations(program, root=r)), program.root
+        (r for r in range(program.ranks) if not program_violations(program, root=r)), program.root
     )  # of programs that do not say
     asked = collective(
         program.collective, program.ranks, size.chunks_per_rank, root if program.collective in ROOTED else None

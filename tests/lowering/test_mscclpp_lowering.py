@@ -18,9 +18,9 @@ from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
 from hetesynth.model.plan import MAX_OPERATIONS, Plan
 from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
-from hetesynth.programs.layout import in_place_supported
+from hetesynth.programs.layout import FileOptions, in_place_supported
 from hetesynth.programs.mscclpp.json_writer import write_plan_json
-from hetesynth.programs.mscclpp.lower import RESIDENT_BLOCKS, PlanOptions, lower_plan
+from hetesynth.programs.mscclpp.lower import RESIDENT_BLOCKS, lower_plan
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -31,7 +31,7 @@ def halves(ranks: int) -> list[str]:
 
 def judged(problem: Problem, schedule: Schedule, in_place: bool, servers: list[str]) -> Plan:
     """The plan that the bytes hold, after the judge has found nothing."""
-    plan = lower_plan(problem, schedule, PlanOptions("p", in_place), servers)
+    plan = lower_plan(problem, schedule, FileOptions("p", in_place), servers)
     read = read_plan_json(write_plan_json(plan))
     assert read == plan
     links = {(arc.src, arc.dst) for arc in problem.arcs}
@@ -101,19 +101,9 @@ def test_long_plans_hand_over_to_further_thread_blocks() -> None:
 def test_what_cannot_fit_is_an_error_with_a_way_out() -> None:
     problem, schedule = case("ring8", "alltoall", 24)
     with pytest.raises(HetesynthError, match="thread blocks") as caught:
-        lower_plan(problem, schedule, PlanOptions("p"), halves(8))
+        lower_plan(problem, schedule, FileOptions("p"), halves(8))
     assert caught.value.code == "HS508"
     assert "fewer chunks" in caught.value.help
-
-
-def test_options_are_checked() -> None:
-    problem, schedule = case("full3", "gather")
-    for options in (PlanOptions("p", in_place=True), PlanOptions("p", min_bytes=2, max_bytes=1)):
-        with pytest.raises(HetesynthError) as caught:
-            lower_plan(problem, schedule, options, halves(3))
-        assert caught.value.code == "HS505"
-    sized = lower_plan(problem, schedule, PlanOptions("p", min_bytes=16, max_bytes=64), halves(3))
-    assert (sized.min_bytes, sized.max_bytes) == (16, 64)
 
 
 GIB = 2**30
@@ -137,13 +127,13 @@ def test_the_range_ends_where_a_buffer_can_no_longer_be_addressed(graph: str, na
 def test_the_range_of_a_scatter_holds_for_the_root_and_for_the_others() -> None:
     """Sizes are asked for as one rank's block, which the root has once for each rank as its input."""
     problem, schedule = case("star5", "scatter")
-    plan = lower_plan(problem, schedule, PlanOptions("p", min_bytes=16, max_bytes=1024), halves(5))
+    plan = lower_plan(problem, schedule, FileOptions("p", min_bytes=16, max_bytes=1024), halves(5))
     assert (plan.min_bytes, plan.max_bytes) == (16, 5 * 1024)
 
 
 def test_the_json_is_what_the_loader_reads(golden: object) -> None:
     problem, schedule = case("pair", "allgather")
-    plan = lower_plan(problem, schedule, PlanOptions("pair"), ["a", "b"])
+    plan = lower_plan(problem, schedule, FileOptions("pair"), ["a", "b"])
     data = write_plan_json(plan)
     golden(GOLDEN / "mscclpp_allgather_pair.json", data)  # type: ignore[operator]
     values = json.loads(data)

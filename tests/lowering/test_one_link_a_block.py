@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.lowering_cases import GRAPHS, case, schedule_for
+from support.lowering_cases import GRAPHS, case
 
 from hetesynth.judge.msccl.judge import program_violations
 from hetesynth.model.collective import COLLECTIVE_NAMES
@@ -60,13 +60,6 @@ def test_as_many_share_as_the_limit_asks_for(limit: int) -> None:
         assert len(gpu.thread_blocks) == min(15, limit)
         assert sum(map(two_links, gpu.thread_blocks)) == max(0, 15 - limit)
     assert not program_violations(program)
-
-
-def hub() -> tuple[Problem, Schedule]:
-    """Rank 0 hands chunks of 1, 2 and 3 on to 4; those of 5 come by way of 2, whose link is ten times as fast."""
-    arcs = (Arc(1, 0, 1), Arc(2, 0, 10), Arc(3, 0, 1), Arc(0, 4, 1), Arc(5, 2, 1))
-    problem = Problem(6, 6, (), arcs, (), collective("gather", 6, 1, 4))
-    return problem, schedule_for(problem)
 
 
 def test_the_lightest_share_with_the_heaviest_of_the_lightest() -> None:

@@ -12,20 +12,17 @@ from support.clusters import cluster, problem_on
 from hetesynth.errors import HetesynthError
 from hetesynth.judge.msccl.linter import lint
 from hetesynth.judge.msccl.reader import read_program
-from hetesynth.model.collective import COLLECTIVE_NAMES, CollectiveName
+from hetesynth.model.collective import CollectiveName
 from hetesynth.model.cost import Costs, costs
 from hetesynth.model.problem import Problem
 from hetesynth.model.program import Program
 from hetesynth.model.schedule import Schedule, Transfer
 from hetesynth.model.target import PORTABLE, TARGETS, Target
 from hetesynth.model.topology import Topology
-from hetesynth.programs.cut_chunks import collective_in_pieces
 from hetesynth.programs.layout import Layout
 from hetesynth.programs.msccl.lower import LoweringOptions
 from hetesynth.programs.msccl.xml_writer import write_msccl_xml
 from hetesynth.programs.steady_state.lower import Arrangement, arrangements, lower_steady_state
-from hetesynth.programs.steady_state.traffic import Room, Traffic, blocks_by_rank, channels_of_pairs
-from hetesynth.search.collectives import collective
 from hetesynth.simulate.engine import simulate
 from hetesynth.simulate.program import ProgramLoops
 
@@ -96,7 +93,7 @@ def seconds(program: Program, prices: Costs, bytes_of_chunk: float, target: Targ
 def test_programs_are_right_and_keep_the_limits(seed: int, target: str, name: CollectiveName) -> None:
     problem, schedule, prices = case(seed, name, 1 + seed % 2)
     in_place = bool(seed % 2)
-    options = LoweringOptions("x", target=TARGETS[target], in_place=in_place, out_of_place=not in_place)
+    options = LoweringOptions("x", target=TARGETS[target], in_place=in_place)
     listed = arrangements(problem, schedule, prices, options, 64 * MIB)
     assert any(arrangement.pieces > 1 for arrangement in listed)
     for arrangement in [listed[0], listed[-1]]:
@@ -145,30 +142,6 @@ def test_a_chain_takes_what_the_proposition_says(pieces: int) -> None:
     program = lower_steady_state(problem, schedule, prices, arrangement, options).program
     took = seconds(program, prices, size / pieces, options.target)
     assert took == pytest.approx(36 * (1e-6 + 2 * MIB / 50e9))
-
-
-def test_the_pieces_of_a_collective_are_that_collective_with_more_chunks() -> None:
-    for name in COLLECTIVE_NAMES:
-        whole = collective_in_pieces(collective(name, 4, 2), 3)
-        expected = collective(name, 4, 6)
-        assert (whole.pre, whole.post) == (expected.pre, expected.post)
-        if (
-            name != "allreduce"
-        ):  # there the block says where HeteCCL reduces a chunk, and trees have their own roots
-            assert whole == expected
-
-
-@pytest.mark.parametrize("division", ["even", "proportional"])
-@pytest.mark.parametrize("blocks", [10, 16, 40])
-def test_no_division_exceeds_the_room(blocks: int, division: str) -> None:
-    problem, schedule, prices = case(3, "allgather", 2)
-    traffic = Traffic(problem, schedule, prices, 1)
-    room = Room(blocks, 12, 4)
-    for pieces in (1, 3, 6, 12):
-        channels = channels_of_pairs(traffic, pieces, MIB, division, room)  # type: ignore[arg-type]
-        if channels is not None:
-            assert max(blocks_by_rank(channels).values()) <= blocks
-            assert all(traffic.steps[p] * pieces <= 12 * n <= 12 * 4 for p, n in channels.items())
 
 
 def test_too_many_pieces_are_refused() -> None:

@@ -19,8 +19,9 @@ from hetesynth.model.plan import MAX_OPERATIONS, Plan
 from hetesynth.model.problem import Problem
 from hetesynth.model.runtime_costs import NCCL_TABLES
 from hetesynth.model.schedule import Schedule, Transfer
+from hetesynth.programs.layout import FileOptions
 from hetesynth.programs.mscclpp.json_writer import write_plan_json
-from hetesynth.programs.mscclpp.lower import RESIDENT_BLOCKS, PlanOptions
+from hetesynth.programs.mscclpp.lower import RESIDENT_BLOCKS
 from hetesynth.programs.steady_state.plan import finest_steady_plan, lower_steady_plan, plan_arrangements
 from hetesynth.programs.steady_state.wiring import PlanArrangement
 from hetesynth.simulate.engine import simulate
@@ -103,7 +104,7 @@ def test_plans_are_right(arrangement: PlanArrangement, name: CollectiveName, ser
             continue
         problem, schedule, prices = case(seed, name, 1 if name == "alltoall" else 2)
         root = problem.collective.root
-        options = PlanOptions("x", in_place)
+        options = FileOptions("x", in_place)
         plan = lower_steady_plan(problem, schedule, prices, arrangement, options, servers)
         assert plan_violations(plan, root=root, servers=tuple(servers)) == []
         assert {outcome(plan, root, s) for s in range(3)} == {"right"}
@@ -117,7 +118,7 @@ def test_plans_are_right(arrangement: PlanArrangement, name: CollectiveName, ser
 @pytest.mark.parametrize("name", ["allgather", "reducescatter", "allreduce", "alltoall"])
 def test_a_plan_that_does_not_wait_is_refused_by_its_judge(name: CollectiveName) -> None:
     problem, schedule, prices = case(3, name)
-    plan = lower_steady_plan(problem, schedule, prices, PlanArrangement(2, 1, 1), PlanOptions("x"), "aabbb")
+    plan = lower_steady_plan(problem, schedule, prices, PlanArrangement(2, 1, 1), FileOptions("x"), "aabbb")
     for gpu in plan.gpus:
         for block in gpu.blocks:
             if any(x.op == "wait" for x in block.operations):
@@ -141,12 +142,12 @@ def test_the_finest_plan_fills_the_pipe(seed: int, name: CollectiveName) -> None
     problem, schedule, prices = case(seed, name)
     listed = plan_arrangements(problem, schedule, prices, 64)
     assert {a.width for a in listed} == {1}
-    finest = finest_steady_plan(problem, schedule, prices, listed[0], 64, PlanOptions("x"), "aaaaa")
+    finest = finest_steady_plan(problem, schedule, prices, listed[0], 64, FileOptions("x"), "aaaaa")
     assert plan_violations(finest, root=problem.collective.root) == []
     operations = max(len(block.operations) for gpu in finest.gpus for block in gpu.blocks)
     assert operations <= MAX_OPERATIONS
     whole = 2.0**30 / len(problem.collective.chunks)
-    coarse = lower_steady_plan(problem, schedule, prices, ONE, PlanOptions("x"), "aaaaa")
+    coarse = lower_steady_plan(problem, schedule, prices, ONE, FileOptions("x"), "aaaaa")
     least = fullest(schedule, prices, whole)
     pieces = max(g.input_chunks for g in finest.gpus) // max(g.input_chunks for g in coarse.gpus)
     took = seconds(finest, prices, whole / pieces)
@@ -160,7 +161,7 @@ def test_a_shift_waits_for_the_one_before_at_every_rank(servers: str) -> None:
     problem, prices = problem_on(topology, "broadcast", root=0), costs(topology)
     schedule = Schedule.of(Transfer(i, i + 1, 0, i) for i in range(3))
     size = 2.0**30
-    plan = lower_steady_plan(problem, schedule, prices, PlanArrangement(8, 1, 4), PlanOptions("x"), servers)
+    plan = lower_steady_plan(problem, schedule, prices, PlanArrangement(8, 1, 4), FileOptions("x"), servers)
     assert seconds(plan, prices, size / 8) * 50e9 / size == pytest.approx(1 + 1 / 8 + 1 / 80, rel=0.01)
 
 
@@ -170,14 +171,14 @@ def test_a_rank_that_puts_to_all_others_has_channels_left_for_them() -> None:
     topology = cluster(17, [(a, b, 50, 1) for a, b in pairs])
     problem = problem_on(topology, "allgather")
     schedule = Schedule.of(Transfer(0, 1, a, i) for i, (a, _) in enumerate(pairs))
-    plan = lower_steady_plan(problem, schedule, costs(topology), ONE, PlanOptions("x"), ("a",) * 17)
+    plan = lower_steady_plan(problem, schedule, costs(topology), ONE, FileOptions("x"), ("a",) * 17)
     assert plan_violations(plan) == []
     assert max(len(b.memory_channels) for gpu in plan.gpus for b in gpu.blocks) == 16
 
 
 def test_a_plan_has_no_more_pieces_than_its_judge_can_follow(monkeypatch: pytest.MonkeyPatch) -> None:
     problem, schedule, prices = case(1, "allgather")
-    given = (problem, schedule, prices, PlanArrangement(8, 1, 2), 8, PlanOptions("x"), "aaaaa")
+    given = (problem, schedule, prices, PlanArrangement(8, 1, 2), 8, FileOptions("x"), "aaaaa")
     assert finest_steady_plan(*given).gpus[0].input_chunks == 8
     monkeypatch.setattr("hetesynth.programs.steady_state.plan.MAX_KNOWLEDGE", 1)
     assert finest_steady_plan(*given).gpus[0].input_chunks == 2
@@ -186,11 +187,11 @@ def test_a_plan_has_no_more_pieces_than_its_judge_can_follow(monkeypatch: pytest
 def test_what_is_not_lowered_is_refused() -> None:
     problem, schedule, prices = case(0, "alltoall")
     with pytest.raises(HetesynthError) as refused:
-        lower_steady_plan(problem, schedule, prices, ONE, PlanOptions("x", in_place=True), "aaaaa")
+        lower_steady_plan(problem, schedule, prices, ONE, FileOptions("x", in_place=True), "aaaaa")
     assert refused.value.code == "HS505"
     with pytest.raises(HetesynthError) as refused:
-        lower_steady_plan(problem, schedule, prices, PlanArrangement(2000, 1, 1), PlanOptions("x"), "aaaaa")
+        lower_steady_plan(problem, schedule, prices, PlanArrangement(2000, 1, 1), FileOptions("x"), "aaaaa")
     assert refused.value.code == "HS508"
     with pytest.raises(HetesynthError) as refused:
-        lower_steady_plan(problem, schedule, prices, PlanArrangement(64, 64, 1), PlanOptions("x"), "aaaaa")
+        lower_steady_plan(problem, schedule, prices, PlanArrangement(64, 64, 1), FileOptions("x"), "aaaaa")
     assert refused.value.code == "HS508"

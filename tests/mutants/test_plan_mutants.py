@@ -17,7 +17,8 @@ from support.plan_chaos import outcome
 
 from hetesynth.judge.mscclpp.judge import plan_violations
 from hetesynth.model.plan import Plan, PlanOperation
-from hetesynth.programs.mscclpp.lower import PlanOptions, lower_plan
+from hetesynth.programs.layout import FileOptions
+from hetesynth.programs.mscclpp.lower import lower_plan
 
 Ops = list[PlanOperation]
 CASES = [
@@ -31,7 +32,7 @@ CASES = [
 def good(graph: str, name: str, in_place: bool) -> tuple[Plan, int | None]:
     problem, schedule = case(graph, name)
     servers = ["a" if r < (problem.ranks + 1) // 2 else "b" for r in range(problem.ranks)]
-    return lower_plan(problem, schedule, PlanOptions("m", in_place), servers), problem.collective.root
+    return lower_plan(problem, schedule, FileOptions("m", in_place), servers), problem.collective.root
 
 
 def with_operations(plan: Plan, gpu: int, block: int, operations: Ops) -> Plan:
@@ -135,7 +136,7 @@ def loosened(plan: Plan, rng: random.Random) -> Plan:
 def ports_only(graph: str, name: str) -> tuple[Plan, int | None]:
     problem, schedule = case(graph, name)
     servers = [f"s{r}" for r in range(problem.ranks)]
-    return lower_plan(problem, schedule, PlanOptions("m"), servers), problem.collective.root
+    return lower_plan(problem, schedule, FileOptions("m"), servers), problem.collective.root
 
 
 def threads_apart(count: int) -> tuple[int, int]:

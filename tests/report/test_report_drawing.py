@@ -14,8 +14,7 @@ import pytest
 from support.reports import cluster, made
 
 from hetesynth.model.topology import Topology
-from hetesynth.report.drawing import LETTER, drawing, label
-from hetesynth.report.server_layout import Box
+from hetesynth.report.drawing import LETTER, Box, drawing, label
 from hetesynth.report.svg import FILLS, MAX_PANELS, schedule_svg, topology_svg
 from hetesynth.topology.language import parse_topology
 
@@ -101,11 +100,10 @@ def test_boxes_are_apart_and_inside_captions_beside_them_and_labels_fit(example:
         assert frame is None or inside(box, frame), vertex.name
         assert 0 < len(label(topology, i, box)) * LETTER <= box.width, vertex.name
     for server in drawn.servers:
-        lines = [server.caption_y + 13 * k for k in range(len(server.captions))]
-        assert server.box.y + 8 <= lines[0] and lines[-1] + 3 <= server.box.y + server.box.height
+        assert server.box.y + 8 <= server.caption_y <= server.box.y + server.box.height - 3
         mine = [b for v, b in zip(topology.vertices, drawn.vertices, strict=True) if v.server == server.name]
-        for line in lines:
-            assert not any(b.y < line and line - 9 < b.y + b.height for b in mine if inside(b, server.box))
+        line = server.caption_y
+        assert not any(b.y < line and line - 9 < b.y + b.height for b in mine if inside(b, server.box))
 
 
 @pytest.mark.parametrize("example", EVERY)
@@ -140,10 +138,9 @@ def test_a_cpu_stands_over_what_it_joins_even_beside_a_nic() -> None:
 
 
 def test_a_rack_has_its_switch_on_the_far_side_of_the_network() -> None:
-    """Two racks: switch, GPUs, NICs, network, NICs, GPUs, switch; each switch as wide as its rack."""
+    """Two racks: network, NICs, GPUs, switches; each switch below its rack."""
     boxes = tops("racks")
-    order = ["r0.nvswitch", "r0.t0.gpu0", "r0.t0.nic0", "ib", "r1.t0.nic0", "r1.t0.gpu0", "r1.nvswitch"]
-    heights = [boxes[name].y for name in order]
+    heights = [boxes[name].y for name in ("ib", "r0.t0.nic0", "r0.t0.gpu0", "r0.nvswitch")]
     assert heights == sorted(set(heights))
     for rack in ("r0", "r1"):
         bar = boxes[f"{rack}.nvswitch"]
@@ -164,24 +161,10 @@ def test_a_long_name_fits_the_picture() -> None:
     assert title.text is not None and "…" in title.text and len(title.text) * 8 < float(root.attrib["width"])
 
 
-def test_a_dgx1_is_two_squares_and_a_torus_a_grid() -> None:
-    dgx = cluster("dgx1")
-    places = drawing(dgx).vertices[:8]
-    for four in ((0, 1, 2, 3), (4, 5, 6, 7)):
-        xs, ys = ({places[k].x for k in four}, {places[k].y for k in four})
-        assert len(xs) == len(ys) == 2 and max(xs) - min(xs) == pytest.approx(max(ys) - min(ys))
+def test_a_torus_is_a_grid() -> None:
     places = drawing(cluster("torus_8x8")).vertices
     for k, box in enumerate(places):
         assert box.x == places[k % 8].x and box.y == places[k - k % 8].y
-
-
-def test_two_dies_of_a_module_stand_closest() -> None:
-    places = [box.middle for box in drawing(cluster("mi250_x1")).vertices]
-
-    def apart(a: int, b: int) -> float:
-        return float(((places[a][0] - places[b][0]) ** 2 + (places[a][1] - places[b][1]) ** 2) ** 0.5)
-
-    assert all(apart(k, k + 1) < 0.8 * apart(k + 1, (k + 2) % 16) for k in range(0, 16, 2))
 
 
 @pytest.mark.parametrize("example", ["v100_4p8_sharednic", "by kind"])

@@ -1,21 +1,17 @@
-"""Plots, GraphML and SARIF: every curve is told apart, every wire and what the standard asks for is there."""
+"""Plots and SARIF: every curve is told apart, what the standard asks for is there."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from io import BytesIO
 from itertools import pairwise
 from urllib.parse import unquote, urlsplit
 from xml.etree import ElementTree
 
-import networkx as nx
 import pytest
-from support.reports import cluster, luminance
+from support.reports import luminance
 
 from hetesynth.report.sarif import SarifResult, SarifRule, sarif_log
 from hetesynth.report.size_plot import COLOURS, ON_DARK, size_plot
-from hetesynth.report.svg import graphml
 
 SVG = "{http://www.w3.org/2000/svg}"
 SIZES = [1000 * 4**k for k in range(11)]
@@ -43,29 +39,6 @@ def test_curves_stand_out_from_the_ground(colours: tuple[str, ...], ground: str)
     for colour in colours:
         low, high = sorted((luminance(colour), luminance(ground)))
         assert (high + 0.05) / (low + 0.05) >= 3
-
-
-@pytest.mark.parametrize("example", ["v100_4p8", "two_dc_50km"])
-def test_graphml_holds_every_vertex_and_wire(example: str) -> None:
-    topology = cluster(example)
-    odd = replace(topology.vertices[0], model='<b> & "\ufffe\x00')
-    text = graphml(replace(topology, vertices=(odd, *topology.vertices[1:])))
-    graph = nx.read_graphml(BytesIO(text), force_multigraph=True)
-    assert list(graph.nodes) == [v.name for v in topology.vertices]
-    assert graph.nodes[odd.name]["model"] == '<b> & "?\\u0000'
-    for rank in range(topology.ranks):
-        node = graph.nodes[topology.vertices[rank].name]
-        assert (node["rank"], node["server"], node["kind"]) == (rank, topology.servers[rank], "gpu")
-    edges = [
-        (topology.vertices[w.src].name, topology.vertices[w.dst].name, w.kind, w.lanes,
-         None if w.bandwidth is None else float(w.bandwidth * w.lanes) / 1e9, float(w.latency) * 1e6)
-        for w in topology.wires
-    ]  # fmt: skip
-    read = [
-        (u, v, d["kind"], d["lanes"], d.get("gbytes_per_second"), pytest.approx(d["latency_us"]))
-        for u, v, d in graph.edges(data=True)
-    ]
-    assert len(read) == len(edges) and all(edge in read for edge in edges)
 
 
 def test_a_sarif_log_refers_to_its_rules() -> None:

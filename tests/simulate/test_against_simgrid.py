@@ -55,7 +55,7 @@ def simgrid_ends(graphs: list[TransferGraph]) -> list[list[float]]:
 def _plain(graph: TransferGraph) -> dict[str, Any]:
     uses = np.split(graph.uses, graph.uses_start[1:-1])
     waits = np.split(graph.waits, graph.waits_start[1:-1])
-    size = graph.size + graph.occupied
+    size = graph.size
     assert (size == np.round(size)).all(), "SimGrid sends whole bytes"
     return {
         "rates": graph.rate.tolist(),

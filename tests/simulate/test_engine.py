@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.fluid_reference import Task, ends, graph_of
 from support.random_transfers import US, random_tasks
 
-from hetesynth.model.timeline import TransferGraph, lower_bound
+from hetesynth.model.timeline import TransferGraph
 from hetesynth.simulate.engine import simulate
 
 GB = Fraction(10**9)
@@ -22,16 +22,6 @@ SEEDS = st.integers(0, 10**9)
 
 def us(graph: TransferGraph) -> float:
     return simulate(graph, compiled=False).makespan * 1e6
-
-
-def ring(ranks: int) -> TransferGraph:
-    """A ring allgather by data alone: 1 MB, 50 GB/s, 2 us."""
-    tasks = [
-        Task((i,), ((step - 1) * ranks + (i - 1) % ranks,) if step else (), 2 * US, MB)
-        for step in range(ranks - 1)
-        for i in range(ranks)
-    ]
-    return graph_of([50 * GB] * ranks, tasks)
 
 
 @pytest.mark.parametrize(
@@ -71,27 +61,11 @@ def test_agrees_with_the_exact_simulator(seed: int, count: int) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(SEEDS)
-def test_never_below_the_bound(seed: int) -> None:
-    graph = graph_of(*random_tasks(seed, 30))
-    assert simulate(graph, compiled=False).makespan >= lower_bound(graph) * (1 - 1e-12)
-
-
-@settings(max_examples=100, deadline=None)
-@given(SEEDS)
 def test_no_resource_gives_more_than_it_has(seed: int) -> None:
     timeline = simulate(graph_of(*random_tasks(seed, 30)), compiled=False)
     for use in timeline.uses():
         assert use.size <= use.rate * use.busy * (1 + 1e-9)
         assert use.share <= 1 + 1e-9
-
-
-@settings(max_examples=60, deadline=None)
-@given(SEEDS)
-def test_twice_the_bandwidth_halves_what_is_not_delay(seed: int) -> None:
-    rates, tasks = random_tasks(seed, 20)
-    pure = [replace(t, delay=Fraction(0), after=Fraction(0)) for t in tasks]
-    once, twice = us(graph_of(rates, pure)), us(graph_of([2 * r for r in rates], pure))
-    assert twice == pytest.approx(once / 2, rel=1e-9)
 
 
 @settings(max_examples=60, deadline=None)
@@ -107,13 +81,12 @@ def test_the_order_of_tasks_does_not_matter(seed: int) -> None:
     assert shuffled[[place[i] for i in range(len(tasks))]] == pytest.approx(straight, rel=1e-11)
 
 
-def test_the_critical_path_of_the_diamond() -> None:
+def test_the_bottleneck_of_the_diamond() -> None:
     tasks = [
         Task((0,), (), US, MB), Task((1,), (), US, MB), Task((2, 5), (0,), US, MB), Task((3, 5), (1,), US, MB),
         Task((4,), (2, 3), US, MB),
     ]  # fmt: skip
     timeline = simulate(graph_of([r * GB for r in (50, 25, 50, 50, 50, 50)], tasks), compiled=False)
-    assert timeline.critical_path() == [1, 3, 4]
     assert timeline.end * 1e6 == pytest.approx([21, 41, 42, 62, 83])
     bottleneck = timeline.bottleneck()
     assert bottleneck is not None and bottleneck.name == "r1" and bottleneck.busy * 1e6 == pytest.approx(40)
@@ -124,4 +97,3 @@ def test_waiting_in_a_circle_is_told() -> None:
     graph = graph_of([GB], tasks)
     with pytest.raises(ValueError, match="2 tasks wait for each other"):
         simulate(graph, compiled=False)
-    assert lower_bound(graph) == float("inf")

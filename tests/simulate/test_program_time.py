@@ -7,13 +7,13 @@ from fractions import Fraction
 
 import pytest
 from support.clusters import cluster
+from support.fluid_reference import fullest
 from verify.program_builders import block, direct_allreduce, direct_alltoall, program, ring_allgather, step
 
 from hetesynth.engine.predictors import CostOptions, ProgramPredictor
 from hetesynth.errors import HetesynthError
 from hetesynth.model.program import GpuProgram, Program, ThreadBlock
 from hetesynth.model.target import TARGETS
-from hetesynth.model.timeline import lower_bound
 from hetesynth.model.topology import Topology
 from hetesynth.simulate.engine import simulate
 from hetesynth.simulate.program import MAX_LOOPS, MIN_LOOPS, ProgramLoops
@@ -119,11 +119,11 @@ def test_never_below_the_bound(make, size: int) -> None:
     topology = cluster(4, links, [(40, (0, 1, 2)), (30, (5, 6, 7))], reduce=200)
     clock = ProgramPredictor(topology, made)
     tasks = clock.tasks(size)
-    bound = lower_bound(tasks.tasks.graph(1.0))
+    bound = fullest(tasks.tasks.graph(1.0))
     found = clock.predict(size)
     assert found.seconds >= bound * (1 - 1e-12)
-    fullest = max(use.size / use.rate for use in found.timeline.uses())
-    assert found.seconds >= fullest / tasks.simulated * tasks.loops * (1 - 1e-2)
+    most_used = max(use.size / use.rate for use in found.timeline.uses())
+    assert found.seconds >= most_used / tasks.simulated * tasks.loops * (1 - 1e-2)
     assert tasks.simulated >= min(MIN_LOOPS, tasks.loops)
 
 

@@ -184,7 +184,7 @@ def command(seed: int, folder: Path, seeds: Seeds) -> list[str]:
             str(rng.choice((own, fig10))),
             f"--size={quantity(rng, sizes)}",
             *rng.choice(([], degraded)),
-            *rng.choice(([], ["--steps=order"], ["--steps=barrier"], ["--alpha=occupy"], ["--calibration=nccl"])),
+            *rng.choice(([], ["--calibration=nccl"])),
         ]
     if words[0] == "repair":
         return [

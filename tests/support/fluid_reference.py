@@ -41,8 +41,15 @@ def graph_of(rates: Sequence[Fraction], tasks: Sequence[Task]) -> TransferGraph:
     waits, uses = rows([t.waits for t in tasks]), rows([t.uses for t in tasks])
     return TransferGraph(
         tuple(f"r{i}" for i in range(len(rates))), np.asarray([float(r) for r in rates]), *waits, *uses,
-        column("delay"), column("size"), np.zeros(len(tasks)), column("after"),
+        column("delay"), column("size"), column("after"),
     )  # fmt: skip
+
+
+def fullest(graph: TransferGraph) -> float:
+    """Seconds that the fullest resource needs."""
+    task = np.repeat(np.arange(graph.tasks), np.diff(graph.uses_start))
+    load = np.bincount(graph.uses, weights=graph.size[task], minlength=len(graph.names))
+    return float((load / graph.rate).max(initial=0.0))
 
 
 def ends(rates: Sequence[Fraction], tasks: Sequence[Task]) -> list[Fraction]:

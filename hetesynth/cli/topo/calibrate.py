@@ -38,7 +38,9 @@ from hetesynth.topology.calibrate.readers import OPERATIONS
 @click.option("--start", metavar="TIME", help="Before a collective moves anything [default: NCCL's table].")
 @click.option("--hold-out", type=click.IntRange(2, 100), help="Keep every Nth size from the fit and predict it.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The topology with the figures.")
-@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE.svg", help="The differences as a picture.")
+@click.option(
+    "--plot", type=click.Path(path_type=Path), metavar="FILE.svg", help="Measured and predicted as a picture."
+)
 @click.option("--dry-run", is_flag=True, help="Print, and write nothing.")
 @json_option
 def command(
@@ -59,7 +61,7 @@ def command(
     figures and a comment that says where each came from.
     """
     from hetesynth.files.atomic import write_all
-    from hetesynth.report.size_plot import residual_plot
+    from hetesynth.report.size_plot import size_plot
     from hetesynth.topology.calibrate.calibrate_topology import CalibrationRequest, calibrate
     from hetesynth.topology.language.units import parse_quantity
 
@@ -83,12 +85,11 @@ def command(
         files[output] = result.text.encode()
     if plot is not None:
         title = f"{result.topology.name}: {result.links.title}"
-        series: dict[str, list[tuple[float, float]]] = defaultdict(list)  # percent off by size
-        for point in result.points:
-            series[point.series if point.used else f"{point.series} (predicted)"].append(
-                (point.size, 100 * point.off)
-            )
-        files[plot] = residual_plot(title, dict(series)).encode()
+        curves: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        for point in sorted(result.points, key=lambda point: point.size):
+            curves[f"{point.series}, measured"].append((point.size, point.size / point.measured / 1e9))
+            curves[f"{point.series}, predicted"].append((point.size, point.size / point.predicted / 1e9))
+        files[plot] = size_plot(title, curves, how="measured and predicted").encode()
     if files and not dry_run:
         write_all(files)
     shown = ", ".join(map(str, files)) if files and not dry_run else None

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 @click.option("--rounding", type=click.Choice(ROUNDINGS), default="ceil", show_default=True, help="See synth.")
 @click.option("--all", "every", is_flag=True, help="Every GPU and every link, not one line for those alike.")
 @click.option("--svg", type=Named(".svg"), metavar="FILE.svg", help="Draw the cluster.")
-@click.option("--graphml", type=Named(".graphml", ".xml"), metavar="FILE.graphml", help="Write the graph.")
 @json_option
 @topology_losses
 def command(
@@ -43,7 +42,6 @@ def command(
     rounding: str,
     every: bool,
     svg: Path | None,
-    graphml: Path | None,
     as_json: bool,
 ) -> None:
     """Print where every rank is, the links by class and what GPUs have to share, in GB/s and microseconds.
@@ -52,13 +50,13 @@ def command(
     """
     from hetesynth.deploy.topology_files import look
 
-    seen = look(topology, chunking_options(chunk_size, tau_ref, rounding), svg, graphml)
+    seen = look(topology, chunking_options(chunk_size, tau_ref, rounding), svg)
     if as_json:
         show_lines(graph_document(seen))
         return
     show_lines(topology_report(seen, every=every))
-    for path in filter(None, (svg, graphml)):
-        show(f"  wrote {path}")
+    if svg is not None:
+        show(f"  wrote {svg}")
 
 
 SHOWN_NAMES = 4

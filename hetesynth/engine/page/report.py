@@ -392,6 +392,6 @@ def _in_time(
             )
     options = subject.options
     costs = runtime_words(costed(options.runtime, options.rates))
-    how = f"calibration {options.rates}, {costs}, alpha {options.alpha}"
+    how = f"calibration {options.rates}, {costs}"
     said.append(f"Times are simulated ({how}), not measured.")
     return tuple(said)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -14,11 +14,9 @@ from hetesynth.model.collective import Collective
 from hetesynth.model.plan import PlanOp
 from hetesynth.model.program import RECEIVES, SENDS, BufferSlice, Op, Program, ThreadBlock
 from hetesynth.model.target import PORTABLE
-from hetesynth.model.timeline import Timeline
 from hetesynth.model.topology import Rank
 from hetesynth.report.contents import BlockRow, ProgramRun, StepRow
 from hetesynth.simulate.plan import Cell, PlanTask
-from hetesynth.simulate.program import ProgramTasks
 
 _PLACE = re.compile(r"gpu (\d+) thread block (\d+) step (\d+)")
 
@@ -117,7 +115,6 @@ def program_run(predictor: ProgramPredictor, size: int) -> ProgramRun:
         steps=tuple(steps),
         timeline=timeline,
         since=since,
-        messages=tuple(_messages(program, tasks, timeline)),
         simulated=tasks.simulated,
         loops=tasks.loops,
     )
@@ -130,26 +127,6 @@ def _peers(block: ThreadBlock) -> str:
 
 def _slice(place: BufferSlice | None) -> str:
     return "" if place is None else f"{BUFFERS[place.buffer]}[{place.offset}]"
-
-
-def _messages(program: Program, tasks: ProgramTasks, timeline: Timeline) -> Iterator[tuple[int, int]]:
-    """Each receive with the send on its connection that it waits for."""
-    waits, first = timeline.graph.waits.tolist(), timeline.graph.waits_start.tolist()
-    places = tasks.places
-    for task in range(timeline.graph.tasks):
-        place = places[task % len(places)]
-        gpu = program.gpus[place.gpu]
-        block = gpu.thread_blocks[place.block]
-        if block.recv_peer is None or block.instructions[place.step].op not in RECEIVES:
-            continue
-        for before in waits[first[task] : first[task + 1]]:
-            other = places[before % len(places)]
-            sender = program.gpus[other.gpu]
-            source = sender.thread_blocks[other.block]
-            met = sender.rank == block.recv_peer and source.send_peer == gpu.rank
-            if met and source.channel == block.channel:
-                yield before, task
-                break
 
 
 # -- MSCCL++
@@ -181,7 +158,7 @@ def plan_run(predictor: PlanPredictor, size: int, collective: Collective | None)
         steps.append(StepRow(number[p.gpu, p.block], p.step, words, whom, src, dst, crossing))
     end = timeline.end
     since = np.asarray([max((end[i] for i in p.after), default=0.0) for p in places], dtype=np.float64)
-    return ProgramRun(tuple(rows), tuple(steps), timeline, since, predictor.tasks.messages)
+    return ProgramRun(tuple(rows), tuple(steps), timeline, since)
 
 
 def _ranges(ranks: Iterable[Rank]) -> str:

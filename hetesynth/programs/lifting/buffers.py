@@ -11,7 +11,7 @@ from math import gcd
 
 from hetesynth.errors import HetesynthError
 from hetesynth.model.collective import COLLECTIVE_NAMES, COLLECTIVES, Collective
-from hetesynth.model.program import RECEIVES, SENDS, Buffer, BufferSlice, Program
+from hetesynth.model.program import Buffer, BufferSlice, Program
 from hetesynth.model.topology import Rank
 from hetesynth.programs.layout import Cell, Layout
 
@@ -64,18 +64,6 @@ def shape(program: Program) -> Shape:
             f"the file moves {total} chunks, more than {MAX_CHUNKS}", code="HS304", help="use fewer chunks a loop"
         )
     return extent
-
-
-def likely_roots(program: Program) -> list[Rank]:
-    """Ranks of a rooted program, the likeliest root first: it receives least, in reduce and gather sends least."""
-    kind = COLLECTIVES.get(program.collective)
-    if kind is None or not kind.rooted:
-        return []
-    ops = SENDS if kind.reduces or kind.output_blocks else RECEIVES
-    moved = dict.fromkeys(range(program.ranks), 0)
-    for gpu in program.gpus:
-        moved[gpu.rank] = sum(x.count for tb in gpu.thread_blocks for x in tb.instructions if x.op in ops)
-    return sorted(moved, key=lambda rank: (moved[rank], rank))
 
 
 @dataclass(frozen=True)

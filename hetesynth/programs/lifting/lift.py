@@ -33,17 +33,13 @@ class Lifted:
     """A schedule that moves what a program moves.
 
     ``arrivals``: chunks that the program sends. ``dropped``: those of them that brought what was there or what
-    nobody uses. ``depth``: ticks of the program in logical time. ``relays``: (rank, chunk) pairs where a rank
-    passes on a chunk that it neither starts nor ends with. ``pieces``: chunks of the schedule in one of the
-    program.
+    nobody uses. ``pieces``: chunks of the schedule in one of the program.
     """
 
     problem: Problem
     schedule: Schedule
     arrivals: int
     dropped: int
-    depth: int
-    relays: int
     pieces: int = 1
 
 
@@ -79,14 +75,11 @@ def _lifted(flow: Flow, collective: Collective, pieces: int, on: Problem | None)
             width |= Counter((graph.moves[i].src, graph.moves[i].dst) for i in together)
         arcs = tuple(Arc(src, dst, width[src, dst]) for src, dst in sorted(width))
         problem = Problem(collective.ranks, collective.ranks, (), arcs, (), collective)
-    passing = {(m.src, m.chunk) for m in whole.moves}
     return Lifted(
         problem=problem,
         schedule=_placed(graph, groups, problem),
         arrivals=len(flow.arrivals),
         dropped=len(flow.arrivals) - len(whole.moves),
-        depth=max((c.start + 1 for c in flow.arrivals), default=0),
-        relays=sum(rank not in collective.pre[k] and rank not in collective.post[k] for rank, k in passing),
         pieces=pieces,
     )
 
@@ -230,18 +223,9 @@ class _Lines:
         return self.flow.arrivals[leaf].start, leaf
 
     def _apart(self, at: tuple[Rank, int], use: _Use, line: list[_Use]) -> HetesynthError:
-        told = []
-        for x in (use, line[-1]):
-            mask = x.value.mask
-            ranks = [str(r) for r in range(mask.bit_length()) if mask >> r & 1]
-            summed = len(x.value.leaves) > 1 or len(ranks) > 1
-            what = f"the sum of ranks {','.join(ranks)}" if summed else f"the input of rank {ranks[0]}"
-            users = sorted(x.users)
-            told.append(
-                f"{what}, " + (f"sent on by {self.flow.arrivals[users[0]].place}" if users else "its result")
-            )
+        places = [self.flow.arrivals[min(x.users)].place if x.users else "its result" for x in (use, line[-1])]
         return _unsayable(
-            f"gpu {at[0]} keeps two values of chunk {at[1]} apart: {told[0]}, and {told[1]}; "
+            f"gpu {at[0]} keeps two values of chunk {at[1]} apart, for {' and '.join(places)}; "
             "a schedule has one value of a chunk at a rank, which sums or replaces what it held"
         )
 

@@ -20,11 +20,8 @@ from hetesynth.programs.msccl.channels import Key, Message
 from hetesynth.programs.msccl.dependences import (
     RankBlocks,
     Waits,
-    all_waits,
-    conflicts_of,
     reduced,
-    total_order,
-    waits_without_local,
+    waits_of,
 )
 from hetesynth.programs.msccl.placement import Operation, Placement
 from hetesynth.programs.msccl.thread_blocks import BlockPlan, Connection, Connections, partners, thread_blocks
@@ -42,24 +39,12 @@ class Optimizations:
 OPTIMIZED = Optimizations()
 
 
-@dataclass(frozen=True, slots=True)
-class Saving:
-    """What an optimization saved: ``count`` of ``what`` (such as ``steps``)."""
-
-    by: str
-    count: int
-    what: str
-
-
 @dataclass(frozen=True)
 class Grouped:
-    """The operations of every rank in thread blocks. ``shared``: thread blocks saved by sharing; ``fused``:
-    operations that went into others (0: the operations are those placed)."""
+    """The operations of every rank in thread blocks, and the scratch chunks by rank."""
 
     ranks: list[RankBlocks]
     scratch: tuple[int, ...]
-    shared: int
-    fused: int
 
     @cached_property
     def steps(self) -> list[list[int]]:
@@ -69,11 +54,10 @@ class Grouped:
 
 @dataclass(frozen=True)
 class Ordered:
-    """``grouped`` with the dependences that values need; ``dropped``: how many others imply."""
+    """``grouped`` with the dependences that values need and that no others imply."""
 
     grouped: Grouped
     waits: list[Waits]
-    dropped: int
 
     @cached_property
     def steps(self) -> list[list[int]]:
@@ -84,64 +68,35 @@ class Ordered:
         ]
 
 
-class Assembly:
-    """One placement, and what all its groupings into thread blocks have in common."""
+def grouped(
+    placement: Placement,
+    carried: Sequence[Message],
+    optimizations: Optimizations,
+    target: Target,
+    slots: int,
+    plans: Sequence[BlockPlan],
+) -> Grouped:
+    """The operations in thread blocks. ``slots``: messages a connection holds; ``plans``: one a rank."""
+    placed, ops = placement.operations, target.ops if optimizations.fuse else PLAIN_OPS
+    traffic = Traffic(carried, slots)
+    connections = [Connections.of(operations) for operations in placed]
+    forwarded: list[Counter[tuple[Connection, Connection]]] = [Counter() for _ in placed]
+    if ops > PLAIN_OPS and optimizations.forward:
+        forwarded = [forwards(operations, ops, traffic) for operations in placed]
+    pairs = [partners(*of_rank, target) for of_rank in zip(placed, connections, forwarded, plans, strict=True)]
+    ranks, scratch = list(placed), placement.scratch
+    if ops > PLAIN_OPS:
+        done = [fused(*of_rank, ops, traffic) for of_rank in zip(placed, pairs, strict=True)]
+        if list(map(len, placed)) != list(map(len, done)):
+            ranks, scratch = compacted(done)
+            connections = [Connections.of(operations) for operations in ranks]
+    blocks = [thread_blocks(*of_rank, target) for of_rank in zip(connections, pairs, plans, strict=True)]
+    return Grouped(list(map(RankBlocks, ranks, blocks)), scratch)
 
-    def __init__(
-        self,
-        placement: Placement,
-        carried: Sequence[Message],
-        optimizations: Optimizations,
-        target: Target,
-        slots: int,
-    ) -> None:
-        """``slots``: messages a connection holds."""
-        self.placement, self.carried, self.optimizations = placement, carried, optimizations
-        self.target, self.slots = target, slots
-        self.ops = target.ops if optimizations.fuse else PLAIN_OPS
 
-    def grouped(self, plans: Sequence[BlockPlan]) -> Grouped:
-        """The operations in thread blocks; ``plans``: one a rank."""
-        placed, ops = self.placement.operations, self.ops
-        traffic = Traffic(self.carried, self.slots)
-        connections = [Connections.of(operations) for operations in placed]
-        forwarded: list[Counter[tuple[Connection, Connection]]] = [Counter() for _ in placed]
-        if ops > PLAIN_OPS and self.optimizations.forward:
-            forwarded = [forwards(operations, ops, traffic) for operations in placed]
-        pairs = [
-            partners(*of_rank, self.target) for of_rank in zip(placed, connections, forwarded, plans, strict=True)
-        ]
-        ranks, scratch, saved = list(placed), self.placement.scratch, 0
-        if ops > PLAIN_OPS:
-            done = [fused(*of_rank, ops, traffic) for of_rank in zip(placed, pairs, strict=True)]
-            saved = sum(map(len, placed)) - sum(map(len, done))
-            if saved:
-                ranks, scratch = compacted(done)
-                connections = [Connections.of(operations) for operations in ranks]
-        grouped = [
-            RankBlocks(operations, thread_blocks(of_rank, pair, plan, self.target))
-            for operations, of_rank, pair, plan in zip(ranks, connections, pairs, plans, strict=True)
-        ]
-        return Grouped(grouped, scratch, sum(map(len, pairs)), saved)
-
-    def ordered(self, grouped: Grouped) -> Ordered:
-        """``grouped`` with its dependences."""
-        every = [all_waits(rank, conflicts_of(rank.operations)) for rank in grouped.ranks]
-        waits = [waits_without_local(*of_rank) for of_rank in zip(grouped.ranks, every, strict=True)]
-        order = None if grouped.fused else total_order(self.placement.operations)
-        waits = reduced(grouped.ranks, waits, order)
-        before, after = (sum(len(named) for of_rank in of_all for named in of_rank) for of_all in (every, waits))
-        return Ordered(grouped, waits, before - after)
-
-    def savings(self, ordered: Ordered) -> tuple[Saving, ...]:
-        """What each optimization saved."""
-        chunks = sum(len(m.chunks) for m in self.carried)
-        return (
-            Saving("merge", chunks - len(self.carried), "messages"),
-            Saving("share", ordered.grouped.shared, "thread blocks"),
-            Saving("fuse", ordered.grouped.fused, "steps"),
-            Saving("order", ordered.dropped, "dependences"),
-        )
+def ordered(grouped: Grouped) -> Ordered:
+    """``grouped`` with its dependences."""
+    return Ordered(grouped, reduced(grouped.ranks, [waits_of(rank) for rank in grouped.ranks]))
 
 
 # -- receives that add or forward at once

@@ -35,24 +35,16 @@ class RankBlocks:
         return {i: (b, n) for b, block in enumerate(self.blocks) for n, i in enumerate(block.operations)}
 
 
-def all_waits(rank: RankBlocks, conflicts: Waits) -> Waits:
-    """Every direct conflict with another thread block, implied or not; ``conflicts``: of its operations."""
-    block_of = {i: b for b, block in enumerate(rank.blocks) for i in block.operations}
-    return [
-        tuple([j for j in before if block_of[j] != block_of[i]]) if before else ()
-        for i, before in enumerate(conflicts)
-    ]
-
-
-def waits_without_local(rank: RankBlocks, waits: Waits) -> Waits:
-    """Those of ``waits`` (``all_waits``) that order on the same GPU does not imply."""
+def waits_of(rank: RankBlocks) -> Waits:
+    """The direct conflicts with other thread blocks that order on the same GPU does not imply."""
     position = rank.positions()
     by_operation: list[_Progress] = []  # what each operation knows of other thread blocks
     latest: dict[int, _Progress] = {}
     needed: Waits = []
-    for i, before in enumerate(waits):
+    for i, conflicts in enumerate(_conflicts(rank.operations)):
         block = position[i][0]
         progress = latest.setdefault(block, {})
+        before = [j for j in conflicts if position[j][0] != block]
         named: list[int] = []
         if before:
             progress = latest[block] = dict(progress)
@@ -70,7 +62,7 @@ def waits_without_local(rank: RankBlocks, waits: Waits) -> Waits:
     return needed
 
 
-def conflicts_of(operations: tuple[Operation, ...]) -> Waits:
+def _conflicts(operations: tuple[Operation, ...]) -> Waits:
     """For each operation, the earlier ones it conflicts with directly on some cell, in order."""
     wrote: dict[Cell, int] = {}
     read: dict[Cell, list[int]] = {}
@@ -90,14 +82,8 @@ def conflicts_of(operations: tuple[Operation, ...]) -> Waits:
     return conflicts
 
 
-def total_order(ranks: Sequence[Sequence[Operation]]) -> array[int]:
-    """The operations of all ranks, counted through, in the total order."""
-    keys = [op.key for operations in ranks for op in operations]
-    return array("i", sorted(range(len(keys)), key=keys.__getitem__))
-
-
-def reduced(ranks: Sequence[RankBlocks], waits: Sequence[Waits], order: array[int] | None = None) -> list[Waits]:
-    """Those of ``waits`` to which no other path leads, by rank. ``order``: ``total_order`` where that is known.
+def reduced(ranks: Sequence[RankBlocks], waits: Sequence[Waits]) -> list[Waits]:
+    """Those of ``waits`` to which no other path leads, by rank.
 
     The operations of all ranks are one graph, by their places in the total order. Edges: the operation before in
     the same thread block, the dependences, the send of a message before its receive.
@@ -105,7 +91,8 @@ def reduced(ranks: Sequence[RankBlocks], waits: Sequence[Waits], order: array[in
     first = [0]
     for rank in ranks:
         first.append(first[-1] + len(rank.operations))
-    order = total_order([rank.operations for rank in ranks]) if order is None else order
+    keys = [op.key for rank in ranks for op in rank.operations]
+    order = array("i", sorted(range(len(keys)), key=keys.__getitem__))
     number = len(order)
     place, previous, sender = (array("i", [value]) * number for value in (0, -1, -1))
     for at, g in enumerate(order):

@@ -21,14 +21,14 @@ from hetesynth.model.target import PORTABLE, Target
 from hetesynth.model.topology import Rank
 from hetesynth.policy import DEFAULT, LoweringPolicy
 from hetesynth.programs.cut_chunks import at_once
-from hetesynth.programs.layout import Layout, check_form
+from hetesynth.programs.layout import FileOptions, Layout
 from hetesynth.programs.msccl.assembly import (
     OPTIMIZED,
-    Assembly,
     Grouped,
     Optimizations,
     Ordered,
-    Saving,
+    grouped,
+    ordered,
 )
 from hetesynth.programs.msccl.channels import (
     ChannelPlan,
@@ -49,22 +49,14 @@ FEWER = "use fewer chunks per rank, another strategy or another target"
 
 
 @dataclass(frozen=True, slots=True)
-class LoweringOptions:
-    """What to make of a schedule. Exactly one of ``in_place`` and ``out_of_place`` holds.
+class LoweringOptions(FileOptions):
+    """What to make of a schedule. ``servers``: of each rank; empty: all in one. ``min_channels``: over how many
+    channels what a pair carries is spread where limits allow, as a thread block may be slower than its link.
+    ``chunk_seconds``: of a chunk between ranks, by which links share thread blocks; empty: 1 / C(u, v).
+    ``instances``: into how many parts every chunk is cut."""
 
-    ``min_bytes``, ``max_bytes``: of the whole buffer (0: no limit). ``servers``: of each rank; empty: all in one.
-    ``min_channels``: over how many channels what a pair carries is
-    spread where limits allow, as a thread block may be slower than its link. ``chunk_seconds``: of a chunk between
-    ranks, by which links share thread blocks; empty: 1 / C(u, v). ``instances``: into how many parts every chunk
-    is cut."""
-
-    name: str
-    in_place: bool = False
-    out_of_place: bool = True
     target: Target = PORTABLE
     protocol: Protocol = "Simple"
-    min_bytes: int = 0
-    max_bytes: int = 0
     optimizations: Optimizations = OPTIMIZED
     servers: tuple[str, ...] = ()
     policy: LoweringPolicy = DEFAULT.lowering
@@ -77,15 +69,20 @@ class LoweringOptions:
         """What of them decides about instructions: without the name and the sizes of the file."""
         return replace(self, name="", min_bytes=0, max_bytes=0)
 
+    @property
+    def stated_max_bytes(self) -> int:
+        """As the target states it: its word for no limit, and one more where the limit itself is excluded."""
+        if not self.max_bytes:
+            return self.target.open_max_bytes
+        return self.max_bytes + (not self.target.max_bytes_inclusive)
+
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A program; in words what had to be done so that it fits its target (nothing: an empty tuple); and what each
-    optimization saved."""
+    """A program, and in words what had to be done so that it fits its target (nothing: an empty tuple)."""
 
     program: Program
     notes: tuple[str, ...]
-    savings: tuple[Saving, ...] = ()
 
 
 def lower(problem: Problem, schedule: Schedule, options: LoweringOptions) -> Program:
@@ -99,7 +96,7 @@ def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOpti
     Raises HetesynthError: HS500-HS504 a limit of the target, HS505 the collective has no such form, HS507 the
     schedule sends what a rank does not hold.
     """
-    check_options(problem, options)
+    options.check(problem.collective.name)
     # a thread block has one peer to send to and one to receive from: said before anything else is done
     pairs = {(problem.arcs[a].src, problem.arcs[a].dst) for a in {t.link for t in schedule.transfers}}
     for ranks in (Counter(src for src, _ in pairs), Counter(dst for _, dst in pairs)):
@@ -108,21 +105,19 @@ def lower_with_notes(problem: Problem, schedule: Schedule, options: LoweringOpti
             raise _too_many_blocks(rank, number, options.target)
     settle = _settled if len(schedule.transfers) > LARGE else _kept
     try:
-        job, fit, assembly, ordered = settle(Job(problem, schedule, options))
+        job, fit, draft = settle(Job(problem, schedule, options))
     except HetesynthError:
         if not options.min_channels:
             raise
         narrow = replace(options, min_channels={}, instances=1)
-        job, fit, assembly, ordered = settle(Job(problem, schedule, narrow))
-    return lowered_as(job.layout, assembly, ordered, options, fit.notes)
+        job, fit, draft = settle(Job(problem, schedule, narrow))
+    return lowered_as(job.layout, draft, options, fit.notes)
 
 
-def lowered_as(
-    layout: Layout, assembly: Assembly, ordered: Ordered, options: LoweringOptions, notes: tuple[str, ...] = ()
-) -> Lowered:
-    """The program of ``ordered`` with the attributes that ``options`` ask for."""
-    collective, grouped = layout.collective, ordered.grouped
-    blocks = [written(*of_rank) for of_rank in zip(grouped.ranks, ordered.waits, strict=True)]
+def lowered_as(layout: Layout, draft: Ordered, options: LoweringOptions, notes: tuple[str, ...] = ()) -> Lowered:
+    """The program of ``draft`` with the attributes that ``options`` ask for."""
+    collective, blocked = layout.collective, draft.grouped
+    blocks = [written(*of_rank) for of_rank in zip(blocked.ranks, draft.waits, strict=True)]
     program = Program(
         name=options.name,
         collective=collective.name,
@@ -131,34 +126,16 @@ def lowered_as(
         channels=max((tb.channel + 1 for of_rank in blocks for tb in of_rank), default=1),
         chunks_per_loop=layout.chunks_per_loop,
         in_place=options.in_place,
-        out_of_place=options.out_of_place,
+        out_of_place=not options.in_place,
         min_bytes=options.min_bytes,
-        max_bytes=stated_max_bytes(options),
+        max_bytes=options.stated_max_bytes,
         root=collective.root,
         gpus=tuple(
             GpuProgram(rank, *layout.sizes(rank), scratch, of_rank)
-            for rank, (scratch, of_rank) in enumerate(zip(grouped.scratch, blocks, strict=True))
+            for rank, (scratch, of_rank) in enumerate(zip(blocked.scratch, blocks, strict=True))
         ),
     )
-    return Lowered(program, notes, assembly.savings(ordered))
-
-
-def check_options(problem: Problem, options: LoweringOptions) -> None:
-    """HetesynthError HS505 where the collective has no such form."""
-    if options.in_place == options.out_of_place:
-        raise HetesynthError(
-            "a program is either in place or out of place", code="HS505", help="write one file for each"
-        )
-    if options.min_bytes < 0 or options.max_bytes < 0:
-        raise HetesynthError("a size is negative", code="HS505", help="use 0 for no limit")
-    check_form(problem.collective.name, options.in_place, options.min_bytes, options.max_bytes)
-
-
-def stated_max_bytes(options: LoweringOptions) -> int:
-    """As the target states it: its word for no limit, and one more where the limit itself is excluded."""
-    if not options.max_bytes:
-        return options.target.open_max_bytes
-    return options.max_bytes + (not options.target.max_bytes_inclusive)
+    return Lowered(program, notes)
 
 
 # -- fitting
@@ -225,7 +202,7 @@ class Job:
 
 
 Steps = Sequence[Sequence[int]]
-_Settled = tuple[Job, Fit, Assembly, Ordered]
+_Settled = tuple[Job, Fit, Ordered]
 """What was lowered, its chunks cut into their instances; decisions with which its program fits; what was made."""
 
 
@@ -248,7 +225,6 @@ def _settled(job: Job) -> _Settled:
             fragmented = {((m.src, m.dst), m.start) for m in placement.fragmented}
             fit = fit.with_channels(unmerged=fit.channels.unmerged | fragmented)
             continue
-        assembly = Assembly(placement, carried, options.optimizations, target, job.slots)
         alone: dict[Rank, set[Connection]] = defaultdict(set)
         for rank, connection in fit.alone:
             alone[rank].add(connection)
@@ -256,20 +232,20 @@ def _settled(job: Job) -> _Settled:
             BlockPlan(times, frozenset(alone[rank]), rank in fit.no_copy_block, fit.sharing)
             for rank, times in enumerate(job.times)
         ]
-        grouped = assembly.grouped(plans)
-        steps, ordered = grouped.steps, None
+        draft = grouped(placement, carried, options.optimizations, target, job.slots, plans)
+        steps, finished = draft.steps, None
         crowded = any(len(of_rank) > target.thread_blocks for of_rank in steps)
         if not crowded and (sum(map(len, placement.operations)) <= LARGE or within(steps, target)):
-            ordered = assembly.ordered(grouped)
-            steps = ordered.steps
-        better = _fewer_thread_blocks(job, carried, steps, fit) or _fewer_steps(job, grouped, steps, fit)
+            finished = ordered(draft)
+            steps = finished.steps
+        better = _fewer_thread_blocks(job, carried, steps, fit) or _fewer_steps(job, draft, steps, fit)
         better = better or _fewer_elements(target, steps, fit)
-        if better is None and ordered is not None:
-            return job, fit, assembly, ordered
+        if better is None and finished is not None:
+            return job, fit, finished
         if better is None:
             raise InternalError("a draft without dependences does not fit")
         fit = better
-        del carried, placement, assembly, grouped, ordered  # a large program takes much memory
+        del carried, placement, draft, finished  # a large program takes much memory
     raise InternalError("the lowering did not settle")
 
 
@@ -305,12 +281,12 @@ def _fewer_elements(target: Target, steps: Steps, fit: Fit) -> Fit | None:
     )
 
 
-def _fewer_steps(job: Job, grouped: Grouped, steps: Steps, fit: Fit) -> Fit | None:
+def _fewer_steps(job: Job, draft: Grouped, steps: Steps, fit: Fit) -> Fit | None:
     """Thread blocks with too many steps: part them, or split the transfers of their pairs into more runs, each on
     channels of its own."""
     target, plan = job.options.target, fit.channels
     long = [
-        (rank, number, grouped.ranks[rank].blocks[number], length)
+        (rank, number, draft.ranks[rank].blocks[number], length)
         for rank, lengths in enumerate(steps)
         for number, length in enumerate(lengths)
         if length > target.max_steps

@@ -7,7 +7,6 @@ the root) the plan declares one block, which is never touched.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 
 from hetesynth.errors import HetesynthError
@@ -15,7 +14,6 @@ from hetesynth.model.collective import CollectiveName
 from hetesynth.model.plan import (
     ALIGNMENT,
     MAX_BUFFER_BYTES,
-    OPEN_MAX_BYTES,
     ChannelType,
     GpuPlan,
     Plan,
@@ -25,7 +23,7 @@ from hetesynth.model.problem import Problem
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import TARGETS
 from hetesynth.model.topology import Rank
-from hetesynth.programs.layout import Layout, check_form
+from hetesynth.programs.layout import FileOptions, Layout
 from hetesynth.programs.mscclpp.blocks import Share, thread_blocks
 from hetesynth.programs.mscclpp.placement import PlanPlacement
 
@@ -34,33 +32,20 @@ PEERS_PER_BLOCK = ((1, 8), (1, 16), (2, 16), (4, 16), (8, 16), (16, 16))
 """Memory peers and port peers of a thread block, tried in this order: the fewer, the more runs at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlanOptions:
-    """What to make of a schedule; sizes in bytes of the call as NCCL counts it, 0 for no upper limit but the
-    runtime's own."""
-
-    name: str
-    in_place: bool = False
-    min_bytes: int = 0
-    max_bytes: int = 0
-
-
-def lower_plan(problem: Problem, schedule: Schedule, options: PlanOptions, servers: Sequence[str]) -> Plan:
+def lower_plan(problem: Problem, schedule: Schedule, options: FileOptions, servers: Sequence[str]) -> Plan:
     """The plan that carries out ``schedule``; ``servers[r]`` names the server of rank r.
 
     Raises HetesynthError: HS505 the collective has no such form, HS507 the schedule sends what a rank does not
     hold, HS508 it does not fit the runtime's limits, HS509 buffers of the least size are too large for it.
     """
-    if options.min_bytes < 0 or not 0 <= options.max_bytes <= OPEN_MAX_BYTES:
-        raise HetesynthError("a size is out of range", code="HS505", help="use 0 for no limit")
-    check_form(problem.collective.name, options.in_place, options.min_bytes, options.max_bytes)
+    options.check(problem.collective.name)
     layout = Layout(problem.collective, options.in_place)
     placement = PlanPlacement(problem, schedule, layout)
     gpus = [_gpu(layout, placement, rank, servers) for rank in range(problem.ranks)]
     return plan_of_gpus(options, problem.collective.name, gpus)
 
 
-def plan_of_gpus(options: PlanOptions, name: CollectiveName, gpus: Sequence[GpuPlan]) -> Plan:
+def plan_of_gpus(options: FileOptions, name: CollectiveName, gpus: Sequence[GpuPlan]) -> Plan:
     """The plan of collective ``name`` for the sizes of ``options``; HetesynthError HS509 as ``message_range``."""
     least, most = message_range(name, gpus, options.min_bytes, options.max_bytes)
     return Plan(options.name, name, "Simple", options.in_place, tuple(gpus), min_bytes=least, max_bytes=most)

@@ -18,9 +18,9 @@ from hetesynth.model.schedule import Schedule
 from hetesynth.model.target import Target
 from hetesynth.programs.cut_chunks import in_pieces
 from hetesynth.programs.layout import Layout
-from hetesynth.programs.msccl.assembly import Assembly
+from hetesynth.programs.msccl.assembly import grouped, ordered
 from hetesynth.programs.msccl.channels import ChannelPlan, messages
-from hetesynth.programs.msccl.lower import FEWER, Lowered, LoweringOptions, check_options, lowered_as, within
+from hetesynth.programs.msccl.lower import FEWER, Lowered, LoweringOptions, lowered_as, within
 from hetesynth.programs.msccl.placement import place
 from hetesynth.programs.msccl.thread_blocks import NO_TIMES, BlockPlan
 from hetesynth.programs.steady_state.traffic import (
@@ -111,7 +111,7 @@ def lower_steady_state(
     Raises HetesynthError: HS501 to HS504 a limit of the target, HS505 the collective has no such form, HS507 the
     schedule sends what a rank does not hold.
     """
-    check_options(problem, options)
+    options.check(problem.collective.name)
     target = options.target
     traffic = _traffic(problem, schedule, costs, target)
     phases = traffic.phases(arrangement.piece_bytes, arrangement.turn)
@@ -134,12 +134,12 @@ def lower_steady_state(
             plan = ChannelPlan(merge=False, streams=streams)
         carried = messages(whole, order, plan, target, slots)
         placement = place(layout, carried, target)
-        assembly = Assembly(placement, carried, options.optimizations, target, slots)
-        grouped = assembly.grouped([BlockPlan(NO_TIMES, sharing="none") for _ in range(problem.ranks)])
-        if within(grouped.steps, target):
-            ordered = assembly.ordered(grouped)
-            if within(ordered.steps, target):
-                return lowered_as(layout, assembly, ordered, options)
+        plans = [BlockPlan(NO_TIMES, sharing="none") for _ in range(problem.ranks)]
+        draft = grouped(placement, carried, options.optimizations, target, slots, plans)
+        if within(draft.steps, target):
+            finished = ordered(draft)
+            if within(finished.steps, target):
+                return lowered_as(layout, finished, options)
     raise HetesynthError(
         f"{arrangement.pieces} pieces of {len(problem.collective.chunks)} chunks do not fit into "
         f"{target.thread_blocks} thread blocks of {target.max_steps} steps; target {target.name} allows no more",

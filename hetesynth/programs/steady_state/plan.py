@@ -35,9 +35,9 @@ from hetesynth.model.program import Buffer, BufferSlice
 from hetesynth.model.schedule import Schedule
 from hetesynth.model.topology import Rank
 from hetesynth.programs.cut_chunks import in_pieces
-from hetesynth.programs.layout import CopySlice, Layout, in_place_supported
+from hetesynth.programs.layout import CopySlice, FileOptions, Layout, in_place_supported
 from hetesynth.programs.mscclpp.blocks import NOP
-from hetesynth.programs.mscclpp.lower import RESIDENT_BLOCKS, PlanOptions, buffer_sizes, plan_of_gpus
+from hetesynth.programs.mscclpp.lower import RESIDENT_BLOCKS, buffer_sizes, plan_of_gpus
 from hetesynth.programs.mscclpp.placement import in_target_order
 from hetesynth.programs.steady_state.traffic import TURNS, Traffic
 from hetesynth.programs.steady_state.wiring import (
@@ -62,7 +62,7 @@ def lower_steady_plan(
     schedule: Schedule,
     costs: Costs,
     arrangement: PlanArrangement,
-    options: PlanOptions,
+    options: FileOptions,
     servers: Sequence[str],
 ) -> Plan:
     """The plan that carries out ``schedule`` as ``arrangement`` says.
@@ -110,7 +110,7 @@ def finest_steady_plan(
     costs: Costs,
     arrangement: PlanArrangement,
     most: int,
-    options: PlanOptions,
+    options: FileOptions,
     servers: Sequence[str],
 ) -> Plan:
     """The plan with as many pieces as fit into the thread blocks of ``arrangement``, and no more than ``most``;
