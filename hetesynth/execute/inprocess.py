@@ -53,4 +53,4 @@ def _run(job: Job, parts: Sequence[Part], in_place: bool, choose: Choice | None)
     if not all(player.settled for player in players):
         waits = {rank: player.waits() for rank, player in enumerate(players)}
         return Run(in_place, "stall", seconds, diagnosis=diagnosis(waits))
-    return gathered([own.check(seconds) for own in memory], in_place)
+    return gathered([own.check(seconds) for own in memory])

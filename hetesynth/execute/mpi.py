@@ -120,7 +120,7 @@ class _World:
             check = memory.check(seconds) if ending == "done" else None
             ends = self._comm.gather((check, fault, player.waits()), root=0)
             if self.rank == 0 and ending == "done":
-                runs.append(gathered([end[0] for end in ends], in_place))
+                runs.append(gathered([end[0] for end in ends]))
             elif ending != "done":
                 faults = [f"rank {rank} {text}" for rank, (_, text, _) in enumerate(ends or ()) if text]
                 waits = diagnosis({rank: lines for rank, (_, _, lines) in enumerate(ends or ())})
@@ -131,8 +131,8 @@ class _World:
         """Plays until all agree on the end, None: some rank does not answer; the seconds until the thread blocks
         here were done; what broke here.
 
-        Ranks agree in rounds: each says how it is once it has nothing to do, or after a while, and all see the same
-        answers. So nobody is taken for idle who is not, and nobody decides alone.
+        Ranks agree in rounds: each says how it is once it has nothing to do, or after a while, and all see
+        the same answers. So nobody is taken for idle who is not, and nobody decides alone.
         """
         started, moved_at = time.perf_counter(), time.monotonic()
         asked_at, seconds, rest, fault = moved_at, 0.0, SHORTEST_REST, ""

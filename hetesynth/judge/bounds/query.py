@@ -218,7 +218,7 @@ def _commands(text: str) -> Iterator[list[Tree]]:
 
 
 def _stated(tree: Tree, names: MutableMapping[str, Clause]) -> Clause | AtMost | None:
-    """What ``tree`` asserts, None: what is true; ``names``: what each name stands for, a declared one or one bound by a let."""
+    """What ``tree`` asserts, None: what is true; ``names``: what declared names, and those of lets, stand for."""
     while isinstance(tree, list) and len(tree) == 3 and tree[0] == "let":
         fresh: dict[str, Clause] = {}
         for pair in tree[1] if isinstance(tree[1], list) else [[]]:
