@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_interpreter import survives
+from program_builders import survives
 
 from hetesynth.judge.msccl.judge import profile_violations, program_violations
 from hetesynth.judge.msccl.linter import lint_targets

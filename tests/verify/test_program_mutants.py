@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from program_builders import edited, good_programs, with_step
-from random_interpreter import survives
+from program_builders import edited, good_programs, survives, with_step
 
 from hetesynth.judge.msccl.judge import program_violations
 from hetesynth.model.program import BufferSlice, Program, ThreadBlock
