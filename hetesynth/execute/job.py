@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hetesynth.errors import HetesynthError
@@ -43,13 +43,13 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What all ranks agree on. ``chunk``: elements of a chunk. ``aliasings``: in place or not, one run each."""
+    """What all ranks agree on. ``chunk``: elements of a chunk. ``aliasings``: of each run, whether
+    it is in place."""
 
     reference: Reference
     numbers: Arithmetic
     loops: Loops
     aliasings: tuple[bool, ...]
-    repeat: int
     timeout: float
 
     @property
@@ -96,18 +96,12 @@ def program_job(program: Program, options: RunOptions) -> Job:
         raise HetesynthError(message, code="HS811")
     else:
         block = chunks // ranks
-    fifo = PORTABLE.fifo(program.protocol, name)
-
-    def loops(chunk: int, item_bytes: int) -> Loops:
-        """As in the runtime with the shortest messages, unless the user says what a message carries."""
-        message, batch = options.message_bytes or fifo.slice_bytes, options.message_bytes or fifo.batch_bytes
-        return Loops(
-            chunk, max(1, message // item_bytes), options.slots or fifo.slots, max(1, batch // item_bytes)
-        )
-
+    fifo = PORTABLE.fifo(program.protocol, name)  # the shortest messages, unless the user says what one carries
+    sizes = options.message_bytes or fifo.slice_bytes, options.message_bytes or fifo.batch_bytes
     claims = [flag for flag, claimed in ((False, program.out_of_place), (True, program.in_place)) if claimed]
     parts = [own_part(program, rank) for rank in range(ranks)]
-    return _job(name, program.root, block, 1, options, loops, claims or [False], parts)
+    slots = options.slots or fifo.slots
+    return _job(name, program.root, block, options, claims or [False], parts, sizes=sizes, slots=slots)
 
 
 def plan_job(plan: Plan, options: RunOptions) -> Job:
@@ -118,30 +112,23 @@ def plan_job(plan: Plan, options: RunOptions) -> Job:
     name, gpu = plan.collective, plan.gpus[0]
     block = gpu.output_chunks if name in ("reducescatter", "scatter") else gpu.input_chunks
     block = block // plan.ranks if name == "alltoall" else block
-    return _job(
-        name,
-        None,
-        block,
-        plan.alignment,
-        options,
-        lambda chunk, _: Loops(chunk, chunk, 1),
-        [plan.in_place],
-        plan.gpus,
-    )
+    return _job(name, None, block, options, [plan.in_place], plan.gpus, alignment=plan.alignment)
 
 
 def _job(
     collective: str,
     stated_root: int | None,
     block: int,
-    alignment: int,
     options: RunOptions,
-    loops: Callable[[int, int], Loops],
     aliasings: Sequence[bool],
     parts: Sequence[Part],
+    *,
+    alignment: int = 1,
+    sizes: tuple[int, int] | None = None,
+    slots: int = 1,
 ) -> Job:
-    """``block``: chunks of one; ``alignment``: bytes that a chunk is a multiple of; ``loops``: of elements of a
-    chunk and bytes of an element."""
+    """``block``: chunks of one; ``alignment``: bytes that a chunk is a multiple of; ``sizes``: bytes of one chunk,
+    and of several, in a message, None: any."""
     name = next((name for name in COLLECTIVE_NAMES if name == collective), None)
     if name is None:
         help_text = f"run checks data of {', '.join(COLLECTIVE_NAMES)}"
@@ -150,18 +137,19 @@ def _job(
     if name in ROOTED:
         root = options.root if options.root is not None else stated_root
         if root is None or not 0 <= root < ranks:
-            message = f"root {root} is no rank of the {ranks} of this {name}"
-            raise HetesynthError(message, code="HS802", help="give --root")
+            text = f"root {root} is no rank of the {ranks} of this {name}"
+            raise HetesynthError(text, code="HS802", help="give --root")
     numbers = Arithmetic(options.reduction, options.dtype, ranks, options.seed, name in REDUCING)
     whole = block * ranks if name in PER_RANK else block
     chunk = chunk_elements(whole, numbers, options.size, alignment)
-    reference = Reference(name, ranks, root, block * chunk)
-    repeat, timeout = options.repeat, options.timeout
-    job = Job(reference, numbers, loops(chunk, numbers.item_bytes), tuple(aliasings), repeat, timeout)
+    message, batch = (chunk if sizes is None else max(1, size // numbers.item_bytes) for size in sizes or (0, 0))
+    runs = tuple(aliasing for aliasing in aliasings for _ in range(options.repeat))
+    loops, reference = Loops(chunk, message, slots, batch), Reference(name, ranks, root, block * chunk)
+    job = Job(reference, numbers, loops, runs, options.timeout)
     need = max(map(job.memory_bytes, parts))
     if need > MAX_MEMORY:
-        message = f"a rank needs {need / 2**30:.1f} GiB of memory; at most {MAX_MEMORY // 2**30} are used"
-        raise HetesynthError(message, code="HS804", help="use a smaller --size")
+        text = f"a rank needs {need / 2**30:.1f} GiB of memory; at most {MAX_MEMORY // 2**30} are used"
+        raise HetesynthError(text, code="HS804", help="use a smaller --size")
     return job
 
 
@@ -181,6 +169,6 @@ def chunk_elements(chunks: int, numbers: Arithmetic, size: int | None, alignment
         return -(-DEFAULT_CHUNK_BYTES // grain) * grain // numbers.item_bytes
     if size < 1 or size % unit:
         message = f"{size} bytes are no whole number of {grain}-byte units in each of {chunks} chunks"
-        near = f"use --size {(size // unit + 1) * unit} (a multiple of {unit})"
-        raise HetesynthError(message, code="HS803", help=near)
+        near = " or ".join(str(n) for n in (size // unit * unit, (size // unit + 1) * unit) if n > 0)
+        raise HetesynthError(message, code="HS803", help=f"use --size {near} (a multiple of {unit})")
     return size // chunks // numbers.item_bytes

@@ -110,7 +110,7 @@ class _World:
     def run(self, job: Job, part: Part) -> list[Run]:
         """Every aliasing and repetition, up to one that does not end well."""
         runs: list[Run] = []
-        for in_place in (aliasing for aliasing in job.aliasings for _ in range(job.repeat)):
+        for in_place in job.aliasings:
             memory = job.memory(part, in_place)
             player = job.player(part, memory, self._send)
             self._comm.Barrier()

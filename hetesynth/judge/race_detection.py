@@ -164,18 +164,16 @@ class Memory:
             late |= {actor for actor, stamp, _ in record.reads() if actor not in own and clock[actor] < stamp}
         return sorted(late)
 
-    def final_defect(self, *, spoilt: bool) -> str:
-        """What is wrong with the output; empty: nothing. ``spoilt``: whether chunks that are wrong because of
-        another finding count."""
+    def final_defect(self) -> str:
+        """What is wrong with the output, chunks that another finding spoilt aside; empty: nothing."""
         first, wrong, chunks = "", 0, self.layout.outputs[self.rank]
         for chunk in range(chunks):
             expected = self.layout.expected(self.rank, chunk)
             value = self.value(self.layout.cell(self.rank, self.rank, "o", chunk))
-            if expected is not None and value != expected:
-                wrong += spoilt or value != BROKEN
-                if value != BROKEN:
-                    first = first or f"o[{chunk}] ends with {named(value)}, not {named(expected)}"
-        return first + (f" ({wrong} of its {chunks} output chunks are wrong)" if first and wrong > 1 else "")
+            if expected is not None and value not in (expected, BROKEN):
+                wrong += 1
+                first = first or f"o[{chunk}] ends with {named(value)}, not {named(expected)}"
+        return first + (f" ({wrong} of its {chunks} output chunks are wrong)" if wrong > 1 else "")
 
     def _race(self, access: Access, kind: Kind, other: Conflict, where: BufferSlice, position: int) -> None:
         """One report per pair of actors is enough."""

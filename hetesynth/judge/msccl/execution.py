@@ -186,7 +186,7 @@ class Execution:
             self._deadlocks()
             return
         for g, memory in enumerate(self._memory):
-            defect = memory.final_defect(spoilt=True)
+            defect = memory.final_defect()
             if defect:
                 self._findings.add("final-data", defect, Place(g))
 

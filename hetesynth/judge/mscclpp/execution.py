@@ -32,6 +32,7 @@ from hetesynth.model.program import BufferSlice
 from hetesynth.model.topology import Rank
 
 MAX_SHOWN_WAITS = 6
+_NOP = "a nop must stand between a put and a signal or flush of another thread"
 _SUM_RULES: dict[SumDefect, str] = {"different chunks": "plan-different-chunks", "added twice": "plan-added-twice"}
 
 
@@ -63,7 +64,6 @@ class PlanExecution:
             for end, far in zip(mine, met.get((peer, g, kind), []), strict=False):
                 end.far = far
         self._started = len(self._names)
-        self._hints: dict[int, str] = {}
         self._memory = [Memory(layout, g, partial(self._conflict, g), True) for g in range(plan.ranks)]
         self._semaphores = [[SemaphoreState(v, v) for v in gpu.semaphores] for gpu in plan.gpus]
         self._releasers: dict[tuple[Rank, int], Counter[int]] = defaultdict(Counter)
@@ -94,7 +94,7 @@ class PlanExecution:
         else:
             self._leftovers()
             for g, memory in enumerate(self._memory):
-                defect = memory.final_defect(spoilt=False)
+                defect = memory.final_defect()
                 if defect:
                     self._findings.add("plan-final-data", defect, Place(g))
 
@@ -128,8 +128,8 @@ class PlanExecution:
             case "barrier":  # the last to arrive did it for all
                 return
             case "signal" | "rlxsignal":
-                for thread, end in enumerate(self._ends_of(block, operation)):
-                    self._signal(block, end, thread)
+                for end in self._ends_of(block, operation):
+                    self._signal(block, end)
             case "wait" | "rlxwait":
                 relaxed = operation.op == "rlxwait" and operation.channel_type != "port"
                 for end in self._ends_of(block, operation):
@@ -138,7 +138,7 @@ class PlanExecution:
                     block.pending.append(replace(event, relaxed=True) if relaxed else event)
             case "flush":
                 for thread, end in enumerate(self._ends_of(block, operation)):
-                    self._flush(block, end, thread)
+                    block.await_puts(end, end.before_thread(block, thread), thread)
             case "sem_acquire":
                 for s in operation.semaphores:
                     releasers = self._releasers[gpu, s]
@@ -166,7 +166,7 @@ class PlanExecution:
             self._findings.add("plan-channel-shared", text, block.here)
         end.last[use] = block.index, block.segment
 
-    def _signal(self, block: BlockState, end: ChannelEnd, thread: int) -> None:
+    def _signal(self, block: BlockState, end: ChannelEnd) -> None:
         self._uses(block, end, "signal")
         turn = end.turn(block)
         turn[1] += 1
@@ -174,30 +174,11 @@ class PlanExecution:
         relaxed = turn[1] <= self._orders[block.index][block.segment, end.kind, end.channel].relaxed
         if end.kind == "port":
             puts = end.engine, end.before_signal(block)
-            self._hint(block, end, thread, puts[1], "signals")
         if end.far is None:
             self._findings.add("plan-no-far-end", "signals on a channel that has no far end", block.here)
             return
         end.far.inbox.append(block.event(puts, relaxed))
         self._ready.update(OrderedDict.fromkeys(self._own[end.far.gpu]))
-
-    def _flush(self, block: BlockState, end: ChannelEnd, thread: int) -> None:
-        sure = end.before_thread(block, thread)
-        self._hint(block, end, thread, sure, "flushes")
-        block.await_puts(end, sure, thread)
-
-    def _hint(self, block: BlockState, end: ChannelEnd, thread: int, sure: int, does: str) -> None:
-        """Remembers why a put is not covered: another thread made it, and the two have not met."""
-        if sure == len(end.puts):
-            return
-        put = end.puts[sure]
-        if put.block != block.index:
-            text = f"{self._names[put.block]} also puts on this channel, unordered"
-        elif put.thread != thread:
-            text = f"thread {put.thread} of the block puts and thread {thread} {does}: a nop must stand between"
-        else:
-            return
-        self._hints.setdefault(end.engine, text)
 
     def _move(self, block: BlockState, operation: PlanOperation) -> None:
         """Everything that the threads of the block copy and add themselves."""
@@ -226,9 +207,9 @@ class PlanExecution:
             values = self._read(block, operation, access, operation.src[thread])
             self._write(block, operation, access, operation.dst[thread], values)
             if operation.op in ("pws", "pwsf"):
-                self._signal(block, end, thread)
+                self._signal(block, end)
             if operation.op == "pwsf":
-                self._flush(block, end, thread)
+                block.await_puts(end, end.before_thread(block, thread), thread)
 
     def _located(
         self, block: BlockState, operation: PlanOperation, part: Slice
@@ -272,12 +253,10 @@ class PlanExecution:
         elif other.actor == access.actor:
             text += f" an operation before it {other.kind}s: a nop must stand between them"
         else:
-            text += f" {self._names[other.actor]} {other.kind}s: nothing orders the two{self._why(other.actor)}"
-            rule = "plan-race"
+            rule, text = "plan-race", f"{text} {self._names[other.actor]} {other.kind}s: nothing orders the two"
+            if other.actor >= len(self._blocks):
+                text += f"; {_NOP}"
         self._findings.add(rule, text, Place(block.place.gpu, block.place.block, access.operation))
-
-    def _why(self, actor: int) -> str:
-        return f" ({self._hints[actor]})" if actor in self._hints else ""
 
     def _deadlock(self) -> None:
         stuck = [b for b in self._blocks if b.done < len(b.code.operations)]
@@ -316,5 +295,4 @@ class PlanExecution:
                 clock = np.maximum(clock, self._blocks[index].clock)
             for actor in self._memory[g].outlived(clock, own):
                 text = f"its kernel may end while {self._names[actor]} still uses its memory"
-                text += f": no wait or flush covers it{self._why(actor)}"
-                self._findings.add("plan-late-access", text, Place(g))
+                self._findings.add("plan-late-access", f"{text}: no wait or flush covers it; {_NOP}", Place(g))
