@@ -87,41 +87,24 @@ def _sends_first(count: int, protocol: str) -> Program:
     return program("allgather", 2 * count, gpus, protocol=protocol)  # type: ignore[arg-type]
 
 
-CHUNK = 1 << 20  # bytes; a message of Simple carries two of them
-
-
-@pytest.mark.parametrize(
-    ("protocol", "count", "high", "hangs"),
-    [
-        ("Simple", 3, 0, True),  # no limit: chunks may be of any size
-        ("Simple", 3, 4 * CHUNK, False),  # three chunks in a message
-        ("Simple", 3, 6 * CHUNK, False),  # two in a message, two messages
-        ("Simple", 3, 6 * CHUNK + 6, True),  # three messages
-    ],
-)
-def test_a_split_message_is_an_error_where_some_call_leads_to_it(
-    protocol: str, count: int, high: int, hangs: bool
-) -> None:
-    read = _read(replace(_sends_first(count, protocol), max_bytes=high))
-    for name in ("rccl-6", "rccl-5", "msccl-executor"):
-        found = lint(read, TARGETS[name])
-        assert {BY_ID[v.rule or ""].name for v in found} == ({"split-deadlock"} if hangs else set())
-        assert acceptance(read, TARGETS[name]) == "accepted"
-
-
 AMD, NVIDIA = ("rccl-6", "rccl-5", "portable"), ("msccl-executor",)
-LENGTHS = [("LL", 16 << 10, AMD), ("LL", 32 << 10, NVIDIA), ("LL128", 50_176, AMD), ("LL128", 576_000, NVIDIA)]
+LENGTHS = [
+    ("LL", 16 << 10, AMD), ("LL", 32 << 10, NVIDIA), ("LL128", 50_176, AMD), ("LL128", 576_000, NVIDIA),
+    ("Simple", 2 << 20, (*AMD, *NVIDIA)),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("protocol", "message", "names"), LENGTHS)
-def test_messages_of_low_latency_protocols_are_as_long_as_the_runtime_makes_them(
+def test_a_split_message_is_an_error_where_some_call_leads_to_it(
     protocol: str, message: int, names: tuple[str, ...]
 ) -> None:
-    """Nine chunks hang sent singly; in messages of two they do not."""
-    for chunk, hangs in ((message // 2, False), (message // 2 + 1, True)):
-        read = _read(replace(_sends_first(9, protocol), max_bytes=18 * chunk))
-        for name in names:
-            assert _rules(read, name) == ({"split-deadlock"} if hangs else set()), (name, chunk)
+    """Chunks hang sent singly; in messages of two they do not. Without a limit they may be of any size."""
+    count = 3 if protocol == "Simple" else 9
+    for high, hangs in ((count * message, False), (count * (message + 2), True), (0, True)):
+        read = _read(replace(_sends_first(count, protocol), max_bytes=high))
+        for name in names if high else NVIDIA:
+            assert _rules(read, name) == ({"split-deadlock"} if hangs else set()), (name, high)
+            assert acceptance(read, TARGETS[name]) == "accepted"
 
 
 SPLITS = Path(__file__).parent / "fixtures" / "splits"
