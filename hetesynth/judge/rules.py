@@ -238,13 +238,12 @@ HX915 plan-final-data wrong-data run | Follow the chunk named.
 """
 
 
-def _rule(line: str) -> Rule:
-    words, _, advice = line.partition(" | ")
-    number, name, kind, stage = words.split()
-    return Rule(number, name, cast(ViolationKind, kind), cast(Stage, stage), advice)
-
-
-RULES = {rule.name: rule for rule in map(_rule, re.findall("^HX.*", _TABLE, re.MULTILINE))}
+RULES = {
+    name: Rule(number, name, cast(ViolationKind, kind), cast(Stage, stage), advice)
+    for number, name, kind, stage, advice in re.findall(
+        r"^(HX\d+) (\S+) (\S+) (\S+) \| (.*)$", _TABLE, re.MULTILINE
+    )
+}
 BY_ID = {rule.id: rule for rule in RULES.values()}
 MAX_FINDINGS = 50
 

@@ -13,6 +13,7 @@ questions, three functions, each of what reader.read_program returns, or of a Pr
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 
 from hetesynth.judge.layout import ROOTED
@@ -143,10 +144,9 @@ def _root(findings: ProgramFindings, slots: int | None, root: Rank | None) -> Ra
         return None
     # the ranks that receive (broadcast, scatter) or send (reduce, gather) least first
     ops = RECEIVES if program.collective in ("broadcast", "scatter") else SENDS
-    moved = {
-        gpu.rank: sum(x.count for block in gpu.thread_blocks for x in block.instructions if x.op in ops)
-        for gpu in program.gpus
-    }
+    moved: Counter[Rank] = Counter()
+    for gpu in program.gpus:
+        moved[gpu.rank] += sum(x.count for block in gpu.thread_blocks for x in block.instructions if x.op in ops)
     candidates = sorted(range(program.ranks), key=lambda rank: (moved[rank], rank))
     instructions = sum(len(block.instructions) for gpu in program.gpus for block in gpu.thread_blocks)
     trials = min(MAX_GUESSED_ROOTS, MAX_GUESSED_WORK // (1 + instructions))
@@ -184,11 +184,13 @@ def profile_violations(source: ReadResult | Program) -> list[Violation]:
     fatal = {(v.rule, v.rank, v.thread_block, v.step) for v in everywhere.violations}
     new = [v for v in shared.violations if (v.rule, v.rank, v.thread_block, v.step) not in fatal]
     findings.violations += new[: findings.limit - len(findings.violations)]
+    sending: dict[tuple[Rank | None, Rank | None, int], ThreadBlock] = {}
+    sending |= {(gpu.rank, b.send_peer, b.channel): b for gpu in program.gpus for b in gpu.thread_blocks}
     for g, gpu in enumerate(program.gpus):
         blocks = {b.id: b for b in gpu.thread_blocks}
         for t, block in enumerate(gpu.thread_blocks):
-            # peers without a step, and dependences met only because a later step publishes: these work on GPUs,
-            # but not in every simulator
+            # peers without a step, dependences met only because a later step publishes, and receives that do not
+            # repeat the plain send they meet: these work on GPUs, but not in every simulator
             ops = {x.op for x in block.instructions}
             idle = block.send_peer is not None and not ops & SENDS
             if idle or (block.recv_peer is not None and not ops & RECEIVES):
@@ -200,22 +202,12 @@ def profile_violations(source: ReadResult | Program) -> list[Violation]:
                 if 0 <= step < len(awaited) and not awaited[step].has_dependents:
                     text = f"depends on step {step} of thread block {number}, which lacks hasdep=1"
                     findings.add("published-later", text, Place(g, t, s))
-    _mirrored(findings)
+            sender = sending.get((block.recv_peer, gpu.rank, block.channel))
+            sent = [] if sender is None else [x for x in sender.instructions if x.op in SENDS]
+            got = [(s, x) for s, x in enumerate(block.instructions) if x.op in RECEIVES]
+            for a, (s, b) in zip(sent, got, strict=False):
+                if a.op == "s" and b.op == "r" and (a.src, a.dst) != (b.src, b.dst):
+                    text = "the receive does not repeat the buffers and offsets of the send it meets"
+                    findings.add("not-mirrored", text, Place(g, t, s))
+                    break
     return [*read.portability, *findings.violations]
-
-
-def _mirrored(findings: ProgramFindings) -> None:
-    """A plain send and the receive it meets repeat the same buffers and offsets."""
-    gpus = findings.program.gpus
-    places = [(g, t, gpu.rank, block) for g, gpu in enumerate(gpus) for t, block in enumerate(gpu.thread_blocks)]
-    sending: dict[tuple[Rank | None, Rank | None, int], ThreadBlock] = {}
-    sending |= {(rank, b.send_peer, b.channel): b for _, _, rank, b in places}
-    for g, t, rank, block in places:
-        sender = sending.get((block.recv_peer, rank, block.channel))
-        sent = [] if sender is None else [x for x in sender.instructions if x.op in SENDS]
-        got = [(s, x) for s, x in enumerate(block.instructions) if x.op in RECEIVES]
-        for a, (s, b) in zip(sent, got, strict=False):
-            if a.op == "s" and b.op == "r" and (a.src, a.dst) != (b.src, b.dst):
-                text = "the receive does not repeat the buffers and offsets of the send it meets"
-                findings.add("not-mirrored", f"{text}; some simulators demand it", Place(g, t, s))
-                break
