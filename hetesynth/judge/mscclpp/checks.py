@@ -177,10 +177,11 @@ def operation_defects(plan: Plan, gpu: GpuPlan, block: PlanBlock, operation: Pla
         text = f"{len(operation.channels)} channels, at most {MAX_CHANNELS_OF_OPERATION} an operation"
         yield "plan-operation-channels", text
     reachable = 0 if kind is None else len(block.buffers(kind))
-    ids = [part.buffer_id for part in (*src, *dst) if isinstance(part, RemoteSlice)]
-    if op not in SHAPES and ids and max(ids) >= reachable:
-        text = f"buffer_id {max(ids)}: the thread block has {reachable} over {kind or 'no'} channels"
-        yield "plan-buffer-id", f"{text}, and the loader looks it up though `{op}` moves nothing"
+    for part in (*src, *dst) if op not in SHAPES else ():
+        if isinstance(part, RemoteSlice) and part.buffer_id >= reachable:
+            text = f"buffer_id {part.buffer_id}: the thread block has {reachable} over {kind or 'no'} channels"
+            yield "plan-buffer-id", f"{text}, and the loader looks it up though `{op}` moves nothing"
+            break
     single = op in _NOTIFIES or (op in PUTS and kind == "port")
     entries = len(operation.channels) if single else len(operation.semaphores)
     if 1 <= plan.threads < entries:

@@ -111,6 +111,8 @@ class _Object:
 
     def number(self, name: str, default: int | None = None, most: int = MAX_NUMBER) -> int:
         value = self.get(name) if default is None else self.values.get(name, default)
+        if type(value) is int and 0 <= value <= most:  # the usual case, without words
+            return value
         return integer(value, f"{self.where}: {name!r}", 0, most)
 
     def numbers(self, name: str) -> tuple[int, ...]:
