@@ -30,7 +30,7 @@ def named(findings: ProgramFindings) -> list[str]:
     return [f"{BY_ID[v.rule or ''].name} {v.thread_block}.{v.step}" for v in findings.violations]
 
 
-def found(p: Program, target: Any = RCCL, numbers: Any = {}, sms: Any = None, later: int = 0) -> list[str]:  # noqa: B006
+def found(p: Program, target: Any = RCCL, numbers: Any = {}, sms: Any = None, later: Any = None) -> list[str]:  # noqa: B006
     findings = ProgramFindings(p, {})
     limits(findings, target, numbers, sms, later)
     return named(findings)
@@ -51,9 +51,10 @@ def sized(number: int, count: int = 1, last: int | None = None) -> Program:
 
 
 @pytest.mark.parametrize(
-    ("last", "later", "limit"), [(62, 0, False), (63, 0, True), (60, 2, False), (60, 3, True)]
+    ("last", "later", "limit"),
+    [(62, {}, False), (63, {}, True), (60, {None: 1, 0: 1, 1: 9}, False), (60, {None: 2, 0: 1}, True)],
 )
-def test_nodes(last: int, later: int, limit: bool) -> None:
+def test_nodes(last: int, later: dict[int | None, int], limit: bool) -> None:
     """Of the file, its one GPU, 63 thread blocks and their steps."""
     assert found(sized(63, 64, last), later=later) == ["node-limit None.None"] * limit
 

@@ -92,13 +92,15 @@ def reader_of(target: Target) -> Reader:
 
 Numbers = Mapping[tuple[int, int, int], int]
 """What ``s`` says, by (position of the GPU, of the thread block, of the step), where it is not the position."""
+Later = Mapping[int | None, int]
+"""Elements of further <algo> elements, by the rank that stores them; None: all ranks do."""
 
 
 def limits(
-    findings: ProgramFindings, target: Target, numbers: Numbers, sms: int | None = None, later: int = 0
+    findings: ProgramFindings, target: Target, numbers: Numbers, sms: int | None = None, later: Later | None = None
 ) -> None:
     """Everything that ``target`` limits. ``sms``: multiprocessors of a GPU; None: thread blocks are not held
-    against them. ``later``: further elements of the file that readers store."""
+    against them. ``later``: what else of the file readers store."""
     program = findings.program
     who = {"portable": "every runtime", "any": "any runtime"}.get(target.name, target.runtime)
     room = f"readers have room for {MAX_CHILDREN} children"
@@ -109,8 +111,9 @@ def limits(
     for g, gpu in enumerate(program.gpus):
         blocks = len(gpu.thread_blocks)
         nodes = 1 + len(program.gpus) + blocks + sum(len(b.instructions) for b in gpu.thread_blocks)
-        if nodes + later > target.max_nodes:
-            text = f"{nodes + later} stored nodes exceed the {target.max_nodes} that the readers keep"
+        nodes += 0 if later is None else later.get(None, 0) + later.get(gpu.rank, 0)
+        if nodes > target.max_nodes:
+            text = f"{nodes} stored nodes exceed the {target.max_nodes} that the readers keep"
             findings.add("node-limit", text, Place(g))
         if blocks > target.max_thread_blocks:
             text = f"{blocks} thread blocks exceed the {target.max_thread_blocks} that {who} takes"

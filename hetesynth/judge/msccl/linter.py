@@ -176,10 +176,14 @@ def call_warnings(read: ReadResult, target: Target) -> list[Violation]:
     if program is None or program.collective not in ROOTED:
         return []
     name, root = program.collective, "one root" if program.root is None else f"root {program.root}"
-    if name not in target.collectives or target.tells_roots:
-        return []
-    text = f"it is for {root}, but runs for every {name} whatever its root: others get wrong data"
-    return [violation("any-root", text, read.algo_line)]
+    warnings = []
+    if name in target.collectives and not target.tells_roots:
+        text = f"it is for {root}, but runs for every {name} whatever its root: others get wrong data"
+        warnings.append(violation("any-root", text, read.algo_line))
+    if target.name == "portable" and name in ("gather", "scatter"):
+        text = f"of all runtimes only RCCL runs a file for a {name}"
+        warnings.append(violation("never-selected", text, read.algo_line))
+    return warnings
 
 
 def network_violations(

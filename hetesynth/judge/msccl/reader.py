@@ -8,7 +8,8 @@ knows are skipped with their content, and reported. The reader does not judge wh
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast, get_args
@@ -62,7 +63,7 @@ class ReadResult:
     ``warnings`` no runtime minds but an operator should know. ``lines``: see ``rules.Lines``. ``algo``: the
     attributes of the root element as they stand there, and its line. ``numbers``: what ``s`` says, by (position of
     the GPU, of the thread block, of the step), where it differs from the position of the step. ``later``: elements
-    behind the first root, which readers may store too.
+    of further <algo> elements, by the rank that stores them, None for those that all ranks do.
 
     For a ``coll`` outside the eight collectives (``custom`` and the like) the program carries that word as its
     collective: it can be executed, but nothing says what its final data must be.
@@ -76,7 +77,7 @@ class ReadResult:
     algo: dict[str, str] = field(default_factory=dict)
     algo_line: int | None = None
     numbers: dict[tuple[int, int, int], int] = field(default_factory=dict)
-    later: int = 0
+    later: Mapping[int | None, int] = field(default_factory=dict)
 
 
 def read_program(source: bytes, filename: str = "") -> ReadResult:
@@ -127,7 +128,8 @@ class _Reader:
         self.findings = Findings(limit=MAX_ELEMENTS)
         self.lines: dict[tuple[int, int], list[int]] = {}
         self.numbers: dict[tuple[int, int, int], int] = {}
-        self.later = 0
+        self.later: Counter[int | None] = Counter()
+        self._later_rank = -1
         self.algo: dict[str, str] = {}
         self.algo_line: int | None = None
         self._gpus: list[tuple[list[int], list[tuple[list[int], list[Instruction]]]]] = []
@@ -182,7 +184,10 @@ class _Reader:
         """Skips an element and what it holds. What readers know of a further <algo> is counted: they store it."""
         second = self.algo_line is not None and self._skipped == len(self._stack)
         if second and _CHILD.get(parent) == tag.name:
-            self.later += 1
+            if tag.name == "gpu":
+                number = attributes.get("id", "")
+                self._later_rank = int(number) if number.isdecimal() and len(number) < 10 else -1
+            self.later[self._later_rank if tag.name in ("tb", "step") else None] += 1
         if second and parent == "":
             self._at = []
             text = f"a second root element <{tag.name[:40]}> is ignored: readers take the first <algo>"
